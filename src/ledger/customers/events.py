@@ -1,0 +1,45 @@
+"""What can happen to a customer: the storage format of its stream. All of it is personal data but the ids.
+
+The rule a stranger would break: topics and fields are permanent (see `ledger.orders.events`).
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+
+class CustomerCreated(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A merchant named somebody for the first time."""
+
+    customer_id: UUID
+    external_id: str
+    at: datetime
+    first_name: str | None = None
+    last_name: str | None = None
+    email: str | None = None
+    phone_number: str | None = None
+    source_id: UUID | None = None
+    metadata: Raw | None = None
+
+
+class CustomerDetailsChanged(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The merchant told other details of the same person; what is absent stayed as it was."""
+
+    customer_id: UUID
+    at: datetime
+    first_name: str | None | UnsetType = UNSET
+    last_name: str | None | UnsetType = UNSET
+    email: str | None | UnsetType = UNSET
+    phone_number: str | None | UnsetType = UNSET
+
+
+CustomerEvent = CustomerCreated | CustomerDetailsChanged
+
+TOPICS: Final[dict[str, type[Struct]]] = {
+    "customer-created.v1": CustomerCreated,
+    "customer-details-changed.v1": CustomerDetailsChanged,
+}

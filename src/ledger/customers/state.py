@@ -1,0 +1,23 @@
+"""What is true of a customer: the state that its events fold into. All of it is personal data but the ids."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from uuid import UUID
+
+from msgspec import Struct
+
+
+class Customer(Struct, frozen=True, kw_only=True):
+    """A person or company that pays a merchant's orders."""
+
+    customer_id: UUID
+    external_id: str
+    created_at: datetime
+    updated_at: datetime
+    first_name: str | None = None
+    last_name: str | None = None
+    email: str | None = None
+    phone_number: str | None = None
+    source_id: UUID | None = None
+    active: bool = True

@@ -1,0 +1,43 @@
+"""Ids and numbers that people see: how they are written, never where they come from.
+
+The rule a stranger would break: nothing here draws a random number or asks a sequence. The caller brings the id or the
+ordinal, so that a decision made twice is the same decision.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import Final
+
+_CROCKFORD: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_ORDER_NUMBERS: Final = 1 << 50
+_MULTIPLIER: Final = 0x2B5_9D3C_6A7F1  # odd, so that multiplying is a bijection on 50 bits
+_MASK: Final = _ORDER_NUMBERS - 1
+
+
+def order_number(ordinal: int) -> str:
+    """`PO` and ten Crockford characters for the n-th order of the installation (contract N20).
+
+    A bijection on 50 bits scatters the ordinals: numbers are unique because ordinals are, and do not tell a merchant
+    how many orders the others have.
+    """
+    assert 0 <= ordinal < _ORDER_NUMBERS, "order numbers are used up"
+    scattered = (ordinal * _MULTIPLIER) & _MASK
+    scattered ^= scattered >> 25
+    scattered = (scattered * _MULTIPLIER) & _MASK
+    return "PO" + "".join(_CROCKFORD[(scattered >> shift) & 31] for shift in range(45, -5, -5))
+
+
+def entry_id(payment_id: uuid.UUID, ordinal: int) -> uuid.UUID:
+    """The id of the n-th entry (`PaymentEvent`) of a payment: the same in every replay."""
+    return uuid.uuid5(payment_id, str(ordinal))
+
+
+def parse_uuid(text: str) -> uuid.UUID | None:
+    """The UUID that a path or body spells in its 36-character form, else None: `{id}` may be an external id too."""
+    if len(text) != 36:
+        return None
+    try:
+        return uuid.UUID(text)
+    except ValueError:
+        return None

@@ -1,0 +1,74 @@
+"""Money: exact decimals in the minor unit of a currency (centavos, cents), never a float.
+
+The rule a stranger would break: a `Decimal` leaves this service through `plain`, because `str(Decimal("1E+4"))`
+and a trailing zero are different bytes for the same amount, and stored events must not depend on how an amount was
+computed.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import ROUND_HALF_UP, Decimal
+from typing import Final
+
+ZERO: Final = Decimal(0)
+AMOUNT_MAX: Final = Decimal(999_999_999_999)
+SCALE: Final = 10_000
+"""SQL keeps an amount as int8, scaled by ten thousand: four decimals of a minor unit."""
+
+_AMOUNT: Final = re.compile(r"(?:0|[1-9]\d{0,11})(?:\.\d{1,4}0*)?", re.ASCII)
+_WHOLE, _CENT, _FINEST = Decimal(1), Decimal("0.01"), Decimal("0.0001")
+
+
+def parse_amount(text: str) -> Decimal | None:
+    """The amount that a JSON number spells, in minor units, or None where it is not one of ours.
+
+    At most twelve digits before the point and four significant ones behind it. Exponents, signs, NaN and Infinity are
+    not amounts; the pattern refuses them before `Decimal` could spend minutes on `1e3000000`.
+    """
+    return shortest(Decimal(text)) if len(text) <= 32 and _AMOUNT.fullmatch(text) else None
+
+
+def shortest(amount: Decimal) -> Decimal:
+    """The same amount without trailing zeros and without an exponent: `1.50` → `1.5`, `1E+4` → `10000`."""
+    if amount == amount.to_integral_value():
+        return amount.quantize(_WHOLE)
+    return amount.normalize()
+
+
+def plain(amount: Decimal) -> str:
+    """The shortest decimal string of an amount in minor units: `"10000"`, `"150.75"` (contract N2)."""
+    return format(shortest(amount), "f")
+
+
+def scaled(amount: Decimal) -> int:
+    """The amount as SQL stores it: minor units times ten thousand."""
+    return int(amount * SCALE)
+
+
+def quantum_of(amount: Decimal) -> Decimal:
+    """The rounding step of an order (N4): 1, or 0.01 where the requested amount has decimals, or 0.0001 with more."""
+    exponent = shortest(amount).as_tuple().exponent
+    assert isinstance(exponent, int), "amounts are finite"
+    if exponent >= 0:
+        return _WHOLE
+    return _CENT if exponent >= -2 else _FINEST
+
+
+def rounded(amount: Decimal, quantum: Decimal) -> Decimal:
+    """The amount rounded half up to a multiple of the order's quantum."""
+    return amount.quantize(quantum, rounding=ROUND_HALF_UP)
+
+
+def is_multiple(amount: Decimal, quantum: Decimal) -> bool:
+    """Whether an amount can stand on an order with this quantum (section 8.6)."""
+    return amount % quantum == 0
+
+
+def share(cumulative: Decimal, part: Decimal, whole: Decimal, quantum: Decimal) -> Decimal:
+    """How much of `cumulative`, out of `whole`, belongs to `part`, rounded to the quantum.
+
+    Always asked with the cumulative sum, never with one instalment: differences of cumulative roundings end at exactly
+    `part`, sums of single roundings do not (section 4.4).
+    """
+    return rounded(cumulative * part / whole, quantum) if whole else ZERO

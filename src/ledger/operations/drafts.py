@@ -1,0 +1,80 @@
+"""What a merchant's request says, checked and in our words, before ids, time and state come to it.
+
+The rule a stranger would break: every limit of the interface has been checked when a draft exists; an operation only
+adds what needs the ledger's state.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from decimal import Decimal
+from uuid import UUID
+
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from ledger.gateways.contract import Card
+from ledger.orders.terms import (
+    BillingAddress,
+    CaptureMethod,
+    CardSummary,
+    DeviceInformation,
+    FiscalData,
+    LineItem,
+    MethodType,
+)
+
+
+class Actor(Struct, frozen=True, kw_only=True):
+    """On whose word something happens: the merchant, the API key, and the request that asked."""
+
+    merchant_id: UUID
+    key_id: UUID | None = None
+    request_id: str | None = None
+
+
+class CustomerDraft(Struct, frozen=True, kw_only=True):
+    """The customer of a new order: `id` (service id or external id) names a known one; otherwise found or made by `external_id`."""
+
+    id: str | None = None
+    external_id: str | None = None
+    first_name: str | None | UnsetType = UNSET
+    last_name: str | None | UnsetType = UNSET
+    email: str | None | UnsetType = UNSET
+    phone_number: str | None | UnsetType = UNSET
+
+
+class PaymentDraft(Struct, frozen=True, kw_only=True):
+    """How one payment is to be made. `card` and `card_summary` stand together; `saved_method_id` names a saved card."""
+
+    type: MethodType
+    card: Card | None = None
+    card_summary: CardSummary | None = None
+    saved_method_id: str | None = None
+    persist: bool = False
+    amount: Decimal | None = None
+    external_id: str | None = None
+    virtual_terminal: bool = False
+    billing_address: BillingAddress | None = None
+    device_information: DeviceInformation | None = None
+    metadata: Raw | None = None
+
+
+class OrderDraft(Struct, frozen=True, kw_only=True):
+    """A payment order as asked for. `payment` is None where it is created pending."""
+
+    external_id: str
+    amount: Decimal
+    currency: str
+    customer: CustomerDraft
+    payment: PaymentDraft | None = None
+    allow_partials: bool = False
+    capture_method: CaptureMethod = CaptureMethod.AUTOMATIC
+    virtual_terminal: bool = False
+    description: str | None = None
+    invoice_number: str | None = None
+    due_date: datetime | None = None
+    metadata: Raw | None = None
+    billing_address: BillingAddress | None = None
+    device_information: DeviceInformation | None = None
+    fiscal: FiscalData | None = None
+    line_items: tuple[LineItem, ...] = ()
