@@ -1,0 +1,73 @@
+"""How the journal's own connections are opened: direct, in autocommit, bounded in time, with plans that stay on the keys.
+
+The rule a stranger would break: never through a transaction pooler. A lost connection is resolved by ending its backend
+by pid, and prepared statements live on the connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+import psycopg
+from psycopg.rows import tuple_row
+
+from ledger.journal import packing
+
+# Sequential and bitmap scans are never right for a probe by key, but a plan made over an empty table prefers them and
+# is kept for ever. Time-outs: a stuck neighbour costs its own request, not the service.
+_SETTINGS: Final = {
+    "enable_seqscan": "off",
+    "enable_bitmapscan": "off",
+    "jit": "off",
+    "plan_cache_mode": "force_generic_plan",
+    "statement_timeout": "10s",
+    "lock_timeout": "3s",
+    "idle_in_transaction_session_timeout": "10s",
+}
+_RETRY_FIRST_S, _RETRY_MAX_S = 0.05, 1.0
+
+Connection = psycopg.AsyncConnection[tuple[object, ...]]
+
+
+async def connect(url: str, name: str) -> Connection:
+    """A direct connection named `name` in the database's activity view. Raises psycopg.OperationalError."""
+    options = " ".join(f"-c {key}={value}" for key, value in _SETTINGS.items())
+    connection: Connection = await psycopg.AsyncConnection.connect(
+        url, autocommit=True, application_name=name, connect_timeout=5, options=options, row_factory=tuple_row
+    )
+    connection.prepare_threshold = 0
+    connection.prepared_max = None
+    packing.register(connection)
+    return connection
+
+
+async def connect_when_back(url: str, name: str) -> Connection:
+    """A connection as soon as the database answers again, asking with back-off for as long as it takes."""
+    pause = _RETRY_FIRST_S
+    while True:
+        try:
+            return await connect(url, name)
+        except psycopg.OperationalError:
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _RETRY_MAX_S)
+
+
+# The backend's pid alone may be reused; with its start time it names one backend for ever.
+_WHO_AM_I: Final = "select pid, backend_start from pg_stat_activity where pid = pg_backend_pid()"
+_END: Final = "select pg_terminate_backend(pid) from pg_stat_activity where pid = %s and backend_start = %s"
+
+Backend = tuple[object, ...]
+
+
+async def backend_of(connection: Connection) -> Backend:
+    """The server process behind a connection, as `end_backend` takes it."""
+    row = await (await connection.execute(_WHO_AM_I)).fetchone()
+    assert row is not None, "a backend sees itself"
+    return row
+
+
+async def end_backend(connection: Connection, backend: Backend) -> None:
+    """Return only when that server process is gone: what it had received and not committed, it never will."""
+    while await (await connection.execute(_END, backend)).fetchone() is not None:
+        await asyncio.sleep(0.01)

@@ -1,0 +1,267 @@
+"""The group commit: one task per process that writes whatever waits as one batch, in one round trip.
+
+The rule a stranger would break: a command whose fate is unknown is never answered and never sent again before the log
+has been asked. Only a row with its command id, or the proof that none can still appear, tells.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, Final
+
+import psycopg
+import structlog
+
+from ledger.journal import statement
+from ledger.journal.append import (
+    Append,
+    ClaimTaken,
+    Conflict,
+    DatabaseUnavailable,
+    DataRefused,
+    JournalFull,
+    VersionConflict,
+)
+from ledger.journal.connection import Backend, Connection, backend_of, connect, connect_when_back, end_backend
+from ledger.journal.inline import InlineTable
+from ledger.journal.packing import PACK
+from uuid import UUID
+
+_log = structlog.get_logger()
+
+_TRY_AGAIN: Final = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
+_RETRIES: Final = 5
+
+# Which of these commands are in the log: asked with each command's last event after a connection was lost.
+_FATE: Final = """
+select c.n, e.position
+  from unnest(%s::int4[], %s::uuid[], %s::uuid[], %s::int4[], %s::uuid[]) as c(n, m, o, v, command_id)
+  join event e on e.merchant_id = c.m and e.stream_id = c.o and e.version = c.v and e.command_id = c.command_id
+"""
+
+Waiting = tuple[Append, "asyncio.Future[int]"]
+
+
+class Writer:
+    """Commits appends in groups on one connection of its own.
+
+    `url` is a libpq connection string; `tables` are written inline; at most `batch_max` commands make a batch and at
+    most `queue_max` wait.
+    """
+
+    def __init__(
+        self, url: str, tables: Sequence[InlineTable] = (), *, batch_max: int = 256, queue_max: int = 10_000
+    ) -> None:
+        self._url = url
+        self._tables = tuple(tables)
+        self._append = statement.append_statement(self._tables)
+        self._batch_max = batch_max
+        self._queue_max = queue_max
+        self._queue: deque[Waiting] = deque()
+        self._wake = asyncio.Event()
+        self._connection: Connection | None = None
+        self._backend: Backend = ()
+        self._task: asyncio.Task[None] | None = None
+        self._closing = False
+        self.batches = 0
+        self.commands = 0
+
+    @property
+    def alive(self) -> bool:
+        """Whether commands are being written: the database answers and the writing task runs."""
+        return self._connection is not None and self._task is not None and not self._task.done()
+
+    @property
+    def depth(self) -> int:
+        """How many commands wait."""
+        return len(self._queue)
+
+    async def start(self) -> None:
+        """Connect and begin to write. Raises psycopg.OperationalError."""
+        await self._adopt(await connect(self._url, "ledger-writer"))
+        self._task = asyncio.create_task(self._run(), name="journal-writer")
+
+    async def stop(self) -> None:
+        """Write what waits, then end."""
+        self._closing = True
+        self._wake.set()
+        if self._task is not None:
+            await self._task
+        if self._connection is not None:
+            await self._connection.close()
+            self._connection = None
+
+    def submit(self, append: Append) -> asyncio.Future[int]:
+        """Queue a command; the future tells the merchant's position of its last event.
+
+        Raises DatabaseUnavailable or JournalFull at once. The future may raise a Conflict (nothing was written),
+        DataRefused, or DatabaseUnavailable (nothing was written). Cancelling the future does not cancel the command.
+        """
+        if self._connection is None or self._closing:
+            raise DatabaseUnavailable("the journal has no database")
+        if len(self._queue) >= self._queue_max:
+            raise JournalFull("too many commands wait")
+        future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._queue.append((append, future))
+        self._wake.set()
+        return future
+
+    # ---------------------------------------------------------------- the loop
+
+    async def _run(self) -> None:
+        while True:
+            while not self._queue:
+                if self._closing:
+                    return
+                self._wake.clear()
+                await self._wake.wait()
+            batch = self._take()
+            try:
+                await self._commit(batch)
+            except BaseException as fault:
+                _fail([*batch, *self._queue], DatabaseUnavailable(f"the writer ended: {fault!r}"))
+                self._queue.clear()
+                raise
+
+    def _take(self) -> list[Waiting]:
+        """The next batch: in order, but nothing whose outcome would depend on another command of the same batch."""
+        batch: list[Waiting] = []
+        later: list[Waiting] = []
+        read: set[tuple[bytes, bytes]] = set()
+        written: set[tuple[bytes, bytes]] = set()
+        claimed: set[tuple[bytes, int, str]] = set()
+        queue = self._queue
+        for _ in range(min(len(queue), 4 * self._batch_max)):
+            if len(batch) == self._batch_max:
+                break
+            waiting = queue.popleft()
+            append = waiting[0]
+            merchant = append.merchant_id
+            reads = {(merchant, stream.stream_id) for stream in append.streams if not stream.events}
+            writes = {(merchant, stream.stream_id) for stream in append.streams if stream.events}
+            claims = {(merchant, int(claim.kind), claim.key) for claim in append.claims}
+            if not (
+                written.isdisjoint(writes)
+                and read.isdisjoint(writes)
+                and written.isdisjoint(reads)
+                and claimed.isdisjoint(claims)
+            ):
+                later.append(waiting)
+                continue
+            read |= reads
+            written |= writes
+            claimed |= claims
+            batch.append(waiting)
+        queue.extendleft(reversed(later))
+        return batch
+
+    async def _commit(self, batch: Sequence[Waiting]) -> None:
+        """Write a batch, however many tries and halves it takes, and tell every future what became of it."""
+        for _ in range(_RETRIES):
+            try:
+                rows = await self._execute([append for append, _ in batch])
+            except _TRY_AGAIN:
+                continue
+            except Exception as refusal:
+                assert self._connection is not None
+                if self._connection.broken or self._connection.closed:
+                    return await self._resolve(batch)
+                if isinstance(refusal, psycopg.OperationalError):  # time-outs, a full disk: rolled back, nobody's data
+                    _log.warning("journal_batch_failed", reason=type(refusal).__name__, commands=len(batch))
+                    return _fail(batch, DatabaseUnavailable(type(refusal).__name__))
+                return await self._bisect(batch, refusal)
+            return _answer(batch, rows)
+        _fail(batch, DatabaseUnavailable("the batch met deadlocks only"))
+
+    async def _execute(self, batch: Sequence[Append]) -> list[tuple[Any, ...]]:
+        """One pipeline, one implicit transaction: its statements commit together at the pipeline's end or not at all."""
+        assert self._connection is not None
+        heads = statement.lock_parameters(batch)
+        columns = statement.append_parameters(batch, self._tables)
+        async with self._connection.pipeline():
+            await self._lock.execute(statement.LOCK_HEADS, heads)
+            await self._cursor.execute(self._append, columns)
+        self.batches += 1
+        self.commands += len(batch)
+        return await self._cursor.fetchall()
+
+    async def _bisect(self, batch: Sequence[Waiting], refusal: Exception) -> None:
+        """The database refused somebody's data: write the halves apart until only the guilty command fails."""
+        if len(batch) == 1:
+            _log.error("journal_data_refused", reason=type(refusal).__name__)
+            return _fail(batch, DataRefused(f"{type(refusal).__name__}"), cause=refusal)
+        middle = len(batch) // 2
+        await self._commit(batch[:middle])
+        await self._commit(batch[middle:])
+
+    # ---------------------------------------------------------------- a lost connection
+
+    async def _adopt(self, connection: Connection) -> None:
+        self._backend = await backend_of(connection)
+        self._lock = connection.cursor(binary=True)
+        self._cursor = connection.cursor(binary=True)
+        self._connection = connection
+
+    async def _resolve(self, batch: Sequence[Waiting]) -> None:
+        """Find out what became of a batch whose connection broke, and go on with a new connection."""
+        self._connection = None
+        _fail(self._queue, DatabaseUnavailable("the database went away"))
+        self._queue.clear()
+        _log.warning("journal_connection_lost", commands=len(batch))
+        while self._connection is None:
+            connection = await connect_when_back(self._url, "ledger-writer")
+            try:
+                await end_backend(connection, self._backend)
+                landed = await self._landed(connection, [append for append, _ in batch])
+                await self._adopt(connection)
+            except psycopg.OperationalError:
+                await connection.close()
+        _log.info("journal_connection_back", landed=len(landed), lost=len(batch) - len(landed))
+        for n, (_, future) in enumerate(batch):
+            if future.done():
+                continue
+            if n in landed:
+                future.set_result(landed[n])
+            else:
+                future.set_exception(DatabaseUnavailable("the database went away before it wrote this"))
+
+    async def _landed(self, connection: Connection, batch: Sequence[Append]) -> dict[int, int]:
+        rows = []
+        for n, append in enumerate(batch):
+            last = [stream for stream in append.streams if stream.events][-1]
+            rows.append((n, append.merchant_id, last.stream_id, last.expected + len(last.events), append.command_id))
+        columns = zip(*rows, strict=True)
+        packed = [PACK[type_](column) for type_, column in zip(("int4", "uuid", "uuid", "int4", "uuid"), columns, strict=True)]
+        found = await connection.cursor(binary=True).execute(_FATE, packed)
+        return {int(n): int(position) for n, position in await found.fetchall()}  # type: ignore[call-overload]
+
+
+def _answer(batch: Sequence[Waiting], rows: Sequence[tuple[Any, ...]]) -> None:
+    verdicts: dict[int, int | Conflict] = {}
+    for c, position, why, which in rows:
+        verdicts.setdefault(c, _conflict(batch[c][0], why, which) if position is None else position)
+    for c, (_, future) in enumerate(batch):
+        if future.done():
+            continue
+        verdict = verdicts[c]
+        if isinstance(verdict, Conflict):
+            future.set_exception(verdict)
+        else:
+            future.set_result(verdict)
+
+
+def _conflict(append: Append, why: int, which: int) -> Conflict:
+    if why == statement.LOST_CLAIM:
+        return ClaimTaken(append.claims[which])
+    if why == statement.LOST_STREAM:
+        return VersionConflict(UUID(bytes=append.streams[which].stream_id))
+    return Conflict("the merchant has no log")
+
+
+def _fail(batch: Sequence[Waiting] | deque[Waiting], fault: Exception, cause: Exception | None = None) -> None:
+    for _, future in batch:
+        if not future.done():
+            fault.__cause__ = cause
+            future.set_exception(fault)
