@@ -1,0 +1,67 @@
+"""A real Postgres for the session and a fresh, migrated database for every test that asks for one."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from ledger import cluster, postgres
+from ledger.migrate import migrate
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def short_dir() -> Iterator[Path]:
+    """A directory that any account may enter, with a path short enough for sockets: pytest's own is neither as root."""
+    path = Path(tempfile.mkdtemp(prefix="ledger-", dir="/tmp"))
+    path.chmod(0o711)
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def postgres_url(short_dir: Path) -> Iterator[str]:
+    """The owner's connection string of a running Postgres 18, or of LEDGER_TEST_DATABASE_URL.
+
+    It runs with fsync on like any other: what tests show about commits is what an installation does.
+    """
+    if given := os.environ.get("LEDGER_TEST_DATABASE_URL"):
+        yield given
+        return
+    place = postgres.make_data_dir(short_dir / "session")
+    server = postgres.start(cluster.open_cluster(place), settings={"max_connections": "200"})
+    yield server.url
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def template_database(postgres_url: str) -> Iterator[str]:
+    """The name of a database that is migrated once; nothing connects to it afterwards, so it can be cloned."""
+    name = f"template_{uuid4().hex}"
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
+        migrate(make_conninfo(postgres_url, dbname=name))
+        yield name
+        connection.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
+
+
+@pytest.fixture
+def database_url(postgres_url: str, template_database: str) -> Iterator[str]:
+    """A database with the current schema that nobody else uses; dropped afterwards, whoever is still connected."""
+    name = f"test_{uuid4().hex}"
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        clone = sql.SQL("create database {} template {} strategy wal_log")
+        connection.execute(clone.format(sql.Identifier(name), sql.Identifier(template_database)))
+        yield make_conninfo(postgres_url, dbname=name)
+        connection.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
