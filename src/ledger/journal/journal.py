@@ -35,8 +35,6 @@ class Context(Struct, frozen=True, kw_only=True, omit_defaults=True):
     causation: UUID | None = None
 
 
-
-
 class Journal:
     """One process's way into the event store.
 

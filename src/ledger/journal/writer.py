@@ -233,7 +233,9 @@ class Writer:
             last = [stream for stream in append.streams if stream.events][-1]
             rows.append((n, append.merchant_id, last.stream_id, last.expected + len(last.events), append.command_id))
         columns = zip(*rows, strict=True)
-        packed = [PACK[type_](column) for type_, column in zip(("int4", "uuid", "uuid", "int4", "uuid"), columns, strict=True)]
+        packed = [
+            PACK[type_](column) for type_, column in zip(("int4", "uuid", "uuid", "int4", "uuid"), columns, strict=True)
+        ]
         found = await connection.cursor(binary=True).execute(_FATE, packed)
         return {int(n): int(position) for n, position in await found.fetchall()}  # type: ignore[call-overload]
 

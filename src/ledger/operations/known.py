@@ -1,0 +1,74 @@
+"""Customers that this process has met lately, with the version they stood at.
+
+The rule a stranger would break: what stands here may be old. It is only ever used beside a check of the version in the
+same commit; a `VersionConflict` says so, `forget` drops it, and the log is asked.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Final
+from uuid import UUID
+
+from msgspec import Struct
+
+from ledger.customers.events import CustomerCreated
+from ledger.customers.evolve import evolve
+from ledger.customers.state import Customer
+from ledger.ids import parse_uuid
+from ledger.journal.append import ClaimKind
+from ledger.journal.journal import Journal
+
+_KNOWN_MAX: Final = 20_000
+
+
+class KnownCustomer(Struct, frozen=True):
+    """A customer and the version of its stream at which it was so."""
+
+    customer: Customer
+    version: int
+
+
+class KnownCustomers:
+    """Finds customers, by external id without a question to the database where this process knows them."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._known: OrderedDict[tuple[UUID, str], KnownCustomer] = OrderedDict()
+
+    def recall(self, merchant_id: UUID, external_id: str) -> KnownCustomer | None:
+        """What this process remembers; None says nothing about whether the customer exists."""
+        return self._known.get((merchant_id, external_id))
+
+    def remember(self, merchant_id: UUID, customer: Customer, version: int) -> None:
+        """Keep what a commit or the log has just shown."""
+        self._known[merchant_id, customer.external_id] = KnownCustomer(customer, version)
+        if len(self._known) > _KNOWN_MAX:
+            self._known.popitem(last=False)
+
+    def forget(self, merchant_id: UUID, external_id: str) -> None:
+        """Drop what turned out to be old."""
+        self._known.pop((merchant_id, external_id), None)
+
+    async def by_external_id(self, merchant_id: UUID, external_id: str) -> KnownCustomer | None:
+        """The customer with this external id, from the log."""
+        owner = await self._journal.owner(merchant_id, ClaimKind.CUSTOMER_EXTERNAL_ID, external_id)
+        return None if owner is None else await self.by_id(merchant_id, owner)
+
+    async def by_id(self, merchant_id: UUID, customer_id: UUID) -> KnownCustomer | None:
+        """The customer with this service id, from the log; None also where the id is another thing's."""
+        events = await self._journal.reader.stream(merchant_id, customer_id)
+        if not events or not isinstance(events[0], CustomerCreated):
+            return None
+        customer: Customer | None = None
+        for event in events:
+            customer = evolve(customer, event)
+        assert customer is not None
+        self.remember(merchant_id, customer, len(events))
+        return KnownCustomer(customer, len(events))
+
+    async def by_reference(self, merchant_id: UUID, reference: str) -> KnownCustomer | None:
+        """The customer that `customer.id` of a request names: a service id, else an external id (contract N8)."""
+        customer_id = parse_uuid(reference)
+        found = await self.by_id(merchant_id, customer_id) if customer_id is not None else None
+        return found or await self.by_external_id(merchant_id, reference)

@@ -1,0 +1,26 @@
+"""A writer over a fresh database, with the small read model beside it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+
+import psycopg
+import pytest
+
+from ledger.journal.writer import Writer
+from tests.journal.small_log import SEEN, SEEN_DDL
+
+
+@pytest.fixture
+def log_url(database_url: str) -> Iterator[str]:
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute(SEEN_DDL)
+    yield database_url
+
+
+@pytest.fixture
+async def writer(log_url: str) -> AsyncIterator[Writer]:
+    writer = Writer(log_url, [SEEN])
+    await writer.start()
+    yield writer
+    await writer.stop()

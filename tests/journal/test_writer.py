@@ -1,0 +1,224 @@
+"""The group commit keeps its promises: all or nothing, in order, once, and only the guilty suffer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import psycopg
+import pytest
+from tests.journal.small_log import SEEN, assert_log_is_whole, command, fetch, open_log
+from uuid_utils.compat import uuid7
+
+from ledger.journal.append import (
+    Claim,
+    ClaimKind,
+    ClaimTaken,
+    Conflict,
+    DatabaseUnavailable,
+    DataRefused,
+    JournalFull,
+    VersionConflict,
+)
+from ledger.journal.writer import Writer
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def other(log_url: str) -> AsyncIterator[Writer]:
+    """A second writer, as in a second process."""
+    other = Writer(log_url, [SEEN])
+    await other.start()
+    yield other
+    await other.stop()
+
+
+async def test_positions_follow_the_order_of_submission(writer: Writer, log_url: str) -> None:
+    merchant = open_log(log_url)
+    positions = await asyncio.gather(*[writer.submit(command(merchant, (uuid7(), 0, 2))) for _ in range(100)])
+    assert positions == list(range(2, 201, 2))
+    assert_log_is_whole(log_url)
+
+
+async def test_many_commands_share_a_batch(writer: Writer, log_url: str) -> None:
+    merchant = open_log(log_url)
+    await asyncio.gather(*[writer.submit(command(merchant, (uuid7(), 0, 1))) for _ in range(500)])
+    assert writer.commands == 500
+    assert writer.batches < 50
+
+
+async def test_of_two_writers_at_one_version_one_wins(writer: Writer, other: Writer, log_url: str) -> None:
+    merchant = open_log(log_url)
+    for _ in range(50):
+        stream = uuid7()
+        results = await asyncio.gather(
+            writer.submit(command(merchant, (stream, 0, 1))),
+            other.submit(command(merchant, (stream, 0, 1))),
+            return_exceptions=True,
+        )
+        assert sorted(type(result) for result in results if isinstance(result, Exception)) == [VersionConflict]
+    assert_log_is_whole(log_url)
+
+
+async def test_two_writers_under_load_leave_no_gap(writer: Writer, other: Writer, log_url: str) -> None:
+    merchants = [open_log(log_url) for _ in range(3)]
+    sent = [w.submit(command(merchants[n % 3], (uuid7(), 0, 1 + n % 3))) for n in range(600) for w in (writer, other)]
+    await asyncio.gather(*sent)
+    assert_log_is_whole(log_url)
+    assert fetch(log_url, "select count(*) from event") == [(2 * sum(1 + n % 3 for n in range(600)),)]
+
+
+async def test_a_command_over_two_streams_is_written_whole_or_not_at_all(writer: Writer, log_url: str) -> None:
+    merchant, taken, fresh = open_log(log_url), uuid7(), uuid7()
+    await writer.submit(command(merchant, (taken, 0, 1)))
+    with pytest.raises(VersionConflict) as conflict:
+        await writer.submit(command(merchant, (fresh, 0, 2), (taken, 0, 1)))
+    assert conflict.value.stream_id == taken
+    assert fetch(log_url, "select count(*) from event where stream_id = %s", fresh) == [(0,)]
+    assert_log_is_whole(log_url)
+
+
+async def test_a_command_at_a_version_that_is_not_there_yet_loses(writer: Writer, log_url: str) -> None:
+    merchant, stream = open_log(log_url), uuid7()
+    await writer.submit(command(merchant, (stream, 0, 1)))
+    with pytest.raises(VersionConflict):
+        await writer.submit(command(merchant, (stream, 2, 1)))
+    assert_log_is_whole(log_url)
+
+
+async def test_a_stream_without_events_is_only_checked(writer: Writer, log_url: str) -> None:
+    merchant, watched = open_log(log_url), uuid7()
+    await writer.submit(command(merchant, (watched, 0, 1)))
+    await writer.submit(command(merchant, (uuid7(), 0, 1), (watched, 1, 0)))
+    with pytest.raises(VersionConflict):
+        await writer.submit(command(merchant, (uuid7(), 0, 1), (watched, 2, 0)))
+    assert_log_is_whole(log_url)
+
+
+async def test_two_commands_that_watch_each_others_stream_do_not_both_win(writer: Writer, log_url: str) -> None:
+    merchant, left, right = open_log(log_url), uuid7(), uuid7()
+    await writer.submit(command(merchant, (left, 0, 1), (right, 0, 1)))
+    results = await asyncio.gather(
+        writer.submit(command(merchant, (left, 1, 1), (right, 1, 0))),
+        writer.submit(command(merchant, (right, 1, 1), (left, 1, 0))),
+        return_exceptions=True,
+    )
+    assert [type(result) for result in results] == [int, VersionConflict]
+
+
+async def test_a_claim_is_taken_once(writer: Writer, other: Writer, log_url: str) -> None:
+    merchant = open_log(log_url)
+
+    def claiming(key: str) -> tuple[Claim, object]:
+        stream = uuid7()
+        claim = Claim(ClaimKind.ORDER_EXTERNAL_ID, key, stream)
+        return claim, command(merchant, (stream, 0, 1), claims=[claim])
+
+    for n in range(30):
+        results = await asyncio.gather(
+            *[w.submit(claiming(f"order-{n}")[1]) for w in (writer, writer, other, other)],  # type: ignore[arg-type]
+            return_exceptions=True,
+        )
+        assert sum(isinstance(result, ClaimTaken) for result in results) == 3
+    assert fetch(log_url, "select count(*), count(distinct stream_id) from claim") == [(30, 30)]
+    assert_log_is_whole(log_url)
+
+
+async def test_the_same_key_of_another_kind_or_merchant_is_free(writer: Writer, log_url: str) -> None:
+    for merchant in (open_log(log_url), open_log(log_url)):
+        for kind in (ClaimKind.ORDER_EXTERNAL_ID, ClaimKind.CUSTOMER_EXTERNAL_ID):
+            stream = uuid7()
+            await writer.submit(command(merchant, (stream, 0, 1), claims=[Claim(kind, "one", stream)]))
+    assert fetch(log_url, "select count(*) from claim") == [(4,)]
+
+
+async def test_only_the_command_that_the_database_refuses_fails(writer: Writer, log_url: str) -> None:
+    merchant = open_log(log_url)
+    good = [command(merchant, (uuid7(), 0, 1)) for _ in range(63)]
+    bad = command(merchant, (uuid7(), 0, 1), topic=b"nul\x00.v1")
+    results = await asyncio.gather(*[writer.submit(c) for c in [*good[:40], bad, *good[40:]]], return_exceptions=True)
+    assert [type(result) for result in results] == [int] * 40 + [DataRefused] + [int] * 23
+    assert_log_is_whole(log_url)
+
+
+async def test_a_value_that_cannot_be_packed_fails_alone(writer: Writer, log_url: str) -> None:
+    merchant, stream = open_log(log_url), uuid7()
+    bad = command(merchant, (stream, 0, 1), claims=[Claim(ClaimKind.ORDER_EXTERNAL_ID, "\ud800", stream)])
+    results = await asyncio.gather(
+        writer.submit(command(merchant, (uuid7(), 0, 1))), writer.submit(bad), return_exceptions=True
+    )
+    assert [type(result) for result in results] == [int, DataRefused]
+
+
+async def test_a_merchant_without_a_log_is_refused(writer: Writer, log_url: str) -> None:
+    with pytest.raises(Conflict):
+        await writer.submit(command(uuid7(), (uuid7(), 0, 1)))
+    assert fetch(log_url, "select count(*) from seen") == [(0,)]
+
+
+async def test_a_cancelled_caller_does_not_take_the_command_back(writer: Writer, log_url: str) -> None:
+    merchant, stream = open_log(log_url), uuid7()
+    future = writer.submit(command(merchant, (stream, 0, 1)))
+    future.cancel()
+    await writer.submit(command(merchant, (uuid7(), 0, 1)))
+    assert fetch(log_url, "select count(*) from event where stream_id = %s", stream) == [(1,)]
+
+
+async def test_beyond_its_bound_the_queue_refuses_at_once(log_url: str) -> None:
+    writer = Writer(log_url, [SEEN], queue_max=10)
+    await writer.start()
+    merchant = open_log(log_url)
+    accepted = [writer.submit(command(merchant, (uuid7(), 0, 1))) for _ in range(10)]
+    with pytest.raises(JournalFull):
+        writer.submit(command(merchant, (uuid7(), 0, 1)))
+    assert await asyncio.gather(*accepted) == list(range(1, 11))
+    await writer.stop()
+
+
+async def test_stopping_writes_what_waits(log_url: str) -> None:
+    writer = Writer(log_url, [SEEN])
+    await writer.start()
+    merchant = open_log(log_url)
+    accepted = [writer.submit(command(merchant, (uuid7(), 0, 1))) for _ in range(300)]
+    await writer.stop()
+    assert [future.result() for future in accepted] == list(range(1, 301))
+    with pytest.raises(DatabaseUnavailable):
+        writer.submit(command(merchant, (uuid7(), 0, 1)))
+
+
+async def test_a_lost_connection_loses_and_doubles_nothing(writer: Writer, log_url: str) -> None:
+    merchant = open_log(log_url)
+    acknowledged: list[bytes] = []
+    refused: list[bytes] = []
+    until = asyncio.get_running_loop().time() + 3
+
+    async def client() -> None:
+        while asyncio.get_running_loop().time() < until:
+            stream = uuid7()
+            try:
+                await writer.submit(command(merchant, (stream, 0, 2)))
+                acknowledged.append(stream.bytes)
+            except DatabaseUnavailable:
+                refused.append(stream.bytes)
+                await asyncio.sleep(0.005)
+
+    async def cutter() -> int:
+        cuts = 0
+        async with await psycopg.AsyncConnection.connect(log_url, autocommit=True) as connection:
+            while asyncio.get_running_loop().time() < until - 0.3:
+                await asyncio.sleep(0.1)
+                ended = await connection.execute(
+                    "select pg_terminate_backend(pid) from pg_stat_activity "
+                    "where application_name = 'ledger-writer' and datname = current_database()"
+                )
+                cuts += len(await ended.fetchall())
+        return cuts
+
+    *_, cuts = await asyncio.gather(*[client() for _ in range(32)], cutter())
+    assert cuts > 10, "the connection was really cut"
+    stored = {row[0].bytes for row in fetch(log_url, "select stream_id from event")}
+    assert set(acknowledged) <= stored
+    assert stored.isdisjoint(refused)
+    assert_log_is_whole(log_url)
+    assert writer.alive
