@@ -10,13 +10,13 @@ import hashlib
 import re
 from collections.abc import Sequence
 from importlib import resources
-from typing import LiteralString, cast
+from typing import Final
 
 import psycopg
 from msgspec import Struct
 
-_LOCK = 0x1ED6E5  # any number, the same for ever: it keeps two migrations of one database apart
-_TABLE: LiteralString = """
+_LOCK: Final = 0x1ED6E5  # any number, the same for ever: it keeps two migrations of one database apart
+_TABLE: Final = """
 -- What has been applied here.
 create table if not exists schema_migration (
     number int primary key,
@@ -44,10 +44,11 @@ class Migration(Struct, frozen=True):
 
 def migrations() -> list[Migration]:
     """The files that come with the program, in order: `0001_journal.sql` is number 1, named `journal`."""
-    found = []
-    for file in resources.files("ledger").joinpath("migrations").iterdir():
-        if match := re.fullmatch(r"(\d{4})_(\w+)\.sql", file.name):
-            found.append(Migration(number=int(match[1]), name=match[2], sql=file.read_text(encoding="utf-8")))
+    found = [
+        Migration(number=int(match[1]), name=match[2], sql=file.read_text(encoding="utf-8"))
+        for file in resources.files("ledger").joinpath("migrations").iterdir()
+        if (match := re.fullmatch(r"(\d{4})_(\w+)\.sql", file.name))
+    ]
     found.sort(key=lambda migration: migration.number)
     assert len({migration.number for migration in found}) == len(found), "two migrations share a number"
     return found
@@ -80,7 +81,7 @@ def _apply(connection: psycopg.Connection, migration: Migration) -> bool:
             raise MigrationFailed(f"migration {migration.number:04} {migration.name} was edited after it was applied")
         return False
     try:
-        connection.execute(cast("LiteralString", migration.sql))
+        connection.execute(migration.sql)
     except psycopg.Error as refusal:
         raise MigrationFailed(f"migration {migration.number:04} {migration.name}: {refusal}") from refusal
     connection.execute(

@@ -1,0 +1,89 @@
+"""Settings: typed, checked at the start, and named in one line when they are wrong."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from ledger.settings import Settings, SettingWrong, describe, likely_typos, read_settings, variable_of
+
+
+def test_without_any_variable_everything_has_its_default():
+    assert read_settings({}) == Settings()
+
+
+def test_a_variable_is_read_in_its_own_type():
+    settings = read_settings(
+        {
+            "LEDGER_PORT": "9001",
+            "LEDGER_REQUEST_TIMEOUT_S": "40.5",
+            "LEDGER_DATA_DIR": "/x",
+            "LEDGER_ENVIRONMENT": "production",
+        }
+    )
+    assert (settings.port, settings.request_timeout_s, settings.data_dir) == (9001, 40.5, Path("/x"))
+    assert settings.environment == "production"
+
+
+def test_an_empty_variable_is_an_unset_one():
+    assert read_settings({"LEDGER_DATABASE_URL": "", "LEDGER_PORT": ""}) == Settings()
+
+
+def test_a_flag_goes_before_the_variable_and_an_absent_flag_does_not():
+    assert read_settings({"LEDGER_PORT": "9001"}, port=9002, host=None) == Settings(port=9002)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("LEDGER_PORT", "eighty"),
+        ("LEDGER_PORT", "65536"),
+        ("LEDGER_PORT", "-1"),
+        ("LEDGER_WORKERS", "0"),
+        ("LEDGER_ENVIRONMENT", "live"),
+        ("LEDGER_BASE_PATH", "api"),
+        ("LEDGER_BASE_PATH", "/api/"),
+        ("LEDGER_BASE_PATH", "/lps"),
+        ("LEDGER_REQUEST_TIMEOUT_S", "nan"),
+        ("LEDGER_REQUEST_TIMEOUT_S", "30"),
+        ("LEDGER_BODY_LIMIT", "1e3"),
+        ("LEDGER_LOG_LEVEL", "loud"),
+        ("LEDGER_DATABASE_APP_URL", "host=elsewhere"),
+    ],
+)
+def test_a_wrong_value_is_refused_in_one_line_that_names_its_variable(variable, value):
+    with pytest.raises(SettingWrong) as refusal:
+        read_settings({variable: value})
+    message = str(refusal.value)
+    assert variable in message
+    assert "\n" not in message
+
+
+def test_a_secret_is_never_shown():
+    settings = read_settings({"LEDGER_MASTER_KEY": "hush" * 16, "LEDGER_DATABASE_URL": "postgresql://u:hush@h/d"})
+    assert "hush" not in repr(settings)
+    assert "hush" not in "".join(str(row) for row in describe(settings))
+    with pytest.raises(SettingWrong) as refusal:
+        read_settings({"LEDGER_MASTER_KEY": "hush", "LEDGER_MASTER_KEY_FILE": "/hush"})
+    assert "hush" not in str(refusal.value)
+
+
+def test_every_setting_is_described():
+    rows = describe(Settings())
+    assert [row.variable for row in rows] == [variable_of(field) for field in Settings.__struct_fields__]
+    for row in rows:
+        assert row.description.endswith("."), row.variable
+        assert row.kind
+        assert row.unit or row.kind != "number", row.variable
+
+
+def test_a_misspelt_variable_is_told_from_a_foreign_one():
+    assert list(likely_typos({"LEDGER_PROT": "1", "LEDGER_TEST_DATABASE_URL": "x", "PORT": "1"})) == [
+        ("LEDGER_PROT", "LEDGER_PORT")
+    ]
+
+
+def test_settings_travel_to_another_process_as_they_are():
+    settings = read_settings({"LEDGER_DATA_DIR": "/x/y", "LEDGER_MASTER_KEY_FILE": "/z"})
+    sent = msgspec.json.encode(settings, enc_hook=str)
+    assert msgspec.json.decode(sent, type=Settings, dec_hook=lambda kind, value: kind(value)) == settings
