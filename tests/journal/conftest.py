@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import psycopg
 import pytest
+from tests.journal.small_log import SEEN, SEEN_DDL
 
 from ledger.journal.writer import Writer
-from tests.journal.small_log import SEEN, SEEN_DDL
 
 
 @pytest.fixture
-def log_url(database_url: str) -> Iterator[str]:
+def log_url(database_url: str) -> str:
     with psycopg.connect(database_url, autocommit=True) as connection:
         connection.execute(SEEN_DDL)
-    yield database_url
+    return database_url
 
 
 @pytest.fixture

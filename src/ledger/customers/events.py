@@ -23,7 +23,7 @@ class CustomerCreated(Struct, frozen=True, kw_only=True, omit_defaults=True):
     email: str | None = None
     phone_number: str | None = None
     source_id: UUID | None = None
-    metadata: Raw | None = None
+    metadata: Raw | UnsetType = UNSET
 
 
 class CustomerDetailsChanged(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -78,7 +78,7 @@ class Coalescer(Generic[K, V]):
             callers = {key: self._waiting.pop(key) for key in keys}
             try:
                 found = await self._fetch_again_once(keys)
-            except Exception as fault:
+            except Exception as fault:  # noqa: BLE001 - told to whoever waits for these keys; the next ones may fare better
                 for futures in callers.values():
                     for future in futures:
                         if not future.done():

@@ -66,7 +66,7 @@ class Codec:
         return self._decode_old(topic, data)
 
     def _decode_old(self, topic: str, data: bytes) -> Any:
-        fields = msgspec.json.decode(data) if topic in self._upcasters else None
+        fields: dict[str, Any] = msgspec.json.decode(data)
         while topic in self._upcasters:
             topic, upcast = self._upcasters[topic]
             fields = upcast(fields)

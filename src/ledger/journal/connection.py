@@ -7,7 +7,7 @@ by pid, and prepared statements live on the connection.
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from typing import Any, Final
 
 import psycopg
 from psycopg.rows import tuple_row
@@ -27,13 +27,13 @@ _SETTINGS: Final = {
 }
 _RETRY_FIRST_S, _RETRY_MAX_S = 0.05, 1.0
 
-Connection = psycopg.AsyncConnection[tuple[object, ...]]
+Connection = psycopg.AsyncConnection[tuple[Any, ...]]
 
 
 async def connect(url: str, name: str) -> Connection:
     """A direct connection named `name` in the database's activity view. Raises psycopg.OperationalError."""
     options = " ".join(f"-c {key}={value}" for key, value in _SETTINGS.items())
-    connection: Connection = await psycopg.AsyncConnection.connect(
+    connection = await psycopg.AsyncConnection.connect(
         url, autocommit=True, application_name=name, connect_timeout=5, options=options, row_factory=tuple_row
     )
     connection.prepare_threshold = 0
@@ -57,7 +57,7 @@ async def connect_when_back(url: str, name: str) -> Connection:
 _WHO_AM_I: Final = "select pid, backend_start from pg_stat_activity where pid = pg_backend_pid()"
 _END: Final = "select pg_terminate_backend(pid) from pg_stat_activity where pid = %s and backend_start = %s"
 
-Backend = tuple[object, ...]
+Backend = tuple[Any, ...]
 
 
 async def backend_of(connection: Connection) -> Backend:
@@ -69,5 +69,5 @@ async def backend_of(connection: Connection) -> Backend:
 
 async def end_backend(connection: Connection, backend: Backend) -> None:
     """Return only when that server process is gone: what it had received and not committed, it never will."""
-    while await (await connection.execute(_END, backend)).fetchone() is not None:
+    while await (await connection.execute(_END, backend)).fetchone() is not None:  # noqa: ASYNC110 - another process ends, nobody tells us
         await asyncio.sleep(0.01)

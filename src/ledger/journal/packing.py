@@ -31,7 +31,7 @@ class Array(bytes):
 def _array_type(name: str, oid: int) -> tuple[type[Array], type[Dumper]]:
     packed = type(f"{name}Array", (Array,), {"__slots__": ()})
 
-    def dump(self: Dumper, obj: Any) -> Any:
+    def dump(_: Dumper, obj: Any) -> Any:
         return obj
 
     dumper = type(f"{name}ArrayDumper", (Dumper,), {"format": Format.BINARY, "oid": oid, "dump": dump})

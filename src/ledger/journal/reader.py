@@ -14,8 +14,8 @@ from uuid import UUID
 from msgspec import Struct
 
 from ledger.journal.append import ClaimKind
-from ledger.journal.codec import Codec
 from ledger.journal.coalesce import Coalescer
+from ledger.journal.codec import Codec
 from ledger.journal.connection import Connection
 from ledger.journal.packing import PACK
 
@@ -99,7 +99,7 @@ class Reader:
         )
         found: dict[StreamKey, list[Any]] = {}
         for n, _, topic, data in await rows.fetchall():
-            found.setdefault(keys[n], []).append(self._codec.decode(topic, data))  # type: ignore[index, arg-type]
+            found.setdefault(keys[n], []).append(self._codec.decode(topic, data))
         return found
 
     async def feed(self, connection: Connection, merchant_id: UUID, after: int, limit: int) -> list[Recorded]:
@@ -128,4 +128,4 @@ async def _fetch_claims(connection: Connection, keys: Sequence[ClaimKey]) -> Map
             PACK["text"]([key.encode() for _, _, key in keys]),
         ),
     )
-    return {keys[n]: owner for n, owner in await rows.fetchall()}  # type: ignore[index, misc]
+    return {keys[n]: owner for n, owner in await rows.fetchall()}

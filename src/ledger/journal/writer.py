@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
+from uuid import UUID
 
 import psycopg
 import structlog
@@ -27,7 +28,6 @@ from ledger.journal.append import (
 from ledger.journal.connection import Backend, Connection, backend_of, connect, connect_when_back, end_backend
 from ledger.journal.inline import InlineTable
 from ledger.journal.packing import PACK
-from uuid import UUID
 
 _log = structlog.get_logger()
 
@@ -121,7 +121,7 @@ class Writer:
             try:
                 await self._commit(batch)
             except BaseException as fault:
-                _fail([*batch, *self._queue], DatabaseUnavailable(f"the writer ended: {fault!r}"))
+                _fail([*batch, *self._queue], DatabaseUnavailable, f"the writer ended: {fault!r}")
                 self._queue.clear()
                 raise
 
@@ -164,16 +164,21 @@ class Writer:
                 rows = await self._execute([append for append, _ in batch])
             except _TRY_AGAIN:
                 continue
-            except Exception as refusal:
+            except Exception as refusal:  # noqa: BLE001 - whatever is wrong with one command must not take its neighbours
                 assert self._connection is not None
                 if self._connection.broken or self._connection.closed:
-                    return await self._resolve(batch)
-                if isinstance(refusal, psycopg.OperationalError):  # time-outs, a full disk: rolled back, nobody's data
+                    await self._resolve(batch)
+                elif isinstance(
+                    refusal, psycopg.OperationalError
+                ):  # a time-out, a full disk: rolled back, nobody's data
                     _log.warning("journal_batch_failed", reason=type(refusal).__name__, commands=len(batch))
-                    return _fail(batch, DatabaseUnavailable(type(refusal).__name__))
-                return await self._bisect(batch, refusal)
-            return _answer(batch, rows)
-        _fail(batch, DatabaseUnavailable("the batch met deadlocks only"))
+                    _fail(batch, DatabaseUnavailable, type(refusal).__name__)
+                else:
+                    await self._bisect(batch, refusal)
+            else:
+                _answer(batch, rows)
+            return
+        _fail(batch, DatabaseUnavailable, "the batch met deadlocks only")
 
     async def _execute(self, batch: Sequence[Append]) -> list[tuple[Any, ...]]:
         """One pipeline, one implicit transaction: its statements commit together at the pipeline's end or not at all."""
@@ -191,7 +196,8 @@ class Writer:
         """The database refused somebody's data: write the halves apart until only the guilty command fails."""
         if len(batch) == 1:
             _log.error("journal_data_refused", reason=type(refusal).__name__)
-            return _fail(batch, DataRefused(f"{type(refusal).__name__}"), cause=refusal)
+            _fail(batch, DataRefused, type(refusal).__name__, refusal)
+            return
         middle = len(batch) // 2
         await self._commit(batch[:middle])
         await self._commit(batch[middle:])
@@ -207,17 +213,10 @@ class Writer:
     async def _resolve(self, batch: Sequence[Waiting]) -> None:
         """Find out what became of a batch whose connection broke, and go on with a new connection."""
         self._connection = None
-        _fail(self._queue, DatabaseUnavailable("the database went away"))
+        _fail(self._queue, DatabaseUnavailable, "the database went away")
         self._queue.clear()
         _log.warning("journal_connection_lost", commands=len(batch))
-        while self._connection is None:
-            connection = await connect_when_back(self._url, "ledger-writer")
-            try:
-                await end_backend(connection, self._backend)
-                landed = await self._landed(connection, [append for append, _ in batch])
-                await self._adopt(connection)
-            except psycopg.OperationalError:
-                await connection.close()
+        landed = await self._reconnect([append for append, _ in batch])
         _log.info("journal_connection_back", landed=len(landed), lost=len(batch) - len(landed))
         for n, (_, future) in enumerate(batch):
             if future.done():
@@ -226,6 +225,19 @@ class Writer:
                 future.set_result(landed[n])
             else:
                 future.set_exception(DatabaseUnavailable("the database went away before it wrote this"))
+
+    async def _reconnect(self, batch: Sequence[Append]) -> dict[int, int]:
+        """Go on with a new connection; which commands of the batch had been committed, and at which position."""
+        while True:
+            connection = await connect_when_back(self._url, "ledger-writer")
+            try:
+                await end_backend(connection, self._backend)
+                landed = await self._landed(connection, batch)
+                await self._adopt(connection)
+            except psycopg.OperationalError:
+                await connection.close()
+            else:
+                return landed
 
     async def _landed(self, connection: Connection, batch: Sequence[Append]) -> dict[int, int]:
         rows = []
@@ -237,7 +249,7 @@ class Writer:
             PACK[type_](column) for type_, column in zip(("int4", "uuid", "uuid", "int4", "uuid"), columns, strict=True)
         ]
         found = await connection.cursor(binary=True).execute(_FATE, packed)
-        return {int(n): int(position) for n, position in await found.fetchall()}  # type: ignore[call-overload]
+        return {int(n): int(position) for n, position in await found.fetchall()}
 
 
 def _answer(batch: Sequence[Waiting], rows: Sequence[tuple[Any, ...]]) -> None:
@@ -262,8 +274,9 @@ def _conflict(append: Append, why: int, which: int) -> Conflict:
     return Conflict("the merchant has no log")
 
 
-def _fail(batch: Sequence[Waiting] | deque[Waiting], fault: Exception, cause: Exception | None = None) -> None:
+def _fail(batch: Iterable[Waiting], fault: type[Exception], message: str, cause: Exception | None = None) -> None:
     for _, future in batch:
         if not future.done():
-            fault.__cause__ = cause
-            future.set_exception(fault)
+            exception = fault(message)
+            exception.__cause__ = cause
+            future.set_exception(exception)

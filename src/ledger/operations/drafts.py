@@ -56,7 +56,7 @@ class PaymentDraft(Struct, frozen=True, kw_only=True):
     virtual_terminal: bool = False
     billing_address: BillingAddress | None = None
     device_information: DeviceInformation | None = None
-    metadata: Raw | None = None
+    metadata: Raw | UnsetType = UNSET
 
 
 class OrderDraft(Struct, frozen=True, kw_only=True):
@@ -73,7 +73,7 @@ class OrderDraft(Struct, frozen=True, kw_only=True):
     description: str | None = None
     invoice_number: str | None = None
     due_date: datetime | None = None
-    metadata: Raw | None = None
+    metadata: Raw | UnsetType = UNSET
     billing_address: BillingAddress | None = None
     device_information: DeviceInformation | None = None
     fiscal: FiscalData | None = None

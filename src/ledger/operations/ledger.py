@@ -46,7 +46,7 @@ class OrderReceipt(Struct, frozen=True, kw_only=True):
 class Clock:
     """The merchant's clock: what every event is dated by."""
 
-    def now(self, merchant_id: UUID) -> datetime:
+    def now(self, merchant_id: UUID) -> datetime:  # noqa: ARG002 - every merchant lives in real time, until the sandbox's clocks
         """The merchant's present moment, aware, in UTC."""
         return datetime.now(UTC)
 

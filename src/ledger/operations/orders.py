@@ -144,7 +144,8 @@ async def _start(
     draft: PaymentDraft | None,
 ) -> Order:
     """Commit a further payment's intent on an existing order and carry it out. Raises VersionConflict."""
-    assert payment is not None and draft is not None, "events were decided for a payment"
+    assert payment is not None, "events were decided for a payment"
+    assert draft is not None, "a payment was asked for"
     after = _fold(order, events)
     command_id = uuid7()
     change = Change(order.terms.order_id, version, events, order, after)
@@ -157,7 +158,8 @@ async def _pay(
 ) -> Order:
     """Carry out a committed intent. Raises ProcessorUnavailable once it is recorded that nothing was sent."""
     intent = order.payment(payment.payment_id).intent
-    assert intent is not None and card is not None, "the intent has just been committed"
+    assert intent is not None, "it has just been committed"
+    assert card is not None, "only card payments are asked of a processor"
     outcome = await call_processor(ledger, actor.merchant_id, order, intent, card)
     context = _context(actor, cause)
     order, _ = await record_outcome(ledger, actor.merchant_id, order, version, payment.payment_id, outcome, context)

@@ -45,7 +45,7 @@ async def call_processor(
         return NotSent()
     except (ProcessorTimedOut, TimeoutError):
         return Unanswered(reason="The processor did not answer in time.")
-    except Exception as fault:
+    except Exception as fault:  # noqa: BLE001 - an answer that we cannot read is an unknown outcome
         _log.error("processor_failed", processor=intent.processor, reason=type(fault).__name__)
         return Unanswered(reason="The processor's answer could not be read.")
 

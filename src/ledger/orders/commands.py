@@ -10,7 +10,7 @@ from datetime import datetime
 from decimal import Decimal
 from uuid import UUID
 
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from ledger.orders.events import RefusedBy
 from ledger.orders.terms import (
@@ -41,7 +41,7 @@ class NewPayment(Struct, frozen=True, kw_only=True):
     virtual_terminal: bool = False
     billing_address: BillingAddress | None = None
     device_information: DeviceInformation | None = None
-    metadata: Raw | None = None
+    metadata: Raw | UnsetType = UNSET
 
 
 class CreateOrder(Struct, frozen=True, kw_only=True):
@@ -62,7 +62,7 @@ class CreateOrder(Struct, frozen=True, kw_only=True):
     description: str | None = None
     invoice_number: str | None = None
     due_date: datetime | None = None
-    metadata: Raw | None = None
+    metadata: Raw | UnsetType = UNSET
     billing_address: BillingAddress | None = None
     device_information: DeviceInformation | None = None
     fiscal: FiscalData | None = None

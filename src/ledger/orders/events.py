@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Final
 from uuid import UUID
 
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from ledger.orders.terms import (
     BillingAddress,
@@ -60,7 +60,7 @@ class OrderCreated(Struct, frozen=True, kw_only=True, omit_defaults=True):
     description: str | None = None
     invoice_number: str | None = None
     due_date: datetime | None = None
-    metadata: Raw | None = None
+    metadata: Raw | UnsetType = UNSET
     billing_address: BillingAddress | None = None
     device_information: DeviceInformation | None = None
     fiscal: FiscalData | None = None
@@ -79,7 +79,7 @@ class PaymentStarted(Struct, frozen=True, kw_only=True, omit_defaults=True):
     virtual_terminal: bool = False
     billing_address: BillingAddress | None = None
     device_information: DeviceInformation | None = None
-    metadata: Raw | None = None
+    metadata: Raw | UnsetType = UNSET
 
 
 class AuthorizationRequested(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -161,6 +161,20 @@ class AuthorizationAbandoned(Struct, frozen=True, kw_only=True, omit_defaults=Tr
     at: datetime
 
 
+class LateCaptureReported(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The processor turned out to have taken `amount` for a payment that we had ended, or more than we had recorded.
+
+    `authorized` is all that it says it granted. The money is real and counts; whether to give it back is the merchant's
+    decision, so this is also what an alert is raised on. A payment that had failed keeps its final status.
+    """
+
+    payment_id: UUID
+    amount: Decimal
+    authorized: Decimal
+    processor_reference: str
+    at: datetime
+
+
 OrderEvent = (
     OrderCreated
     | PaymentStarted
@@ -172,6 +186,7 @@ OrderEvent = (
     | PaymentDeclined
     | AuthorizationOutcomeUnknown
     | AuthorizationAbandoned
+    | LateCaptureReported
 )
 
 TOPICS: Final[dict[str, type[Struct]]] = {
@@ -185,4 +200,5 @@ TOPICS: Final[dict[str, type[Struct]]] = {
     "payment-declined.v1": PaymentDeclined,
     "authorization-outcome-unknown.v1": AuthorizationOutcomeUnknown,
     "authorization-abandoned.v1": AuthorizationAbandoned,
+    "late-capture-reported.v1": LateCaptureReported,
 }

@@ -10,7 +10,7 @@ from decimal import Decimal
 from enum import StrEnum
 from uuid import UUID
 
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 
 class CaptureMethod(StrEnum):
@@ -106,7 +106,7 @@ class LineItem(Struct, frozen=True, kw_only=True, omit_defaults=True):
     discount: Decimal | None = None
     tax_included: bool = True
     taxes: tuple[Tax, ...] = ()
-    metadata: Raw | None = None
+    metadata: Raw | UnsetType = UNSET
 
 
 class CardSummary(Struct, frozen=True, kw_only=True, omit_defaults=True):

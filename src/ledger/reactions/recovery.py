@@ -1,0 +1,127 @@
+"""The recovery: asks the processor what became of every intent that has no outcome.
+
+The rule a stranger would break: it looks up, it never sends again. "Not found" waits until the processor can no longer
+apply the call late; an unreadable or missing answer waits for ever, with back-off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Final
+from uuid import UUID
+
+import structlog
+from msgspec import Struct
+
+from ledger.gateways.contract import ProcessorTimedOut, ProcessorUnavailable
+from ledger.journal.append import Fault
+from ledger.journal.journal import Context
+from ledger.operations.ledger import Ledger
+from ledger.operations.settlement import load_order, record_outcome
+from ledger.orders.commands import AuthorizationOutcome, NotFound
+from ledger.orders.state import Intent, Order, Payment
+
+_log = structlog.get_logger()
+
+_AT_ONCE: Final = 20
+_BACK_OFF_FIRST_S, _BACK_OFF_MAX_S = 1.0, 60.0
+
+Due = Callable[[datetime, int], Awaitable[Sequence[tuple[UUID, UUID]]]]
+"""At most so many (merchant, order) whose open intent was to be answered before that moment of real time."""
+
+
+class Windows(Struct, frozen=True, kw_only=True):
+    """The windows of an unknown outcome, in seconds of real time."""
+
+    margin_s: float = 5.0
+    """How long after its deadline a call is looked up first."""
+    late_s: float = 30.0
+    """How long after its deadline the processor may still apply it; only then is "not found" final."""
+    poll_s: float = 1.0
+
+
+class Recovery:
+    """Settles what crashes and time-outs left open. `due` finds it; `stop` ends `run` between two sweeps."""
+
+    def __init__(self, ledger: Ledger, due: Due, windows: Windows = Windows()) -> None:  # noqa: B008 - frozen
+        self._ledger = ledger
+        self._due = due
+        self._windows = windows
+        self._tries: dict[UUID, tuple[int, datetime]] = {}
+        self.settled = 0
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Sweep every second until told to stop."""
+        while not stop.is_set():
+            try:
+                await self.sweep()
+            except Fault as fault:
+                _log.warning("recovery_waits", reason=type(fault).__name__)
+            try:
+                await asyncio.wait_for(stop.wait(), self._windows.poll_s)
+            except TimeoutError:
+                continue
+
+    async def sweep(self) -> None:
+        """Look up everything that is due now."""
+        now = datetime.now(UTC)
+        due = await self._due(now - timedelta(seconds=self._windows.margin_s), 1000)
+        places = asyncio.Semaphore(_AT_ONCE)
+
+        async def one(merchant_id: UUID, order_id: UUID) -> None:
+            async with places:
+                await self._settle(merchant_id, order_id)
+
+        results = await asyncio.gather(*[one(*which) for which in due], return_exceptions=True)
+        for result in results:
+            if isinstance(result, BaseException) and not isinstance(result, Fault):
+                _log.error("recovery_failed", reason=repr(result))
+        open_payments = {payment for payment, (_, at) in self._tries.items() if at > now - timedelta(hours=1)}
+        self._tries = {payment: tried for payment, tried in self._tries.items() if payment in open_payments}
+
+    async def _settle(self, merchant_id: UUID, order_id: UUID) -> None:
+        order, version = await load_order(self._ledger, merchant_id, order_id)
+        for payment in order.payments:
+            if payment.intent is None or not self._may_try(payment):
+                continue
+            outcome = await self._look_up(merchant_id, payment.intent)
+            if outcome is None:
+                self._put_off(payment)
+                continue
+            order, version = await self._record(merchant_id, order, version, payment, outcome)
+
+    async def _record(
+        self, merchant_id: UUID, order: Order, version: int, payment: Payment, outcome: AuthorizationOutcome
+    ) -> tuple[Order, int]:
+        context = Context(request="recovery", causation=payment.payment_id)
+        recorded = await record_outcome(self._ledger, merchant_id, order, version, payment.payment_id, outcome, context)
+        self._tries.pop(payment.payment_id, None)
+        self.settled += 1
+        _log.info("payment_recovered", order_id=str(order.terms.order_id), outcome=type(outcome).__name__)
+        return recorded
+
+    async def _look_up(self, merchant_id: UUID, intent: Intent) -> AuthorizationOutcome | None:
+        """The outcome, or None where it cannot be told yet."""
+        try:
+            found = await self._ledger.processor.look_up(merchant_id, intent.idempotency_key)
+        except (ProcessorTimedOut, ProcessorUnavailable):
+            return None
+        if found is not None:
+            return found
+        final_at = intent.deadline_at + timedelta(seconds=self._windows.late_s)
+        return NotFound() if datetime.now(UTC) >= final_at else None
+
+    def _may_try(self, payment: Payment) -> bool:
+        assert payment.intent is not None, "only open intents are looked up"
+        now = datetime.now(UTC)
+        if now < payment.intent.deadline_at + timedelta(seconds=self._windows.margin_s):
+            return False
+        tried = self._tries.get(payment.payment_id)
+        return tried is None or tried[1] <= now
+
+    def _put_off(self, payment: Payment) -> None:
+        tries = self._tries.get(payment.payment_id, (0, None))[0]
+        pause = min(_BACK_OFF_FIRST_S * 2**tries, _BACK_OFF_MAX_S)
+        self._tries[payment.payment_id] = (tries + 1, datetime.now(UTC) + timedelta(seconds=pause))

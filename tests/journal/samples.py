@@ -1,0 +1,224 @@
+"""One event of every topic with every field filled: what the golden files hold.
+
+The rule a stranger would break: a sample follows its golden file, never the other way round, once a release is tagged.
+`python -m tests.journal.samples` writes the files that are missing and touches no other.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from msgspec import Raw
+
+from ledger.customers import events as customers
+from ledger.journal.codec import CODEC
+from ledger.merchants import events as merchants
+from ledger.orders import events as orders
+from ledger.orders.terms import (
+    BillingAddress,
+    CaptureMethod,
+    CardSummary,
+    DeviceInformation,
+    FiscalAddress,
+    FiscalData,
+    LineItem,
+    MethodType,
+    PaymentMethod,
+    SurchargePolicy,
+    Tax,
+)
+
+AT = datetime(2026, 1, 31, 18, 30, 15, 123456, tzinfo=UTC)
+LATER = datetime(2026, 1, 31, 18, 30, 45, tzinfo=UTC)
+MERCHANT, CUSTOMER, ORDER, PAYMENT, METHOD, KEY = (
+    UUID(f"01890a5d-ac96-774b-bcce-b302099a80{n:02x}") for n in range(1, 7)
+)
+
+ADDRESS = BillingAddress(
+    address="Av. Insurgentes Sur 1602", city="Ciudad de México", state="CDMX", postal_code="03940", country="MX"
+)
+DEVICE = DeviceInformation(
+    ip_address="203.0.113.7",
+    user_agent="Mozilla/5.0",
+    http_browser_language="es-MX",
+    http_browser_screen_width="1920",
+    http_browser_screen_height="1080",
+)
+FISCAL = FiscalData(
+    tax_id="EKU9003173C9",
+    legal_name="ESCUELA KEMPER URGATE",
+    tax_system="601",
+    cfdi_use="G03",
+    zip_code="42501",
+    email="facturas@example.com",
+    payment_form="04",
+    address=FiscalAddress(
+        street="Calle 5",
+        exterior="12",
+        interior="B",
+        neighborhood="Centro",
+        city="Pachuca",
+        municipality="Pachuca de Soto",
+        state="HGO",
+        country="MEX",
+    ),
+)
+LINE = LineItem(
+    description="Café de altura, 1 kg",
+    quantity=Decimal("1.5"),
+    unit_price=Decimal("100.5"),
+    name="Café",
+    sku="CAF-1",
+    product_id="p-1",
+    product_key="50201706",
+    unit_key="KGM",
+    unit_name="Kilogramo",
+    discount=Decimal(5),
+    tax_included=False,
+    taxes=(Tax(type="IVA", rate=Decimal("0.16"), factor="Cuota", withholding=True),),
+    metadata=Raw(b'{"lot":7}'),
+)
+CARD = CardSummary(
+    bin="411111",
+    last4="1111",
+    brand="VISA",
+    type="CREDIT",
+    country="MX",
+    issuer_bank="BANCO DE PRUEBA",
+    exp_month=12,
+    exp_year=2030,
+    cardholder_name="ANA LOPEZ",
+)
+
+SAMPLES: dict[str, Any] = {
+    "order-created.v1": orders.OrderCreated(
+        order_id=ORDER,
+        order_number="PO0123456789",
+        external_id="pedido-1042",
+        customer_id=CUSTOMER,
+        amount=Decimal("150.75"),
+        currency="MXN",
+        pending=True,
+        at=AT,
+        allow_partials=True,
+        capture_method=CaptureMethod.MANUAL,
+        surcharge=SurchargePolicy(rate=Decimal("3.5"), methods=(MethodType.CARD, MethodType.SPEI)),
+        virtual_terminal=True,
+        description="Café y molino",
+        invoice_number="F-77",
+        due_date=LATER,
+        metadata=Raw(b'{"channel":"tienda","n":1.10}'),
+        billing_address=ADDRESS,
+        device_information=DEVICE,
+        fiscal=FISCAL,
+        line_items=(LINE,),
+    ),
+    "payment-started.v1": orders.PaymentStarted(
+        payment_id=PAYMENT,
+        method=PaymentMethod(method_id=METHOD, type=MethodType.CARD, card=CARD),
+        subtotal=Decimal("150.75"),
+        surcharge=Decimal("5.28"),
+        at=AT,
+        external_id="intento-1",
+        virtual_terminal=True,
+        billing_address=ADDRESS,
+        device_information=DEVICE,
+        metadata=Raw(b'{"try":1}'),
+    ),
+    "authorization-requested.v1": orders.AuthorizationRequested(
+        payment_id=PAYMENT,
+        processor="sandbox",
+        idempotency_key=str(PAYMENT),
+        amount=Decimal("156.03"),
+        capture=True,
+        deadline_at=LATER,
+        at=AT,
+    ),
+    "payment-authorized.v1": orders.PaymentAuthorized(
+        payment_id=PAYMENT,
+        amount=Decimal("156.03"),
+        processor_reference="sbx-1",
+        at=AT,
+        authorization_code="831000",
+    ),
+    "capture-scheduled.v1": orders.CaptureScheduled(payment_id=PAYMENT, amount=Decimal("156.03"), due_at=LATER, at=AT),
+    "capture-requested.v1": orders.CaptureRequested(
+        payment_id=PAYMENT, amount=Decimal("156.03"), idempotency_key=str(PAYMENT), deadline_at=LATER, at=AT
+    ),
+    "payment-captured.v1": orders.PaymentCaptured(
+        payment_id=PAYMENT, amount=Decimal("156.03"), processor_reference="sbx-1", at=AT
+    ),
+    "payment-declined.v1": orders.PaymentDeclined(
+        payment_id=PAYMENT,
+        code="INSUFFICIENT_FUNDS",
+        at=AT,
+        message="The card has insufficient funds.",
+        refused_by=orders.RefusedBy.RISK,
+    ),
+    "authorization-outcome-unknown.v1": orders.AuthorizationOutcomeUnknown(
+        payment_id=PAYMENT, reason="The processor did not answer in time.", at=AT
+    ),
+    "authorization-abandoned.v1": orders.AuthorizationAbandoned(
+        payment_id=PAYMENT, because=orders.AbandonedBecause.NOT_FOUND, at=AT
+    ),
+    "customer-created.v1": customers.CustomerCreated(
+        customer_id=CUSTOMER,
+        external_id="cliente-7",
+        at=AT,
+        first_name="Ana",
+        last_name="López",
+        email="ana.lopez@example.com",
+        phone_number="+525512345678",
+        source_id=MERCHANT,
+        metadata=Raw(b'{"tier":"gold"}'),
+    ),
+    "customer-details-changed.v1": customers.CustomerDetailsChanged(
+        customer_id=CUSTOMER,
+        at=AT,
+        first_name="Ana María",
+        last_name="López Ruiz",
+        email=None,
+        phone_number="+525500000000",
+    ),
+    "merchant-registered.v1": merchants.MerchantRegistered(merchant_id=MERCHANT, name="Café Tacuba", at=AT),
+    "merchant-settings-changed.v1": merchants.MerchantSettingsChanged(
+        merchant_id=MERCHANT,
+        at=AT,
+        surcharge_rate=Decimal("3.5"),
+        surcharge_methods=("CARD", "SPEI"),
+        time_zone="America/Tijuana",
+        payment_methods=("CARD",),
+        require_merchant_header=True,
+        requests_per_minute=600,
+        requests_per_second=50,
+    ),
+    "api-key-issued.v1": merchants.ApiKeyIssued(
+        merchant_id=MERCHANT,
+        key_id=KEY,
+        key_hash="ab" * 32,
+        hint="sk_test_…9f3a",
+        at=AT,
+        name="backend",
+        scopes=("orders:write",),
+        expires_at=LATER,
+    ),
+    "api-key-revoked.v1": merchants.ApiKeyRevoked(merchant_id=MERCHANT, key_id=KEY, at=AT),
+}
+
+
+def write_missing() -> None:
+    """Store the sample of every topic that has none yet."""
+    folder = Path(__file__).parents[1] / "golden"
+    folder.mkdir(exist_ok=True)
+    for topic, sample in SAMPLES.items():
+        path = folder / f"{topic}.json"
+        if not path.exists():
+            path.write_bytes(CODEC.encode(sample).data)
+
+
+if __name__ == "__main__":
+    write_missing()
