@@ -8,7 +8,7 @@ computed.
 from __future__ import annotations
 
 import re
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Final
 
 ZERO: Final = Decimal(0)
@@ -17,6 +17,8 @@ SCALE: Final = 10_000
 """SQL keeps an amount as int8, scaled by ten thousand: four decimals of a minor unit."""
 
 _AMOUNT: Final = re.compile(r"(?:0|[1-9]\d{0,11})(?:\.\d{1,4}0*)?", re.ASCII)
+_EXACT: Final = Context(prec=60)
+"""Wide enough that a product of two amounts is not rounded before the division that follows it."""
 _WHOLE, _CENT, _FINEST = Decimal(1), Decimal("0.01"), Decimal("0.0001")
 
 
@@ -31,6 +33,8 @@ def parse_amount(text: str) -> Decimal | None:
 
 def shortest(amount: Decimal) -> Decimal:
     """The same amount without trailing zeros and without an exponent: `1.50` → `1.5`, `1E+4` → `10000`."""
+    if str(amount).isdigit():  # as most are, and cheaper to find out than to do it again
+        return amount
     if amount == amount.to_integral_value():
         return amount.quantize(_WHOLE)
     return amount.normalize()
@@ -38,7 +42,8 @@ def shortest(amount: Decimal) -> Decimal:
 
 def plain(amount: Decimal) -> str:
     """The shortest decimal string of an amount in minor units: `"10000"`, `"150.75"` (contract N2)."""
-    return format(shortest(amount), "f")
+    text = str(amount)
+    return text if text.isdigit() else format(shortest(amount), "f")  # mostly it is; asking is a third of the work
 
 
 def scaled(amount: Decimal) -> int:
@@ -71,4 +76,4 @@ def share(cumulative: Decimal, part: Decimal, whole: Decimal, quantum: Decimal) 
     Always asked with the cumulative sum, never with one instalment: differences of cumulative roundings end at exactly
     `part`, sums of single roundings do not (section 4.4).
     """
-    return rounded(cumulative * part / whole, quantum) if whole else ZERO
+    return rounded(_EXACT.divide(_EXACT.multiply(cumulative, part), whole), quantum) if whole else ZERO

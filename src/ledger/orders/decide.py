@@ -1,0 +1,184 @@
+"""What may happen to a payment order: from a command to the events that follow from it.
+
+The rule a stranger would break: a decision is made from the state and the command alone, and asked again it gives no
+events. Guards stand first, in the order malformed (400), in the way of the state (409), of the business (422).
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from decimal import Decimal
+from typing import Final
+
+from ledger.money import AMOUNT_MAX, ZERO, is_multiple, quantum_of
+from ledger.orders.commands import ChargeOrder, CreateOrder, NewPayment
+from ledger.orders.events import AuthorizationRequested, OrderCreated, OrderEvent, PaymentStarted
+from ledger.orders.settle import decide_settlement
+from ledger.orders.state import Order, OrderStatus
+from ledger.orders.surcharge import quote
+from ledger.orders.terms import CaptureMethod
+from ledger.rejections import (
+    AmountExceedsPending,
+    DuplicateExternalId,
+    IdempotencyMismatch,
+    InvalidTerms,
+    OrderNotPayable,
+)
+
+__all__ = ["decide_charge", "decide_create", "decide_resubmission", "decide_settlement"]
+
+PAYABLE: Final = (OrderStatus.PENDING, OrderStatus.PARTIALLY_PAID, OrderStatus.FAILED)
+"""Where an order can be charged (contract N31). References, once they exist, add theirs."""
+
+_LINES_TOLERANCE: Final = Decimal("0.001")
+
+
+def decide_create(order: None, command: CreateOrder) -> list[OrderEvent]:
+    """Create an order, and announce its payment where it brings one.
+
+    Raises InvalidTerms on `amount` (N6) and on `lineItems` that do not add up to it (N5). Partial payments are only
+    honoured on an order that is created pending (N22).
+    """
+    assert order is None, "an external id is claimed once"
+    _insist_on_amount(command.amount)
+    _insist_on_lines(command)
+    created = _created(command)
+    if command.payment is None:
+        return [created]
+    assert command.payment.amount is None, "the payment that comes with an order pays all of it"
+    return [created, *_payment_events(created, command.payment, command.amount, command.at)]
+
+
+def decide_resubmission(order: Order, command: CreateOrder) -> list[OrderEvent]:
+    """The external id of an order was sent again (contract N25 to N28, section 8.8).
+
+    An order that stands is simply shown: no events. A failed one gets a new payment where the request brings a method.
+    Raises IdempotencyMismatch where it asks for other money, DuplicateExternalId where the order was cancelled.
+    """
+    terms = order.terms
+    for field, stands, asked in (
+        ("amount", terms.amount, command.amount),
+        ("currency", terms.currency, command.currency),
+    ):
+        if asked != stands:
+            raise IdempotencyMismatch(f"The order with this externalId has another {field}.", field=field)
+    if order.status is OrderStatus.CANCELLED:
+        raise DuplicateExternalId("The order with this externalId was cancelled.", field="externalId")
+    payment = command.payment
+    if payment is None or order.status is not OrderStatus.FAILED or order.has_payment(payment.payment_id):
+        return []
+    return _payment_events(terms, payment, order.unpaid_subtotal, command.at)
+
+
+def decide_charge(order: Order, command: ChargeOrder) -> list[OrderEvent]:
+    """Pay an order that waits for its payment (contract N31): all that is unpaid, or a part of a split order.
+
+    The same payment again is absorbed, by its id or by the merchant's id for it (section 8.7). Raises
+    IdempotencyMismatch, InvalidTerms on `amount`, OrderNotPayable, AmountExceedsPending.
+    """
+    payment = command.payment
+    if order.has_payment(payment.payment_id) or _is_repeated(order, payment):
+        return []
+    if payment.amount is not None:
+        _insist_on_part(order, payment.amount)
+    if order.status not in PAYABLE:
+        raise OrderNotPayable(
+            f"An order that is {order.status} cannot be charged.",
+            currentStatus=order.status,
+            allowedStatuses=PAYABLE,
+        )
+    amount = order.unpaid_subtotal if payment.amount is None else payment.amount
+    if amount > order.unpaid_subtotal - order.reserved:
+        raise AmountExceedsPending(
+            "The amount exceeds what is still to be paid.",
+            amountPending=order.amount_pending,
+            amountReserved=order.reserved,
+        )
+    return _payment_events(order.terms, payment, amount, command.at)
+
+
+def _is_repeated(order: Order, payment: NewPayment) -> bool:
+    """Whether the merchant has named a payment of this order so before. Raises IdempotencyMismatch on another amount."""
+    known = None if payment.external_id is None else order.payment_called(payment.external_id)
+    if known is None:
+        return False
+    if payment.amount is not None and payment.amount != known.started.subtotal:
+        raise IdempotencyMismatch("The payment with this externalId has another amount.", field="amount")
+    return True
+
+
+def _insist_on_amount(amount: Decimal) -> None:
+    if not (amount.is_finite() and ZERO < amount <= AMOUNT_MAX):
+        raise InvalidTerms("amount", f"The amount must be greater than 0 and at most {AMOUNT_MAX}.")
+    if not is_multiple(amount, quantum_of(amount)):
+        raise InvalidTerms("amount", "The amount has more than four decimals.")
+
+
+def _insist_on_lines(command: CreateOrder) -> None:
+    if not command.line_items:
+        return
+    total = sum((line.quantity * line.unit_price for line in command.line_items), ZERO)
+    if abs(total - command.amount) > _LINES_TOLERANCE:
+        raise InvalidTerms("lineItems", "The line items do not add up to the amount.")
+
+
+def _insist_on_part(order: Order, amount: Decimal) -> None:
+    if not order.terms.allow_partials:
+        raise InvalidTerms("amount", "Only an order that allows partial payments can be charged in parts.")
+    _insist_on_amount(amount)
+    if not is_multiple(amount, order.quantum):
+        raise InvalidTerms("amount", f"The amount must be a multiple of {order.quantum}, as the order's own is.")
+
+
+def _created(command: CreateOrder) -> OrderCreated:
+    pending = command.payment is None
+    return OrderCreated(
+        order_id=command.order_id,
+        order_number=command.order_number,
+        external_id=command.external_id,
+        customer_id=command.customer_id,
+        amount=command.amount,
+        currency=command.currency,
+        pending=pending,
+        at=command.at,
+        allow_partials=command.allow_partials and pending,
+        capture_method=command.capture_method,
+        surcharge=command.surcharge,
+        virtual_terminal=command.virtual_terminal,
+        description=command.description,
+        invoice_number=command.invoice_number,
+        due_date=command.due_date,
+        metadata=command.metadata,
+        billing_address=command.billing_address,
+        device_information=command.device_information,
+        fiscal=command.fiscal,
+        line_items=command.line_items,
+    )
+
+
+def _payment_events(terms: OrderCreated, payment: NewPayment, subtotal: Decimal, at: datetime) -> list[OrderEvent]:
+    """A payment of `subtotal` with its surcharge, and the intent to ask the processor for both."""
+    surcharge = quote(terms.surcharge, payment.method.type, subtotal, quantum_of(terms.amount))
+    return [
+        PaymentStarted(
+            payment_id=payment.payment_id,
+            method=payment.method,
+            subtotal=subtotal,
+            surcharge=surcharge,
+            at=at,
+            external_id=payment.external_id,
+            virtual_terminal=payment.virtual_terminal,
+            billing_address=payment.billing_address,
+            device_information=payment.device_information,
+            metadata=payment.metadata,
+        ),
+        AuthorizationRequested(
+            payment_id=payment.payment_id,
+            processor=payment.processor,
+            idempotency_key=payment.idempotency_key,
+            amount=subtotal + surcharge,
+            capture=terms.capture_method is CaptureMethod.AUTOMATIC,
+            deadline_at=payment.deadline_at,
+            at=at,
+        ),
+    ]

@@ -1,0 +1,138 @@
+"""What follows from a processor's word about an authorisation: the outcome of an intent.
+
+The rule a stranger would break: this refuses nothing. A capture that the processor reports has happened, whatever we
+had recorded before, and what is already recorded gives no events.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from decimal import Decimal
+from typing import Final, assert_never
+
+from ledger.money import ZERO
+from ledger.orders.commands import Approved, Declined, NotFound, NotSent, SettleAuthorization, Unanswered
+from ledger.orders.declines import decline
+from ledger.orders.events import (
+    AbandonedBecause,
+    AuthorizationAbandoned,
+    AuthorizationOutcomeUnknown,
+    CaptureRequested,
+    CaptureScheduled,
+    LateCaptureReported,
+    OrderEvent,
+    PaymentAuthorized,
+    PaymentCaptured,
+    PaymentDeclined,
+)
+from ledger.orders.state import Order, Payment, PaymentStatus
+
+_NOT_YET_GRANTED: Final = frozenset({PaymentStatus.REQUIRES_ACTION, PaymentStatus.PENDING_CANCELLATION})
+_GRANTED: Final = frozenset({PaymentStatus.AUTHORIZED, PaymentStatus.PARTIALLY_AUTHORIZED})
+_CAPTURING: Final = frozenset({PaymentStatus.CAPTURING, PaymentStatus.PARTIALLY_CAPTURED})
+
+
+def decide_settlement(order: Order, command: SettleAuthorization) -> list[OrderEvent]:
+    """Record what became of an authorisation; no events where that is known already.
+
+    The first final word about a payment stands, with one exception: money that was taken is always recorded.
+    """
+    payment, at = order.payment(command.payment_id), command.at
+    waits = payment.status is PaymentStatus.PENDING_AUTHORIZATION
+    match command.outcome:
+        case Approved() as approval:
+            return _approved(payment, approval, at)
+        case Declined() as refusal:
+            return [_declined(payment, refusal, at)] if waits else []
+        case Unanswered(reason=reason):
+            return [_unknown(payment, reason, at)] if waits and not _is_known_to_be_unknown(payment) else []
+        case NotSent():
+            return [_abandoned(payment, AbandonedBecause.NOT_SENT, at)] if waits else []
+        case NotFound():
+            return [_abandoned(payment, AbandonedBecause.NOT_FOUND, at)] if waits else []
+        case _:
+            assert_never(command.outcome)
+
+
+def _approved(payment: Payment, approval: Approved, at: datetime) -> list[OrderEvent]:
+    """The events that lead from where the payment stands to what the processor granted and took, by legal moves."""
+    authorized = max(approval.authorized, approval.captured)
+    assert authorized > 0, "a gateway reports an approval of nothing as something else"
+    taken = approval.captured - payment.captured
+    status = payment.status
+    if status is PaymentStatus.PENDING_AUTHORIZATION or (status in _NOT_YET_GRANTED and taken > 0):
+        return [_granted(payment, approval, authorized, at), *_capture(payment, approval, taken, at)]
+    if taken <= 0:
+        return []
+    if status in _GRANTED:
+        return _capture(payment, approval, taken, at)
+    if status is PaymentStatus.PENDING_CAPTURE:
+        return _capture(payment, approval, taken, at)[1:]
+    if status in _CAPTURING:
+        return _capture(payment, approval, taken, at)[2:]
+    return [
+        LateCaptureReported(
+            payment_id=payment.payment_id,
+            amount=taken,
+            authorized=authorized,
+            processor_reference=approval.processor_reference,
+            at=at,
+        )
+    ]
+
+
+def _granted(payment: Payment, approval: Approved, amount: Decimal, at: datetime) -> PaymentAuthorized:
+    return PaymentAuthorized(
+        payment_id=payment.payment_id,
+        amount=amount,
+        processor_reference=approval.processor_reference,
+        at=at,
+        authorization_code=approval.authorization_code,
+    )
+
+
+def _capture(payment: Payment, approval: Approved, amount: Decimal, at: datetime) -> list[OrderEvent]:
+    """The three steps of a capture that happened in the authorisation's own call, under its idempotency key."""
+    if amount == ZERO:
+        return []
+    requested = payment.requested
+    assert requested is not None, "an authorisation was asked for"
+    return [
+        CaptureScheduled(payment_id=payment.payment_id, amount=amount, due_at=at, at=at),
+        CaptureRequested(
+            payment_id=payment.payment_id,
+            amount=amount,
+            idempotency_key=requested.idempotency_key,
+            deadline_at=requested.deadline_at,
+            at=at,
+        ),
+        PaymentCaptured(
+            payment_id=payment.payment_id,
+            amount=amount,
+            processor_reference=approval.processor_reference,
+            at=at,
+        ),
+    ]
+
+
+def _declined(payment: Payment, refusal: Declined, at: datetime) -> PaymentDeclined:
+    known = decline(refusal.code)
+    return PaymentDeclined(
+        payment_id=payment.payment_id,
+        code=known.code,
+        at=at,
+        message=refusal.message or known.message,
+        refused_by=refusal.refused_by,
+    )
+
+
+def _is_known_to_be_unknown(payment: Payment) -> bool:
+    return payment.intent is not None and payment.intent.unknown
+
+
+def _unknown(payment: Payment, reason: str, at: datetime) -> AuthorizationOutcomeUnknown:
+    return AuthorizationOutcomeUnknown(payment_id=payment.payment_id, reason=reason, at=at)
+
+
+def _abandoned(payment: Payment, because: AbandonedBecause, at: datetime) -> AuthorizationAbandoned:
+    return AuthorizationAbandoned(payment_id=payment.payment_id, because=because, at=at)
