@@ -12,7 +12,7 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from ledger import cluster, postgres
+from ledger import cluster, data_dir, postgres
 from ledger.migrate import migrate
 
 
@@ -39,7 +39,7 @@ def postgres_url(short_dir: Path) -> Iterator[str]:
     if given := os.environ.get("LEDGER_TEST_DATABASE_URL"):
         yield given
         return
-    place = postgres.make_data_dir(short_dir / "session")
+    place = data_dir.make_data_dir(short_dir / "session")
     server = postgres.start(cluster.open_cluster(place), settings={"max_connections": "200"})
     yield server.url
     server.stop()

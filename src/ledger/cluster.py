@@ -6,7 +6,6 @@ and synced. Nothing may write below `pg/` before that, and nothing outside Postg
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import importlib.util
 import os
@@ -15,24 +14,24 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
 
 from msgspec import Struct
 
+from ledger.settings import CannotRun
+
 SUPERUSER: Final = "ledger"
 MAJOR: Final = "18"
 _SYSTEM_STATES: Final = (Path("/var/lib/payment-ledger"), Path("/var/tmp/payment-ledger"))  # noqa: S108 - owner checked
 _SOCKET_PATH_MAX: Final = 103
 """sun_path is 104 bytes with its NUL on macOS and 108 on Linux: the smaller one holds for both."""
-_SOCKET_NAME: Final = ".s.PGSQL.5432"
+SOCKET_NAME: Final = ".s.PGSQL.5432"
 _PLACE_FILE: Final = "cluster"
 
 
-class ClusterUnusable(Exception):
+class ClusterUnusable(CannotRun):
     """The embedded Postgres cannot live here; the message says why in one line."""
 
 
@@ -62,17 +61,6 @@ class Cluster(Struct, frozen=True):
     def is_elsewhere(self) -> bool:
         """Whether the cluster could not live in the data directory that was asked for."""
         return self.home != self.log.parent
-
-
-@contextmanager
-def locked(path: Path, *, shared: bool = False) -> Iterator[None]:
-    """Hold a lock file for the block. The kernel drops it with the process, so no lock ever outlives its owner."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def open_cluster(data_dir: Path) -> Cluster:
@@ -199,9 +187,9 @@ def system_state() -> Path:
 def _sockets(home: Path, account: Account | None) -> Path:
     """The directory of the server's socket: beside the cluster, or a short one where the path would not fit."""
     place = home / "run"
-    if len(os.fsencode(place / _SOCKET_NAME)) > _SOCKET_PATH_MAX:
+    if len(os.fsencode(place / SOCKET_NAME)) > _SOCKET_PATH_MAX:
         place = Path(tempfile.gettempdir()) / f"ledger-{os.geteuid()}-{_digest(os.fsencode(home))}"
-        if len(os.fsencode(place / _SOCKET_NAME)) > _SOCKET_PATH_MAX:
+        if len(os.fsencode(place / SOCKET_NAME)) > _SOCKET_PATH_MAX:
             place = Path("/tmp") / place.name  # noqa: S108 - checked for its owner below
     _own_directory(place, account)
     return place

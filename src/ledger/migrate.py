@@ -15,6 +15,8 @@ from typing import Final
 import psycopg
 from msgspec import Struct
 
+from ledger.settings import CannotRun
+
 _LOCK: Final = 0x1ED6E5  # any number, the same for ever: it keeps two migrations of one database apart
 _TABLE: Final = """
 -- What has been applied here.
@@ -26,7 +28,7 @@ create table if not exists schema_migration (
 )"""
 
 
-class MigrationFailed(Exception):
+class MigrationFailed(CannotRun):
     """The schema cannot be brought up to date; the message names the file and the reason in one line."""
 
 

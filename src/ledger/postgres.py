@@ -1,29 +1,33 @@
-"""The embedded Postgres as a running process: started, watched and stopped by us, and never outliving us.
+"""The embedded Postgres as a process of ours: started, kept alive and stopped by us, and never outliving us.
 
-The rule a stranger would break: only the process that started a server stops it, and it does so by a fast shutdown.
-`database` is the front door of every command: LEDGER_DATABASE_URL where set, else the server that runs on the data
-directory, else one of its own for as long as the command lasts.
+The rule a stranger would break: only the process that started a server stops it, and a server is started from a
+process's main thread. The kernel ends it with the *thread* that forked it.
 """
 
 from __future__ import annotations
 
 import ctypes
-import fcntl
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from ledger.cluster import SUPERUSER, Cluster, ClusterUnusable, as_account, locked, memory_bytes, open_cluster
+from ledger.cluster import SOCKET_NAME, SUPERUSER, Cluster, as_account, memory_bytes
+from ledger.settings import CannotRun
 
-LOG_MAX: Final = 16 << 20
-_POLL_S: Final = 0.01
+LOG_MAX_BYTES: Final = 16 << 20
+FAILURES_MAX: Final = 5
+FAILURE_WINDOW_S: Final = 60.0
+OTHER_PATIENCE_S: Final = 60.0
+_BACK_OFF_S: Final = (0.1, 0.5, 1.0, 2.0)
+_POLL_S: Final = 0.005
 _PR_SET_PDEATHSIG: Final = 1
 
 SETTINGS: Final[Mapping[str, str]] = {
@@ -55,43 +59,152 @@ SETTINGS: Final[Mapping[str, str]] = {
 }
 
 
-class PostgresFailed(Exception):
+class PostgresFailed(CannotRun):
     """The embedded Postgres does not start; the message carries its own last words."""
 
 
 class Server:
-    """A Postgres that this process has started on a cluster."""
+    """A Postgres on a cluster that this process keeps alive, by calling `tick` now and then.
 
-    def __init__(
-        self, cluster: Cluster, process: subprocess.Popen[bytes], guard: subprocess.Popen[bytes] | None
-    ) -> None:
+    A start that takes long is crash recovery at work and is waited for. A server of somebody else who is going down is
+    waited for too. Only starts that fail count.
+    """
+
+    def __init__(self, cluster: Cluster, settings: Mapping[str, str] | None = None) -> None:
         self.cluster = cluster
-        self.process = process
-        self._guard = guard
+        self._settings = settings or {}
+        self._process: subprocess.Popen[bytes] | None = None
+        self._guard: subprocess.Popen[bytes] | None = None
+        self._is_ready = False
+        self._failures: deque[float] = deque()
+        self._next_start = 0.0
+        self._other_since: float | None = None
 
     @property
     def url(self) -> str:
         """The libpq connection string of the owner."""
         return url_of(self.cluster)
 
-    def is_alive(self) -> bool:
-        return self.process.poll() is None
+    @property
+    def pid(self) -> int | None:
+        """The postmaster's process id; None where none lives."""
+        return self._process.pid if self._process is not None and self._process.poll() is None else None
 
-    def stop(self, patience_s: float = 8.0) -> None:
-        """Fast shutdown; after `patience_s` an immediate one, which loses nothing and leaves recovery to the next start."""
-        try:
-            for final in (signal.SIGINT, signal.SIGQUIT, signal.SIGKILL):
-                if not self.is_alive():
+    def tick(self) -> bool:
+        """Whether it answers now; starts it where it has died.
+
+        Raises PostgresFailed after five failed starts in a minute, or where another server will not go away.
+        """
+        now = time.monotonic()
+        if self._process is not None and self._process.poll() is None:
+            self._is_ready = self._is_ready or _status(self.cluster) == (self._process.pid, "ready")
+            return self._is_ready
+        self._bury(now)
+        if now >= self._next_start and not self._waits_for_another(now):
+            self._spawn()
+        return False
+
+    def stop(self, patience_s: float = 8.0, *, at_once: bool = False) -> None:
+        """Fast shutdown; after `patience_s`, or at once, an immediate one: it loses nothing and the next start recovers."""
+        if self._process is not None:
+            for final in (signal.SIGINT, signal.SIGQUIT, signal.SIGKILL)[1 if at_once else 0 :]:
+                if self._process.poll() is not None:
                     break
-                self.process.send_signal(final)
+                self._process.send_signal(final)
                 try:
-                    self.process.wait(patience_s)
+                    self._process.wait(patience_s)
                 except subprocess.TimeoutExpired:
                     continue
-        finally:
-            if self._guard is not None:
-                self._guard.kill()
-                self._guard.wait()
+        self._dismiss_guard()
+        self._process = None
+
+    def _bury(self, now: float) -> None:
+        """Take note of a server that has ended: starts again at once if it had ever answered, else with back-off."""
+        if self._process is None:
+            return
+        self._process = None
+        self._dismiss_guard()
+        if self._is_ready:
+            self._is_ready = False
+            self._next_start = now
+            return
+        while self._failures and self._failures[0] < now - FAILURE_WINDOW_S:
+            self._failures.popleft()
+        self._failures.append(now)
+        if len(self._failures) >= FAILURES_MAX:
+            raise PostgresFailed(f"Postgres does not start: {last_words(self.cluster)}")
+        self._next_start = now + _BACK_OFF_S[len(self._failures) - 1]
+
+    def _waits_for_another(self, now: float) -> bool:
+        pid, _ = _status(self.cluster)
+        if not _is_postgres(pid):
+            self._other_since = None
+            return False
+        self._other_since = self._other_since or now
+        if now - self._other_since > OTHER_PATIENCE_S:
+            raise PostgresFailed(f"another Postgres (pid {pid}) runs on {self.cluster.directory} and does not end")
+        return True
+
+    def _spawn(self) -> None:
+        shared_buffers = min(256, max(32, memory_bytes() >> 23))  # an eighth of the memory, in MB
+        chosen = {"shared_buffers": f"{shared_buffers}MB", **SETTINGS, **self._settings}
+        options = [option for name, value in chosen.items() for option in ("-c", f"{name}={value}")]
+        with _log(self.cluster.log) as log:
+            self._process = subprocess.Popen(
+                [
+                    self.cluster.binaries / "postgres",
+                    "-D",
+                    self.cluster.directory,
+                    "-k",
+                    self.cluster.sockets,
+                    *options,
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # the terminal's Ctrl-C is for us; we stop the server when we are done
+                preexec_fn=_follow_parent(os.getpid()) if sys.platform == "linux" else None,  # noqa: PLW1509 - two system calls, no lock of Python's
+                **as_account(self.cluster.account),
+            )
+        if sys.platform != "linux":
+            self._guard = guard(self._process.pid)
+
+    def _dismiss_guard(self) -> None:
+        if self._guard is not None:
+            self._guard.kill()
+            self._guard.wait()
+            self._guard = None
+
+
+def _follow_parent(parent: int) -> Callable[[], None]:
+    """What the child does after its account has changed (a change clears it): the kernel ends it when the parent is gone."""
+    prctl = ctypes.CDLL(None).prctl
+
+    def follow() -> None:
+        prctl(_PR_SET_PDEATHSIG, signal.SIGINT)
+        if os.getppid() != parent:  # it died in between
+            os._exit(1)
+
+    return follow
+
+
+def guard(pid: int) -> subprocess.Popen[bytes]:
+    """Where the kernel does not tell children: a shell that waits for the end of our pipe, then asks for a fast shutdown."""
+    return subprocess.Popen(
+        ["/bin/sh", "-c", f"read -r _; kill -INT {pid}"], stdin=subprocess.PIPE, start_new_session=True, cwd="/"
+    )
+
+
+def start(cluster: Cluster, *, settings: Mapping[str, str] | None = None) -> Server:
+    """A server that answers. Raises PostgresFailed."""
+    server = Server(cluster, settings)
+    try:
+        while not server.tick():
+            time.sleep(_POLL_S)
+    except BaseException:
+        server.stop()
+        raise
+    return server
 
 
 def url_of(cluster: Cluster) -> str:
@@ -105,73 +218,7 @@ def is_running(cluster: Cluster) -> bool:
     if _status(cluster)[1] != "ready":
         return False
     with socket.socket(socket.AF_UNIX) as probe:
-        return probe.connect_ex(str(cluster.sockets / ".s.PGSQL.5432")) == 0
-
-
-def start(cluster: Cluster, *, patience_s: float = 60.0, settings: Mapping[str, str] | None = None) -> Server:
-    """Start a server and return when it answers. Waits for a dying one on the same cluster to be gone.
-
-    A start that takes long is crash recovery at work and is waited for; only starts that fail count against
-    `patience_s`. Raises PostgresFailed with the log's last lines.
-    """
-    deadline = time.monotonic() + patience_s
-    while True:
-        server = _spawn(cluster, settings or {})
-        try:
-            while server.is_alive():
-                if _status(cluster) == (server.process.pid, "ready"):
-                    return server
-                time.sleep(_POLL_S)
-        except BaseException:
-            server.stop()
-            raise
-        server.stop()
-        if time.monotonic() > deadline:
-            raise PostgresFailed(f"Postgres does not start: {last_words(cluster)}")
-        time.sleep(5 * _POLL_S)
-
-
-def _spawn(cluster: Cluster, settings: Mapping[str, str]) -> Server:
-    shared_buffers = min(256, max(32, memory_bytes() >> 23))  # an eighth of the memory, in MB
-    chosen = {"shared_buffers": f"{shared_buffers}MB", **SETTINGS, **settings}
-    options = [option for name, value in chosen.items() for option in ("-c", f"{name}={value}")]
-    with _log(cluster) as log:
-        process = subprocess.Popen(
-            [cluster.binaries / "postgres", "-D", cluster.directory, "-k", cluster.sockets, *options],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,  # the terminal's Ctrl-C is for us; we stop the server when we are done
-            preexec_fn=_follow_parent if sys.platform == "linux" else None,  # noqa: PLW1509 - one system call, no Python lock
-            **as_account(cluster.account),
-        )
-    return Server(cluster, process, None if sys.platform == "linux" else guard(process.pid))
-
-
-def _follow_parent() -> None:
-    """In the child, after the account has changed (a change clears it): the kernel sends SIGINT when the parent is gone."""
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGINT)
-
-
-_LIBC: Final = ctypes.CDLL(None)
-
-
-def guard(pid: int) -> subprocess.Popen[bytes]:
-    """Where the kernel does not tell children: a shell that waits for the end of our pipe, then asks for a fast shutdown."""
-    return subprocess.Popen(
-        ["/bin/sh", "-c", f"read -r _; kill -INT {pid}"], stdin=subprocess.PIPE, start_new_session=True, cwd="/"
-    )
-
-
-@contextmanager
-def _log(cluster: Cluster) -> Iterator[int]:
-    if cluster.log.exists() and cluster.log.stat().st_size > LOG_MAX:
-        cluster.log.rename(cluster.log.with_suffix(".log.1"))
-    descriptor = os.open(cluster.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
+        return probe.connect_ex(str(cluster.sockets / SOCKET_NAME)) == 0
 
 
 def last_words(cluster: Cluster) -> str:
@@ -181,62 +228,37 @@ def last_words(cluster: Cluster) -> str:
     return " / ".join((fatal or lines)[-2:]) or "it said nothing"
 
 
+@contextmanager
+def _log(place: Path) -> Iterator[int]:
+    if place.exists() and place.stat().st_size > LOG_MAX_BYTES:
+        place.rename(place.with_name(f"{place.name}.1"))
+    descriptor = os.open(place, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
 def _status(cluster: Cluster) -> tuple[int, str]:
-    """The postmaster's pid and state, as its pid file's first and eighth line tell; (0, "") where there is none."""
+    """The postmaster's pid and state, as the first and eighth line of its pid file tell; (0, "") where there is none."""
     try:
         lines = (cluster.directory / "postmaster.pid").read_text().splitlines()
-        return int(lines[0]), lines[7].strip()
+        return int(lines[0]), lines[7].strip() if len(lines) > 7 else ""
     except (OSError, IndexError, ValueError):
         return 0, ""
 
 
-def make_data_dir(data_dir: Path) -> Path:
-    """The data directory as an absolute path, made where missing. As root it can be entered by the server's account."""
-    data_dir = data_dir.absolute()
-    data_dir.mkdir(mode=0o711 if os.geteuid() == 0 else 0o700, parents=True, exist_ok=True)
-    return data_dir
-
-
-@contextmanager
-def database(database_url: str | None, data_dir: Path) -> Iterator[str]:
-    """The connection string that a command works on, for as long as it needs it.
-
-    Commands that share a server hold a shared lock on `users.lock`, and the one that started it waits for the others
-    before it stops it: two commands at once on an idle data directory both end well.
-    """
-    if database_url is not None:
-        yield database_url
-        return
-    data_dir = make_data_dir(data_dir)
-    users = os.open(data_dir / "users.lock", os.O_RDWR | os.O_CREAT, 0o600)
-    server: Server | None = None
+def _is_postgres(pid: int) -> bool:
+    """Whether that process lives and is a Postgres: after a restart of the machine its pid may be anybody's."""
+    if pid <= 0:
+        return False
     try:
-        with locked(data_dir / "start.lock"):
-            fcntl.flock(users, fcntl.LOCK_SH)
-            cluster = open_cluster(data_dir)
-            if not is_running(cluster):
-                server = start(cluster)
-        yield url_of(cluster)
-        if server is not None:
-            fcntl.flock(users, fcntl.LOCK_EX)
-    finally:
-        if server is not None:
-            server.stop()
-        os.close(users)
-
-
-def start_owned(data_dir: Path, *, patience_s: float = 60.0) -> Server:
-    """The server of a process that serves: waits until nobody else's runs on the data directory, then starts its own."""
-    data_dir = make_data_dir(data_dir)
-    deadline = time.monotonic() + patience_s
-    while True:
-        with locked(data_dir / "start.lock"):
-            cluster = open_cluster(data_dir)
-            if not is_running(cluster):
-                return start(cluster, patience_s=patience_s)
-        if time.monotonic() > deadline:
-            raise PostgresFailed(f"another Postgres (pid {_status(cluster)[0]}) runs on {cluster.directory}")
-        time.sleep(5 * _POLL_S)
-
-
-__all__ = ["ClusterUnusable", "PostgresFailed", "Server", "database", "is_running", "start", "start_owned", "url_of"]
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # somebody else's, but alive
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip() == "postgres"
+    except FileNotFoundError:
+        return sys.platform != "linux"  # no /proc to ask: believe the pid file
