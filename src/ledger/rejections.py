@@ -37,6 +37,10 @@ class PaymentMethodNotFound(Rejected):
     code = "PAYMENT_METHOD_NOT_FOUND"
 
 
+class ApiKeyNotFound(Rejected):
+    code = "API_KEY_NOT_FOUND"
+
+
 class MethodNotEnabled(Rejected):
     code = "METHOD_NOT_ENABLED"
 

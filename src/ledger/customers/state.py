@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Final
 from uuid import UUID
 
 from msgspec import Struct
+
+DETAILS: Final = ("first_name", "last_name", "email", "phone_number")
+"""What an order may tell about its customer."""
 
 
 class Customer(Struct, frozen=True, kw_only=True):

@@ -8,10 +8,18 @@ from __future__ import annotations
 
 from datetime import datetime
 from decimal import Decimal
+from enum import StrEnum
 from typing import Final
 from uuid import UUID
 
 from msgspec import UNSET, Struct, UnsetType
+
+
+class InvoiceTrigger(StrEnum):
+    """When the parent invoice of a split order is stamped (contract N46)."""
+
+    FIRST_CAPTURE = "FIRST_CAPTURE"
+    CREATION = "CREATION"
 
 
 class MerchantRegistered(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -25,7 +33,8 @@ class MerchantRegistered(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class MerchantSettingsChanged(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The merchant works on other terms from now on; what is absent stayed as it was.
 
-    `surcharge_rate` in percent, None for no surcharge; methods as `MethodType` values; limits 0 for none.
+    `surcharge_rate` in percent, None for no surcharge; methods as `MethodType` values; limits 0 for none. A capture
+    waits `capture_delay_seconds` where the payer was authenticated.
     """
 
     merchant_id: UUID
@@ -37,6 +46,9 @@ class MerchantSettingsChanged(Struct, frozen=True, kw_only=True, omit_defaults=T
     require_merchant_header: bool | UnsetType = UNSET
     requests_per_minute: int | UnsetType = UNSET
     requests_per_second: int | UnsetType = UNSET
+    capture_delay_seconds: int | UnsetType = UNSET
+    invoice_trigger: InvoiceTrigger | UnsetType = UNSET
+    refund_overpayment: bool | UnsetType = UNSET
 
 
 class ApiKeyIssued(Struct, frozen=True, kw_only=True, omit_defaults=True):
