@@ -165,6 +165,13 @@ SAMPLES: dict[str, Any] = {
     "authorization-abandoned.v1": orders.AuthorizationAbandoned(
         payment_id=PAYMENT, because=orders.AbandonedBecause.NOT_FOUND, at=AT
     ),
+    "late-capture-reported.v1": orders.LateCaptureReported(
+        payment_id=PAYMENT,
+        amount=Decimal("156.03"),
+        authorized=Decimal("156.03"),
+        processor_reference="sbx-1",
+        at=LATER,
+    ),
     "customer-created.v1": customers.CustomerCreated(
         customer_id=CUSTOMER,
         external_id="cliente-7",
@@ -195,6 +202,9 @@ SAMPLES: dict[str, Any] = {
         require_merchant_header=True,
         requests_per_minute=600,
         requests_per_second=50,
+        capture_delay_seconds=30,
+        invoice_trigger=merchants.InvoiceTrigger.CREATION,
+        refund_overpayment=True,
     ),
     "api-key-issued.v1": merchants.ApiKeyIssued(
         merchant_id=MERCHANT,

@@ -18,6 +18,7 @@ from ledger.merchants.events import (
     MerchantSettingsChanged,
 )
 from ledger.merchants.state import Merchant
+from ledger.money import shortest
 from ledger.rejections import ApiKeyNotFound, InvalidTerms
 
 _NAME_MAX: Final = 255
@@ -41,7 +42,9 @@ def decide_settings(merchant: Merchant, command: ChangeSettings) -> list[Merchan
     _insist_on_limits(command)
     fields = [field for field in ChangeSettings.__struct_fields__ if field != "at"]
     told = {field: value for field in fields if (value := getattr(command, field)) is not UNSET}
-    if told.get("surcharge_rate") == 0:
+    if command.surcharge_rate:
+        told["surcharge_rate"] = shortest(command.surcharge_rate)
+    elif command.surcharge_rate is not UNSET:
         told["surcharge_rate"] = None  # a rate of nothing is no surcharge: orders show null for both
     changed = {field: value for field, value in told.items() if value != getattr(merchant, field)}
     return [MerchantSettingsChanged(merchant_id=merchant.merchant_id, at=command.at, **changed)] if changed else []

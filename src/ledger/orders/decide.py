@@ -10,7 +10,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Final
 
-from ledger.money import AMOUNT_MAX, ZERO, is_multiple, quantum_of
+from ledger.money import AMOUNT_MAX, ZERO, is_multiple, quantum_of, shortest
 from ledger.orders.commands import ChargeOrder, CreateOrder, NewPayment
 from ledger.orders.events import AuthorizationRequested, OrderCreated, OrderEvent, PaymentStarted
 from ledger.orders.settle import decide_settlement
@@ -137,7 +137,7 @@ def _created(command: CreateOrder) -> OrderCreated:
         order_number=command.order_number,
         external_id=command.external_id,
         customer_id=command.customer_id,
-        amount=command.amount,
+        amount=shortest(command.amount),
         currency=command.currency,
         pending=pending,
         at=command.at,
@@ -163,8 +163,8 @@ def _payment_events(terms: OrderCreated, payment: NewPayment, subtotal: Decimal,
         PaymentStarted(
             payment_id=payment.payment_id,
             method=payment.method,
-            subtotal=subtotal,
-            surcharge=surcharge,
+            subtotal=shortest(subtotal),
+            surcharge=shortest(surcharge),
             at=at,
             external_id=payment.external_id,
             virtual_terminal=payment.virtual_terminal,
@@ -176,7 +176,7 @@ def _payment_events(terms: OrderCreated, payment: NewPayment, subtotal: Decimal,
             payment_id=payment.payment_id,
             processor=payment.processor,
             idempotency_key=payment.idempotency_key,
-            amount=subtotal + surcharge,
+            amount=shortest(subtotal + surcharge),
             capture=terms.capture_method is CaptureMethod.AUTOMATIC,
             deadline_at=payment.deadline_at,
             at=at,

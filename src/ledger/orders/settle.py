@@ -10,7 +10,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Final, assert_never
 
-from ledger.money import ZERO
+from ledger.money import ZERO, shortest
 from ledger.orders.commands import Approved, Declined, NotFound, NotSent, SettleAuthorization, Unanswered
 from ledger.orders.declines import decline
 from ledger.orders.events import (
@@ -56,9 +56,9 @@ def decide_settlement(order: Order, command: SettleAuthorization) -> list[OrderE
 
 def _approved(payment: Payment, approval: Approved, at: datetime) -> list[OrderEvent]:
     """The events that lead from where the payment stands to what the processor granted and took, by legal moves."""
-    authorized = max(approval.authorized, approval.captured)
+    authorized = shortest(max(approval.authorized, approval.captured))
     assert authorized > 0, "a gateway reports an approval of nothing as something else"
-    taken = approval.captured - payment.captured
+    taken = shortest(approval.captured - payment.captured)
     status = payment.status
     if status is PaymentStatus.PENDING_AUTHORIZATION or (status in _NOT_YET_GRANTED and taken > 0):
         return [_granted(payment, approval, authorized, at), *_capture(payment, approval, taken, at)]
