@@ -65,7 +65,7 @@ class Ledger:
     def __init__(
         self,
         journal: Journal,
-        processor: CardProcessor,
+        processor: CardProcessor | None,
         ordinals: Ordinals,
         *,
         clock: Clock | None = None,

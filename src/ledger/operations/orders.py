@@ -216,7 +216,7 @@ def _new_payment(ledger: Ledger, merchant: Merchant, draft: PaymentDraft) -> New
     """The payment that a draft asks for, with ids. Raises MethodNotEnabled, PaymentMethodNotFound."""
     if draft.saved_method_id is not None:
         raise PaymentMethodNotFound("The saved payment method was not found.")
-    if draft.type is not MethodType.CARD or draft.type not in merchant.payment_methods:
+    if ledger.processor is None or draft.type is not MethodType.CARD or draft.type not in merchant.payment_methods:
         raise MethodNotEnabled(f"Payments by {draft.type.lower()} are not enabled for this merchant.")
     if draft.persist:
         raise MethodNotEnabled("Saving cards is not enabled for this merchant.")

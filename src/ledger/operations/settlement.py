@@ -38,6 +38,7 @@ async def call_processor(
         capture=intent.capture,
         deadline_at=intent.deadline_at,
     )
+    assert ledger.processor is not None, "no intent is committed without a processor"
     try:
         async with asyncio.timeout((intent.deadline_at - datetime.now(UTC)).total_seconds()):
             return await ledger.processor.authorize(request)

@@ -104,8 +104,11 @@ class Recovery:
 
     async def _look_up(self, merchant_id: UUID, intent: Intent) -> AuthorizationOutcome | None:
         """The outcome, or None where it cannot be told yet."""
+        processor = self._ledger.processor
+        if processor is None:
+            return None
         try:
-            found = await self._ledger.processor.look_up(merchant_id, intent.idempotency_key)
+            found = await processor.look_up(merchant_id, intent.idempotency_key)
         except (ProcessorTimedOut, ProcessorUnavailable):
             return None
         if found is not None:

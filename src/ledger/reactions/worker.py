@@ -1,0 +1,28 @@
+"""The worker: one process that runs the reactions until it is told to stop.
+
+The rule a stranger would break: a reaction is stopped between two pieces of work, never inside one. Whatever was begun
+is finished or left for the next worker, which finds it by the same question.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from ledger.reactions.recovery import Recovery, Windows
+from ledger.settings import Settings
+from ledger.wiring import open_ledger
+from projections.open_intents import OpenIntents
+
+
+async def run(settings: Settings, ready: Callable[[], None], stop: asyncio.Event) -> None:
+    """Run every reaction; `ready` is called once they all do. Raises psycopg.OperationalError at the start."""
+    assert settings.database_url is not None, "whoever starts a worker tells it its database"
+    windows = Windows(
+        margin_s=settings.recovery_margin_s,
+        late_s=max(0.0, settings.not_found_final_s - settings.processor_timeout_s),
+    )
+    async with open_ledger(settings) as ledger, OpenIntents(settings.database_url) as intents:
+        recovery = asyncio.create_task(Recovery(ledger, intents.due, windows).run(stop), name="recovery")
+        ready()
+        await recovery

@@ -1,0 +1,48 @@
+"""One process's ledger, put together: the journal with its read models, the processor, the ordinals.
+
+The rule a stranger would break: this is the only place of the `ledger` package that knows `projections`; everything
+else is given what it needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from ledger.gateways.book import Book
+from ledger.gateways.contract import CardProcessor
+from ledger.gateways.sandbox import SandboxProcessor
+from ledger.journal.journal import Journal
+from ledger.operations.ledger import Clock, Ledger, Patience
+from ledger.operations.ordinals import Ordinals
+from ledger.settings import Settings
+from projections.inline import Inline
+
+
+@asynccontextmanager
+async def open_ledger(settings: Settings, *, clock: Clock | None = None) -> AsyncIterator[Ledger]:
+    """A ledger on the settings' database for as long as the context lasts; what runs then is finished first.
+
+    `settings.database_url` must be set. Raises psycopg.OperationalError where the database cannot be reached.
+    """
+    assert settings.database_url is not None, "whoever starts a process tells it its database"
+    url = settings.database_url
+    async with AsyncExitStack() as stack:
+        journal = Journal(url, Inline(), batch_max=settings.batch_max, queue_max=settings.journal_queue_max)
+        await journal.start()
+        stack.push_async_callback(journal.stop)
+        processor = await _processor(settings, url, stack)
+        patience = Patience(processor_timeout_s=settings.processor_timeout_s)
+        ledger = Ledger(journal, processor, Ordinals(url), clock=clock, patience=patience)
+        stack.push_async_callback(ledger.drain)
+        yield ledger
+
+
+async def _processor(settings: Settings, url: str, stack: AsyncExitStack) -> CardProcessor | None:
+    """The sandbox has its own card company; production has none until a real one is connected."""
+    if settings.environment == "production":
+        return None
+    book = Book(url)
+    await book.start()
+    stack.push_async_callback(book.stop)
+    return SandboxProcessor(book, delay_s=settings.sandbox_delay_ms / 1000, silence_s=settings.sandbox_deadline_s)
