@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from ledger.gateways import cards
@@ -53,4 +55,4 @@ def test_the_sandbox_cards_come_from_mexican_banks(number):
 def test_no_range_overlaps_another():
     spans = [(first, last) for first, last, _ in cards._RANGES]
     assert all(first <= last for first, last in spans)
-    assert all(last < following for (_, last), (following, _) in zip(spans, spans[1:], strict=False))
+    assert all(last < following for (_, last), (following, _) in itertools.pairwise(spans))
