@@ -1,0 +1,95 @@
+"""The customer's row: the document that stands inside every order of that customer.
+
+The rule a stranger would break: an order shows its customer as it is now. Nothing of the customer but its id is copied
+into the order's row, so that forgetting a person is one change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+from uuid import UUID
+
+import msgspec
+
+from ledger.customers.state import Customer
+from ledger.journal.inline import InlineTable, Row
+from ledger.journal.packing import PACK
+from projections.documents import CustomerDocument
+from projections.formats import moment
+from projections.wire import text
+
+_encode: Final = msgspec.json.Encoder().encode
+
+# The row as the customer stands after the commit.
+_WRITE: Final = """
+insert into customer (merchant_id, customer_id, version, external_id, email, doc)
+select merchant_id, customer_id, version, external_id, email, doc from {rows}
+on conflict (merchant_id, customer_id) do update set
+  version = excluded.version, external_id = excluded.external_id, email = excluded.email, doc = excluded.doc
+"""
+
+TABLE: Final = InlineTable(
+    "customer",
+    (
+        ("merchant_id", "uuid"),
+        ("customer_id", "uuid"),
+        ("version", "int4"),
+        ("external_id", "text"),
+        ("email", "text"),
+        ("doc", "bytea"),
+    ),
+    _WRITE,
+)
+
+# The documents of customers by service id.
+FIND: Final = """
+select q.n, c.doc
+  from unnest(%s::int4[], %s::uuid[], %s::uuid[]) as q(n, merchant_id, customer_id)
+  join customer c on c.merchant_id = q.merchant_id and c.customer_id = q.customer_id
+"""
+
+
+def render_customer(customer: Customer) -> bytes:
+    """The customer's JSON object as it stands inside an order."""
+    return _encode(
+        CustomerDocument(
+            id=customer.customer_id,
+            external_id=customer.external_id,
+            first_name=customer.first_name,
+            last_name=customer.last_name,
+            email=customer.email,
+            phone_number=customer.phone_number,
+            active=customer.active,
+            source_id=customer.source_id,
+            created_at=moment(customer.created_at),
+            updated_at=moment(customer.updated_at),
+        )
+    )
+
+
+def row(merchant_id: UUID, version: int, customer: Customer) -> Row:
+    """The customer's row at a version of its stream."""
+    return (
+        merchant_id.bytes,
+        customer.customer_id.bytes,
+        version,
+        customer.external_id.encode(),
+        text(customer.email),
+        render_customer(customer),
+    )
+
+
+def find_parameters(asked: Sequence[tuple[bytes, bytes]]) -> list[bytes]:
+    """The columns that FIND unnests, for (merchant, customer) ids as bytes."""
+    return [
+        PACK["int4"](range(len(asked))),
+        PACK["uuid"]([merchant_id for merchant_id, _ in asked]),
+        PACK["uuid"]([customer_id for _, customer_id in asked]),
+    ]
+
+
+def found(row: Sequence[Any]) -> bytes:
+    """The answer in a row of FIND."""
+    document: bytes = row[1]
+    return document

@@ -1,0 +1,233 @@
+"""What a client sees of an order: the shapes of the JSON that the projections render and the API describes.
+
+The rule a stranger would break: fields are added, never renamed or removed, and the order of the fields is the order of
+the bytes. A read model that was written with other fields has to be rebuilt.
+
+A `Decimal` is written as a JSON number here; msgspec's schemas call it a string with the format `decimal`, so whoever
+publishes them says `number` instead.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Annotated
+from uuid import UUID
+
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+
+from ledger.orders.state import EntryAction, EntryStatus
+from ledger.orders.status import NextAction, OrderStatus, PaymentStatus
+from ledger.orders.terms import CaptureMethod
+
+Amount = Annotated[Decimal, Meta(description="In minor units of the order's currency (cents).")]
+AmountText = Annotated[
+    str, Meta(description="Decimal string in minor units of the order's currency.", examples=["10000"])
+]
+Moment = Annotated[
+    str, Meta(description="ISO 8601, UTC, milliseconds.", examples=["2026-01-31T12:00:00.000Z"],
+              extra_json_schema={"format": "date-time"})
+]  # fmt: skip
+Currency = Annotated[str, Meta(description="ISO 4217.", examples=["MXN", "USD"])]
+MethodKind = Annotated[str, Meta(description="CARD, SPEI or CIE_CASH_NET.", examples=["CARD"])]
+
+
+class TaxDocument(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+    """A tax on a line item."""
+
+    type: Annotated[str, Meta(description="IVA, ISR or IEPS.")]
+    rate: Annotated[Decimal, Meta(description="As a fraction: 0.16.")]
+    factor: Annotated[str, Meta(description="Tasa, Cuota or Exento.")]
+    withholding: Annotated[bool, Meta(description="True for a tax that the payer withholds.")]
+
+
+class LineItemDocument(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+    """A line of the order, as the merchant sent it."""
+
+    description: str
+    quantity: Decimal
+    unit_price: Amount
+    tax_included: Annotated[bool, Meta(description="Whether unitPrice contains the taxes.")]
+    name: str | None = None
+    sku: str | None = None
+    product_id: str | None = None
+    product_key: Annotated[str | None, Meta(description="SAT c_ClaveProdServ.")] = None
+    unit_key: Annotated[str | None, Meta(description="SAT c_ClaveUnidad.")] = None
+    unit_name: str | None = None
+    discount: Amount | None = None
+    taxes: list[TaxDocument] = []
+    metadata: Raw | UnsetType = UNSET
+
+
+class FiscalAddressDocument(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+    """The receiver's address on an electronic invoice."""
+
+    street: str | None = None
+    exterior: str | None = None
+    interior: str | None = None
+    neighborhood: str | None = None
+    city: str | None = None
+    municipality: str | None = None
+    state: str | None = None
+    country: str | None = None
+
+
+class FiscalDataDocument(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+    """The receiver of the order's electronic invoice."""
+
+    tax_id: Annotated[str | None, Meta(description="RFC, 12 or 13 characters.")] = None
+    legal_name: str | None = None
+    tax_system: Annotated[str | None, Meta(description="SAT c_RegimenFiscal.")] = None
+    cfdi_use: Annotated[str | None, Meta(description="SAT c_UsoCFDI.")] = None
+    zip_code: str | None = None
+    email: str | None = None
+    payment_form: Annotated[str | None, Meta(description="SAT c_FormaPago.")] = None
+    address: FiscalAddressDocument | None = None
+
+
+class CardDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
+    """What may be shown of a card."""
+
+    id: UUID
+    type: Annotated[str | None, Meta(description="For example CREDIT.")]
+    bin: Annotated[str, Meta(description="The first six digits.")]
+    last4: str
+    brand: str
+    country: str | None
+    issuer_bank: str | None
+    exp_month: int
+    exp_year: Annotated[int, Meta(description="Four digits.")]
+    expiry_month: Annotated[str, Meta(description="expMonth as two digits.")]
+    expiry_year: Annotated[str, Meta(description="expYear as four digits.")]
+    cardholder_name: str | None
+    created_at: Moment
+    updated_at: Moment
+
+
+class PaymentMethodDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
+    """How the newest payment of the order is made."""
+
+    id: UUID
+    type: MethodKind
+    channel: Annotated[str | None, Meta(description="PAYCASH where the reference is one of that network.")]
+    card_details: CardDocument | None
+    spei_details: None = None
+    cie_details: None = None
+
+
+class PaymentEventDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
+    """One step in the history of a payment."""
+
+    id: Annotated[str, Meta(extra_json_schema={"format": "uuid"})]
+    action: EntryAction
+    status: Annotated[EntryStatus, Meta(description="UNKNOWN: no answer in time, still to be found out.")]
+    amount: AmountText | None
+    currency: Currency | None
+    created_at: Moment
+    reason: Annotated[str | None, Meta(description="For example why it failed.")]
+
+
+class PaymentDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
+    """A payment of an order. Amounts contain the surcharge unless they say otherwise."""
+
+    id: UUID
+    external_id: str | None
+    status: PaymentStatus
+    next_action: Annotated[NextAction | None, Meta(description="What a payment in REQUIRES_ACTION waits for.")]
+    amount: Annotated[AmountText, Meta(description="What was asked for.")]
+    amount_formatted: Annotated[str, Meta(description="For people, in major units.", examples=["MXN 100.00"])]
+    subtotal_amount: AmountText
+    surcharge_amount: AmountText
+    authorized_amount: AmountText
+    captured_amount: AmountText
+    refunded_amount: AmountText
+    currency: Currency
+    payment_method_type: MethodKind
+    payment_method_id: Annotated[UUID, Meta(description="The saved or one-time method; never a card number.")]
+    virtual_terminal: bool
+    last_failed_event_reason: str | None
+    last_failed_event_at: Moment | None
+    decline_code: Annotated[str | None, Meta(description="Why it was declined, in words that no processor owns.")]
+    billing_first_name: str | None
+    billing_last_name: str | None
+    billing_phone_number: str | None
+    billing_email: str | None
+    billing_address_line1: str | None
+    billing_address_line2: str | None
+    billing_city: str | None
+    billing_state: str | None
+    billing_postal_code: str | None
+    billing_country: str | None
+    metadata: Raw | None
+    created_at: Moment
+    updated_at: Moment
+    payment_events: Annotated[list[PaymentEventDocument], Meta(description="Oldest first.")]
+
+
+class OrderHead(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
+    """What a payment order says of itself: all of it but the customer, the payments and what depends on the moment."""
+
+    id: UUID
+    external_id: Annotated[str, Meta(description="The merchant's id of the order, and the key of its idempotency.")]
+    external_merchant_reference: Annotated[str, Meta(description="The same as externalId.")]
+    order_number: Annotated[str, Meta(description="Unique over all merchants.", examples=["PO4T8Q2M7X1K"])]
+    invoice_number: Annotated[str | None, Meta(description="Shown to customers instead of orderNumber.")]
+    status: OrderStatus
+    currency: Currency
+    amount: Annotated[Amount, Meta(description="subtotalAmount + surchargeAmount, in minor units (cents).")]
+    amount_formatted: Annotated[str, Meta(description="amount for people, in major units.", examples=["MXN 100.00"])]
+    subtotal_amount: Annotated[Amount, Meta(description="What the merchant asked for. Never changes.")]
+    surcharge_amount: Amount | None
+    surcharge_rate: Annotated[Decimal | None, Meta(description="Percent, as it stood at creation.")]
+    amount_paid: Annotated[Amount, Meta(description="Everything ever captured; refunds do not lower it.")]
+    amount_pending: Annotated[Amount, Meta(description="max(0, amount - (amountPaid - amountRefunded)).")]
+    overpaid_amount: Annotated[Amount, Meta(description="What is held beyond amount.")]
+    amount_refunded: Annotated[Amount, Meta(description="Everything ever refunded.")]
+    refunded_amount: Annotated[Amount, Meta(description="The same as amountRefunded.")]
+    allow_partials: Annotated[bool, Meta(description="Whether several payments may cover the order.")]
+    capture_method: CaptureMethod
+    virtual_terminal: bool
+    description: str | None
+    metadata: Annotated[Raw | None, Meta(description="JSON, exactly as the merchant sent it.")]
+    due_date: Moment | None
+    billing_address_line: str | None
+    billing_city: str | None
+    billing_state: str | None
+    billing_postal_code: str | None
+    billing_country: str | None
+    payment_method: PaymentMethodDocument | None
+    payer_authentication: Annotated[None, Meta(description="3-D Secure details while they are needed.")] = None
+    line_items: list[LineItemDocument]
+    customer_fiscal_data: FiscalDataDocument | None
+    invoice_type: Annotated[
+        str | None, Meta(description="PPD for split orders, PUE for others, null without fiscal data.")
+    ]
+    invoice_status: None = None
+    fiscal_uuid: None = None
+    complements: tuple[()] = ()
+    credit_notes: tuple[()] = ()
+    created_at: Moment
+    updated_at: Moment
+
+
+class CustomerDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
+    """The customer of an order, as it is now."""
+
+    id: UUID
+    external_id: Annotated[str, Meta(description="The merchant's id of the customer.")]
+    first_name: str | None
+    last_name: str | None
+    email: str | None
+    phone_number: str | None
+    active: bool
+    source_id: Annotated[UUID | None, Meta(description="The customer that this one was derived from.")]
+    created_at: Moment
+    updated_at: Moment
+
+
+class OrderDocument(OrderHead, frozen=True, kw_only=True, rename="camel", gc=False):
+    """A payment order as it is answered. Served by splicing stored bytes; stands here for the API's description."""
+
+    customer: CustomerDocument
+    payments: Annotated[list[PaymentDocument], Meta(description="Oldest first; empty in lists.")]
+    payment: Annotated[PaymentDocument | None, Meta(description="Only in answers to the request that made it.")] = None
+    is_overdue: Annotated[bool, Meta(description="Whether the due date has passed and money is still owed.")]

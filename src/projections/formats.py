@@ -1,0 +1,50 @@
+"""How times, amounts and numbers are written in answers (contract N1, N2, N21).
+
+The rule a stranger would break: one amount has one spelling. Order amounts are JSON numbers and payment amounts decimal
+strings, both in minor units and in the shortest form, whatever arithmetic they come from.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from decimal import Decimal
+from typing import Final
+
+import msgspec
+
+from ledger.money import shortest
+
+_iso: Final = msgspec.json.Encoder().encode
+
+
+def moment(value: datetime) -> str:
+    """A time in UTC to the millisecond: `2026-01-31T12:00:00.000Z`. What is finer is cut off, not rounded."""
+    iso = _iso(value)  # `"2026-01-31T12:00:00Z"` or `"2026-01-31T12:00:00.123456Z"`, six times as fast as isoformat
+    assert iso.endswith(b'Z"'), "times are in UTC"
+    return (iso[1:24] if len(iso) == 29 else iso[1:20] + b".000").decode() + "Z"
+
+
+def moment_or_null(value: datetime | None) -> str | None:
+    return None if value is None else moment(value)
+
+
+def number(amount: Decimal) -> Decimal:
+    """An amount as it goes into a JSON number: `10000`, `150.75`."""
+    return shortest(amount)
+
+
+def number_or_null(amount: Decimal | None) -> Decimal | None:
+    return None if amount is None else shortest(amount)
+
+
+def for_people(amount: str, currency: str) -> str:
+    """A plain amount in minor units as people read it, in major units, and never for reckoning.
+
+    Both supported currencies, MXN and USD, have a hundred minor units.
+
+    >>> for_people("10000", "MXN"), for_people("150.75", "USD"), for_people("5", "MXN")
+    ('MXN 100.00', 'USD 1.5075', 'MXN 0.05')
+    """
+    whole, _, fraction = amount.partition(".")
+    whole = whole.rjust(3, "0")
+    return f"{currency} {whole[:-2]}.{whole[-2:]}{fraction}"

@@ -1,0 +1,118 @@
+"""The one reader that every query goes through: point reads that wait together become one round trip, lists have a pool.
+
+The rule a stranger would break: the merchant of every question comes from the caller's key, never from a path or a body.
+An id of another merchant is answered like one that nobody ever used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+from msgspec import Struct
+
+from ledger.journal.coalesce import Coalescer
+from ledger.journal.connection import Connection
+from projections import customers, merchants, orders
+from projections.lists import Lists
+from projections.merchants import FoundKey
+from projections.orders import OrderRow
+from projections.pages import OrderQuery, page_body, page_statement
+
+Key = tuple[int, Any]
+"""Which of the questions below, and about what."""
+
+
+class _Question(Struct, frozen=True):
+    """One kind of point read: a statement that answers many of them, each of its rows beginning with which."""
+
+    statement: str
+    parameters: Callable[[Sequence[Any]], Sequence[Any]]
+    answer: Callable[[Sequence[Any]], Any]
+
+
+_ORDER, _CUSTOMER, _API_KEY = range(3)
+_QUESTIONS: Final = (
+    _Question(orders.FIND, orders.find_parameters, orders.found),
+    _Question(customers.FIND, customers.find_parameters, customers.found),
+    _Question(merchants.FIND_KEY, merchants.find_key_parameters, merchants.found_key),
+)
+
+
+class Reader:
+    """Answers what is true now, over connections of its own. `start` before, `stop` after.
+
+    Every read raises DatabaseUnavailable while the database is away, and another Fault where too many reads wait.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._points = Coalescer[Key, Any](url, "ledger-reads", _fetch)
+        self._lists = Lists(url)
+
+    @property
+    def alive(self) -> bool:
+        """Whether point reads are being answered."""
+        return self._points.alive
+
+    async def start(self) -> None:
+        """Connect. Raises psycopg.OperationalError."""
+        await self._points.start()
+        await self._lists.start()
+
+    async def stop(self) -> None:
+        await self._points.stop()
+        await self._lists.stop()
+
+    async def order(self, merchant_id: UUID, reference: str) -> OrderRow | None:
+        """The merchant's order with this service id, else with this external id."""
+        if not _storable(reference):
+            return None
+        found: OrderRow | None = await self._points.get((_ORDER, (merchant_id.bytes, reference)))
+        return found
+
+    async def customer(self, merchant_id: UUID, customer_id: UUID) -> bytes | None:
+        """The JSON object of the merchant's customer as it stands inside an order."""
+        found: bytes | None = await self._points.get((_CUSTOMER, (merchant_id.bytes, customer_id.bytes)))
+        return found
+
+    async def find_key(self, key_hash: bytes) -> FoundKey | None:
+        """The API key with this keyed hash, whether it still speaks or not."""
+        found: FoundKey | None = await self._points.get((_API_KEY, key_hash))
+        return found
+
+    async def orders(self, merchant_id: UUID, query: OrderQuery, now: datetime) -> bytes:
+        """One page of the merchant's orders as the JSON that is served. `now` by the merchant's clock."""
+        statement, parameters = page_statement(merchant_id, query)
+        return page_body(query, await self._lists.rows(statement, parameters), now)
+
+
+def _storable(text: str) -> bool:
+    """Whether a text can stand in the database at all: one that cannot would spoil the round trip of everybody else."""
+    return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+async def _fetch(connection: Connection, keys: Sequence[Key]) -> Mapping[Key, Any]:
+    """Answer all keys in one round trip, with one statement for each kind among them."""
+    asked: dict[int, list[Any]] = {}
+    for kind, about in keys:
+        asked.setdefault(kind, []).append(about)
+    cursors = {kind: connection.cursor(binary=True) for kind in asked}
+    if len(asked) == 1:
+        await _ask(cursors, asked)
+    else:
+        async with connection.pipeline():
+            await _ask(cursors, asked)
+    found: dict[Key, Any] = {}
+    for kind, cursor in cursors.items():
+        abouts, answer = asked[kind], _QUESTIONS[kind].answer
+        for row in await cursor.fetchall():
+            found[kind, abouts[row[0]]] = answer(row)
+    return found
+
+
+async def _ask(cursors: Mapping[int, Any], asked: Mapping[int, Sequence[Any]]) -> None:
+    for kind, cursor in cursors.items():
+        question = _QUESTIONS[kind]
+        await cursor.execute(question.statement, question.parameters(asked[kind]))

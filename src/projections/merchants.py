@@ -1,0 +1,223 @@
+"""Merchants and their API keys as rows: how a key finds its merchant and the merchant's settings.
+
+The rule a stranger would break: a revoked or expired key keeps its row. Whoever asks decides by the times in it, so that
+the answer to a wrong key and to an old one can differ where it should.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+import msgspec
+from msgspec import Struct
+
+from ledger.journal.connection import Connection
+from ledger.journal.inline import InlineTable, Row
+from ledger.journal.packing import PACK
+from ledger.merchants.state import ApiKey, Merchant
+from ledger.orders.terms import MethodType
+from projections.wire import micros, text
+
+# The row as the merchant stands after the commit.
+_WRITE: Final = """
+insert into merchant (merchant_id, version, name, settings, created_at, updated_at)
+select merchant_id, version, name, settings, created_at, updated_at from {rows}
+on conflict (merchant_id) do update set
+  version = excluded.version, name = excluded.name, settings = excluded.settings, updated_at = excluded.updated_at
+"""
+
+TABLE: Final = InlineTable(
+    "merchant",
+    (
+        ("merchant_id", "uuid"),
+        ("version", "int4"),
+        ("name", "text"),
+        ("settings", "bytea"),
+        ("created_at", "timestamptz"),
+        ("updated_at", "timestamptz"),
+    ),
+    _WRITE,
+)
+
+# A key as it stands after the commit; what can change is how long it speaks.
+_WRITE_KEYS: Final = """
+insert into api_key (key_hash, merchant_id, key_id, name, hint, scopes, created_at, expires_at, revoked_at)
+select key_hash, merchant_id, key_id, name, hint, scopes, created_at, expires_at, revoked_at from {rows}
+on conflict (key_hash) do update set
+  scopes = excluded.scopes, expires_at = excluded.expires_at, revoked_at = excluded.revoked_at
+"""
+
+KEY_TABLE: Final = InlineTable(
+    "api_key",
+    (
+        ("key_hash", "bytea"),
+        ("merchant_id", "uuid"),
+        ("key_id", "uuid"),
+        ("name", "text"),
+        ("hint", "text"),
+        ("scopes", "text"),
+        ("created_at", "timestamptz"),
+        ("expires_at", "timestamptz"),
+        ("revoked_at", "timestamptz"),
+    ),
+    _WRITE_KEYS,
+)
+
+# Keys by their hash, with what their merchant's settings are now.
+FIND_KEY: Final = """
+select q.n, k.merchant_id, k.key_id, k.scopes, k.expires_at, k.revoked_at, m.settings
+  from unnest(%s::int4[], %s::bytea[]) as q(n, key_hash)
+  join api_key k on k.key_hash = q.key_hash
+  join merchant m on m.merchant_id = k.merchant_id
+"""
+
+# All merchants, the oldest first: for operators.
+_MERCHANTS: Final = "select merchant_id, name, settings, created_at from merchant order by created_at, merchant_id"
+
+# A merchant's keys, the oldest first: for operators.
+_KEYS: Final = """
+select key_id, name, hint, scopes, created_at, expires_at, revoked_at
+  from api_key where merchant_id = %s order by created_at, key_id
+"""
+
+
+class MerchantSettings(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The merchant's settings, under the names that an operator writes."""
+
+    surcharge_rate: str | None
+    surcharge_methods: tuple[MethodType, ...]
+    payment_methods: tuple[MethodType, ...]
+    time_zone: str
+    require_merchant_header: bool
+    requests_per_minute: int
+    requests_per_second: int
+    capture_delay_seconds: int
+    invoice_trigger: str
+    refund_overpayment: bool
+
+
+class FoundKey(Struct, frozen=True, kw_only=True):
+    """Whose key it is, how long it speaks, and for what. No scopes: for everything."""
+
+    merchant_id: UUID
+    key_id: UUID
+    scopes: tuple[str, ...]
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    settings: MerchantSettings
+
+
+class ListedMerchant(Struct, frozen=True, kw_only=True):
+    """A merchant as an operator lists it."""
+
+    merchant_id: UUID
+    name: str
+    settings: MerchantSettings
+    created_at: datetime
+
+
+class ListedKey(Struct, frozen=True, kw_only=True):
+    """A key as an operator lists it: never the key, only its hint."""
+
+    key_id: UUID
+    name: str | None
+    hint: str
+    scopes: tuple[str, ...]
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+
+
+_encode: Final = msgspec.json.Encoder().encode
+_settings: Final = msgspec.json.Decoder(MerchantSettings).decode
+_scopes: Final = msgspec.json.Decoder(tuple[str, ...]).decode
+
+
+def row(merchant_id: UUID, version: int, merchant: Merchant) -> Row:
+    """The merchant's row at a version of its stream."""
+    assert merchant.merchant_id == merchant_id, "a merchant's stream is its own"
+    return (
+        merchant_id.bytes,
+        version,
+        merchant.name.encode(),
+        _encode(_settings_of(merchant)),
+        micros(merchant.registered_at),
+        micros(merchant.updated_at),
+    )
+
+
+def key_rows(merchant_id: UUID, before: Merchant | None, after: Merchant) -> list[Row]:
+    """The rows of the keys that a change issued or ended."""
+    known = () if before is None else before.keys
+    return [_key_row(merchant_id, key) for key in after.keys if key not in known]
+
+
+def _key_row(merchant_id: UUID, key: ApiKey) -> Row:
+    return (
+        bytes.fromhex(key.key_hash),
+        merchant_id.bytes,
+        key.key_id.bytes,
+        text(key.name),
+        key.hint.encode(),
+        _encode(key.scopes),
+        micros(key.issued_at),
+        None if key.expires_at is None else micros(key.expires_at),
+        None if key.revoked_at is None else micros(key.revoked_at),
+    )
+
+
+def _settings_of(merchant: Merchant) -> MerchantSettings:
+    return MerchantSettings(
+        surcharge_rate=None if merchant.surcharge_rate is None else format(merchant.surcharge_rate, "f"),
+        surcharge_methods=merchant.surcharge_methods,
+        payment_methods=merchant.payment_methods,
+        time_zone=merchant.time_zone,
+        require_merchant_header=merchant.require_merchant_header,
+        requests_per_minute=merchant.requests_per_minute,
+        requests_per_second=merchant.requests_per_second,
+        capture_delay_seconds=merchant.capture_delay_seconds,
+        invoice_trigger=merchant.invoice_trigger,
+        refund_overpayment=merchant.refund_overpayment,
+    )
+
+
+def find_key_parameters(hashes: Sequence[bytes]) -> list[bytes]:
+    """The columns that FIND_KEY unnests."""
+    return [PACK["int4"](range(len(hashes))), PACK["bytea"](hashes)]
+
+
+def found_key(row: Sequence[Any]) -> FoundKey:
+    """The answer in a row of FIND_KEY."""
+    _, merchant_id, key_id, scopes, expires_at, revoked_at, settings = row
+    return FoundKey(
+        merchant_id=merchant_id,
+        key_id=key_id,
+        scopes=_scopes(scopes),
+        expires_at=expires_at,
+        revoked_at=revoked_at,
+        settings=_settings(settings),
+    )
+
+
+async def list_merchants(connection: Connection) -> list[ListedMerchant]:
+    """All merchants of the installation, the oldest first."""
+    rows = await connection.execute(_MERCHANTS, binary=True)
+    return [
+        ListedMerchant(merchant_id=merchant_id, name=name, settings=_settings(settings), created_at=created_at)
+        for merchant_id, name, settings, created_at in await rows.fetchall()
+    ]
+
+
+async def list_keys(connection: Connection, merchant_id: UUID) -> list[ListedKey]:
+    """A merchant's API keys, the oldest first, those that no longer speak included."""
+    rows = await connection.execute(_KEYS, (merchant_id,), binary=True)
+    return [
+        ListedKey(
+            key_id=key_id, name=name, hint=hint, scopes=_scopes(scopes), created_at=created_at, expires_at=expires_at,
+            revoked_at=revoked_at,
+        )
+        for key_id, name, hint, scopes, created_at, expires_at, revoked_at in await rows.fetchall()
+    ]  # fmt: skip
