@@ -1,0 +1,218 @@
+"""Operations end to end, without HTTP: intent, call, outcome; claims and versions decide every race."""
+
+from __future__ import annotations
+
+import asyncio
+from decimal import Decimal
+
+import psycopg
+import pytest
+from tests.operations.conftest import DECLINED, SILENT, Open, an_order, by_card
+from uuid_utils.compat import uuid7
+
+from ledger.gateways.bookings import Mode
+from ledger.gateways.contract import ProcessorUnavailable
+from ledger.gateways.sandbox import SandboxProcessor
+from ledger.operations.drafts import Actor, CustomerDraft
+from ledger.operations.ledger import Ledger
+from ledger.operations.orders import charge_order, create_order
+from ledger.orders.state import OrderStatus, PaymentStatus
+from ledger.rejections import CustomerNotFound, IdempotencyMismatch, OrderNotFound, OrderNotPayable
+
+pytestmark = pytest.mark.anyio
+
+
+def topics(database_url: str, merchant: Actor) -> list[str]:
+    """The merchant's log, by topic, behind its registration."""
+    with psycopg.connect(database_url) as connection:
+        rows = connection.execute(
+            "select topic from event where merchant_id = %s and stream_id <> merchant_id order by position",
+            (merchant.merchant_id,),
+        ).fetchall()
+    return [row[0].removesuffix(".v1") for row in rows]
+
+
+async def test_a_pending_order_brings_its_customer_in_one_commit(
+    ledger: Ledger, merchant: Actor, database_url: str
+) -> None:
+    receipt = await create_order(ledger, merchant, an_order("1"))
+    assert receipt.order.status is OrderStatus.PENDING
+    assert (receipt.created, receipt.payment_id) == (True, None)
+    assert receipt.customer.email == "ana@example.com"
+    assert topics(database_url, merchant) == ["order-created", "customer-created"]
+
+
+async def test_a_card_order_is_written_before_and_after_the_call(
+    ledger: Ledger, merchant: Actor, database_url: str
+) -> None:
+    receipt = await create_order(ledger, merchant, an_order("1", by_card()))
+    assert receipt.order.status is OrderStatus.COMPLETED
+    assert receipt.order.amount_paid == 10_000
+    assert topics(database_url, merchant) == [
+        "order-created",
+        "payment-started",
+        "authorization-requested",
+        "customer-created",
+        "payment-authorized",
+        "capture-scheduled",
+        "capture-requested",
+        "payment-captured",
+    ]
+
+
+async def test_every_event_says_who_asked_and_what_it_follows_from(
+    ledger: Ledger, merchant: Actor, database_url: str
+) -> None:
+    await create_order(ledger, merchant, an_order("1", by_card()))
+    with psycopg.connect(database_url) as connection:
+        rows = connection.execute(
+            "select command_id::text, convert_from(context, 'UTF8')::json from event "
+            "where merchant_id = %s and stream_id <> merchant_id order by position",
+            (merchant.merchant_id,),
+        ).fetchall()
+    assert {context["actor"] for _, context in rows} == {str(merchant.key_id)}
+    assert {context["request"] for _, context in rows} == {"req-1"}
+    assert [context.get("causation") for _, context in rows] == [None] * 4 + [rows[0][0]] * 4
+
+
+async def test_a_decline_fails_the_order_and_the_same_external_id_pays_it(ledger: Ledger, merchant: Actor) -> None:
+    declined = await create_order(ledger, merchant, an_order("1", by_card(DECLINED)))
+    assert declined.order.status is OrderStatus.FAILED
+    paid = await create_order(ledger, merchant, an_order("1", by_card()))
+    assert paid.created
+    assert paid.order.terms.order_id == declined.order.terms.order_id
+    assert [payment.status for payment in paid.order.payments] == [PaymentStatus.FAILED, PaymentStatus.CAPTURED]
+
+
+async def test_what_succeeded_is_not_done_again(ledger: Ledger, merchant: Actor) -> None:
+    first = await create_order(ledger, merchant, an_order("1", by_card()))
+    again = await create_order(ledger, merchant, an_order("1", by_card()))
+    assert (again.created, again.replayed) == (False, True)
+    assert again.order == first.order
+    assert again.payment_id == first.payment_id
+
+
+async def test_the_same_external_id_for_other_money_is_refused(ledger: Ledger, merchant: Actor) -> None:
+    await create_order(ledger, merchant, an_order("1"))
+    with pytest.raises(IdempotencyMismatch):
+        await create_order(ledger, merchant, an_order("1", amount=Decimal(9_999)))
+
+
+async def test_a_pending_order_is_charged_by_either_id(ledger: Ledger, merchant: Actor) -> None:
+    created = await create_order(ledger, merchant, an_order("a/1"))
+    declined = await charge_order(ledger, merchant, "a/1", by_card(DECLINED))
+    assert declined.order.status is OrderStatus.FAILED
+    paid = await charge_order(ledger, merchant, str(created.order.terms.order_id), by_card())
+    assert paid.order.status is OrderStatus.COMPLETED
+    with pytest.raises(OrderNotPayable):
+        await charge_order(ledger, merchant, "a/1", by_card())
+
+
+async def test_an_order_of_another_merchant_is_not_found(ledger: Ledger, merchant: Actor, open_another: Open) -> None:
+    from tests.operations.conftest import register
+
+    created = await create_order(ledger, merchant, an_order("1"))
+    stranger = await register(ledger)
+    for reference in ("1", str(created.order.terms.order_id), str(uuid7())):
+        with pytest.raises(OrderNotFound):
+            await charge_order(ledger, stranger, reference, by_card())
+
+
+async def test_a_customer_is_not_an_order(ledger: Ledger, merchant: Actor) -> None:
+    created = await create_order(ledger, merchant, an_order("1"))
+    with pytest.raises(OrderNotFound):
+        await charge_order(ledger, merchant, str(created.customer.customer_id), by_card())
+
+
+async def test_time_out_is_unknown_and_not_declined(ledger: Ledger, merchant: Actor) -> None:
+    receipt = await create_order(ledger, merchant, an_order("1", by_card(SILENT)))
+    assert receipt.order.status is OrderStatus.PROCESSING
+    assert receipt.order.payments[0].entries[-1].status == "UNKNOWN"
+    again = await create_order(ledger, merchant, an_order("1", by_card()))
+    assert again.replayed
+    assert len(again.order.payments) == 1
+
+
+async def test_an_outage_fails_the_payment_and_a_retry_pays(ledger: Ledger, merchant: Actor) -> None:
+    assert isinstance(ledger.processor, SandboxProcessor)
+    await ledger.processor.set_mode(merchant.merchant_id, Mode.DOWN, 1)
+    with pytest.raises(ProcessorUnavailable):
+        await create_order(ledger, merchant, an_order("1", by_card()))
+    retried = await create_order(ledger, merchant, an_order("1", by_card()))
+    assert retried.order.status is OrderStatus.COMPLETED
+    assert [payment.status for payment in retried.order.payments] == [PaymentStatus.FAILED, PaymentStatus.CAPTURED]
+
+
+async def test_a_known_customer_is_reused_and_brought_up_to_date(
+    ledger: Ledger, merchant: Actor, open_another: Open, database_url: str
+) -> None:
+    first = await create_order(ledger, merchant, an_order("1"))
+    other = await open_another()
+    changed = CustomerDraft(external_id="ana", email="ana.lopez@example.com")
+    second = await create_order(other, merchant, an_order("2", customer=changed))
+    assert second.customer.customer_id == first.customer.customer_id
+    assert (second.customer.first_name, second.customer.email) == ("Ana", "ana.lopez@example.com")
+    third = await create_order(ledger, merchant, an_order("3", customer=CustomerDraft(external_id="ana")))
+    assert third.customer == second.customer
+    by_id = CustomerDraft(id=str(first.customer.customer_id))
+    fourth = await create_order(ledger, merchant, an_order("4", customer=by_id))
+    assert fourth.customer == second.customer
+    assert topics(database_url, merchant).count("customer-created") == 1
+    with pytest.raises(CustomerNotFound):
+        await create_order(ledger, merchant, an_order("5", customer=CustomerDraft(id="nobody")))
+
+
+async def test_one_new_customer_of_many_orders_at_once_is_made_once(
+    ledger: Ledger, merchant: Actor, open_another: Open
+) -> None:
+    other = await open_another()
+    receipts = await asyncio.gather(
+        *[
+            create_order(at, merchant, an_order(f"{n}-{side}"))
+            for n in range(20)
+            for side, at in enumerate((ledger, other))
+        ]
+    )
+    assert len({receipt.customer.customer_id for receipt in receipts}) == 1
+    assert all(receipt.created for receipt in receipts)
+
+
+async def test_many_identical_requests_make_one_order_and_one_charge(
+    ledger: Ledger, merchant: Actor, open_another: Open, database_url: str
+) -> None:
+    other = await open_another()
+    for n in range(5):
+        receipts = await asyncio.gather(
+            *[create_order(at, merchant, an_order(f"same-{n}", by_card())) for _ in range(10) for at in (ledger, other)]
+        )
+        assert sum(receipt.created for receipt in receipts) == 1
+        assert len({(receipt.order.terms.order_id, receipt.payment_id) for receipt in receipts}) == 1
+        assert {receipt.order.status for receipt in receipts} == {OrderStatus.COMPLETED}
+    with psycopg.connect(database_url) as connection:
+        assert connection.execute("select count(*) from sandbox_charge").fetchone() == (5,)
+
+
+async def test_a_caller_who_leaves_does_not_stop_the_payment(ledger: Ledger, merchant: Actor) -> None:
+    request = asyncio.create_task(create_order(ledger, merchant, an_order("1", by_card())))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    request.cancel()
+    await asyncio.gather(request, return_exceptions=True)
+    await ledger.drain()
+    again = await create_order(ledger, merchant, an_order("1", by_card()))
+    assert again.replayed
+    assert again.order.status is OrderStatus.COMPLETED
+
+
+async def test_order_numbers_do_not_repeat_between_processes(
+    ledger: Ledger, merchant: Actor, open_another: Open
+) -> None:
+    other = await open_another()
+    receipts = await asyncio.gather(
+        *[
+            create_order(at, merchant, an_order(f"{n}-{side}"))
+            for n in range(30)
+            for side, at in enumerate((ledger, other))
+        ]
+    )
+    assert len({receipt.order.terms.order_number for receipt in receipts}) == 60

@@ -1,0 +1,146 @@
+"""The recovery settles by looking up: what the processor knows, what it will never know, and what it cannot tell yet."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from uuid import UUID
+
+import pytest
+from tests.operations.conftest import SILENT, Open, an_order, by_card
+
+from ledger.operations.drafts import Actor
+from ledger.operations.ledger import Ledger
+from ledger.operations.orders import create_order
+from ledger.operations.settlement import load_order
+from ledger.orders.commands import Approved, Declined
+from ledger.orders.state import Order, OrderStatus, PaymentStatus
+from ledger.reactions.recovery import Recovery, Windows
+from projections.open_intents import OpenIntents
+
+pytestmark = pytest.mark.anyio
+
+
+class DiesBeforeTheCall:
+    """The sandbox, but the process ends between the intent and the call."""
+
+    def __init__(self, processor: object) -> None:
+        self.capabilities = processor.capabilities  # type: ignore[attr-defined]
+        self.look_up = processor.look_up  # type: ignore[attr-defined]
+
+    async def authorize(self, request: object) -> Approved | Declined:
+        raise asyncio.CancelledError
+
+
+async def order_of(ledger: Ledger, merchant: Actor, order_id: UUID) -> Order:
+    return (await load_order(ledger, merchant.merchant_id, order_id))[0]
+
+
+async def sweep(ledger: Ledger, database_url: str, windows: Windows) -> None:
+    async with OpenIntents(database_url) as intents:
+        await Recovery(ledger, intents.due, windows).sweep()
+
+
+NOW = Windows(margin_s=0, late_s=0)
+
+
+async def test_a_silent_processors_approval_is_found(ledger: Ledger, merchant: Actor, database_url: str) -> None:
+    receipt = await create_order(ledger, merchant, an_order("1", by_card(SILENT)))
+    await asyncio.sleep(max(0, (receipt.order.payments[0].intent.deadline_at - datetime.now(UTC)).total_seconds()))
+    await sweep(ledger, database_url, NOW)
+    order = await order_of(ledger, merchant, receipt.order.terms.order_id)
+    assert order.status is OrderStatus.COMPLETED
+    assert order.amount_paid == 10_000
+
+
+async def test_before_the_margin_nothing_is_looked_up(ledger: Ledger, merchant: Actor, database_url: str) -> None:
+    receipt = await create_order(ledger, merchant, an_order("1", by_card(SILENT)))
+    await sweep(ledger, database_url, Windows(margin_s=30, late_s=0))
+    assert (await order_of(ledger, merchant, receipt.order.terms.order_id)).status is OrderStatus.PROCESSING
+
+
+async def start_and_die(ledger: Ledger, merchant: Actor) -> UUID:
+    """An intent whose call never left, and nobody left to say so; returns once its deadline has passed."""
+    processor = ledger.processor
+    ledger.processor = DiesBeforeTheCall(processor)  # type: ignore[assignment]
+    with pytest.raises(asyncio.CancelledError):
+        await create_order(ledger, merchant, an_order("dead", by_card()))
+    ledger.processor = processor
+    again = await create_order_without_waiting(ledger, merchant)
+    intent = again.payments[0].intent
+    assert intent is not None
+    await asyncio.sleep(max(0, (intent.deadline_at - datetime.now(UTC)).total_seconds()))
+    return again.terms.order_id
+
+
+async def create_order_without_waiting(ledger: Ledger, merchant: Actor) -> Order:
+    from ledger.journal.append import ClaimKind
+
+    order_id = await ledger.journal.owner(merchant.merchant_id, ClaimKind.ORDER_EXTERNAL_ID, "dead")
+    assert order_id is not None, "the intent was committed before the call"
+    return await order_of(ledger, merchant, order_id)
+
+
+async def test_not_found_is_final_only_after_the_late_window(
+    ledger: Ledger, merchant: Actor, database_url: str
+) -> None:
+    order_id = await start_and_die(ledger, merchant)
+    await sweep(ledger, database_url, Windows(margin_s=0, late_s=60))
+    assert (await order_of(ledger, merchant, order_id)).status is OrderStatus.PROCESSING
+    await sweep(ledger, database_url, NOW)
+    order = await order_of(ledger, merchant, order_id)
+    assert order.status is OrderStatus.FAILED
+    assert order.payments[0].status is PaymentStatus.FAILED
+
+
+async def test_a_payment_given_up_can_be_paid_by_the_same_external_id(
+    ledger: Ledger, merchant: Actor, database_url: str
+) -> None:
+    order_id = await start_and_die(ledger, merchant)
+    await sweep(ledger, database_url, NOW)
+    paid = await create_order(ledger, merchant, an_order("dead", by_card()))
+    assert paid.order.terms.order_id == order_id
+    assert paid.order.status is OrderStatus.COMPLETED
+
+
+async def test_two_workers_settle_each_payment_once(
+    ledger: Ledger, merchant: Actor, open_another: Open, database_url: str
+) -> None:
+    receipts = await asyncio.gather(
+        *[create_order(ledger, merchant, an_order(str(n), by_card(SILENT))) for n in range(20)]
+    )
+    await asyncio.sleep(1.1)
+    other = await open_another()
+    await asyncio.gather(*[sweep(at, database_url, NOW) for at in (ledger, other, ledger, other)])
+    for receipt in receipts:
+        order = await order_of(ledger, merchant, receipt.order.terms.order_id)
+        assert order.status is OrderStatus.COMPLETED
+        assert order.amount_paid == 10_000
+        assert len(order.payments[0].entries) == len({(e.action, e.status) for e in order.payments[0].entries})
+
+
+async def test_an_unreachable_processor_is_asked_again(ledger: Ledger, merchant: Actor, database_url: str) -> None:
+    from ledger.gateways.contract import ProcessorTimedOut
+
+    receipt = await create_order(ledger, merchant, an_order("1", by_card(SILENT)))
+    await asyncio.sleep(1.1)
+    answers = ledger.processor.look_up  # type: ignore[union-attr]
+    asked = 0
+
+    async def deaf_once(merchant_id: UUID, key: str) -> object:
+        nonlocal asked
+        asked += 1
+        if asked == 1:
+            raise ProcessorTimedOut
+        return await answers(merchant_id, key)
+
+    ledger.processor.look_up = deaf_once  # type: ignore[union-attr, method-assign, assignment]
+    async with OpenIntents(database_url) as intents:
+        recovery = Recovery(ledger, intents.due, NOW)
+        await recovery.sweep()
+        assert (await order_of(ledger, merchant, receipt.order.terms.order_id)).status is OrderStatus.PROCESSING
+        await recovery.sweep()
+        assert asked == 1, "it backs off"
+        await asyncio.sleep(1.05)
+        await recovery.sweep()
+    assert (await order_of(ledger, merchant, receipt.order.terms.order_id)).status is OrderStatus.COMPLETED
