@@ -44,9 +44,13 @@ class CustomerDraft(Struct, frozen=True, kw_only=True):
 
 
 class PaymentDraft(Struct, frozen=True, kw_only=True):
-    """How one payment is to be made. `card` and `card_summary` stand together; `saved_method_id` names a saved card."""
+    """How one payment is to be made. `card` and `card_summary` stand together; `saved_method_id` names a saved card.
+
+    Whoever must be able to ask twice fixes `payment_id`: the order that has this payment already gets no other.
+    """
 
     type: MethodType
+    payment_id: UUID | None = None
     card: Card | None = None
     card_summary: CardSummary | None = None
     saved_method_id: str | None = None

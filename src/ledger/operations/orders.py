@@ -221,7 +221,7 @@ def _new_payment(ledger: Ledger, merchant: Merchant, draft: PaymentDraft) -> New
     if draft.persist:
         raise MethodNotEnabled("Saving cards is not enabled for this merchant.")
     assert draft.card_summary is not None, "a card draft carries its summary"
-    payment_id = uuid7()
+    payment_id = draft.payment_id or uuid7()
     return NewPayment(
         payment_id=payment_id,
         method=PaymentMethod(method_id=uuid7(), type=draft.type, card=draft.card_summary),
