@@ -1,0 +1,140 @@
+"""A child of the process tree: an API process, the worker, or an errand that ends. Started as `python -m ledger.process`.
+
+The rule a stranger would break: a child never outlives its parent. Standard input is the parent's hand: the first line is
+the errand, its end is the end of the parent, and then the child stops where it stands. Recovery is made for that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Coroutine
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import msgspec
+from msgspec import Struct
+
+from ledger.settings import Settings
+
+GRACE_S: Final = 8
+"""How long requests in flight may take after SIGTERM; with the database's own stop it has to fit into ten seconds."""
+
+
+class Errand(Struct, frozen=True):
+    """What a child is to do: `target` is `module:name`, `listener` and `ready` are descriptors that it inherits."""
+
+    role: Literal["api", "worker", "once"]
+    target: str
+    settings: Settings
+    ready: int
+    listener: int | None = None
+
+
+def encode_errand(errand: Errand) -> bytes:
+    """The line that a child reads."""
+    return msgspec.json.encode(errand, enc_hook=str) + b"\n"
+
+
+def main() -> None:
+    """Read the errand, do it, and exit 0 after SIGTERM."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
+    errand = msgspec.json.decode(_first_line(), type=Errand, dec_hook=_path)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    from ledger.logs import configure_logs
+
+    configure_logs(errand.settings.log_level)
+    module, _, name = errand.target.partition(":")
+    target = getattr(import_module(module), name)
+
+    def ready() -> None:
+        os.write(errand.ready, b"1")
+
+    if errand.role == "once":
+        target(errand.settings)
+        ready()
+    elif errand.role == "api":
+        assert errand.listener is not None, "an API process is given its socket"
+        _run(_serve(target(errand.settings), socket.socket(fileno=errand.listener), ready))
+    else:
+        _run(_work(target, errand.settings, ready))
+
+
+def _run(main: Coroutine[Any, Any, None]) -> None:
+    if sys.platform == "win32":
+        asyncio.run(main)
+    else:
+        import uvloop
+
+        uvloop.run(main)
+
+
+async def _serve(app: Any, listener: socket.socket, ready: Callable[[], None]) -> None:
+    import uvicorn
+
+    class Announced(uvicorn.Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            if self.started and not self.should_exit:
+                ready()
+
+    # uvicorn raises the signals that it caught once more when it is done; a clean stop ends with 0, not with a signal.
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    server = Announced(
+        uvicorn.Config(
+            app,
+            http="httptools",
+            ws="none",
+            lifespan="on",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            backlog=2048,
+            timeout_keep_alive=75,
+            timeout_graceful_shutdown=GRACE_S,
+        )
+    )
+    await server.serve(sockets=[listener])
+    if not server.started:
+        sys.exit(1)
+
+
+async def _work(
+    run: Callable[[Settings, Callable[[], None], asyncio.Event], Coroutine[Any, Any, None]],
+    settings: Settings,
+    ready: Callable[[], None],
+) -> None:
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    await run(settings, ready, stop)
+
+
+def _first_line() -> bytes:
+    """Byte by byte, so that nothing behind the line waits in a buffer of ours."""
+    line = bytearray()
+    while not line.endswith(b"\n"):
+        piece = os.read(0, 1)
+        if not piece:
+            os._exit(1)
+        line += piece
+    return bytes(line)
+
+
+def _end_with_parent() -> None:
+    while os.read(0, 1024):
+        pass
+    os._exit(1)
+
+
+def _path(kind: type, value: object) -> object:
+    return Path(str(value)) if kind is Path else value
+
+
+if __name__ == "__main__":
+    main()
