@@ -1,0 +1,41 @@
+"""An answer: status, JSON bytes and headers, and the way it is sent.
+
+The rule a stranger would break: bodies are bytes that are already right. Read models were rendered when they were
+committed; decoding them to encode them again would cost more than everything else here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+from starlette.types import Send
+
+Headers = tuple[tuple[bytes, bytes], ...]
+
+_JSON: Final = (b"content-type", b"application/json")
+_encode: Final = msgspec.json.Encoder(decimal_format="number").encode
+
+
+class Answer(Struct, frozen=True):
+    """What a request is answered with. `body` is JSON."""
+
+    status: int
+    body: bytes
+    headers: Headers = ()
+
+
+def json_answer(status: int, content: Any, headers: Headers = ()) -> Answer:
+    """An answer whose body is made here: errors and small things. Decimals become JSON numbers."""
+    return Answer(status, _encode(content), headers)
+
+
+async def send_answer(answer: Answer, send: Send, headers: Iterable[tuple[bytes, bytes]] = ()) -> None:
+    """Send an answer, with further headers, in one piece."""
+    length = (b"content-length", b"%d" % len(answer.body))
+    await send(
+        {"type": "http.response.start", "status": answer.status, "headers": [_JSON, length, *answer.headers, *headers]}
+    )
+    await send({"type": "http.response.body", "body": answer.body})

@@ -1,0 +1,76 @@
+"""The application: every route on one page, and what it is wired to while it runs.
+
+The rule a stranger would break: wiring happens here and nowhere else. A route that needs something new gets it through
+`Rooms`, not from a module's global.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from starlette.routing import Route, Router
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from api import health, payment_orders
+from api.auth import Keys
+from api.edge import Edge
+from api.limits import Limiter
+from api.refusals import Refusal
+from api.resource import Allowed, House, Resource, Rooms
+from ledger.api_keys import Scope as Permission
+from ledger.secrets import Purpose, load_secrets
+from ledger.settings import Settings
+from ledger.wiring import open_ledger
+from projections.loader import Reader
+
+READ, WRITE = Permission.ORDERS_READ, Permission.ORDERS_WRITE
+
+
+def create_app(settings: Settings) -> ASGIApp:
+    """The service as an ASGI application. It connects when the server starts it; `settings.database_url` must be set then."""
+    house = House()
+
+    @asynccontextmanager
+    async def lifespan(_: Any) -> AsyncIterator[None]:
+        async with open_rooms(settings) as rooms:
+            house.rooms = rooms
+            yield
+            house.rooms = None
+
+    router = Router(_routes(settings, house), redirect_slashes=False, default=_unknown_address, lifespan=lifespan)
+    return Edge(router, timeout_s=settings.request_timeout_s)
+
+
+def _routes(settings: Settings, house: House) -> list[Route]:
+    orders = f"{settings.base_path}/v2/payment-orders"
+    one = f"{orders}/{{id}}"
+    return [
+        Route(
+            orders,
+            Resource(house, GET=Allowed(payment_orders.show_list, READ), POST=Allowed(payment_orders.create, WRITE)),
+        ),
+        Route(one, Resource(house, GET=Allowed(payment_orders.show, READ))),
+        Route(f"{one}/charge", Resource(house, POST=Allowed(payment_orders.charge, WRITE))),
+        Route("/health/live", health.live()),
+        Route("/health/ready", health.ready(house)),
+    ]
+
+
+@asynccontextmanager
+async def open_rooms(settings: Settings) -> AsyncIterator[Rooms]:
+    """The ledger, the reader, the keys and the limits of one process, for as long as the context lasts."""
+    assert settings.database_url is not None, "whoever starts a process tells it its database"
+    async with open_ledger(settings) as ledger:
+        reader = Reader(settings.database_url)
+        await reader.start()
+        try:
+            keys = Keys(reader.find_key, load_secrets(settings).key(Purpose.API_KEY_PEPPER), settings.environment)
+            yield Rooms(ledger, reader, keys, Limiter(), settings.body_limit)
+        finally:
+            await reader.stop()
+
+
+async def _unknown_address(_scope: Scope, _receive: Receive, _send: Send) -> None:
+    raise Refusal(404, "NOT_FOUND", "There is nothing at this address.")

@@ -1,0 +1,68 @@
+"""The outermost layer: what happens to every request before a route is found and after it has answered or failed.
+
+The rule a stranger would break: routes are matched on the path as it was sent. A merchant's id may hold an encoded slash;
+decoded too early, it would be another path.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+from urllib.parse import quote
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from api.answers import send_answer
+from api.call import Call
+from api.errors import answer_to
+from api.refusals import ClientGone, Refusal
+
+CALL: Final = "ledger.call"
+"""Where the scope keeps the `Call`."""
+
+_TARGET_BYTES_MAX: Final = 8 << 10
+_HEADERS_MAX: Final = 100
+_HEADER_BYTES_MAX: Final = 32 << 10
+
+
+class Edge:
+    """Wraps the router: ids, limits on the request line and headers, a deadline, and an answer to every exception."""
+
+    def __init__(self, router: ASGIApp, *, timeout_s: float) -> None:
+        self._router = router
+        self._timeout_s = timeout_s
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer an HTTP request; pass on the server's lifespan."""
+        if scope["type"] != "http":
+            await self._router(scope, receive, send)
+            return
+        scope[CALL] = call = Call(scope, receive)
+        raw_path: bytes = scope.get("raw_path") or quote(scope["path"]).encode()
+        scope["path"] = raw_path.decode("latin-1")
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                _refuse_oversized(scope, raw_path)
+                await self._router(scope, receive, send)
+        except ClientGone:
+            return
+        except Exception as failure:  # noqa: BLE001 - every request gets an answer
+            answer = answer_to(_told_apart(failure, call), call.request_id)
+            await send_answer(answer, send, call.answer_headers)
+
+
+def _refuse_oversized(scope: Scope, raw_path: bytes) -> None:
+    if len(raw_path) + len(scope["query_string"]) > _TARGET_BYTES_MAX:
+        raise Refusal(414, "URI_TOO_LONG", f"The address must have at most {_TARGET_BYTES_MAX} bytes.")
+    size = 0
+    for name, value in scope["headers"]:
+        size += len(name) + len(value)
+    if size > _HEADER_BYTES_MAX or len(scope["headers"]) > _HEADERS_MAX:
+        raise Refusal(431, "HEADERS_TOO_LARGE", f"The headers must have at most {_HEADER_BYTES_MAX} bytes.")
+
+
+def _told_apart(failure: Exception, call: Call) -> Exception:
+    """A deadline that passed while the body was still coming is the sender's, not ours."""
+    if isinstance(failure, TimeoutError) and call.is_reading:
+        return Refusal(408, "REQUEST_TIMEOUT", "The body did not arrive in time.", headers=((b"connection", b"close"),))
+    return failure
