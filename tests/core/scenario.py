@@ -1,0 +1,84 @@
+"""Given these events, when this command comes, then these events follow: the core's tests in one sentence.
+
+Every command is sent twice. What follows from the second time must be nothing, or the same rejection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ledger.customers import decide as customers
+from ledger.customers.commands import IntroduceCustomer
+from ledger.customers.evolve import evolve as evolve_customer
+from ledger.merchants import commands as merchant_commands
+from ledger.merchants import decide as merchants
+from ledger.merchants.evolve import evolve as evolve_merchant
+from ledger.orders import decide as orders
+from ledger.orders.commands import ChargeOrder, CreateOrder, SettleAuthorization
+from ledger.orders.evolve import evolve as evolve_order
+from ledger.rejections import Rejected
+
+
+def _create_or_resubmit(order: Any, command: Any) -> Any:
+    return orders.decide_create(None, command) if order is None else orders.decide_resubmission(order, command)
+
+
+DECIDERS: dict[type, tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]] = {
+    CreateOrder: (_create_or_resubmit, evolve_order),
+    ChargeOrder: (orders.decide_charge, evolve_order),
+    SettleAuthorization: (orders.decide_settlement, evolve_order),
+    IntroduceCustomer: (customers.decide_introduction, evolve_customer),
+    merchant_commands.RegisterMerchant: (merchants.decide_registration, evolve_merchant),
+    merchant_commands.ChangeSettings: (merchants.decide_settings, evolve_merchant),
+    merchant_commands.IssueApiKey: (merchants.decide_issue, evolve_merchant),
+    merchant_commands.RevokeApiKey: (merchants.decide_revocation, evolve_merchant),
+}
+
+
+def given(*events: Any) -> Given:
+    return Given(events)
+
+
+class Given:
+    def __init__(self, events: tuple[Any, ...]) -> None:
+        self._events = events
+
+    def when(self, command: Any) -> When:
+        return When(self._events, command)
+
+
+class When:
+    def __init__(self, events: tuple[Any, ...], command: Any) -> None:
+        self._decide, self._evolve = DECIDERS[type(command)]
+        self._command = command
+        self._state: Any = None
+        for event in events:
+            self._state = self._evolve(self._state, event)
+
+    def then(self, *expected: Any) -> Any:
+        """These events and no others follow; the state after them."""
+        events = self._decide(self._state, self._command)
+        assert events == list(expected)
+        return self._fold_and_repeat(events)
+
+    def then_events(self) -> list[Any]:
+        """What follows, for tests that look at a part of it."""
+        events = self._decide(self._state, self._command)
+        self._fold_and_repeat(events)
+        return events
+
+    def then_rejected(self, rejection: type[Rejected], **facts: Any) -> None:
+        for _ in range(2):
+            with pytest.raises(rejection) as refused:
+                self._decide(self._state, self._command)
+            assert refused.value.facts == facts
+
+    def _fold_and_repeat(self, events: list[Any]) -> Any:
+        state = self._state
+        for event in events:
+            state = self._evolve(state, event)
+        assert self._decide(state, self._command) == []
+        return state
