@@ -7,7 +7,7 @@ lost, so computing them must have no effect of its own.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from ledger.customers.state import Customer
@@ -35,19 +35,23 @@ class Inline:
         """The rows of a change, by table name; none for a change without events."""
         if not change.events:
             return {}
-        version = change.expected + len(change.events)
-        match change.after:
-            case Order() as order:
-                return {
-                    orders.TABLE.name: [orders.row(merchant_id, version, order)],
-                    tally.TABLE.name: tally.moves(merchant_id, change.before, order),
-                }
-            case Customer() as customer:
-                return {customers.TABLE.name: [customers.row(merchant_id, version, customer)]}
-            case Merchant() as merchant:
-                return {
-                    merchants.TABLE.name: [merchants.row(merchant_id, version, merchant)],
-                    merchants.KEY_TABLE.name: merchants.key_rows(merchant_id, change.before, merchant),
-                }
-            case unknown:
-                raise AssertionError(f"no read model knows {type(unknown).__name__}")
+        return rows_of(merchant_id, change.expected + len(change.events), change.before, change.after)
+
+
+def rows_of(merchant_id: UUID, version: int, before: Any, after: Any) -> dict[str, list[Row]]:
+    """The rows of a stream that stands at `version` in the state `after`, and stood in the state `before` (None: nowhere)."""
+    match after:
+        case Order():
+            return {
+                orders.TABLE.name: [orders.row(merchant_id, version, after)],
+                tally.TABLE.name: tally.moves(merchant_id, before, after),
+            }
+        case Customer():
+            return {customers.TABLE.name: [customers.row(merchant_id, version, after)]}
+        case Merchant():
+            return {
+                merchants.TABLE.name: [merchants.row(merchant_id, version, after)],
+                merchants.KEY_TABLE.name: merchants.key_rows(merchant_id, before, after),
+            }
+        case unknown:
+            raise AssertionError(f"no read model knows {type(unknown).__name__}")

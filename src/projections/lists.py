@@ -23,6 +23,7 @@ _SETTINGS: Final = {
     "jit": "off",
     "plan_cache_mode": "force_generic_plan",
     "statement_timeout": "5s",
+    "lock_timeout": "1s",
     "default_transaction_read_only": "on",
 }
 _CONNECTIONS_MAX: Final = 4

@@ -1,0 +1,33 @@
+"""A journal, a reader and a shop over a fresh database."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+from tests.projections.shop import Shop
+
+from ledger.journal.journal import Journal
+from projections.inline import Inline
+from projections.loader import Reader
+
+
+@pytest.fixture
+async def journal(database_url: str) -> AsyncIterator[Journal]:
+    journal = Journal(database_url, Inline())
+    await journal.start()
+    yield journal
+    await journal.stop()
+
+
+@pytest.fixture
+async def reader(database_url: str) -> AsyncIterator[Reader]:
+    reader = Reader(database_url)
+    await reader.start()
+    yield reader
+    await reader.stop()
+
+
+@pytest.fixture
+async def shop(journal: Journal) -> Shop:
+    return await Shop(journal).open()

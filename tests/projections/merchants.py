@@ -1,0 +1,34 @@
+"""The events of a merchant with a key, and the change that commits them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from tests.core.story import NOON
+from uuid_utils.compat import uuid7
+
+from ledger.journal.append import Change
+from ledger.journal.journal import Journal
+from ledger.merchants.events import ApiKeyIssued, MerchantRegistered
+from ledger.merchants.evolve import evolve
+from ledger.merchants.state import Merchant
+
+
+def registered(merchant_id: UUID, name: str = "Café Tacuba") -> MerchantRegistered:
+    return MerchantRegistered(merchant_id=merchant_id, name=name, at=NOON)
+
+
+def issued(merchant_id: UUID, key_hash: bytes, **more: Any) -> ApiKeyIssued:
+    return ApiKeyIssued(merchant_id=merchant_id, key_id=uuid7(), key_hash=key_hash.hex(), hint="…abcd", at=NOON, **more)
+
+
+async def commit(journal: Journal, before: Merchant | None, version: int, events: Sequence[Any]) -> Merchant:
+    """Let these events happen to a merchant, in one commit."""
+    after = before
+    for event in events:
+        after = evolve(after, event)
+    assert after is not None
+    await journal.commit(after.merchant_id, uuid7(), [Change(after.merchant_id, version, events, before, after)])
+    return after

@@ -1,0 +1,73 @@
+"""A merchant with orders in a real database, written through the real journal: what the queries are tested on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from tests.core.story import NOON, created
+from uuid_utils.compat import uuid7
+
+from ledger.customers.events import CustomerCreated
+from ledger.customers.evolve import evolve as evolve_customer
+from ledger.customers.state import Customer
+from ledger.journal.append import Change, Claim, ClaimKind
+from ledger.journal.journal import Journal
+from ledger.orders.evolve import evolve
+from ledger.orders.state import Order
+
+
+class Shop:
+    """One merchant. Orders are created pending unless further events follow their creation in the same commit."""
+
+    def __init__(self, journal: Journal) -> None:
+        self.journal = journal
+        self.merchant_id = uuid7()
+        self.ana = CustomerCreated(
+            customer_id=uuid7(),
+            external_id="ana",
+            at=NOON,
+            first_name="Ana",
+            last_name="López",
+            email="ana@example.com",
+        )
+        self.states: dict[UUID, tuple[Order, int]] = {}
+
+    async def open(self) -> Shop:
+        await self.journal.open_log(self.merchant_id)
+        await self.change(self.ana.customer_id, 0, [self.ana], None, self.customer)
+        return self
+
+    @property
+    def customer(self) -> Customer:
+        return evolve_customer(None, self.ana)
+
+    async def order(self, external_id: str, *more: Any, at: datetime = NOON, **terms: Any) -> Order:
+        """Create an order, with these events behind its creation, in one commit."""
+        order_id = uuid7()
+        terms = {"customer_id": self.ana.customer_id, "order_number": f"PO{external_id}", **terms}
+        events = [created(order_id=order_id, external_id=external_id, at=at, **terms), *more]
+        claim = Claim(ClaimKind.ORDER_EXTERNAL_ID, external_id, order_id)
+        return await self._commit(order_id, events, None, 0, [claim])
+
+    async def then(self, order: Order, *events: Any) -> Order:
+        """Let these events happen to an order, in one commit."""
+        before, version = self.states[order.terms.order_id]
+        return await self._commit(order.terms.order_id, list(events), before, version, [])
+
+    async def change(self, stream_id: UUID, expected: int, events: Sequence[Any], before: Any, after: Any) -> None:
+        await self.journal.commit(self.merchant_id, uuid7(), [Change(stream_id, expected, events, before, after)])
+
+    async def _commit(
+        self, order_id: UUID, events: list[Any], before: Order | None, version: int, claims: list[Claim]
+    ) -> Order:
+        after = before
+        for event in events:
+            after = evolve(after, event)
+        assert after is not None
+        change = Change(order_id, version, events, before, after)
+        await self.journal.commit(self.merchant_id, uuid7(), [change], claims)
+        self.states[order_id] = after, version + len(events)
+        return after

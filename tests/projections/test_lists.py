@@ -1,0 +1,231 @@
+"""The order list against a plain model of it: every filter, both directions, all edges of days and pages."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import UTC, datetime, timedelta
+from itertools import product
+from typing import Any
+
+import psycopg
+import pytest
+from tests.core.story import NOON, asked, declined, paid, started
+from tests.projections.shop import Shop
+from uuid_utils.compat import uuid7
+
+from ledger.journal.append import DatabaseUnavailable
+from ledger.journal.journal import Journal
+from ledger.orders.state import Order, OrderStatus
+from projections.loader import Reader
+from projections.pages import OrderQuery, page_statement, parse_cursor
+
+pytestmark = pytest.mark.anyio
+
+MICROSECOND = timedelta(microseconds=1)
+FIRST = datetime(2026, 1, 29, tzinfo=UTC)
+MOMENTS = [
+    FIRST - MICROSECOND,
+    FIRST,
+    FIRST + timedelta(hours=5, milliseconds=123, microseconds=456),
+    FIRST + timedelta(hours=5, milliseconds=124),
+    FIRST + timedelta(days=1) - MICROSECOND,
+    FIRST + timedelta(days=1),
+    FIRST + timedelta(days=1),
+    FIRST + timedelta(days=2, hours=12),
+    FIRST + timedelta(days=3),
+]
+"""Times on, just before and just behind the edges of UTC days; one of them twice."""
+
+PENDING, COMPLETED, FAILED = OrderStatus.PENDING, OrderStatus.COMPLETED, OrderStatus.FAILED
+
+
+async def page(reader: Reader, shop: Shop, **query: Any) -> dict[str, Any]:
+    return json.loads(await reader.orders(shop.merchant_id, OrderQuery(**query), NOON))  # type: ignore[no-any-return]
+
+
+def ids(listed: dict[str, Any]) -> list[str]:
+    return [order["id"] for order in listed["data"]]
+
+
+@pytest.fixture
+async def orders(shop: Shop) -> list[Order]:
+    """Three orders at each moment: one waits, one is paid, one was declined after it had been another status."""
+    made = []
+    for n, at in enumerate(MOMENTS):
+        made.append(await shop.order(f"{n}-pending", at=at))
+        made.append(await shop.order(f"{n}-paid", *paid(1, 10_000), at=at))
+        order = await shop.order(f"{n}-failed", started(1, 10_000), asked(1, 10_000), at=at)
+        made.append(await shop.then(order, declined(1)))
+    return made
+
+
+def expected(orders: list[Order], query: OrderQuery) -> list[str]:
+    """The ids of the whole list that a query describes, by the plainest means."""
+    wanted = [order for order in orders if not query.statuses or order.status in query.statuses]
+    if query.created_from is not None:
+        wanted = [order for order in wanted if order.terms.at >= query.created_from]
+    if query.created_to is not None:
+        wanted = [order for order in wanted if _millisecond(order.terms.at) <= _millisecond(query.created_to)]
+    wanted.sort(key=lambda order: (order.terms.at, order.terms.order_id), reverse=not query.ascending)
+    return [str(order.terms.order_id) for order in wanted]
+
+
+def _millisecond(at: datetime) -> datetime:
+    return at.replace(microsecond=at.microsecond // 1000 * 1000)
+
+
+async def test_every_range_status_and_direction_lists_and_counts_what_the_model_does(
+    shop: Shop, orders: list[Order], reader: Reader
+) -> None:
+    edges = [None, *sorted(set(MOMENTS)), FIRST + timedelta(hours=5, milliseconds=123), FIRST + timedelta(days=9)]
+    statuses: list[tuple[OrderStatus, ...]] = [(), (PENDING,), (COMPLETED, FAILED), (OrderStatus.REFUNDED,)]
+    for start, end, wanted, ascending in product(edges, edges, statuses, (False, True)):
+        query = OrderQuery(created_from=start, created_to=end, statuses=wanted, ascending=ascending, limit=100)
+        listed = json.loads(await reader.orders(shop.merchant_id, query, NOON))
+        assert ids(listed) == expected(orders, query), query
+        assert listed["pagination"]["total"] == len(ids(listed)), query
+
+
+@pytest.mark.parametrize("statuses", [(), (PENDING, FAILED)])
+@pytest.mark.parametrize("ascending", [False, True])
+async def test_pages_by_offset_add_up_to_the_list(
+    shop: Shop, orders: list[Order], reader: Reader, statuses: tuple[OrderStatus, ...], ascending: bool
+) -> None:
+    whole = expected(orders, OrderQuery(statuses=statuses, ascending=ascending))
+    for limit in (1, 4, len(whole), 100):
+        seen: list[str] = []
+        for offset in range(0, len(whole) + limit, limit):
+            listed = await page(reader, shop, statuses=statuses, ascending=ascending, limit=limit, offset=offset)
+            seen += ids(listed)
+            pagination = listed["pagination"]
+            assert pagination.pop("nextCursor") is None or pagination["hasMore"]
+            assert pagination == {
+                "page": offset // limit + 1,
+                "limit": limit,
+                "offset": offset,
+                "total": len(whole),
+                "count": len(ids(listed)),
+                "totalPages": -(-len(whole) // limit),
+                "hasMore": offset + limit < len(whole),
+            }
+        assert seen == whole
+
+
+@pytest.mark.parametrize("statuses", [(), (PENDING, FAILED)])
+@pytest.mark.parametrize("ascending", [False, True])
+async def test_following_the_cursor_reads_the_list_to_its_end(
+    shop: Shop, orders: list[Order], reader: Reader, statuses: tuple[OrderStatus, ...], ascending: bool
+) -> None:
+    whole = expected(orders, OrderQuery(statuses=statuses, ascending=ascending))
+    listed = await page(reader, shop, statuses=statuses, ascending=ascending, limit=4)
+    seen, number = ids(listed), 1
+    while listed["pagination"]["hasMore"]:
+        cursor = parse_cursor(listed["pagination"]["nextCursor"])
+        listed = await page(reader, shop, statuses=statuses, limit=4, cursor=cursor)
+        seen, number = seen + ids(listed), number + 1
+        assert listed["pagination"]["page"] == number
+    assert seen == whole
+    assert listed["pagination"]["nextCursor"] is None
+
+
+async def test_a_cursor_neither_repeats_nor_skips_when_orders_arrive_meanwhile(
+    shop: Shop, orders: list[Order], reader: Reader
+) -> None:
+    first = await page(reader, shop, limit=5)
+    await shop.order("newest", at=FIRST + timedelta(days=30))
+    then = await page(reader, shop, limit=100, cursor=parse_cursor(first["pagination"]["nextCursor"]))
+    assert ids(first) + ids(then) == expected(orders, OrderQuery())
+
+
+async def test_a_page_beyond_the_end_is_empty_and_still_counts(shop: Shop, orders: list[Order], reader: Reader) -> None:
+    listed = await page(reader, shop, limit=10, offset=1_000)
+    assert (listed["data"], listed["pagination"]["total"], listed["pagination"]["hasMore"]) == ([], 27, False)
+
+
+async def test_a_merchant_without_orders_has_an_empty_list(
+    journal: Journal, reader: Reader, orders: list[Order]
+) -> None:
+    newcomer = await Shop(journal).open()
+    listed = await page(reader, newcomer)
+    assert listed == {
+        "data": [],
+        "pagination": {
+            "page": 1, "limit": 20, "offset": 0, "total": 0, "count": 0, "totalPages": 0, "hasMore": False, "nextCursor": None,
+        },
+    }  # fmt: skip
+
+
+async def test_a_row_is_the_order_without_payments_and_with_its_customer(shop: Shop, reader: Reader) -> None:
+    await shop.order("one", *paid(1, 10_000), due_date=NOON - timedelta(days=1))
+    [listed] = (await page(reader, shop))["data"]
+    detail = await reader.order(shop.merchant_id, "one")
+    assert detail is not None
+    assert listed == json.loads(detail.document(NOON)) | {"payments": []}
+    assert listed["customer"]["email"] == "ana@example.com"
+
+
+async def test_a_row_is_overdue_by_the_moment_of_reading(shop: Shop, reader: Reader) -> None:
+    await shop.order("one", due_date=NOON)
+    for now, overdue in ((NOON, False), (NOON + MICROSECOND, True)):
+        [row] = json.loads(await reader.orders(shop.merchant_id, OrderQuery(), now))["data"]
+        assert row["isOverdue"] is overdue
+
+
+@pytest.mark.parametrize("text", ["", "x", "AAAA", "é", "=" * 44, "A" * 45, "\0", "_" * 44])
+def test_what_is_no_cursor_of_ours_is_none(text: str) -> None:
+    assert parse_cursor(text) is None
+
+
+def test_a_range_may_reach_to_both_ends_of_time() -> None:
+    far = OrderQuery(created_from=datetime.min.replace(tzinfo=UTC), created_to=datetime.max.replace(tzinfo=UTC))
+    _, parameters = page_statement(uuid7(), far)
+    assert parameters["from"].year, parameters["to"].year == (1, 9999)
+
+
+async def test_whole_days_are_not_counted_row_by_row(
+    shop: Shop, orders: list[Order], reader: Reader, database_url: str
+) -> None:
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute("update tally set n = n + 1000 where day = %s and status = 'PENDING'", (FIRST.date(),))
+    inside = await page(reader, shop, created_from=FIRST, created_to=FIRST + timedelta(days=1) - MICROSECOND)
+    broken = await page(
+        reader, shop, created_from=FIRST + timedelta(milliseconds=1), created_to=FIRST + timedelta(days=1)
+    )
+    assert (inside["pagination"]["total"], broken["pagination"]["total"]) == (1012, 15)
+
+
+async def test_a_list_that_waits_for_a_lock_fails_alone_and_point_reads_go_on(
+    shop: Shop, orders: list[Order], reader: Reader, database_url: str
+) -> None:
+    async with await psycopg.AsyncConnection.connect(database_url) as holder:
+        await holder.execute("lock table tally in access exclusive mode")
+        listing = asyncio.create_task(page(reader, shop))
+        assert await reader.order(shop.merchant_id, "0-paid") is not None
+        with pytest.raises(DatabaseUnavailable):
+            await listing
+        await holder.rollback()
+    assert (await page(reader, shop))["pagination"]["total"] == 27
+
+
+async def test_lists_go_on_after_their_connections_were_ended(
+    shop: Shop, orders: list[Order], reader: Reader, database_url: str
+) -> None:
+    await page(reader, shop)
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute(
+            "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'ledger-lists'"
+        )
+    assert (await page(reader, shop))["pagination"]["total"] == 27
+
+
+async def test_no_list_reads_more_of_the_orders_than_an_index_tells_it_to(
+    shop: Shop, orders: list[Order], reader: Reader
+) -> None:
+    for statuses, ascending in product([(), (PENDING,)], (False, True)):
+        query = OrderQuery(statuses=statuses, ascending=ascending, created_from=FIRST)
+        statement, parameters = page_statement(shop.merchant_id, query)
+        plan = await reader._lists.rows("explain " + statement, parameters)
+        text = "\n".join(line for (line,) in plan)
+        assert "Seq Scan on payment_order" not in text
+        assert "Index" in text

@@ -1,0 +1,98 @@
+"""Rows are a function of the log: nothing else reaches them."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import projections
+
+ROOT = Path(projections.__file__).parent
+READING = {"loader.py", "lists.py", "open_intents.py"}
+"""Modules that hold connections; they make no row."""
+PURE = sorted(path.name for path in ROOT.glob("*.py") if path.name not in READING)
+
+FORBIDDEN_MODULES = {"asyncio", "locale", "os", "platform", "random", "secrets", "socket", "sys", "time", "zoneinfo"}
+FORBIDDEN_CALLS = {
+    "now",
+    "utcnow",
+    "today",
+    "uuid1",
+    "uuid4",
+    "uuid7",
+    "hash",
+    "id",
+    "getenv",
+    "localtime",
+    "astimezone",
+}
+
+
+@pytest.mark.parametrize("name", PURE)
+def test_what_makes_rows_reads_no_clock_no_chance_and_no_environment(name: str) -> None:
+    tree = ast.parse((ROOT / name).read_text())
+    assert [problem for node in ast.walk(tree) for problem in _problems(node)] == []
+
+
+def test_the_check_sees_what_it_looks_for() -> None:
+    guilty = (
+        "import os\nfrom random import choice\nx = datetime.now()\nfor y in {1, 2}: pass\nz = [y for y in set(x)]\n"
+    )
+    assert len([problem for node in ast.walk(ast.parse(guilty)) for problem in _problems(node)]) == 5
+
+
+def _problems(node: ast.AST) -> list[str]:
+    match node:
+        case ast.Import(names=names):
+            return [name.name for name in names if name.name.split(".")[0] in FORBIDDEN_MODULES]
+        case ast.ImportFrom(module=str(module)) if module.split(".")[0] in FORBIDDEN_MODULES:
+            return [module]
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if name in FORBIDDEN_CALLS:
+            return [name]
+        case ast.For(iter=iterated) | ast.comprehension(iter=iterated) if _is_unordered(iterated):
+            return ["the order of a set"]
+        case _:
+            return []
+
+
+def _is_unordered(node: ast.expr) -> bool:
+    called = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in {"set", "frozenset"}
+    return called or isinstance(node, ast.Set | ast.SetComp)
+
+
+_DIGEST = """
+import hashlib
+from msgspec import Raw
+from tests.core.story import created, folded, paid, SPLIT_WITH_SURCHARGE
+from projections.render import render_head, render_payments
+digest = hashlib.sha256()
+for events in ((created(metadata=Raw(b'{"b":1,"a":2}')), *paid(1, 10_000)), (SPLIT_WITH_SURCHARGE, *paid(1, 4_000, 120))):
+    order = folded(events)
+    digest.update(render_head(order) + render_payments(order))
+print(digest.hexdigest())
+"""
+
+
+def test_another_process_with_another_hash_seed_time_zone_and_locale_renders_the_same_bytes() -> None:
+    digests = set()
+    for seed, zone, locale in (
+        ("1", "UTC", "C"),
+        ("2", "America/Mexico_City", "C.UTF-8"),
+        ("3", "Asia/Kathmandu", "POSIX"),
+    ):
+        environment = os.environ | {"PYTHONHASHSEED": seed, "TZ": zone, "LC_ALL": locale, "PYTHONPATH": "src:."}
+        done = subprocess.run(
+            [sys.executable, "-c", _DIGEST],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=ROOT.parents[1],
+        )
+        digests.add(done.stdout)
+    assert len(digests) == 1

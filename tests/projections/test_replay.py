@@ -1,0 +1,123 @@
+"""The rows that the journal wrote are the rows that the log says, byte for byte."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import psycopg
+import pytest
+from msgspec import Raw
+from tests.core.story import NOON, THREE_PERCENT, asked, declined, late, paid, started, taken, unanswered
+from tests.projections import merchants
+from tests.projections.shop import Shop
+from uuid_utils.compat import uuid7
+
+from ledger.customers.events import CustomerDetailsChanged
+from ledger.customers.evolve import evolve as evolve_customer
+from ledger.journal.append import ClaimTaken
+from ledger.journal.journal import Journal
+from ledger.merchants.events import ApiKeyRevoked
+from ledger.orders.terms import BillingAddress, FiscalData
+from projections.rebuild import Replay, replay, stored
+
+pytestmark = pytest.mark.anyio
+
+
+async def a_busy_day(shop: Shop, journal: Journal) -> None:
+    """Something of everything that can happen by now, in commits of one and of several events."""
+    key = merchants.issued(shop.merchant_id, b"k" * 32, name="caja", scopes=("a", "b"))
+    merchant = await merchants.commit(journal, None, 0, [merchants.registered(shop.merchant_id)])
+    merchant = await merchants.commit(journal, merchant, 1, [key])
+    revoked = ApiKeyRevoked(merchant_id=shop.merchant_id, key_id=key.key_id, at=NOON)
+    await merchants.commit(journal, merchant, 2, [revoked])
+    terms: dict[str, Any] = {
+        "metadata": Raw(b'{ "b": 1,"a":[1.50]}'),
+        "due_date": NOON,
+        "billing_address": BillingAddress(address="Casa 1"),
+        "fiscal": FiscalData(zip_code="03940"),
+        "invoice_number": "F-1",
+    }
+    await shop.order("paid", *paid(1, 10_000), **terms)
+    failed = await shop.order("failed", started(1, 10_000), asked(1, 10_000))
+    failed = await shop.then(failed, declined(1))
+    await shop.then(failed, started(2, 10_000), asked(2, 10_000))
+    unknown = await shop.order("unknown", started(1, 10_000), asked(1, 10_000))
+    unknown = await shop.then(unknown, unanswered(1))
+    await shop.then(unknown, *taken(1, 5_000))
+    split = await shop.order("split", amount="150.75", allow_partials=True, surcharge=THREE_PERCENT)
+    split = await shop.then(split, *paid(1, "50.25", "1.51"))
+    await shop.then(split, started(2, "100.5", "3.02"), asked(2, "103.52"), declined(2))
+    await shop.then(await shop.order("late", started(1, 10_000), asked(1, 10_000), declined(1)), late(1, 10_000))
+    told = CustomerDetailsChanged(customer_id=shop.ana.customer_id, at=NOON, last_name=None, email="ana@example.org")
+    await shop.change(shop.ana.customer_id, 1, [told], shop.customer, evolve_customer(shop.customer, told))
+
+
+async def the_log(journal: Journal, database_url: str, merchant_id: UUID) -> list[tuple[UUID, int, Any]]:
+    async with await psycopg.AsyncConnection.connect(database_url) as connection:
+        feed = await journal.reader.feed(connection, merchant_id, 0, 1_000)
+    return [(recorded.stream_id, recorded.version, recorded.event) for recorded in feed]
+
+
+async def test_a_replay_of_the_log_gives_the_stored_rows(shop: Shop, journal: Journal, database_url: str) -> None:
+    await a_busy_day(shop, journal)
+    log = await the_log(journal, database_url, shop.merchant_id)
+    async with await psycopg.AsyncConnection.connect(database_url) as connection:
+        rows = await stored(connection, shop.merchant_id)
+    assert replay(shop.merchant_id, log) == rows
+    assert {name: len(some) for name, some in rows.items()} == {
+        "payment_order": 5, "customer": 1, "tally": 3, "merchant": 1, "api_key": 1,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [1, 2, 7])
+async def test_a_replay_in_pieces_gives_the_same_rows(
+    shop: Shop, journal: Journal, database_url: str, size: int
+) -> None:
+    await a_busy_day(shop, journal)
+    log = await the_log(journal, database_url, shop.merchant_id)
+    fold = Replay(shop.merchant_id)
+    for start in range(0, len(log), size):
+        fold.take(log[start : start + size])
+        fold.rows()
+    assert fold.rows() == replay(shop.merchant_id, log)
+
+
+async def test_a_changed_row_is_noticed(shop: Shop, journal: Journal, database_url: str) -> None:
+    await a_busy_day(shop, journal)
+    log = await the_log(journal, database_url, shop.merchant_id)
+    async with await psycopg.AsyncConnection.connect(database_url) as connection:
+        for table, change in (
+            ("payment_order", "status = 'REFUNDED' where external_id = 'paid'"),
+            ("customer", "email = 'eve@example.com'"),
+            ("tally", "n = n + 1 where status = 'COMPLETED'"),
+            ("api_key", "revoked_at = null"),
+        ):
+            await connection.execute(f"update {table} set {change}")  # type: ignore[arg-type]  # written above
+            rows, right = await stored(connection, shop.merchant_id), replay(shop.merchant_id, log)
+            assert [name for name in rows if rows[name] != right[name]] == [table]
+            await connection.rollback()
+
+
+async def test_a_gap_in_the_log_stops_the_replay(shop: Shop, journal: Journal, database_url: str) -> None:
+    await a_busy_day(shop, journal)
+    log = await the_log(journal, database_url, shop.merchant_id)
+    with pytest.raises(AssertionError, match="lacks version"):
+        replay(shop.merchant_id, [event for event in log if event[1] != 2])
+
+
+async def test_a_command_that_lost_leaves_no_row(shop: Shop, journal: Journal, database_url: str) -> None:
+    await shop.order("taken")
+    with pytest.raises(ClaimTaken):
+        await shop.order("taken")
+    log = await the_log(journal, database_url, shop.merchant_id)
+    async with await psycopg.AsyncConnection.connect(database_url) as connection:
+        rows = await stored(connection, shop.merchant_id)
+    assert replay(shop.merchant_id, log) == rows
+    assert len(rows["payment_order"]) == 1
+
+
+async def test_another_merchants_rows_are_not_among_them(shop: Shop, journal: Journal, database_url: str) -> None:
+    await shop.order("mine")
+    async with await psycopg.AsyncConnection.connect(database_url) as connection:
+        assert all(rows == [] for rows in (await stored(connection, uuid7())).values())
