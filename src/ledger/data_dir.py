@@ -95,10 +95,10 @@ class Keeper:
             raise KeyboardInterrupt
         time.sleep(_POLL_S)
 
-    def stop(self, *, at_once: bool = False) -> None:
-        """Stop the server if it is ours, and let go of the directory."""
+    def stop(self, patience_s: float, *, at_once: bool = False) -> None:
+        """Stop the server if it is ours, as `Server.stop` does, and let go of the directory."""
         if self._server is not None:
-            self._server.stop(at_once=at_once, patience_s=1.0 if at_once else 8.0)
+            self._server.stop(patience_s, at_once=at_once)
         if self._lock is not None:
             os.close(self._lock)
         self._server = self._lock = None
