@@ -12,6 +12,7 @@ from tests.core.story import (
     THREE_PERCENT,
     asked,
     authorized,
+    captured,
     created,
     declined,
     folded,
@@ -90,6 +91,22 @@ def test_a_surcharge_is_fixed_once_it_was_captured():
     )
     assert money(order) == (300, 10300, 20300, 0, 0)
     assert order.overpaid_amount == 10000
+
+
+def test_money_that_comes_twice_bears_the_surcharge_once():
+    half = [created(surcharge=THREE_PERCENT), started(1, 10000, 300), asked(1, 10300), *taken(1, 5150)]
+    assert money(folded([*half, *paid(2, 5000, 150)])) == (300, 10300, 10300, 0, 0)
+    assert money(folded([*half, *paid(2, 5000, 150), captured(1, 2575)])) == (300, 10300, 12875, 0, 0)
+    late_half = [created(surcharge=THREE_PERCENT), started(1, 10000, 300), declined(1), started(2, 10000, 300)]
+    order = folded([*late_half, asked(2, 10300), late(1, 5150)])
+    assert money(order) == (300, 10300, 5150, 0, 5150)
+    assert money(folded([*late_half, asked(2, 10300), late(1, 5150), *taken(2, 10300)])) == (300, 10300, 15450, 0, 0)
+
+
+def test_money_beyond_what_was_asked_for_bears_no_surcharge():
+    order = folded([created(surcharge=THREE_PERCENT), started(1, 10000, 300), asked(1, 10300), *taken(1, 12360)])
+    assert money(order) == (300, 10300, 12360, 0, 0)
+    assert order.overpaid_amount == 2060
 
 
 def test_the_rest_of_a_partial_approval_keeps_the_quote_whole():

@@ -21,6 +21,9 @@ from ledger.merchants.state import Merchant
 from ledger.money import shortest
 from ledger.rejections import ApiKeyNotFound, InvalidTerms
 
+_RATE_MAX: Final = (
+    50  # from there on a surcharge can round up to the subtotal itself, and half a capture cover the order
+)
 _NAME_MAX: Final = 255
 _DELAY_MAX_S: Final = 7 * 24 * 3600  # as long as an authorisation is valid (contract 2.1)
 _REQUESTS_MAX: Final = 1_000_000
@@ -82,8 +85,14 @@ def decide_revocation(merchant: Merchant, command: RevokeApiKey) -> list[Merchan
 
 def _insist_on_surcharge(command: ChangeSettings) -> None:
     rate = command.surcharge_rate
-    if rate is not UNSET and rate is not None and not (rate.is_finite() and 0 <= rate < 100 and rate == round(rate, 4)):
-        raise InvalidTerms("surchargeRate", "A surcharge is a percentage below 100 with at most four decimals.")
+    if (
+        rate is not UNSET
+        and rate is not None
+        and not (rate.is_finite() and 0 <= rate < _RATE_MAX and rate == round(rate, 4))
+    ):
+        raise InvalidTerms(
+            "surchargeRate", f"A surcharge is a percentage below {_RATE_MAX} with at most four decimals."
+        )
     for name, methods in (("surchargeMethods", command.surcharge_methods), ("paymentMethods", command.payment_methods)):
         if methods is not UNSET and not methods:
             raise InvalidTerms(name, "At least one payment method is needed.")

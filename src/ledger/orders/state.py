@@ -6,20 +6,19 @@ a missing or doubled step cannot hide in a counter.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime
 from decimal import Decimal
-from enum import StrEnum
 from functools import cached_property
-from typing import Final
 from uuid import UUID
 
 from msgspec import Struct
 
-from ledger.money import ZERO, quantum_of
-from ledger.orders.events import AbandonedBecause, AuthorizationRequested, OrderCreated, PaymentStarted, RefusedBy
+from ledger.money import ZERO, quantum_of, share
+from ledger.orders.events import OrderCreated
+from ledger.orders.payment import Entry, EntryAction, EntryStatus, Failure, Intent, Payment
 from ledger.orders.status import NextAction, OrderStatus, PaymentStatus, derive_status
-from ledger.orders.surcharge import Parts, parts_of_capture, parts_of_refund
-from ledger.orders.terms import MethodType
+from ledger.orders.surcharge import Parts
 
 __all__ = [
     "Entry",
@@ -33,131 +32,6 @@ __all__ = [
     "Payment",
     "PaymentStatus",
 ]
-
-_RESERVING: Final = frozenset(
-    {
-        PaymentStatus.CREATED,
-        PaymentStatus.PENDING_AUTHORIZATION,
-        PaymentStatus.AUTHORIZED,
-        PaymentStatus.PARTIALLY_AUTHORIZED,
-        PaymentStatus.PENDING_CAPTURE,
-        PaymentStatus.CAPTURING,
-        PaymentStatus.PENDING_CANCELLATION,
-    }
-)
-
-
-class EntryAction(StrEnum):
-    """The step of a payment that an entry (`PaymentEvent` outside) tells of (contract N78); grows with the operations."""
-
-    CREATION = "CREATION"
-    AUTHORIZATION = "AUTHORIZATION"
-    CAPTURE = "CAPTURE"
-
-
-class EntryStatus(StrEnum):
-    """How the step that an entry tells of stands."""
-
-    PENDING = "PENDING"
-    SUCCESS = "SUCCESS"
-    FAILED = "FAILED"
-    UNKNOWN = "UNKNOWN"
-
-
-class Entry(Struct, frozen=True):
-    """One step of a payment, as `paymentEvents` shows it: begun at `at`, settled in place. `amount` in minor units."""
-
-    action: EntryAction
-    status: EntryStatus
-    amount: Decimal | None
-    at: datetime
-    reason: str | None = None
-
-
-class Intent(Struct, frozen=True, kw_only=True):
-    """A call to the processor that was announced and has no outcome yet. `deadline_at` is real time.
-
-    `action` is what was asked for; `capture` says that an authorisation was to be captured in the same call; `unknown`
-    that the call has been made and nobody answered in time.
-    """
-
-    action: EntryAction = EntryAction.AUTHORIZATION
-    processor: str
-    idempotency_key: str
-    amount: Decimal
-    capture: bool
-    deadline_at: datetime
-    unknown: bool = False
-
-
-class Failure(Struct, frozen=True, kw_only=True):
-    """Why a payment failed: somebody refused it, or it was given up. `code` is a decline code of the contract (5.1)."""
-
-    code: str
-    message: str | None
-    at: datetime
-    refused_by: RefusedBy | None = None
-    given_up: AbandonedBecause | None = None
-
-
-class Payment(Struct, frozen=True, kw_only=True):
-    """One payment of an order. Amounts are gross of the surcharge unless they say subtotal.
-
-    `captured` and `refunded` are what the processor said it took and gave back, ever; a late capture counts even where
-    the payment's status is final. `capture_ordinal` says the how-manieth payment of its order this was to bring money,
-    0 while it has brought none.
-    """
-
-    started: PaymentStarted
-    status: PaymentStatus
-    updated_at: datetime
-    requested: AuthorizationRequested | None = None
-    next_action: NextAction | None = None
-    authorized: Decimal = ZERO
-    captured: Decimal = ZERO
-    refunded: Decimal = ZERO
-    capture_ordinal: int = 0
-    processor_reference: str | None = None
-    authorization_code: str | None = None
-    intent: Intent | None = None
-    failure: Failure | None = None
-    entries: tuple[Entry, ...] = ()
-
-    @property
-    def payment_id(self) -> UUID:
-        return self.started.payment_id
-
-    @property
-    def amount(self) -> Decimal:
-        """What was asked for: subtotal part plus its surcharge."""
-        return self.started.subtotal + self.started.surcharge
-
-    @property
-    def was_not_sent(self) -> bool:
-        """Whether it is certain that the processor never heard of this payment."""
-        return self.failure is not None and self.failure.given_up is AbandonedBecause.NOT_SENT
-
-    @property
-    def asked_parts(self) -> Parts:
-        return Parts(self.started.subtotal, self.started.surcharge)
-
-    def captured_parts(self, quantum: Decimal) -> Parts:
-        return parts_of_capture(self.captured, self.asked_parts, quantum)
-
-    def refunded_parts(self, quantum: Decimal) -> Parts:
-        return parts_of_refund(self.refunded, self.captured_parts(quantum), quantum)
-
-    def reserved_subtotal(self, quantum: Decimal) -> Decimal:
-        """The part of the order's subtotal that a card authorisation, granted or being asked, may still take.
-
-        Payer authentications and references reserve nothing (section 8.3).
-        """
-        if self.status not in _RESERVING or self.started.method.type is not MethodType.CARD:
-            return ZERO
-        if not self.authorized:
-            return self.started.subtotal
-        granted = parts_of_capture(self.authorized, self.asked_parts, quantum)
-        return max(ZERO, granted.subtotal - self.captured_parts(quantum).subtotal)
 
 
 class Order(Struct, frozen=True, kw_only=True, dict=True):
@@ -261,20 +135,30 @@ class Order(Struct, frozen=True, kw_only=True, dict=True):
     def _quoted_surcharge(self) -> Decimal | None:
         """Single tender: what came with the money that covered the order, plus the latest quote while it is not covered.
 
-        Money that arrives after the order was covered (a late capture) is overpaid as a whole: it must not raise the
-        amount of an order that is already paid.
+        Money that arrives when the order is covered already (a late capture) is overpaid as a whole: it must not make
+        an order dearer that is paid.
         """
-        uncovered, total, counted = self.terms.amount, ZERO, list[Payment]()
+        uncovered, total, applies = self.terms.amount, ZERO, False
+        for payment, parts in self._contributions():
+            if uncovered <= 0:
+                break
+            applies = applies or self._is_surcharged(payment)
+            if parts.subtotal <= uncovered:
+                total += parts.surcharge
+            else:
+                total += share(uncovered, parts.surcharge, parts.subtotal, self.quantum)
+            uncovered -= parts.subtotal
+        return total if applies else None
+
+    def _contributions(self) -> Iterator[tuple[Payment, Parts]]:
+        """What each payment brought of what it asked for, in the order in which they did, then what the latest may add."""
         for payment in sorted(self.payments, key=lambda payment: payment.capture_ordinal):
-            if payment.captured and uncovered > 0:
-                parts = payment.captured_parts(self.quantum)
-                uncovered, total = uncovered - parts.subtotal, total + parts.surcharge
-                counted.append(payment)
-        if uncovered > 0 and self.payments:
+            if payment.captured:
+                yield payment, payment.wanted_parts(self.quantum)
+        if self.payments:
             latest = self.payments[-1]
-            total += latest.started.surcharge - latest.captured_parts(self.quantum).surcharge
-            counted.append(latest)
-        return total if any(map(self._is_surcharged, counted)) else None
+            asked, brought = latest.asked_parts, latest.wanted_parts(self.quantum)
+            yield latest, Parts(asked.subtotal - brought.subtotal, asked.surcharge - brought.surcharge)
 
     def _is_surcharged(self, payment: Payment) -> bool:
         policy = self.terms.surcharge

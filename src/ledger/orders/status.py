@@ -10,7 +10,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
-    from ledger.orders.state import Order, Payment
+    from ledger.orders.payment import Payment
+    from ledger.orders.state import Order
 
 
 class PaymentStatus(StrEnum):

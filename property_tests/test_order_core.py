@@ -1,0 +1,406 @@
+"""Any sequence of commands keeps an order true: money adds up, moves are legal, nothing happens twice.
+
+A `World` sends commands to the deciders and folds what follows. Beside it a `Witness` reads the same events with a
+bookkeeping of its own, in fractions, and moves the order's status row by row of the contract's table: what both say
+must agree after every single event.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from fractions import Fraction
+from math import floor
+from typing import Any, get_args
+
+import pytest
+from hypothesis import find, given, settings
+from hypothesis import strategies as st
+from msgspec import Struct
+
+from ledger.journal.codec import CODEC
+from ledger.orders import commands, events
+from ledger.orders.decide import decide_charge, decide_create, decide_resubmission, decide_settlement
+from ledger.orders.evolve import evolve
+from ledger.orders.state import Order, OrderStatus, PaymentStatus
+from ledger.orders.status import ORDER_EDGES, PAYMENT_EDGES
+from ledger.orders.terms import CaptureMethod, CardSummary, MethodType, PaymentMethod, SurchargePolicy
+from ledger.rejections import AmountExceedsPending, IdempotencyMismatch, OrderNotPayable, Rejected
+
+PROFILE = settings(max_examples=1500, deadline=None, derandomize=False)
+START = datetime(2026, 3, 1, 12, tzinfo=UTC)
+CARD = PaymentMethod(
+    method_id=uuid.UUID(int=9),
+    type=MethodType.CARD,
+    card=CardSummary(
+        bin="424242", last4="4242", brand="VISA", type=None, country=None, issuer_bank=None, exp_month=1, exp_year=2030
+    ),
+)
+
+
+class Terms(Struct, frozen=True):
+    """The order of one story."""
+
+    amount: Decimal
+    split: bool
+    pays_at_once: bool
+    manual: bool
+    rate: Decimal | None
+
+    @property
+    def quantum(self) -> Fraction:
+        return Fraction(1) if self.amount == int(self.amount) else Fraction(1, 100)
+
+
+class Charge(Struct, frozen=True):
+    """Pay `quarters` of what is unpaid, or all of it for None; 5 quarters are too much."""
+
+    quarters: int | None
+    name: str | None
+
+
+class Settle(Struct, frozen=True):
+    """The processor's word about one of the payments: the newest for 0. An approval is for `quarters` of what was asked."""
+
+    back: int
+    word: str
+    quarters: int
+
+
+class Resubmit(Struct, frozen=True):
+    """The external id again."""
+
+    with_method: bool
+    other_amount: bool
+
+
+Step = Charge | Settle | Resubmit
+
+WORDS = ["approved", "approved", "approved", "authorised", "declined", "unanswered", "not sent", "not found"]
+whole = st.integers(1, 2_000_000).map(Decimal)
+cents = st.integers(1, 2_000_000).map(lambda n: Decimal(n) / 100)
+terms = st.builds(
+    Terms,
+    amount=st.one_of(whole, cents, st.just(Decimal(999_999_999_999))),
+    split=st.booleans(),
+    pays_at_once=st.booleans(),
+    manual=st.integers(0, 3).map(lambda n: n == 0),
+    rate=st.sampled_from([None, "0.01", "3", "3.5", "4.176", "12.99", "49.99"]).map(
+        lambda r: None if r is None else Decimal(r)
+    ),
+)
+settles = st.builds(
+    Settle,
+    back=st.sampled_from([0, 0, 0, 1, 2]),
+    word=st.sampled_from(WORDS),
+    quarters=st.sampled_from([4, 4, 4, 1, 2, 3]),
+)
+charges = st.builds(
+    Charge, quarters=st.sampled_from([None, 1, 2, 3, 4, 5]), name=st.sampled_from([None, None, "a", "b"])
+)
+resubmits = st.builds(Resubmit, with_method=st.booleans(), other_amount=st.integers(0, 9).map(lambda n: n == 0))
+steps = st.lists(st.one_of(settles, settles, charges, charges, resubmits), max_size=14)
+
+
+def half_up(amount: Fraction, quantum: Fraction) -> Fraction:
+    return floor(amount / quantum + Fraction(1, 2)) * quantum
+
+
+class Seen:
+    """What the witness knows of one payment."""
+
+    def __init__(self, event: events.PaymentStarted) -> None:
+        self.subtotal, self.surcharge = Fraction(event.subtotal), Fraction(event.surcharge)
+        self.granted = self.captured = Fraction(0)
+        self.live = True
+
+    @property
+    def gross(self) -> Fraction:
+        return self.subtotal + self.surcharge
+
+    def subtotal_of(self, amount: Fraction, quantum: Fraction) -> Fraction:
+        if amount >= self.gross:
+            return amount - self.surcharge
+        return half_up(amount * self.subtotal / self.gross, quantum)
+
+
+class Witness:
+    """Reads the events once more, with other arithmetic, and goes from row to row of the order's table."""
+
+    def __init__(self, asked_for: Terms) -> None:
+        self.terms = asked_for
+        self.split = asked_for.split and not asked_for.pays_at_once
+        self.subtotal = Fraction(asked_for.amount)
+        self.payments: dict[uuid.UUID, Seen] = {}
+        self.status: OrderStatus | None = None
+        self.late = False
+        self.amount_when_covered: Decimal | None = None
+
+    @property
+    def covered(self) -> Fraction:
+        return sum(
+            (p.subtotal_of(p.captured, self.terms.quantum) for p in self.payments.values() if p.captured), Fraction(0)
+        )
+
+    @property
+    def landed_surcharge(self) -> Fraction:
+        return sum((p.captured for p in self.payments.values()), Fraction(0)) - self.covered
+
+    @property
+    def promised(self) -> Fraction:
+        """Everything that is held or may still be taken, as parts of the subtotal."""
+        open_ = [p for p in self.payments.values() if p.live]
+        return self.covered + sum((p.subtotal_of(p.granted or p.gross, self.terms.quantum) for p in open_), Fraction(0))
+
+    def read(self, event: Any) -> None:
+        money_held = any(p.captured for p in self.payments.values())
+        match event:
+            case events.OrderCreated():
+                self.status = OrderStatus.PENDING
+            case events.PaymentStarted():
+                self.payments[event.payment_id] = Seen(event)
+                self.status = self.status if money_held else OrderStatus.PROCESSING
+            case events.PaymentAuthorized():
+                payment = self.payments[event.payment_id]
+                payment.granted = Fraction(event.amount)
+                in_full = (
+                    OrderStatus.AUTHORIZED if payment.granted >= payment.gross else OrderStatus.PARTIALLY_AUTHORIZED
+                )
+                self.status = self.status if money_held else in_full
+            case events.PaymentCaptured() | events.LateCaptureReported():
+                payment = self.payments[event.payment_id]
+                self.late = self.late or not payment.live
+                payment.captured += Fraction(event.amount)
+                payment.live = False
+                self.status = OrderStatus.COMPLETED if self.covered >= self.subtotal else OrderStatus.PARTIALLY_PAID
+            case events.PaymentDeclined() | events.AuthorizationAbandoned():
+                self.payments[event.payment_id].live = False
+                nothing = OrderStatus.PENDING if self.split else OrderStatus.FAILED
+                self.status = self.status if money_held else nothing
+
+    def agrees_with(self, order: Order) -> None:
+        assert order.status is self.status  # I6
+        assert order.amount == order.subtotal_amount + (order.surcharge_amount or 0)  # I1
+        net = order.amount_paid - order.amount_refunded
+        assert order.amount_pending == max(Decimal(0), order.amount - net)  # I2
+        assert order.overpaid_amount == max(Decimal(0), net - order.amount)
+        assert order.amount_paid == sum(p.captured for p in self.payments.values())  # I3
+        assert order.unpaid_subtotal == max(Fraction(0), self.subtotal - self.covered)
+        for payment in order.payments:
+            assert 0 <= payment.refunded <= payment.captured <= payment.authorized or payment.captured == 0  # I4
+            assert payment.captured == self.payments[payment.payment_id].captured
+        self._surcharge_agrees_with(order)
+        if not self.late:
+            assert order.overpaid_amount == 0
+            assert self.promised <= self.subtotal
+
+    def _surcharge_agrees_with(self, order: Order) -> None:
+        if self.terms.rate is None:
+            assert order.surcharge_amount is None
+        elif self.split:
+            assert order.surcharge_amount == self.landed_surcharge
+            assert order.amount_pending == order.unpaid_subtotal  # I5
+        elif self.payments and not self.covered:
+            assert order.surcharge_amount == list(self.payments.values())[-1].surcharge
+        elif order.status is OrderStatus.COMPLETED:
+            # Money on top of a paid order does not make it dearer; a part that grows late may round otherwise.
+            self.amount_when_covered = self.amount_when_covered or order.amount
+            assert abs(order.amount - self.amount_when_covered) <= len(self.payments) * self.terms.quantum
+        amounts = [order.amount, order.amount_pending, order.surcharge_amount or Decimal(0), order.amount_paid]
+        assert all(Fraction(amount) % self.terms.quantum == 0 for amount in amounts)
+
+
+class World:
+    """One order, its log, and everything that is asked of it, each thing twice."""
+
+    def __init__(self, asked_for: Terms) -> None:
+        self.terms = asked_for
+        self.log: list[Any] = []
+        self.order: Order | None = None
+        self.witness = Witness(asked_for)
+        self.seen: set[Any] = set()
+        self.ids = iter(range(1, 100))
+        self._send(decide_create_or_resubmit, self._create(with_payment=asked_for.pays_at_once))
+
+    def take(self, step: Step) -> None:
+        assert self.order is not None
+        match step:
+            case Charge():
+                self._charge(self.order, step)
+            case Settle() if self.order.payments:
+                place = max(0, len(self.order.payments) - 1 - step.back)
+                self._settle(self.order.payments[place].payment_id, step)
+            case Resubmit():
+                amount = self.terms.amount + 1 if step.other_amount else self.terms.amount
+                self._send(decide_create_or_resubmit, self._create(with_payment=step.with_method, amount=amount))
+
+    def _charge(self, order: Order, step: Charge) -> None:
+        amount = None
+        if step.quarters is not None and order.terms.allow_partials:
+            amount = floor_to(order.unpaid_subtotal * step.quarters / 4, order.quantum)
+            amount = max(order.quantum, amount)
+        free = self.witness.subtotal - self.witness.promised
+        wanted = order.unpaid_subtotal if amount is None else amount
+        repeated = step.name is not None and order.payment_called(step.name) is not None
+        sent = self._send(decide_charge, commands.ChargeOrder(payment=self._payment(amount, step.name), at=self._now))
+        if not repeated and order.status in {OrderStatus.PENDING, OrderStatus.PARTIALLY_PAID, OrderStatus.FAILED}:
+            assert (sent == []) is (wanted > free)
+
+    def _settle(self, payment_id: uuid.UUID, step: Settle) -> None:
+        assert self.order is not None
+        payment = self.order.payment(payment_id)
+        asked = payment.requested.amount if payment.requested is not None else payment.amount
+        quarter = max(self.order.quantum, floor_to(asked * step.quarters / 4, self.order.quantum))
+        outcome: commands.AuthorizationOutcome
+        match step.word:
+            case "approved" | "authorised":
+                outcome = commands.Approved(
+                    authorized=quarter,
+                    captured=quarter if step.word == "approved" else Decimal(0),
+                    processor_reference=f"ref-{payment_id.int}",
+                )
+            case "declined":
+                outcome = commands.Declined(code="INSUFFICIENT_FUNDS")
+            case "unanswered":
+                outcome = commands.Unanswered(reason="no answer")
+            case "not sent":
+                outcome = commands.NotSent()
+            case _:
+                outcome = commands.NotFound()
+        command = commands.SettleAuthorization(payment_id=payment_id, outcome=outcome, at=self._now)
+        captured_before = payment.captured
+        self._send(decide_settlement, command)
+        if isinstance(outcome, commands.Approved):  # what a processor took is never forgotten
+            assert self.order.payment(payment_id).captured == max(captured_before, outcome.captured)
+
+    def _send(self, decide: Callable[[Any, Any], list[Any]], command: Any) -> list[Any]:
+        before = self.order
+        try:
+            decided = decide(before, command)
+        except Rejected as refusal:
+            self.seen.add(type(refusal))
+            with pytest.raises(type(refusal)):
+                decide(before, command)
+            return []
+        for event in decided:
+            self._happen(event)
+        assert decide(self.order, command) == []
+        return decided
+
+    def _happen(self, event: Any) -> None:
+        before = self.order
+        after = evolve(before, event)
+        self.witness.read(event)
+        status = None if before is None else before.status
+        assert after.status is status or (status, after.status) in ORDER_EDGES  # I7
+        known = {} if before is None else {p.payment_id: p.status for p in before.payments}
+        for payment in after.payments:
+            origin = known.get(payment.payment_id)
+            assert payment.status is origin or (origin, payment.status) in PAYMENT_EDGES  # I7
+        self.witness.agrees_with(after)
+        self.log.append(event)
+        self.seen |= {type(event), after.status, *(p.status for p in after.payments)}
+        self.order = after
+
+    @property
+    def _now(self) -> datetime:
+        return START + timedelta(seconds=len(self.log))
+
+    def _payment(self, amount: Decimal | None = None, name: str | None = None) -> commands.NewPayment:
+        n = next(self.ids)
+        return commands.NewPayment(
+            payment_id=uuid.UUID(int=n),
+            method=CARD,
+            processor="sandbox",
+            idempotency_key=f"key-{n}",
+            deadline_at=self._now + timedelta(seconds=30),
+            amount=amount,
+            external_id=name,
+        )
+
+    def _create(self, *, with_payment: bool, amount: Decimal | None = None) -> commands.CreateOrder:
+        policy = None
+        if self.terms.rate is not None:
+            policy = SurchargePolicy(rate=self.terms.rate, methods=(MethodType.CARD,))
+        return commands.CreateOrder(
+            order_id=uuid.UUID(int=1),
+            order_number="PO0000000001",
+            external_id="pedido",
+            customer_id=uuid.UUID(int=2),
+            amount=self.terms.amount if amount is None else amount,
+            currency="MXN",
+            at=self._now,
+            payment=self._payment() if with_payment else None,
+            allow_partials=self.terms.split,
+            capture_method=CaptureMethod.MANUAL if self.terms.manual else CaptureMethod.AUTOMATIC,
+            surcharge=policy,
+        )
+
+
+def decide_create_or_resubmit(order: Order | None, command: commands.CreateOrder) -> list[Any]:
+    return decide_create(None, command) if order is None else decide_resubmission(order, command)
+
+
+def floor_to(amount: Decimal, quantum: Decimal) -> Decimal:
+    return amount // quantum * quantum
+
+
+def play(asked_for: Terms, story: list[Step]) -> World:
+    world = World(asked_for)
+    for step in story:
+        world.take(step)
+    return world
+
+
+@PROFILE
+@given(terms, steps)
+def test_any_sequence_of_commands_keeps_the_order_true(asked_for, story):
+    world = play(asked_for, story)
+    replayed: Order | None = None
+    for event in world.log:
+        replayed = evolve(replayed, event)
+    assert replayed == world.order
+
+
+@settings(PROFILE, max_examples=300)
+@given(terms, steps)
+def test_an_order_that_was_stored_is_the_order_that_was_decided(asked_for, story):
+    world = play(asked_for, story)
+    loaded: Order | None = None
+    for event in world.log:
+        encoded = CODEC.encode(event)
+        loaded = evolve(loaded, CODEC.decode(encoded.topic.decode(), encoded.data))
+        assert b"E+" not in encoded.data
+    assert loaded == world.order
+
+
+REACHED = [
+    *get_args(events.OrderEvent),
+    OrderStatus.PENDING,
+    OrderStatus.PROCESSING,
+    OrderStatus.AUTHORIZED,
+    OrderStatus.PARTIALLY_AUTHORIZED,
+    OrderStatus.PARTIALLY_PAID,
+    OrderStatus.COMPLETED,
+    OrderStatus.FAILED,
+    PaymentStatus.PARTIALLY_CAPTURED,
+    OrderNotPayable,
+    AmountExceedsPending,
+    IdempotencyMismatch,
+]
+
+
+@pytest.mark.parametrize("thing", REACHED, ids=lambda thing: getattr(thing, "__name__", str(thing)))
+def test_the_stories_reach_everything_that_can_happen(thing):
+    find(
+        st.tuples(terms, steps),
+        lambda told: thing in play(*told).seen,
+        settings=settings(
+            max_examples=3000,
+            deadline=None,
+            database=None,
+            phases=[p for p in settings().phases if p.name == "generate"],
+        ),
+    )
