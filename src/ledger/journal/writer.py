@@ -186,8 +186,8 @@ class Writer:
         heads = statement.lock_parameters(batch)
         columns = statement.append_parameters(batch, self._tables)
         async with self._connection.pipeline():
-            await self._lock.execute(statement.LOCK_HEADS, heads)
-            await self._cursor.execute(self._append, columns)
+            await self._lock.execute(statement.LOCK_HEADS, heads, binary=True)
+            await self._cursor.execute(self._append, columns, binary=True)
         self.batches += 1
         self.commands += len(batch)
         return await self._cursor.fetchall()
@@ -206,8 +206,8 @@ class Writer:
 
     async def _adopt(self, connection: Connection) -> None:
         self._backend = await backend_of(connection)
-        self._lock = connection.cursor(binary=True)
-        self._cursor = connection.cursor(binary=True)
+        self._lock = psycopg.AsyncRawCursor(connection)
+        self._cursor = psycopg.AsyncRawCursor(connection)
         self._connection = connection
 
     async def _resolve(self, batch: Sequence[Waiting]) -> None:
