@@ -6,6 +6,7 @@ The rule a stranger would break: the checks come in the contract's order (N72): 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+
 from msgspec import Struct
 from starlette.types import Receive, Scope, Send
 

@@ -1,0 +1,82 @@
+"""Requests as a merchant's program sends them: each test changes what it is about."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from api.drafting.payment_orders import read_charge, read_create
+from api.refusals import Refusal
+from ledger.operations.drafts import OrderDraft, PaymentDraft
+
+NOW = datetime(2026, 3, 15, 12, 0, tzinfo=ZoneInfo("America/Mexico_City"))
+APPROVED, DECLINED = "4242424242424242", "4000000000000002"
+ABSENT = object()
+
+
+def card(**changes: Any) -> dict[str, Any]:
+    return _changed({"number": APPROVED, "expiryMonth": "12", "expiryYear": "34", "cvc": "123"}, changes)
+
+
+def by_card(**changes: Any) -> dict[str, Any]:
+    return _changed({"type": "card", "cardDetails": card()}, changes)
+
+
+def order(**changes: Any) -> dict[str, Any]:
+    """A pending order over 1,500 pesos."""
+    body = {
+        "amount": 150000,
+        "currency": "MXN",
+        "externalId": "order-1",
+        "customer": {"externalId": "ana", "firstName": "Ana", "email": "ana@example.com"},
+        "pending": True,
+    }
+    return _changed(body, changes)
+
+
+def paid_order(**changes: Any) -> dict[str, Any]:
+    """An order over 1,500 pesos, paid by card at once."""
+    body = order(pending=ABSENT, paymentMethod=by_card(), billingAddress={"city": "Puebla", "country": "MX"})
+    return _changed(body, changes)
+
+
+def charge(**changes: Any) -> dict[str, Any]:
+    return _changed({"paymentMethod": by_card(), "billingAddress": {"city": "Puebla"}}, changes)
+
+
+def line(**changes: Any) -> dict[str, Any]:
+    return _changed({"description": "Café", "quantity": 2, "unitPrice": 75000}, changes)
+
+
+def encoded(body: Any) -> bytes:
+    return json.dumps(body, ensure_ascii=False).encode()
+
+
+def drafted(body: Any) -> OrderDraft:
+    return read_create(body if isinstance(body, bytes) else encoded(body), NOW)
+
+
+def drafted_charge(body: Any) -> PaymentDraft:
+    return read_charge(body if isinstance(body, bytes) else encoded(body), NOW)
+
+
+def refusal_of(body: Any, read: Any = drafted) -> Refusal:
+    """The refusal of a body; a draft is a failure."""
+    with pytest.raises(Refusal) as caught:
+        read(body)
+    assert caught.value.status == 400
+    assert caught.value.errors, "a 400 names its fields"
+    return caught.value
+
+
+def field_of(body: Any, read: Any = drafted) -> str:
+    """The field that a body is refused for."""
+    return refusal_of(body, read).errors[0].field
+
+
+def _changed(body: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in {**body, **changes}.items() if value is not ABSENT}

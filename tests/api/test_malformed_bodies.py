@@ -1,0 +1,32 @@
+"""No body makes the service fail, and no refusal repeats what was sent."""
+
+from __future__ import annotations
+
+import re
+from time import process_time
+
+import pytest
+from tests.api.bodies import drafted, refusal_of
+from tests.api.malformed import harmless, malformed
+
+from api.errors import answer_to
+
+
+@pytest.mark.parametrize(("name", "body"), list(malformed()), ids=lambda value: value if isinstance(value, str) else "")
+def test_a_malformed_body_is_a_400_that_names_a_field_and_repeats_nothing(name: str, body: bytes):
+    before = process_time()
+    refusal = refusal_of(body)
+    assert process_time() - before < 0.05
+    said = answer_to(refusal, "r").body.decode()
+    assert not re.search(r"\d{13}|4242|drop table|\\u0000|order-1", said)
+    assert all(re.fullmatch(r"[A-Za-z.\[\]0-9]+", error.field) for error in refusal.errors)
+    assert refusal.__suppress_context__ or refusal.__context__ is None, "a traceback would show the value"
+
+
+@pytest.mark.parametrize(("name", "body"), list(harmless()), ids=lambda value: value if isinstance(value, str) else "")
+def test_an_odd_body_that_is_still_an_order_is_one(name: str, body: bytes):
+    assert drafted(body).external_id == "order-1"
+
+
+def test_the_corpus_is_large():
+    assert len(list(malformed())) >= 250
