@@ -1,0 +1,175 @@
+"""How fast the service answers over HTTP, against single INSERTs (R) and a bare Starlette echo (E) of the same body.
+
+The rule a stranger would break: it is the real service, started by its own command, with authentication, every index and
+durable commits; only the rate limit of the benchmark's merchant is off.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Final
+from uuid import UUID, uuid4
+
+import psycopg
+
+from ledger.bench import order_body, writing
+from ledger.bench.children import run_one
+from ledger.bench.journal import CLIENTS, IN_FLIGHT, p99, per_second
+from ledger.bench.limits import EchoLimit, InsertLimit, echo_limit
+from ledger.bench.load import UNIQUE, Plan
+from ledger.bench.measuring import Sample, in_turns, ratio, say, typical
+from ledger.bench.report import Ratio, Report, Target
+from ledger.settings import CannotRun, Settings
+
+_LEDGER: Final = (sys.executable, "-c", "from ledger.cli import main; main()")
+_NO_LIMIT: Final = ("--requests-per-minute", "0", "--requests-per-second", "0")
+_READ_MAX: Final = 5_000
+_RESIDENT_MAX_MB: Final = 150
+
+_R, _E = f"R: INSERT, {CLIENTS} clients", f"E: echo, {IN_FLIGHT} in flight"
+_CREATE, _READ, _CARD = "create", "read by id", "create with card"
+_RATIOS: Final = (
+    (_CREATE, _R, Target(0.40)),
+    (_CREATE, _E, Target(0.35)),
+    (_READ, _E, Target(0.45)),
+    (_CARD, _R, Target(0.18)),
+    (_CARD, _E, None),
+)
+
+
+class Service:
+    """The running service as a load generator needs to know it."""
+
+    def __init__(self, process: subprocess.Popen[str], port: int, base_path: str, merchant_id: UUID, key: str) -> None:
+        self.process = process
+        self._port = port
+        self._orders = f"{base_path}/v2/payment-orders"
+        self._headers = {"Authorization": f"Bearer {key}"}
+        self._numbers = count(1)
+        self.merchant_id = merchant_id
+
+    def create(self, seconds: float, in_flight: int, *, with_card: bool) -> Sample:
+        """POST the README's order, each time under an external id of its own."""
+        return run_one("ledger.bench.load", self._plan(seconds, in_flight, with_card=with_card))
+
+    def read(self, order_ids: list[UUID], seconds: float, in_flight: int) -> Sample:
+        """GET these orders in turn."""
+        plan = Plan(
+            host="127.0.0.1",
+            port=self._port,
+            connections=in_flight,
+            seconds=seconds,
+            expect=200,
+            paths=[f"{self._orders}/{order_id}" for order_id in order_ids],
+            headers=self._headers,
+        )
+        return run_one("ledger.bench.load", plan)
+
+    def _plan(self, seconds: float, in_flight: int, *, with_card: bool) -> Plan:
+        return Plan(
+            host="127.0.0.1",
+            port=self._port,
+            connections=in_flight,
+            seconds=seconds,
+            expect=201,
+            method="POST",
+            paths=[self._orders],
+            headers=self._headers,
+            body=order_body.body(f"pedido-{UNIQUE}", with_card=with_card),
+            first=next(self._numbers) << 32,
+        )
+
+
+@contextmanager
+def service(url: str, settings: Settings, folder: Path) -> Iterator[Service]:
+    """`ledger serve` on that database, with a merchant whom no rate limit holds back. Raises CannotRun."""
+    environment = os.environ | {
+        "LEDGER_DATABASE_URL": url,
+        "LEDGER_DATA_DIR": str(folder),
+        "LEDGER_PORT": "0",
+        "LEDGER_WORKERS": "1",
+        "LEDGER_LOG_LEVEL": "warning",
+        "LEDGER_ENVIRONMENT": "sandbox",
+    }
+    process = subprocess.Popen([*_LEDGER, "serve"], stdout=subprocess.PIPE, text=True, env=environment)
+    try:
+        assert process.stdout is not None
+        ready = process.stdout.readline().split()
+        if ready[:1] != ["ready"]:
+            raise CannotRun("the service under test did not start")
+        made = subprocess.run(
+            [*_LEDGER, "merchants", "create", f"bench-{uuid4().hex[:6]}", *_NO_LIMIT, "--json"],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=environment,
+        )
+        if made.returncode:
+            raise CannotRun(f"no merchant for the benchmark: {' '.join(made.stderr.split())[-300:]}")
+        merchant = json.loads(made.stdout)
+        port = int(ready[1].rpartition(":")[2])
+        yield Service(process, port, settings.base_path, UUID(merchant["merchantId"]), merchant["apiKey"])
+    finally:
+        process.terminate()
+        process.wait(15)
+
+
+def report(url: str, settings: Settings, folder: Path, seconds: float, rounds: int) -> Report:
+    """Create, read and create with card, in turn with both limits."""
+    body = order_body.body(f"pedido-{UNIQUE}")
+    limit = InsertLimit(url, event := writing.event_bytes("order"))
+    with service(url, settings, folder) as under_test, echo_limit() as echo:
+        say("warming up")
+        under_test.create(1, IN_FLIGHT, with_card=False)
+        under_test.create(1, IN_FLIGHT, with_card=True)
+        ids = order_ids(url, under_test.merchant_id)
+        taken = in_turns(
+            rounds,
+            {
+                _R: partial(limit.run, CLIENTS, seconds),
+                _E: partial(EchoLimit.run, echo, body, IN_FLIGHT, seconds),
+                _CREATE: partial(under_test.create, seconds, IN_FLIGHT, with_card=False),
+                _READ: partial(under_test.read, ids, seconds, IN_FLIGHT),
+                _CARD: partial(under_test.create, seconds, IN_FLIGHT, with_card=True),
+            },
+        )
+        resident = resident_mb(under_test.process.pid)
+        one = {f"{_CREATE}, one in flight": under_test.create(seconds, 1, with_card=False)}
+    ratios = [Ratio(of=of, to=to, value=ratio(taken[of], taken[to], per_second), target=aim) for of, to, aim in _RATIOS]
+    ratios.append(Ratio(of=f"{_CREATE}, p99", to=f"{_R}, p99", value=ratio(taken[_CREATE], taken[_R], p99)))
+    return Report(
+        name=f"HTTP, {IN_FLIGHT} in flight, one API process",
+        samples={name: typical(some) for name, some in taken.items()} | one,
+        ratios=ratios,
+        facts={
+            "body": f"{len(body.encode()) - len(UNIQUE) + 16} bytes, event {len(event)} bytes",
+            "API process, resident": f"{resident:.0f} MB (at most {_RESIDENT_MAX_MB})",
+            "load generator's share of one core": f"{typical(taken[_CREATE]).cpu_s / seconds:.0%} during create",
+        },
+    )
+
+
+def order_ids(url: str, merchant_id: UUID) -> list[UUID]:
+    """Some orders of the merchant, old and new, pending and paid."""
+    query = "select order_id from payment_order where merchant_id = %s order by random() limit %s"
+    with psycopg.connect(url) as connection:
+        return [row[0] for row in connection.execute(query, [merchant_id, _READ_MAX])]
+
+
+def resident_mb(service_pid: int) -> float:
+    """The resident memory of the largest child of the service, which is the API process; not a number outside Linux."""
+    resident = [0.0]
+    for status in Path("/proc").glob("[0-9]*/status"):
+        with suppress(OSError):  # it has just ended
+            fields = dict(line.split(":", 1) for line in status.read_text().splitlines())
+            if int(fields["PPid"]) == service_pid:
+                resident.append(int(fields["VmRSS"].split()[0]) / 1024)
+    return max(resident) or float("nan")
