@@ -37,7 +37,11 @@ class NewKey(NamedTuple):
 
 def new_key(environment: str, pepper: bytes) -> NewKey:
     """A fresh key for an environment, `sandbox` or `production`."""
-    secret = PREFIXES[environment] + "".join(secrets.choice(_ALPHABET) for _ in range(_LENGTH))
+    return known_key(PREFIXES[environment] + "".join(secrets.choice(_ALPHABET) for _ in range(_LENGTH)), pepper)
+
+
+def known_key(secret: str, pepper: bytes) -> NewKey:
+    """A key whose secret is known already."""
     return NewKey(secret, hash_key(secret, pepper), secret[-_HINT:])
 
 

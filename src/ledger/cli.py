@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from ledger import cli_keys, cli_merchants, cli_seed
+from ledger.cli_ledger import DataDir
 from ledger.settings import CannotRun, Settings, describe, likely_typos, read_settings
 
-DataDir = Annotated[
-    Path | None,
-    typer.Option(help="Where the embedded Postgres and the sandbox's secrets live.", show_default=".ledger"),
-]
 Host = Annotated[str | None, typer.Option(help="The address to listen on.", show_default="127.0.0.1")]
 Port = Annotated[int | None, typer.Option(help="The port to listen on; 0 takes a free one.", show_default="8000")]
 Workers = Annotated[int | None, typer.Option(help="How many API processes share the port.", show_default="1")]
@@ -30,6 +27,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="A payment-order ledger. Every option is a setting too: see `ledger settings`.",
 )
+app.add_typer(cli_merchants.app, name="merchants")
+app.add_typer(cli_keys.app, name="keys")
+app.command()(cli_seed.seed)
 
 
 def main() -> None:

@@ -12,6 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
+import msgspec
+
 from api.drafting.payment_orders import read_charge, read_create
 from api.refusals import Refusal
 from ledger.api_keys import NewKey, new_key
@@ -24,6 +26,9 @@ from ledger.stories.telling import Report, StoryClock, tell
 from ledger.wiring import open_ledger
 
 T = TypeVar("T")
+
+_SILENCE_S: Final = 0.05
+"""How long the sandbox's silent card is waited for: nobody stands at the till of a story."""
 
 
 def _in_our_words(read: Callable[[bytes, datetime], T], body: bytes, now: datetime) -> T:
@@ -49,7 +54,8 @@ async def seed(settings: Settings, file: Path, make_key: Callable[[], NewKey] | 
         raise CannotRun("a story has times of its own, and in production time is real: stories are for the sandbox")
     story = list(read_lines(file))
     clock = StoryClock()
-    async with open_ledger(settings, clock=clock) as ledger:
+    impatient = msgspec.structs.replace(settings, sandbox_deadline_s=_SILENCE_S)
+    async with open_ledger(impatient, clock=clock) as ledger:
         return await tell(ledger, clock, story, READERS, make_key or fresh_keys(settings))
 
 

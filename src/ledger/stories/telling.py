@@ -65,6 +65,11 @@ class Report(Struct, frozen=True):
         """Lines that changed something, declined payments among them."""
         return self.outcomes[Outcome.NEW] + self.outcomes[Outcome.DECLINED]
 
+    @property
+    def declined(self) -> int:
+        """New lines whose payment was declined, as the story wants it."""
+        return self.outcomes[Outcome.DECLINED]
+
 
 async def tell(
     ledger: Ledger,

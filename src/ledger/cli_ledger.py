@@ -1,0 +1,116 @@
+"""How a command gets at the ledger: the server of the data directory, the one that LEDGER_DATABASE_URL names, or its own.
+
+The rule a stranger would break: a refusal ends as one line on standard error and exit status 1. Whatever an operation can
+raise is turned into `CannotRun` here, and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeVar
+from uuid import UUID
+
+import typer
+
+from ledger.settings import CannotRun, Settings
+
+if TYPE_CHECKING:
+    from ledger.journal.connection import Connection
+    from ledger.operations.ledger import Ledger
+
+T = TypeVar("T")
+
+DataDir = Annotated[
+    Path | None,
+    typer.Option(help="Where the embedded Postgres and the sandbox's secrets live.", show_default=".ledger"),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="As JSON.")]
+
+
+def on_ledger(data_dir: Path | None, work: Callable[[Ledger, Settings], Awaitable[T]]) -> T:
+    """What `work` returns, done on a ledger of the installation. Raises CannotRun with one line."""
+    from ledger.wiring import open_ledger
+
+    async def opened(settings: Settings) -> T:
+        async with open_ledger(settings) as ledger:
+            return await work(ledger, settings)
+
+    return in_installation(data_dir, opened)
+
+
+def on_connection(data_dir: Path | None, question: Callable[[Connection], Awaitable[T]]) -> T:
+    """What `question` finds on a connection to the installation's database. Raises CannotRun with one line."""
+    from ledger.journal.connection import connect
+
+    async def opened(settings: Settings) -> T:
+        assert settings.database_url is not None, "the installation's settings name its database"
+        async with await connect(settings.database_url, "ledger-cli") as connection:
+            return await question(connection)
+
+    return in_installation(data_dir, opened)
+
+
+def in_installation(data_dir: Path | None, work: Callable[[Settings], Awaitable[T]]) -> T:
+    """What `work` returns, done while the installation's database is up, with the settings that name it."""
+    import asyncio
+
+    from ledger.cli import settings_from
+    from ledger.database import ready_database
+
+    async def run(settings: Settings) -> T:
+        return await work(settings)
+
+    with ready_database(settings_from(data_dir=data_dir)) as settings, refusals_in_one_line():
+        return asyncio.run(run(settings))
+
+
+@contextmanager
+def refusals_in_one_line() -> Iterator[None]:
+    """Turn what operations raise into CannotRun."""
+    import psycopg
+
+    from ledger.journal.append import Fault
+    from ledger.rejections import InvalidTerms, Rejected
+
+    try:
+        yield
+    except InvalidTerms as refusal:
+        raise CannotRun(f"{refusal.facts['field']}: {refusal.message}") from None
+    except Rejected as refusal:
+        raise CannotRun(refusal.message) from None
+    except (Fault, psycopg.OperationalError) as failure:
+        raise CannotRun(f"the database does not answer: {' '.join(str(failure).split())}") from failure
+
+
+def uuid_of(text: str, what: str) -> UUID:
+    """The id that an argument spells. Raises CannotRun."""
+    from ledger.ids import parse_uuid
+
+    found = parse_uuid(text)
+    if found is None:
+        raise CannotRun(f"{text!r} is not the id of a {what}: ids look like 01980d1e-3b5c-7cc0-9d5a-6f1f0d9a2b44")
+    return found
+
+
+def echo_json(content: object) -> None:
+    """Print JSON on one line, texts as they are."""
+    import msgspec
+
+    typer.echo(msgspec.json.encode(content).decode())
+
+
+def echo_table(headings: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
+    """Print rows in columns as wide as what stands in them."""
+    table = [headings, *rows]
+    widths = [max(len(row[column]) for row in table) for column in range(len(headings))]
+    for row in table:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        typer.echo("  ".join(cells).rstrip())
+
+
+def day_and_time(moment: datetime | None) -> str:
+    """A time in UTC as an operator reads it; empty for none."""
+    return "" if moment is None else moment.strftime("%Y-%m-%d %H:%M:%SZ")
