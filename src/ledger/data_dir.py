@@ -135,7 +135,7 @@ def _join(data_dir: Path) -> tuple[Cluster, Server | None]:
     while True:
         with _locked(data_dir / "start.lock"):
             cluster = open_cluster(data_dir)
-            if is_running(cluster):
+            if is_running(cluster) and _welcomes(cluster):
                 return cluster, None
             # A service that lives but has no server is about to start one: do not start another beside it.
             free = _take_serve_lock(data_dir, None)
@@ -145,6 +145,17 @@ def _join(data_dir: Path) -> tuple[Cluster, Server | None]:
         if time.monotonic() > deadline:
             raise PostgresFailed(f"{_holder(data_dir)} runs on {data_dir}, but its Postgres does not answer")
         time.sleep(_POLL_S)
+
+
+def _welcomes(cluster: Cluster) -> bool:
+    """Whether the server takes connections: one that has just been told to stop still looks as if it ran."""
+    import psycopg
+
+    try:
+        psycopg.connect(url_of(cluster), connect_timeout=2).close()
+    except psycopg.OperationalError:
+        return False
+    return True
 
 
 def _take_serve_lock(data_dir: Path, name: str | None) -> int | None:

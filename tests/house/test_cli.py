@@ -1,21 +1,20 @@
 """The command line, as a person meets it: quick, readable, and one line when something is wrong."""
 
 import json
-import os
 import subprocess
 import sys
 from uuid import uuid4
 
 import pytest
+from tests.house.trees import environment
 
 from ledger.settings import Settings
 
 
 def ledger(*arguments, **variables):
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("LEDGER_")}
     return subprocess.run(
         [sys.executable, "-P", "-c", "from ledger.cli import main; main()", *map(str, arguments)],
-        env=environ | {"PYTHONPATH": "src"} | variables,
+        env=environment(**variables),
         capture_output=True,
         text=True,
         check=False,
@@ -33,8 +32,7 @@ def test_help_names_every_command_of_the_house():
 def test_the_command_line_itself_imports_nothing_heavy():
     heavy = "('psycopg', 'starlette', 'uvicorn', 'cryptography', 'eventsourcing')"
     program = f"import sys, ledger.cli; print([name for name in {heavy} if name in sys.modules])"
-    environ = os.environ | {"PYTHONPATH": "src"}
-    assert subprocess.check_output([sys.executable, "-c", program], env=environ, text=True) == "[]\n"
+    assert subprocess.check_output([sys.executable, "-c", program], env=environment(), text=True) == "[]\n"
 
 
 def test_settings_lists_every_setting_with_its_value():

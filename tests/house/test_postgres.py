@@ -14,7 +14,7 @@ from uuid import uuid4
 
 import psycopg
 import pytest
-from tests.house.trees import eventually, is_alive
+from tests.house.trees import environment, eventually, is_alive
 
 from ledger import cluster, postgres
 from ledger.data_dir import Keeper, database, make_data_dir
@@ -43,6 +43,14 @@ def server(data_dir):
     running = postgres.start(cluster.open_cluster(make_data_dir(data_dir)))
     yield running
     running.stop()
+
+
+def welcomes(url):
+    try:
+        psycopg.connect(url, connect_timeout=2).close()
+    except psycopg.OperationalError:
+        return False
+    return True
 
 
 def setting(url, name):
@@ -87,13 +95,11 @@ def test_many_commands_at_once_on_an_empty_directory_all_end_well(data_dir):
 
 def run_python(program, *arguments):
     command = [sys.executable, "-c", program, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | {"PYTHONPATH": "src"})
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment())
 
 
 def test_a_killed_command_takes_its_server_with_it(data_dir):
-    command = subprocess.Popen(
-        [sys.executable, "-c", KILLED, data_dir], stdout=subprocess.PIPE, env=os.environ | {"PYTHONPATH": "src"}
-    )
+    command = subprocess.Popen([sys.executable, "-c", KILLED, data_dir], stdout=subprocess.PIPE, env=environment())
     assert b"host=" in command.stdout.readline()
     pid = int((data_dir / "pg" / "postmaster.pid").read_text().split()[0])
     assert is_alive(pid)
@@ -182,6 +188,7 @@ def test_a_server_that_takes_its_time_to_go_down_is_waited_for_and_not_counted_a
     client = psycopg.connect(server.url, autocommit=True)
     client.execute("create table kept ()")
     os.kill(server.pid, signal.SIGTERM)  # a smart shutdown: it waits for its last client
+    eventually(lambda: not welcomes(server.url))
     leave = threading.Timer(4.5, client.close)
     leave.start()
     with database(None, data_dir) as url, psycopg.connect(url) as connection:

@@ -12,16 +12,21 @@ import httpx
 ROOT = Path(__file__).parents[2]
 
 
+def environment(**variables):
+    """This process's environment for a program of ours: our sources first, and no setting but the given ones."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("LEDGER_")}
+    path = os.pathsep.join([str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")])
+    return clean | {"PYTHONPATH": path.strip(os.pathsep)} | variables
+
+
 class Running:
     """A service in a process group of its own. Use it in a `with` block: whatever is left is ended with the block."""
 
     def __init__(self, data_dir, *arguments, port=0, **variables):
         self.data_dir = data_dir
-        environ = {name: value for name, value in os.environ.items() if not name.startswith("LEDGER_")}
-        environ |= {"LEDGER_DATA_DIR": str(data_dir), "LEDGER_PORT": str(port), "PYTHONPATH": f"{ROOT}/src:{ROOT}"}
         self.process = subprocess.Popen(
             [sys.executable, "-P", "-m", "tests.house.stand_ins", *arguments],
-            env=environ | variables,
+            env=environment(LEDGER_DATA_DIR=str(data_dir), LEDGER_PORT=str(port), **variables),
             cwd=ROOT,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
