@@ -33,6 +33,7 @@ async def in_pieces(body: bytes, size: int = 10_000) -> AsyncIterator[bytes]:
 
 
 async def test_every_answer_carries_a_request_id(store: Storefront, merchant: Merchant):
+    ids = set()
     for answer in (
         await store.client.get("/nowhere"),
         await store.client.get("/health/live"),
@@ -40,9 +41,10 @@ async def test_every_answer_carries_a_request_id(store: Storefront, merchant: Me
         await merchant.get(ORDERS),
         await merchant.create({}),
     ):
-        assert len(answer.headers["x-request-id"]) == 32
+        ids.add(answer.headers["x-request-id"])
         if answer.status_code >= 400:
             assert answer.json()["requestId"] == answer.headers["x-request-id"]
+    assert len(ids) == 5
 
 
 @pytest.mark.parametrize(
@@ -138,6 +140,7 @@ async def test_the_limit_holds_without_a_declared_length(merchant: Merchant):
 
     answer = await merchant.client.post(ORDERS, content=endless(), headers=headers)
     assert answer.status_code == 413
+    assert read <= LIMIT + 50_000
 
 
 async def test_a_declared_length_beyond_the_limit_is_refused_before_reading(merchant: Merchant):

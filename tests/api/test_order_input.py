@@ -380,3 +380,13 @@ def test_metadata_holds_32768_bytes_as_compact_json():
 def test_a_number_in_metadata_that_no_computer_holds_is_refused():
     body = b'{"amount":1,"currency":"MXN","externalId":"a","customerId":"c","pending":true,"metadata":{"a":1e999}}'
     assert field_of(body) == "metadata"
+
+
+def test_a_key_that_stands_twice_in_metadata_counts_once():
+    twice = b'{"amount":1,"currency":"MXN","externalId":"a","customerId":"c","pending":true,"metadata":%s}'
+    assert (
+        bytes(drafted(twice % rb'{"a":1.0,"b":{"c":1,"c":2},"a":"\u00e9"}').metadata)
+        == '{"a":"é","b":{"c":2}}'.encode()
+    )
+    once = rb'{"a":"b\":1","c":1.50}'
+    assert bytes(drafted(twice % once).metadata) == once

@@ -145,6 +145,12 @@ def test_the_number_of_the_card_itself_is_found_when_it_stands_elsewhere_too():
         assert refusal_of(paid_order(customer={"externalId": text})).errors[0].field == "customer.externalId"
 
 
+def test_a_card_number_behind_a_repeated_key_is_not_kept():
+    twice = order(metadata={"a": "4000 0000 0000 0002", "b": "\u00e9"})
+    body = json.dumps(twice).replace('"b"', '"a"').encode()
+    assert b"4000" not in bytes(drafted(body).metadata)
+
+
 def test_a_card_number_in_an_ignored_field_is_ignored_with_it():
     assert drafted(order(unknown=APPROVED)) == drafted(order())
 

@@ -5,6 +5,7 @@ The rule a stranger would break: money goes through `parse_amount` and nothing e
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -116,7 +117,10 @@ def _rfc(text: str) -> str | None:
 
 
 def metadata(raw: Raw | UnsetType, field: str = "metadata") -> Raw | UnsetType:
-    """A JSON object without the whitespace between its tokens and otherwise byte by byte as it was sent (section 8.12)."""
+    """A JSON object without the whitespace between its tokens and otherwise byte by byte as it was sent (section 8.12).
+
+    Where a key stands twice in one object, the last one counts and the others are not kept.
+    """
     if isinstance(raw, UnsetType) or not is_given(raw):
         return UNSET
     if bytes(raw)[:1] != b"{":
@@ -131,6 +135,8 @@ def metadata(raw: Raw | UnsetType, field: str = "metadata") -> Raw | UnsetType:
     may_be_deep = compact.count(b"{") + compact.count(b"[") > METADATA_DEPTH_MAX
     if may_be_deep and not _fits(content, METADATA_DEPTH_MAX):
         raise invalid(field, f"must be nested at most {METADATA_DEPTH_MAX} levels deep", "INVALID_LENGTH")
+    if compact.count(b'":') != _keys(content) and _repeats_a_key(compact):
+        compact = msgspec.json.encode(content)
     return Raw(compact)
 
 
@@ -140,6 +146,24 @@ def _fits(content: Any, levels: int) -> bool:
     if isinstance(content, list):
         return levels > 0 and all(_fits(value, levels - 1) for value in content)
     return True
+
+
+def _keys(content: Any) -> int:
+    if isinstance(content, dict):
+        return len(content) + sum([_keys(value) for value in content.values()])
+    return sum([_keys(value) for value in content]) if isinstance(content, list) else 0
+
+
+def _repeats_a_key(compact: bytes) -> bool:
+    """Whether any object has a key twice. Reading on as if it had not would let the first value past every check."""
+    repeated = False
+
+    def note(pairs: list[tuple[str, Any]]) -> None:
+        nonlocal repeated
+        repeated = repeated or len({key for key, _ in pairs}) < len(pairs)
+
+    json.loads(compact, object_pairs_hook=note, parse_int=str, parse_float=str)
+    return repeated
 
 
 def moment(value: datetime, field: str, now: datetime) -> datetime:
