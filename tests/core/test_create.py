@@ -74,6 +74,8 @@ def test_amounts_are_written_plainly_whatever_way_they_were_spelled():
     assert [str(events[0].amount), str(events[1].surcharge), str(events[2].amount)] == ["10000", "300", "10300"]
     events = given().when(create("150.50", payment=new_payment())).then_events()
     assert [str(events[0].amount), str(events[1].subtotal), str(events[2].amount)] == ["150.5"] * 3
+    events = given().when(create("116.5", payment=new_payment(), surcharge=THREE_PERCENT)).then_events()
+    assert [str(events[1].surcharge), str(events[2].amount)] == ["3.5", "120"]  # 3.495
 
 
 @pytest.mark.parametrize(
@@ -122,6 +124,10 @@ def test_the_external_id_of_a_failed_order_starts_a_new_payment():
     order = given(*FAILED).when(create(payment=new_payment(2))).then(started(2, 10000), asked(2, 10000))
     assert order.status is OrderStatus.PROCESSING
     assert [payment.status for payment in order.payments] == ["FAILED", "PENDING_AUTHORIZATION"]
+
+
+def test_a_retry_that_failed_as_well_is_not_taken_for_another_one():
+    given(*FAILED, started(2, 10000), asked(2, 10000), declined(2)).when(create(payment=new_payment(2))).then()
 
 
 def test_the_external_id_of_an_abandoned_order_starts_a_new_payment():

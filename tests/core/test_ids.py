@@ -18,6 +18,11 @@ def test_different_orders_have_different_numbers(ordinals):
     assert len({order_number(ordinal) for ordinal in ordinals}) == len(ordinals)
 
 
+def test_orders_far_apart_have_different_numbers():
+    for bit in range(50):
+        assert order_number(1) != order_number(1 ^ 1 << bit)
+
+
 def test_a_block_of_consecutive_orders_has_numbers_of_its_own():
     numbers = {order_number(ordinal) for ordinal in range(50_000)}
     assert len(numbers) == 50_000

@@ -8,7 +8,7 @@ import pytest
 
 from ledger.money import is_multiple, parse_amount, plain, quantum_of, rounded, scaled, share, shortest
 
-NO_NUMBERS = ["", " 1", "1 ", "1\n", "+1", "1,5", "1_000", "0x10", "١٢", ".5", "5.", "01", "00"]
+NO_NUMBERS = ["", " 1", "1 ", "1\n", "+1", "1,5", "1_000", "0x10", "١٢", "1٢", ".5", "5.", "01", "00"]
 NOT_OURS = ["-1", "-0", "1e2", "1E+4", "1e3000000", "NaN", "sNaN", "Infinity", "-Infinity"]
 TOO_LONG = ["1.23456", "1234567890123", "1" * 40, "0." + "0" * 40]
 
@@ -78,3 +78,9 @@ def test_an_amount_stands_on_an_order_in_whole_steps():
 
 def test_a_share_of_nothing_is_nothing():
     assert share(Decimal(5), Decimal(0), Decimal(0), Decimal(1)) == 0
+
+
+def test_a_share_of_large_amounts_is_exact():
+    # Exactly half a quantum is left over; a product cut to 28 digits loses it.
+    cumulative, part, whole = map(Decimal, ("433968771382.5527", "332722488498.8367", "554910476872.7894"))
+    assert share(cumulative, part, whole, Decimal("0.0001")) == Decimal("260206241480.4374")
