@@ -9,6 +9,9 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
+import psycopg
+
+from ledger.journal.append import DatabaseUnavailable
 from ledger.journal.connection import connect
 
 _BLOCK: Final = 1000
@@ -26,7 +29,7 @@ class Ordinals:
         self._lock = asyncio.Lock()
 
     async def take(self) -> int:
-        """An ordinal that nobody else has. Raises psycopg.OperationalError when a new block cannot be had."""
+        """An ordinal that nobody else has. Raises DatabaseUnavailable when a new block cannot be had."""
         while self._next == self._end:
             async with self._lock:
                 if self._next == self._end:
@@ -36,8 +39,11 @@ class Ordinals:
         return ordinal
 
     async def _take_block(self) -> None:
-        async with await connect(self._url, "ledger-ordinals") as connection:
-            row = await (await connection.execute(_NEXT_BLOCK)).fetchone()
+        try:
+            async with await connect(self._url, "ledger-ordinals") as connection:
+                row = await (await connection.execute(_NEXT_BLOCK)).fetchone()
+        except psycopg.OperationalError as fault:
+            raise DatabaseUnavailable(type(fault).__name__) from fault
         assert row is not None, "a sequence always answers"
         self._next = row[0] * _BLOCK
         self._end = self._next + _BLOCK

@@ -1,0 +1,76 @@
+"""`python -m tests.chaos [NAME…] [--rounds N] [--seed S]`: kill parts of a service under load and account for every answer.
+
+The rule a stranger would break: it exits 1 on any violation, and on a fault that never hit anything.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import time
+from collections.abc import Sequence
+
+from tests.chaos.kill_part import KILL_PART
+from tests.chaos.kill_postgres import KILL_POSTGRES
+from tests.chaos.kill_service import KILL_ALL, KILL_SERVICE
+from tests.chaos.rounds import Campaign, Result, run
+
+CAMPAIGNS = {campaign.name: campaign for campaign in (KILL_SERVICE, KILL_POSTGRES, KILL_ALL, KILL_PART)}
+
+_COLUMNS = (
+    "fault", "rounds", "operations", "acknowledged", "lost", "doubled", "unknown", "of them landed", "503",
+    "recovered", "back p50", "back max",
+)  # fmt: skip
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the campaigns that are named, or all; the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
+    names = "; ".join(f"{campaign.name}: {campaign.about}" for campaign in CAMPAIGNS.values())
+    parser.add_argument("names", nargs="*", metavar="NAME", help=names)
+    parser.add_argument("--rounds", type=int, default=10, help="strikes of each fault (10)")
+    parser.add_argument("--clients", type=int, default=24, help="clients that send requests all the time (24)")
+    parser.add_argument(
+        "--seed", type=int, default=None, help="which requests, and when it strikes; drawn where absent"
+    )
+    options = parser.parse_args(arguments)
+    if unknown := set(options.names) - CAMPAIGNS.keys():
+        parser.error(f"there is no {', '.join(sorted(unknown))}; there are {', '.join(CAMPAIGNS)}")
+    seed = int(time.time()) % 1_000_000 if options.seed is None else options.seed
+    results = []
+    for name in options.names or CAMPAIGNS:
+        campaign: Campaign = CAMPAIGNS[name]
+        _say(f"{name}: {campaign.about} (seed {seed})")
+        result = asyncio.run(run(campaign, rounds=options.rounds, seed=seed, clients=options.clients))
+        for violation in result.violations:
+            _say(f"  VIOLATION {violation.rule}: {violation.what}")
+        results.append(result)
+    _say(table(results))
+    return 1 if any(result.violations for result in results) else 0
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def table(results: Sequence[Result]) -> str:
+    """The figures of all campaigns, a line each."""
+    rows = [_COLUMNS, *(_row(result) for result in results)]
+    widths = [max(len(row[n]) for row in rows) for n in range(len(_COLUMNS))]
+    return "\n".join("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
+
+
+def _row(result: Result) -> tuple[str, ...]:
+    figures = result.figures
+    counts = (
+        len(result.rounds), figures.operations, figures.acknowledged, figures.lost, figures.doubled, figures.unknown,
+        figures.landed, figures.unavailable, figures.recovered,
+    )  # fmt: skip
+    seconds = (result.back_p50_s, result.back_max_s)
+    return (result.name, *(f"{n:,}" for n in counts), *("never" if s is None else f"{s:.2f} s" for s in seconds))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,42 @@
+"""The requests that the clients of these tests send, as a merchant's developer would write them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+ORDERS = "/api/v2/payment-orders"
+
+CARDS = {
+    "approved": "4242424242424242",
+    "declined": "4000000000000002",
+    "silent": "4000000000000119",
+    "half": "4000000000000010",
+}
+"""Cards by their behaviour in the sandbox (contract 5.3): `silent` is a time-out that turns out approved."""
+
+_ADDRESS = {"address": "Av. Insurgentes Sur 1602", "city": "Ciudad de México", "postalCode": "03940", "country": "MX"}
+
+
+def create(external_id: str, amount: int, card: str | None = None, customer: str = "ana") -> bytes:
+    """An order over `amount` minor units: paid at once by a card that behaves so, or pending where there is none."""
+    body: dict[str, Any] = {
+        "externalId": external_id,
+        "amount": amount,
+        "currency": "MXN",
+        "description": "Café de altura",
+        "customer": {"externalId": customer, "firstName": "Ana", "email": f"{customer}@example.com"},
+        "lineItems": [{"description": "Café de altura, 1 kg", "quantity": 1, "unitPrice": amount, "sku": "CAF-1"}],
+        "metadata": {"channel": "tienda", "cart": external_id},
+    }
+    return json.dumps(body | ({"pending": True} if card is None else _payment(card))).encode()
+
+
+def charge(card: str) -> bytes:
+    """A payment of all that is unpaid, by a card that behaves so."""
+    return json.dumps(_payment(card)).encode()
+
+
+def _payment(card: str) -> dict[str, Any]:
+    details = {"number": CARDS[card], "expiryMonth": "12", "expiryYear": "2034", "cvc": "123"}
+    return {"paymentMethod": {"type": "card", "cardDetails": details}, "billingAddress": _ADDRESS}

@@ -1,0 +1,230 @@
+"""Many merchants' programs at once: each sends one request after another, keeps a record, and goes on whatever happens.
+
+The rule a stranger would break: a client acts as its own record allows. What it was not told it does not know, so it asks
+again under the same external id, as the interface says that a merchant may.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any
+from urllib.parse import quote
+from uuid import UUID
+from zlib import crc32
+
+from msgspec import Struct
+from tests.chaos import bodies
+from tests.chaos.wire import Answer, Lost, NotSent, Wire
+from tests.chaos.witness import Asked, Told, Witness
+
+_PAUSE_S = 0.05
+_CUSTOMERS = ("ana", "bea", "carla", "dora", "eva")
+
+# What a client does next, by weight: few names and many clients, so that the same order is asked for at the same time.
+_MIX = {
+    ("create", None): 22,
+    ("create", "approved"): 20,
+    ("create", "declined"): 6,
+    ("create", "half"): 2,
+    ("create", "silent"): 2,
+    ("again", "approved"): 12,
+    ("again", None): 5,
+    ("other amount", None): 2,
+    ("charge", "approved"): 14,
+    ("charge", "declined"): 3,
+    ("read", None): 9,
+    ("list", None): 3,
+}
+
+
+class Merchant(Struct, frozen=True, kw_only=True):
+    """Somebody whose orders these are."""
+
+    merchant_id: UUID
+    api_key: str
+
+
+class Ended(Struct, frozen=True):
+    """When a request began and ended, by the monotonic clock, and how: a status, or None where no answer came."""
+
+    began: float
+    ended: float
+    do: str
+    status: int | None
+
+
+class Load:
+    """Clients that send requests to `port()` from `start` to `stop`; what they see stands in the witness's record."""
+
+    def __init__(
+        self, witness: Witness, merchants: Sequence[Merchant], port: Callable[[], int], *, clients: int, seed: int
+    ) -> None:
+        self._witness = witness
+        self._port = port
+        self._clients = [_Client(self, merchants[n % len(merchants)], Random(f"{seed}/{n}")) for n in range(clients)]
+        self._names: dict[UUID, _Names] = {merchant.merchant_id: _Names(seed) for merchant in merchants}
+        self._stop = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self.in_flight = 0
+        self.refused = 0
+        self.ended: list[Ended] = []
+
+    def start(self) -> None:
+        self._tasks = [asyncio.create_task(client.run(self._stop)) for client in self._clients]
+
+    async def stop(self) -> None:
+        """Let every client finish what it has begun. Raises what a client died of: none should."""
+        self._stop.set()
+        await asyncio.gather(*self._tasks)
+
+    async def first_write_after(self, moment: float, patience_s: float) -> float:
+        """Seconds from `moment` to the first acknowledged write that was sent after it. Raises TimeoutError."""
+        seen = 0
+        async with asyncio.timeout(patience_s):
+            while True:
+                for request in self.ended[seen:]:
+                    if request.began > moment and request.do in {"create", "charge"} and request.status in {200, 201}:
+                        return request.ended - moment
+                seen = len(self.ended)
+                await asyncio.sleep(0.005)
+
+    async def send(self, wire: Wire, asked: Asked, api_key: str, customer: str) -> str | None:
+        """Send one request and record it; how it ended, or None where there was nobody to send it to."""
+        port = self._port()
+        try:
+            await wire.open(port)
+        except NotSent:
+            self.refused += 1
+            return None
+        n = await self._witness.invoke(asked)
+        began = time.monotonic()
+        self.in_flight += 1
+        try:
+            answer = await wire.ask(*_request(asked, api_key, customer))
+        except Lost as lost:
+            await self._witness.ended(n, "info", why=str(lost))
+            self.ended.append(Ended(began, time.monotonic(), asked.do, None))
+            return "info"
+        finally:
+            self.in_flight -= 1
+        outcome = _outcome(answer)
+        await self._witness.ended(n, outcome, _told(asked, answer))
+        self.ended.append(Ended(began, time.monotonic(), asked.do, answer.status))
+        return outcome
+
+    def names(self, merchant: Merchant) -> _Names:
+        return self._names[merchant.merchant_id]
+
+
+class _Names:
+    """The external ids of a merchant that are in use: its clients share them."""
+
+    def __init__(self, seed: int) -> None:
+        self._prefix = f"{seed}/"
+        self._made = 0
+        self._recent: deque[str] = deque(maxlen=24)
+        self.unknown: deque[str] = deque()
+
+    def new(self) -> str:
+        self._made += 1
+        name = f"{self._prefix}{self._made}"
+        self._recent.append(name)
+        return name
+
+    def recent(self, random: Random) -> str:
+        return random.choice(self._recent) if self._recent else self.new()
+
+
+class _Client:
+    def __init__(self, load: Load, merchant: Merchant, random: Random) -> None:
+        self._load = load
+        self._merchant = merchant
+        self._random = random
+
+    async def run(self, stop: asyncio.Event) -> None:
+        wire = Wire()
+        names = self._load.names(self._merchant)
+        while not stop.is_set():
+            asked = self._next(names)
+            customer = self._random.choice(_CUSTOMERS)
+            outcome = await self._load.send(wire, asked, self._merchant.api_key, customer)
+            if outcome == "info" and asked.external_id is not None:
+                names.unknown.append(asked.external_id)
+            if outcome in {None, "info"}:
+                await asyncio.sleep(_PAUSE_S)
+        await wire.close()
+
+    def _next(self, names: _Names) -> Asked:
+        merchant_id = self._merchant.merchant_id
+        if names.unknown and self._random.random() < 0.5:  # what a merchant does who was not answered
+            name = names.unknown.popleft()
+            card = self._random.choice(("approved", None))
+            return Asked(do="create", merchant_id=merchant_id, external_id=name, amount=amount_of(name), card=card)
+        ((do, card),) = self._random.choices(tuple(_MIX), tuple(_MIX.values()))
+        if do == "list":
+            return Asked(do="list", merchant_id=merchant_id)
+        name = names.new() if do == "create" else names.recent(self._random)
+        amount = amount_of(name) + (do == "other amount")
+        match do:
+            case "read":
+                return Asked(do="read", merchant_id=merchant_id, external_id=name)
+            case "charge":
+                return Asked(do="charge", merchant_id=merchant_id, external_id=name, card=card)
+            case _:
+                return Asked(do="create", merchant_id=merchant_id, external_id=name, amount=amount, card=card)
+
+
+def amount_of(external_id: str) -> int:
+    """The amount of an order follows from its name, so that everybody who asks for the same order means the same."""
+    return 1000 + 2 * (crc32(external_id.encode()) % 10_000)
+
+
+def _request(asked: Asked, api_key: str, customer: str) -> tuple[str, str, str, bytes | None]:
+    name = quote(asked.external_id or "", safe="")
+    match asked.do:
+        case "create":
+            assert asked.external_id is not None, "an order has a name"
+            assert asked.amount is not None, "an order has an amount"
+            body = bodies.create(asked.external_id, asked.amount, asked.card, customer)
+            return "POST", bodies.ORDERS, api_key, body
+        case "charge":
+            return "POST", f"{bodies.ORDERS}/{name}/charge", api_key, bodies.charge(asked.card or "approved")
+        case "read":
+            return "GET", f"{bodies.ORDERS}/{name}", api_key, None
+        case "list":
+            return "GET", f"{bodies.ORDERS}?limit=20", api_key, None
+
+
+def _outcome(answer: Answer) -> Any:
+    """A decline is an acknowledgement: the order and its failed payment exist (contract N24)."""
+    if answer.status >= 500:
+        return "info"
+    if answer.status >= 400 and not (answer.status == 422 and b'"paymentOrder"' in answer.body):
+        return "fail"
+    return "ok"
+
+
+def _told(asked: Asked, answer: Answer) -> Told:
+    body = json.loads(answer.body) if answer.body else {}
+    if answer.status >= 400 and "paymentOrder" not in body:
+        return Told(status=answer.status, code=body.get("code"))
+    if asked.do == "list":
+        return Told(status=answer.status, listed=tuple(UUID(order["id"]) for order in body["data"]))
+    order = body.get("paymentOrder", body)
+    payment = order.get("payment") or {}
+    return Told(
+        status=answer.status,
+        code=body.get("code"),
+        replayed=answer.headers.get("idempotent-replayed") == "true",
+        order_id=UUID(order["id"]),
+        order_status=order["status"],
+        amount_paid=order["amountPaid"],
+        payment_ids=tuple(UUID(payment["id"]) for payment in order["payments"]),
+        payment_id=UUID(payment["id"]) if payment else None,
+        payment_status=payment.get("status"),
+    )

@@ -1,0 +1,123 @@
+"""What the database holds at one moment, read by itself: the log, the rows beside it, the sandbox processor's book.
+
+The rule a stranger would break: all of it is read in one snapshot, on a connection of the harness's own. Nothing is asked
+of the service whose word is being examined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
+from functools import cached_property
+from typing import Any
+from uuid import UUID
+
+import msgspec
+import psycopg
+from msgspec import Struct
+
+from ledger.journal.append import ClaimKind
+from ledger.journal.codec import CODEC
+from ledger.journal.connection import Connection, connect
+from ledger.journal.reader import Reader, Recorded
+from ledger.money import SCALE
+from ledger.orders.events import OrderCreated
+from ledger.orders.evolve import evolve
+from ledger.orders.state import Order
+from projections.rebuild import Rows, stored
+
+_FEED_PAGE = 10_000
+
+_MERCHANTS = """
+select merchant_id, position from merchant_head order by merchant_id
+"""
+_CLAIMS = "select kind, key, stream_id from claim where merchant_id = %s"
+_BOOK = """
+select idempotency_key, amount, authorized, captured, decline_code is not null from sandbox_charge where merchant_id = %s
+"""
+_NOW = "select now()"
+
+
+class Booked(Struct, frozen=True):
+    """A call as the processor's book has it. Amounts in minor units."""
+
+    key: str
+    amount: Decimal
+    authorized: Decimal
+    captured: Decimal
+    declined: bool
+
+
+class MerchantEvidence(Struct, frozen=True, kw_only=True, dict=True):
+    """All that is kept of one merchant, at one moment: `at`, by the database's clock."""
+
+    merchant_id: UUID
+    at: datetime
+    head: int
+    log: Sequence[Recorded]
+    claims: Mapping[tuple[ClaimKind, str], UUID]
+    rows: Rows
+    book: Mapping[str, Booked]
+
+    @cached_property
+    def streams(self) -> Mapping[UUID, Sequence[Recorded]]:
+        """The log by stream."""
+        streams: dict[UUID, list[Recorded]] = {}
+        for recorded in self.log:
+            streams.setdefault(recorded.stream_id, []).append(recorded)
+        return streams
+
+    @cached_property
+    def histories(self) -> Mapping[UUID, Sequence[Order]]:
+        """Every order after each of its events, oldest first."""
+        histories: dict[UUID, list[Order]] = {}
+        for stream_id, log in self.streams.items():
+            if isinstance(log[0].event, OrderCreated):
+                order: Order | None = None
+                for recorded in log:
+                    order = evolve(order, recorded.event)
+                    histories.setdefault(stream_id, []).append(order)
+        return histories
+
+    @cached_property
+    def orders(self) -> Mapping[UUID, Order]:
+        """Every order as it stands."""
+        return {order_id: history[-1] for order_id, history in self.histories.items()}
+
+
+def asked_by(recorded: Recorded) -> dict[str, Any]:
+    """Who asked for an event and why."""
+    context: dict[str, Any] = msgspec.json.decode(recorded.context)
+    return context
+
+
+async def gather(url: str) -> list[MerchantEvidence]:
+    """The evidence on every merchant, as of one snapshot. `url` is the owner's connection string."""
+    connection = await connect(url, "chaos-evidence")
+    async with connection:
+        await connection.execute("set statement_timeout = '60s'")
+        await connection.set_isolation_level(psycopg.IsolationLevel.REPEATABLE_READ)
+        async with connection.transaction():
+            heads = await (await connection.execute(_MERCHANTS)).fetchall()
+            return [await _merchant(connection, merchant_id, head) for merchant_id, head in heads]
+
+
+async def _merchant(connection: Connection, merchant_id: UUID, head: int) -> MerchantEvidence:
+    reader = Reader("", CODEC)  # only for its feed, which reads on the connection that it is given
+    log: list[Recorded] = []
+    while page := await reader.feed(connection, merchant_id, log[-1].position if log else 0, _FEED_PAGE):
+        log += page
+    claims = await (await connection.execute(_CLAIMS, (merchant_id,))).fetchall()
+    book = await (await connection.execute(_BOOK, (merchant_id,))).fetchall()
+    now = await (await connection.execute(_NOW)).fetchone()
+    assert now is not None, "there is always a now"
+    return MerchantEvidence(
+        merchant_id=merchant_id,
+        at=now[0],
+        head=head,
+        log=log,
+        claims={(ClaimKind(kind), key): stream_id for kind, key, stream_id in claims},
+        rows=await stored(connection, merchant_id),
+        book={key: Booked(key, *(Decimal(n) / SCALE for n in amounts), declined) for key, *amounts, declined in book},
+    )

@@ -1,0 +1,45 @@
+"""SIGKILL of a single child under load, an API process or the worker: the others go on, and the parent replaces it.
+
+The rule a stranger would break: five deaths in a minute end the service, on purpose. So it is stopped properly, as an
+operator would, before the fifth.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from random import Random
+
+from tests.chaos.clients import Ended
+from tests.chaos.rounds import Campaign
+from tests.chaos.service import Service
+
+_DEATHS_MAX = 4
+
+
+async def _kill_one(service: Service, random: Random) -> None:
+    service.kill_part(random)
+
+
+async def _restart_in_time(service: Service, number: int) -> None:
+    if number and number % _DEATHS_MAX == 0:
+        status = service.stop()
+        assert status == 0, f"a clean stop ended with {status}: {service.last_words()}"
+        service.spawn()
+        await asyncio.to_thread(service.wait_ready)
+
+
+def _only_what_it_was_talking_to(around: Sequence[Ended]) -> list[str]:
+    """The connections of the process that died are reset; nobody else notices anything."""
+    odd = {request.status for request in around} - {None, 200, 201, 404, 409, 422}
+    return [f"a request was answered with {status}, but the database was there" for status in sorted(map(str, odd))]
+
+
+KILL_PART = Campaign(
+    name="kill-part",
+    about="SIGKILL of one API process or of the worker; the parent starts another",
+    strike=_kill_one,
+    expects=_only_what_it_was_talking_to,
+    before=_restart_in_time,
+    is_noticed=False,
+)

@@ -1,0 +1,45 @@
+"""SIGKILL of the whole service under load: parent, API processes and worker at once. Postgres goes down with them.
+
+The rule a stranger would break: the successor is started at once, as a supervisor would, not when the old server is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from random import Random
+
+from tests.chaos.clients import Ended
+from tests.chaos.rounds import Campaign
+from tests.chaos.service import Service
+
+
+async def _kill_and_restart(service: Service, _random: Random) -> None:
+    service.kill_group()
+    service.spawn()
+    await asyncio.to_thread(service.wait_ready)
+
+
+async def _kill_all_and_restart(service: Service, _random: Random) -> None:
+    service.kill_everything()
+    service.spawn()
+    await asyncio.to_thread(service.wait_ready)
+
+
+def _anything(_around: Sequence[Ended]) -> list[str]:
+    """Requests of a service that is gone may end in any way; what was acknowledged is the checker's business."""
+    return []
+
+
+KILL_SERVICE = Campaign(
+    name="kill-service",
+    about="SIGKILL of the service's process group, then a new start on the same data directory",
+    strike=_kill_and_restart,
+    expects=_anything,
+)
+KILL_ALL = Campaign(
+    name="kill-all",
+    about="SIGKILL of the service's process group and of the postmaster, then a new start",
+    strike=_kill_all_and_restart,
+    expects=_anything,
+)

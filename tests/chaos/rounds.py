@@ -1,0 +1,174 @@
+"""Rounds of one fault: load, strike at a random moment, measure until it answers again, let it settle, judge.
+
+The rule a stranger would break: the load goes on through the fault and beyond it. A service that is only asked again once
+it is well shows nothing about how it comes back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from random import Random
+from statistics import median
+
+import psycopg
+from msgspec import Struct
+from tests.chaos.checker import Figures, Violation, judge
+from tests.chaos.clients import Ended, Load
+from tests.chaos.service import RECOVERY_WINDOW_S, Service
+from tests.chaos.witness import Witness
+
+from ledger.data_dir import database
+
+BACK_PATIENCE_S = 30.0
+_MERCHANTS = 3
+_RESTS_S = 0.4
+_MARGIN_S = 4.0
+"""What the recovery may take on top of its window: its sweeps, its back-off, a machine with other things to do."""
+
+Strike = Callable[[Service, Random], Awaitable[None]]
+"""Does the harm and, where that is part of the story, brings the service back."""
+
+Expectation = Callable[[Sequence[Ended]], Sequence[str]]
+"""What is wrong with how requests ended after a strike."""
+
+
+async def nothing(_service: Service, _number: int) -> None:
+    """Most campaigns need nothing between two rounds."""
+
+
+class Campaign(Struct, frozen=True, kw_only=True):
+    """A fault, and how it is told. `expects` looks at the answers after each strike, `before` is done ahead of each round.
+
+    `is_noticed` says that some client must notice every strike.
+    """
+
+    name: str
+    about: str
+    strike: Strike
+    expects: Expectation
+    before: Callable[[Service, int], Awaitable[None]] = nothing
+    is_noticed: bool = True
+
+
+class Round(Struct, frozen=True, kw_only=True):
+    """One strike: how many requests it caught, what became of them, and when the first new write was acknowledged."""
+
+    caught: int
+    unanswered: int
+    unavailable: int
+    back_s: float | None
+    settled_s: float
+
+
+class Result(Struct, frozen=True, kw_only=True):
+    """What came of a campaign. `figures` are those of the last judgement: they cover every round."""
+
+    name: str
+    seed: int
+    rounds: Sequence[Round]
+    figures: Figures
+    violations: Sequence[Violation]
+
+    @property
+    def back_p50_s(self) -> float | None:
+        back = [each.back_s for each in self.rounds if each.back_s is not None]
+        return median(back) if back else None
+
+    @property
+    def back_max_s(self) -> float | None:
+        return max((each.back_s for each in self.rounds if each.back_s is not None), default=None)
+
+
+async def run(campaign: Campaign, *, rounds: int, seed: int, clients: int = 24) -> Result:
+    """Run a campaign on a service of its own. Ends early at the first round with a violation."""
+    random = Random(seed)
+    with Service() as service:
+        service.start()
+        merchants = [service.merchant(f"Chaos {n}") for n in range(_MERCHANTS)]
+        record = service.data_dir / "record.jsonl"
+        witness = Witness(record)
+        done: list[Round] = []
+        violations: list[Violation] = []
+        try:
+            while len(done) < rounds and not violations:
+                await campaign.before(service, len(done))
+                load = Load(witness, merchants, lambda: service.port, clients=clients, seed=seed * 1000 + len(done))
+                one, wrong = await _round(campaign, service, load, random)
+                done.append(one)
+                verdict = await _judge(service, record)
+                violations = [*(Violation(campaign.name, what) for what in wrong), *verdict.violations]
+        finally:
+            witness.close()
+        if violations:
+            violations += [Violation("the service's log", said) for said in service.complaints()[-5:]]
+        else:
+            violations += [Violation("reach", what) for what in _unreached(campaign, done, verdict.figures)]
+        return Result(name=campaign.name, seed=seed, rounds=done, figures=verdict.figures, violations=violations)
+
+
+async def _round(campaign: Campaign, service: Service, load: Load, random: Random) -> tuple[Round, list[str]]:
+    wrong: list[str] = []
+    load.start()
+    try:
+        await load.first_write_after(time.monotonic(), BACK_PATIENCE_S)
+        await asyncio.sleep(random.uniform(0.2, 1.0))
+        struck, caught = time.monotonic(), load.in_flight
+        await campaign.strike(service, random)
+        try:
+            back_s = await load.first_write_after(struck, BACK_PATIENCE_S)
+        except TimeoutError:
+            back_s = None
+            wrong.append(f"no write was acknowledged within {BACK_PATIENCE_S} s; it said: {service.last_words()}")
+        await asyncio.sleep(_RESTS_S)
+    finally:
+        await load.stop()
+    around = [request for request in load.ended if request.ended >= struck]
+    wrong += campaign.expects(around)
+    settled_s = await _settle(service)
+    return Round(
+        caught=caught,
+        unanswered=sum(request.status is None for request in around),
+        unavailable=sum(request.status == 503 for request in around),
+        back_s=back_s,
+        settled_s=settled_s,
+    ), wrong
+
+
+async def _settle(service: Service) -> float:
+    """Wait until no call to the processor is open, but no longer than the recovery may take; the seconds it took."""
+    began = time.monotonic()
+    with database(None, service.data_dir) as url:
+        async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
+            while time.monotonic() < began + RECOVERY_WINDOW_S + _MARGIN_S:
+                query = "select 1 from payment_order where call_deadline_at is not null limit 1"
+                if await (await connection.execute(query)).fetchone() is None:
+                    break
+                await asyncio.sleep(0.05)
+    return time.monotonic() - began
+
+
+async def _judge(service: Service, record: Path) -> object:
+    with database(None, service.data_dir) as url:
+        return await judge(url, record, RECOVERY_WINDOW_S)
+
+
+def _unreached(campaign: Campaign, rounds: Sequence[Round], figures: Figures) -> list[str]:
+    """What the campaign was for and never met."""
+    missed = []
+    if not all(each.caught for each in rounds):
+        missed.append(f"{sum(not each.caught for each in rounds)} strikes hit a service that nobody was talking to")
+    if campaign.is_noticed and not all(each.unanswered or each.unavailable for each in rounds):
+        missed.append("a strike that no client noticed")
+    for name, n in (
+        ("no acknowledgement", figures.acknowledged),
+        ("no request of unknown outcome", figures.unknown),
+        ("no repeated request", figures.replayed),
+        ("no decline", figures.declined),
+        ("nothing left for the recovery", figures.recovered),
+    ):
+        if not n:
+            missed.append(name)
+    return missed

@@ -1,0 +1,15 @@
+"""What a process says that has lost its database while it needed something rare of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from ledger.journal.append import DatabaseUnavailable
+from ledger.operations.ordinals import Ordinals
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_order_numbers_that_cannot_be_had_are_a_fault_of_the_database() -> None:
+    with pytest.raises(DatabaseUnavailable):
+        await Ordinals("host=/nowhere dbname=none").take()

@@ -1,0 +1,171 @@
+"""The judge is judged: a sound ledger passes, and every kind of harm that is done to it is found by the rule for it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from uuid import uuid4
+
+import psycopg
+import pytest
+from msgspec import structs
+from tests.chaos.checker import judge
+from tests.chaos.witness import Asked, Told, Witness
+from tests.operations.conftest import DECLINED, SILENT, an_order, by_card, register
+
+from ledger.operations.drafts import Actor
+from ledger.operations.ledger import Ledger, OrderReceipt
+from ledger.operations.orders import create_order
+from ledger.settings import Settings
+from ledger.wiring import open_ledger
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def ledger(database_url: str) -> AsyncIterator[Ledger]:
+    settings = Settings(database_url=database_url, sandbox_deadline_s=0.05, processor_timeout_s=0.1)
+    async with open_ledger(settings) as ledger:
+        yield ledger
+
+
+class Story:
+    """A paid order, a pending one and a declined one, and a client who was told of each."""
+
+    def __init__(self, url: str, record: Path, merchant: Actor, told: dict[str, OrderReceipt]) -> None:
+        self.url = url
+        self.record = record
+        self.merchant = merchant
+        self.told = told
+
+    async def broken_rules(self, window_s: float = 60) -> set[str]:
+        return {violation.rule for violation in (await judge(self.url, self.record, window_s)).violations}
+
+    def harm(self, statement: str) -> None:
+        """Do something to the database that the service never would."""
+        order = self.told["paid"].order.terms.order_id
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            done = connection.execute(statement.format(order=order, other=uuid4(), m=self.merchant.merchant_id))
+            assert done.rowcount == 1, "the harm was not done"
+
+
+def asked(merchant: Actor, name: str) -> Asked:
+    return Asked(do="create", merchant_id=merchant.merchant_id, external_id=name, amount=10_000)
+
+
+def told(receipt: OrderReceipt) -> Told:
+    payment = receipt.order.payments[-1] if receipt.order.payments else None
+    return Told(
+        status=201,
+        order_id=receipt.order.terms.order_id,
+        order_status=receipt.order.status,
+        amount_paid=int(receipt.order.amount_paid),
+        payment_ids=tuple(each.payment_id for each in receipt.order.payments),
+        payment_id=None if payment is None else payment.payment_id,
+        payment_status=None if payment is None else payment.status,
+    )
+
+
+@pytest.fixture
+async def story(ledger: Ledger, database_url: str, tmp_path: Path) -> Story:
+    merchant = await register(ledger)
+    receipts = {
+        "paid": await create_order(ledger, merchant, an_order("paid", by_card())),
+        "pending": await create_order(ledger, merchant, an_order("pending")),
+        "declined": await create_order(ledger, merchant, an_order("declined", by_card(DECLINED))),
+    }
+    witness = Witness(tmp_path / "record")
+    for name, receipt in receipts.items():
+        await witness.ended(await witness.invoke(asked(merchant, name)), "ok", told(receipt))
+    witness.close()
+    return Story(database_url, tmp_path / "record", merchant, receipts)
+
+
+async def test_a_sound_ledger_passes(story: Story) -> None:
+    verdict = await judge(story.url, story.record, 60)
+    assert not verdict.violations
+    assert (verdict.figures.acknowledged, verdict.figures.orders) == (3, 3)
+
+
+VIEWS, GAPS = "views follow from the log", "the log has no gap"
+INVARIANTS, TWICE = "orders keep their invariants", "nothing happened twice"
+BOOK, OPEN, LOST = "the book agrees", "nothing is left open", "acknowledged and lost"
+
+
+@pytest.mark.parametrize(
+    ("rules", "statement"),
+    [
+        ({VIEWS, INVARIANTS}, "update payment_order set status = 'PENDING' where order_id = '{order}'"),
+        ({VIEWS}, "update payment_order set updated_at = updated_at + interval '1 ms' where order_id = '{order}'"),
+        ({VIEWS}, "delete from payment_order where order_id = '{order}'"),
+        ({VIEWS}, "update tally set n = n + 1 where status = 'COMPLETED'"),
+        ({VIEWS}, "update customer set email = 'b@example.com'"),
+        (
+            {VIEWS, INVARIANTS},
+            """update payment_order
+               set head = convert_to(replace(convert_from(head, 'UTF8'), '"amountPending":0', '"amountPending":1'), 'UTF8')
+               where order_id = '{order}'""",
+        ),
+        ({GAPS, LOST}, "delete from event where stream_id = '{order}' and topic = 'payment-captured.v1'"),
+        ({GAPS}, "update merchant_head set position = position + 1 where merchant_id = '{m}'"),
+        ({TWICE}, "delete from claim where key = 'paid'"),
+        ({TWICE}, "insert into claim values ('{m}', 1, 'nobody', '{other}')"),
+        ({BOOK}, "update sandbox_charge set captured = 1 where captured > 0"),
+        ({BOOK}, "delete from sandbox_charge where captured > 0"),
+        (
+            {BOOK},
+            """insert into sandbox_charge
+               select merchant_id, 'again', booked_at, amount, currency, capture, card_bin, card_last4, authorized, captured,
+                 reference from sandbox_charge where captured > 0""",
+        ),
+    ],
+)
+async def test_harm_is_found(story: Story, rules: set[str], statement: str) -> None:
+    story.harm(statement)
+    assert rules <= await story.broken_rules()
+
+
+async def test_an_acknowledgement_without_an_order_is_a_loss(story: Story) -> None:
+    witness = Witness(story.record)
+    witness._n = 100
+    nobody = structs.replace(told(story.told["paid"]), order_id=uuid4(), replayed=True)
+    await witness.ended(await witness.invoke(asked(story.merchant, "lost")), "ok", nobody)
+    assert await story.broken_rules() == {LOST}
+
+
+async def test_an_answer_that_was_never_true_is_a_loss(story: Story) -> None:
+    witness = Witness(story.record)
+    witness._n = 100
+    too_much = structs.replace(told(story.told["declined"]), amount_paid=10_000, replayed=True)
+    await witness.ended(await witness.invoke(asked(story.merchant, "declined")), "ok", too_much)
+    assert await story.broken_rules() == {LOST}
+
+
+async def test_an_order_that_is_not_found_after_it_was_acknowledged_is_a_loss(story: Story) -> None:
+    witness = Witness(story.record)
+    witness._n = 100
+    read = Asked(do="read", merchant_id=story.merchant.merchant_id, external_id="paid")
+    await witness.ended(await witness.invoke(read), "fail", Told(status=404, code="ORDER_NOT_FOUND"))
+    assert await story.broken_rules() == {LOST}
+
+
+async def test_one_payment_that_two_were_told_they_made_is_doubled(story: Story) -> None:
+    witness = Witness(story.record)
+    witness._n = 100
+    await witness.ended(await witness.invoke(asked(story.merchant, "paid")), "ok", told(story.told["paid"]))
+    assert await story.broken_rules() == {"doubled"}
+
+
+@pytest.mark.parametrize(("status", "code"), [(500, "INTERNAL_ERROR"), (400, "VALIDATION_ERROR"), (401, None)])
+async def test_an_answer_that_nothing_explains_is_a_finding(story: Story, status: int, code: str | None) -> None:
+    witness = Witness(story.record)
+    witness._n = 100
+    outcome = "info" if status == 500 else "fail"
+    await witness.ended(await witness.invoke(asked(story.merchant, "paid")), outcome, Told(status=status, code=code))
+    assert await story.broken_rules() == {"unexplained answers"}
+
+
+async def test_a_call_that_stays_open_is_found_once_its_window_has_passed(story: Story, ledger: Ledger) -> None:
+    await create_order(ledger, story.merchant, an_order("open", by_card(SILENT)))
+    assert await story.broken_rules(window_s=60) == set()
+    assert await story.broken_rules(window_s=-60) == {OPEN}
