@@ -52,7 +52,7 @@ class Service:
         self.process = process
         self._port = port
         self._orders = f"{base_path}/v2/payment-orders"
-        self._headers = {"Authorization": f"Bearer {key}"}
+        self._headers = {"x-api-key": key}
         self._numbers = count(1)
         self.merchant_id = merchant_id
 

@@ -12,6 +12,12 @@ from statistics import median
 
 from msgspec import Struct
 
+from ledger.settings import CannotRun
+
+
+class NothingDone(CannotRun):
+    """A run without a single success has no figure; the message says what happened instead."""
+
 
 class Sample(Struct, frozen=True, kw_only=True):
     """What one run of something did. Latencies in milliseconds; `cpu_s` is what the generating process itself used.
@@ -36,7 +42,7 @@ def sample(
 ) -> Sample:
     """A sample of these latencies, in seconds, that were seen within `seconds`."""
     ordered = sorted(latencies_s)
-    at = ordered or [float("nan")]
+    at = ordered or [0.0]
     return Sample(
         done=len(ordered),
         seconds=seconds,
@@ -64,12 +70,14 @@ def together(samples: Sequence[Sample]) -> Sample:
 
 
 def in_turns(rounds: int, runs: Mapping[str, Callable[[], Sample]]) -> dict[str, list[Sample]]:
-    """Every run once per round, one after the other: A B C, A B C, …"""
+    """Every run once per round, one after the other: A B C, A B C, … Raises NothingDone."""
     taken: dict[str, list[Sample]] = {name: [] for name in runs}
     for n in range(rounds):
         for name, run in runs.items():
             say(f"round {n + 1} of {rounds}: {name}")
             taken[name].append(run())
+            if not taken[name][-1].done:
+                raise NothingDone(f"{name}: nothing was done, but {taken[name][-1].others}")
     return taken
 
 

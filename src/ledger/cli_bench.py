@@ -1,0 +1,27 @@
+"""`ledger bench`: what this machine makes of the ledger, as ratios to limits measured in the same run.
+
+The rule a stranger would break: a benchmark has a server and a database of its own, whatever else runs here.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ledger.cli_ledger import AsJson, DataDir
+
+
+def bench(
+    name: Annotated[str | None, typer.Argument(help="journal, http or history; all of them where not given.")] = None,
+    data_dir: DataDir = None,
+    json: AsJson = False,
+    seconds: Annotated[float, typer.Option(min=0.2, help="How long each sample takes.")] = 3.0,
+    rounds: Annotated[int, typer.Option(min=1, help="How often the things that are compared take turns.")] = 3,
+    events: Annotated[int, typer.Option(min=1, help="How many events the long history has.")] = 5_000_000,
+) -> None:
+    """Measure journal, HTTP and a long history against pgbench and a bare echo, in turn. Takes minutes."""
+    from ledger.bench.command import bench as measure
+    from ledger.cli import settings_from
+
+    measure(settings_from(data_dir=data_dir), name, json=json, seconds=seconds, rounds=rounds, events=events)

@@ -1,0 +1,77 @@
+"""The benchmarks run, leave nothing behind, and measure what they say."""
+
+from __future__ import annotations
+
+import json
+
+import psycopg
+import pytest
+
+from ledger.bench import command, history, journal
+from ledger.bench.limits import InsertLimit, echo_limit
+from ledger.bench.place import scratch_database
+from ledger.settings import CannotRun, Settings, read_settings
+
+
+def databases(url: str) -> set[str]:
+    with psycopg.connect(url) as connection:
+        return {
+            name for (name,) in connection.execute("select datname from pg_database where datname like 'ledger_bench%'")
+        }
+
+
+def test_a_benchmark_leaves_no_database_behind(postgres_url):
+    before = databases(postgres_url)
+    with scratch_database(postgres_url) as url:
+        assert len(databases(postgres_url)) == len(before) + 1
+        with psycopg.connect(url) as connection:
+            assert connection.execute("select count(*) from event").fetchone() == (0,)
+    assert databases(postgres_url) == before
+
+
+def test_the_limit_inserts_single_rows_of_the_same_bytes_into_the_journals_table(database_url):
+    sample = InsertLimit(database_url, b'{"note":"100 % ni\xc3\xb1o"}').run(4, 1)
+    again = InsertLimit(database_url, b"{}").run(1, 1)
+    with psycopg.connect(database_url) as connection:
+        rows = connection.execute("select data, count(*), count(distinct xmin::text) from event group by 1").fetchall()
+    assert {data: count for data, count, _ in rows} == {b'{"note":"100 % ni\xc3\xb1o"}': sample.done, b"{}": again.done}
+    assert all(count == transactions for _, count, transactions in rows)
+    assert 0 < sample.p50_ms <= sample.p99_ms
+
+
+def test_the_echo_answers():
+    with echo_limit() as echo:
+        sample = echo.run('{"externalId":"{unique}"}', 4, 0.3)
+    assert sample.done > 100
+    assert not sample.others
+
+
+@pytest.mark.parametrize("shape", ["lean", "order"])
+def test_every_command_that_was_counted_is_in_the_log(shape, database_url):
+    merchants = journal.open_merchants(database_url, 3)
+    sample = journal.write(database_url, shape, merchants, 0.3, in_flight=8, processes=2)
+    assert not sample.others
+    with psycopg.connect(database_url) as connection:
+        rows = connection.execute("select merchant_id, count(*), max(position) from event group by 1").fetchall()
+    assert {merchant for merchant, _, _ in rows} == set(merchants)
+    assert all(count == last for _, count, last in rows)
+    assert sum(count for _, count, _ in rows) >= sample.done > 0
+
+
+def test_appending_to_a_long_history_scans_nothing(postgres_url):
+    found = history.report(postgres_url, 0.3, 1, events=20_000)
+    assert found.facts["sequential scans of the journal's tables"].startswith("0 ")
+    assert not any(one.others for one in found.samples.values())
+
+
+def test_an_unknown_benchmark_is_said_to_be_one():
+    with pytest.raises(CannotRun, match="journal, http, history"):
+        command.bench(Settings(), "speed")
+
+
+def test_the_command_prints_json(postgres_url, capsys):
+    settings = read_settings({"LEDGER_DATABASE_URL": postgres_url})
+    command.bench(settings, "history", json=True, seconds=0.3, rounds=1, events=1_000)
+    found = json.loads(capsys.readouterr().out)
+    assert [one["name"] for one in found["reports"]] == ["journal, long history"]
+    assert found["machine"]["fsync"] == "on"
