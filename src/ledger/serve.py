@@ -29,6 +29,8 @@ DEATHS_MAX: Final = 5
 DEATH_WINDOW_S: Final = 60.0
 STOP_S: Final = 10.0
 _PORT_PATIENCE_S: Final = 3.0
+_SAME_SIGNAL_S: Final = 0.1
+"""Signals closer than this are one: whoever ends a process group ends `make` too, which passes the signal on once more."""
 _STARTING_POLL_S: Final = 0.02
 _WATCHING_POLL_S: Final = 0.5
 
@@ -70,6 +72,7 @@ class _Signals:
 
     def __init__(self) -> None:
         self.count = 0
+        self._last = float("-inf")
         self._wake, self._waker = socket.socketpair()
         self._before: dict[int, object] = {}
 
@@ -96,7 +99,10 @@ class _Signals:
             signal.signal(number, signal.SIG_DFL)
 
     def _count(self, _number: int, _frame: FrameType | None) -> None:
-        self.count += 1
+        now = time.monotonic()
+        if now - self._last > _SAME_SIGNAL_S:
+            self.count += 1
+        self._last = now
 
     def pause(self, seconds: float) -> None:
         """Wait, but not beyond the next signal."""

@@ -90,6 +90,18 @@ def test_a_second_sigterm_ends_it_at_once(data_dir):
         assert stuck.exception() is not None
 
 
+def test_a_signal_that_arrives_twice_at_the_same_moment_is_one(data_dir):
+    with Running(data_dir) as service, ThreadPoolExecutor() as pool:
+        service.ready()
+        slow = pool.submit(service.get, "/slow")
+        time.sleep(0.3)
+        service.send(signal.SIGTERM)
+        time.sleep(0.01)
+        service.send(signal.SIGTERM)
+        assert slow.result().status_code == 200
+        assert service.end()[0] == 0
+
+
 def test_what_takes_too_long_is_cut_off_within_ten_seconds(data_dir):
     with Running(data_dir) as service, ThreadPoolExecutor() as pool:
         service.ready()
