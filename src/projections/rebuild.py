@@ -87,7 +87,7 @@ def _counted(moves: Iterable[Row]) -> list[Row]:
     counters: Counter[tuple[Any, ...]] = Counter()
     for *counter, moved in moves:
         counters[tuple(counter)] += moved
-    return [(*counter, n) for counter, n in counters.items() if n]
+    return [(*counter, n) for counter, n in counters.items()]
 
 
 class _Bytes(Loader):

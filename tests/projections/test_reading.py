@@ -69,6 +69,13 @@ async def test_another_merchants_order_is_nowhere(shop: Shop, journal: Journal, 
     assert await reader.customer(other.merchant_id, shop.ana.customer_id) is None
 
 
+async def test_two_merchants_may_use_the_same_external_id(shop: Shop, journal: Journal, reader: Reader) -> None:
+    shops = [shop, *[await Shop(journal).open() for _ in range(4)]]
+    made = [(await each.order("pedido-1")).terms.order_id for each in shops]
+    found = [await shown(reader, each.merchant_id, "pedido-1") for each in shops]
+    assert [order and order["id"] for order in found] == [str(order_id) for order_id in made]
+
+
 async def test_a_change_is_read_at_once(shop: Shop, reader: Reader) -> None:
     order = await shop.order("live")
     order = await shop.then(order, started(1, 10_000), asked(1, 10_000))

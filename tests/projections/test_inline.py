@@ -1,0 +1,84 @@
+"""What the journal is given to write beside its events."""
+
+from __future__ import annotations
+
+from datetime import date
+from uuid import UUID
+
+import psycopg
+import pytest
+from tests.core.story import CUSTOMER, NOON, ORDER, asked, created, folded, started
+
+from ledger.customers.state import Customer
+from ledger.journal.append import Change
+from projections.inline import TABLES, Inline
+from projections.wire import days, micros, moment, utc_day
+
+MERCHANT = UUID(int=5)
+
+
+def test_an_order_gives_its_row_and_moves_the_counters() -> None:
+    events = [created(external_id="ñ"), started(1, 10_000)]
+    order = folded(events)
+    rows = Inline().rows(MERCHANT, Change(ORDER, 3, events, None, order))
+    assert set(rows) == {"payment_order", "tally"}
+    [row] = rows["payment_order"]
+    assert row[:8] == (
+        MERCHANT.bytes,
+        ORDER.bytes,
+        5,
+        b"PROCESSING",
+        CUSTOMER.bytes,
+        "ñ".encode(),
+        b"PO0000000001",
+        None,
+    )
+    assert row[8:12] == (None, micros(NOON), micros(NOON), None)
+
+
+def test_the_row_names_the_deadline_of_the_oldest_open_call() -> None:
+    events = [created(allow_partials=True), started(1, 4_000), asked(1, 4_000)]
+    [row] = Inline().rows(MERCHANT, Change(ORDER, 0, events, None, folded(events)))["payment_order"]
+    assert moment(row[11]) == events[2].deadline_at
+
+
+def test_a_customer_gives_one_row() -> None:
+    customer = Customer(customer_id=CUSTOMER, external_id="ana", created_at=NOON, updated_at=NOON)
+    rows = Inline().rows(MERCHANT, Change(CUSTOMER, 0, [created()], None, customer))
+    [row] = rows["customer"]
+    assert row[:5] == (MERCHANT.bytes, CUSTOMER.bytes, 1, b"ana", None)
+
+
+def test_a_change_without_events_gives_no_row() -> None:
+    order = folded([created()])
+    assert Inline().rows(MERCHANT, Change(ORDER, 1, [], order, order)) == {}
+
+
+def test_a_state_that_no_read_model_knows_is_a_bug() -> None:
+    with pytest.raises(AssertionError, match="no read model knows int"):
+        Inline().rows(MERCHANT, Change(ORDER, 0, [created()], None, 7))
+
+
+def test_every_column_that_is_written_is_in_the_schema_with_its_type_and_none_is_forgotten(database_url: str) -> None:
+    with psycopg.connect(database_url) as connection:
+        for table in TABLES:
+            columns = connection.execute(
+                "select attname, format_type(atttypid, null) from pg_attribute "
+                "where attrelid = %s::regclass and attnum > 0 and not attisdropped",
+                (table.name,),
+            ).fetchall()
+            names = {"timestamp with time zone": "timestamptz", "integer": "int4", "bigint": "int8"}
+            assert {(name, names.get(type_, type_)) for name, type_ in columns} == set(table.columns)
+
+
+def test_times_and_days_go_to_the_database_and_back_whole() -> None:
+    for at in (
+        NOON,
+        NOON.replace(microsecond=1),
+        NOON.replace(year=1999),
+        NOON.replace(year=1),
+        NOON.replace(year=9999),
+    ):
+        assert moment(micros(at)) == at
+        assert utc_day(micros(at)) == days(at.date())
+    assert days(date(2000, 1, 1)) == 0
