@@ -28,7 +28,7 @@ class DiesBeforeTheCall:
         self.capabilities = processor.capabilities  # type: ignore[attr-defined]
         self.look_up = processor.look_up  # type: ignore[attr-defined]
 
-    async def authorize(self, request: object) -> Approved | Declined:
+    async def authorize(self, _: object) -> Approved | Declined:
         raise asyncio.CancelledError
 
 
