@@ -127,6 +127,7 @@ def test_a_string_holds_255_characters(place: str, name: str):
         (order(dueDate=1767225600), "dueDate"),
         (order(customerFiscalData={"taxId": "XAXX01010100"}), "customerFiscalData.taxId"),
         (order(customerFiscalData={"taxId": "ABC991332AB1"}), "customerFiscalData.taxId"),
+        (order(customerFiscalData={"taxId": "CACX760510"}), "customerFiscalData.taxId"),
         (order(customerFiscalData={"email": "@"}), "customerFiscalData.email"),
         (order(billingAddress={"country": "MEX"}), "billingAddress.country"),
         (order(billingAddress={"country": "M1"}), "billingAddress.country"),

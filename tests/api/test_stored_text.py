@@ -85,6 +85,8 @@ PLACES: dict[str, Any] = {
 @pytest.mark.parametrize("text", SPELLINGS)
 def test_a_card_number_is_found_however_it_is_written(text: str):
     assert holds_card_number(text)
+    for body in (encoded(order(description=text)), json.dumps(order(description=text)).encode()):
+        assert refusal_of(body).code == "CARD_NUMBER_NOT_ALLOWED"
 
 
 @pytest.mark.parametrize("text", INNOCENT)
