@@ -11,12 +11,12 @@ import sys
 import time
 from collections.abc import Sequence
 
-from tests.chaos.kill_part import KILL_PART
+from tests.chaos.kill_parts import KILL_PARTS
 from tests.chaos.kill_postgres import KILL_POSTGRES
 from tests.chaos.kill_service import KILL_ALL, KILL_SERVICE
 from tests.chaos.rounds import Campaign, Result, run
 
-CAMPAIGNS = {campaign.name: campaign for campaign in (KILL_SERVICE, KILL_POSTGRES, KILL_ALL, KILL_PART)}
+CAMPAIGNS = {campaign.name: campaign for campaign in (KILL_SERVICE, KILL_POSTGRES, KILL_ALL, KILL_PARTS)}
 
 _COLUMNS = (
     "fault", "rounds", "operations", "acknowledged", "lost", "doubled", "unknown", "of them landed", "503",

@@ -40,17 +40,13 @@ async def nothing(_service: Service, _number: int) -> None:
 
 
 class Campaign(Struct, frozen=True, kw_only=True):
-    """A fault, and how it is told. `expects` looks at the answers after each strike, `before` is done ahead of each round.
-
-    `is_noticed` says that some client must notice every strike.
-    """
+    """A fault, and how it is told. `expects` looks at the answers after each strike, `before` is done ahead of each round."""
 
     name: str
     about: str
     strike: Strike
     expects: Expectation
     before: Callable[[Service, int], Awaitable[None]] = nothing
-    is_noticed: bool = True
 
 
 class Round(Struct, frozen=True, kw_only=True):
@@ -105,7 +101,7 @@ async def run(campaign: Campaign, *, rounds: int, seed: int, clients: int = 24) 
         if violations:
             violations += [Violation("the service's log", said) for said in service.complaints()[-5:]]
         else:
-            violations += [Violation("reach", what) for what in _unreached(campaign, done, verdict.figures)]
+            violations += [Violation("reach", what) for what in _unreached(done, verdict.figures)]
         return Result(name=campaign.name, seed=seed, rounds=done, figures=verdict.figures, violations=violations)
 
 
@@ -155,12 +151,12 @@ async def _judge(service: Service, record: Path) -> object:
         return await judge(url, record, RECOVERY_WINDOW_S)
 
 
-def _unreached(campaign: Campaign, rounds: Sequence[Round], figures: Figures) -> list[str]:
-    """What the campaign was for and never met."""
+def _unreached(rounds: Sequence[Round], figures: Figures) -> list[str]:
+    """What a campaign is for and this one never met."""
     missed = []
     if not all(each.caught for each in rounds):
         missed.append(f"{sum(not each.caught for each in rounds)} strikes hit a service that nobody was talking to")
-    if campaign.is_noticed and not all(each.unanswered or each.unavailable for each in rounds):
+    if not all(each.unanswered or each.unavailable for each in rounds):
         missed.append("a strike that no client noticed")
     for name, n in (
         ("no acknowledgement", figures.acknowledged),
