@@ -233,6 +233,10 @@ def test_a_due_date_without_an_offset_is_in_the_merchants_time_zone(sent: str, m
     assert drafted(order(dueDate=sent)).due_date == meant
 
 
+def test_a_country_code_is_kept_in_capitals():
+    assert drafted(order(billingAddress={"country": "mx"})).billing_address == BillingAddress(country="MX")
+
+
 def test_fiscal_data_is_carried_whole_and_the_tax_id_in_capitals():
     fiscal = drafted(order(customerFiscalData=FISCAL | {"taxId": "eku9003173c9"})).fiscal
     assert fiscal is not None
