@@ -28,12 +28,8 @@ def moment_or_null(value: datetime | None) -> str | None:
     return None if value is None else moment(value)
 
 
-def number(amount: Decimal) -> Decimal:
-    """An amount as it goes into a JSON number: `10000`, `150.75`."""
-    return shortest(amount)
-
-
 def number_or_null(amount: Decimal | None) -> Decimal | None:
+    """An amount as it goes into a JSON number: `10000`, `150.75`; one that is known is written by `shortest` itself."""
     return None if amount is None else shortest(amount)
 
 

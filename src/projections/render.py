@@ -15,7 +15,7 @@ import uuid_utils
 from msgspec import Raw, UnsetType
 from msgspec.structs import asdict
 
-from ledger.money import plain
+from ledger.money import plain, shortest
 from ledger.orders.events import PaymentStarted
 from ledger.orders.state import Order, Payment
 from ledger.orders.terms import BillingAddress, FiscalData, LineItem, MethodType, PaymentMethod
@@ -30,7 +30,7 @@ from projections.documents import (
     PaymentMethodDocument,
     TaxDocument,
 )
-from projections.formats import for_people, moment, moment_or_null, number, number_or_null
+from projections.formats import for_people, moment, moment_or_null, number_or_null
 
 _encode: Final = msgspec.json.Encoder(decimal_format="number").encode
 _NOWHERE: Final = BillingAddress()
@@ -58,7 +58,7 @@ def render_head(order: Order) -> bytes:
     """The order's JSON object without customer, payments, payment and isOverdue; `orders.document` completes it."""
     terms = order.terms
     billing = _billing(order)
-    amount, refunded = number(order.amount), number(order.amount_refunded)
+    amount, refunded = shortest(order.amount), shortest(order.amount_refunded)
     return _encode(
         OrderHead(
             id=terms.order_id,
@@ -70,12 +70,12 @@ def render_head(order: Order) -> bytes:
             currency=terms.currency,
             amount=amount,
             amount_formatted=for_people(plain(amount), terms.currency),
-            subtotal_amount=number(terms.amount),
+            subtotal_amount=shortest(terms.amount),
             surcharge_amount=number_or_null(order.surcharge_amount),
-            surcharge_rate=None if terms.surcharge is None else number(terms.surcharge.rate),
-            amount_paid=number(order.amount_paid),
-            amount_pending=number(order.amount_pending),
-            overpaid_amount=number(order.overpaid_amount),
+            surcharge_rate=None if terms.surcharge is None else shortest(terms.surcharge.rate),
+            amount_paid=shortest(order.amount_paid),
+            amount_pending=shortest(order.amount_pending),
+            overpaid_amount=shortest(order.overpaid_amount),
             amount_refunded=refunded,
             refunded_amount=refunded,
             allow_partials=terms.allow_partials,
@@ -224,8 +224,8 @@ def _card(started: PaymentStarted) -> CardDocument | None:
 def _line(item: LineItem) -> LineItemDocument:
     return LineItemDocument(
         description=item.description,
-        quantity=number(item.quantity),
-        unit_price=number(item.unit_price),
+        quantity=shortest(item.quantity),
+        unit_price=shortest(item.unit_price),
         tax_included=item.tax_included,
         name=item.name,
         sku=item.sku,
@@ -235,7 +235,7 @@ def _line(item: LineItem) -> LineItemDocument:
         unit_name=item.unit_name,
         discount=number_or_null(item.discount),
         taxes=[
-            TaxDocument(type=t.type, rate=number(t.rate), factor=t.factor, withholding=t.withholding)
+            TaxDocument(type=t.type, rate=shortest(t.rate), factor=t.factor, withholding=t.withholding)
             for t in item.taxes
         ],
         metadata=item.metadata,

@@ -21,10 +21,10 @@ create table payment_order (
   payments         bytea       not null,
   primary key (merchant_id, order_id)
 );
--- A row weighs two to five kilobytes and an indexed column (status) changes whenever anything does, so no update could
--- stay on its page as a HOT update: room left free would halve the rows per page and buy nothing. What the few updates of
--- an order's first minutes leave behind is better collected early, before the table has grown around it; vacuuming often
--- also keeps the visibility map fresh, on which counting a date range from the index alone depends.
+-- A row weighs two to five kilobytes and nearly every update changes an indexed column (status), so it could not be HOT
+-- with any room left on the page: measured at 100, 70 and 50, speed, WAL and size are the same. What the few updates of an
+-- order's first minutes leave behind is collected early, before the table has grown around it; vacuuming often also keeps
+-- the visibility map fresh, on which counting a date range from the index alone depends.
 alter table payment_order set (
   fillfactor = 100,
   toast_tuple_target = 8160,
