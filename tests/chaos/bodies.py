@@ -32,9 +32,9 @@ def create(external_id: str, amount: int, card: str | None = None, customer: str
     return json.dumps(body | ({"pending": True} if card is None else _payment(card))).encode()
 
 
-def charge(card: str) -> bytes:
-    """A payment of all that is unpaid, by a card that behaves so."""
-    return json.dumps(_payment(card)).encode()
+def charge(card: str, external_id: str | None = None) -> bytes:
+    """A payment of all that is unpaid, by a card that behaves so; with the merchant's own id for it where there is one."""
+    return json.dumps(_payment(card) | ({} if external_id is None else {"externalId": external_id})).encode()
 
 
 def _payment(card: str) -> dict[str, Any]:

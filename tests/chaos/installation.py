@@ -1,0 +1,44 @@
+"""A database of a test's own and what every program of the ledger must be told to work on it.
+
+The rule a stranger would break: the programs run as they do anywhere, under a role of their own; that role belongs to the
+whole server, so it is dropped with the database.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from uuid import uuid4
+
+import psycopg
+from msgspec import Struct
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+from tests.chaos.running import environ
+from tests.chaos.service import WINDOWS
+
+
+class Installation(Struct, frozen=True, kw_only=True):
+    """`url` is the owner's connection string, `environment` what programs are started with."""
+
+    url: str
+    environment: Mapping[str, str]
+
+
+@contextmanager
+def installed(server_url: str, template: str, settings: Mapping[str, str]) -> Iterator[Installation]:
+    """A fresh database made from the migrated `template`, gone with the block. `settings` are on top of `WINDOWS`."""
+    name = f"chaos_{uuid4().hex}"
+    with psycopg.connect(server_url, autocommit=True) as connection:
+        clone = sql.SQL("create database {} template {} strategy wal_log")
+        connection.execute(clone.format(sql.Identifier(name), sql.Identifier(template)))
+        row = connection.execute("select oid from pg_database where datname = %s", (name,)).fetchone()
+        assert row is not None, "it has just been made"
+        url = make_conninfo(server_url, dbname=name)
+        variables = {"LEDGER_DATABASE_URL": url, "LEDGER_MASTER_KEY": secrets.token_hex(32), **WINDOWS, **settings}
+        try:
+            yield Installation(url=url, environment=environ(variables))
+        finally:
+            connection.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
+            connection.execute(sql.SQL("drop role if exists {}").format(sql.Identifier(f"ledger_app_{row[0]}")))

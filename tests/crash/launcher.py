@@ -1,0 +1,153 @@
+"""Starts processes of the service that die at a named point: `python -m tests.crash.launcher api POINT…`.
+
+The rule a stranger would break: the product has no hooks. The process is the product's own, put together as always; only
+in here, around it, stand the functions that end it.
+
+It forks a process per point and says `ready PORT…` (`ready` for workers), then `died POINT STATUS` for each that ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import signal
+import socket
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from importlib import import_module
+from typing import Any, NoReturn
+
+from ledger.database import prepare
+from ledger.gateways.sandbox import SandboxProcessor
+from ledger.journal.journal import Journal
+from ledger.logs import configure_logs
+from ledger.orders.events import AuthorizationAbandoned, AuthorizationRequested, PaymentAuthorized, PaymentDeclined
+from ledger.settings import Settings, read_settings
+
+POINTS = ("before-intent", "after-intent", "during-call", "after-answer", "after-outcome")
+"""Of a payment: before its intent is committed, after that and before the call, while the processor has booked and not
+answered, after its answer and before the outcome is committed, after that and before the response."""
+
+WORKER_POINTS = ("before-outcome", "after-outcome")
+"""Of the recovery: between what the processor says and its commit, and after that commit."""
+
+_OUTCOMES = (PaymentAuthorized, PaymentDeclined, AuthorizationAbandoned)
+_PR_SET_PDEATHSIG = 1
+_prctl = ctypes.CDLL(None).prctl
+
+
+def die() -> NoReturn:
+    """End like a process that is killed: no handler runs, nothing is flushed, nobody is told."""
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError("still alive")
+
+
+def arm(point: str) -> None:
+    """Make this process die at a point."""
+    commit, authorize = Journal.commit, SandboxProcessor.authorize
+
+    async def deadly_commit(
+        journal: Journal, merchant_id: Any, command_id: Any, changes: Any, *more: Any, **named: Any
+    ) -> int:
+        events = [event for change in changes for event in change.events]
+        intends = any(isinstance(event, AuthorizationRequested) for event in events)
+        settles = any(isinstance(event, _OUTCOMES) for event in events)
+        if (intends and point == "before-intent") or (settles and point == "before-outcome"):
+            die()
+        position = await commit(journal, merchant_id, command_id, changes, *more, **named)
+        if (intends and point == "after-intent") or (settles and point == "after-outcome"):
+            die()
+        return position
+
+    async def deadly_authorize(processor: SandboxProcessor, request: Any) -> Any:
+        call = asyncio.ensure_future(authorize(processor, request))
+        if point == "during-call":
+            while await processor.look_up(request.merchant_id, request.idempotency_key) is None:  # noqa: ASYNC110 - a book has no bell
+                await asyncio.sleep(0.005)
+            assert not call.done(), "it has been answered: the sandbox thinks too quickly for this test"
+            die()
+        answer = await call
+        if point == "after-answer":
+            die()
+        return answer
+
+    Journal.commit = deadly_commit  # type: ignore[method-assign, assignment]
+    SandboxProcessor.authorize = deadly_authorize  # type: ignore[method-assign]
+
+
+Ready = Callable[[], None]
+
+
+async def _serve(settings: Settings, listener: socket.socket, ready: Ready) -> None:
+    import uvicorn
+
+    from api.app import create_app
+
+    server = uvicorn.Server(uvicorn.Config(create_app(settings), lifespan="on", log_config=None, access_log=False))
+    serving = asyncio.ensure_future(server.serve(sockets=[listener]))
+    while not server.started and not serving.done():  # noqa: ASYNC110 - nor has uvicorn
+        await asyncio.sleep(0.01)
+    ready()
+    await serving
+
+
+async def _work(settings: Settings, ready: Ready) -> None:
+    from ledger.reactions import worker
+
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    await worker.run(settings, ready, stop)
+
+
+def _fork(point: str, parent: int, run: Callable[[Ready], Awaitable[None]]) -> tuple[int, int]:
+    """A process that dies at a point; its pid and the end of a pipe that says when it is ready."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid:
+        os.close(writing)
+        return pid, reading
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+    arm(point)
+    try:
+        asyncio.run(run(lambda: os.close(writing)))  # type: ignore[arg-type]
+    finally:
+        os._exit(1)
+
+
+def main(role: str, points: Sequence[str]) -> None:
+    """Start a process per point and tell how each ended."""
+    settings = read_settings(os.environ)
+    assert settings.database_url is not None, "told by whoever starts it"
+    settings = prepare(settings, settings.database_url)
+    configure_logs("warning")
+    if role == "api":
+        import_module("api.app")  # once, before the forks
+    names, pipes, words = {}, [], ["ready"]
+    for point in points:
+        if role == "api":
+            listener = socket.create_server(("127.0.0.1", 0))
+            words.append(str(listener.getsockname()[1]))
+            pid, pipe = _fork(point, os.getpid(), lambda ready, to=listener: _serve(settings, to, ready))
+            listener.close()
+        else:
+            pid, pipe = _fork(point, os.getpid(), lambda ready: _work(settings, ready))
+        names[pid] = point
+        pipes.append(pipe)
+    for pipe in pipes:
+        os.read(pipe, 1)  # its end is the word
+    _say(" ".join(words))
+    while names:
+        pid, status = os.wait()
+        _say(f"died {names.pop(pid)} {os.waitstatus_to_exitcode(status)}")
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2:])

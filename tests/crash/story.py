@@ -1,0 +1,224 @@
+"""Every named crash of a payment, played out once: die, recover, die again, recover from a recovery that dies, ask again.
+
+The rule a stranger would break: all crashes share one database and one recovery, so that the windows pass once for all of
+them; they share nothing else. Each has an order of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import quote
+from uuid import UUID
+
+import psycopg
+from msgspec import Struct
+from tests.chaos import bodies
+from tests.chaos.clients import Merchant
+from tests.chaos.evidence import MerchantEvidence, gather
+from tests.chaos.installation import Installation
+from tests.chaos.running import LEDGER, Running, new_merchant
+from tests.chaos.service import RECOVERY_WINDOW_S
+from tests.chaos.wire import Answer, Lost, Wire
+from tests.crash.launcher import POINTS, WORKER_POINTS
+
+AMOUNT = 10_000
+_LAUNCHER = [*LEDGER[:2], "-m", "tests.crash.launcher"]
+_SETTLED_PATIENCE_S = RECOVERY_WINDOW_S + 8
+
+
+class Case(Struct, frozen=True, kw_only=True):
+    """A request whose process dies at `first`, and where it is asked again after the recovery, at `second`."""
+
+    do: Literal["create", "charge"]
+    first: str
+    second: str | None = None
+
+    @property
+    def name(self) -> str:
+        return "/".join(filter(None, (self.do, self.first, self.second)))
+
+    @property
+    def points(self) -> Sequence[str]:
+        return [point for point in (self.first, self.second) if point is not None]
+
+
+CASES: Sequence[Case] = [
+    *(Case(do=do, first=point) for do in ("create", "charge") for point in POINTS),
+    # Only what was not paid in the end can be tried again, and die again.
+    *(
+        Case(do=do, first=first, second=second)
+        for do in ("create", "charge")
+        for first in ("before-intent", "after-intent")
+        for second in POINTS
+    ),
+]  # fmt: skip
+
+
+class Reply(Struct, frozen=True, kw_only=True):
+    """What of an answer matters here. `order_id` is None where there was no order."""
+
+    status: int
+    order_id: UUID | None = None
+    order_status: str | None = None
+    payments: int = 0
+    replayed: bool = False
+
+
+class Seen(Struct, kw_only=True):
+    """What clients saw of one case: after its last recovery, when they repeated the request, and when they paid."""
+
+    ends: list[str] = []
+    meanwhile: Reply | None = None
+    settled: Reply
+    repeated: Reply
+    paid: Reply
+    again: Reply
+
+
+class Played(Struct, frozen=True, kw_only=True):
+    """The whole story. `exits` are the statuses of the processes that were to die, by case and point."""
+
+    seen: Mapping[Case, Seen]
+    exits: Mapping[str, int]
+    evidence: MerchantEvidence
+
+
+class Story:
+    """Plays the cases on an installation. `log` takes what the processes say."""
+
+    def __init__(self, installation: Installation, log: Path) -> None:
+        self._installation = installation
+        self._log = log
+        self._merchant: Merchant = new_merchant("Crash", installation.environment)
+        self._exits: dict[str, int] = {}
+        self._ends: dict[Case, list[str]] = {case: [] for case in CASES}
+        self._port = 0
+
+    async def play(self) -> Played:
+        """All of it, in some fifteen seconds."""
+        with self._run([*LEDGER, "api", "--port", "0"]) as api:
+            self._port = api.wait_port()
+            await asyncio.gather(*[self._ask_create(case, None) for case in CASES if case.do == "charge"])
+            await self._crash(CASES, 0)
+            meanwhile = await self._recover_while_asked()
+            await self._crash([case for case in CASES if case.second is not None], 1)
+            await self._let_recoveries_die()
+            with self._run([*LEDGER, "worker"]) as worker:
+                worker.wait_ready()
+                await self._settled()
+            replies = await asyncio.gather(*[self._ask_again(case) for case in CASES])
+        (evidence,) = await gather(self._installation.url)
+        seen = {
+            case: Seen(
+                ends=self._ends[case],
+                meanwhile=meanwhile.get(case),
+                settled=settled,
+                repeated=repeated,
+                paid=paid,
+                again=again,
+            )
+            for case, (settled, repeated, paid, again) in zip(CASES, replies, strict=True)
+        }
+        return Played(seen=seen, exits=self._exits, evidence=evidence)
+
+    def _run(self, command: Sequence[str]) -> Running:
+        return Running(command, self._installation.environment, self._log)
+
+    async def _crash(self, cases: Sequence[Case], attempt: int) -> None:
+        """Send each case's request to a process that dies of it."""
+        points = [case.points[attempt] for case in cases]
+        with self._run([*_LAUNCHER, "api", *points]) as launcher:
+            ports = list(map(int, launcher.wait_ready()))
+            for case, port in zip(cases, ports, strict=True):
+                self._ends[case].append(await self._ask_and_lose(case, attempt, port))
+                self._exits[f"{case.name} {attempt}"] = await _exit_of(launcher, case.points[attempt])
+
+    async def _recover_while_asked(self) -> Mapping[Case, Reply]:
+        """Let a worker settle what the first crashes left open, while clients ask again for the orders of single crashes."""
+        asked = [case for case in CASES if case.second is None]
+        asking = asyncio.gather(*[self._ask_create(case, "approved") for case in asked])
+        await asyncio.sleep(0.3)  # they are there before the recovery is
+        with self._run([*LEDGER, "worker"]) as worker:
+            await asyncio.to_thread(worker.wait_ready)
+            replies = await asking
+            await self._settled()
+        return dict(zip(asked, replies, strict=True))
+
+    async def _let_recoveries_die(self) -> None:
+        """Recoveries that die of the first outcome they have to tell: before it is committed, and after."""
+        for point in WORKER_POINTS:
+            with self._run([*_LAUNCHER, "worker", point]) as worker:
+                worker.wait_ready()
+                self._exits[f"recovery/{point}"] = await _exit_of(worker, point)
+
+    async def _ask_and_lose(self, case: Case, attempt: int, port: int) -> str:
+        wire = Wire()
+        await wire.open(port)
+        try:
+            answer = await wire.ask(*self._request(case, attempt))
+        except Lost as lost:
+            return str(lost)
+        finally:
+            await wire.close()
+        return f"answered {answer.status}"
+
+    async def _ask_again(self, case: Case) -> tuple[Reply, Reply, Reply, Reply]:
+        settled = await self._ask("GET", f"{bodies.ORDERS}/{quote(case.name, safe='')}", self._merchant.api_key)
+        repeated = await self._ask(*self._request(case, len(case.points) - 1))
+        paid = await self._ask_create(case, "approved")
+        again = await self._ask_create(case, "approved")
+        return settled, repeated, paid, again
+
+    async def _ask_create(self, case: Case, card: str | None) -> Reply:
+        return await self._ask("POST", bodies.ORDERS, self._merchant.api_key, bodies.create(case.name, AMOUNT, card))
+
+    def _request(self, case: Case, attempt: int) -> tuple[str, str, str, bytes]:
+        if case.do == "create":
+            return "POST", bodies.ORDERS, self._merchant.api_key, bodies.create(case.name, AMOUNT, "approved")
+        path = f"{bodies.ORDERS}/{quote(case.name, safe='')}/charge"
+        return "POST", path, self._merchant.api_key, bodies.charge("approved", f"attempt {attempt}")
+
+    async def _ask(self, method: str, path: str, api_key: str, body: bytes | None = None) -> Reply:
+        wire = Wire(timeout_s=15)
+        await wire.open(self._port)
+        try:
+            return _reply(await wire.ask(method, path, api_key, body))
+        finally:
+            await wire.close()
+
+    async def _settled(self) -> None:
+        """Wait until no call is open. Raises AssertionError where that takes longer than the recovery's windows allow."""
+        began = time.monotonic()
+        query = "select count(*) from payment_order where call_deadline_at is not null"
+        async with await psycopg.AsyncConnection.connect(self._installation.url, autocommit=True) as connection:
+            while (row := await (await connection.execute(query)).fetchone()) != (0,):
+                assert time.monotonic() < began + _SETTLED_PATIENCE_S, f"{row} calls are still open"
+                await asyncio.sleep(0.05)
+
+
+async def _exit_of(launcher: Running, point: str) -> int:
+    """The exit status of the process that was to die at a point."""
+    async with asyncio.timeout(_SETTLED_PATIENCE_S):
+        said = await asyncio.to_thread(launcher.line)
+    word, where, status = said.split()
+    assert (word, where) == ("died", point), said
+    return int(status)
+
+
+def _reply(answer: Answer) -> Reply:
+    body: dict[str, Any] = json.loads(answer.body)
+    if answer.status >= 400 and "paymentOrder" not in body:
+        return Reply(status=answer.status)
+    order = body.get("paymentOrder", body)
+    return Reply(
+        status=answer.status,
+        order_id=UUID(order["id"]),
+        order_status=order["status"],
+        payments=len(order["payments"]),
+        replayed="idempotent-replayed" in answer.headers,
+    )

@@ -1,0 +1,124 @@
+"""Wherever a process dies around a payment, the payment ends in the one right state, and nobody is charged twice."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from msgspec import Struct
+from tests.chaos import rules
+from tests.chaos.installation import installed
+from tests.crash.story import AMOUNT, CASES, Case, Played, Story
+
+from ledger.orders.state import OrderStatus, PaymentStatus
+
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="processes are told of their parent's end by the kernel"
+)
+
+# A processor that takes its time, so that a process can die while it thinks.
+_SETTINGS = {"LEDGER_SANDBOX_DELAY_MS": "300"}
+
+
+@pytest.fixture(scope="module")
+def played(postgres_url: str, template_database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
+    log: Path = tmp_path_factory.mktemp("crash") / "log"
+    with installed(postgres_url, template_database, _SETTINGS) as installation:
+        yield asyncio.run(Story(installation, log).play())
+
+
+class Expected(Struct, frozen=True):
+    """Where a case stands when the recovery is done, and how many payments it has when it is paid."""
+
+    settled: str | None
+    payments: int
+
+
+def expected(case: Case) -> Expected:
+    """What must become of a case, told point by point."""
+    status, payments = (None if case.do == "create" else "PENDING"), 0
+    for point in case.points:
+        if point == "before-intent":
+            continue  # nothing was ever said: everything stands as it did
+        payments += 1
+        status = (
+            "FAILED" if point == "after-intent" else "COMPLETED"
+        )  # the processor never heard of it, or carried it out
+    if status is None and case.second is None:  # somebody asked again meanwhile, and that made it
+        status, payments = "COMPLETED", 1
+    return Expected(status, payments if status == "COMPLETED" else payments + 1)
+
+
+each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+
+
+@each_case
+def test_the_process_dies_at_its_point_and_does_not_answer(played: Played, case: Case) -> None:
+    assert played.seen[case].ends == ["reset"] * len(case.points)
+    assert [played.exits[f"{case.name} {attempt}"] for attempt in range(len(case.points))] == [-9] * len(case.points)
+
+
+@each_case
+def test_the_recovery_brings_it_to_the_one_right_state(played: Played, case: Case) -> None:
+    settled = played.seen[case].settled
+    assert settled.order_status == expected(case).settled
+    assert settled.status == (404 if expected(case).settled is None else 200)
+
+
+@each_case
+def test_who_asks_again_gets_the_same_order_and_pays_once(played: Played, case: Case) -> None:
+    seen = played.seen[case]
+    known = {reply.order_id for reply in (seen.meanwhile, seen.settled, seen.repeated, seen.paid, seen.again) if reply}
+    assert len(known - {None}) == 1
+    assert (seen.again.status, seen.again.replayed, seen.again.order_status) == (200, True, "COMPLETED")
+    order = played.evidence.orders[seen.again.order_id]  # type: ignore[index]
+    assert order.status is OrderStatus.COMPLETED
+    assert len(order.payments) == expected(case).payments
+    assert [payment.status for payment in order.payments].count(PaymentStatus.CAPTURED) == 1
+    keys = [payment.requested.idempotency_key for payment in order.payments if payment.requested is not None]
+    assert sum(played.evidence.book[key].captured for key in keys if key in played.evidence.book) == AMOUNT
+
+
+@each_case
+def test_repeating_the_request_is_answered_by_what_came_of_it(played: Played, case: Case) -> None:
+    seen = played.seen[case]
+    was_announced = case.points[-1] != "before-intent"
+    if case.do == "charge":
+        assert (seen.repeated.status, seen.repeated.replayed) == (200, was_announced)
+        return
+    succeeded = expected(case).settled == "COMPLETED"
+    assert (seen.repeated.status, seen.repeated.replayed) == ((200, True) if succeeded else (201, False))
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.second is None], ids=lambda case: case.name)
+def test_who_asks_again_before_the_recovery_starts_no_second_payment(played: Played, case: Case) -> None:
+    meanwhile = played.seen[case].meanwhile
+    assert meanwhile is not None
+    if case.name == "create/before-intent":
+        assert (meanwhile.status, meanwhile.payments) == (201, 1)
+    else:
+        assert (meanwhile.status, meanwhile.replayed) == (200, True)
+        assert meanwhile.payments == (case.first != "before-intent")
+
+
+def test_a_recovery_that_dies_leaves_its_work_to_the_next(played: Played) -> None:
+    assert {name: status for name, status in played.exits.items() if name.startswith("recovery")} == {
+        "recovery/before-outcome": -9,
+        "recovery/after-outcome": -9,
+    }
+
+
+def test_log_views_and_book_agree_after_all_of_it(played: Played) -> None:
+    evidence = played.evidence
+    assert not [
+        *rules.views_follow_from_the_log(evidence),
+        *rules.orders_keep_their_invariants(evidence),
+        *rules.the_log_has_no_gap(evidence),
+        *rules.nothing_happened_twice(evidence),
+        *rules.the_book_agrees(evidence),
+        *rules.nothing_is_left_open(evidence, timedelta(0)),
+    ]
