@@ -29,6 +29,19 @@ from projections.rebuild import replay
 _KEY_COLUMNS = {"payment_order": 2, "customer": 2, "tally": 3, "merchant": 1, "api_key": 1}
 
 
+def everything(evidence: MerchantEvidence, window: timedelta = timedelta(0)) -> list[str]:
+    """What any rule finds, each with the rule's name."""
+    found = {
+        "views": views_follow_from_the_log(evidence),
+        "invariants": orders_keep_their_invariants(evidence),
+        "log": the_log_has_no_gap(evidence),
+        "twice": nothing_happened_twice(evidence),
+        "book": the_book_agrees(evidence),
+        "open": nothing_is_left_open(evidence, window),
+    }
+    return [f"{rule}: {what}" for rule, broken in found.items() for what in broken]
+
+
 def views_follow_from_the_log(evidence: MerchantEvidence) -> Iterator[str]:
     """Every cell of every read model is what the fold of the events says."""
     try:

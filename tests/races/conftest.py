@@ -1,0 +1,33 @@
+"""Two API processes on one database, each with its own port, and a merchant who sends everything twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from msgspec import Struct
+from tests.chaos.clients import Merchant
+from tests.chaos.installation import Installation, installed
+from tests.chaos.running import LEDGER, Running, new_merchant
+
+# The processor thinks for so long that every request of a race is there before the first one is answered.
+_SETTINGS = {"LEDGER_SANDBOX_DELAY_MS": "150", "LEDGER_PROCESSOR_TIMEOUT_S": "10"}
+
+
+class Track(Struct, frozen=True, kw_only=True):
+    """Where the races are run: a port per process."""
+
+    installation: Installation
+    ports: Sequence[int]
+    merchant: Merchant
+
+
+@pytest.fixture(scope="module")
+def track(postgres_url: str, template_database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Track]:
+    log: Path = tmp_path_factory.mktemp("races") / "log"
+    with installed(postgres_url, template_database, _SETTINGS) as installation:
+        command, environment = [*LEDGER, "api", "--port", "0"], installation.environment
+        with Running(command, environment, log) as one, Running(command, environment, log) as other:
+            merchant = new_merchant("Races", environment)
+            yield Track(installation=installation, ports=(one.wait_port(), other.wait_port()), merchant=merchant)
