@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: run test check bench chaos lock clean
+.PHONY: run test check bench chaos docs lock clean
 
 run: $(STAMP)
 	@exec $(BIN)/ledger serve --demo
@@ -22,6 +22,10 @@ bench: $(STAMP)
 
 chaos: $(STAMP)
 	$(BIN)/python -m tests.chaos
+
+# The reference pages that are read off the code; tests/docs fails when one is stale.
+docs: $(STAMP)
+	$(BIN)/python -m docs.generate
 
 # The environment is made once: the stamp is older than the lock only after the lock has changed.
 $(STAMP): requirements.lock pyproject.toml

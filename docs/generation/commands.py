@@ -1,0 +1,68 @@
+"""`cli.md`: every command with its arguments and options, from the command line itself.
+
+The rule a stranger would break: a command is described by its own help text. If a sentence is missing here, it is missing in
+`ledger --help` too, and belongs there.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import typer.main
+from docs.generation.markdown import block, code, table
+from docs.generation.markdown import page as markdown_page
+
+from ledger.cli import app
+
+_INTRO = """
+`make` installs the command in `.venv/bin/ledger`. Commands that touch the database take `--data-dir` or
+`LEDGER_DATABASE_URL`. While `ledger serve` runs on a data directory, the others use its Postgres; otherwise they start one
+for as long as they need it.
+
+A command that cannot do its work says why in one line on standard error and exits 1. `--json` prints one JSON value on
+standard output. `ledger COMMAND --help` says the same as this page.
+"""
+
+
+def page() -> str:
+    """The page as it should stand."""
+    parts = [_section(path, command) for path, command in _commands("ledger", typer.main.get_command(app))]
+    return markdown_page("Command line", _INTRO, *parts)
+
+
+def _commands(path: str, command: Any) -> Iterator[tuple[str, Any]]:
+    """Every command below a group, in the order in which people read: alphabetical within its group, groups last."""
+    children = getattr(command, "commands", None)
+    if children is None:
+        yield path, command
+        return
+    for name, child in sorted(children.items(), key=lambda item: (hasattr(item[1], "commands"), item[0])):
+        yield from _commands(f"{path} {name}", child)
+
+
+def _section(path: str, command: Any) -> str:
+    arguments = [p for p in command.params if not p.opts[0].startswith("-")]
+    options = [p for p in command.params if p.opts[0].startswith("-") and not p.hidden]
+    usage = " ".join([path, *(_metavar(p) for p in arguments), *(f"[{_spelled(p)}]" for p in options)])
+    help_ = "\n\n".join(" ".join(paragraph.split()) for paragraph in command.help.split("\n\n"))
+    rows = [(code(_metavar(p)), p.help or "", "") for p in arguments]
+    rows += [(code(_spelled(p)), p.help or "", _default(p)) for p in options]
+    return "\n\n".join([f"## {path}", help_, block(usage), table(("", "meaning", "default"), rows) if rows else ""])
+
+
+def _spelled(parameter: Any) -> str:
+    if parameter.is_flag:
+        return "/".join([*parameter.opts, *parameter.secondary_opts])
+    return f"{parameter.opts[0]} {parameter.metavar or parameter.name.upper()}{'…' if parameter.multiple else ''}"
+
+
+def _metavar(parameter: Any) -> str:
+    name = parameter.metavar or parameter.name.upper()
+    return name if parameter.required else f"[{name}]"
+
+
+def _default(parameter: Any) -> str:
+    if isinstance(parameter.show_default, str):
+        return parameter.show_default
+    if parameter.is_flag or parameter.default in (None, ()):
+        return ""
+    return str(parameter.default)

@@ -1,0 +1,199 @@
+"""`errors.md`: every code that an answer can carry, its status, and when it comes.
+
+The rule a stranger would break: codes and statuses are read off the code, from the table of rejections and from the
+refusals of the `api` package. Only the words are written here; a code without words, or words without a code, stop the
+generation.
+"""
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from docs.generation.markdown import block, code, table
+from docs.generation.markdown import page as markdown_page
+
+import api
+from api.errors import STATUS
+from ledger.orders.declines import DECLINES, Advice
+
+API = Path(api.__file__).parent
+
+WORDS: Mapping[str, str | Mapping[int, str]] = {
+    "VALIDATION_ERROR": "A field is missing or cannot stand there; `errors` names each.",
+    "CONFLICTING_FIELDS": "Two names of one field came with different values.",
+    "CARD_NUMBER_NOT_ALLOWED": "A card number stands in a text that would be stored. It is not repeated.",
+    "INVALID_API_KEY": "The key is missing, unknown or revoked.",
+    "KEY_EXPIRED": "The key has reached its `expiresAt`.",
+    "KEY_ENVIRONMENT_MISMATCH": "A sandbox key in production, or the other way round.",
+    "INSUFFICIENT_SCOPE": "The key was not issued for this operation.",
+    "MERCHANT_NOT_FOUND": "`x-merchant-id` is not the key's merchant, whether it exists or not.",
+    "NOT_FOUND": "No operation has this address.",
+    "ORDER_NOT_FOUND": "The merchant has no order with this id or external id.",
+    "CUSTOMER_NOT_FOUND": "`customer.id` names nobody.",
+    "PAYMENT_METHOD_NOT_FOUND": "The saved payment method does not exist.",
+    "API_KEY_NOT_FOUND": "The merchant has no such key. Only the command line meets it.",
+    "METHOD_NOT_ALLOWED": "The address exists, the method does not; `Allow` names those that do.",
+    "REQUEST_TIMEOUT": {
+        408: "The body did not arrive in time.",
+        503: "The answer took longer than `LEDGER_REQUEST_TIMEOUT_S`. The request may still be carried out: send the same "
+        "`externalId` again to learn.",
+    },
+    "ORDER_NOT_PAYABLE": "The order's status does not allow a payment; `currentStatus` and `allowedStatuses` say more.",
+    "DUPLICATE_EXTERNAL_ID": "The order with this `externalId` was cancelled.",
+    "IDEMPOTENCY_MISMATCH": "The same `externalId` with another amount or currency; `field` says which.",
+    "PARTIALS_NOT_ALLOWED": "The order takes one payment only. Reserved for `payments`, which comes later.",
+    "CONCURRENT_UPDATE": "Too many requests change the same thing at once. Nothing happened; ask again.",
+    "BODY_TOO_LARGE": "The body exceeds `LEDGER_BODY_LIMIT`.",
+    "URI_TOO_LONG": "Path and query together exceed 8 KiB.",
+    "UNSUPPORTED_MEDIA_TYPE": "The body is not `application/json` in UTF-8, or it is compressed.",
+    "HEADERS_TOO_LARGE": "More than 100 headers, or more than 32 KiB of them.",
+    "AMOUNT_EXCEEDS_PENDING": "The part is larger than what is unpaid and not reserved; `amountPending` and `amountReserved`.",
+    "METHOD_NOT_ENABLED": "The merchant, or this release, does not take this payment method.",
+    "PAYMENT_DECLINED": "The issuer said no, or the payment was given up. See below.",
+    "RISK_REJECTED": "Risk rules said no before any issuer was asked. The body is that of a decline.",
+    "RATE_LIMIT_EXCEEDED": "The key has used up its requests; `Retry-After` says when there is one again.",
+    "INTERNAL_ERROR": "A bug of ours. The log has the details under the `requestId`.",
+    "PROCESSOR_UNAVAILABLE": "The processor could not be reached. Nothing was sent; the payment stands as FAILED on the order.",
+    "DATABASE_UNAVAILABLE": "The database is away, or too many commands wait. Send the same `externalId` again: it tells what "
+    "became of the first try.",
+}
+
+FIELD_WORDS: Mapping[str, str | Mapping[int, str]] = {
+    "REQUIRED": "It is missing.",
+    "INVALID_TYPE": "It is of another JSON type.",
+    "INVALID_FORMAT": "It is not written as it should be.",
+    "INVALID_VALUE": "It cannot have this value.",
+    "INVALID_LENGTH": "It is too long, too short, or nested too deeply.",
+    "INVALID_ENCODING": "It is not UTF-8.",
+    "INVALID_JSON": "The body is not JSON.",
+    "INVALID_CARD_NUMBER": "The card number fails Luhn's check.",
+    "CARD_EXPIRED": "The card's month has passed.",
+    "OUT_OF_RANGE": "The number or the time lies outside the bounds.",
+    "LINE_ITEMS_SUM": "The lines do not add up to the amount.",
+    "CONFLICTING_FIELDS": "It came twice, or under two names, with different values.",
+    "CARD_NUMBER_NOT_ALLOWED": "A card number stands in it.",
+}
+
+# Codes of the answers that are not made by a `Refusal` with a literal status, or by a `Rejected`.
+_ELSEWHERE: Mapping[str, tuple[int, ...]] = {
+    "VALIDATION_ERROR": (400,),
+    "CONFLICTING_FIELDS": (400,),
+    "CARD_NUMBER_NOT_ALLOWED": (400,),
+    "PAYMENT_DECLINED": (422,),
+    "RISK_REJECTED": (422,),
+    "RATE_LIMIT_EXCEEDED": (429,),
+    "INTERNAL_ERROR": (500,),
+    "PROCESSOR_UNAVAILABLE": (503,),
+    "DATABASE_UNAVAILABLE": (503,),
+    "REQUEST_TIMEOUT": (408, 503),
+}
+
+_ADVICE: Mapping[Advice, str] = {
+    Advice.RETRY_LATER: "The same payment may go through in a while.",
+    Advice.RETRY_WITH_OTHER_METHOD: "Ask the payer for another card or method.",
+    Advice.FIX_DATA: "Something about the card was mistyped or is out of date.",
+    Advice.DO_NOT_RETRY: "Do not send this card again.",
+}
+
+_SHAPE = """
+{
+  "message": "amount is required.",
+  "code": "VALIDATION_ERROR",
+  "requestId": "req-710f82784f337f2f-00000004",
+  "errors": [{ "field": "amount", "message": "is required", "code": "REQUIRED" }]
+}
+"""
+
+_DECLINE_SHAPE = """
+{
+  "message": "The card has insufficient funds.",
+  "code": "PAYMENT_DECLINED",
+  "requestId": "req-710f82784f337f2f-00000004",
+  "declineCode": "INSUFFICIENT_FUNDS",
+  "retryable": true,
+  "advice": "RETRY_WITH_OTHER_METHOD",
+  "id": "01a1f8e3-3e4a-7525-a048-fe0093cb03d7",
+  "externalId": "TAZA-1",
+  "status": "FAILED",
+  "paymentOrder": { "id": "01a1f8e3-3e4a-7525-a048-fe0093cb03d7", "status": "FAILED" }
+}
+"""
+
+
+def page() -> str:
+    """The page as it should stand."""
+    statuses = known_codes()
+    assert statuses.keys() == WORDS.keys(), f"codes and words differ: {sorted(statuses.keys() ^ WORDS.keys())}"
+    rows = sorted((status, name) for name, found in statuses.items() for status in found)
+    declines = [(code(d.code), "yes" if d.retryable else "no", code(d.advice), d.message) for d in DECLINES.values()]
+    return markdown_page(
+        "Errors",
+        "Every answer that is not a 2xx has this shape. `errors` stands in a 400 only. Codes are permanent; messages are for "
+        "people and may change. Match on `code`.",
+        block(_SHAPE, "json"),
+        "Some answers carry facts beside these fields, such as `currentStatus`. The order in which a request is checked is "
+        "[N72](contract.md#n72): whoever has no key learns nothing about a body.",
+        "## Codes",
+        table(("status", "code", "when"), [(str(status), code(name), _words(name, status)) for status, name in rows]),
+        "A 503 carries `Retry-After`. A 429 has, beside the fields above, the object "
+        '`"error": {"code", "message", "retryAfter"}`.',
+        "## Codes of single fields",
+        table(("code", "meaning"), sorted((code(name), FIELD_WORDS[name]) for name in _field_codes())),
+        "## Declines",
+        "A declined payment is answered 422, and yet something happened: the order exists, holds the failed payment and can "
+        "be read ([N24](contract.md#n24)). `paymentOrder` is the whole order; it is shortened here.",
+        block(_DECLINE_SHAPE, "json"),
+        table(("declineCode", "retryable", "advice", "message"), declines),
+        table(("advice", "what to do"), [(code(advice), words) for advice, words in _ADVICE.items()]),
+        "`retryable` says whether the same card, unchanged, may be approved another time. A processor's code that has no "
+        "counterpart in this table is shown as `GENERIC_DECLINE`.",
+    )
+
+
+def _words(name: str, status: int) -> str:
+    words = WORDS[name]
+    return words if isinstance(words, str) else words[status]
+
+
+def known_codes() -> dict[str, tuple[int, ...]]:
+    """Every code with the statuses that it comes with."""
+    found: dict[str, set[int]] = {name: set(statuses) for name, statuses in _ELSEWHERE.items()}
+    for rejection, status in STATUS.items():
+        found.setdefault(rejection.code, set()).add(status)
+    for call in _calls("Refusal"):
+        match call.args[:2]:
+            case [ast.Constant(value=int(status)), ast.Constant(value=str(name))]:
+                found.setdefault(name, set()).add(status)
+    spelled = {name for name in _constants() if name in WORDS or name.endswith(("_NOT_FOUND", "_UNAVAILABLE"))}
+    assert spelled <= found.keys(), f"codes without a status: {sorted(spelled - found.keys())}"
+    return {name: tuple(sorted(statuses)) for name, statuses in found.items()}
+
+
+def _field_codes() -> set[str]:
+    """The codes of `errors[]`: the third argument of `invalid`, its default, and those of whole refusals about fields."""
+    found = {"INVALID_VALUE", "CONFLICTING_FIELDS", "CARD_NUMBER_NOT_ALLOWED"}
+    for call in _calls("invalid"):
+        found |= {argument.value for argument in call.args[2:3] if isinstance(argument, ast.Constant)}
+    assert found == FIELD_WORDS.keys(), f"field codes and words differ: {sorted(found ^ FIELD_WORDS.keys())}"
+    return found
+
+
+def _calls(name: str) -> Iterator[ast.Call]:
+    for tree in _trees():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name:
+                yield node
+
+
+def _constants() -> Iterator[str]:
+    for tree in _trees():
+        for node in ast.walk(tree):
+            match node:
+                case ast.Constant(value=str(text)) if re.fullmatch("[A-Z_]{4,}", text):
+                    yield text
+
+
+def _trees() -> Iterator[ast.Module]:
+    for path in sorted(API.rglob("*.py")):
+        yield ast.parse(path.read_text(encoding="utf-8"))

@@ -1,0 +1,67 @@
+"""`events.md`: every topic of the log with its fields and a stored sample.
+
+The rule a stranger would break: the samples are the golden bytes that the tests load for ever, not examples made up for the
+page.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+from docs.generation.markdown import block, code, table
+from docs.generation.markdown import page as markdown_page
+from docs.generation.shapes import anchor, fields, parts, title
+from msgspec import Struct
+
+from ledger.customers import events as customers
+from ledger.merchants import events as merchants
+from ledger.orders import events as orders
+
+GOLDEN = Path(__file__).parents[2] / "tests" / "golden"
+
+_INTRO = """
+An event is stored as JSON bytes under its topic, with this beside it: the merchant, the stream and the version in it, the
+position in the merchant's log, the command that caused it, the time, and who asked (`context`). Topics and fields are
+permanent. A field is added with a default; a changed meaning is a new version of the topic, and an upcaster reads the old
+one. [How to add one](../how-to/add-an-event.md).
+
+Amounts are decimal strings in minor units. `at` is the merchant's clock; `deadline_at` is real time. A field with its default
+is left out of the bytes.
+"""
+
+_ROOMS: Sequence[tuple[str, str, Mapping[str, type[Struct]]]] = (
+    ("Payment order", "The stream's id is the order's id.", orders.TOPICS),
+    ("Customer", "The stream's id is the customer's id. All of it is personal data but the ids.", customers.TOPICS),
+    ("Merchant", "The stream's id is the merchant's id.", merchants.TOPICS),
+)
+
+
+def page() -> str:
+    """The page as it should stand."""
+    sections = [
+        part
+        for name, about, topics in _ROOMS
+        for part in (f"## {name}", about, *(_event(topic, type_) for topic, type_ in topics.items()))
+    ]
+    shapes = dict.fromkeys(shape for _, _, topics in _ROOMS for type_ in topics.values() for shape in parts(type_))
+    return markdown_page("Events", _INTRO, *sections, "## Shapes inside events", *(_shape(shape) for shape in shapes))
+
+
+def _event(topic: str, type_: type[Struct]) -> str:
+    sample = msgspec.json.format((GOLDEN / f"{topic}.json").read_bytes().strip(), indent=2).decode()
+    return "\n\n".join(
+        [f"### {topic}", f"{code(type_.__name__)}. {_about(type_)}", _fields(type_), block(sample, "json")]
+    )
+
+
+def _shape(type_: type[Struct]) -> str:
+    return "\n\n".join([f'<a id="{anchor(type_)}"></a>', f"### {title(type_)}", _about(type_), _fields(type_)])
+
+
+def _fields(type_: type[Struct]) -> str:
+    rows = [(code(row.name), row.kind, "" if row.is_required else row.default or "absent") for row in fields(type_)]
+    return table(("field", "value", "default"), rows)
+
+
+def _about(type_: type[Struct]) -> str:
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in (type_.__doc__ or "").split("\n\n"))

@@ -1,0 +1,145 @@
+"""`http.md`: the routes, what may be sent and what is answered, from the routes and the Structs themselves.
+
+The rule a stranger would break: whoever adds a route, a field or a parameter writes nothing here but the words for a
+parameter; the rest is read off.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from docs.generation.markdown import block, code, table
+from docs.generation.markdown import page as markdown_page
+from docs.generation.shapes import anchor, fields, parts, title
+from msgspec import Struct
+
+from api.app import _routes
+from api.drafting import order_lists
+from api.resource import House, Resource
+from api.schemas.payment_orders import ChargePaymentOrder, CreatePaymentOrder
+from ledger.settings import Settings
+from projections.documents import OrderDocument
+from projections.pages import Pagination
+
+_QUERY: Mapping[str, str] = {
+    "status": "One status or several, separated by commas.",
+    "dateFrom": "Created from then on. A date alone is that day in the merchant's time zone.",
+    "dateTo": "Created until then, inclusive. A date alone includes that day.",
+    "startDate": "Accepted for dateFrom.",
+    "endDate": "Accepted for dateTo.",
+    "page": "Which page, from 1. Not together with offset or cursor.",
+    "limit": f"How many on a page, 1 to {order_lists.LIMIT_MAX}; default {order_lists.LIMIT_DEFAULT}.",
+    "offset": "How many orders to skip.",
+    "cursor": "The `nextCursor` of another page: the fastest way to go on.",
+    "sortField": "`createdAt`.",
+    "sortOrder": "`desc` (default) or `asc`.",
+}
+
+_HEADERS: Mapping[str, str] = {
+    "x-api-key": "The merchant's key. Required.",
+    "x-merchant-id": "Optional; must be the key's merchant. A merchant may require it.",
+    "content-type": "`application/json`, with a body.",
+    "x-request-id": "Optional: your own id of the request, up to 64 letters, digits and `._:-`. It comes back and is logged.",
+}
+
+_ANSWER_HEADERS: Mapping[str, str] = {
+    "x-request-id": "The request's id. Tell it when you ask for help.",
+    "ratelimit-limit, ratelimit-remaining, ratelimit-reset": "The tighter of the key's two limits, and in how many seconds it "
+    "is full again.",
+    "idempotent-replayed: true": "The order was there before; nothing happened.",
+    "retry-after": "With 429 and 503: after how many seconds to ask again.",
+}
+
+_INTRO = """
+The address of the API is the service's with `LEDGER_BASE_PATH` behind it: `http://127.0.0.1:8000/api`. Health checks stand
+outside that path and need no key. Bodies are JSON. Order amounts are JSON numbers in minor units (centavos, cents);
+amounts of payments are decimal strings in the same unit. Times are `2026-01-31T12:00:00.000Z`.
+
+Unknown fields of a body and unknown parameters of a query are ignored. `null` is the same as absent, except in a customer's
+details, where it clears them. Errors are on [their own page](errors.md); why things are as they are stands in
+[the contract](contract.md).
+"""
+
+_LIST = '{ "data": [ … orders, with "payments": [] … ], "pagination": { … } }'
+
+
+def page() -> str:
+    """The page as it should stand."""
+    assert _QUERY.keys() == order_lists._ONCE | {"status"}, "a parameter has no words"
+    routes = [(method, code(path), _about_operation(doc)) for method, path, doc in _operations()]
+    return markdown_page(
+        "HTTP interface",
+        _INTRO,
+        table(("method", "path", "answers"), [*routes, *_health()]),
+        "`{id}` is the service's id or your own external id, percent-encoded. HEAD works wherever GET does.",
+        "## Headers",
+        table(("sent", "meaning"), [(code(name), words) for name, words in _HEADERS.items()]),
+        table(("answered", "meaning"), [(code(name), words) for name, words in _ANSWER_HEADERS.items()]),
+        "## Create a payment order: the body",
+        *_body(CreatePaymentOrder),
+        "## Charge a payment order: the body",
+        *_body(ChargePaymentOrder, CreatePaymentOrder),
+        "## List payment orders: the query",
+        table(("parameter", "meaning"), [(code(name), words) for name, words in _QUERY.items()]),
+        block(_LIST, "text"),
+        _answered(Pagination),
+        "## A payment order, as it is answered",
+        *_document(),
+    )
+
+
+def _operations() -> Iterator[tuple[str, str, str]]:
+    for route in _routes(Settings(), House()):
+        if isinstance(route.endpoint, Resource):
+            for method, allowed in route.endpoint._operations.items():
+                if method != "HEAD":
+                    yield method, route.path, allowed.operation.__doc__ or ""
+
+
+def _about_operation(doc: str) -> str:
+    _, _, words = doc.strip().partition(": ")
+    return words
+
+
+def _health() -> list[tuple[str, str, str]]:
+    return [
+        ("GET", "`/health/live`", "200 while the process answers"),
+        ("GET", "`/health/ready`", "200 when the database answers and the journal writes, else 503 with what does not"),
+    ]
+
+
+def _body(struct: type[Struct], described: type[Struct] | None = None) -> Iterator[str]:
+    """A body and the objects in it, without those that stand on the page already."""
+    yield _sent(struct)
+    known = [] if described is None else parts(described)
+    for part in parts(struct):
+        if part not in known:
+            yield from (f'<a id="{anchor(part)}"></a>', f"### {title(part)}", _about(part), _sent(part))
+
+
+def _document() -> Iterator[str]:
+    yield _answered(OrderDocument)
+    for part in parts(OrderDocument):
+        yield from (f'<a id="answered-{anchor(part)}"></a>', f"### {title(part)}, as it is answered", _about(part))
+        yield _answered(part)
+
+
+def _sent(struct: type[Struct]) -> str:
+    rows = [(code(row.name), _or_absent(row.kind), _needed(row.is_required, row.meaning)) for row in fields(struct)]
+    return table(("field", "value", "meaning"), rows)
+
+
+def _answered(struct: type[Struct]) -> str:
+    rows = [(code(row.name), row.kind.replace("](#", "](#answered-"), row.meaning) for row in fields(struct)]
+    return table(("field", "value", "meaning"), rows)
+
+
+def _or_absent(kind: str) -> str:
+    """Every field may be null, which is the same as absent: no need to say it of each."""
+    return kind.removesuffix(" or null")
+
+
+def _needed(is_required: bool, meaning: str) -> str:
+    return f"Required. {meaning}" if is_required and not meaning.startswith("Required") else meaning
+
+
+def _about(struct: type[Struct]) -> str:
+    return " ".join((struct.__doc__ or "").split())

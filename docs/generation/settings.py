@@ -1,0 +1,73 @@
+"""`settings.md`: every setting of the service and of a merchant, from the tables that the code itself reads.
+
+The rule a stranger would break: defaults are asked of the code. What stands here is what no table says.
+"""
+
+from datetime import UTC, datetime
+from uuid import UUID
+
+from docs.generation.markdown import code, table
+from docs.generation.markdown import page as markdown_page
+
+from ledger.merchants.settings import SETTINGS as MERCHANT_SETTINGS
+from ledger.merchants.settings import settings_of
+from ledger.merchants.state import Merchant
+from ledger.settings import Settings, describe
+
+_INTRO = """
+A setting is an environment variable. An empty one counts as unset. A flag of the command line goes first. A wrong value
+stops the start with one line that names the variable; the value of a secret is never repeated. `ledger settings` prints
+this table with the values of the moment.
+"""
+
+_ANYBODY = Merchant(
+    merchant_id=UUID(int=0),
+    name="",
+    registered_at=datetime(2026, 1, 1, tzinfo=UTC),
+    updated_at=datetime(2026, 1, 1, tzinfo=UTC),
+)
+"""A merchant who never changed a setting."""
+
+_MERCHANT_WORDS = {
+    "surchargeRate": "Percent on top of what is paid by the methods below; `none` for no surcharge. Read the "
+    "[legal note](../explanation/surcharges-in-mexico.md) first.",
+    "surchargeMethods": "Which payment methods bear the surcharge.",
+    "timeZone": "In which zone a date without an offset is read.",
+    "paymentMethods": "Which methods the merchant takes; another one is 422 `METHOD_NOT_ENABLED`. This release carries out "
+    "`CARD` only.",
+    "requireMerchantHeader": "Whether a request without `x-merchant-id` is refused.",
+    "requestsPerMinute": "Rate limit of each key; 0 is none.",
+    "requestsPerSecond": "The same for a second.",
+    "captureDelaySeconds": "How long a capture waits after 3-D Secure. Kept for then.",
+    "invoiceTrigger": "When the parent invoice of a split order is stamped: `FIRST_CAPTURE` or `CREATION`. Kept for then.",
+    "refundOverpayment": "Whether money beyond the order is given back by itself. Kept for then.",
+}
+
+
+def page() -> str:
+    """The page as it should stand."""
+    rows = [
+        (code(row.variable), row.kind, f"{row.default} {row.unit}".strip() if row.default else "unset", row.description)
+        for row in describe(Settings())
+    ]
+    return markdown_page(
+        "Settings",
+        _INTRO,
+        table(("variable", "value", "default", "meaning"), rows),
+        "`LEDGER_TEST_DATABASE_URL` is read by the tests alone: an own Postgres to run them on.",
+        "## Settings of a merchant",
+        "Changed by `ledger merchants set MERCHANT_ID KEY=VALUE…`. An order keeps the terms that it was created on.",
+        table(("key", "default", "meaning"), _merchant_rows()),
+    )
+
+
+def _merchant_rows() -> list[tuple[str, str, str]]:
+    assert MERCHANT_SETTINGS.keys() == _MERCHANT_WORDS.keys(), "a merchant's setting has no words"
+    defaults = settings_of(_ANYBODY)
+    return [(code(name), _written(defaults[name]), words) for name, words in _MERCHANT_WORDS.items()]
+
+
+def _written(value: object) -> str:
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value))
+    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,160 @@
+"""Structs as tables: what a field is called, what may stand in it, and what it means.
+
+The rule a stranger would break: limits and descriptions come from the Struct. Nothing here knows a field by name.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+from docs.generation.markdown import code, codes
+from msgspec import NODEFAULT, UNSET, inspect
+
+from ledger.orders.status import OrderStatus, PaymentStatus
+
+_PLAIN = {
+    inspect.StrType: "text",
+    inspect.BoolType: "true or false",
+    inspect.IntType: "whole number",
+    inspect.DecimalType: "number",
+    inspect.DateTimeType: "date-time",
+    inspect.UUIDType: "UUID",
+    inspect.NoneType: "null",
+}
+
+_STATUSES = {OrderStatus: "statuses.md#payment-orders", PaymentStatus: "statuses.md#payments"}
+
+
+class Row(NamedTuple):
+    """A field for people. `is_required` says that it has no default."""
+
+    name: str
+    kind: str
+    is_required: bool
+    default: str
+    meaning: str
+
+
+def fields(struct: type[msgspec.Struct]) -> list[Row]:
+    """The fields of a Struct in its own order, under the names that are sent or stored."""
+    info = inspect.type_info(struct)
+    assert isinstance(info, inspect.StructType), f"{struct} is no Struct"
+    return [
+        Row(
+            name=field.encode_name,
+            kind=kind(field.type),
+            is_required=field.required,
+            default=_default(field.default),
+            meaning=_description(field.type),
+        )
+        for field in info.fields
+    ]
+
+
+def parts(struct: type[msgspec.Struct]) -> list[type[msgspec.Struct]]:
+    """The Structs that stand inside this one, at any depth, in the order in which a reader meets them."""
+    found: dict[type[msgspec.Struct], None] = {}
+    _collect(inspect.type_info(struct), found)
+    found.pop(struct)
+    return list(found)
+
+
+def anchor(struct: type) -> str:
+    """Where a Struct is described on its page."""
+    return struct.__name__.removesuffix("Document").lower()
+
+
+def title(struct: type) -> str:
+    """What a Struct is called on a page."""
+    return struct.__name__.removesuffix("Document")
+
+
+def kind(found: inspect.Type, schema: dict[str, Any] | None = None) -> str:
+    """What may stand there, in words."""
+    match found:
+        case inspect.Metadata():
+            return kind(found.type, {**(schema or {}), **(found.extra_json_schema or {})})
+        case inspect.UnionType():
+            words = dict.fromkeys(kind(option, schema) for option in found.types)
+            return " or ".join(sorted(words, key=lambda word: word == "null"))
+        case inspect.StructType():
+            return f"[{title(found.cls)}](#{anchor(found.cls)})"
+        case inspect.ListType() | inspect.VarTupleType():
+            return f"list of {kind(found.item_type)}"
+        case inspect.TupleType():
+            return "list"
+        case inspect.LiteralType():
+            return codes(str(value) for value in found.values)
+        case inspect.EnumType():
+            return _enum(found)
+        case inspect.StrType():
+            return _text(found, schema or {})
+        case inspect.RawType():
+            return _raw((schema or {}).get("type", "JSON"))
+    return _PLAIN[type(found)]
+
+
+def _enum(found: inspect.EnumType) -> str:
+    """The members, or where they are explained."""
+    if found.cls in _STATUSES:
+        return f"[a status]({_STATUSES[found.cls]})"
+    return codes(str(member.value) for member in found.cls)
+
+
+def _text(found: inspect.StrType, schema: dict[str, Any]) -> str:
+    if schema.get("format"):
+        return {"date-time": "date-time", "uuid": "UUID"}[schema["format"]]
+    bounds = (found.min_length, found.max_length)
+    match bounds:
+        case (None, None):
+            return "text"
+        case (None, most):
+            return f"text, at most {most}"
+        case (least, most) if least == most:
+            return f"text, exactly {most}"
+        case (least, most):
+            return f"text, {least} to {most}"
+
+
+def _raw(types: str | list[str]) -> str:
+    return types if isinstance(types, str) else " or ".join(types)
+
+
+def _description(found: inspect.Type) -> str:
+    if isinstance(found, inspect.Metadata):
+        said = (found.extra_json_schema or {}).get("description", "")
+        return str(said) or _description(found.type)
+    if isinstance(found, inspect.UnionType):
+        return next((said for option in found.types if (said := _description(option))), "")
+    return ""
+
+
+def _default(value: Any) -> str:
+    if value is NODEFAULT or value is UNSET or value is None:
+        return ""
+    if value == ():
+        return "none"
+    return code(str(value).lower() if isinstance(value, bool) else str(value))
+
+
+def _collect(found: inspect.Type, into: dict[type[msgspec.Struct], None]) -> None:
+    for inner in _inner(found):
+        if isinstance(inner, inspect.StructType):
+            if inner.cls in into:
+                continue
+            into[inner.cls] = None
+            for field in inner.fields:
+                _collect(field.type, into)
+
+
+def _inner(found: inspect.Type) -> Iterator[inspect.Type]:
+    match found:
+        case inspect.Metadata():
+            yield from _inner(found.type)
+        case inspect.UnionType():
+            for option in found.types:
+                yield from _inner(option)
+        case inspect.ListType() | inspect.VarTupleType():
+            yield from _inner(found.item_type)
+        case _:
+            yield found
