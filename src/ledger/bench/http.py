@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -26,6 +26,7 @@ from ledger.bench.journal import CLIENTS, IN_FLIGHT, p99, per_second
 from ledger.bench.limits import EchoLimit, InsertLimit, echo_limit
 from ledger.bench.load import UNIQUE, Plan
 from ledger.bench.measuring import Sample, in_turns, ratio, say, typical
+from ledger.bench.processes import Costs, largest_child, resident_mb
 from ledger.bench.report import Ratio, Report, Target
 from ledger.settings import CannotRun, Settings
 
@@ -131,17 +132,18 @@ def report(url: str, settings: Settings, folder: Path, seconds: float, rounds: i
         under_test.create(1, IN_FLIGHT, with_card=False)
         under_test.create(1, IN_FLIGHT, with_card=True)
         ids = order_ids(url, under_test.merchant_id)
+        costs = Costs(api := largest_child(under_test.process.pid))
         taken = in_turns(
             rounds,
             {
                 _R: partial(limit.run, CLIENTS, seconds),
                 _E: partial(EchoLimit.run, echo, body, IN_FLIGHT, seconds),
-                _CREATE: partial(under_test.create, seconds, IN_FLIGHT, with_card=False),
-                _READ: partial(under_test.read, ids, seconds, IN_FLIGHT),
-                _CARD: partial(under_test.create, seconds, IN_FLIGHT, with_card=True),
+                _CREATE: costs.of(_CREATE, partial(under_test.create, seconds, IN_FLIGHT, with_card=False)),
+                _READ: costs.of(_READ, partial(under_test.read, ids, seconds, IN_FLIGHT)),
+                _CARD: costs.of(_CARD, partial(under_test.create, seconds, IN_FLIGHT, with_card=True)),
             },
         )
-        resident = resident_mb(under_test.process.pid)
+        resident = resident_mb(api)
         one = {f"{_CREATE}, one in flight": under_test.create(seconds, 1, with_card=False)}
     ratios = [Ratio(of=of, to=to, value=ratio(taken[of], taken[to], per_second), target=aim) for of, to, aim in _RATIOS]
     ratios.append(Ratio(of=f"{_CREATE}, p99", to=f"{_R}, p99", value=ratio(taken[_CREATE], taken[_R], p99)))
@@ -153,6 +155,7 @@ def report(url: str, settings: Settings, folder: Path, seconds: float, rounds: i
             "body": f"{len(body.encode()) - len(UNIQUE) + 16} bytes, event {len(event)} bytes",
             "API process, resident": f"{resident:.0f} MB (at most {_RESIDENT_MAX_MB})",
             "load generator's share of one core": f"{typical(taken[_CREATE]).cpu_s / seconds:.0%} during create",
+            **costs.told(),
         },
     )
 
@@ -162,14 +165,3 @@ def order_ids(url: str, merchant_id: UUID) -> list[UUID]:
     query = "select order_id from payment_order where merchant_id = %s order by random() limit %s"
     with psycopg.connect(url) as connection:
         return [row[0] for row in connection.execute(query, [merchant_id, _READ_MAX])]
-
-
-def resident_mb(service_pid: int) -> float:
-    """The resident memory of the largest child of the service, which is the API process; not a number outside Linux."""
-    resident = [0.0]
-    for status in Path("/proc").glob("[0-9]*/status"):
-        with suppress(OSError):  # it has just ended
-            fields = dict(line.split(":", 1) for line in status.read_text().splitlines())
-            if int(fields["PPid"]) == service_pid:
-                resident.append(int(fields["VmRSS"].split()[0]) / 1024)
-    return max(resident) or float("nan")
