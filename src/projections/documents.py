@@ -13,11 +13,11 @@ from decimal import Decimal
 from typing import Annotated
 from uuid import UUID
 
-from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+from msgspec import Meta, Raw, Struct
 
 from ledger.orders.state import EntryAction, EntryStatus
 from ledger.orders.status import NextAction, OrderStatus, PaymentStatus
-from ledger.orders.terms import CaptureMethod
+from ledger.orders.terms import CaptureMethod, FiscalData, LineItem
 
 Amount = Annotated[Decimal, Meta(description="In minor units of the order's currency (cents).")]
 AmountText = Annotated[
@@ -29,59 +29,6 @@ Moment = Annotated[
 ]  # fmt: skip
 Currency = Annotated[str, Meta(description="ISO 4217.", examples=["MXN", "USD"])]
 MethodKind = Annotated[str, Meta(description="CARD, SPEI or CIE_CASH_NET.", examples=["CARD"])]
-
-
-class TaxDocument(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
-    """A tax on a line item."""
-
-    type: Annotated[str, Meta(description="IVA, ISR or IEPS.")]
-    rate: Annotated[Decimal, Meta(description="As a fraction: 0.16.")]
-    factor: Annotated[str, Meta(description="Tasa, Cuota or Exento.")]
-    withholding: Annotated[bool, Meta(description="True for a tax that the payer withholds.")]
-
-
-class LineItemDocument(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
-    """A line of the order, as the merchant sent it."""
-
-    description: str
-    quantity: Decimal
-    unit_price: Amount
-    tax_included: Annotated[bool, Meta(description="Whether unitPrice contains the taxes.")]
-    name: str | None = None
-    sku: str | None = None
-    product_id: str | None = None
-    product_key: Annotated[str | None, Meta(description="SAT c_ClaveProdServ.")] = None
-    unit_key: Annotated[str | None, Meta(description="SAT c_ClaveUnidad.")] = None
-    unit_name: str | None = None
-    discount: Amount | None = None
-    taxes: list[TaxDocument] = []
-    metadata: Raw | UnsetType = UNSET
-
-
-class FiscalAddressDocument(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
-    """The receiver's address on an electronic invoice."""
-
-    street: str | None = None
-    exterior: str | None = None
-    interior: str | None = None
-    neighborhood: str | None = None
-    city: str | None = None
-    municipality: str | None = None
-    state: str | None = None
-    country: str | None = None
-
-
-class FiscalDataDocument(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
-    """The receiver of the order's electronic invoice."""
-
-    tax_id: Annotated[str | None, Meta(description="RFC, 12 or 13 characters.")] = None
-    legal_name: str | None = None
-    tax_system: Annotated[str | None, Meta(description="SAT c_RegimenFiscal.")] = None
-    cfdi_use: Annotated[str | None, Meta(description="SAT c_UsoCFDI.")] = None
-    zip_code: str | None = None
-    email: str | None = None
-    payment_form: Annotated[str | None, Meta(description="SAT c_FormaPago.")] = None
-    address: FiscalAddressDocument | None = None
 
 
 class CardDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
@@ -196,8 +143,8 @@ class OrderHead(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     billing_country: str | None
     payment_method: PaymentMethodDocument | None
     payer_authentication: Annotated[None, Meta(description="3-D Secure details while they are needed.")] = None
-    line_items: list[LineItemDocument]
-    customer_fiscal_data: FiscalDataDocument | None
+    line_items: tuple[LineItem, ...]
+    customer_fiscal_data: FiscalData | None
     invoice_type: Annotated[
         str | None, Meta(description="PPD for split orders, PUE for others, null without fiscal data.")
     ]

@@ -13,22 +13,17 @@ from typing import Final, TypeVar
 import msgspec
 import uuid_utils
 from msgspec import Raw, UnsetType
-from msgspec.structs import asdict
 
 from ledger.money import plain, shortest
 from ledger.orders.events import PaymentStarted
 from ledger.orders.state import Order, Payment
-from ledger.orders.terms import BillingAddress, FiscalData, LineItem, MethodType, PaymentMethod
+from ledger.orders.terms import BillingAddress, MethodType, PaymentMethod
 from projections.documents import (
     CardDocument,
-    FiscalAddressDocument,
-    FiscalDataDocument,
-    LineItemDocument,
     OrderHead,
     PaymentDocument,
     PaymentEventDocument,
     PaymentMethodDocument,
-    TaxDocument,
 )
 from projections.formats import for_people, moment, moment_or_null, number_or_null
 
@@ -90,8 +85,8 @@ def render_head(order: Order) -> bytes:
             billing_postal_code=billing.postal_code,
             billing_country=billing.country,
             payment_method=_method(order.payments[-1].started) if order.payments else None,
-            line_items=[_line(item) for item in terms.line_items],
-            customer_fiscal_data=_fiscal(terms.fiscal),
+            line_items=terms.line_items,
+            customer_fiscal_data=terms.fiscal,
             invoice_type=_invoice_type(order),
             created_at=moment(terms.at),
             updated_at=moment(order.updated_at),
@@ -218,43 +213,6 @@ def _card(started: PaymentStarted) -> CardDocument | None:
         cardholder_name=card.cardholder_name,
         created_at=at,
         updated_at=at,
-    )
-
-
-def _line(item: LineItem) -> LineItemDocument:
-    return LineItemDocument(
-        description=item.description,
-        quantity=shortest(item.quantity),
-        unit_price=shortest(item.unit_price),
-        tax_included=item.tax_included,
-        name=item.name,
-        sku=item.sku,
-        product_id=item.product_id,
-        product_key=item.product_key,
-        unit_key=item.unit_key,
-        unit_name=item.unit_name,
-        discount=number_or_null(item.discount),
-        taxes=[
-            TaxDocument(type=t.type, rate=shortest(t.rate), factor=t.factor, withholding=t.withholding)
-            for t in item.taxes
-        ],
-        metadata=item.metadata,
-    )
-
-
-def _fiscal(fiscal: FiscalData | None) -> FiscalDataDocument | None:
-    if fiscal is None:
-        return None
-    address = fiscal.address
-    return FiscalDataDocument(
-        tax_id=fiscal.tax_id,
-        legal_name=fiscal.legal_name,
-        tax_system=fiscal.tax_system,
-        cfdi_use=fiscal.cfdi_use,
-        zip_code=fiscal.zip_code,
-        email=fiscal.email,
-        payment_form=fiscal.payment_form,
-        address=None if address is None else FiscalAddressDocument(**asdict(address)),
     )
 
 

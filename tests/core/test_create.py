@@ -29,7 +29,9 @@ from ledger.rejections import IdempotencyMismatch, InvalidTerms
 
 
 def line(quantity: str, unit_price: str) -> LineItem:
-    return LineItem(description="Café de olla", quantity=Decimal(quantity), unit_price=Decimal(unit_price))
+    return LineItem(
+        description="Café de olla", quantity=Decimal(quantity), unit_price=Decimal(unit_price), tax_included=True
+    )
 
 
 def test_an_order_without_a_method_is_created_pending():

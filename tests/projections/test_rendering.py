@@ -292,14 +292,17 @@ def test_fiscal_data_and_line_items_are_echoed_under_the_interfaces_names() -> N
         sku="PLA-M",
         product_key="53101500",
         tax_included=False,
-        taxes=(Tax(type="IVA", rate=Decimal("0.16")),),
+        taxes=(Tax(type="IVA", rate=Decimal("0.16"), factor="Tasa", withholding=False),),
         metadata=Raw(b'{"talla": "M"}'),
     )
     shown = head(
         created(
             10_000,
             fiscal=fiscal,
-            line_items=(line, LineItem(description="Envío", quantity=Decimal(1), unit_price=Decimal(0))),
+            line_items=(
+                line,
+                LineItem(description="Envío", quantity=Decimal(1), unit_price=Decimal(0), tax_included=True),
+            ),
         )
     )
     assert shown["customerFiscalData"] == {

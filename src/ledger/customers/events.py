@@ -12,7 +12,7 @@ from uuid import UUID
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 
-class CustomerCreated(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class CustomerCreated(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """A merchant named somebody for the first time."""
 
     customer_id: UUID
@@ -26,7 +26,7 @@ class CustomerCreated(Struct, frozen=True, kw_only=True, omit_defaults=True):
     metadata: Raw | UnsetType = UNSET
 
 
-class CustomerDetailsChanged(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class CustomerDetailsChanged(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """The merchant told other details of the same person; what is absent stayed as it was."""
 
     customer_id: UUID

@@ -6,7 +6,6 @@ at a higher version is not a retry, it is a different decision that nobody made.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 from uuid import UUID
@@ -85,7 +84,7 @@ class Journal:
         is cancelled has not taken the command back.
         """
         append = self.encode(merchant_id, command_id, changes, claims, context)
-        return await asyncio.shield(self.writer.submit(append))
+        return await self.writer.submit(append)
 
     def encode(
         self,

@@ -22,7 +22,7 @@ class InvoiceTrigger(StrEnum):
     CREATION = "CREATION"
 
 
-class MerchantRegistered(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class MerchantRegistered(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """A merchant may collect money from now on."""
 
     merchant_id: UUID
@@ -30,7 +30,7 @@ class MerchantRegistered(Struct, frozen=True, kw_only=True, omit_defaults=True):
     at: datetime
 
 
-class MerchantSettingsChanged(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class MerchantSettingsChanged(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """The merchant works on other terms from now on; what is absent stayed as it was.
 
     `surcharge_rate` in percent, None for no surcharge; methods as `MethodType` values; limits 0 for none. A capture
@@ -51,7 +51,7 @@ class MerchantSettingsChanged(Struct, frozen=True, kw_only=True, omit_defaults=T
     refund_overpayment: bool | UnsetType = UNSET
 
 
-class ApiKeyIssued(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ApiKeyIssued(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """A key may speak for the merchant. `key_hash` is HMAC-SHA256 under the installation's pepper, in hex."""
 
     merchant_id: UUID
@@ -64,7 +64,7 @@ class ApiKeyIssued(Struct, frozen=True, kw_only=True, omit_defaults=True):
     expires_at: datetime | None = None
 
 
-class ApiKeyRevoked(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ApiKeyRevoked(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """A key no longer speaks for the merchant."""
 
     merchant_id: UUID

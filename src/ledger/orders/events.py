@@ -42,7 +42,7 @@ class AbandonedBecause(StrEnum):
     NOT_FOUND = "NOT_FOUND"
 
 
-class OrderCreated(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class OrderCreated(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """A merchant asked for money. `amount` is the subtotal: what the merchant wants, without any surcharge."""
 
     order_id: UUID
@@ -67,7 +67,7 @@ class OrderCreated(Struct, frozen=True, kw_only=True, omit_defaults=True):
     line_items: tuple[LineItem, ...] = ()
 
 
-class PaymentStarted(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class PaymentStarted(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """A payment was opened on the order: `subtotal` of the order's amount, `surcharge` on top of it."""
 
     payment_id: UUID
@@ -82,7 +82,7 @@ class PaymentStarted(Struct, frozen=True, kw_only=True, omit_defaults=True):
     metadata: Raw | UnsetType = UNSET
 
 
-class AuthorizationRequested(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class AuthorizationRequested(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """The intent: we are about to ask the processor for `amount`, under this idempotency key, until `deadline_at` (real time).
 
     `capture` asks the processor to capture in the same call what it grants.
@@ -97,7 +97,7 @@ class AuthorizationRequested(Struct, frozen=True, kw_only=True, omit_defaults=Tr
     at: datetime
 
 
-class PaymentAuthorized(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class PaymentAuthorized(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """The issuer granted `amount`, which may be less than was asked for."""
 
     payment_id: UUID
@@ -107,7 +107,7 @@ class PaymentAuthorized(Struct, frozen=True, kw_only=True, omit_defaults=True):
     authorization_code: str | None = None
 
 
-class CaptureScheduled(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class CaptureScheduled(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """The capture of `amount` was accepted and is due at `due_at` by the merchant's clock."""
 
     payment_id: UUID
@@ -116,7 +116,7 @@ class CaptureScheduled(Struct, frozen=True, kw_only=True, omit_defaults=True):
     at: datetime
 
 
-class CaptureRequested(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class CaptureRequested(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """The processor was asked to capture `amount`, under this idempotency key, until `deadline_at` (real time)."""
 
     payment_id: UUID
@@ -126,7 +126,7 @@ class CaptureRequested(Struct, frozen=True, kw_only=True, omit_defaults=True):
     at: datetime
 
 
-class PaymentCaptured(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class PaymentCaptured(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """The processor took `amount`, gross of the surcharge: a fact, whatever the order's state."""
 
     payment_id: UUID
@@ -135,7 +135,7 @@ class PaymentCaptured(Struct, frozen=True, kw_only=True, omit_defaults=True):
     at: datetime
 
 
-class PaymentDeclined(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class PaymentDeclined(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """The payment was refused, with a processor-neutral decline code (contract 5.1)."""
 
     payment_id: UUID
@@ -145,7 +145,7 @@ class PaymentDeclined(Struct, frozen=True, kw_only=True, omit_defaults=True):
     refused_by: RefusedBy = RefusedBy.ISSUER
 
 
-class AuthorizationOutcomeUnknown(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class AuthorizationOutcomeUnknown(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """The processor did not answer in time: unknown, which is not declined. The recovery asks again by the same key."""
 
     payment_id: UUID
@@ -153,7 +153,7 @@ class AuthorizationOutcomeUnknown(Struct, frozen=True, kw_only=True, omit_defaul
     at: datetime
 
 
-class AuthorizationAbandoned(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class AuthorizationAbandoned(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """The payment ended without the processor: the request never left, or the processor does not know it."""
 
     payment_id: UUID
@@ -161,7 +161,7 @@ class AuthorizationAbandoned(Struct, frozen=True, kw_only=True, omit_defaults=Tr
     at: datetime
 
 
-class LateCaptureReported(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class LateCaptureReported(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """The processor turned out to have taken `amount` for a payment that we had ended, or more than we had recorded.
 
     `authorized` is all that it says it granted. The money is real and counts; whether to give it back is the merchant's

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 from decimal import Decimal
-from functools import cached_property
 from uuid import UUID
 
 from msgspec import Struct
 
 from ledger.money import ZERO, quantum_of, share
 from ledger.orders.events import OrderCreated
+from ledger.orders.lazy import lazy
 from ledger.orders.payment import Entry, EntryAction, EntryStatus, Failure, Intent, Payment
 from ledger.orders.status import NextAction, OrderStatus, PaymentStatus, derive_status
 from ledger.orders.surcharge import Parts
@@ -46,11 +46,11 @@ class Order(Struct, frozen=True, kw_only=True, dict=True):
     cancel_requested: bool = False
     closed: bool = False
 
-    @cached_property
+    @lazy
     def status(self) -> OrderStatus:
         return derive_status(self)
 
-    @cached_property
+    @lazy
     def quantum(self) -> Decimal:
         """The rounding step: every derived amount is a multiple of it (contract N4)."""
         return quantum_of(self.terms.amount)
@@ -60,24 +60,24 @@ class Order(Struct, frozen=True, kw_only=True, dict=True):
         """What the merchant asked for: never changes."""
         return self.terms.amount
 
-    @cached_property
+    @lazy
     def amount(self) -> Decimal:
         """What the payer pays in all: subtotal plus surcharge."""
         return self.terms.amount + (self.surcharge_amount or ZERO)
 
-    @cached_property
+    @lazy
     def surcharge_amount(self) -> Decimal | None:
         """The surcharge part of `amount`, or None where none applies (section 4.3)."""
         if self.terms.surcharge is None:
             return None
         return self._landed_surcharge() if self.terms.allow_partials else self._quoted_surcharge()
 
-    @cached_property
+    @lazy
     def amount_paid(self) -> Decimal:
         """Σ captured over all payments, ever: a historical sum that refunds do not lower."""
         return sum((payment.captured for payment in self.payments), ZERO)
 
-    @cached_property
+    @lazy
     def amount_refunded(self) -> Decimal:
         """Σ refunded over all payments, ever."""
         return sum((payment.refunded for payment in self.payments), ZERO)
@@ -92,7 +92,7 @@ class Order(Struct, frozen=True, kw_only=True, dict=True):
         """Money that is held beyond what the order asks for."""
         return max(ZERO, self.amount_paid - self.amount_refunded - self.amount)
 
-    @cached_property
+    @lazy
     def unpaid_subtotal(self) -> Decimal:
         """The part of the requested amount that no held money covers: what a next payment has to pay, before surcharge."""
         return max(ZERO, self.terms.amount - sum(map(self._held_subtotal, self.payments), ZERO))

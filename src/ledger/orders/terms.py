@@ -29,14 +29,14 @@ class MethodType(StrEnum):
     CIE_CASH_NET = "CIE_CASH_NET"
 
 
-class SurchargePolicy(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SurchargePolicy(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """The merchant's surcharge as it stood at creation: `rate` in percent, and the methods that it applies to."""
 
     rate: Decimal
     methods: tuple[MethodType, ...]
 
 
-class BillingAddress(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class BillingAddress(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """Where a card is billed. `country` is a country code of two characters."""
 
     address: str | None = None
@@ -46,7 +46,7 @@ class BillingAddress(Struct, frozen=True, kw_only=True, omit_defaults=True):
     country: str | None = None
 
 
-class DeviceInformation(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class DeviceInformation(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """What the payer's browser told about itself, for fraud checks. Personal data."""
 
     ip_address: str | None = None
@@ -56,7 +56,7 @@ class DeviceInformation(Struct, frozen=True, kw_only=True, omit_defaults=True):
     http_browser_screen_height: str | None = None
 
 
-class FiscalAddress(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class FiscalAddress(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """The address on a Mexican electronic invoice."""
 
     street: str | None = None
@@ -69,7 +69,7 @@ class FiscalAddress(Struct, frozen=True, kw_only=True, omit_defaults=True):
     country: str | None = None
 
 
-class FiscalData(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class FiscalData(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """The receiver of a Mexican electronic invoice (contract N14). `tax_id` is an RFC of 12 or 13 characters."""
 
     tax_id: str | None = None
@@ -82,21 +82,22 @@ class FiscalData(Struct, frozen=True, kw_only=True, omit_defaults=True):
     address: FiscalAddress | None = None
 
 
-class Tax(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Tax(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """A tax on a line: `type` IVA, ISR or IEPS, `rate` as a fraction (0.16), `factor` Tasa, Cuota or Exento."""
 
     type: str
     rate: Decimal
-    factor: str = "Tasa"
-    withholding: bool = False
+    factor: str
+    withholding: bool
 
 
-class LineItem(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class LineItem(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """One line of the order. `unit_price` and `discount` in minor units of the order's currency; quantity may be a fraction."""
 
     description: str
     quantity: Decimal
     unit_price: Decimal
+    tax_included: bool
     name: str | None = None
     sku: str | None = None
     product_id: str | None = None
@@ -104,12 +105,11 @@ class LineItem(Struct, frozen=True, kw_only=True, omit_defaults=True):
     unit_key: str | None = None
     unit_name: str | None = None
     discount: Decimal | None = None
-    tax_included: bool = True
     taxes: tuple[Tax, ...] = ()
     metadata: Raw | UnsetType = UNSET
 
 
-class CardSummary(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class CardSummary(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """What may be kept of a card: never the number, never the CVC. `bin` is the first six digits."""
 
     bin: str
@@ -123,7 +123,7 @@ class CardSummary(Struct, frozen=True, kw_only=True, omit_defaults=True):
     cardholder_name: str | None = None
 
 
-class PaymentMethod(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class PaymentMethod(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """The method of one payment. `method_id` names the saved or one-time method; a card number never stands here."""
 
     method_id: UUID
