@@ -12,7 +12,7 @@ from tests.chaos.installation import Installation, installed
 from tests.chaos.running import LEDGER, Running, new_merchant
 
 # The processor thinks for so long that every request of a race is there before the first one is answered.
-_SETTINGS = {"LEDGER_SANDBOX_DELAY_MS": "150", "LEDGER_PROCESSOR_TIMEOUT_S": "10"}
+_SETTINGS = {"LEDGER_SANDBOX_DELAY_MS": "250", "LEDGER_PROCESSOR_TIMEOUT_S": "10"}
 
 
 class Track(Struct, frozen=True, kw_only=True):

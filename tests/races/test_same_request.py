@@ -82,11 +82,16 @@ async def test_fifty_identical_pending_orders_are_one(track: Track, number: int)
     assert len({finish.order_id for finish in finishes}) == 1
 
 
-async def test_a_declined_order_is_declined_to_one_and_shown_to_the_others(track: Track) -> None:
+async def test_a_declined_order_is_declined_to_whoever_made_a_payment_and_shown_to_the_others(track: Track) -> None:
     finishes = await race(creating(track, bodies.create("declined", AMOUNT, "declined")))
-    assert statuses(finishes) == {422: 1, 200: AT_ONCE - 1}
-    assert len({(finish.order_id, finish.payment_id) for finish in finishes}) == 1
-    assert len((await order_called(track, "declined")).payments) == 1
+    declined = [finish.payment_id for finish in finishes if finish.status == 422]
+    assert statuses(finishes) == {422: len(declined), 200: AT_ONCE - len(declined)}
+    assert len({finish.order_id for finish in finishes}) == 1
+    # Who comes when the first has been declined tries again, as the contract says (N26): seldom, but on a slow machine.
+    order = await order_called(track, "declined")
+    assert {payment.payment_id for payment in order.payments} == set(declined)
+    assert len(order.payments) == len(declined)
+    assert len(declined) < AT_ONCE // 2
 
 
 @pytest.mark.parametrize("number", range(ROUNDS))
