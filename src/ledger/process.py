@@ -7,6 +7,7 @@ the errand, its end is the end of the parent, and then the child stops where it 
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import socket
@@ -66,12 +67,23 @@ def main() -> None:
 
 
 def _run(main: Coroutine[Any, Any, None]) -> None:
+    _collect_seldom()
     if sys.platform == "win32":
         asyncio.run(main)
     else:
         import uvloop
 
         uvloop.run(main)
+
+
+def _collect_seldom() -> None:
+    """Leave what was imported out of every collection, and look for cycles a hundred times less often.
+
+    A request leaves hardly any cycles behind; looking for them after every 700 objects cost 8 % of its time.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 100)
 
 
 async def _serve(app: Any, listener: socket.socket, ready: Callable[[], None]) -> None:

@@ -25,6 +25,7 @@ from ledger.journal.append import (
     JournalFull,
     VersionConflict,
 )
+from ledger.journal.batch import Batch
 from ledger.journal.connection import Backend, Connection, backend_of, connect, connect_when_back, end_backend
 from ledger.journal.inline import InlineTable
 from ledger.journal.packing import PACK
@@ -126,36 +127,15 @@ class Writer:
                 raise
 
     def _take(self) -> list[Waiting]:
-        """The next batch: in order, but nothing whose outcome would depend on another command of the same batch."""
-        batch: list[Waiting] = []
-        later: list[Waiting] = []
-        read: set[tuple[bytes, bytes]] = set()
-        written: set[tuple[bytes, bytes]] = set()
-        claimed: set[tuple[bytes, int, str]] = set()
-        queue = self._queue
-        for _ in range(min(len(queue), 4 * self._batch_max)):
-            if len(batch) == self._batch_max:
+        """The next batch, in order; what depends on it stays at the head of the queue."""
+        batch, taken, later = Batch(), list[Waiting](), list[Waiting]()
+        for _ in range(min(len(self._queue), 4 * self._batch_max)):
+            if len(taken) == self._batch_max:
                 break
-            waiting = queue.popleft()
-            append = waiting[0]
-            merchant = append.merchant_id
-            reads = {(merchant, stream.stream_id) for stream in append.streams if not stream.events}
-            writes = {(merchant, stream.stream_id) for stream in append.streams if stream.events}
-            claims = {(merchant, int(claim.kind), claim.key) for claim in append.claims}
-            if not (
-                written.isdisjoint(writes)
-                and read.isdisjoint(writes)
-                and written.isdisjoint(reads)
-                and claimed.isdisjoint(claims)
-            ):
-                later.append(waiting)
-                continue
-            read |= reads
-            written |= writes
-            claimed |= claims
-            batch.append(waiting)
-        queue.extendleft(reversed(later))
-        return batch
+            waiting = self._queue.popleft()
+            (taken if batch.admit(waiting[0]) else later).append(waiting)
+        self._queue.extendleft(reversed(later))
+        return taken
 
     async def _commit(self, batch: Sequence[Waiting]) -> None:
         """Write a batch, however many tries and halves it takes, and tell every future what became of it."""
