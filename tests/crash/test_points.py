@@ -19,8 +19,12 @@ pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="processes are told of their parent's end by the kernel"
 )
 
-# A processor that takes its time, so that a process can die while it thinks.
-_SETTINGS = {"LEDGER_SANDBOX_DELAY_MS": "300"}
+# A processor that takes its time, so that a process can die while it thinks, and is given time on a slow machine.
+_SETTINGS = {
+    "LEDGER_SANDBOX_DELAY_MS": "300",
+    "LEDGER_PROCESSOR_TIMEOUT_S": "2.0",
+    "LEDGER_NOT_FOUND_FINAL_S": "3.0",
+}
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ ORDERS = 40
 
 @pytest.fixture
 def installation(postgres_url: str, template_database: str) -> Iterator[Installation]:
-    with installed(postgres_url, template_database, {}) as made:
+    with installed(postgres_url, template_database, {"LEDGER_PROCESSOR_TIMEOUT_S": "2.0"}) as made:
         yield made
 
 
