@@ -7,6 +7,7 @@ strings, both in minor units and in the shortest form, whatever arithmetic they 
 from __future__ import annotations
 
 from datetime import datetime
+from functools import lru_cache
 from decimal import Decimal
 from typing import Final
 
@@ -17,6 +18,7 @@ from ledger.money import shortest
 _iso: Final = msgspec.json.Encoder().encode
 
 
+@lru_cache(maxsize=4096)
 def moment(value: datetime) -> str:
     """A time in UTC to the millisecond: `2026-01-31T12:00:00.000Z`. What is finer is cut off, not rounded."""
     iso = _iso(value)  # `"2026-01-31T12:00:00Z"` or `"2026-01-31T12:00:00.123456Z"`, six times as fast as isoformat

@@ -1,0 +1,45 @@
+"""Fold a merchant's log into its read models and print their digest: what a replay in another process must repeat.
+
+The rule a stranger would break: nothing here may depend on this process. It is run with another hash seed, another time
+zone and other batch sizes, and has to print the same line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import sys
+from uuid import UUID
+
+from ledger.journal.codec import CODEC
+from ledger.journal.connection import connect
+from ledger.journal.reader import Reader, Recorded
+from projections.rebuild import Replay, Rows
+
+
+async def the_log(url: str, merchant_id: UUID, size: int = 1000) -> list[Recorded]:
+    """A merchant's whole log, read in stretches of `size` events."""
+    log: list[Recorded] = []
+    async with await connect(url, "property-tests") as connection:
+        reader = Reader(url, CODEC)
+        while stretch := await reader.feed(connection, merchant_id, len(log), size):
+            log += stretch
+    return log
+
+
+def fold(merchant_id: UUID, log: list[Recorded], size: int) -> Rows:
+    """The read models of a log, folded `size` events at a time."""
+    replay = Replay(merchant_id)
+    for start in range(0, len(log), size):
+        replay.take((event.stream_id, event.version, event.event) for event in log[start : start + size])
+    return replay.rows()
+
+
+def digest(rows: Rows) -> str:
+    """SHA-256 over every cell of every row."""
+    return hashlib.sha256(repr(sorted(rows.items())).encode()).hexdigest()
+
+
+if __name__ == "__main__":
+    url, merchant, size = sys.argv[1], UUID(sys.argv[2]), int(sys.argv[3])
+    sys.stdout.write(digest(fold(merchant, asyncio.run(the_log(url, merchant, size)), size)) + "\n")

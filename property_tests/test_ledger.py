@@ -1,0 +1,216 @@
+"""Any sequence of operations, over the real journal and the real sandbox: the log is whole, the money adds up, the views
+follow from the log alone, wherever and however it is folded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Coroutine, Iterator
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from property_tests.folding import digest, fold, the_log
+from tests.operations.conftest import an_order, by_card, register
+
+from ledger.gateways.contract import ProcessorUnavailable
+from ledger.journal.connection import connect
+from ledger.operations.drafts import Actor, CustomerDraft, OrderDraft
+from ledger.operations.ledger import Ledger
+from ledger.operations.orders import charge_order, create_order
+from ledger.orders.events import OrderCreated
+from ledger.orders.evolve import evolve
+from ledger.orders.state import Order, OrderStatus
+from ledger.orders.status import ORDER_EDGES, PAYMENT_EDGES
+from ledger.rejections import Rejected
+from ledger.settings import Settings
+from ledger.wiring import open_ledger
+from projections.rebuild import stored
+
+APPROVED, HALF, DECLINED, RISK = "4242424242424242", "4000000000000010", "4000000000000002", "4100000000000019"
+
+# A small pool of names on purpose: sequences must collide to be interesting.
+NAMES = st.sampled_from(["a", "b", "c"])
+CARDS = st.sampled_from([APPROVED, APPROVED, HALF, DECLINED, RISK])
+CREATE = st.tuples(
+    st.just("create"),
+    NAMES,
+    st.one_of(st.none(), CARDS),
+    st.sampled_from([Decimal(10_000), Decimal(10_000), Decimal("150.75")]),
+    st.booleans(),
+    st.sampled_from(["ana", "luis"]),
+)
+CHARGE = st.tuples(st.just("charge"), NAMES, CARDS, st.sampled_from([None, Decimal(3_000)]))
+STEPS = st.lists(st.one_of(CREATE, CHARGE), min_size=1, max_size=12)
+
+
+class Loop:
+    """An event loop that outlives an example, so that a ledger can."""
+
+    def __init__(self) -> None:
+        self._runner = asyncio.Runner()
+
+    def run(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return self._runner.run(work)
+
+    def close(self) -> None:
+        self._runner.close()
+
+
+@pytest.fixture(scope="module")
+def loop() -> Iterator[Loop]:
+    loop = Loop()
+    yield loop
+    loop.close()
+
+
+@pytest.fixture(scope="module")
+def url(postgres_url: str, template_database: str) -> Iterator[str]:
+    """One database for all examples; each example is another merchant."""
+    import psycopg
+    from psycopg import sql
+    from psycopg.conninfo import make_conninfo
+
+    name = sql.Identifier("property_ledger")
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(sql.SQL("create database {} template {}").format(name, sql.Identifier(template_database)))
+        yield make_conninfo(postgres_url, dbname="property_ledger")
+        connection.execute(sql.SQL("drop database {} with (force)").format(name))
+
+
+@pytest.fixture(scope="module")
+def ledger(url: str, loop: Loop) -> Iterator[Ledger]:
+    context = open_ledger(Settings(database_url=url))
+    yield loop.run(context.__aenter__())
+    loop.run(context.__aexit__(None, None, None))
+
+
+async def take(ledger: Ledger, actor: Actor, step: tuple[Any, ...]) -> None:
+    """One operation; what the domain refuses is part of the game."""
+    try:
+        match step:
+            case ("create", name, card, amount, split, customer):
+                await create_order(ledger, actor, order(name, card, amount, split, customer))
+            case ("charge", name, card, amount):
+                await charge_order(ledger, actor, name, by_card(card, amount=amount))
+    except (Rejected, ProcessorUnavailable):
+        pass
+
+
+def order(name: str, card: str | None, amount: Decimal, split: bool, customer: str) -> OrderDraft:
+    return an_order(
+        name,
+        None if card is None else by_card(card),
+        amount=amount,
+        allow_partials=split and card is None,
+        customer=CustomerDraft(external_id=customer, first_name=customer),
+    )
+
+
+async def play(ledger: Ledger, steps: list[tuple[Any, ...]], *, twice: bool) -> UUID:
+    """A new merchant lives through the steps, each sent twice at the same time where asked for."""
+    actor = await register(ledger)
+    for step in steps:
+        await asyncio.gather(*[take(ledger, actor, step) for _ in range(2 if twice else 1)])
+    return actor.merchant_id
+
+
+def assert_whole(log: list[Any]) -> None:
+    """I10: positions of the merchant and versions of every stream run from one without a gap."""
+    assert [event.position for event in log] == list(range(1, len(log) + 1))
+    versions: dict[UUID, list[int]] = defaultdict(list)
+    for event in log:
+        versions[event.stream_id].append(event.version)
+    assert all(seen == list(range(1, len(seen) + 1)) for seen in versions.values())
+
+
+def orders_of(log: list[Any]) -> list[Order]:
+    """Every order of the log, its moves checked against both tables after every event (I6, I7)."""
+    orders: dict[UUID, Order] = {}
+    external_ids: list[str] = []
+    for recorded in log:
+        before = orders.get(recorded.stream_id)
+        if before is None and not isinstance(recorded.event, OrderCreated):
+            continue
+        after = orders[recorded.stream_id] = evolve(before, recorded.event)
+        if before is None:
+            external_ids.append(after.terms.external_id)
+        assert_legal(before, after)
+    assert len(external_ids) == len(set(external_ids)), "I11: one order per external id"
+    return list(orders.values())
+
+
+def assert_legal(before: Order | None, after: Order) -> None:
+    was = None if before is None else before.status
+    assert was is after.status or (was, after.status) in ORDER_EDGES
+    known = {} if before is None else {payment.payment_id: payment.status for payment in before.payments}
+    for payment in after.payments:
+        moved = (known.get(payment.payment_id), payment.status)
+        assert moved[0] is moved[1] or moved in PAYMENT_EDGES
+
+
+def assert_money(order: Order) -> None:
+    """I1 to I4, reckoned again from the payments."""
+    paid = sum((payment.captured for payment in order.payments), Decimal(0))
+    refunded = sum((payment.refunded for payment in order.payments), Decimal(0))
+    assert order.amount == order.terms.amount + (order.surcharge_amount or 0)
+    assert (order.amount_paid, order.amount_refunded) == (paid, refunded)
+    assert order.amount_pending == max(Decimal(0), order.amount - (paid - refunded))
+    assert all(0 <= p.refunded <= p.captured <= p.authorized <= p.amount for p in order.payments)
+    assert (order.status is OrderStatus.COMPLETED) == (paid >= order.amount)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=STEPS, twice=st.booleans(), size=st.sampled_from([1, 7, 1000]))
+def test_any_sequence_of_operations_leaves_a_true_log_and_views_that_follow_from_it(
+    ledger: Ledger, loop: Loop, url: str, steps: list[tuple[Any, ...]], twice: bool, size: int
+) -> None:
+    merchant = loop.run(play(ledger, steps, twice=twice))
+    log = loop.run(the_log(url, merchant, size))
+    assert_whole(log)
+    for one in orders_of(log):
+        assert_money(one)
+    assert fold(merchant, log, size) == loop.run(stored_rows(url, merchant))
+
+
+async def stored_rows(url: str, merchant: UUID) -> Any:
+    async with await connect(url, "property-tests") as connection:
+        return await stored(connection, merchant)
+
+
+def test_another_process_with_another_hash_seed_and_time_zone_folds_the_same_bytes(
+    ledger: Ledger, loop: Loop, url: str
+) -> None:
+    steps: list[tuple[Any, ...]] = [
+        ("create", "a", APPROVED, Decimal(10_000), False, "ana"),
+        ("create", "b", None, Decimal("150.75"), True, "luis"),
+        ("charge", "b", HALF, None),
+        ("charge", "b", DECLINED, None),
+        ("create", "c", DECLINED, Decimal(10_000), False, "ana"),
+        ("create", "c", APPROVED, Decimal(10_000), False, "ana"),
+    ]
+    merchant = loop.run(play(ledger, steps, twice=False))
+    here = digest(loop.run(stored_rows(url, merchant)))
+    for seed, zone, size in (("1", "Asia/Kathmandu", 1), ("2", "America/Tijuana", 7), ("random", "UTC", 1000)):
+        there = subprocess.run(
+            [sys.executable, "-m", "property_tests.folding", url, str(merchant), str(size)],
+            env={
+                **os.environ,
+                "PYTHONHASHSEED": seed,
+                "TZ": zone,
+                "LC_ALL": "C",
+                "PYTHONPATH": os.pathsep.join(sys.path),
+            },
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert there.stdout.strip() == here
