@@ -6,7 +6,6 @@ The rule a stranger would break: it is not trimmed to make a figure better. It w
 from __future__ import annotations
 
 import json
-import re
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Final
@@ -112,7 +111,11 @@ def body(external_id: str, *, with_card: bool = False) -> str:
 
 def command(order_id: UUID, customer_id: UUID, external_id: str, order_number: str) -> CreateOrder:
     """The same order as the core is asked for it."""
-    terms = _in_our_words(BODY)
+    # What the interface says where a merchant says nothing.
+    lines = [
+        {"taxIncluded": True, **line, "taxes": [{"withholding": False, **tax} for tax in line["taxes"]]}
+        for line in BODY["lineItems"]
+    ]
     return CreateOrder(
         order_id=order_id,
         order_number=order_number,
@@ -124,15 +127,6 @@ def command(order_id: UUID, customer_id: UUID, external_id: str, order_number: s
         description=BODY["description"],
         invoice_number=BODY["invoiceNumber"],
         metadata=msgspec.Raw(msgspec.json.encode(BODY["metadata"])),
-        billing_address=msgspec.convert(terms["billing_address"], type=BillingAddress),
-        line_items=msgspec.convert(terms["line_items"], type=tuple[LineItem, ...], strict=False),
+        billing_address=msgspec.convert(BODY["billingAddress"], type=BillingAddress),
+        line_items=msgspec.json.decode(msgspec.json.encode(lines), type=tuple[LineItem, ...]),
     )
-
-
-def _in_our_words(value: Any) -> Any:
-    """Keys in snake_case, numbers as the decimals that they spell."""
-    if isinstance(value, dict):
-        return {re.sub(r"[A-Z]", lambda m: f"_{m[0].lower()}", key): _in_our_words(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_in_our_words(item) for item in value]
-    return Decimal(str(value)) if isinstance(value, int | float) and not isinstance(value, bool) else value
