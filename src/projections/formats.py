@@ -7,8 +7,8 @@ strings, both in minor units and in the shortest form, whatever arithmetic they 
 from __future__ import annotations
 
 from datetime import datetime
-from functools import lru_cache
 from decimal import Decimal
+from functools import lru_cache
 from typing import Final
 
 import msgspec
