@@ -126,8 +126,8 @@ class Book:
                 if group:
                     await self._write(group)
             except BaseException as fault:
-                _fail(group, ProcessorTimedOut(f"the sandbox's book ended: {fault!r}"))
-                _fail(self._queue, ProcessorUnavailable("the sandbox's book ended"))
+                _fail(group, ProcessorTimedOut, f"the sandbox's book ended: {fault!r}")
+                _fail(self._queue, ProcessorUnavailable, "the sandbox's book ended")
                 self._queue.clear()
                 raise
 
@@ -146,7 +146,7 @@ class Book:
             # The server refused in its own words: the insert was rolled back, or was committed and cannot be read.
             _log.error("sandbox_book_refused", reason=type(fault).__name__, calls=len(calls))
             refusal = ProcessorUnavailable if rows is None else ProcessorTimedOut
-            _fail(group, refusal(f"the sandbox's book refused: {type(fault).__name__}"))
+            _fail(group, refusal, f"the sandbox's book refused: {type(fault).__name__}")
 
     async def _reconnect(self, group: Sequence[Waiting]) -> None:
         """The connection broke: find out what was booked of the group, and put the rest back into the queue.
@@ -228,7 +228,7 @@ def _tell(group: Sequence[Waiting], told: Sequence[Booking | None]) -> None:
             future.set_result(booking)
 
 
-def _fail(group: Sequence[Waiting] | deque[Waiting], fault: Exception) -> None:
+def _fail(group: Sequence[Waiting] | deque[Waiting], fault: type[Exception], message: str) -> None:
     for _, future in group:
         if not future.done():
-            future.set_exception(fault)
+            future.set_exception(fault(message))
