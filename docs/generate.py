@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from docs.generation import commands, errors, events, http, sandbox, settings, statuses
+from docs.generation import commands, errors, events, http, openapi, sandbox, settings, statuses
 
 REFERENCE = Path(__file__).parent / "reference"
 
@@ -18,6 +18,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "http.md": http.page,
     "statuses.md": statuses.page,
     "errors.md": errors.page,
+    "openapi.json": openapi.page,
     "events.md": events.page,
     "settings.md": settings.page,
     "cli.md": commands.page,

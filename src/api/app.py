@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from api import health, payment_orders
+from api import health, payment_orders, reference_page
 from api.auth import Keys
 from api.edge import Edge
 from api.limits import Limiter
+from api.openapi import document
 from api.refusals import Refusal
 from api.resource import Allowed, House, Resource, Rooms
 from ledger.api_keys import Scope as Permission
@@ -43,6 +45,11 @@ def create_app(settings: Settings) -> ASGIApp:
     return Edge(router, timeout_s=settings.request_timeout_s)
 
 
+def describe_interface(settings: Settings) -> dict[str, Any]:
+    """The interface as an OpenAPI document."""
+    return document.describe(_routes(settings, House()))
+
+
 def _routes(settings: Settings, house: House) -> list[Route]:
     orders = f"{settings.base_path}/v2/payment-orders"
     one = f"{orders}/{{id}}"
@@ -55,6 +62,9 @@ def _routes(settings: Settings, house: House) -> list[Route]:
         Route(f"{one}/charge", Resource(house, POST=Allowed(payment_orders.charge, WRITE))),
         Route("/health/live", health.live()),
         Route("/health/ready", health.ready(house)),
+        Route(reference_page.DESCRIPTION, reference_page.description(partial(describe_interface, settings))),
+        Route(reference_page.PAGE, reference_page.page()),
+        Route(reference_page.ASSET, reference_page.asset()),
     ]
 
 

@@ -6,7 +6,9 @@ stand there; the value may be a card number in the wrong place.
 
 from __future__ import annotations
 
-from msgspec import Struct
+from typing import Annotated
+
+from msgspec import Meta, Struct
 
 from api.answers import Headers
 
@@ -14,9 +16,9 @@ from api.answers import Headers
 class FieldError(Struct, frozen=True):
     """What is wrong with one field. `message` completes the field's name: "amount" "must be greater than 0"."""
 
-    field: str
-    message: str
-    code: str
+    field: Annotated[str, Meta(description="Where it stands.", examples=["customer.email", "lineItems[0].quantity"])]
+    message: Annotated[str, Meta(description="What it must be, for people.")]
+    code: Annotated[str, Meta(description="What is wrong with it, for programs. Permanent.", examples=["REQUIRED"])]
 
 
 class Refusal(Exception):

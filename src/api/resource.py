@@ -5,7 +5,7 @@ The rule a stranger would break: the checks come in the contract's order (N72): 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from msgspec import Struct
 from starlette.types import Receive, Scope, Send
@@ -62,6 +62,11 @@ class Resource:
         self._operations = dict(operations)
         if "GET" in operations:
             self._operations["HEAD"] = operations["GET"]
+
+    @property
+    def operations(self) -> Mapping[str, Allowed]:
+        """What the path can do, by method, without HEAD."""
+        return {method: allowed for method, allowed in self._operations.items() if method != "HEAD"}
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
         """Answer one request. What it raises is answered at the edge."""

@@ -34,18 +34,18 @@ MethodKind = Annotated[str, Meta(description="CARD, SPEI or CIE_CASH_NET.", exam
 class CardDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     """What may be shown of a card."""
 
-    id: UUID
+    id: Annotated[UUID, Meta(description="The saved or one-time method.")]
     type: Annotated[str | None, Meta(description="For example CREDIT.")]
     bin: Annotated[str, Meta(description="The first six digits.")]
-    last4: str
-    brand: str
-    country: str | None
-    issuer_bank: str | None
-    exp_month: int
+    last4: Annotated[str, Meta(description="The last four digits.")]
+    brand: Annotated[str, Meta(description="For example VISA.")]
+    country: Annotated[str | None, Meta(description="ISO 3166 country of the issuer.")]
+    issuer_bank: Annotated[str | None, Meta(description="The bank that issued it.")]
+    exp_month: Annotated[int, Meta(description="1 to 12.")]
     exp_year: Annotated[int, Meta(description="Four digits.")]
     expiry_month: Annotated[str, Meta(description="expMonth as two digits.")]
     expiry_year: Annotated[str, Meta(description="expYear as four digits.")]
-    cardholder_name: str | None
+    cardholder_name: Annotated[str | None, Meta(description="As printed on the card.")]
     created_at: Moment
     updated_at: Moment
 
@@ -53,22 +53,24 @@ class CardDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
 class PaymentMethodDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     """How the newest payment of the order is made."""
 
-    id: UUID
+    id: Annotated[UUID, Meta(description="The saved or one-time method; never a card number.")]
     type: MethodKind
     channel: Annotated[str | None, Meta(description="PAYCASH where the reference is one of that network.")]
     card_details: CardDocument | None
-    spei_details: None = None
-    cie_details: None = None
+    spei_details: Annotated[None, Meta(description="Where to transfer to.")] = None
+    cie_details: Annotated[None, Meta(description="What to pay in cash with.")] = None
 
 
 class PaymentEventDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     """One step in the history of a payment."""
 
-    id: Annotated[str, Meta(extra_json_schema={"format": "uuid"})]
+    id: Annotated[
+        str, Meta(description="The same for the same step, whenever it is read.", extra_json_schema={"format": "uuid"})
+    ]
     action: EntryAction
     status: Annotated[EntryStatus, Meta(description="UNKNOWN: no answer in time, still to be found out.")]
-    amount: AmountText | None
-    currency: Currency | None
+    amount: Annotated[AmountText | None, Meta(description="What this step was about; null where it was about none.")]
+    currency: Annotated[Currency | None, Meta(description="Of the amount.")]
     created_at: Moment
     reason: Annotated[str | None, Meta(description="For example why it failed.")]
 
@@ -76,8 +78,8 @@ class PaymentEventDocument(Struct, frozen=True, kw_only=True, rename="camel", gc
 class PaymentDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     """A payment of an order. Amounts contain the surcharge unless they say otherwise."""
 
-    id: UUID
-    external_id: str | None
+    id: Annotated[UUID, Meta(description="The service's id of the payment.")]
+    external_id: Annotated[str | None, Meta(description="The merchant's id of the payment.")]
     status: PaymentStatus
     next_action: Annotated[NextAction | None, Meta(description="What a payment in REQUIRES_ACTION waits for.")]
     amount: Annotated[AmountText, Meta(description="What was asked for.")]
@@ -90,21 +92,21 @@ class PaymentDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=Fals
     currency: Currency
     payment_method_type: MethodKind
     payment_method_id: Annotated[UUID, Meta(description="The saved or one-time method; never a card number.")]
-    virtual_terminal: bool
-    last_failed_event_reason: str | None
-    last_failed_event_at: Moment | None
+    virtual_terminal: Annotated[bool, Meta(description="Whether 3-D Secure was skipped.")]
+    last_failed_event_reason: Annotated[str | None, Meta(description="Why it failed, where it has.")]
+    last_failed_event_at: Annotated[Moment | None, Meta(description="When it failed, where it has.")]
     decline_code: Annotated[str | None, Meta(description="Why it was declined, in words that no processor owns.")]
-    billing_first_name: str | None
-    billing_last_name: str | None
-    billing_phone_number: str | None
-    billing_email: str | None
-    billing_address_line1: str | None
-    billing_address_line2: str | None
-    billing_city: str | None
-    billing_state: str | None
-    billing_postal_code: str | None
-    billing_country: str | None
-    metadata: Raw | None
+    billing_first_name: Annotated[str | None, Meta(description="Given name of whom the card belongs to.")]
+    billing_last_name: Annotated[str | None, Meta(description="Family name of whom the card belongs to.")]
+    billing_phone_number: Annotated[str | None, Meta(description="Phone of whom the card belongs to.")]
+    billing_email: Annotated[str | None, Meta(description="E-mail of whom the card belongs to.")]
+    billing_address_line1: Annotated[str | None, Meta(description="Street and number.")]
+    billing_address_line2: Annotated[str | None, Meta(description="Further line of the address.")]
+    billing_city: Annotated[str | None, Meta(description="City.")]
+    billing_state: Annotated[str | None, Meta(description="State.")]
+    billing_postal_code: Annotated[str | None, Meta(description="Postal code.")]
+    billing_country: Annotated[str | None, Meta(description="ISO 3166 country.")]
+    metadata: Annotated[Raw | None, Meta(description="JSON, exactly as the merchant sent it with the payment.")]
     created_at: Moment
     updated_at: Moment
     payment_events: Annotated[list[PaymentEventDocument], Meta(description="Oldest first.")]
@@ -113,7 +115,7 @@ class PaymentDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=Fals
 class OrderHead(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     """What a payment order says of itself: all of it but the customer, the payments and what depends on the moment."""
 
-    id: UUID
+    id: Annotated[UUID, Meta(description="The service's id of the order.")]
     external_id: Annotated[str, Meta(description="The merchant's id of the order, and the key of its idempotency.")]
     external_merchant_reference: Annotated[str, Meta(description="The same as externalId.")]
     order_number: Annotated[str, Meta(description="Unique over all merchants.", examples=["PO4T8Q2M7X1K"])]
@@ -123,7 +125,9 @@ class OrderHead(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     amount: Annotated[Amount, Meta(description="subtotalAmount + surchargeAmount, in minor units (cents).")]
     amount_formatted: Annotated[str, Meta(description="amount for people, in major units.", examples=["MXN 100.00"])]
     subtotal_amount: Annotated[Amount, Meta(description="What the merchant asked for. Never changes.")]
-    surcharge_amount: Amount | None
+    surcharge_amount: Annotated[
+        Amount | None, Meta(description="What the payer pays for the way of paying; null where none applies.")
+    ]
     surcharge_rate: Annotated[Decimal | None, Meta(description="Percent, as it stood at creation.")]
     amount_paid: Annotated[Amount, Meta(description="Everything ever captured; refunds do not lower it.")]
     amount_pending: Annotated[Amount, Meta(description="max(0, amount - (amountPaid - amountRefunded)).")]
@@ -132,26 +136,26 @@ class OrderHead(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     refunded_amount: Annotated[Amount, Meta(description="The same as amountRefunded.")]
     allow_partials: Annotated[bool, Meta(description="Whether several payments may cover the order.")]
     capture_method: CaptureMethod
-    virtual_terminal: bool
-    description: str | None
+    virtual_terminal: Annotated[bool, Meta(description="Whether 3-D Secure is skipped.")]
+    description: Annotated[str | None, Meta(description="Free text.")]
     metadata: Annotated[Raw | None, Meta(description="JSON, exactly as the merchant sent it.")]
-    due_date: Moment | None
-    billing_address_line: str | None
-    billing_city: str | None
-    billing_state: str | None
-    billing_postal_code: str | None
-    billing_country: str | None
-    payment_method: PaymentMethodDocument | None
+    due_date: Annotated[Moment | None, Meta(description="When it should be paid.")]
+    billing_address_line: Annotated[str | None, Meta(description="Street and number.")]
+    billing_city: Annotated[str | None, Meta(description="City.")]
+    billing_state: Annotated[str | None, Meta(description="State.")]
+    billing_postal_code: Annotated[str | None, Meta(description="Postal code.")]
+    billing_country: Annotated[str | None, Meta(description="ISO 3166 country.")]
+    payment_method: Annotated[PaymentMethodDocument | None, Meta(description="How the newest payment is made.")]
     payer_authentication: Annotated[None, Meta(description="3-D Secure details while they are needed.")] = None
-    line_items: tuple[LineItem, ...]
-    customer_fiscal_data: FiscalData | None
+    line_items: Annotated[tuple[LineItem, ...], Meta(description="What is sold.")]
+    customer_fiscal_data: Annotated[FiscalData | None, Meta(description="Who gets the invoice.")]
     invoice_type: Annotated[
         str | None, Meta(description="PPD for split orders, PUE for others, null without fiscal data.")
     ]
-    invoice_status: None = None
-    fiscal_uuid: None = None
-    complements: tuple[()] = ()
-    credit_notes: tuple[()] = ()
+    invoice_status: Annotated[None, Meta(description="How far the invoice is.")] = None
+    fiscal_uuid: Annotated[None, Meta(description="Folio of the stamped invoice.")] = None
+    complements: Annotated[tuple[()], Meta(description="Payment receipts of a split order.")] = ()
+    credit_notes: Annotated[tuple[()], Meta(description="Credit notes of refunds.")] = ()
     created_at: Moment
     updated_at: Moment
 
@@ -165,7 +169,7 @@ class CustomerDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=Fal
     last_name: str | None
     email: str | None
     phone_number: str | None
-    active: bool
+    active: Annotated[bool, Meta(description="False once the customer was removed.")]
     source_id: Annotated[UUID | None, Meta(description="The customer that this one was derived from.")]
     created_at: Moment
     updated_at: Moment

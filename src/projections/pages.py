@@ -63,8 +63,8 @@ class Pagination(Struct, frozen=True, kw_only=True, rename="camel"):
     offset: Annotated[int, Meta(description="How many come before this page.")]
     total: Annotated[int, Meta(description="How many there are in all.")]
     count: Annotated[int, Meta(description="How many are on this page.")]
-    total_pages: int
-    has_more: bool
+    total_pages: Annotated[int, Meta(description="How many pages there are.")]
+    has_more: Annotated[bool, Meta(description="Whether there is another page.")]
     next_cursor: Annotated[
         str | None, Meta(description="Send it as cursor for the next page: the fastest way to go on.")
     ]

@@ -101,7 +101,7 @@ class CreatePaymentOrder(Struct, frozen=True, kw_only=True, rename="camel"):
     device_information: Annotated[DeviceInformation | None, Meta(description="For fraud checks.")] = None
     metadata: Annotated[Metadata | UnsetType, Meta(description="Arbitrary JSON object, kept as it is.")] = UNSET
     due_date: Annotated[
-        datetime | None,
+        Annotated[datetime, Meta(extra_json_schema={"format": "date-time"})] | None,
         Meta(description="For reminders. Without an offset: in the merchant's time zone."),
     ] = None
     virtual_terminal: Annotated[bool | None, Meta(description="True skips 3-D Secure.")] = None

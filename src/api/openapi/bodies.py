@@ -1,0 +1,98 @@
+"""Answers that are put together from bytes and dicts when a request is answered, as Structs, so that they can be described.
+
+The rule a stranger would break: these are never encoded. A test sends requests and holds the answers to them.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Annotated, Literal
+from uuid import UUID
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from api.refusals import FieldError
+from ledger.orders.declines import Advice
+from ledger.orders.status import OrderStatus
+from projections.documents import OrderDocument
+from projections.pages import Pagination
+
+
+class Error(Struct, kw_only=True, rename="camel"):
+    """What every answer that is not a 2xx has in common. Match on `code`; messages are for people and may change."""
+
+    message: Annotated[str, Meta(description="What is wrong, for people. Never repeats what was sent.")]
+    code: Annotated[str, Meta(description="What is wrong, for programs. Permanent.", examples=["VALIDATION_ERROR"])]
+    request_id: Annotated[str, Meta(description="The request's id, as in the header x-request-id.")]
+    errors: Annotated[list[FieldError] | UnsetType, Meta(description="The fields that are wrong. With a 400 only.")] = (
+        UNSET
+    )
+
+
+class Conflict(Error, kw_only=True, rename="camel"):
+    """A request that is right in itself and cannot be carried out as things stand."""
+
+    field: Annotated[str | UnsetType, Meta(description="The field that does not agree with what stands.")] = UNSET
+    current_status: Annotated[OrderStatus | UnsetType, Meta(description="The order's status.")] = UNSET
+    allowed_statuses: Annotated[
+        list[OrderStatus] | UnsetType, Meta(description="The statuses in which it could be carried out.")
+    ] = UNSET
+    amount_pending: Annotated[Decimal | UnsetType, Meta(description="What is still to be paid, in minor units.")] = (
+        UNSET
+    )
+    amount_reserved: Annotated[
+        Decimal | UnsetType, Meta(description="How much of that other payments have reserved, in minor units.")
+    ] = UNSET
+
+
+class Wait(Struct, rename="camel"):
+    """How long to wait."""
+
+    code: Annotated[Literal["RATE_LIMIT_EXCEEDED"], Meta(description="The same as outside.")]
+    message: Annotated[str, Meta(description="The same as outside.")]
+    retry_after: Annotated[int, Meta(description="Seconds, as in the header Retry-After.")]
+
+
+class TooManyRequests(Error, kw_only=True, rename="camel"):
+    """The key has used up its requests."""
+
+    error: Wait
+
+
+class Declined(Error, kw_only=True, rename="camel"):
+    """The payment was declined. Something happened all the same: the order holds the failed payment and can be read."""
+
+    decline_code: Annotated[str, Meta(description="Why, in words that no processor owns.", examples=["CARD_EXPIRED"])]
+    retryable: Annotated[bool, Meta(description="Whether the same card, unchanged, may be approved another time.")]
+    advice: Annotated[Advice, Meta(description="What helps.")]
+    id: Annotated[UUID, Meta(description="The order.")]
+    external_id: Annotated[str, Meta(description="The merchant's id of the order.")]
+    status: Annotated[OrderStatus, Meta(description="The order's status: FAILED, or unchanged on a split order.")]
+    payment_order: Annotated[OrderDocument, Meta(description="The order with the payment that failed.")]
+
+
+class OrderPage(Struct, rename="camel"):
+    """A page of the merchant's orders, newest first unless asked otherwise."""
+
+    data: Annotated[list[OrderDocument], Meta(description="The orders, without their payments.")]
+    pagination: Pagination
+
+
+class Live(Struct):
+    """The process answers."""
+
+    status: Annotated[Literal["live"], Meta(description="Always this.")]
+
+
+class Checks(Struct):
+    """What was looked at."""
+
+    database: Annotated[bool, Meta(description="Whether the database answers.")]
+    writer: Annotated[bool, Meta(description="Whether the journal writes.")]
+
+
+class Readiness(Struct):
+    """Whether the service can serve, and what is in the way."""
+
+    status: Annotated[Literal["ready", "not ready"], Meta(description="Ready where all checks are true.")]
+    checks: Checks

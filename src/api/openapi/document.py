@@ -1,0 +1,178 @@
+"""The description as a whole, made from the routes.
+
+The rule a stranger would break: what is served and what is described is one list of routes. A route that this module does
+not know stops the start of the service's tests, not its readers.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from starlette.routing import Route
+
+from api.openapi import bodies, components, examples
+from api.openapi.codes import words
+from api.openapi.operations import DECLINES, OPERATIONS, PROBES, Described
+from api.openapi.parameters import ANSWER_HEADERS, RATE, REQUEST_HEADERS
+from api.resource import Resource
+
+Json = dict[str, Any]
+
+_VERSION: Final = "2.0.0"  # of the interface, whose addresses begin with v2
+_JSON: Final = "application/json"
+_ORDERS, _SERVICE = "Payment orders", "Service"
+_REQUEST_ID: Final = "req-710f82784f337f2f-00000004"
+_RATED: Final = frozenset({200, 201, 400, 404, 409, 422, 429})
+
+_ABOUT: Final = """
+Payment orders: ask for money, take it, follow what becomes of it.
+
+Amounts of orders are JSON numbers in minor units (centavos, cents); amounts of payments are decimal strings in the same unit.
+Times are UTC, as in `2026-01-31T12:00:00.000Z`. Unknown fields of a body and unknown parameters of a query are ignored.
+`null` is the same as absent, except in a customer's details, where it clears them.
+
+Every answer that is not a 2xx has the same shape; match on its `code`. HEAD works wherever GET does. Another method is
+answered 405 with `Allow`, an address without an operation 404 `NOT_FOUND`.
+"""
+
+
+def describe(routes: Iterable[Route]) -> Json:
+    """The interface as an OpenAPI 3.1 document. Routes that are neither operations nor probes are left out."""
+    paths: dict[str, Json] = {}
+    used: list[Described] = []
+    for route in routes:
+        for method, described, has_key in _operations(route):
+            paths.setdefault(route.path, {})[method] = _operation(described, has_key=has_key)
+            used.append(described)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Payment ledger",
+            "version": _VERSION,
+            "description": _ABOUT.strip(),
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": "/", "description": "The service that serves this description."}],
+        "security": [{"apiKey": []}],
+        "tags": [
+            {"name": _ORDERS, "description": "Create, read and charge."},
+            {"name": _SERVICE, "description": "Whether the service is well."},
+        ],
+        "paths": paths,
+        "components": _components(used),
+    }
+
+
+def as_json(description: Json) -> str:
+    """The description as it is kept in docs/reference, for people to compare."""
+    return json.dumps(description, ensure_ascii=False, indent=2) + "\n"
+
+
+def _operations(route: Route) -> Iterator[tuple[str, Described, bool]]:
+    """The operations of a route: method, description, whether it needs a key."""
+    if isinstance(route.endpoint, Resource):
+        for method, allowed in route.endpoint.operations.items():
+            yield method.lower(), OPERATIONS[allowed.operation], True
+    elif route.path in PROBES:
+        yield "get", PROBES[route.path], False
+
+
+def _operation(described: Described, *, has_key: bool) -> Json:
+    operation: Json = {
+        "operationId": described.name,
+        "tags": [_ORDERS if has_key else _SERVICE],
+        "summary": described.summary,
+        "description": inspect.cleandoc(described.description),
+        "parameters": [*described.parameters, *_header_parameters(has_key=has_key)],
+        "responses": _answers(described, has_key=has_key),
+    }
+    if described.takes is not None:
+        content = {"schema": components.reference(described.takes), "examples": dict(described.examples)}
+        operation["requestBody"] = {"required": True, "content": {_JSON: content}}
+    if not has_key:
+        operation["security"] = []
+    return operation
+
+
+def _header_parameters(*, has_key: bool) -> list[Json]:
+    names = list(REQUEST_HEADERS) if has_key else ["RequestId"]
+    return [{"$ref": f"#/components/parameters/{name}"} for name in names]
+
+
+def _answers(described: Described, *, has_key: bool) -> Json:
+    answers: Json = {}
+    for status, (meaning, struct) in described.answers.items():
+        replayed = ["Idempotent-Replayed"] if described.replays and status == 200 else []
+        rate = list(RATE) if has_key else []
+        answers[str(status)] = _answer(meaning, components.reference(struct), ["x-request-id", *rate, *replayed])
+        if struct.__name__ == "OrderDocument" and described.takes is not None:
+            answers[str(status)]["links"] = _links()
+    for status, codes in described.codes.items():
+        answers[str(status)] = _refusal(status, codes, has_key=has_key)
+    return dict(sorted(answers.items()))
+
+
+def _refusal(status: int, codes: tuple[str, ...], *, has_key: bool) -> Json:
+    """An answer with an error: which codes it may carry, and when."""
+    meaning = "\n".join(f"- `{code}`: {words(code, status)}" for code in codes)
+    rate = list(RATE) if has_key and status in _RATED else []
+    retry = ["Retry-After"] if status in (429, 503) else []
+    answer = _answer(meaning, _error_schema(status, codes), ["x-request-id", *rate, *retry])
+    if status in examples.ERRORS and examples.ERRORS[status]["code"] in codes:
+        answer["content"][_JSON]["example"] = examples.ERRORS[status] | {"requestId": _REQUEST_ID}
+    return answer
+
+
+def _error_schema(status: int, codes: tuple[str, ...]) -> Json:
+    plain = tuple(code for code in codes if code not in DECLINES)
+    struct: Any = {429: bodies.TooManyRequests, 409: bodies.Conflict, 422: bodies.Conflict}.get(status, bodies.Error)
+    schema = _with_codes(components.reference(struct), plain)
+    declined = tuple(code for code in codes if code in DECLINES)
+    if not declined:
+        return schema
+    return {"oneOf": [_with_codes(components.reference(bodies.Declined), declined), schema]}
+
+
+def _with_codes(schema: Json, codes: tuple[str, ...]) -> Json:
+    return {"allOf": [schema, {"properties": {"code": {"enum": list(codes)}}}]}
+
+
+def _answer(meaning: str, schema: Json, headers: Iterable[str]) -> Json:
+    return {
+        "description": meaning,
+        "headers": {name: {"$ref": f"#/components/headers/{name}"} for name in headers},
+        "content": {_JSON: {"schema": schema}},
+    }
+
+
+def _links() -> Json:
+    """What can be done with the order that was answered."""
+    parameters = {"id": "$response.body#/id"}
+    return {
+        "get": {"operationId": "getPaymentOrder", "parameters": parameters},
+        "charge": {"operationId": "chargePaymentOrder", "parameters": parameters},
+    }
+
+
+def _components(used: Iterable[Described]) -> Json:
+    structs: list[Any] = [bodies.Error, bodies.Conflict, bodies.TooManyRequests, bodies.Declined]
+    for described in used:
+        structs += [struct for _, struct in described.answers.values()]
+        structs += [] if described.takes is None else [described.takes]
+    parameters: Mapping[str, Json] = REQUEST_HEADERS
+    return {
+        "schemas": components.schemas(list(dict.fromkeys(structs))),
+        "parameters": dict(parameters),
+        "headers": dict(ANSWER_HEADERS),
+        "securitySchemes": {
+            "apiKey": {
+                "type": "apiKey",
+                "in": "header",
+                "name": "x-api-key",
+                "description": "The merchant's key: `sk_test_…` in the sandbox, `sk_live_…` in production.",
+            }
+        },
+    }

@@ -1,0 +1,149 @@
+"""What each operation takes and answers, beyond what its types say.
+
+The rule a stranger would break: an operation that is routed and not here fails a test, and so does one that is here and not
+routed. Codes are listed where they can come; the test run sends thousands of requests and finds the missing ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from msgspec import Struct
+
+from api import payment_orders
+from api.openapi import bodies, examples
+from api.openapi.parameters import ORDER_ID, list_parameters
+from api.resource import Operation
+from api.schemas.payment_orders import ChargePaymentOrder, CreatePaymentOrder
+from projections.documents import OrderDocument
+
+Json = dict[str, Any]
+Codes = Mapping[int, tuple[str, ...]]
+
+
+class Described(Struct, frozen=True, kw_only=True):
+    """An operation for readers: what it is called, what goes in, what comes out with which status and codes."""
+
+    name: str
+    summary: str
+    description: str
+    parameters: tuple[Json, ...] = ()
+    takes: type[Struct] | None = None
+    examples: Mapping[str, Json] = {}
+    answers: Mapping[int, tuple[str, type[Struct]]]
+    codes: Codes
+    replays: bool = False
+
+
+_ANY: Final[Codes] = {
+    400: ("VALIDATION_ERROR",),
+    401: ("INVALID_API_KEY", "KEY_EXPIRED", "KEY_ENVIRONMENT_MISMATCH", "INSUFFICIENT_SCOPE"),
+    404: ("MERCHANT_NOT_FOUND",),
+    414: ("URI_TOO_LONG",),
+    429: ("RATE_LIMIT_EXCEEDED",),
+    431: ("HEADERS_TOO_LARGE",),
+    500: ("INTERNAL_ERROR",),
+    503: ("DATABASE_UNAVAILABLE", "REQUEST_TIMEOUT"),
+}
+_BODY: Final[Codes] = {
+    400: ("CONFLICTING_FIELDS", "CARD_NUMBER_NOT_ALLOWED"),
+    408: ("REQUEST_TIMEOUT",),
+    413: ("BODY_TOO_LARGE",),
+    415: ("UNSUPPORTED_MEDIA_TYPE",),
+}
+_PAYMENT: Final[Codes] = {
+    404: ("PAYMENT_METHOD_NOT_FOUND",),
+    409: ("IDEMPOTENCY_MISMATCH", "CONCURRENT_UPDATE"),
+    422: ("METHOD_NOT_ENABLED", "PAYMENT_DECLINED", "RISK_REJECTED"),
+    503: ("PROCESSOR_UNAVAILABLE",),
+}
+DECLINES: Final = frozenset({"PAYMENT_DECLINED", "RISK_REJECTED"})
+
+
+def _codes(*tables: Codes) -> Codes:
+    """Several tables as one."""
+    merged: dict[int, tuple[str, ...]] = {}
+    for table in tables:
+        for status, codes in table.items():
+            merged[status] = (*merged.get(status, ()), *codes)
+    return dict(sorted(merged.items()))
+
+
+OPERATIONS: Final[Mapping[Operation, Described]] = {
+    payment_orders.create: Described(
+        name="createPaymentOrder",
+        summary="Create a payment order",
+        description="""
+Asks for money, and takes it at once where a payment method is given. `externalId` names the order: sent again, the same
+order is answered and nothing is paid twice. An order that FAILED gets a new payment.
+
+With `pending: true` nothing is paid yet; the order waits for its charge.
+""",
+        takes=CreatePaymentOrder,
+        examples=examples.CREATE,
+        answers={
+            201: ("The order is new, or has a new payment.", OrderDocument),
+            200: ("An order with this `externalId` was there and is shown as it stands.", OrderDocument),
+        },
+        codes=_codes(_ANY, _BODY, _PAYMENT, {404: ("CUSTOMER_NOT_FOUND",), 409: ("DUPLICATE_EXTERNAL_ID",)}),
+        replays=True,
+    ),
+    payment_orders.charge: Described(
+        name="chargePaymentOrder",
+        summary="Charge a payment order",
+        description="""
+Pays an order that is PENDING, PARTIALLY_PAID, FAILED or REFERENCE_GENERATED. `externalId` names the payment within the
+order: sent again, the order is answered as it stands.
+""",
+        parameters=(ORDER_ID,),
+        takes=ChargePaymentOrder,
+        examples=examples.CHARGE,
+        answers={200: ("The order with its new payment, or with the one that was there.", OrderDocument)},
+        codes=_codes(
+            _ANY,
+            _BODY,
+            _PAYMENT,
+            {404: ("ORDER_NOT_FOUND",), 409: ("ORDER_NOT_PAYABLE",), 422: ("AMOUNT_EXCEEDS_PENDING",)},
+        ),
+        replays=True,
+    ),
+    payment_orders.show: Described(
+        name="getPaymentOrder",
+        summary="Get a payment order",
+        description="The order with its customer as that is now, and all its payments with their history.",
+        parameters=(ORDER_ID,),
+        answers={200: ("The order.", OrderDocument)},
+        codes=_codes(_ANY, {404: ("ORDER_NOT_FOUND",)}),
+    ),
+    payment_orders.show_list: Described(
+        name="listPaymentOrders",
+        summary="List payment orders",
+        description="A page of the merchant's orders, without their payments, and how many there are in all.",
+        parameters=tuple(list_parameters()),
+        answers={200: ("A page of orders.", bodies.OrderPage)},
+        codes=_codes(_ANY, {400: ("CONFLICTING_FIELDS",)}),
+    ),
+}
+"""The operations that need a key, by what carries them out."""
+
+PROBES: Final[Mapping[str, Described]] = {
+    "/health/live": Described(
+        name="isLive",
+        summary="Whether the process answers",
+        description="For load balancers and operators. Needs no key.",
+        answers={200: ("It does.", bodies.Live)},
+        codes={414: _ANY[414], 431: _ANY[431]},
+    ),
+    "/health/ready": Described(
+        name="isReady",
+        summary="Whether the service can serve",
+        description="Asks the database and the journal. Needs no key.",
+        answers={
+            200: ("It can.", bodies.Readiness),
+            503: ("Not now: `checks` says what is in the way.", bodies.Readiness),
+        },
+        codes={414: _ANY[414], 431: _ANY[431]},
+    ),
+}
+"""The operations without a key, by their address. All are GET."""
