@@ -16,15 +16,12 @@ import threading
 from collections.abc import Callable, Coroutine
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
 
 from ledger.settings import Settings
-
-GRACE_S: Final = 8
-"""How long requests in flight may take after SIGTERM; with the database's own stop it has to fit into ten seconds."""
 
 
 class Errand(Struct, frozen=True):
@@ -60,8 +57,10 @@ def main() -> None:
         target(errand.settings)
         ready()
     elif errand.role == "api":
+        from ledger.server import serve
+
         assert errand.listener is not None, "an API process is given its socket"
-        _run(_serve(target(errand.settings), socket.socket(fileno=errand.listener), ready))
+        _run(serve(target(errand.settings), errand.settings, socket.socket(fileno=errand.listener), ready))
     else:
         _run(_work(target, errand.settings, ready))
 
@@ -84,37 +83,6 @@ def _collect_seldom() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 100)
-
-
-async def _serve(app: Any, listener: socket.socket, ready: Callable[[], None]) -> None:
-    import uvicorn
-
-    class Announced(uvicorn.Server):
-        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-            await super().startup(sockets)
-            if self.started and not self.should_exit:
-                ready()
-
-    # uvicorn raises the signals that it caught once more when it is done; a clean stop ends with 0, not with a signal.
-    signal.signal(signal.SIGTERM, lambda *_: None)
-    server = Announced(
-        uvicorn.Config(
-            app,
-            http="httptools",
-            ws="none",
-            lifespan="on",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            backlog=2048,
-            timeout_keep_alive=75,
-            timeout_graceful_shutdown=GRACE_S,
-        )
-    )
-    await server.serve(sockets=[listener])
-    if not server.started:
-        sys.exit(1)
 
 
 async def _work(

@@ -6,14 +6,12 @@ database but keeps no connection, and so has nothing to lose when a child dies.
 
 from __future__ import annotations
 
-import errno
 import select
 import signal
 import socket
 import sys
 import time
 from collections import deque
-from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
 from typing import Final, Literal, Self
@@ -23,12 +21,12 @@ from msgspec import Struct
 
 from ledger.child import Child
 from ledger.data_dir import Keeper
+from ledger.listener import keep_out_newcomers, listen
 from ledger.settings import CannotRun, Settings
 
 DEATHS_MAX: Final = 5
 DEATH_WINDOW_S: Final = 60.0
 STOP_S: Final = 10.0
-_PORT_PATIENCE_S: Final = 3.0
 _SAME_SIGNAL_S: Final = 0.1
 """Signals closer than this are one: whoever ends a process group ends `make` too, which passes the signal on once more."""
 _STARTING_POLL_S: Final = 0.02
@@ -129,7 +127,7 @@ class _Service:
             if not self._tree.shares_database:
                 self._keeper.refuse_to_share()
         if self._tree.api is not None:
-            self._listener = _listen(self._settings.host, self._settings.port, self._stop_if_asked)
+            self._listener = listen(self._settings.host, self._settings.port, self._stop_if_asked)
             self._settings = msgspec.structs.replace(self._settings, port=self._listener.getsockname()[1])
         if self._keeper is not None:
             self._keeper.wait()
@@ -160,6 +158,7 @@ class _Service:
         """Let the children finish what is in flight, then stop Postgres if it is ours; at once after a second signal."""
         end = time.monotonic() + STOP_S
         if self._listener is not None:
+            keep_out_newcomers(self._listener)
             self._listener.close()
         for child in self._children:
             child.ask_to_stop()
@@ -238,30 +237,6 @@ def url_of(settings: Settings) -> str:
     """The address that people use: `http://127.0.0.1:8000`."""
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     return f"http://{host}:{settings.port}"
-
-
-def _listen(host: str, port: int, stop_if_asked: Callable[[], None]) -> socket.socket:
-    """A bound socket that does not listen yet: the API processes do, so that nobody waits in a queue without an end.
-
-    A port that is taken may still belong to children of a parent that was just killed: they go in a moment.
-    """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    deadline = time.monotonic() + _PORT_PATIENCE_S
-    while True:
-        listener = socket.socket(family, socket.SOCK_STREAM)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind((host, port))
-        except OSError as refusal:
-            listener.close()
-            if refusal.errno != errno.EADDRINUSE:
-                raise CannotRun(f"LEDGER_HOST {host}: {refusal.strerror}") from refusal
-            if time.monotonic() > deadline:
-                raise CannotRun(f"LEDGER_PORT {port} is taken on {host}") from refusal
-            stop_if_asked()
-            time.sleep(_STARTING_POLL_S)
-        else:
-            return listener
 
 
 def _say(message: str) -> None:

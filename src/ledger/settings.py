@@ -18,6 +18,7 @@ from msgspec import Meta, Struct
 PREFIX: Final = "LEDGER_"
 _BASE_PATH: Final = r"^(/[A-Za-z0-9._~-]+)+$"
 _SECRET: Final = {"secret": True}
+_SECONDS: Final = {"unit": "seconds"}
 
 
 class CannotRun(Exception):
@@ -73,25 +74,37 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     body_limit: Annotated[
         int, Meta(ge=1024, le=64 << 20, description="The largest request body.", extra={"unit": "bytes"})
     ] = 256 << 10
+    head_timeout_s: Annotated[
+        float, Meta(gt=0, le=600, description="When a request's line and headers must be there.", extra=_SECONDS)
+    ] = 10.0
+    body_timeout_s: Annotated[
+        float, Meta(gt=0, le=600, description="When all of a request must be there.", extra=_SECONDS)
+    ] = 20.0
+    body_rate_min: Annotated[
+        int,
+        Meta(ge=0, description="How fast it must come after its first five seconds.", extra={"unit": "bytes/second"}),
+    ] = 500
+    idle_timeout_s: Annotated[
+        float, Meta(gt=0, le=3600, description="When a connection without a request is closed.", extra=_SECONDS)
+    ] = 75.0
+    connections_max: Annotated[
+        int,
+        Meta(ge=1, description="How many a process has open; then idle ones make room.", extra={"unit": "connections"}),
+    ] = 2048
     request_timeout_s: Annotated[
-        float, Meta(gt=0, le=600, description="When a request is answered at the latest.", extra={"unit": "seconds"})
+        float, Meta(gt=0, le=600, description="When a request is answered at the latest.", extra=_SECONDS)
     ] = 35.0
     processor_timeout_s: Annotated[
         float,
-        Meta(gt=0, le=600, description="When a payment processor's answer is given up.", extra={"unit": "seconds"}),
+        Meta(gt=0, le=600, description="When a payment processor's answer is given up.", extra=_SECONDS),
     ] = 30.0
     recovery_margin_s: Annotated[
         float,
-        Meta(
-            ge=0,
-            le=3600,
-            description="How long after its deadline an open call is looked up.",
-            extra={"unit": "seconds"},
-        ),
+        Meta(ge=0, le=3600, description="How long after its deadline an open call is looked up.", extra=_SECONDS),
     ] = 5.0
     not_found_final_s: Annotated[
         float,
-        Meta(ge=0, le=86400, description="How long after a call 'not found' becomes final.", extra={"unit": "seconds"}),
+        Meta(ge=0, le=86400, description="How long after a call 'not found' becomes final.", extra=_SECONDS),
     ] = 60.0
     sandbox_delay_ms: Annotated[
         int,
@@ -99,9 +112,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = 0
     sandbox_deadline_s: Annotated[
         float,
-        Meta(
-            gt=0, le=600, description="The processor timeout in the sandbox, for card 0119.", extra={"unit": "seconds"}
-        ),
+        Meta(gt=0, le=600, description="The processor timeout in the sandbox, for card 0119.", extra=_SECONDS),
     ] = 2.0
     journal_queue_max: Annotated[
         int,

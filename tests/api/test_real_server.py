@@ -3,37 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator
 from urllib.parse import quote
 
-import httpx
 import pytest
-import uvicorn
 from tests.api.bodies import encoded, order, paid_order
+from tests.api.serving import Served, served
 from tests.api.storefront import ORDERS, Merchant, Storefront
 
-from api.app import create_app
 from ledger.settings import Settings
-from ledger.wiring import open_ledger
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture(scope="module")
-async def store(settings: Settings) -> AsyncIterator[Storefront]:
-    """The application behind uvicorn on a free port of the loopback."""
-    listener = socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(create_app(settings), http="httptools", lifespan="on", log_config=None, access_log=False)
-    server = uvicorn.Server(config)
-    running = asyncio.create_task(server.serve(sockets=[listener]))
-    while not server.started:  # noqa: ASYNC110 - uvicorn has no event for it
-        await asyncio.sleep(0.01)
-    url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-    async with open_ledger(settings) as ledger, httpx.AsyncClient(base_url=url) as client:
-        yield Storefront(client, ledger, settings)
-    server.should_exit = True
-    await running
+async def store(settings: Settings) -> AsyncIterator[Served]:
+    async with served(settings) as storefront:
+        yield storefront
 
 
 async def said(store: Storefront, request: bytes, hold_s: float = 2.0) -> bytes:

@@ -1,0 +1,81 @@
+"""The socket on which a service is reached: bound by the parent, listened to by every API process, shut without a reset.
+
+The rule a stranger would break: whoever was let in is answered. A socket that is closed resets all who wait in its queue,
+so at the end newcomers are kept out first, the queue is emptied, and only then the socket is closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import errno
+import socket
+import struct
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Final
+
+from ledger.settings import CannotRun
+
+_PORT_PATIENCE_S: Final = 3.0
+_POLL_S: Final = 0.02
+
+# A filter of the kernel (classic BPF) over TCP headers: drop a segment with the SYN flag, let all others pass. The
+# handshakes that have begun are completed; who comes later hears nothing, asks again in a second and is then refused.
+_NO_NEWCOMERS: Final = struct.pack(
+    "HBBI" * 4,
+    *(0x30, 0, 0, 13),  # load the byte of the flags
+    *(0x45, 0, 1, 0x02),  # SYN?
+    *(0x06, 0, 0, 0),  # drop
+    *(0x06, 0, 0, 0xFFFFFFFF),  # pass
+)
+_SO_ATTACH_FILTER: Final = 26
+
+
+def listen(host: str, port: int, stop_if_asked: Callable[[], None]) -> socket.socket:
+    """A bound socket that does not listen yet: the API processes do, so that nobody waits in a queue without an end.
+
+    A port that is taken may still belong to children of a parent that was just killed: they go in a moment. Raises
+    CannotRun.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    deadline = time.monotonic() + _PORT_PATIENCE_S
+    while True:
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((host, port))
+        except OSError as refusal:
+            listener.close()
+            if refusal.errno != errno.EADDRINUSE:
+                raise CannotRun(f"LEDGER_HOST {host}: {refusal.strerror}") from refusal
+            if time.monotonic() > deadline:
+                raise CannotRun(f"LEDGER_PORT {port} is taken on {host}") from refusal
+            stop_if_asked()
+            time.sleep(_POLL_S)
+        else:
+            return listener
+
+
+def keep_out_newcomers(listener: socket.socket) -> None:
+    """Let nobody new into the queue, for every process that shares the socket. Only Linux can."""
+    if sys.platform == "linux":
+        program = ctypes.create_string_buffer(_NO_NEWCOMERS, len(_NO_NEWCOMERS))
+        with suppress(OSError):  # a sandbox may forbid it; what then comes in this very moment is reset
+            listener.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, struct.pack("@HP", 4, ctypes.addressof(program)))
+
+
+async def take_in_the_rest(listener: socket.socket, protocol: Callable[[], asyncio.Protocol]) -> None:
+    """Accept everybody who waits in the queue, each with a protocol of their own."""
+    loop = asyncio.get_running_loop()
+    for waiting in _accepted(listener):
+        waiting.setblocking(False)
+        await loop.connect_accepted_socket(protocol, waiting)
+
+
+def _accepted(listener: socket.socket) -> Iterator[socket.socket]:
+    with suppress(BlockingIOError, ConnectionAbortedError):
+        while True:
+            yield listener.accept()[0]
