@@ -1,0 +1,67 @@
+"""The reference page in a browser: it shows every operation, and everything that it needs comes from us."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.async_api import Browser, Page, expect
+
+from api.app import describe_interface
+from ledger.settings import Settings
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_the_page_shows_every_operation_and_asks_nobody_else(browser: Browser, address: str):
+    page = await browser.new_page(viewport={"width": 1200, "height": 1600})
+    asked, complaints = watched(page)
+    await page.goto(f"{address}/docs")
+    await expect(page.locator(".opblock").first).to_be_visible()
+    shown = {
+        (
+            await block.locator(".opblock-summary-method").inner_text(),
+            await block.locator("[data-path]").get_attribute("data-path"),
+        )
+        for block in await page.locator(".opblock").all()
+    }
+    paths = describe_interface(Settings())["paths"]
+    assert shown == {(method.upper(), path) for path, item in paths.items() for method in item}
+    assert len(asked) >= 5
+    assert [url for url in asked if not url.startswith((f"{address}/", "data:"))] == []
+    assert complaints == []
+
+
+async def test_an_operation_opens_with_its_example_and_can_be_tried(browser: Browser, address: str):
+    page = await browser.new_page()
+    asked, complaints = watched(page)
+    await page.goto(f"{address}/docs")
+    create = page.locator("#operations-Payment_orders-createPaymentOrder")
+    await create.locator(".opblock-summary").click()
+    await expect(create).to_contain_text("pedido-2026-000184")
+    await expect(create).to_contain_text("INVALID_API_KEY")
+    live = page.locator("#operations-Service-isLive")
+    await live.locator(".opblock-summary").click()
+    await live.get_by_role("button", name="Try it out").click()
+    await live.get_by_role("button", name="Execute").click()
+    await expect(live.locator(".live-responses-table")).to_contain_text('"status": "live"')
+    assert f"{address}/health/live" in asked
+    assert [url for url in asked if not url.startswith((f"{address}/", "data:"))] == []
+    assert complaints == []
+
+
+async def test_the_pages_policy_stops_a_request_to_another_host(browser: Browser, address: str):
+    page = await browser.new_page()
+    _, complaints = watched(page)
+    await page.goto(f"{address}/docs")
+    arrived = await page.evaluate("fetch('https://example.com/').then(() => true, () => false)")
+    assert not arrived
+    assert any("Content Security Policy" in complaint for complaint in complaints)
+
+
+def watched(page: Page) -> tuple[list[str], list[str]]:
+    """What the page asks for, and what its console complains about; both grow while it is used."""
+    asked: list[str] = []
+    complaints: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("console", lambda said: complaints.append(said.text) if said.type in {"error", "warning"} else None)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    return asked, complaints
