@@ -25,7 +25,7 @@ position in the merchant's log, the command that caused it, the time, and who as
 permanent. A field is added with a default; a changed meaning is a new version of the topic, and an upcaster reads the old
 one. [How to add one](../how-to/add-an-event.md).
 
-Amounts are decimal strings in minor units. `at` is the merchant's clock; `deadline_at` is real time. A field with its default
+Amounts are decimal strings in minor units. `at` is the merchant's clock; `deadlineAt` is real time. A field with its default
 is left out of the bytes.
 """
 

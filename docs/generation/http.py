@@ -25,6 +25,10 @@ _QUERY: Mapping[str, str] = {
     "dateTo": "Created until then, inclusive. A date alone includes that day.",
     "startDate": "Accepted for dateFrom.",
     "endDate": "Accepted for dateTo.",
+    "customerId": "Orders of this customer, by service id or external id.",
+    "includeRelatedCustomers": "`true`: of the customers related to it by `sourceId` too.",
+    "excludeOverdue": "`true`: only orders without a due date or with one to come.",
+    "search": "Part of the customer's e-mail, the order number, the invoice number or the external id, in any case.",
     "page": "Which page, from 1. Not together with offset or cursor.",
     "limit": f"How many on a page, 1 to {order_lists.LIMIT_MAX}; default {order_lists.LIMIT_DEFAULT}.",
     "offset": "How many orders to skip.",
@@ -63,7 +67,8 @@ _LIST = '{ "data": [ … orders, with "payments": [] … ], "pagination": { … 
 
 def page() -> str:
     """The page as it should stand."""
-    assert _QUERY.keys() == order_lists._ONCE | {"status"}, "a parameter has no words"
+    parameters = order_lists._ONCE | {"status"}
+    assert parameters <= _QUERY.keys(), f"no words for {parameters - _QUERY.keys()}"
     routes = [(method, code(path), _about_operation(doc)) for method, path, doc in _operations()]
     return markdown_page(
         "HTTP interface",
@@ -78,7 +83,7 @@ def page() -> str:
         "## Charge a payment order: the body",
         *_body(ChargePaymentOrder, CreatePaymentOrder),
         "## List payment orders: the query",
-        table(("parameter", "meaning"), [(code(name), words) for name, words in _QUERY.items()]),
+        table(("parameter", "meaning"), [(code(name), words) for name, words in _QUERY.items() if name in parameters]),
         block(_LIST, "text"),
         _answered(Pagination),
         "## A payment order, as it is answered",

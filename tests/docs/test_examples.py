@@ -1,0 +1,62 @@
+"""What the README, the tutorial and the how-to pages show is what happens."""
+
+import json
+from uuid import uuid4
+
+import pytest
+from tests.docs.examples import Service, Shell, reads_like
+from tests.docs.pages import PAGES, ROOT, blocks
+
+README, TUTORIAL = ROOT / "README.md", ROOT / "docs" / "tutorial" / "first-payment.md"
+HOW_TO = ROOT / "docs" / "how-to"
+
+
+@pytest.fixture(scope="module")
+def service(short_dir):
+    """A service in which half a minute is a moment: the recovery need not be waited for."""
+    fast = {"LEDGER_PROCESSOR_TIMEOUT_S": "2", "LEDGER_RECOVERY_MARGIN_S": "0.2", "LEDGER_SANDBOX_DEADLINE_S": "0.5"}
+    with Service(short_dir / uuid4().hex[:8], **fast) as running:
+        yield running
+
+
+def test_a_page_may_leave_out_what_it_likes_but_not_say_something_else():
+    assert reads_like('{"id":"01a1f8fc-42b1-7630-9783-f8c7ac0e9dec",…}', f'{{"id": "{uuid4()}", "more": 1}}')
+    assert not reads_like('{"status":"COMPLETED",…}', '{"status":"FAILED","more":1}')
+    assert not reads_like("one", "one two")
+
+
+def test_the_service_greets_as_the_tutorial_says(service):
+    greeting = next(content for language, content in blocks(TUTORIAL) if language == "text")
+    here = greeting.replace("http://127.0.0.1:8000", service.url).replace(".ledger/", f"{service.data_dir}/")
+    assert reads_like(here, service.welcome)
+
+
+def test_the_readmes_commands_do_what_it_says(service):
+    with Shell(service) as shell:
+        shell.follow(README)
+
+
+def test_the_tutorial_can_be_followed_as_it_is_printed(service, tmp_path):
+    with Shell(service, **{"/tmp/cup.json": f"{tmp_path}/cup.json"}) as shell:
+        shell.follow(TUTORIAL)
+
+
+def test_keys_are_rotated_as_the_page_says(service):
+    with Shell(service) as shell:
+        shell.follow(HOW_TO / "rotate-api-keys.md")
+
+
+def test_the_bakerys_story_can_be_told(service, tmp_path):
+    page = blocks(HOW_TO / "write-a-story.md")
+    story, *told = (content for language, content in page if language in {"json", "text"})
+    (tmp_path / "espiga.jsonl").write_text(story)
+    with Shell(service, **{"espiga.jsonl": f"{tmp_path}/espiga.jsonl"}) as shell:
+        assert [reads_like(expected, shell.run("ledger seed espiga.jsonl")) for expected in told] == [True, True]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_json_that_is_shown_whole_is_json(page):
+    for language, content in blocks(page):
+        if language == "json" and "…" not in content:
+            for part in [content] if content.startswith("{\n") else content.splitlines():
+                json.loads(part)
