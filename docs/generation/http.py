@@ -107,6 +107,8 @@ def _about_operation(doc: str) -> str:
 def _health() -> list[tuple[str, str, str]]:
     return [
         ("GET", "`/health/live`", "200 while the process answers"),
+        ("GET", "`/openapi.json`", "this interface as OpenAPI 3.1"),
+        ("GET", "`/docs`", "the same as a page for people"),
         ("GET", "`/health/ready`", "200 when the database answers and the journal writes, else 503 with what does not"),
     ]
 

@@ -2,8 +2,14 @@
 
 The rule a stranger would break: nothing here decides about money or holds SQL. A request becomes a draft, a draft goes
 to an operation of the ledger, reading goes to a query of the projections, and every refusal finds its status in one
-table.
+table. What may be relied on is written down, point by point, in `docs/reference/contract.md`.
 
-Read `app` (all routes on one page), `payment_orders` (what they do), `edge` and `resource` (what happens around them),
-`auth` and `limits` (who may ask, how often), `schemas` (what may be sent), `drafting` (what becomes of it), `errors`.
+In reading order:
+
+- `app`: every route on one page, and the wiring. `payment_orders`: what the routes do.
+- `edge`, `resource`: what happens around every request, and the order of the checks.
+- `auth`, `limits`: who may ask, and how often. `call`: one request while it is being answered.
+- `schemas`: what may be sent. `decoding`, `drafting`: what becomes of it. `card_numbers`: what may stand nowhere.
+- `errors`, `refusals`, `answers`: how it is said.
+- `openapi`, `reference_page`: the description that is published. `health`: for load balancers.
 """

@@ -1,6 +1,23 @@
 """The payment ledger: a pure core that decides and remembers, one journal around it that commits in groups.
 
-In reading order: `money`, `ids`, `rejections`; `orders`, `customers`, `merchants` (the core: pure); `journal` (the event
-store); `gateways` (payment processors); `operations` (one command from request to receipt); `reactions` (what follows,
-later or elsewhere); then the house: `settings`, `secrets`, `postgres`, `migrate`, `serve`, `cli`.
+The rule a stranger would break: the core imports nothing that does I/O, and nobody but the wiring knows all the rooms.
+`tests/test_architecture.py` holds every direction.
+
+The rooms, in reading order:
+
+- `money`, `ids`, `rejections`: what everything is made of. Pure.
+- `orders`, `customers`, `merchants`: the core. Events, state, evolve, commands, decide. Pure. Begin with `orders`.
+- `journal`: the event store. It commits what was decided and loads what happened.
+- `gateways`: the contract of a card processor, and the sandbox that keeps it.
+- `operations`: one request from its draft to a committed outcome.
+- `reactions`: what follows later or elsewhere: the recovery.
+- `api_keys`, `wiring`: how a key is made; one process's ledger put together.
+- `stories`, `seeding`, `demo`: months of requests told in seconds.
+- `bench`: figures beside the limits that were measured with them.
+
+The house around them: `settings`, `secrets`, `logs`; the database (`cluster`, `data_dir`, `postgres`, `migrate` with
+`migrations`, `database`); the processes (`serve`, `child`, `process`) and what they listen with (`listener`, `server`,
+`connections`); the command line (`cli` and its `cli_…`).
+
+What is read stands in `projections`, HTTP in `api`. Why it is so stands in `docs/`.
 """
