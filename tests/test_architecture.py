@@ -13,10 +13,10 @@ MODULES = {
 }
 LONG = {}  # module: why it may be longer than 300 lines
 
-CORE = ("ledger.orders", "ledger.customers", "ledger.merchants")
-PURE = ("ledger.money", "ledger.ids", "ledger.rejections")
+CORE = ("ledger.orders", "ledger.customers", "ledger.merchants", "ledger.requests")
+PURE = ("ledger.money", "ledger.ids", "ledger.measures", "ledger.rejections")
 PURE_STDLIB = (
-    "__future__", "collections", "contextlib", "dataclasses", "datetime", "decimal", "enum", "functools", "itertools",
+    "__future__", "bisect", "collections", "contextlib", "dataclasses", "datetime", "decimal", "enum", "functools", "itertools",
     "operator", "re", "string", "types", "typing", "uuid", "zoneinfo",
 )  # fmt: skip
 JOURNAL_TERMS = tuple(f"ledger.journal.{name}" for name in ("append", "coalesce", "connection", "inline", "packing"))

@@ -15,6 +15,9 @@ from starlette.types import Send
 
 Headers = tuple[tuple[bytes, bytes], ...]
 
+REPLAYED: Final[Headers] = ((b"idempotent-replayed", b"true"),)
+"""Says that nothing was done for this answer: it is the one that the request got before."""
+
 _JSON: Final = (b"content-type", b"application/json")
 _encode: Final = msgspec.json.Encoder(decimal_format="number").encode
 

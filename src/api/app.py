@@ -76,8 +76,10 @@ async def open_rooms(settings: Settings) -> AsyncIterator[Rooms]:
         reader = Reader(settings.database_url)
         await reader.start()
         try:
-            keys = Keys(reader.find_key, load_secrets(settings).key(Purpose.API_KEY_PEPPER), settings.environment)
-            yield Rooms(ledger, reader, keys, Limiter(), settings.body_limit)
+            secrets = load_secrets(settings)
+            keys = Keys(reader.find_key, secrets.key(Purpose.API_KEY_PEPPER), settings.environment)
+            fingerprint_key = secrets.key(Purpose.REQUEST_FINGERPRINT)
+            yield Rooms(ledger, reader, keys, Limiter(), settings.body_limit, fingerprint_key)
         finally:
             await reader.stop()
 

@@ -18,8 +18,11 @@ from starlette.types import Receive, Scope
 from api.answers import Headers
 from api.auth import Principal
 from api.card_numbers import holds_card_number
+from api.idempotency import HEADER as IDEMPOTENCY_HEADER
+from api.idempotency import request_key
 from api.refusals import ClientGone, Refusal
 from ledger.operations.drafts import Actor
+from ledger.operations.errand import RequestKey
 
 REQUEST_ID_HEADER: Final = b"x-request-id"
 
@@ -63,6 +66,11 @@ class Call:
         """The query string as it was sent."""
         query: bytes = self.scope["query_string"]
         return query
+
+    def idempotency_key(self, pepper: bytes, body: bytes) -> RequestKey | None:
+        """The key that this request came under, if any. Raises Refusal (400)."""
+        scope = self.scope
+        return request_key(self.headers.get(IDEMPOTENCY_HEADER), pepper, scope["method"], scope["path"], body)
 
     def path_id(self, name: str) -> str | None:
         """An id in the path with its percent-encoding undone, or None where it cannot be anybody's id."""

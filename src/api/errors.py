@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import structlog
 
-from api.answers import Answer, Headers, json_answer
+from api.answers import REPLAYED, Answer, Headers, json_answer
 from api.refusals import FieldError, Refusal, TooManyRequests, invalid
 from ledger import rejections
 from ledger.gateways.contract import ProcessorUnavailable
@@ -31,9 +31,11 @@ STATUS: Final[Mapping[type[Rejected], int]] = {
     rejections.ApiKeyNotFound: 404,
     rejections.ConcurrentUpdate: 409,
     rejections.DuplicateExternalId: 409,
+    rejections.IdempotencyKeyReused: 409,
     rejections.IdempotencyMismatch: 409,
     rejections.OrderNotPayable: 409,
     rejections.PartialsNotAllowed: 409,
+    rejections.RequestInProgress: 409,
     rejections.AmountExceedsPending: 422,
     rejections.MethodNotEnabled: 422,
 }
@@ -87,7 +89,13 @@ def _rejected(rejected: Rejected, request_id: str) -> Answer:
         errors = (FieldError(rejected.facts["field"], rejected.message, "INVALID_VALUE"),)
         return json_answer(status, error_body(rejected.code, rejected.message, request_id, errors))
     facts = {name: _fact(value) for name, value in rejected.facts.items()}
-    return json_answer(status, facts | error_body(rejected.code, rejected.message, request_id))
+    return json_answer(status, facts | error_body(rejected.code, rejected.message, request_id), _headers(rejected))
+
+
+def _headers(rejected: Rejected) -> Headers:
+    if rejected.repeated:
+        return REPLAYED
+    return _RETRY if isinstance(rejected, rejections.RequestInProgress) else ()
 
 
 def _fact(value: Any) -> Any:

@@ -7,11 +7,10 @@ bytes together. A decision that would need an `if` about money belongs to the co
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Final
 
 import msgspec
 
-from api.answers import Answer, Headers
+from api.answers import REPLAYED, Answer
 from api.call import Call
 from api.drafting.order_lists import read_order_query
 from api.drafting.payment_orders import read_charge, read_create
@@ -25,13 +24,12 @@ from ledger.orders.status import PaymentStatus
 from ledger.rejections import OrderNotFound
 from projections import orders
 
-_REPLAYED: Final[Headers] = ((b"idempotent-replayed", b"true"),)
-
 
 async def create(rooms: Rooms, call: Call) -> Answer:
     """POST /v2/payment-orders: 201 for a new order or a new payment, 200 for what already stood, 422 for a decline."""
     body = await call.body(rooms.body_limit)
-    receipt = await create_order(rooms.ledger, call.actor, read_create(body, _now(rooms, call)))
+    draft = read_create(body, _now(rooms, call))
+    receipt = await create_order(rooms.ledger, call.actor, draft, call.idempotency_key(rooms.fingerprint_key, body))
     return _answer(receipt, 201 if receipt.created else 200, rooms, call)
 
 
@@ -39,7 +37,8 @@ async def charge(rooms: Rooms, call: Call) -> Answer:
     """POST /v2/payment-orders/{id}/charge: 200, or 422 for a decline."""
     body = await call.body(rooms.body_limit)
     draft = read_charge(body, _now(rooms, call))
-    receipt = await charge_order(rooms.ledger, call.actor, _reference(call), draft)
+    key = call.idempotency_key(rooms.fingerprint_key, body)
+    receipt = await charge_order(rooms.ledger, call.actor, _reference(call), draft, key)
     return _answer(receipt, 200, rooms, call)
 
 
@@ -77,11 +76,12 @@ def _answer(receipt: OrderReceipt, status: int, rooms: Rooms, call: Call) -> Ans
     now = rooms.ledger.clock.now(call.principal.merchant_id)
     document = orders.answer(receipt.order, receipt.customer, receipt.payment_id, now)
     if receipt.replayed:
-        return Answer(200, document, _REPLAYED)
+        return Answer(200, document, REPLAYED)
+    headers = REPLAYED if receipt.repeated else ()
     payment = None if receipt.payment_id is None else receipt.order.payment(receipt.payment_id)
     if payment is not None and payment.status is PaymentStatus.FAILED:
-        return Answer(422, _declined(receipt.order, payment, document, call.request_id))
-    return Answer(status, document)
+        return Answer(422, _declined(receipt.order, payment, document, call.request_id), headers)
+    return Answer(status, document, headers)
 
 
 def _declined(order: Order, payment: Payment, document: bytes, request_id: str) -> bytes:

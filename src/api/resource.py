@@ -30,6 +30,7 @@ class Rooms(Struct, frozen=True):
     keys: Keys
     limiter: Limiter
     body_limit: int
+    fingerprint_key: bytes
 
 
 class House:

@@ -10,9 +10,15 @@ from typing import Any, ClassVar
 
 
 class Rejected(Exception):
-    """The domain says no. `code` is public and permanent; `facts` are what the caller may know beside it."""
+    """The domain says no. `code` is public and permanent; `facts` are what the caller may know beside it.
+
+    `lasting` rejections are the business's: under the same idempotency key the same one is given again. `repeated` says that
+    this is such a repetition.
+    """
 
     code: ClassVar[str]
+    lasting: ClassVar[bool] = False
+    repeated = False
 
     def __init__(self, message: str, **facts: Any) -> None:
         super().__init__(message)
@@ -43,6 +49,7 @@ class ApiKeyNotFound(Rejected):
 
 class MethodNotEnabled(Rejected):
     code = "METHOD_NOT_ENABLED"
+    lasting = True
 
 
 class OrderNotFound(Rejected):
@@ -63,6 +70,7 @@ class IdempotencyMismatch(Rejected):
 
 class AmountExceedsPending(Rejected):
     code = "AMOUNT_EXCEEDS_PENDING"
+    lasting = True
 
 
 class PartialsNotAllowed(Rejected):
@@ -71,3 +79,20 @@ class PartialsNotAllowed(Rejected):
 
 class ConcurrentUpdate(Rejected):
     code = "CONCURRENT_UPDATE"
+
+
+class IdempotencyKeyReused(Rejected):
+    """The idempotency key belongs to another request."""
+
+    code = "IDEMPOTENCY_KEY_REUSED"
+
+
+class RequestInProgress(Rejected):
+    """The request under this idempotency key is still being carried out."""
+
+    code = "REQUEST_IN_PROGRESS"
+
+
+def rejection_of(code: str) -> type[Rejected]:
+    """The rejection with this public code."""
+    return next(known for known in Rejected.__subclasses__() if known.code == code)

@@ -15,6 +15,7 @@ from ledger.journal.append import Change
 from ledger.journal.inline import InlineTable, Row
 from ledger.merchants.state import Merchant
 from ledger.orders.state import Order
+from ledger.requests.state import KeyedRequest
 from projections import customers, merchants, orders, tally
 
 TABLES: Final[tuple[InlineTable, ...]] = (
@@ -48,6 +49,8 @@ def rows_of(merchant_id: UUID, version: int, before: Any, after: Any) -> dict[st
             }
         case Customer():
             return {customers.TABLE.name: [customers.row(merchant_id, version, after)]}
+        case KeyedRequest():
+            return {}  # what answers a repeated request is the log itself
         case Merchant():
             return {
                 merchants.TABLE.name: [merchants.row(merchant_id, version, after)],

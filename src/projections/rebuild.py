@@ -25,6 +25,8 @@ from ledger.merchants import events as merchant_events
 from ledger.merchants.evolve import evolve as evolve_merchant
 from ledger.orders import events as order_events
 from ledger.orders.evolve import evolve as evolve_order
+from ledger.requests import events as request_events
+from ledger.requests.evolve import evolve as evolve_request
 from projections import tally
 from projections.inline import TABLES, rows_of
 
@@ -35,6 +37,7 @@ _FOLDS: Final[dict[type[Struct], Callable[[Any, Any], Any]]] = {
     **dict.fromkeys(order_events.TOPICS.values(), evolve_order),
     **dict.fromkeys(customer_events.TOPICS.values(), evolve_customer),
     **dict.fromkeys(merchant_events.TOPICS.values(), evolve_merchant),
+    **dict.fromkeys(request_events.TOPICS.values(), evolve_request),
 }
 
 

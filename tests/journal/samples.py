@@ -18,6 +18,7 @@ from ledger.customers import events as customers
 from ledger.journal.codec import CODEC
 from ledger.merchants import events as merchants
 from ledger.orders import events as orders
+from ledger.requests import events as requests
 from ledger.orders.terms import (
     BillingAddress,
     CaptureMethod,
@@ -217,6 +218,15 @@ SAMPLES: dict[str, Any] = {
         expires_at=LATER,
     ),
     "api-key-revoked.v1": merchants.ApiKeyRevoked(merchant_id=MERCHANT, key_id=KEY, at=AT),
+    "request-accepted.v1": requests.RequestAccepted(fingerprint="cd" * 32, order_id=ORDER, at=AT, payment_id=PAYMENT),
+    "request-answered.v1": requests.RequestAnswered(order_version=7, created=True, at=AT, replayed=True),
+    "request-refused.v1": requests.RequestRefused(
+        fingerprint="cd" * 32,
+        code="AMOUNT_EXCEEDS_PENDING",
+        message="The amount exceeds what is still to be paid.",
+        facts=Raw(b'{"amountPending":"100"}'),
+        at=AT,
+    ),
 }
 
 

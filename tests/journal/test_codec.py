@@ -10,13 +10,9 @@ import pytest
 from msgspec import Struct
 from tests.journal.samples import SAMPLES
 
-from ledger.customers import events as customer_events
-from ledger.journal.codec import CODEC, Codec, UnknownTopic
-from ledger.merchants import events as merchant_events
-from ledger.orders import events as order_events
+from ledger.journal.codec import CODEC, TOPICS, Codec, UnknownTopic
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-TOPICS = {**order_events.TOPICS, **customer_events.TOPICS, **merchant_events.TOPICS}
 
 
 @pytest.mark.parametrize("topic", TOPICS)

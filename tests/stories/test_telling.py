@@ -105,7 +105,7 @@ async def test_deadlines_of_the_processor_stay_real(settings, write, log):
     await seed(settings, write(opening(), line("create", "2026-03-01T10:00:00-06:00", order("o", APPROVED))))
     requested = next(msgspec.json.decode(row[7]) for row in log()["event"] if row[6] == "authorization-requested.v1")
     assert requested["at"] == "2026-03-01T16:00:00Z"
-    assert abs(datetime.fromisoformat(requested["deadline_at"]) - datetime.now(UTC)) < timedelta(minutes=2)
+    assert abs(datetime.fromisoformat(requested["deadlineAt"]) - datetime.now(UTC)) < timedelta(minutes=2)
 
 
 async def test_the_log_tells_which_line_of_which_story_asked(settings, write, log):

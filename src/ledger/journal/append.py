@@ -19,7 +19,6 @@ class ClaimKind(IntEnum):
 
     ORDER_EXTERNAL_ID = 1
     CUSTOMER_EXTERNAL_ID = 2
-    IDEMPOTENCY_KEY = 3
 
 
 class Claim(Struct, frozen=True):

@@ -17,6 +17,7 @@ from ledger.customers import events as customer_events
 from ledger.journal.append import EncodedEvent
 from ledger.merchants import events as merchant_events
 from ledger.orders import events as order_events
+from ledger.requests import events as request_events
 
 _EPOCH: Final = datetime(2000, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -75,4 +76,12 @@ class Codec:
         return msgspec.convert(fields, self._types[topic], strict=False)
 
 
-CODEC: Final = Codec({**order_events.TOPICS, **customer_events.TOPICS, **merchant_events.TOPICS})
+TOPICS: Final[dict[str, type[Struct]]] = {
+    **order_events.TOPICS,
+    **customer_events.TOPICS,
+    **merchant_events.TOPICS,
+    **request_events.TOPICS,
+}
+"""Every topic that the log may hold."""
+
+CODEC: Final = Codec(TOPICS)

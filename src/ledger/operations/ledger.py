@@ -33,7 +33,7 @@ class OrderReceipt(Struct, frozen=True, kw_only=True):
     """What an operation on an order ended in. `payment_id` names the payment that it is about, if there is one.
 
     `created` tells a new order or a new payment from what already stood; `replayed` that nothing happened because the
-    same thing had been asked before.
+    same thing had been asked before; `repeated` that this is the answer which the same idempotency key got the first time.
     """
 
     order: Order
@@ -41,6 +41,7 @@ class OrderReceipt(Struct, frozen=True, kw_only=True):
     payment_id: UUID | None
     created: bool
     replayed: bool = False
+    repeated: bool = False
 
 
 class Clock:

@@ -18,13 +18,14 @@ from uuid_utils.compat import uuid7
 from ledger.gateways.contract import Card, ProcessorUnavailable
 from ledger.ids import order_number, parse_uuid
 from ledger.journal.append import Change, Claim, ClaimKind, ClaimTaken, VersionConflict
-from ledger.journal.journal import Context
 from ledger.merchants.state import Merchant
 from ledger.operations.customers import introduce
 from ledger.operations.drafts import Actor, OrderDraft, PaymentDraft
+from ledger.operations.errand import Errand, RequestKey
+from ledger.operations.keyed import keyed
 from ledger.operations.ledger import Ledger, OrderReceipt
 from ledger.operations.settlement import call_processor, load_order, record_outcome
-from ledger.orders.commands import ChargeOrder, CreateOrder, NewPayment
+from ledger.orders.commands import ChargeOrder, CreateOrder, NewPayment, NotSent
 from ledger.orders.decide import decide_charge, decide_create, decide_resubmission
 from ledger.orders.events import OrderCreated
 from ledger.orders.evolve import evolve
@@ -35,22 +36,27 @@ from ledger.rejections import ConcurrentUpdate, MethodNotEnabled, OrderNotFound,
 _ATTEMPTS: Final = 20
 
 
-async def create_order(ledger: Ledger, actor: Actor, draft: OrderDraft) -> OrderReceipt:
+async def create_order(ledger: Ledger, actor: Actor, draft: OrderDraft, key: RequestKey | None = None) -> OrderReceipt:
     """Create a payment order, or find the one that this external id already made (contract N25-N29).
 
     Raises a Rejected (CustomerNotFound, MethodNotEnabled, IdempotencyMismatch, DuplicateExternalId, InvalidTerms …),
-    ProcessorUnavailable where nothing was sent, or a Fault of the journal.
+    ProcessorUnavailable where nothing was sent, or a Fault of the journal; under an idempotency key also
+    IdempotencyKeyReused and RequestInProgress.
     """
-    return await ledger.complete(_create(ledger, actor, draft))
+    errand = Errand(ledger, actor, key)
+    return await ledger.complete(keyed(errand, lambda: _create(errand, draft)))
 
 
-async def charge_order(ledger: Ledger, actor: Actor, reference: str, draft: PaymentDraft) -> OrderReceipt:
+async def charge_order(
+    ledger: Ledger, actor: Actor, reference: str, draft: PaymentDraft, key: RequestKey | None = None
+) -> OrderReceipt:
     """Pay the order that `reference` (service id or external id) names. Raises like `create_order`, and OrderNotFound."""
-    return await ledger.complete(_charge(ledger, actor, reference, draft))
+    errand = Errand(ledger, actor, key)
+    return await ledger.complete(keyed(errand, lambda: _charge(errand, reference, draft)))
 
 
-async def _create(ledger: Ledger, actor: Actor, draft: OrderDraft) -> OrderReceipt:
-    merchant_id = actor.merchant_id
+async def _create(errand: Errand, draft: OrderDraft) -> OrderReceipt:
+    ledger, merchant_id = errand.ledger, errand.merchant_id
     merchant = await ledger.merchant(merchant_id)
     payment = None if draft.payment is None else _new_payment(ledger, merchant, draft.payment)
     for _ in range(_ATTEMPTS):
@@ -63,14 +69,16 @@ async def _create(ledger: Ledger, actor: Actor, draft: OrderDraft) -> OrderRecei
         order = _fold(None, events)
         claim = Claim(ClaimKind.ORDER_EXTERNAL_ID, draft.external_id, command.order_id)
         changes = [Change(command.order_id, 0, events, None, order), introduction.change]
-        command_id = uuid7()
+        payment_id = None if payment is None else payment.payment_id
+        record = [
+            errand.accepted(command.order_id, payment_id),
+            errand.answered(len(events), created=True) if payment is None else None,
+        ]
         try:
-            await ledger.journal.commit(
-                merchant_id, command_id, changes, [claim, *introduction.claims], _context(actor)
-            )
+            command_id = await errand.commit(changes, [claim, *introduction.claims], record=record)
         except ClaimTaken as taken:
             if taken.claim is claim:
-                return await _resubmit(ledger, actor, command, draft)
+                return await _resubmit(errand, command, draft)
             await ledger.customers.by_external_id(merchant_id, taken.claim.key)
             continue
         except VersionConflict:
@@ -79,24 +87,23 @@ async def _create(ledger: Ledger, actor: Actor, draft: OrderDraft) -> OrderRecei
             continue
         ledger.customers.remember(merchant_id, introduction.customer, introduction.version)
         if payment is not None and draft.payment is not None:
-            order = await _pay(ledger, actor, order, len(events), payment, draft.payment.card, command_id)
-        payment_id = None if payment is None else payment.payment_id
+            order = await _pay(errand, order, len(events), payment, draft.payment.card, command_id)
         return OrderReceipt(order=order, customer=introduction.customer, payment_id=payment_id, created=True)
     raise ConcurrentUpdate("The customer is being changed by many requests at once.")
 
 
-async def _resubmit(ledger: Ledger, actor: Actor, command: CreateOrder, draft: OrderDraft) -> OrderReceipt:
+async def _resubmit(errand: Errand, command: CreateOrder, draft: OrderDraft) -> OrderReceipt:
     """The external id was there before: show what it made, or try again what failed."""
-    merchant_id = actor.merchant_id
+    ledger, merchant_id = errand.ledger, errand.merchant_id
     order_id = await ledger.journal.owner(merchant_id, ClaimKind.ORDER_EXTERNAL_ID, command.external_id)
     assert order_id is not None, "a claim does not go away"
     for _ in range(_ATTEMPTS):
         order, version = await load_order(ledger, merchant_id, order_id)
         events = decide_resubmission(order, command)
         if not events:
-            return await _replay(ledger, merchant_id, order, None)
+            return await _replay(errand, order, version, None)
         try:
-            order = await _start(ledger, actor, order, version, events, command.payment, draft.payment)
+            order = await _start(errand, order, version, events, command.payment, draft.payment)
         except VersionConflict:
             continue
         assert command.payment is not None
@@ -104,17 +111,17 @@ async def _resubmit(ledger: Ledger, actor: Actor, command: CreateOrder, draft: O
     raise ConcurrentUpdate("The order is being changed by many requests at once.")
 
 
-async def _charge(ledger: Ledger, actor: Actor, reference: str, draft: PaymentDraft) -> OrderReceipt:
-    merchant_id = actor.merchant_id
+async def _charge(errand: Errand, reference: str, draft: PaymentDraft) -> OrderReceipt:
+    ledger, merchant_id = errand.ledger, errand.merchant_id
     order_id = await find_order(ledger, merchant_id, reference)
     payment = _new_payment(ledger, await ledger.merchant(merchant_id), draft)
     for _ in range(_ATTEMPTS):
         order, version = await load_order(ledger, merchant_id, order_id)
         events = decide_charge(order, ChargeOrder(payment=payment, at=ledger.clock.now(merchant_id)))
         if not events:
-            return await _replay(ledger, merchant_id, order, payment.external_id)
+            return await _replay(errand, order, version, payment.external_id)
         try:
-            order = await _start(ledger, actor, order, version, events, payment, draft)
+            order = await _start(errand, order, version, events, payment, draft)
         except VersionConflict:
             continue
         return await _receipt(ledger, merchant_id, order, payment.payment_id, created=True)
@@ -135,8 +142,7 @@ async def find_order(ledger: Ledger, merchant_id: UUID, reference: str) -> UUID:
 
 
 async def _start(
-    ledger: Ledger,
-    actor: Actor,
+    errand: Errand,
     order: Order,
     version: int,
     events: Sequence[Any],
@@ -146,41 +152,50 @@ async def _start(
     """Commit a further payment's intent on an existing order and carry it out. Raises VersionConflict."""
     assert payment is not None, "events were decided for a payment"
     assert draft is not None, "a payment was asked for"
+    order_id = order.terms.order_id
     after = _fold(order, events)
-    command_id = uuid7()
-    change = Change(order.terms.order_id, version, events, order, after)
-    await ledger.journal.commit(actor.merchant_id, command_id, [change], context=_context(actor))
-    return await _pay(ledger, actor, after, version + len(events), payment, draft.card, command_id)
+    change = Change(order_id, version, events, order, after)
+    command_id = await errand.commit([change], record=[errand.accepted(order_id, payment.payment_id)])
+    return await _pay(errand, after, version + len(events), payment, draft.card, command_id)
 
 
 async def _pay(
-    ledger: Ledger, actor: Actor, order: Order, version: int, payment: NewPayment, card: Card | None, cause: UUID
+    errand: Errand, order: Order, version: int, payment: NewPayment, card: Card | None, cause: UUID
 ) -> Order:
     """Carry out a committed intent. Raises ProcessorUnavailable once it is recorded that nothing was sent."""
     intent = order.payment(payment.payment_id).intent
     assert intent is not None, "it has just been committed"
     assert card is not None, "only card payments are asked of a processor"
-    outcome = await call_processor(ledger, actor.merchant_id, order, intent, card)
-    context = _context(actor, cause)
-    order, _ = await record_outcome(ledger, actor.merchant_id, order, version, payment.payment_id, outcome, context)
+    ledger, merchant_id = errand.ledger, errand.merchant_id
+    outcome = await call_processor(ledger, merchant_id, order, intent, card)
+
+    def answer(order_version: int) -> Sequence[Change]:
+        return [] if isinstance(outcome, NotSent) else errand.kept([errand.answered(order_version, created=True)])
+
+    context = errand.context(cause)
+    order, _ = await record_outcome(ledger, merchant_id, order, version, payment.payment_id, outcome, context, answer)
     if order.payment(payment.payment_id).was_not_sent:
         raise ProcessorUnavailable("The payment processor cannot be reached; nothing was charged.")
     return order
 
 
-async def _replay(ledger: Ledger, merchant_id: UUID, order: Order, payment_external_id: str | None) -> OrderReceipt:
+async def _replay(errand: Errand, order: Order, version: int, payment_external_id: str | None) -> OrderReceipt:
     """Show what the first request made, after giving it a while to come to its end."""
+    ledger, merchant_id = errand.ledger, errand.merchant_id
     until = time.monotonic() + ledger.patience.replay_wait_s
     pause = 0.01
     while _in_flight(order) and time.monotonic() < until:
         await asyncio.sleep(pause)
         pause = min(1.5 * pause, 0.25)
-        order, _ = await load_order(ledger, merchant_id, order.terms.order_id)
+        order, version = await load_order(ledger, merchant_id, order.terms.order_id)
     payment = next(
         (p for p in order.payments if p.started.external_id == payment_external_id and payment_external_id is not None),
         order.payments[-1] if order.payments else None,
     )
     payment_id = None if payment is None else payment.payment_id
+    if errand.key is not None:
+        accepted = errand.accepted(order.terms.order_id, payment_id)
+        await errand.commit([], record=[accepted, errand.answered(version, created=False, replayed=True)])
     return await _receipt(ledger, merchant_id, order, payment_id, created=False, replayed=True)
 
 
@@ -206,10 +221,6 @@ def _fold(order: Order | None, events: Sequence[Any]) -> Order:
         order = evolve(order, event)
     assert order is not None
     return order
-
-
-def _context(actor: Actor, cause: UUID | None = None) -> Context:
-    return Context(actor=actor.key_id, request=actor.request_id, causation=cause)
 
 
 def _new_payment(ledger: Ledger, merchant: Merchant, draft: PaymentDraft) -> NewPayment:

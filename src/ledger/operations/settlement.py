@@ -7,6 +7,7 @@ the outcome is decided again on the order as it is now, until it is written; a t
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from uuid import UUID
 
@@ -59,8 +60,12 @@ async def record_outcome(
     payment_id: UUID,
     outcome: AuthorizationOutcome,
     context: Context,
+    beside: Callable[[int], Sequence[Change]] = lambda _: (),
 ) -> tuple[Order, int]:
-    """Write what became of a payment; the order and its version afterwards. Raises a Fault: the recovery goes on then."""
+    """Write what became of a payment; the order and its version afterwards. Raises a Fault: the recovery goes on then.
+
+    `beside` says what else belongs into the outcome's commit, given the order's version after it.
+    """
     while True:
         command = SettleAuthorization(payment_id=payment_id, outcome=outcome, at=ledger.clock.now(merchant_id))
         events = decide_settlement(order, command)
@@ -71,8 +76,9 @@ async def record_outcome(
             after = evolve(after, event)
         assert after is not None
         change = Change(order.terms.order_id, version, events, order, after)
+        changes = [change, *beside(version + len(events))]
         try:
-            await ledger.journal.commit(merchant_id, uuid7(), [change], context=context)
+            await ledger.journal.commit(merchant_id, uuid7(), changes, context=context)
         except VersionConflict:
             order, version = await load_order(ledger, merchant_id, order.terms.order_id)
             continue

@@ -1,0 +1,19 @@
+"""What is known of a request under an idempotency key."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from msgspec import Struct
+
+from ledger.requests.events import RequestAnswered, RequestRefused
+
+
+class KeyedRequest(Struct, frozen=True, kw_only=True):
+    """A request: under way while it has neither an answer nor a refusal."""
+
+    fingerprint: str
+    order_id: UUID | None = None
+    payment_id: UUID | None = None
+    answer: RequestAnswered | None = None
+    refusal: RequestRefused | None = None
