@@ -1,0 +1,103 @@
+"""The header Idempotency-Key over HTTP: the same answer again, byte by byte, and nothing done twice."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from tests.api.bodies import DECLINED, by_card, card, charge, order, paid_order
+from tests.api.storefront import ORDERS, Merchant
+
+pytestmark = pytest.mark.anyio
+
+KEY = {"idempotency-key": "5e0f-charge-1"}
+
+
+async def test_a_created_order_is_answered_alike(merchant: Merchant) -> None:
+    first = await merchant.post(ORDERS, paid_order(), **KEY)
+    again = await merchant.post(ORDERS, paid_order(), **KEY)
+    assert (first.status_code, again.status_code) == (201, 201)
+    assert again.content == first.content
+    assert "idempotent-replayed" not in first.headers
+    assert again.headers["idempotent-replayed"] == "true"
+
+
+async def test_a_charge_that_was_declined_is_declined_again_without_asking_the_issuer(merchant: Merchant) -> None:
+    await merchant.create(order())
+    body = charge(paymentMethod=by_card(cardDetails=card(number=DECLINED)))
+    first = await merchant.post(f"{ORDERS}/order-1/charge", body, **KEY)
+    again = await merchant.post(f"{ORDERS}/order-1/charge", body, **KEY)
+    assert (first.status_code, again.status_code) == (422, 422)
+    told, told_again = first.json(), again.json()
+    assert told.pop("requestId") != told_again.pop("requestId")
+    assert told_again == told
+    assert len(told["paymentOrder"]["payments"]) == 1
+
+
+async def test_the_cvc_and_the_order_of_members_make_no_other_request(merchant: Merchant) -> None:
+    body = paid_order()
+    first = await merchant.post(ORDERS, body, **KEY)
+    body["paymentMethod"]["cardDetails"]["cvc"] = "999"
+    again = await merchant.post(ORDERS, json.dumps(dict(reversed(body.items())), indent=2).encode(), **KEY)
+    assert again.content == first.content
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"amount": 150001},
+        {"externalId": "order-2"},
+        {"description": "another"},
+        {"paymentMethod": by_card(cardDetails=card(number=DECLINED))},
+    ],
+)
+async def test_another_body_under_the_same_key_is_a_conflict(merchant: Merchant, other: dict[str, object]) -> None:
+    await merchant.post(ORDERS, paid_order(), **KEY)
+    answer = await merchant.post(ORDERS, paid_order(**other), **KEY)
+    assert answer.status_code == 409
+    assert answer.json()["code"] == "IDEMPOTENCY_KEY_REUSED"
+
+
+async def test_another_path_under_the_same_key_is_a_conflict(merchant: Merchant) -> None:
+    for name in ("order-1", "order-2"):
+        await merchant.create(order(externalId=name))
+    await merchant.post(f"{ORDERS}/order-1/charge", charge(), **KEY)
+    answer = await merchant.post(f"{ORDERS}/order-2/charge", charge(), **KEY)
+    assert (answer.status_code, answer.json()["code"]) == (409, "IDEMPOTENCY_KEY_REUSED")
+
+
+async def test_a_body_that_was_refused_leaves_the_key_free(merchant: Merchant) -> None:
+    wrong = await merchant.post(ORDERS, paid_order(amount=-1), **KEY)
+    right = await merchant.post(ORDERS, paid_order(), **KEY)
+    assert (wrong.status_code, right.status_code) == (400, 201)
+    assert "idempotent-replayed" not in right.headers
+
+
+async def test_what_the_business_refuses_it_refuses_alike(merchant: Merchant) -> None:
+    await merchant.create(order(allowPartials=True))
+    first = await merchant.post(f"{ORDERS}/order-1/charge", charge(amount=150001), **KEY)
+    again = await merchant.post(f"{ORDERS}/order-1/charge", charge(amount=150001), **KEY)
+    assert (first.status_code, again.status_code) == (422, 422)
+    assert again.json()["amountPending"] == first.json()["amountPending"] == 150000
+    assert again.headers["idempotent-replayed"] == "true"
+
+
+@pytest.mark.parametrize("key", ["", "x" * 256, "schlüssel", "a\tb"])
+async def test_a_key_is_one_to_255_printable_ascii_characters(merchant: Merchant, key: str) -> None:
+    headers = merchant.key | {"content-type": "application/json"}
+    answer = await merchant.client.post(
+        ORDERS,
+        content=json.dumps(order()).encode(),
+        headers=[
+            *((name.encode(), value.encode()) for name, value in headers.items()),
+            (b"Idempotency-Key", key.encode()),
+        ],
+    )
+    assert answer.status_code == 400
+    assert answer.json()["errors"][0]["field"] == "Idempotency-Key"
+
+
+async def test_a_number_without_room_in_an_ignored_member_is_a_400(merchant: Merchant) -> None:
+    body = json.dumps(order())[:-1].encode() + b',"ignored":1e400}'
+    answer = await merchant.post(ORDERS, body, **KEY)
+    assert answer.status_code == 400
