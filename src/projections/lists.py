@@ -13,7 +13,7 @@ import psycopg
 from psycopg_pool import AsyncConnectionPool, PoolTimeout, TooManyRequests
 
 from ledger.journal.append import DatabaseUnavailable, JournalFull
-from ledger.journal.connection import Connection
+from ledger.journal.connection import KEEP_ALIVE, Bounded, Connection
 
 # Lists are read in the order of an index; over a small or fresh table the planner prefers to scan and sort, and would
 # keep that plan. A plan made anew for the values of each list costs more than the list.
@@ -24,11 +24,13 @@ _SETTINGS: Final = {
     "plan_cache_mode": "force_generic_plan",
     "statement_timeout": "5s",
     "lock_timeout": "1s",
+    "idle_in_transaction_session_timeout": "5s",
     "default_transaction_read_only": "on",
 }
 _CONNECTIONS_MAX: Final = 4
 _WAITING_MAX: Final = 200
-_PATIENCE_S: Final = 3.0
+_PATIENCE_S: Final = 1.5
+_ANSWER_MAX_S: Final = 8.0
 
 
 class Lists:
@@ -38,7 +40,14 @@ class Lists:
         options = " ".join(f"-c {name}={value}" for name, value in _SETTINGS.items())
         self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
             url,
-            kwargs={"autocommit": True, "application_name": "ledger-lists", "options": options, "prepare_threshold": 0},
+            kwargs={
+                "autocommit": True,
+                "application_name": "ledger-lists",
+                "options": options,
+                "prepare_threshold": 0,
+                "connect_timeout": 5,
+                **KEEP_ALIVE,
+            },
             min_size=1,
             max_size=_CONNECTIONS_MAX,
             max_waiting=_WAITING_MAX,
@@ -59,8 +68,9 @@ class Lists:
         """All rows of a list query. Raises DatabaseUnavailable or JournalFull."""
         try:
             async with self._pool.connection() as connection:
-                answer = await connection.execute(statement, parameters, binary=True)
-                return await answer.fetchall()
+                with Bounded(connection, _ANSWER_MAX_S):
+                    answer = await connection.execute(statement, parameters, binary=True)
+                    return await answer.fetchall()
         except TooManyRequests as fault:
             raise JournalFull("too many lists wait") from fault
         except (psycopg.OperationalError, PoolTimeout) as fault:

@@ -19,7 +19,7 @@ import structlog
 from ledger.gateways import bookings
 from ledger.gateways.bookings import Answer, Booking, Call, Mode
 from ledger.gateways.contract import ProcessorTimedOut, ProcessorUnavailable
-from ledger.journal.connection import Backend, Connection, backend_of, connect, connect_when_back, end_backend
+from ledger.journal.connection import Backend, Bounded, Connection, backend_of, connect, connect_when_back, end_backend
 from ledger.journal.packing import PACK
 
 _log = structlog.get_logger()
@@ -138,8 +138,9 @@ class Book:
         calls = [call for call, _ in group]
         rows = None
         try:
-            rows = await _insert(connection, calls)
-            _tell(group, await _settle(connection, calls, rows))
+            with Bounded(connection):
+                rows = await _insert(connection, calls)
+                _tell(group, await _settle(connection, calls, rows))
         except psycopg.Error as fault:
             if fault.sqlstate is None or connection.closed:
                 return await self._reconnect(group)
@@ -170,9 +171,10 @@ class Book:
         while True:
             connection = await connect_when_back(self._url, _NAME)
             try:
-                await end_backend(connection, self._backend)
-                found = await _read(connection, keys)
-                await self._adopt(connection)
+                with Bounded(connection):
+                    await end_backend(connection, self._backend)
+                    found = await _read(connection, keys)
+                    await self._adopt(connection)
             except psycopg.Error:
                 await connection.close()
             else:

@@ -13,7 +13,8 @@ from typing import Generic, TypeVar
 import psycopg
 
 from ledger.journal.append import DatabaseUnavailable, JournalFull
-from ledger.journal.connection import Connection, connect, connect_when_back
+from ledger.journal.connection import Bounded, Connection, connect, connect_when_back
+from ledger.measures import SIZES, Histogram
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -37,6 +38,8 @@ class Coalescer(Generic[K, V]):
         self._wake = asyncio.Event()
         self._connection: Connection | None = None
         self._task: asyncio.Task[None] | None = None
+        self.batch_sizes = Histogram(SIZES)
+        self.lost_connections = 0
 
     @property
     def alive(self) -> bool:
@@ -91,15 +94,19 @@ class Coalescer(Generic[K, V]):
 
     async def _fetch_again_once(self, keys: Sequence[K]) -> Mapping[K, V]:
         assert self._connection is not None
+        self.batch_sizes.add(len(keys))
         try:
-            return await self._fetch(self._connection, keys)
+            with Bounded(self._connection):
+                return await self._fetch(self._connection, keys)
         except psycopg.OperationalError:
             if not (self._connection.broken or self._connection.closed):
                 raise
         self._connection = None
         self._fail_all()
+        self.lost_connections += 1
         self._connection = await connect_when_back(self._url, self._name)
-        return await self._fetch(self._connection, keys)
+        with Bounded(self._connection):
+            return await self._fetch(self._connection, keys)
 
     def _fail_all(self) -> None:
         waiting, self._waiting = self._waiting, {}

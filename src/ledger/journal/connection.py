@@ -7,6 +7,9 @@ by pid, and prepared statements live on the connection.
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
+from contextlib import suppress
 from typing import Any, Final
 
 import psycopg
@@ -22,24 +25,69 @@ _SETTINGS: Final = {
     "jit": "off",
     "plan_cache_mode": "force_generic_plan",
     "statement_timeout": "10s",
-    "lock_timeout": "3s",
+    "lock_timeout": "2s",
     "idle_in_transaction_session_timeout": "10s",
 }
+OPTIONS: Final = " ".join(f"-c {key}={value}" for key, value in _SETTINGS.items())
+"""The same as libpq's `options`."""
+
 _RETRY_FIRST_S, _RETRY_MAX_S = 0.05, 1.0
+
+ANSWER_MAX_S: Final = 15.0
+"""When a server that says nothing is given up: later than its own time-outs, which it cannot tell us of once it is cut off."""
+
+KEEP_ALIVE: Final[dict[str, Any]] = {
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,
+}
+"""A server behind a network that has gone silent is noticed within eleven seconds (libpq's names; seconds, milliseconds)."""
 
 Connection = psycopg.AsyncConnection[tuple[Any, ...]]
 
 
 async def connect(url: str, name: str) -> Connection:
     """A direct connection named `name` in the database's activity view. Raises psycopg.OperationalError."""
-    options = " ".join(f"-c {key}={value}" for key, value in _SETTINGS.items())
     connection = await psycopg.AsyncConnection.connect(
-        url, autocommit=True, application_name=name, connect_timeout=5, options=options, row_factory=tuple_row
+        url,
+        autocommit=True,
+        application_name=name,
+        connect_timeout=5,
+        options=OPTIONS,
+        row_factory=tuple_row,
+        **KEEP_ALIVE,
     )
     connection.prepare_threshold = 0
     connection.prepared_max = None
     packing.register(connection)
     return connection
+
+
+class Bounded:
+    """A block that ends within `seconds`: where the server is silent for longer, its connection is cut and breaks.
+
+    Cancelling the query instead would need the silent server's help.
+    """
+
+    __slots__ = ("_connection", "_seconds", "_timer")
+
+    def __init__(self, connection: Connection, seconds: float = ANSWER_MAX_S) -> None:
+        self._connection = connection
+        self._seconds = seconds
+
+    def __enter__(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(self._seconds, self._cut)
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
+
+    def _cut(self) -> None:
+        with (
+            suppress(OSError, psycopg.OperationalError),
+            socket.socket(fileno=os.dup(self._connection.fileno())) as wire,
+        ):
+            wire.shutdown(socket.SHUT_RDWR)
 
 
 async def connect_when_back(url: str, name: str) -> Connection:

@@ -7,8 +7,9 @@ has been asked. Only a row with its command id, or the proof that none can still
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 from uuid import UUID
 
@@ -16,19 +17,14 @@ import psycopg
 import structlog
 
 from ledger.journal import statement
-from ledger.journal.append import (
-    Append,
-    ClaimTaken,
-    Conflict,
-    DatabaseUnavailable,
-    DataRefused,
-    JournalFull,
-    VersionConflict,
-)
+from ledger.journal.append import Append, DatabaseUnavailable, DataRefused, JournalFull
 from ledger.journal.batch import Batch
-from ledger.journal.connection import Backend, Connection, backend_of, connect, connect_when_back, end_backend
+from ledger.journal.connection import Backend, Bounded, Connection, backend_of, connect, connect_when_back, end_backend
 from ledger.journal.inline import InlineTable
 from ledger.journal.packing import PACK
+from ledger.journal.stuck import StuckMerchants
+from ledger.journal.waiting import Waiting, answer, fail, requests_of
+from ledger.measures import SECONDS, SIZES, Histogram
 
 _log = structlog.get_logger()
 
@@ -42,14 +38,13 @@ select c.n, e.position
   join event e on e.merchant_id = c.m and e.stream_id = c.o and e.version = c.v and e.command_id = c.command_id
 """
 
-Waiting = tuple[Append, "asyncio.Future[int]"]
-
 
 class Writer:
     """Commits appends in groups on one connection of its own.
 
     `url` is a libpq connection string; `tables` are written inline; at most `batch_max` commands make a batch and at
-    most `queue_max` wait.
+    most `queue_max` wait. What it counts of itself: the sizes of batches, the seconds that their commits took, commands that
+    met a conflict, batches halved for somebody's data, connections lost.
     """
 
     def __init__(
@@ -64,10 +59,13 @@ class Writer:
         self._wake = asyncio.Event()
         self._connection: Connection | None = None
         self._backend: Backend = ()
+        self._followed: set[UUID] = set()
         self._task: asyncio.Task[None] | None = None
         self._closing = False
-        self.batches = 0
-        self.commands = 0
+        self._stuck = StuckMerchants()
+        self.batch_sizes = Histogram(SIZES)
+        self.commit_s = Histogram(SECONDS)
+        self.conflicts = self.halved = self.lost_connections = 0
 
     @property
     def alive(self) -> bool:
@@ -104,6 +102,8 @@ class Writer:
             raise DatabaseUnavailable("the journal has no database")
         if len(self._queue) >= self._queue_max:
             raise JournalFull("too many commands wait")
+        if self._stuck and self._stuck.refuses(append.merchant_id):
+            raise DatabaseUnavailable("somebody holds the merchant's log")
         future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._queue.append((append, future))
         self._wake.set()
@@ -122,9 +122,11 @@ class Writer:
             try:
                 await self._commit(batch)
             except BaseException as fault:
-                _fail([*batch, *self._queue], DatabaseUnavailable, f"the writer ended: {fault!r}")
+                fail([*batch, *self._queue], DatabaseUnavailable, f"the writer ended: {fault!r}")
                 self._queue.clear()
                 raise
+            if self._followed:
+                await self._wake_followers()
 
     def _take(self) -> list[Waiting]:
         """The next batch, in order; what depends on it stays at the head of the queue."""
@@ -141,43 +143,93 @@ class Writer:
         """Write a batch, however many tries and halves it takes, and tell every future what became of it."""
         for _ in range(_RETRIES):
             try:
+                if self._stuck:
+                    batch = await self._leave_out_stuck(batch)
                 rows = await self._execute([append for append, _ in batch])
             except _TRY_AGAIN:
                 continue
             except Exception as refusal:  # noqa: BLE001 - whatever is wrong with one command must not take its neighbours
-                assert self._connection is not None
-                if self._connection.broken or self._connection.closed:
-                    await self._resolve(batch)
-                elif isinstance(
-                    refusal, psycopg.OperationalError
-                ):  # a time-out, a full disk: rolled back, nobody's data
-                    _log.warning("journal_batch_failed", reason=type(refusal).__name__, commands=len(batch))
-                    _fail(batch, DatabaseUnavailable, type(refusal).__name__)
-                else:
-                    await self._bisect(batch, refusal)
+                await self._refused(batch, refusal)
             else:
-                _answer(batch, rows)
+                self.conflicts += answer(batch, rows)
             return
-        _fail(batch, DatabaseUnavailable, "the batch met deadlocks only")
+        fail(batch, DatabaseUnavailable, "the batch met deadlocks only")
+
+    async def _refused(self, batch: Sequence[Waiting], refusal: Exception) -> None:
+        """Go on after a batch that was not written, or of which that is not known."""
+        connection = self._connection
+        assert connection is not None
+        if connection.broken or connection.closed:
+            await self._resolve(batch)
+        elif isinstance(refusal, psycopg.errors.LockNotAvailable):
+            await self._without_stuck(batch)
+        elif isinstance(refusal, psycopg.OperationalError):  # a time-out, a full disk: rolled back, nobody's data
+            self._give_up(batch, refusal)
+        else:
+            await self._bisect(batch, refusal)
+
+    async def _without_stuck(self, batch: Sequence[Waiting]) -> None:
+        """Somebody holds a head: refuse that merchant's commands, write the others."""
+        assert self._connection is not None
+        try:
+            await self._stuck.find(self._connection, {append.merchant_id for append, _ in batch})
+            rest = await self._leave_out_stuck(batch)
+        except psycopg.Error as fault:
+            await self._refused(batch, fault)
+            return
+        if len(rest) < len(batch):
+            await self._commit(rest)
+        else:
+            self._give_up(batch, psycopg.errors.LockNotAvailable())
+
+    async def _leave_out_stuck(self, batch: Sequence[Waiting]) -> list[Waiting]:
+        """Refuse the commands of merchants that are stuck; the others."""
+        assert self._connection is not None
+        await self._stuck.look_again(self._connection, {append.merchant_id for append, _ in batch})
+        fail([each for each in batch if each[0].merchant_id in self._stuck], DatabaseUnavailable, "the log is held")
+        return [each for each in batch if each[0].merchant_id not in self._stuck]
+
+    def _give_up(self, batch: Sequence[Waiting], refusal: Exception) -> None:
+        reason = type(refusal).__name__
+        _log.warning("journal_batch_failed", reason=reason, commands=len(batch), requests=requests_of(batch))
+        fail(batch, DatabaseUnavailable, reason)
 
     async def _execute(self, batch: Sequence[Append]) -> list[tuple[Any, ...]]:
         """One pipeline, one implicit transaction: its statements commit together at the pipeline's end or not at all."""
         assert self._connection is not None
+        if not batch:
+            return []
         heads = statement.lock_parameters(batch)
         columns = statement.append_parameters(batch, self._tables)
-        async with self._connection.pipeline():
-            await self._lock.execute(statement.LOCK_HEADS, heads, binary=True)
-            await self._cursor.execute(self._append, columns, binary=True)
-        self.batches += 1
-        self.commands += len(batch)
+        began = time.perf_counter()
+        with Bounded(self._connection):
+            async with self._connection.pipeline():
+                await self._lock.execute(statement.LOCK_HEADS, heads, binary=True)
+                await self._cursor.execute(self._append, columns, binary=True)
+        self.commit_s.add(time.perf_counter() - began)
+        self.batch_sizes.add(len(batch))
+        self._followed.update(merchant for (merchant,) in await self._lock.fetchall() if merchant is not None)
         return await self._cursor.fetchall()
+
+    async def _wake_followers(self) -> None:
+        """Tell who follows these logs, once everybody is answered. They look by themselves too: a lost word loses nothing."""
+        followed, self._followed = self._followed, set()
+        if self._connection is None:
+            return
+        merchants = PACK["uuid"]([merchant.bytes for merchant in followed])
+        try:
+            with Bounded(self._connection):
+                await self._lock.execute(statement.WAKE_FOLLOWERS, (merchants,), binary=True)
+        except psycopg.Error as fault:
+            _log.warning("journal_followers_not_told", reason=type(fault).__name__)
 
     async def _bisect(self, batch: Sequence[Waiting], refusal: Exception) -> None:
         """The database refused somebody's data: write the halves apart until only the guilty command fails."""
         if len(batch) == 1:
-            _log.error("journal_data_refused", reason=type(refusal).__name__)
-            _fail(batch, DataRefused, type(refusal).__name__, refusal)
+            _log.error("journal_data_refused", reason=type(refusal).__name__, requests=requests_of(batch))
+            fail(batch, DataRefused, type(refusal).__name__, refusal)
             return
+        self.halved += 1
         middle = len(batch) // 2
         await self._commit(batch[:middle])
         await self._commit(batch[middle:])
@@ -193,9 +245,10 @@ class Writer:
     async def _resolve(self, batch: Sequence[Waiting]) -> None:
         """Find out what became of a batch whose connection broke, and go on with a new connection."""
         self._connection = None
-        _fail(self._queue, DatabaseUnavailable, "the database went away")
+        fail(self._queue, DatabaseUnavailable, "the database went away")
         self._queue.clear()
-        _log.warning("journal_connection_lost", commands=len(batch))
+        self.lost_connections += 1
+        _log.warning("journal_connection_lost", commands=len(batch), requests=requests_of(batch))
         landed = await self._reconnect([append for append, _ in batch])
         _log.info("journal_connection_back", landed=len(landed), lost=len(batch) - len(landed))
         for n, (_, future) in enumerate(batch):
@@ -211,9 +264,10 @@ class Writer:
         while True:
             connection = await connect_when_back(self._url, "ledger-writer")
             try:
-                await end_backend(connection, self._backend)
-                landed = await self._landed(connection, batch)
-                await self._adopt(connection)
+                with Bounded(connection):
+                    await end_backend(connection, self._backend)
+                    landed = await self._landed(connection, batch)
+                    await self._adopt(connection)
             except psycopg.OperationalError:
                 await connection.close()
             else:
@@ -230,33 +284,3 @@ class Writer:
         ]
         found = await connection.cursor(binary=True).execute(_FATE, packed)
         return {int(n): int(position) for n, position in await found.fetchall()}
-
-
-def _answer(batch: Sequence[Waiting], rows: Sequence[tuple[Any, ...]]) -> None:
-    verdicts: dict[int, int | Conflict] = {}
-    for c, position, why, which in rows:
-        verdicts.setdefault(c, _conflict(batch[c][0], why, which) if position is None else position)
-    for c, (_, future) in enumerate(batch):
-        if future.done():
-            continue
-        verdict = verdicts[c]
-        if isinstance(verdict, Conflict):
-            future.set_exception(verdict)
-        else:
-            future.set_result(verdict)
-
-
-def _conflict(append: Append, why: int, which: int) -> Conflict:
-    if why == statement.LOST_CLAIM:
-        return ClaimTaken(append.claims[which])
-    if why == statement.LOST_STREAM:
-        return VersionConflict(UUID(bytes=append.streams[which].stream_id))
-    return Conflict("the merchant has no log")
-
-
-def _fail(batch: Iterable[Waiting], fault: type[Exception], message: str, cause: Exception | None = None) -> None:
-    for _, future in batch:
-        if not future.done():
-            exception = fault(message)
-            exception.__cause__ = cause
-            future.set_exception(exception)

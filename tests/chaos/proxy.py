@@ -1,0 +1,123 @@
+"""A proxy between a client and Postgres that cuts connections at chosen moments, or falls silent.
+
+The rule a stranger would break: it never changes a byte. What arrives is what was sent, or nothing more at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+COMMIT = b"S\x00\x00\x00\x04H\x00\x00\x00\x04"
+"""Sync and Flush, the end of a pipeline: with the first of them Postgres commits."""
+
+
+@dataclass(eq=False)
+class Wire:
+    """One connection through the proxy. `name` is its application_name, `commits` how many pipelines it has sent."""
+
+    client: asyncio.StreamWriter
+    server: asyncio.StreamWriter
+    name: str = ""
+    commits: int = 0
+
+    def note(self, piece: bytes) -> None:
+        """Learn from what the client sends."""
+        if not self.name and b"application_name\0" in piece:
+            self.name = piece.split(b"application_name\0", 1)[1].split(b"\0", 1)[0].decode()
+        self.commits += piece.endswith(COMMIT)
+
+    def cut(self) -> None:
+        for end in (self.client, self.server):
+            end.transport.abort()
+
+
+Cut = Callable[[Wire, bytes, bool], int | None]
+"""Asked about every piece, the last argument telling whether it comes from the client: how many bytes of it still pass
+before the connection is cut, None to leave it alone."""
+
+
+def never(_wire: Wire, _piece: bytes, _from_client: bool) -> None:
+    """Cut nothing."""
+
+
+class Proxy:
+    """`url` leads through it. `decide` may be changed at any time; nothing flows while `flowing` is not set."""
+
+    def __init__(self, server_url: str) -> None:
+        where = conninfo_to_dict(server_url)
+        self._server_url = server_url
+        self._host, self._port = str(where["host"]), int(where.get("port") or 5432)
+        self._carrying: set[asyncio.Task[Any]] = set()
+        self.wires: set[Wire] = set()
+        self.decide: Cut = never
+        self.flowing = asyncio.Event()
+        self.flowing.set()
+        self.cuts = 0
+        self.url = ""
+
+    def reached_at(self, port: int) -> None:
+        """Tell clients the way."""
+        self.url = make_conninfo(self._server_url, host="127.0.0.1", port=port, sslmode="disable", gssencmode="disable")
+
+    def connected(self, reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
+        task = asyncio.get_running_loop().create_task(self._join(reader, client))
+        self._carrying.add(task)
+        task.add_done_callback(self._carrying.discard)
+
+    async def end(self) -> None:
+        """Cut everybody off."""
+        self.flowing.set()
+        for wire in self.wires:
+            wire.cut()
+        await asyncio.gather(*self._carrying, return_exceptions=True)
+
+    async def _join(self, reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
+        try:
+            if self._host.startswith("/"):
+                back, server = await asyncio.open_unix_connection(f"{self._host}/.s.PGSQL.{self._port}")
+            else:
+                back, server = await asyncio.open_connection(self._host, self._port)
+        except OSError:  # the server is away, and so are we
+            client.transport.abort()
+            return
+        wire = Wire(client, server)
+        self.wires.add(wire)
+        await asyncio.gather(
+            self._carry(wire, reader, server, from_client=True), self._carry(wire, back, client, from_client=False)
+        )
+        self.wires.remove(wire)
+
+    async def _carry(
+        self, wire: Wire, reader: asyncio.StreamReader, to: asyncio.StreamWriter, *, from_client: bool
+    ) -> None:
+        with suppress(OSError):
+            while piece := await reader.read(1 << 16):
+                await self.flowing.wait()
+                if from_client:
+                    wire.note(piece)
+                passing = self.decide(wire, piece, from_client)
+                to.write(piece if passing is None else piece[:passing])
+                await to.drain()
+                if passing is not None:
+                    self.cuts += 1
+                    break
+        wire.cut()
+
+
+@asynccontextmanager
+async def proxied(url: str) -> AsyncIterator[Proxy]:
+    """A proxy in front of the server that `url` names."""
+    proxy = Proxy(url)
+    serving = await asyncio.start_server(proxy.connected, "127.0.0.1", 0)
+    proxy.reached_at(serving.sockets[0].getsockname()[1])
+    try:
+        yield proxy
+    finally:
+        serving.close()
+        await proxy.end()

@@ -1,0 +1,181 @@
+"""A connection that is cut at the worst moments, or falls silent: every answer is still the truth."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from random import Random
+from typing import Any
+from uuid import UUID
+
+import psycopg
+import pytest
+from tests.chaos.proxy import COMMIT, Wire, never, proxied
+from tests.journal.small_log import SEEN, assert_log_is_whole, command, fetch, open_log
+from uuid_utils.compat import uuid7
+
+from ledger.journal import connection as connections
+from ledger.journal.append import DatabaseUnavailable
+from ledger.journal.writer import Writer
+
+pytestmark = pytest.mark.anyio
+
+CUTS = 60
+
+
+class Cutter:
+    """Cuts the writer's connection once when it is armed: before the commit is sent, after it, or in the answer."""
+
+    def __init__(self, random: Random) -> None:
+        self.random = random
+        self.where = ""
+
+    def arm(self) -> None:
+        self.where = self.random.choice(["before", "after", "after", "answer"])
+
+    def __call__(self, wire: Wire, piece: bytes, from_client: bool) -> int | None:
+        if wire.name != "ledger-writer" or not self.where:
+            return None
+        if from_client != (self.where != "answer") or (from_client and not piece.endswith(COMMIT)):
+            return None
+        if not from_client and not wire.commits:
+            return None
+        passing = {"before": len(piece) - len(COMMIT), "after": len(piece)}.get(
+            self.where, self.random.randrange(len(piece))
+        )
+        self.where = ""
+        return passing
+
+
+async def test_what_is_answered_is_true_wherever_the_connection_is_cut(log_url: str) -> None:
+    merchant = open_log(log_url)
+    random = Random(7)
+    cutter = Cutter(random)
+    told: dict[UUID, str] = {}
+    async with proxied(log_url) as proxy:
+        writer = Writer(proxy.url, [SEEN])
+        await writer.start()
+        proxy.decide = cutter
+
+        async def client() -> None:
+            while proxy.cuts < CUTS:
+                stream = uuid7()
+                try:
+                    await writer.submit(command(merchant, (stream, 0, random.choice((1, 3)))))
+                    told[stream] = "written"
+                except DatabaseUnavailable as fault:
+                    told[stream] = str(fault)
+                    await asyncio.sleep(0.01)
+
+        async def strike() -> None:
+            while proxy.cuts < CUTS:
+                if not cutter.where and writer.alive:
+                    await asyncio.sleep(random.uniform(0, 0.02))
+                    cutter.arm()
+                await asyncio.sleep(0.002)
+
+        async with asyncio.timeout(60):
+            await asyncio.gather(strike(), *[client() for _ in range(8)])
+        proxy.decide = never
+        await writer.stop()
+    stored = {stream for (stream,) in fetch(log_url, "select distinct stream_id from event")}
+    written = {stream for stream, what in told.items() if what == "written"}
+    assert proxy.cuts == writer.lost_connections == CUTS
+    assert written - stored == set(), "acknowledged and lost"
+    assert stored - written == set(), "told that nothing was written, but it was"
+    unwritten = sum("before it wrote this" in what for what in told.values())
+    assert unwritten, "no cut came before a commit"
+    assert_log_is_whole(log_url)
+
+
+async def test_a_server_that_falls_silent_is_given_up_and_found_again(
+    log_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections.Bounded.__init__, "__defaults__", (0.5,))
+    merchant = open_log(log_url)
+    async with proxied(log_url) as proxy:
+        writer = Writer(proxy.url, [SEEN])
+        await writer.start()
+        await writer.submit(command(merchant, (uuid7(), 0, 1)))
+        proxy.flowing.clear()
+        began = time.monotonic()
+        waiting = writer.submit(command(merchant, (uuid7(), 0, 1)))
+        async with asyncio.timeout(3):
+            while writer.alive:  # noqa: ASYNC110 - nothing tells
+                await asyncio.sleep(0.01)
+        assert time.monotonic() - began < 1.5
+        with pytest.raises(DatabaseUnavailable):
+            writer.submit(command(merchant, (uuid7(), 0, 1)))
+        proxy.flowing.set()
+        outcome: Any = (await asyncio.gather(waiting, return_exceptions=True))[0]
+        stored = fetch(log_url, "select count(*) from event")[0][0]
+        assert stored == (2 if isinstance(outcome, int) else 1)
+        await writer.submit(command(merchant, (uuid7(), 0, 1)))
+        await writer.stop()
+    assert_log_is_whole(log_url)
+
+
+async def test_a_merchant_whose_head_is_held_is_refused_and_the_others_go_on(log_url: str) -> None:
+    held, other = open_log(log_url), open_log(log_url)
+    writer = Writer(log_url, [SEEN])
+    await writer.start()
+    with psycopg.connect(log_url) as holder:
+        holder.execute("select 1 from merchant_head where merchant_id = %s for update", (held,))
+        began = time.monotonic()
+        results = await asyncio.gather(
+            *[writer.submit(command(merchant, (uuid7(), 0, 1))) for merchant in (held, other, other)],
+            return_exceptions=True,
+        )
+        assert [type(result) for result in results] == [DatabaseUnavailable, int, int]
+        assert time.monotonic() - began < 3
+        began = time.monotonic()
+        with pytest.raises(DatabaseUnavailable):  # at once: it does not even wait
+            writer.submit(command(held, (uuid7(), 0, 1)))
+        took = []
+        while time.monotonic() < began + 5:
+            asked = time.monotonic()
+            try:
+                stuck = writer.submit(command(held, (uuid7(), 0, 1)))
+            except DatabaseUnavailable:
+                stuck = None
+            await writer.submit(command(other, (uuid7(), 0, 1)))
+            took.append(time.monotonic() - asked)
+            if stuck is not None:
+                with pytest.raises(DatabaseUnavailable):
+                    await stuck
+            await asyncio.sleep(0.01)
+        assert max(took) < 0.5, "somebody else waits for a lock that is not theirs"
+    async with asyncio.timeout(4):
+        while True:
+            try:
+                await writer.submit(command(held, (uuid7(), 0, 1)))
+                break
+            except DatabaseUnavailable:
+                await asyncio.sleep(0.05)
+    await writer.stop()
+    assert_log_is_whole(log_url)
+
+
+async def test_a_table_that_is_held_fails_the_batch_and_nobody_is_called_stuck(log_url: str) -> None:
+    merchant = open_log(log_url)
+    writer = Writer(log_url, [SEEN])
+    await writer.start()
+    with psycopg.connect(log_url) as holder:
+        holder.execute("lock table event in access exclusive mode")
+        began = time.monotonic()
+        with pytest.raises(DatabaseUnavailable):
+            await writer.submit(command(merchant, (uuid7(), 0, 1)))
+        assert time.monotonic() - began < 3
+    await writer.submit(command(merchant, (uuid7(), 0, 1)))
+    await writer.stop()
+
+
+async def test_two_writers_at_one_merchant_are_never_taken_for_stuck(log_url: str) -> None:
+    merchant = open_log(log_url)
+    writers = [Writer(log_url, [SEEN]) for _ in range(2)]
+    for writer in writers:
+        await writer.start()
+    await asyncio.gather(*[w.submit(command(merchant, (uuid7(), 0, 1))) for _ in range(300) for w in writers])
+    for writer in writers:
+        assert not writer._stuck
+        await writer.stop()
