@@ -132,12 +132,21 @@ def _reachable_binaries(account: Account | None) -> Path:
     copy = system_state() / f"postgresql-{MAJOR}-{_digest(f'{program.st_size} {program.st_mtime_ns}'.encode())}"
     if not copy.exists():
         unfinished = copy.with_name(f"{copy.name}.{uuid4().hex}")
-        shutil.copytree(installed, unfinished, symlinks=True)
+        _copy_with_libraries(installed, unfinished)
         try:
             unfinished.rename(copy)
         except OSError:  # somebody else has just finished the same copy
             shutil.rmtree(unfinished, ignore_errors=True)
-    return copy / "bin"
+    return copy / installed.parent.name / installed.name / "bin"
+
+
+def _copy_with_libraries(installed: Path, to: Path) -> None:
+    """The programs and, where the wheel has put them beside its package, the libraries that they look for from there."""
+    package = installed.parent
+    shutil.copytree(installed, to / package.name / installed.name, symlinks=True)
+    libraries = package.with_name(f"{package.name}.libs")
+    if libraries.exists():
+        shutil.copytree(libraries, to / libraries.name, symlinks=True)
 
 
 def _runs(program: Path, account: Account) -> bool:

@@ -253,8 +253,9 @@ def test_binaries_that_the_account_cannot_reach_are_copied_once(tmp_path, monkey
         first = cluster._reachable_binaries(cluster._account())
         assert first == cluster._reachable_binaries(cluster._account())
         assert first.is_relative_to(cluster.system_state())
-        version = cluster._run_as(cluster._account(), first / "postgres", "--version").stdout
-        assert version.startswith(f"postgres (PostgreSQL) {cluster.MAJOR}")
+        for program in ("postgres", "initdb"):  # the second one needs the wheel's own libraries
+            version = cluster._run_as(cluster._account(), first / program, "--version").stdout
+            assert version.startswith(f"{program} (PostgreSQL) {cluster.MAJOR}")
     finally:
         shutil.rmtree(cluster.system_state())
 
