@@ -48,6 +48,8 @@ select position, stream_id, version, recorded_at, command_id, topic, data, conte
 
 StreamKey = tuple[UUID, UUID]
 ClaimKey = tuple[UUID, ClaimKind, str]
+Stored = list[tuple[str, bytes]]
+"""A stream as topics and bytes."""
 
 
 class Recorded(Struct, frozen=True):
@@ -68,7 +70,7 @@ class Reader:
 
     def __init__(self, url: str, codec: Codec) -> None:
         self._codec = codec
-        self._streams = Coalescer[StreamKey, list[Any]](url, "ledger-streams", self._fetch_streams)
+        self._streams = Coalescer[StreamKey, Stored](url, "ledger-streams", _fetch_streams)
         self._claims = Coalescer[ClaimKey, UUID](url, "ledger-claims", _fetch_claims)
 
     @property
@@ -85,22 +87,14 @@ class Reader:
         await self._claims.stop()
 
     async def stream(self, merchant_id: UUID, stream_id: UUID) -> Sequence[Any]:
-        """The events of a stream, oldest first; none where there is no such stream of this merchant."""
-        return await self._streams.get((merchant_id, stream_id)) or ()
+        """The events of a stream, oldest first; none where there is no such stream of this merchant. Raises UnknownTopic."""
+        stored = await self._streams.get((merchant_id, stream_id)) or ()
+        # Decoded here and not where reads are shared: a stream that cannot be read is no matter of those who read others.
+        return [self._codec.decode(topic, data) for topic, data in stored]
 
     async def owner(self, merchant_id: UUID, kind: ClaimKind, key: str) -> UUID | None:
         """The stream that took a key, if any did."""
         return await self._claims.get((merchant_id, kind, key))
-
-    async def _fetch_streams(self, connection: Connection, keys: Sequence[StreamKey]) -> Mapping[StreamKey, list[Any]]:
-        merchants, streams = [key[0].bytes for key in keys], [key[1].bytes for key in keys]
-        rows = await connection.cursor(binary=True).execute(
-            _STREAMS, (PACK["int4"](range(len(keys))), PACK["uuid"](merchants), PACK["uuid"](streams))
-        )
-        found: dict[StreamKey, list[Any]] = {}
-        for n, _, topic, data in await rows.fetchall():
-            found.setdefault(keys[n], []).append(self._codec.decode(topic, data))
-        return found
 
     async def feed(self, connection: Connection, merchant_id: UUID, after: int, limit: int) -> list[Recorded]:
         """At most `limit` events of a merchant behind position `after`, in commit order."""
@@ -116,6 +110,17 @@ class Reader:
         position, stream_id, version, recorded_at, command_id, topic, data, context = row
         event = self._codec.decode(topic, data)
         return Recorded(position, stream_id, version, recorded_at, command_id, topic, event, context)
+
+
+async def _fetch_streams(connection: Connection, keys: Sequence[StreamKey]) -> Mapping[StreamKey, Stored]:
+    merchants, streams = [key[0].bytes for key in keys], [key[1].bytes for key in keys]
+    rows = await connection.cursor(binary=True).execute(
+        _STREAMS, (PACK["int4"](range(len(keys))), PACK["uuid"](merchants), PACK["uuid"](streams))
+    )
+    found: dict[StreamKey, Stored] = {}
+    for n, _, topic, data in await rows.fetchall():
+        found.setdefault(keys[n], []).append((topic, data))
+    return found
 
 
 async def _fetch_claims(connection: Connection, keys: Sequence[ClaimKey]) -> Mapping[ClaimKey, UUID]:

@@ -16,8 +16,16 @@ from ledger.journal.packing import PACK, Array
 
 LOST_STREAM, LOST_CLAIM, LOST_MERCHANT = 1, 2, 3
 
-# Lock the heads of the batch's merchants, always in the same order, so that writers queue and never deadlock.
-LOCK_HEADS: Final = "select 1 from merchant_head where merchant_id = any($1::uuid[]) order by merchant_id for update"
+# Lock the heads of the batch's merchants, always in the same order, so that writers queue and never deadlock. Answers the
+# merchants whose log somebody follows, and null for the others.
+LOCK_HEADS: Final = """
+select case when followed_until > now() then merchant_id end
+  from merchant_head where merchant_id = any($1::uuid[]) order by merchant_id for update
+"""
+
+# Wake who follows these merchants' logs. For a transaction of its own, after the commit: at its own commit a notification
+# takes a lock on the whole database, which nobody may hold while the disk is being flushed.
+WAKE_FOLLOWERS: Final = "select pg_notify('ledger_' || m, '') from unnest($1::uuid[]) as m"
 
 # c numbers the commands of the batch, i the streams or claims of a command. The probes are lateral with LIMIT 1 because
 # a plan made while the tables were empty would otherwise scan them for ever.

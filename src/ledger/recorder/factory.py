@@ -1,0 +1,104 @@
+"""Makes one merchant's recorders from the environment that the library hands over.
+
+The rule a stranger would break: the merchant is part of the environment, like the database. One application, one merchant;
+whoever serves several merchants makes several applications.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeVar
+from uuid import UUID
+
+from eventsourcing.persistence import (
+    AggregateRecorder,
+    ApplicationRecorder,
+    InfrastructureFactory,
+    Mapper,
+    ProcessRecorder,
+    Transcoder,
+)
+from eventsourcing.utils import Environment, EnvType, resolve_topic
+
+from ledger.journal.connection import OPTIONS
+from ledger.recorder.mapper import JournalMapper
+from ledger.recorder.snapshots import JournalSnapshotRecorder
+from ledger.recorder.store import Store
+from ledger.recorder.streams import JournalAggregateRecorder, JournalApplicationRecorder
+from ledger.recorder.tracking import JournalProcessRecorder, JournalTrackingRecorder
+
+T = TypeVar("T")
+
+# A view's own statements are planned as Postgres thinks best; the log's have to stay on its keys.
+_VIEW_OPTIONS: Final = "-c statement_timeout=30s -c lock_timeout=10s -c idle_in_transaction_session_timeout=30s"
+
+
+class JournalFactory(InfrastructureFactory[JournalTrackingRecorder]):
+    """Recorders over the journal of one merchant.
+
+    Reads `LEDGER_MERCHANT_ID` and `LEDGER_DATABASE_APP_URL`, else `LEDGER_DATABASE_URL`, each also with the name of the
+    application or projection in front (`TAKINGS_LEDGER_MERCHANT_ID`). Raises OSError where one is missing or wrong.
+    """
+
+    MERCHANT_ID = "LEDGER_MERCHANT_ID"
+    DATABASE_URLS = ("LEDGER_DATABASE_APP_URL", "LEDGER_DATABASE_URL")
+
+    def __init__(self, env: Environment | EnvType | None) -> None:
+        super().__init__(env)
+        merchant_id, url = self._merchant_id(), self._url()
+        self._log = Store(url, merchant_id, OPTIONS)
+        self._views = Store(url, merchant_id, _VIEW_OPTIONS)
+
+    def mapper(
+        self, transcoder: Transcoder | None = None, mapper_class: type[Mapper[Any]] | None = None
+    ) -> Mapper[Any]:
+        """The mapper of `MAPPER_TOPIC`, else one that also reads the ledger's events."""
+        if mapper_class is None and not self.env.get(self.MAPPER_TOPIC):
+            mapper_class = JournalMapper
+        return super().mapper(transcoder, mapper_class)
+
+    def aggregate_recorder(self, purpose: str = "events") -> AggregateRecorder:
+        """The streams, or for any other purpose the snapshots."""
+        if purpose == "events":
+            return JournalAggregateRecorder(self._log)
+        return JournalSnapshotRecorder(self._views, f"{self.env.name}:{purpose}")
+
+    def application_recorder(self) -> ApplicationRecorder:
+        """The log, by the class of `APPLICATION_RECORDER_TOPIC` where that is set."""
+        return self._class(self.APPLICATION_RECORDER_TOPIC, JournalApplicationRecorder)(self._log)
+
+    def tracking_recorder(
+        self, tracking_recorder_class: type[JournalTrackingRecorder] | None = None
+    ) -> JournalTrackingRecorder:
+        """A view of the given class, else of `TRACKING_RECORDER_TOPIC`. It tracks under the environment's name."""
+        cls = tracking_recorder_class or self._class(self.TRACKING_RECORDER_TOPIC, JournalTrackingRecorder)
+        return cls(self._views, self.env.name)
+
+    def process_recorder(self) -> ProcessRecorder:
+        """The log of an application that follows another one, by the class of `PROCESS_RECORDER_TOPIC` where that is set."""
+        return self._class(self.PROCESS_RECORDER_TOPIC, JournalProcessRecorder)(self._log, self.env.name)
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._log.close()
+        self._views.close()
+
+    def _class(self, key: str, default: type[T]) -> type[T]:
+        topic = self.env.get(key)
+        if not topic:
+            return default
+        found: type[T] = resolve_topic(topic)
+        assert issubclass(found, default), f"{topic} is no {default.__name__}"
+        return found
+
+    def _merchant_id(self) -> UUID:
+        value = self.env.get(self.MERCHANT_ID)
+        try:
+            return UUID(value or "")
+        except ValueError:
+            raise OSError(f"{self.MERCHANT_ID} must be the UUID of the merchant whose log this is") from None
+
+    def _url(self) -> str:
+        for key in self.DATABASE_URLS:
+            if value := self.env.get(key):
+                return value
+        raise OSError("LEDGER_DATABASE_URL must be the database of the ledger")

@@ -1,0 +1,110 @@
+"""How far a projection has come, written with what it made of the event: each event counts once, whatever crashes.
+
+The rule a stranger would break: rows and tracking are one transaction. A projection that writes its rows first and its
+position afterwards does the last event twice after a crash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+from uuid import UUID
+
+import psycopg
+from eventsourcing.persistence import IntegrityError, ProcessRecorder, StoredEvent, Tracking, TrackingRecorder
+
+from ledger.recorder.appending import Command, append
+from ledger.recorder.store import Cursor, Store
+from ledger.recorder.streams import JournalApplicationRecorder, patiently
+
+# Move on to a position. Where the projection has come as far already, the position would be null, which the column refuses:
+# so the whole transaction fails, and two that run at once cannot both have done the event.
+_TRACK: Final = """
+insert into tracking as t (merchant_id, projection, application, position) values (%s, %s, %s, %s)
+on conflict (merchant_id, projection, application) do update
+   set position = case when t.position < excluded.position then excluded.position end
+"""
+# The same in the commit of a command, if that was written: its last event tells.
+_TRACK_WITH: Final = """
+insert into tracking as t (merchant_id, projection, application, position)
+select $1, $2, $3, $4
+ where exists (select 1 from event where merchant_id = $1 and stream_id = $5 and version = $6 and command_id = $7)
+on conflict (merchant_id, projection, application) do update
+   set position = case when t.position < excluded.position then excluded.position end
+"""
+
+_REACHED: Final = "select position from tracking where merchant_id = %s and projection = %s and application = %s"
+
+
+class JournalTrackingRecorder(TrackingRecorder):
+    """How far the projection called `projection` has come, for one merchant. A projection's view derives from it.
+
+    The view writes its rows and `track` in one `transaction`.
+    """
+
+    def __init__(self, store: Store, projection: str) -> None:
+        self._store = store
+        self._projection = projection
+
+    @property
+    def merchant_id(self) -> UUID:
+        """Whose log is followed: the first column of every key, and in every query."""
+        return self._store.merchant_id
+
+    @contextmanager
+    def transaction(self) -> Iterator[Cursor]:
+        """A psycopg cursor in a transaction, committed when the block ends and rolled back where it raises.
+
+        Raises the library's PersistenceErrors for psycopg's.
+        """
+        with self._store.transaction() as cursor:
+            yield cursor
+
+    def track(self, cursor: Cursor, tracking: Tracking) -> None:
+        """Say in this transaction that the event was processed. Raises IntegrityError where it, or a later one, was before."""
+        try:
+            cursor.execute(_TRACK, self._values(tracking), prepare=True)
+        except psycopg.errors.NotNullViolation as refusal:
+            raise _processed_before(tracking) from refusal
+
+    def insert_tracking(self, tracking: Tracking) -> None:
+        """Say that an event was processed of which nothing is kept. Raises IntegrityError where it was before."""
+        with self.transaction() as cursor:
+            self.track(cursor, tracking)
+
+    @patiently
+    def max_tracking_id(self, application_name: str) -> int | None:
+        """The position in that application's log up to which everything was processed, or None."""
+        with self._store.connection() as connection:
+            values = (self._store.merchant_id, self._projection, application_name)
+            row = connection.execute(_REACHED, values, prepare=True).fetchone()
+            return None if row is None else row[0]
+
+    def _values(self, tracking: Tracking) -> tuple[Any, ...]:
+        return self._store.merchant_id, self._projection, tracking.application_name, tracking.notification_id
+
+
+class JournalProcessRecorder(JournalTrackingRecorder, JournalApplicationRecorder, ProcessRecorder):
+    """A log whose events are appended together with how far the log that they follow from was processed."""
+
+    def _append(
+        self, stored_events: Sequence[StoredEvent], *, tracking: Tracking | None = None, **_: Any
+    ) -> Sequence[int] | None:
+        if tracking is None:
+            return super()._append(stored_events)
+        if not stored_events:
+            self.insert_tracking(tracking)
+            return None
+        command = Command(self.merchant_id, stored_events)
+        last = command.last
+        values = (*self._values(tracking), last.originator_id, last.originator_version, command.command_id)
+        with self._store.connection() as connection:
+            try:
+                return append(connection, self.merchant_id, command, [(_TRACK_WITH, values)])
+            except psycopg.errors.NotNullViolation as refusal:
+                raise _processed_before(tracking) from refusal
+
+
+def _processed_before(tracking: Tracking) -> IntegrityError:
+    return IntegrityError(f"{tracking.application_name} {tracking.notification_id} was processed before")
