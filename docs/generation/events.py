@@ -16,6 +16,7 @@ from msgspec import Struct
 from ledger.customers import events as customers
 from ledger.merchants import events as merchants
 from ledger.orders import events as orders
+from ledger.requests import events as requests
 
 GOLDEN = Path(__file__).parents[2] / "tests" / "golden"
 
@@ -33,6 +34,7 @@ _ROOMS: Sequence[tuple[str, str, Mapping[str, type[Struct]]]] = (
     ("Payment order", "The stream's id is the order's id.", orders.TOPICS),
     ("Customer", "The stream's id is the customer's id. All of it is personal data but the ids.", customers.TOPICS),
     ("Merchant", "The stream's id is the merchant's id.", merchants.TOPICS),
+    ("Request under a key", "The stream's id follows from the merchant and the `Idempotency-Key`.", requests.TOPICS),
 )
 
 

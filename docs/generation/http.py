@@ -1,7 +1,6 @@
 """`http.md`: the routes, what may be sent and what is answered, from the routes and the Structs themselves.
 
-The rule a stranger would break: whoever adds a route, a field or a parameter writes nothing here but the words for a
-parameter; the rest is read off.
+The rule a stranger would break: whoever adds a route, a field or a parameter writes nothing here. All of it is read off.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,35 +11,18 @@ from docs.generation.shapes import anchor, fields, parts, title
 from msgspec import Struct
 
 from api.app import _routes
-from api.drafting import order_lists
+from api.openapi.parameters import LIST
 from api.resource import House, Resource
 from api.schemas.payment_orders import ChargePaymentOrder, CreatePaymentOrder
 from ledger.settings import Settings
 from projections.documents import OrderDocument
 from projections.pages import Pagination
 
-_QUERY: Mapping[str, str] = {
-    "status": "One status or several, separated by commas.",
-    "dateFrom": "Created from then on. A date alone is that day in the merchant's time zone.",
-    "dateTo": "Created until then, inclusive. A date alone includes that day.",
-    "startDate": "Accepted for dateFrom.",
-    "endDate": "Accepted for dateTo.",
-    "customerId": "Orders of this customer, by service id or external id.",
-    "includeRelatedCustomers": "`true`: of the customers related to it by `sourceId` too.",
-    "excludeOverdue": "`true`: only orders without a due date or with one to come.",
-    "search": "Part of the customer's e-mail, the order number, the invoice number or the external id, in any case.",
-    "page": "Which page, from 1. Not together with offset or cursor.",
-    "limit": f"How many on a page, 1 to {order_lists.LIMIT_MAX}; default {order_lists.LIMIT_DEFAULT}.",
-    "offset": "How many orders to skip.",
-    "cursor": "The `nextCursor` of another page: the fastest way to go on.",
-    "sortField": "`createdAt`.",
-    "sortOrder": "`desc` (default) or `asc`.",
-}
-
 _HEADERS: Mapping[str, str] = {
     "x-api-key": "The merchant's key. Required.",
     "x-merchant-id": "Optional; must be the key's merchant. A merchant may require it.",
     "content-type": "`application/json`, with a body.",
+    "idempotency-key": "Optional, with POST: 1 to 255 printable characters. The same key and body again get the same answer.",
     "x-request-id": "Optional: your own id of the request, up to 64 letters, digits and `._:-`. It comes back and is logged.",
 }
 
@@ -48,7 +30,7 @@ _ANSWER_HEADERS: Mapping[str, str] = {
     "x-request-id": "The request's id. Tell it when you ask for help.",
     "ratelimit-limit, ratelimit-remaining, ratelimit-reset": "The tighter of the key's two limits, and in how many seconds it "
     "is full again.",
-    "idempotent-replayed: true": "The order was there before; nothing happened.",
+    "idempotent-replayed: true": "The request had been answered before, or the order was there; nothing happened.",
     "retry-after": "With 429 and 503: after how many seconds to ask again.",
 }
 
@@ -67,8 +49,6 @@ _LIST = '{ "data": [ … orders, with "payments": [] … ], "pagination": { … 
 
 def page() -> str:
     """The page as it should stand."""
-    parameters = order_lists._ONCE | {"status"}
-    assert parameters <= _QUERY.keys(), f"no words for {parameters - _QUERY.keys()}"
     routes = [(method, code(path), _about_operation(doc)) for method, path, doc in _operations()]
     return markdown_page(
         "HTTP interface",
@@ -83,7 +63,7 @@ def page() -> str:
         "## Charge a payment order: the body",
         *_body(ChargePaymentOrder, CreatePaymentOrder),
         "## List payment orders: the query",
-        table(("parameter", "meaning"), [(code(name), words) for name, words in _QUERY.items() if name in parameters]),
+        table(("parameter", "meaning"), [(code(name), words) for name, (words, _) in LIST.items()]),
         block(_LIST, "text"),
         _answered(Pagination),
         "## A payment order, as it is answered",

@@ -8,8 +8,10 @@ The rooms, in reading order:
 - `money`, `ids`, `rejections`: what everything is made of. Pure.
 - `orders`, `customers`, `merchants`: the core. Events, state, evolve, commands, decide. Pure. Begin with `orders`.
 - `journal`: the event store. It commits what was decided and loads what happened.
+- `recorder`: the same log for who knows the `eventsourcing` library: `PERSISTENCE_MODULE=ledger.recorder`.
+- `recorder`: the same log through the `eventsourcing` library, for whoever writes a consumer with it.
 - `gateways`: the contract of a card processor, and the sandbox that keeps it.
-- `operations`: one request from its draft to a committed outcome.
+- `operations`: one request from its draft to a committed outcome. `requests`: what is kept of those under a key.
 - `reactions`: what follows later or elsewhere: the recovery.
 - `api_keys`, `wiring`: how a key is made; one process's ledger put together.
 - `stories`, `seeding`, `demo`: months of requests told in seconds.
