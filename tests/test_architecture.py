@@ -29,8 +29,12 @@ ROOMS = {
     PURE: ((*PURE, *PURE_STDLIB), ()),
     CORE: ((*CORE, *PURE, *PURE_STDLIB, "msgspec"), ()),
     ("ledger.journal",): (
-        ("ledger.journal", *CORE, *PURE, "msgspec", "psycopg", "eventsourcing", "structlog"),
+        ("ledger.journal", *CORE, *PURE, "msgspec", "psycopg", "structlog"),
         (r"ledger\.\w+\.(decide\w*|commands|settle)",),
+    ),
+    ("ledger.recorder",): (  # the only one that knows the library
+        ("ledger.recorder", "ledger.journal", "eventsourcing", "msgspec", "psycopg", "psycopg_pool"),
+        (r"ledger\.journal\.(writer|reader|coalesce)",),
     ),
     ("ledger.gateways",): (
         ("ledger.gateways", *CORE, *PURE, *JOURNAL_TERMS, "msgspec", "psycopg", "structlog"),

@@ -8,8 +8,7 @@ The rooms, in reading order:
 - `money`, `ids`, `rejections`: what everything is made of. Pure.
 - `orders`, `customers`, `merchants`: the core. Events, state, evolve, commands, decide. Pure. Begin with `orders`.
 - `journal`: the event store. It commits what was decided and loads what happened.
-- `recorder`: the same log for who knows the `eventsourcing` library: `PERSISTENCE_MODULE=ledger.recorder`.
-- `recorder`: the same log through the `eventsourcing` library, for whoever writes a consumer with it.
+- `recorder`: the same log through the eventsourcing library, for whoever writes a consumer with it.
 - `gateways`: the contract of a card processor, and the sandbox that keeps it.
 - `operations`: one request from its draft to a committed outcome. `requests`: what is kept of those under a key.
 - `reactions`: what follows later or elsewhere: the recovery.
@@ -17,7 +16,7 @@ The rooms, in reading order:
 - `stories`, `seeding`, `demo`: months of requests told in seconds.
 - `bench`: figures beside the limits that were measured with them.
 
-The house around them: `settings`, `secrets`, `logs`; the database (`cluster`, `data_dir`, `postgres`, `migrate` with
+The house around them: `settings`, `secrets`, `logs`, `measures`; the database (`cluster`, `data_dir`, `postgres`, `migrate` with
 `migrations`, `database`); the processes (`serve`, `child`, `process`) and what they listen with (`listener`, `server`,
 `connections`); the command line (`cli` and its `cli_…`).
 
