@@ -13,14 +13,14 @@ from ledger.cli_ledger import AsJson, DataDir
 
 
 def bench(
-    name: Annotated[str | None, typer.Argument(help="journal, http or history; all of them where not given.")] = None,
+    name: Annotated[str | None, typer.Argument(help="journal, http, history or search; all of them where not given.")] = None,
     data_dir: DataDir = None,
     json: AsJson = False,
     seconds: Annotated[float, typer.Option(min=0.2, help="How long each sample takes.")] = 3.0,
     rounds: Annotated[int, typer.Option(min=1, help="How often the things that are compared take turns.")] = 3,
     events: Annotated[int, typer.Option(min=1, help="How many events the long history has.")] = 5_000_000,
 ) -> None:
-    """Measure journal, HTTP and a long history against pgbench and a bare echo, in turn. Takes minutes."""
+    """Measure journal, HTTP, a long history and the lists, in turn with their limits. Takes minutes."""
     from ledger.bench.command import bench as measure
     from ledger.cli import settings_from
 

@@ -17,16 +17,18 @@ from ledger.journal.inline import InlineTable, Row
 from ledger.journal.packing import PACK
 from projections.documents import CustomerDocument
 from projections.formats import moment
+from projections.search_text import fold
 from projections.wire import text
 
 _encode: Final = msgspec.json.Encoder().encode
 
 # The row as the customer stands after the commit.
 _WRITE: Final = """
-insert into customer (merchant_id, customer_id, version, external_id, email, doc)
-select merchant_id, customer_id, version, external_id, email, doc from {rows}
+insert into customer (merchant_id, customer_id, version, external_id, email, email_folded, source_id, doc)
+select merchant_id, customer_id, version, external_id, email, email_folded, source_id, doc from {rows}
 on conflict (merchant_id, customer_id) do update set
-  version = excluded.version, external_id = excluded.external_id, email = excluded.email, doc = excluded.doc
+  version = excluded.version, external_id = excluded.external_id, email = excluded.email,
+  email_folded = excluded.email_folded, source_id = excluded.source_id, doc = excluded.doc
 """
 
 TABLE: Final = InlineTable(
@@ -37,6 +39,8 @@ TABLE: Final = InlineTable(
         ("version", "int4"),
         ("external_id", "text"),
         ("email", "text"),
+        ("email_folded", "text"),
+        ("source_id", "uuid"),
         ("doc", "bytea"),
     ),
     _WRITE,
@@ -76,6 +80,8 @@ def row(merchant_id: UUID, version: int, customer: Customer) -> Row:
         version,
         customer.external_id.encode(),
         text(customer.email),
+        None if customer.email is None else fold(customer.email).encode(),
+        None if customer.source_id is None else customer.source_id.bytes,
         render_customer(customer),
     )
 

@@ -16,12 +16,13 @@ from ledger.journal.inline import InlineTable, Row
 from ledger.merchants.state import Merchant
 from ledger.orders.state import Order
 from ledger.requests.state import KeyedRequest
-from projections import customers, merchants, orders, tally
+from projections import customers, merchants, orders, search_text, tally
 
 TABLES: Final[tuple[InlineTable, ...]] = (
     orders.TABLE,
     customers.TABLE,
     tally.TABLE,
+    search_text.TABLE,
     merchants.TABLE,
     merchants.KEY_TABLE,
 )
@@ -46,9 +47,13 @@ def rows_of(merchant_id: UUID, version: int, before: Any, after: Any) -> dict[st
             return {
                 orders.TABLE.name: [orders.row(merchant_id, version, after)],
                 tally.TABLE.name: tally.moves(merchant_id, before, after),
+                search_text.TABLE.name: search_text.order_rows(merchant_id, before, after),
             }
         case Customer():
-            return {customers.TABLE.name: [customers.row(merchant_id, version, after)]}
+            return {
+                customers.TABLE.name: [customers.row(merchant_id, version, after)],
+                search_text.TABLE.name: search_text.customer_rows(merchant_id, before, after),
+            }
         case KeyedRequest():
             return {}  # what answers a repeated request is the log itself
         case Merchant():

@@ -16,10 +16,12 @@ from msgspec import Struct
 from ledger.journal.coalesce import Coalescer
 from ledger.journal.connection import Connection
 from projections import customers, merchants, orders
+from projections.list_statements import page_statement
 from projections.lists import Lists
 from projections.merchants import FoundKey
 from projections.orders import OrderRow
-from projections.pages import OrderQuery, page_body, page_statement
+from projections.pages import OrderQuery, page_body
+from projections.related_customers import customers_found, customers_statement
 
 Key = tuple[int, Any]
 """Which of the questions below, and about what."""
@@ -83,9 +85,20 @@ class Reader:
         return found
 
     async def orders(self, merchant_id: UUID, query: OrderQuery, now: datetime) -> bytes:
-        """One page of the merchant's orders as the JSON that is served. `now` by the merchant's clock."""
-        statement, parameters = page_statement(merchant_id, query)
+        """One page of the merchant's orders as the JSON that is served. `now` by the merchant's clock.
+
+        Raises InvalidTerms where too many customers are related.
+        """
+        customers = None
+        if query.customer is not None:
+            customers = await self._customers(merchant_id, query.customer, related=query.related)
+        statement, parameters = page_statement(merchant_id, query, now, customers)
         return page_body(query, await self._lists.rows(statement, parameters), now)
+
+    async def _customers(self, merchant_id: UUID, reference: str, *, related: bool) -> list[UUID]:
+        if not _storable(reference):
+            return []
+        return customers_found(await self._lists.rows(*customers_statement(merchant_id, reference, related=related)))
 
 
 def _storable(text: str) -> bool:

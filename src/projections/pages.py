@@ -1,8 +1,7 @@
-"""The list of a merchant's orders: filtered, sorted, a page at a time, with an exact total.
+"""A page of a merchant's orders: what may be asked for, and the JSON that is answered. `list_statements` has the SQL.
 
-The rule a stranger would break: a total is not counted. Whole UTC days come from the counters of `tally`, and only the
-two broken days at the ends of a date range are counted, from an index. The page and its total are one statement, so that
-they tell of one moment.
+The rule a stranger would break: a cursor is a place, not a number. It stands behind an order, and neither repeats nor skips
+one when others arrive meanwhile.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import base64
 import binascii
 import struct
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Annotated, Any, Final
 from uuid import UUID
 
@@ -22,11 +21,6 @@ from ledger.orders.status import OrderStatus
 from projections.orders import document, is_overdue
 from projections.wire import micros, moment
 
-_NO_ID: Final = UUID(int=0)
-_BEGINNING: Final = datetime(1, 1, 1, tzinfo=UTC)
-_END: Final = datetime(9999, 12, 31, tzinfo=UTC)
-_MILLISECOND: Final = timedelta(milliseconds=1)
-_DAY_US: Final = 86_400_000_000
 _CURSOR: Final = struct.Struct("!?qq16s")
 
 
@@ -42,11 +36,17 @@ class Cursor(Struct, frozen=True):
 class OrderQuery(Struct, frozen=True, kw_only=True):
     """Which orders, and which page of them.
 
-    No status means all. The dates are inclusive, to the millisecond that `createdAt` shows. With a cursor, the page
+    No status means all. `customer` is a service id or an external id; `related` adds everybody whom a chain of sourceId
+    connects with it. `exclude_overdue` leaves out what has a due date that has passed, whatever its status. `search` is
+    looked for literally and without regard to case. The dates are inclusive, to the millisecond that `createdAt` shows. With a cursor, the page
     goes on from there in the cursor's direction, and `ascending` and `offset` are not looked at.
     """
 
     statuses: tuple[OrderStatus, ...] = ()
+    customer: str | None = None
+    related: bool = False
+    exclude_overdue: bool = False
+    search: str | None = None
     created_from: datetime | None = None
     created_to: datetime | None = None
     ascending: bool = False
@@ -68,78 +68,6 @@ class Pagination(Struct, frozen=True, kw_only=True, rename="camel"):
     next_cursor: Annotated[
         str | None, Meta(description="Send it as cursor for the next page: the fastest way to go on.")
     ]
-
-
-# How many orders there are: whole days from the counters, the broken days at both ends counted.
-_TOTAL: Final = """
-with counted as (
-  select coalesce((select sum(n) from tally
-                    where merchant_id = %(merchant_id)s and day >= %(first_day)s and day < %(end_day)s {status}), 0)::int8
-       + (select count(*) from payment_order where merchant_id = %(merchant_id)s
-             and created_at >= %(head_from)s and created_at < %(head_to)s {status})
-       + (select count(*) from payment_order where merchant_id = %(merchant_id)s
-             and created_at >= %(tail_from)s and created_at < %(tail_to)s {status}) as total)
-"""
-
-# One page: places first, from an index alone, then the rows that are on the page.
-_PAGE: Final = """
-select t.total, p.created_at, p.order_id, p.status, p.due_at, p.head, p.doc
-  from counted t left join lateral (
-    select k.created_at, k.order_id, o.status, o.due_at, o.head, c.doc
-      from ({places} order by created_at {direction}, order_id {direction} offset %(offset)s limit %(limit)s) k
-      join lateral (select status, due_at, head, customer_id from payment_order
-                     where merchant_id = %(merchant_id)s and order_id = k.order_id limit 1) o on true
-      join lateral (select doc from customer
-                     where merchant_id = %(merchant_id)s and customer_id = o.customer_id limit 1) c on true) p on true
- order by p.created_at {direction}, p.order_id {direction}
-"""
-
-# The places of the list of all orders.
-_PLACES: Final = """
-select created_at, order_id from payment_order
- where merchant_id = %(merchant_id)s and created_at >= %(from)s and created_at < %(to)s
-   and (created_at, order_id) {beyond} (%(after_at)s, %(after_id)s)"""
-
-# The places of the list of some statuses: as many as are needed of each, in order.
-_STATUS_PLACES: Final = """
-select s.created_at, s.order_id from unnest(%(statuses)s::text[]) as wanted(status) cross join lateral (
-  select created_at, order_id from payment_order
-   where merchant_id = %(merchant_id)s and status = wanted.status and created_at >= %(from)s and created_at < %(to)s
-     and (created_at, order_id) {beyond} (%(after_at)s, %(after_id)s)
-   order by created_at {direction}, order_id {direction} limit %(offset)s::int8 + %(limit)s::int8) s"""
-
-
-def _statement(*, filtered: bool, ascending: bool) -> str:
-    order = {"direction": "asc" if ascending else "desc", "beyond": ">" if ascending else "<"}
-    places = (_STATUS_PLACES if filtered else _PLACES).format(**order)
-    status = "and status = any(%(statuses)s::text[])" if filtered else ""
-    return _TOTAL.format(status=status) + _PAGE.format(places=places, **order)
-
-
-_STATEMENTS: Final = {
-    (filtered, ascending): _statement(filtered=filtered, ascending=ascending)
-    for filtered in (False, True)
-    for ascending in (False, True)
-}
-
-
-def page_statement(merchant_id: UUID, query: OrderQuery) -> tuple[str, dict[str, Any]]:
-    """The statement for a page and its parameters. It asks for one order more than the page holds."""
-    start, end = _range(query)
-    cursor, ascending = query.cursor, _ascending(query)
-    parameters: dict[str, Any] = {
-        "merchant_id": merchant_id,
-        "from": start,
-        "to": end,
-        "after_at": (start if ascending else end) if cursor is None else cursor.created_at,
-        "after_id": _NO_ID if cursor is None else cursor.order_id,
-        "offset": query.offset if cursor is None else 0,
-        "limit": query.limit + 1,
-        **_spans(start, end),
-    }
-    if query.statuses:
-        parameters["statuses"] = [status.value for status in dict.fromkeys(query.statuses)]
-    return _STATEMENTS[bool(query.statuses), ascending], parameters
 
 
 def page_body(query: OrderQuery, rows: Sequence[tuple[Any, ...]], now: datetime) -> bytes:
@@ -177,36 +105,10 @@ def parse_cursor(text: str) -> Cursor | None:
 
 def _cursor_behind(query: OrderQuery, row: tuple[Any, ...], behind: int) -> str:
     _, created_at, order_id, *_ = row
-    packed = _CURSOR.pack(_ascending(query), micros(created_at), behind, order_id.bytes)
+    packed = _CURSOR.pack(is_ascending(query), micros(created_at), behind, order_id.bytes)
     return base64.urlsafe_b64encode(packed).decode()
 
 
-def _ascending(query: OrderQuery) -> bool:
+def is_ascending(query: OrderQuery) -> bool:
+    """The direction of a list: a cursor goes on in its own."""
     return query.ascending if query.cursor is None else query.cursor.ascending
-
-
-def _range(query: OrderQuery) -> tuple[datetime, datetime]:
-    """The date range, its end exclusive."""
-    start = _BEGINNING if query.created_from is None else query.created_from
-    if query.created_to is None or query.created_to >= _END:
-        return start, _END
-    end = query.created_to
-    return start, end.replace(microsecond=end.microsecond // 1000 * 1000) + _MILLISECOND
-
-
-def _spans(start: datetime, end: datetime) -> dict[str, Any]:
-    """A range as whole UTC days, and what is left of it before and behind them."""
-    first, last = -(-micros(start) // _DAY_US), micros(end) // _DAY_US
-    if first >= last:  # no whole day: count it all, nothing where the range is empty
-        first = last = 0
-        head, tail = (start, end), (end, end)
-    else:
-        head, tail = (start, moment(first * _DAY_US)), (moment(last * _DAY_US), end)
-    return {
-        "first_day": moment(first * _DAY_US).date(),
-        "end_day": moment(last * _DAY_US).date(),
-        "head_from": head[0],
-        "head_to": head[1],
-        "tail_from": tail[0],
-        "tail_to": tail[1],
-    }

@@ -21,7 +21,7 @@ def test_an_order_gives_its_row_and_moves_the_counters() -> None:
     events = [created(external_id="ñ"), started(1, 10_000)]
     order = folded(events)
     rows = Inline().rows(MERCHANT, Change(ORDER, 3, events, None, order))
-    assert set(rows) == {"payment_order", "tally"}
+    assert set(rows) == {"payment_order", "tally", "search_line"}
     [row] = rows["payment_order"]
     assert row[:8] == (
         MERCHANT.bytes,

@@ -1,4 +1,4 @@
-"""The query of the order list, with both families of names (contract N53 to N55).
+"""The query of the order list, with both families of names (contract N50 and N53 to N56).
 
 The rule a stranger would break: a value that is not understood is a 400, never a default; a filter that silently does
 nothing shows a merchant other orders than it asked for. Names that are not known are ignored.
@@ -25,9 +25,13 @@ LIMIT_DEFAULT: Final = 20
 _FIELDS_MAX: Final = 100
 _NUMBER: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
 _DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
+TEXT_MAX: Final = 255
 _ONCE: Final = frozenset(
-    ("page", "limit", "offset", "cursor", "dateFrom", "dateTo", "startDate", "endDate", "sortField", "sortOrder")
-)
+    (
+        "page", "limit", "offset", "cursor", "dateFrom", "dateTo", "startDate", "endDate", "sortField", "sortOrder",
+        "customerId", "includeRelatedCustomers", "excludeOverdue", "search",
+    )
+)  # fmt: skip
 _LAST_MOMENT: Final = time(23, 59, 59, 999_999)
 
 
@@ -48,6 +52,10 @@ def read_order_query(query: bytes, now: datetime) -> OrderQuery:
         raise invalid("cursor", "must be the nextCursor of another page")
     return OrderQuery(
         statuses=_statuses(given.get("status")),
+        customer=_text(given, "customerId"),
+        related=_flag(given, "includeRelatedCustomers"),
+        exclude_overdue=_flag(given, "excludeOverdue"),
+        search=_text(given, "search"),
         created_from=_date(given, ("dateFrom", "startDate"), now, time.min),
         created_to=_date(given, ("dateTo", "endDate"), now, _LAST_MOMENT),
         ascending=given.get("sortOrder") == "asc",
@@ -80,6 +88,20 @@ def _whole(given: Mapping[str, str], name: str, default: int, least: int, most: 
     if not _NUMBER.fullmatch(text) or not least <= int(text) <= most:
         raise invalid(name, f"must be a whole number from {least} to {most}", "OUT_OF_RANGE")
     return int(text)
+
+
+def _text(given: Mapping[str, str], name: str) -> str | None:
+    text = given.get(name)
+    if text is not None and len(text) > TEXT_MAX:
+        raise invalid(name, f"must have at most {TEXT_MAX} characters", "INVALID_LENGTH")
+    return text
+
+
+def _flag(given: Mapping[str, str], name: str) -> bool:
+    text = given.get(name, "false")
+    if text not in ("true", "false"):
+        raise invalid(name, "must be true or false")
+    return text == "true"
 
 
 def _statuses(text: str | None) -> tuple[OrderStatus, ...]:

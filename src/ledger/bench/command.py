@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from ledger.bench import history, http, journal, report
+from ledger.bench import history, http, journal, report, search
 from ledger.bench.place import scratch_database, scratch_server
 from ledger.bench.report import Report
 from ledger.settings import CannotRun, Settings
@@ -33,7 +33,11 @@ def _history(server_url: str, _settings: Settings, seconds: float, rounds: int, 
     return [history.report(server_url, seconds, rounds, events)]
 
 
-BENCHMARKS: Final[dict[str, Run]] = {"journal": _journal, "http": _http, "history": _history}
+def _search(server_url: str, _settings: Settings, seconds: float, rounds: int, _events: int) -> list[Report]:
+    return search.reports(server_url, seconds, rounds)
+
+
+BENCHMARKS: Final[dict[str, Run]] = {"journal": _journal, "http": _http, "history": _history, "search": _search}
 
 
 def bench(

@@ -23,13 +23,14 @@ from ledger.bench.children import Go, work
 from ledger.bench.measuring import Sample, sample
 from ledger.journal.append import Change, Claim, ClaimKind
 from ledger.journal.codec import CODEC, Codec, postgres_micros
-from ledger.journal.inline import InlineTable, Row
+from ledger.journal.inline import InlineProjections, InlineTable, Row
 from ledger.journal.journal import Journal
 from ledger.orders.decide import decide_create
 from ledger.orders.evolve import evolve
 from ledger.orders.state import Order
 
-Shape = Literal["lean", "order"]
+Shape = Literal["lean", "order", "unsearched"]
+"""`unsearched` is the order without the lines that a search reads."""
 
 
 class Plan(Struct, frozen=True, kw_only=True):
@@ -87,6 +88,18 @@ class _LeanRows:
         return {_LEAN_TABLE.name: [row]}
 
 
+class _Without:
+    """Read models but for one table."""
+
+    def __init__(self, all_of_them: InlineProjections, table: str) -> None:
+        self._all, self._table = all_of_them, table
+        self.tables: Sequence[InlineTable] = [one for one in all_of_them.tables if one.name != table]
+        assert len(self.tables) < len(all_of_them.tables), f"there is no table {table}"
+
+    def rows(self, merchant_id: UUID, change: Change) -> Mapping[str, Sequence[Row]]:
+        return {name: rows for name, rows in self._all.rows(merchant_id, change).items() if name != self._table}
+
+
 Command = tuple[Sequence[Change], Sequence[Claim]]
 
 
@@ -114,9 +127,9 @@ def _order() -> Callable[[], Command]:
 
 def event_bytes(shape: Shape) -> bytes:
     """The bytes of the one event that a command of this shape appends: what the limit R inserts."""
-    changes, _ = _order()() if shape == "order" else _lean()
+    changes, _ = _order()() if shape != "lean" else _lean()
     (event,) = changes[0].events
-    return (CODEC if shape == "order" else _LEAN_CODEC).encode(event).data
+    return (CODEC if shape != "lean" else _LEAN_CODEC).encode(event).data
 
 
 def _journal(plan: Plan) -> Journal:
@@ -124,6 +137,8 @@ def _journal(plan: Plan) -> Journal:
         return Journal(plan.url, _LeanRows(), codec=_LEAN_CODEC)
     from projections.inline import Inline
 
+    if plan.shape == "unsearched":
+        return Journal(plan.url, _Without(Inline(), "search_line"))
     return Journal(plan.url, Inline())
 
 

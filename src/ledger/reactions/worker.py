@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from ledger.reactions import tidying
 from ledger.reactions.recovery import Recovery, Windows
 from ledger.settings import Settings
 from ledger.wiring import open_ledger
 from projections.open_intents import OpenIntents
+from projections.search_packing import SearchPacking
 
 
 async def run(settings: Settings, ready: Callable[[], None], stop: asyncio.Event) -> None:
@@ -22,7 +24,9 @@ async def run(settings: Settings, ready: Callable[[], None], stop: asyncio.Event
         margin_s=settings.recovery_margin_s,
         late_s=max(0.0, settings.not_found_final_s - settings.processor_timeout_s),
     )
-    async with open_ledger(settings) as ledger, OpenIntents(settings.database_url) as intents:
+    url = settings.database_url
+    async with open_ledger(settings) as ledger, OpenIntents(url) as intents, SearchPacking(url) as search:
         recovery = asyncio.create_task(Recovery(ledger, intents.due, windows).run(stop), name="recovery")
+        packing = asyncio.create_task(tidying.run(search.pack, stop), name="search packing")
         ready()
-        await recovery
+        await asyncio.gather(recovery, packing)

@@ -1,0 +1,222 @@
+"""The SQL of the order list: one statement for each combination of filters, put together from fixed pieces.
+
+The rule a stranger would break: the page and its total are one statement, so that they tell of one moment, and no value
+that anybody sent is ever part of the text.
+
+Without a customer and a search, totals are not counted: whole UTC days come from `tally`, and only the broken days at both
+ends of a date range are counted, from an index, like what is overdue. By customer, the index of that customer is counted.
+With a search, whatever it finds is: first in the packed lines (see `search_text`), then, filtered, order by order.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from typing import Any, Final
+from uuid import UUID
+
+from projections.pages import OrderQuery, is_ascending
+from projections.search_text import fold_search
+from projections.wire import micros, moment
+
+_NO_ID: Final = UUID(int=0)
+_BEGINNING: Final = datetime(1, 1, 1, tzinfo=UTC)
+_END: Final = datetime(9999, 12, 31, tzinfo=UTC)
+_MILLISECOND: Final = timedelta(milliseconds=1)
+_DAY_US: Final = 86_400_000_000
+
+# What an order must be to be in the list; each is left out where nobody asked for it.
+_IN_RANGE: Final = "and created_at >= %(from)s and created_at < %(to)s"
+_STATUS: Final = "and status = any(%(statuses)s::text[])"
+_NOT_OVERDUE: Final = "and (due_at is null or due_at >= %(now)s)"
+_BEYOND: Final = {
+    ascending: f"and (created_at, order_id) {'>' if ascending else '<'} (%(after_at)s, %(after_id)s)"
+    for ascending in (False, True)
+}
+_CUSTOMER: Final = "and customer_id = any(%(customers)s::uuid[])"
+
+# How many orders there are: whole days from the counters, the broken days at both ends counted.
+_TOTAL: Final = """
+with counted as (
+  select coalesce((select sum(n) from tally
+                    where merchant_id = %(merchant_id)s and day >= %(first_day)s and day < %(end_day)s {status}), 0)::int8
+       + (select count(*) from payment_order where merchant_id = %(merchant_id)s
+             and created_at >= %(head_from)s and created_at < %(head_to)s {status})
+       + (select count(*) from payment_order where merchant_id = %(merchant_id)s
+             and created_at >= %(tail_from)s and created_at < %(tail_to)s {status}) {overdue} as total)
+"""
+
+# Less those whose due date has passed: by their own index, or, within a date range, by the one of the list.
+_OVERDUE: Final = """
+       - (select count(*) from payment_order
+           where merchant_id = %(merchant_id)s and due_at < %(now)s {in_range} {status})"""
+
+# How many orders some customers have.
+_CUSTOMERS_TOTAL: Final = """
+with counted as (
+  select coalesce(sum(o.n), 0)::int8 as total from unnest(%(customers)s::uuid[]) as wanted(customer_id) cross join lateral (
+    select count(*) as n from payment_order
+     where merchant_id = %(merchant_id)s and customer_id = wanted.customer_id {in_range} {status} {due}) o)
+"""
+
+# Everything that a search finds: by the customers' e-mails, where those whose line is outdated are asked themselves, and by
+# the orders' own lines. A block is opened only where the text is somewhere in it.
+_SEARCHED: Final = """
+with outdated as materialized (
+  select distinct u.id, c.email_folded
+    from search_block b cross join lateral unnest(b.ids) as u(id) cross join lateral (
+      select email_folded from customer where merchant_id = %(merchant_id)s and customer_id = u.id limit 1) c
+   where b.merchant_id = %(merchant_id)s and b.kind = 3),
+person as materialized (
+  select u.id from search_block b cross join lateral unnest(b.ids, string_to_array(b.texts, chr(10))) as u(id, line)
+   where b.merchant_id = %(merchant_id)s and b.kind = 2 and strpos(b.texts, %(folded)s) > 0
+     and strpos(u.line, %(folded)s) > 0 and u.id not in (select id from outdated)
+  union all
+  select id from outdated where strpos(email_folded, %(folded)s) > 0),
+named as materialized (
+  select u.at as created_at, u.id as order_id
+    from search_block b cross join lateral unnest(b.ids, b.ats, string_to_array(b.texts, chr(10))) as u(id, at, line)
+   where b.merchant_id = %(merchant_id)s and b.kind = 1 and strpos(b.texts, %(folded)s) > 0
+     and strpos(u.line, %(folded)s) > 0),
+found as materialized (
+  select created_at, order_id from named
+  union all
+  select o.created_at, o.order_id from person p cross join lateral (
+    select created_at, order_id from payment_order
+     where merchant_id = %(merchant_id)s and customer_id = p.id offset 0) o
+   where o.order_id not in (select order_id from named)),
+{listed},
+counted as (select count(*) as total from listed)
+"""
+
+# What was found, where nothing is asked that the lines do not say.
+_LISTED: Final = "listed as materialized (select created_at, order_id from found where true {in_range})"
+
+# What was found, filtered by what the lines do not say: few orders one by one, many by going through all from an index.
+# COALESCE keeps the planner, which believes that little is found, from joining what should be looked up in a hash.
+_LISTED_FILTERED: Final = """
+many as materialized (select count(*) > 2000 as found from found),
+listed as materialized (
+  select created_at, order_id from found cross join lateral (
+    select status, due_at, customer_id from payment_order o
+     where o.merchant_id = %(merchant_id)s and o.order_id = found.order_id limit 1) o
+   where not (select m.found from many m) {in_range} {status} {due} {customer}
+  union all
+  select created_at, order_id from payment_order
+   where (select m.found from many m) and merchant_id = %(merchant_id)s {in_range} {status} {due} {customer}
+     and coalesce(order_id in (select order_id from found), false))"""
+
+# One page: places first, from an index alone, then the rows that are on the page.
+_PAGE: Final = """
+select t.total, p.created_at, p.order_id, p.status, p.due_at, p.head, p.doc
+  from counted t left join lateral (
+    select k.created_at, k.order_id, o.status, o.due_at, o.head, c.doc
+      from ({places} order by created_at {direction}, order_id {direction} offset %(offset)s limit %(limit)s) k
+      join lateral (select status, due_at, head, customer_id from payment_order
+                     where merchant_id = %(merchant_id)s and order_id = k.order_id limit 1) o on true
+      join lateral (select doc from customer
+                     where merchant_id = %(merchant_id)s and customer_id = o.customer_id limit 1) c on true) p on true
+ order by p.created_at {direction}, p.order_id {direction}
+"""
+
+# The places of the list of all orders.
+_PLACES: Final = """
+select created_at, order_id from payment_order
+ where merchant_id = %(merchant_id)s {in_range} {beyond} {due}"""
+
+# The places of the list of some statuses or of some customers: as many as are needed of each, in order.
+_EACH_PLACES: Final = """
+select s.created_at, s.order_id from unnest({wanted}) as wanted(value) cross join lateral (
+  select created_at, order_id from payment_order
+   where merchant_id = %(merchant_id)s and {column} = wanted.value {in_range} {beyond} {status} {due}
+   order by created_at {direction}, order_id {direction} limit %(offset)s::int8 + %(limit)s::int8) s"""
+
+# The places of what was found.
+_FOUND_PLACES: Final = "select created_at, order_id from listed where true {beyond}"
+
+
+def page_statement(
+    merchant_id: UUID, query: OrderQuery, now: datetime, customers: list[UUID] | None = None
+) -> tuple[str, dict[str, Any]]:
+    """The statement for a page and its parameters. It asks for one order more than the page holds.
+
+    `now` by the merchant's clock; `customers` are those that `query.customer` stands for, None where it names none.
+    """
+    start, end = _range(query)
+    cursor, ascending = query.cursor, is_ascending(query)
+    parameters: dict[str, Any] = {
+        "merchant_id": merchant_id,
+        "from": start,
+        "to": end,
+        "after_at": (start if ascending else end) if cursor is None else cursor.created_at,
+        "after_id": _NO_ID if cursor is None else cursor.order_id,
+        "offset": query.offset if cursor is None else 0,
+        "limit": query.limit + 1,
+        "now": now,
+        "statuses": [status.value for status in dict.fromkeys(query.statuses)],
+        "customers": customers,
+        "folded": None if query.search is None else fold_search(query.search),
+        **_spans(start, end),
+    }
+    statement = _statement(
+        ranged=query.created_from is not None or query.created_to is not None,
+        statuses=bool(query.statuses),
+        customers=customers is not None,
+        not_overdue=query.exclude_overdue,
+        search=query.search is not None,
+        ascending=ascending,
+    )
+    return statement, parameters
+
+
+@cache
+def _statement(
+    *, ranged: bool, statuses: bool, customers: bool, not_overdue: bool, search: bool, ascending: bool
+) -> str:
+    direction = "asc" if ascending else "desc"
+    asked = {
+        "in_range": _IN_RANGE if ranged else "",
+        "status": _STATUS if statuses else "",
+        "due": _NOT_OVERDUE if not_overdue else "",
+        "customer": _CUSTOMER if customers else "",
+        "beyond": _BEYOND[ascending],
+        "direction": direction,
+    }
+    if search:
+        listed = _LISTED_FILTERED if statuses or customers or not_overdue else _LISTED
+        total, places = _SEARCHED.format(listed=listed.format(**asked)), _FOUND_PLACES
+    elif customers:
+        total, places = _CUSTOMERS_TOTAL.format(**asked), _EACH_PLACES
+        asked |= {"wanted": "%(customers)s::uuid[]", "column": "customer_id"}
+    else:
+        overdue = _OVERDUE.format(**asked) if not_overdue else ""
+        total, places = _TOTAL.format(overdue=overdue, **asked), _EACH_PLACES if statuses else _PLACES
+        asked |= {"wanted": "%(statuses)s::text[]", "column": "status", "status": ""}
+    return total + _PAGE.format(places=places.format(**asked), direction=direction)
+
+
+def _range(query: OrderQuery) -> tuple[datetime, datetime]:
+    """The date range, its end exclusive."""
+    start = _BEGINNING if query.created_from is None else query.created_from
+    if query.created_to is None or query.created_to >= _END:
+        return start, _END
+    end = query.created_to
+    return start, end.replace(microsecond=end.microsecond // 1000 * 1000) + _MILLISECOND
+
+
+def _spans(start: datetime, end: datetime) -> dict[str, Any]:
+    """A range as whole UTC days, and what is left of it before and behind them."""
+    first, last = -(-micros(start) // _DAY_US), micros(end) // _DAY_US
+    if first >= last:  # no whole day: count it all, nothing where the range is empty
+        first = last = 0
+        head, tail = (start, end), (end, end)
+    else:
+        head, tail = (start, moment(first * _DAY_US)), (moment(last * _DAY_US), end)
+    return {
+        "first_day": moment(first * _DAY_US).date(),
+        "end_day": moment(last * _DAY_US).date(),
+        "head_from": head[0],
+        "head_to": head[1],
+        "tail_from": tail[0],
+        "tail_to": tail[1],
+    }

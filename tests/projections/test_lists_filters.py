@@ -1,0 +1,220 @@
+"""Every combination of the list's filters against a plain model, over a few hundred orders of related customers."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from itertools import islice, product
+from typing import Any
+from uuid import UUID
+
+import psycopg
+import pytest
+from msgspec import Struct
+from tests.core.story import NOON, asked, declined, paid, started
+from tests.projections.shop import Shop
+from uuid_utils.compat import uuid7
+
+from ledger.customers.events import CustomerCreated, CustomerDetailsChanged
+from ledger.customers.evolve import evolve as evolve_customer
+from ledger.customers.state import Customer
+from ledger.journal.append import Change, Claim, ClaimKind
+from ledger.journal.journal import Journal
+from ledger.orders.state import Order, OrderStatus
+from ledger.rejections import InvalidTerms
+from projections import related_customers
+from projections.loader import Reader
+from projections.pages import OrderQuery, parse_cursor
+from projections.search_packing import SearchPacking
+
+pytestmark = pytest.mark.anyio
+
+NOW = NOON + timedelta(days=3)
+DAY = timedelta(days=1)
+EMAILS = ["ana@example.com", "BEATRIZ@example.com", "c_o%d@shop.mx", None, "ärger@example.org", "ana.two@example.com"]
+TERMS = ["ana", "EXAMPLE.COM", "po", "7", "%", "_", "\\", "'", "Ñ", "ä", "f-1", "nobody", "\n", "\x1f", "straße", " "]
+
+
+class Market(Struct):
+    """A shop with six customers: 0 ← 1 ← 2 (each derived from the one before), 3 alone, 4 and 5 from a source unknown."""
+
+    shop: Shop
+    customers: list[Customer]
+    orders: list[Order]
+
+    def matching(self, query: OrderQuery) -> list[str]:
+        """The ids of the whole list that a query describes, by the plainest means."""
+        wanted = [order for order in self.orders if self._matches(order, query)]
+        wanted.sort(key=lambda order: (order.terms.at, order.terms.order_id), reverse=not query.ascending)
+        return [str(order.terms.order_id) for order in wanted]
+
+    def _matches(self, order: Order, query: OrderQuery) -> bool:
+        terms = order.terms
+        [customer] = [one for one in self.customers if one.customer_id == terms.customer_id]
+        texts = (customer.email, terms.order_number, terms.external_id, terms.invoice_number)
+        return (
+            (not query.statuses or order.status in query.statuses)
+            and (query.created_from is None or terms.at >= query.created_from)
+            and (query.created_to is None or terms.at <= query.created_to)
+            and (not query.exclude_overdue or terms.due_date is None or terms.due_date >= NOW)
+            and (query.customer is None or terms.customer_id in self._meant(query.customer, query.related))
+            and (query.search is None or any(query.search.casefold() in (text or "").casefold() for text in texts))
+        )
+
+    def _meant(self, reference: str, related: bool) -> set[UUID]:
+        meant = {one.customer_id for one in self.customers if reference in (str(one.customer_id), one.external_id)}
+        while meant and related:
+            linked = {one.source_id for one in self.customers if one.customer_id in meant} - {None}
+            more = {one.customer_id for one in self.customers if one.source_id in meant | linked}
+            more |= {one.customer_id for one in self.customers if one.customer_id in linked}
+            if more <= meant:
+                break
+            meant |= more
+        return meant
+
+
+async def customer(shop: Shop, name: str, email: str | None, source_id: UUID | None = None) -> Customer:
+    created = CustomerCreated(customer_id=uuid7(), external_id=name, at=NOON, email=email, source_id=source_id)
+    state = evolve_customer(None, created)
+    claim = Claim(ClaimKind.CUSTOMER_EXTERNAL_ID, name, state.customer_id)
+    change = Change(state.customer_id, 0, [created], None, state)
+    await shop.journal.commit(shop.merchant_id, uuid7(), [change], [claim])
+    return state
+
+
+async def tell(shop: Shop, before: Customer, version: int, email: str | None) -> Customer:
+    told = CustomerDetailsChanged(customer_id=before.customer_id, at=NOON, email=email)
+    after = evolve_customer(before, told)
+    await shop.change(before.customer_id, version, [told], before, after)
+    return after
+
+
+@pytest.fixture
+async def market(shop: Shop) -> Market:
+    customers: list[Customer] = []
+    unknown = uuid7()
+    for n, email in enumerate(EMAILS):
+        source = {1: 0, 2: 1}.get(n)
+        source_id = unknown if n > 3 else None if source is None else customers[source].customer_id
+        customers.append(await customer(shop, f"customer-{n}", email, source_id))
+    chance = random.Random(5)
+    orders = []
+    for n in range(300):
+        events: tuple[Any, ...] = chance.choice(
+            [(), paid(1, 10_000), (started(1, 10_000), asked(1, 10_000), declined(1))]
+        )
+        order = await shop.order(
+            chance.choice(["Ref-{}", "ñandú {}", "50%_{}", "back\\{}", "o'{}", "STRASSE{}"]).format(n),
+            *events,
+            at=NOON - timedelta(hours=chance.randrange(100)),
+            customer_id=chance.choice(customers).customer_id,
+            invoice_number=chance.choice([None, f"F-{n}", f"A_{n}"]),
+            due_date=chance.choice([None, NOW, NOW - timedelta(milliseconds=1), NOW + DAY]),
+        )
+        orders.append(order)
+    return Market(shop, customers, orders)
+
+
+def queries(customers: list[Customer]) -> Iterator[dict[str, Any]]:
+    """Combinations of everything but the page, in an order that a part of them samples evenly."""
+    statuses: list[tuple[OrderStatus, ...]] = [
+        (), (OrderStatus.PENDING,), (OrderStatus.COMPLETED, OrderStatus.FAILED), (OrderStatus.REFUNDED,),
+    ]  # fmt: skip
+    whom = [(None, False), ("customer-1", False), (str(customers[2].customer_id), True), ("customer-4", True)]
+    whom += [("nobody", True), (str(uuid7()), False), ("customer-3", True), ("\0", False)]
+    ranges = [(None, None), (NOON - 2 * DAY, None), (NOON - 3 * DAY, NOON - DAY), (NOON, NOON - DAY)]
+    every = list(product(statuses, whom, ranges, (False, True), (None, *TERMS), (False, True)))
+    random.Random(7).shuffle(every)
+    for wanted, (who, related), (start, end), exclude, search, ascending in every:
+        yield {
+            "statuses": wanted, "customer": who, "related": related, "created_from": start, "created_to": end,
+            "exclude_overdue": exclude, "search": search, "ascending": ascending,
+        }  # fmt: skip
+
+
+async def page(reader: Reader, shop: Shop, now: datetime = NOW, **query: Any) -> dict[str, Any]:
+    return json.loads(await reader.orders(shop.merchant_id, OrderQuery(**query), now))  # type: ignore[no-any-return]
+
+
+def ids(listed: dict[str, Any]) -> list[str]:
+    return [order["id"] for order in listed["data"]]
+
+
+async def test_every_combination_of_filters_lists_and_counts_what_the_model_does(
+    market: Market, reader: Reader, database_url: str
+) -> None:
+    chance, found = random.Random(3), 0
+    async with SearchPacking(database_url) as packing:
+        for n, query in enumerate(islice(queries(market.customers), 900)):
+            if n == 300:
+                assert await packing.pack() > 0
+            if n == 600:
+                market.customers[0] = await tell(market.shop, market.customers[0], 1, "Ñata@example.net")
+            whole = market.matching(OrderQuery(**query))
+            limit, offset = chance.choice([1, 7, 100]), chance.choice([0, 0, 5, 290, 400])
+            listed = await page(reader, market.shop, **query, limit=limit, offset=offset)
+            assert ids(listed) == whole[offset : offset + limit], query
+            assert listed["pagination"]["total"] == len(whole), query
+            if (cursor := listed["pagination"]["nextCursor"]) is not None:
+                then = await page(reader, market.shop, **query, limit=limit, cursor=parse_cursor(cursor))
+                assert ids(then) == whole[offset + limit : offset + 2 * limit], query
+                assert then["pagination"]["total"] == len(whole), query
+            found += len(whole) > 0
+    assert found > 200, "most combinations must not be empty by accident"
+
+
+async def test_related_customers_are_the_whole_chain_in_both_directions_and_nobody_else(
+    market: Market, reader: Reader
+) -> None:
+    chain = {str(one.customer_id) for one in market.customers[:3]}
+    for name in ("customer-0", "customer-1", "customer-2"):
+        listed = await page(reader, market.shop, customer=name, related=True, limit=100)
+        assert {order["customer"]["id"] for order in listed["data"]} == chain
+
+
+async def test_a_ring_of_sources_ends(shop: Shop, reader: Reader, database_url: str) -> None:
+    first = await customer(shop, "first", None)
+    second = await customer(shop, "second", None, first.customer_id)
+    await shop.order("one", customer_id=first.customer_id)
+    await shop.order("two", customer_id=second.customer_id)
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute(
+            "update customer set source_id = %s where customer_id = %s", (second.customer_id, first.customer_id)
+        )
+    assert (await page(reader, shop, customer="first", related=True))["pagination"]["total"] == 2
+
+
+async def test_more_related_customers_than_a_list_can_hold_are_refused_and_not_cut_off(
+    shop: Shop, reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = await customer(shop, "root", None)
+    for n in range(3):
+        await customer(shop, f"child-{n}", None, root.customer_id)
+    monkeypatch.setattr(related_customers, "RELATED_MAX", 4)
+    assert (await page(reader, shop, customer="root", related=True))["pagination"]["total"] == 0
+    monkeypatch.setattr(related_customers, "RELATED_MAX", 3)
+    with pytest.raises(InvalidTerms):
+        await page(reader, shop, customer="root", related=True)
+
+
+async def test_a_service_id_wins_over_an_external_id_that_looks_like_one(shop: Shop, reader: Reader) -> None:
+    ana = await customer(shop, "ana-2", None)
+    other = await customer(shop, str(ana.customer_id), None)
+    await shop.order("one", customer_id=ana.customer_id)
+    await shop.order("two", customer_id=other.customer_id)
+    [order] = (await page(reader, shop, customer=str(ana.customer_id)))["data"]
+    assert order["externalId"] == "one"
+
+
+async def test_another_merchants_customer_and_words_find_nothing(
+    market: Market, journal: Journal, reader: Reader
+) -> None:
+    newcomer = await Shop(journal).open()
+    mine = await newcomer.order("mine", customer_id=newcomer.ana.customer_id)
+    for query in ({"customer": "customer-0"}, {"customer": str(market.customers[0].customer_id), "related": True}):
+        assert (await page(reader, newcomer, **query))["pagination"]["total"] == 0
+    for term in ("ref", "BEATRIZ", "f-1"):
+        assert (await page(reader, newcomer, search=term))["pagination"]["total"] == 0
+    assert ids(await page(reader, newcomer, search="ANA@")) == [str(mine.terms.order_id)]

@@ -1,0 +1,164 @@
+"""The search: literal, without regard to case, at once after a commit, and about what is true now."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+import pytest
+from tests.core.story import NOON
+from tests.projections.shop import Shop
+from tests.projections.test_lists_filters import customer, ids, page, tell
+
+from ledger.journal.journal import Journal
+from projections.loader import Reader
+from projections.search_packing import SearchPacking
+from projections.search_text import fold, fold_search
+
+pytestmark = pytest.mark.anyio
+
+
+async def total(reader: Reader, shop: Shop, search: str, **query: Any) -> int:
+    found: int = (await page(reader, shop, search=search, **query))["pagination"]["total"]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("external_id", "finds", "misses"),
+    [
+        ("100%", ["%", "0%", "100%"], ["1%0", "%%", "100%%"]),
+        ("a_b", ["_", "a_b", "A_B"], ["a__b", "_b_"]),
+        ("back\\slash", ["\\", "k\\s", "\\S"], ["\\\\", "\\_", "k\\%"]),
+        ("o'brien", ["'", "O'B"], ["''", "o\\'b"]),
+        ('say "hi"', ['"', 'Y "H'], ['""']),
+        ("ÑANDÚ", ["ñandú", "Ñ", "ú"], ["nandu"]),
+        ("straße", ["STRASSE", "ß", "SS"], ["strase"]),
+        ("ΣΊΣΥΦΟΣ", ["σίσυφος", "φοσ"], ["ο φ"]),
+        ("日本-1", ["日本", "本-"], ["本日"]),
+        ("two words", ["o w", " "], ["  "]),
+        ("emoji-😀", ["😀"], ["😁"]),
+    ],
+)
+async def test_a_text_is_found_literally_and_in_any_case(
+    shop: Shop, reader: Reader, external_id: str, finds: list[str], misses: list[str]
+) -> None:
+    await shop.order(external_id, order_number="NUMBER")
+    for term in finds:
+        assert await total(reader, shop, term) == 1, term
+    for term in misses:
+        assert await total(reader, shop, term) == 0, term
+
+
+async def test_a_match_never_spans_two_fields_or_two_orders(shop: Shop, reader: Reader) -> None:
+    await shop.order("ext", order_number="NUM", invoice_number="INV")
+    await shop.order("ext2", order_number="NUM2")
+    for term in ("NUMext", "NUM\x1fext", "INVNUM", "inv\nnum", "num ext", "\x1f", "\n", "\0"):
+        assert await total(reader, shop, term) == 0, term
+    assert await total(reader, shop, "num") == 2
+
+
+async def test_an_order_that_matches_in_every_way_is_found_once(shop: Shop, reader: Reader) -> None:
+    ana = await customer(shop, "twice", "same@example.com")
+    await shop.order("same", order_number="SAME", invoice_number="same-same", customer_id=ana.customer_id)
+    assert await total(reader, shop, "same") == 1
+
+
+async def test_an_order_is_found_as_soon_as_it_is_acknowledged(shop: Shop, reader: Reader, database_url: str) -> None:
+    async with SearchPacking(database_url) as packing:
+        packer = asyncio.create_task(_pack_without_end(packing))
+        for n in range(120):
+            await shop.order(f"fresh-{n:03}.", at=NOON + timedelta(seconds=n))
+            assert await total(reader, shop, f"FRESH-{n:03}.") == 1
+            assert await total(reader, shop, "fresh") == n + 1
+        packer.cancel()
+        await asyncio.gather(packer, return_exceptions=True)
+
+
+async def _pack_without_end(packing: SearchPacking) -> None:
+    while True:
+        await packing.pack()
+        await asyncio.sleep(0.001)
+
+
+@pytest.mark.parametrize("packs", [False, True])
+async def test_a_search_follows_the_customers_current_address(
+    shop: Shop, reader: Reader, database_url: str, packs: bool
+) -> None:
+    async with SearchPacking(database_url) as packing:
+        ana = await customer(shop, "moving", "Old@example.com")
+        await shop.order("one", customer_id=ana.customer_id)
+        for version, email in enumerate(["new@example.com", None, "third@example.com", "old@example.com", None], 1):
+            ana = await tell(shop, ana, version, email)
+            if packs:
+                assert await packing.pack() == 1
+                assert await packing.pack() == 0
+            for term in ("old@", "new@", "third@"):
+                assert await total(reader, shop, term) == (term in (email or "")), (email, term)
+
+
+async def test_an_address_given_later_is_found(shop: Shop, reader: Reader, database_url: str) -> None:
+    ana = await customer(shop, "silent", None)
+    await shop.order("one", customer_id=ana.customer_id)
+    await tell(shop, ana, 1, "Late@example.com")
+    assert await total(reader, shop, "late@") == 1
+    async with SearchPacking(database_url) as packing:
+        await packing.pack()
+    assert await total(reader, shop, "late@") == 1
+
+
+async def test_an_address_that_was_taken_away_stands_nowhere_once_the_lines_are_tidied(
+    shop: Shop, database_url: str
+) -> None:
+    ana = await customer(shop, "forgotten", "secret@example.com")
+    await tell(shop, ana, 1, None)
+    async with SearchPacking(database_url) as packing:
+        await packing.pack()
+    with psycopg.connect(database_url) as connection:
+        rows = connection.execute("select kind, texts from search_block where merchant_id = %s", (shop.merchant_id,))
+        assert not [row for row in rows if "secret" in row[1] or row[0] == 3]
+
+
+async def test_packing_keeps_every_line_once_and_needs_no_more_than_a_page_for_a_hundred(
+    shop: Shop, reader: Reader, database_url: str
+) -> None:
+    for n in range(150):
+        await shop.order(f"order-{n}-" + "x" * 40)
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        lines = "select * from search_line order by id"
+        before = connection.execute(lines).fetchall()
+        async with SearchPacking(database_url) as packing, SearchPacking(database_url) as rival:
+            await asyncio.gather(packing.pack(), rival.pack())
+        assert connection.execute(lines).fetchall() == before
+        rows = connection.execute("select packed, pg_column_size(b.*) from search_block b where kind = 1").fetchall()
+        assert len(rows) == 3
+        assert max(size for _, size in rows) < 8_160
+        assert [packed for packed, _ in rows].count(False) == 1
+
+
+async def test_a_packing_whose_connection_was_ended_connects_again(shop: Shop, database_url: str) -> None:
+    async with SearchPacking(database_url) as packing:
+        await packing.pack()
+        with psycopg.connect(database_url, autocommit=True) as connection:
+            connection.execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'ledger-search-packing'"
+            )
+        with pytest.raises(Exception, match="Admin"):
+            await packing.pack()
+        assert await packing.pack() == 0
+
+
+async def test_a_search_opens_only_its_own_merchants_lines(shop: Shop, journal: Journal, reader: Reader) -> None:
+    other = await Shop(journal).open()
+    await other.order("theirs")
+    mine = await shop.order("mine")
+    assert ids(await page(reader, shop, search="e")) == [str(mine.terms.order_id)]
+    assert await total(reader, shop, "theirs") == 0
+
+
+def test_folding_twice_changes_nothing_and_nothing_is_escaped() -> None:
+    for text in ("İSTANBUL", "ẞ", "ﬁ", "ΌΣΟΣ", "a%_\\"):
+        assert fold(fold(text)) == fold(text)
+    assert fold_search("A%_\\") == "a%_\\"
+    assert fold_search("a\tb") is None
