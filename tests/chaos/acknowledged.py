@@ -52,10 +52,15 @@ class Record(Struct, frozen=True, kw_only=True, dict=True):
     def doubled(self) -> Iterator[str]:
         """Operations that took effect more than once: two orders for a name, one payment announced as new twice."""
         ids: dict[tuple[UUID, str], set[UUID]] = defaultdict(set)
+        paid: dict[tuple[UUID, str, str], set[UUID]] = defaultdict(set)
         made: dict[UUID, Operation] = {}
         for operation, told in self.acknowledged:
             if operation.asked.external_id is not None and told.order_id is not None:
                 ids[operation.asked.merchant_id, operation.asked.external_id].add(told.order_id)
+                if operation.asked.payment is not None and told.payment_id is not None:
+                    paid[operation.asked.merchant_id, operation.asked.external_id, operation.asked.payment].add(
+                        told.payment_id
+                    )
             new = told.order_id if told.payment_id is None else told.payment_id
             if operation.asked.do in {"create", "charge"} and not told.replayed and new is not None:
                 if new in made:
@@ -64,6 +69,9 @@ class Record(Struct, frozen=True, kw_only=True, dict=True):
         for (_, name), orders in ids.items():
             if len(orders) > 1:
                 yield f"{name!r} was answered with the orders {sorted(map(str, orders))}"
+        for (_, name, payment), payments in paid.items():
+            if len(payments) > 1:
+                yield f"charge {payment!r} of {name!r} was answered with the payments {sorted(map(str, payments))}"
 
     def surprises(self) -> Iterator[str]:
         """Answers that nothing in these tests explains: an error that is unclassified is itself a finding."""

@@ -1,7 +1,7 @@
 """Many merchants' programs at once: each sends one request after another, keeps a record, and goes on whatever happens.
 
-The rule a stranger would break: a client acts as its own record allows. What it was not told it does not know, so it asks
-again under the same external id, as the interface says that a merchant may.
+The rule a stranger would break: a client acts as its own record allows. What it was not told it does not know, so it sends
+the same request again, as the interface says that a merchant may.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import json
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import count
 from random import Random
 from typing import Any
 from urllib.parse import quote
@@ -66,7 +67,7 @@ class Load:
     ) -> None:
         self._witness = witness
         self._port = port
-        self._clients = [_Client(self, merchants[n % len(merchants)], Random(f"{seed}/{n}")) for n in range(clients)]
+        self._clients = [_Client(self, merchants[n % len(merchants)], n, Random(f"{seed}/{n}")) for n in range(clients)]
         self._names: dict[UUID, _Names] = {merchant.merchant_id: _Names(seed) for merchant in merchants}
         self._stop = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -128,7 +129,7 @@ class _Names:
         self._prefix = f"{seed}/"
         self._made = 0
         self._recent: deque[str] = deque(maxlen=24)
-        self.unknown: deque[str] = deque()
+        self.unknown: deque[Asked] = deque()
 
     def new(self) -> str:
         self._made += 1
@@ -141,8 +142,10 @@ class _Names:
 
 
 class _Client:
-    def __init__(self, load: Load, merchant: Merchant, random: Random) -> None:
+    def __init__(self, load: Load, merchant: Merchant, number: int, random: Random) -> None:
         self._load = load
+        self._number = number
+        self._charges = count(1)
         self._merchant = merchant
         self._random = random
 
@@ -153,18 +156,16 @@ class _Client:
             asked = self._next(names)
             customer = self._random.choice(_CUSTOMERS)
             outcome = await self._load.send(wire, asked, self._merchant.api_key, customer)
-            if outcome == "info" and asked.external_id is not None:
-                names.unknown.append(asked.external_id)
+            if outcome == "info":
+                names.unknown.append(asked)
             if outcome in {None, "info"}:
                 await asyncio.sleep(_PAUSE_S)
         await wire.close()
 
     def _next(self, names: _Names) -> Asked:
         merchant_id = self._merchant.merchant_id
-        if names.unknown and self._random.random() < 0.5:  # what a merchant does who was not answered
-            name = names.unknown.popleft()
-            card = self._random.choice(("approved", None))
-            return Asked(do="create", merchant_id=merchant_id, external_id=name, amount=amount_of(name), card=card)
+        if names.unknown and self._random.random() < 0.5:
+            return names.unknown.popleft()  # what a merchant does who was not answered
         ((do, card),) = self._random.choices(tuple(_MIX), tuple(_MIX.values()))
         if do == "list":
             return Asked(do="list", merchant_id=merchant_id)
@@ -174,7 +175,8 @@ class _Client:
             case "read":
                 return Asked(do="read", merchant_id=merchant_id, external_id=name)
             case "charge":
-                return Asked(do="charge", merchant_id=merchant_id, external_id=name, card=card)
+                payment = f"{self._number}-{next(self._charges)}"
+                return Asked(do="charge", merchant_id=merchant_id, external_id=name, card=card, payment=payment)
             case _:
                 return Asked(do="create", merchant_id=merchant_id, external_id=name, amount=amount, card=card)
 
@@ -193,7 +195,12 @@ def _request(asked: Asked, api_key: str, customer: str) -> tuple[str, str, str, 
             body = bodies.create(asked.external_id, asked.amount, asked.card, customer)
             return "POST", bodies.ORDERS, api_key, body
         case "charge":
-            return "POST", f"{bodies.ORDERS}/{name}/charge", api_key, bodies.charge(asked.card or "approved")
+            return (
+                "POST",
+                f"{bodies.ORDERS}/{name}/charge",
+                api_key,
+                bodies.charge(asked.card or "approved", asked.payment),
+            )
         case "read":
             return "GET", f"{bodies.ORDERS}/{name}", api_key, None
         case "list":

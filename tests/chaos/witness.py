@@ -21,13 +21,15 @@ Outcome = Literal["ok", "fail", "info"]
 
 
 class Asked(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a client is about to ask. `amount` in minor units; `card` names how the card behaves, None for no card."""
+    """What a client is about to ask. `amount` in minor units; `card` names how the card behaves, None for no card; `payment`
+    is the merchant's own id of a charge."""
 
     do: Literal["create", "charge", "read", "list"]
     merchant_id: UUID
     external_id: str | None = None
     amount: int | None = None
     card: str | None = None
+    payment: str | None = None
 
 
 class Told(Struct, frozen=True, kw_only=True, omit_defaults=True):
