@@ -175,3 +175,18 @@ def test_the_merchants_calendar_decides_when_a_month_ends():
     assert read_create(body, datetime(2026, 3, 31, 23, 0, tzinfo=ZoneInfo("America/Mexico_City")))
     refusal = refusal_of(body, lambda sent: read_create(sent, datetime(2026, 4, 1, 5, 0, tzinfo=ZoneInfo("UTC"))))
     assert refusal.errors[0].field == MONTH
+
+
+@pytest.mark.parametrize(
+    ("field", "method"),
+    [
+        (NUMBER, {"type": "spei", "cardDetails": {"number": "4242"}}),
+        (CVC, {"type": "paycash", "options": {"card": {"cvc": "12345"}}}),
+        (MONTH, {"type": "payment_method_id", "paymentMethodId": "saved", "cardDetails": {"expMonth": 13}}),
+        (YEAR, {"type": "spei", "cardDetails": {"expiryYear": "199"}}),
+        ("paymentMethod.cvc", by_card(cvc="x")),
+        ("paymentMethod.cvc", {"type": "spei", "cvc": "12"}),
+    ],
+)
+def test_card_data_that_is_not_used_still_has_to_look_like_it(field: str, method: dict[str, Any]):
+    assert field_of(paid(method)) == field

@@ -43,8 +43,13 @@ class Method(Struct, frozen=True, kw_only=True):
 
 def payment_method(method: PaymentMethod, today: date) -> Method:
     """The method that was sent. `today` decides whether a card has expired: it is good until the end of its month."""
+    if method.cvc is not None:
+        _cvc(method.cvc, "paymentMethod.cvc")
     if method.type == "card":
         return _card_method(method, today)
+    for idle in (method.card_details, method.options and method.options.card):
+        if idle:
+            _check_idle_card(idle)
     if method.type == "payment_method_id":
         return _saved_method(method)
     return Method(type=_REFERENCES[method.type])
@@ -61,8 +66,6 @@ def typed_number(method: PaymentMethod | None) -> str | None:
 def _saved_method(method: PaymentMethod) -> Method:
     if method.payment_method_id is None:
         raise required("paymentMethod.paymentMethodId")
-    if method.cvc is not None:
-        _cvc(method.cvc, "paymentMethod.cvc")
     saved = printable(method.payment_method_id, "paymentMethod.paymentMethodId")
     return Method(type=MethodType.CARD, saved_method_id=saved)
 
@@ -84,6 +87,17 @@ def _card_method(method: PaymentMethod, today: date) -> Method:
         cardholder_name=details.cardholder_name,
     )
     return Method(type=MethodType.CARD, card=card, card_summary=_summary(card), persist=bool(persist))
+
+
+def _check_idle_card(card: CardDetails) -> None:
+    """A card beside another method is not used; it has to look like one all the same."""
+    if card.number is not None:
+        _number(card.number)
+    if card.cvc is not None:
+        _cvc(card.cvc, f"{_CARD}.cvc")
+    for month, year in ((card.expiry_month, card.expiry_year), (card.exp_month, card.exp_year)):
+        _month(month)
+        _year(year)
 
 
 def _one_card(details: CardDetails | None, option: CardDetails | None) -> CardDetails:
