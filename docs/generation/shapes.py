@@ -103,7 +103,7 @@ def _enum(found: inspect.EnumType) -> str:
 
 def _text(found: inspect.StrType, schema: dict[str, Any]) -> str:
     if schema.get("format"):
-        return {"date-time": "date-time", "uuid": "UUID"}[schema["format"]]
+        return {"date-time": "date-time", "uuid": "UUID", "email": "e-mail address"}[schema["format"]]
     bounds = (found.min_length, found.max_length)
     match bounds:
         case (None, None):

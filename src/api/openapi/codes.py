@@ -31,9 +31,6 @@ WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
     },
     "ORDER_NOT_PAYABLE": "The order's status does not allow a payment; `currentStatus` and `allowedStatuses` say more.",
     "DUPLICATE_EXTERNAL_ID": "The order with this `externalId` was cancelled.",
-    "IDEMPOTENCY_KEY_REUSED": "The `Idempotency-Key` came before with another request.",
-    "REQUEST_IN_PROGRESS": "The request with this `Idempotency-Key` is still being carried out; `Retry-After` says when to ask "
-    "again.",
     "IDEMPOTENCY_MISMATCH": "The same `externalId` with another amount or currency; `field` says which.",
     "IDEMPOTENCY_KEY_REUSED": "The same `Idempotency-Key` came with another request before.",
     "REQUEST_IN_PROGRESS": "A request with the same `Idempotency-Key` is being carried out. Ask again in a second.",

@@ -27,6 +27,8 @@ _ORDERS, _SERVICE = "Payment orders", "Service"
 _REQUEST_ID: Final = "req-710f82784f337f2f-00000004"
 _RATED: Final = frozenset({200, 201, 400, 404, 409, 422, 429})
 
+_REPEATED: Final = frozenset({404, 409, 422})  # what is answered again under the same Idempotency-Key
+
 _ABOUT: Final = """
 Payment orders: ask for money, take it, follow what becomes of it.
 
@@ -104,14 +106,18 @@ def _header_parameters(*, has_key: bool) -> list[Json]:
 
 def _answers(described: Described, *, has_key: bool) -> Json:
     answers: Json = {}
+    replayed = ["Idempotent-Replayed"] if described.replays else []
     for status, (meaning, struct) in described.answers.items():
-        replayed = ["Idempotent-Replayed"] if described.replays and status == 200 else []
         rate = list(RATE) if has_key else []
         answers[str(status)] = _answer(meaning, components.reference(struct), ["x-request-id", *rate, *replayed])
         if struct.__name__ == "OrderDocument" and described.takes is not None:
             answers[str(status)]["links"] = _links()
     for status, codes in described.codes.items():
         answers[str(status)] = _refusal(status, codes, has_key=has_key)
+        if "REQUEST_IN_PROGRESS" in codes:
+            answers[str(status)]["headers"] |= {"Retry-After": ANSWER_HEADERS["Retry-After"] | {"required": False}}
+        if status in _REPEATED:
+            answers[str(status)]["headers"] |= _headers(replayed)
     return dict(sorted(answers.items()))
 
 
@@ -143,9 +149,13 @@ def _with_codes(schema: Json, codes: tuple[str, ...]) -> Json:
 def _answer(meaning: str, schema: Json, headers: Iterable[str]) -> Json:
     return {
         "description": meaning,
-        "headers": {name: {"$ref": f"#/components/headers/{name}"} for name in headers},
+        "headers": _headers(headers),
         "content": {_JSON: {"schema": schema}},
     }
+
+
+def _headers(names: Iterable[str]) -> Json:
+    return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
 
 
 def _links() -> Json:

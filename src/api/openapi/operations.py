@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from api import payment_orders
 from api.openapi import bodies, examples
-from api.openapi.parameters import ORDER_ID, list_parameters
+from api.openapi.parameters import IDEMPOTENCY_KEY, ORDER_ID, list_parameters
 from api.resource import Operation
 from api.schemas.payment_orders import ChargePaymentOrder, CreatePaymentOrder
 from projections.documents import OrderDocument
@@ -80,6 +80,7 @@ order is answered and nothing is paid twice. An order that FAILED gets a new pay
 
 With `pending: true` nothing is paid yet; the order waits for its charge.
 """,
+        parameters=(IDEMPOTENCY_KEY,),
         takes=CreatePaymentOrder,
         examples=examples.CREATE,
         answers={
@@ -96,7 +97,7 @@ With `pending: true` nothing is paid yet; the order waits for its charge.
 Pays an order that is PENDING, PARTIALLY_PAID, FAILED or REFERENCE_GENERATED. `externalId` names the payment within the
 order: sent again, the order is answered as it stands.
 """,
-        parameters=(ORDER_ID,),
+        parameters=(ORDER_ID, IDEMPOTENCY_KEY),
         takes=ChargePaymentOrder,
         examples=examples.CHARGE,
         answers={200: ("The order with its new payment, or with the one that was there.", OrderDocument)},

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from api.drafting.order_lists import LIMIT_DEFAULT, LIMIT_MAX
+from api.drafting.order_lists import _ONCE, LIMIT_DEFAULT, LIMIT_MAX
 from api.schemas.fields import TEXT_MAX
 
 Json = dict[str, Any]
@@ -21,10 +21,26 @@ _DATE: Final[Json] = {
     "examples": ["2026-01-31"],
 }
 
-LIST: Final[Mapping[str, tuple[str, Json]]] = {
+_LIST: Final[Mapping[str, tuple[str, Json]]] = {
     "status": (
         "One status or several, separated by commas.",
         {"type": "array", "items": {"$ref": "#/components/schemas/OrderStatus"}, "minItems": 1},
+    ),
+    "customerId": (
+        "Orders of this customer, by service id or external id.",
+        {"type": "string", "minLength": 1, "maxLength": TEXT_MAX},
+    ),
+    "includeRelatedCustomers": (
+        "`true`: of the customers related to it by `sourceId` too.",
+        {"type": "boolean", "default": False},
+    ),
+    "excludeOverdue": (
+        "`true`: only orders without a due date or with one to come.",
+        {"type": "boolean", "default": False},
+    ),
+    "search": (
+        "Part of the customer's e-mail, the order number, the invoice number or the external id, in any case.",
+        {"type": "string", "maxLength": TEXT_MAX},
     ),
     "dateFrom": ("Created from then on. A date alone is that day in the merchant's time zone.", _DATE),
     "dateTo": ("Created until then, inclusive. A date alone includes that day.", _DATE),
@@ -43,6 +59,8 @@ LIST: Final[Mapping[str, tuple[str, Json]]] = {
     "sortField": ("`createdAt`.", {"type": "string", "enum": ["createdAt"], "default": "createdAt"}),
     "sortOrder": ("`desc` (default) or `asc`.", {"type": "string", "enum": ["desc", "asc"], "default": "desc"}),
 }
+
+LIST: Final = {name: described for name, described in _LIST.items() if name in _ONCE | {"status"}}
 """The query of the order list: what a parameter means, and what may stand there."""
 
 ORDER_ID: Final[Json] = {
@@ -52,6 +70,14 @@ ORDER_ID: Final[Json] = {
     "description": "The service's id of the order, or the merchant's own external id, percent-encoded.",
     "schema": {"type": "string", "minLength": 1, "maxLength": TEXT_MAX},
     "example": "pedido-2026-000184",
+}
+
+IDEMPOTENCY_KEY: Final[Json] = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "description": "Your own name of this request, for ever: the same request under the same key is answered as it was the "
+    "first time, and nothing happens again. Recommended with a charge.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]([ -~]*[!-~])?$"},
 }
 
 REQUEST_HEADERS: Final[Mapping[str, Json]] = {
@@ -94,7 +120,7 @@ ANSWER_HEADERS: Final[Mapping[str, Json]] = {
         "schema": {"type": "integer", "minimum": 1},
     },
     "Idempotent-Replayed": {
-        "description": "`true` where the order or the payment was there before and nothing happened.",
+        "description": "`true` where nothing happened: the order or the payment was there, or the request had its answer.",
         "schema": {"type": "string", "enum": ["true"]},
     },
 }
@@ -104,9 +130,16 @@ RATE: Final = ("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset")
 
 def list_parameters() -> list[Json]:
     """The parameters of the order list's query."""
-    return [_query(name, description, schema) for name, (description, schema) in LIST.items()]
+    return [_query(name, *described) for name, described in LIST.items()]
 
 
 def _query(name: str, description: str, schema: Json) -> Json:
-    parameter = {"name": name, "in": "query", "description": description, "schema": schema}
+    # One without a value, as forms send it, is one that was not given.
+    parameter: Json = {
+        "name": name,
+        "in": "query",
+        "description": description,
+        "allowEmptyValue": True,
+        "schema": schema,
+    }
     return parameter | {"style": "form", "explode": False} if schema.get("type") == "array" else parameter

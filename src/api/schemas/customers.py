@@ -9,7 +9,7 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from api.schemas.fields import Country, Id, Text
+from api.schemas.fields import Country, Email, Id, TaxId, Text
 
 
 class Customer(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -23,7 +23,9 @@ class Customer(Struct, frozen=True, kw_only=True, rename="camel"):
     external_id: Annotated[Id | None, Meta(description="The merchant's id of the customer.")] = None
     first_name: Annotated[Text | None | UnsetType, Meta(description="Given name.")] = UNSET
     last_name: Annotated[Text | None | UnsetType, Meta(description="Family name.")] = UNSET
-    email: Annotated[Text | None | UnsetType, Meta(description="E-mail address.", examples=["ana@example.com"])] = UNSET
+    email: Annotated[Email | None | UnsetType, Meta(description="E-mail address.", examples=["ana@example.com"])] = (
+        UNSET
+    )
     phone_number: Annotated[Text | None | UnsetType, Meta(description="Phone.", examples=["+525512345678"])] = UNSET
 
 
@@ -63,11 +65,11 @@ class FiscalAddress(Struct, frozen=True, kw_only=True, rename="camel"):
 class CustomerFiscalData(Struct, frozen=True, kw_only=True, rename="camel"):
     """The receiver of the electronic invoice (CFDI). Everything is optional and may come with the stamp operation."""
 
-    tax_id: Annotated[Text | None, Meta(description="RFC, 12 or 13 characters.", examples=["XAXX010101000"])] = None
+    tax_id: Annotated[TaxId | None, Meta(description="RFC, 12 or 13 characters.", examples=["XAXX010101000"])] = None
     legal_name: Annotated[Text | None, Meta(description="Name as the tax authority has it.")] = None
     tax_system: Annotated[Text | None, Meta(description="SAT c_RegimenFiscal.", examples=["601"])] = None
     cfdi_use: Annotated[Text | None, Meta(description="SAT c_UsoCFDI.", examples=["G03"])] = None
     zip_code: Annotated[Text | None, Meta(description="Postal code of the fiscal address.")] = None
-    email: Annotated[Text | None, Meta(description="Where the invoice is sent.")] = None
+    email: Annotated[Email | None, Meta(description="Where the invoice is sent.")] = None
     payment_form: Annotated[Text | None, Meta(description="SAT c_FormaPago.", examples=["04"])] = None
     address: Annotated[FiscalAddress | None, Meta(description="Fiscal address.")] = None

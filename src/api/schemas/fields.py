@@ -1,5 +1,8 @@
 """The kinds of field that requests are made of, with their limits (contract N23).
 
+What a field must look like beyond its type and length is published here as a pattern, and checked in `drafting`, whose
+messages name the field.
+
 The rule a stranger would break: a number that will be money stays the bytes that were sent until `money.parse_amount`
 reads them. Decoded as a float it would already be another number; decoded as a `Decimal` a twenty-byte `1e3000000` could
 hold the process for minutes.
@@ -18,11 +21,34 @@ METADATA_BYTES_MAX: Final = 32_768
 METADATA_DEPTH_MAX: Final = 10
 LINE_ITEMS_MAX: Final = 1000
 TAXES_MAX: Final = 20
+NUMBER_MAX: Final = 999_999_999_999
+
+_RFC: Final = "^[A-Za-z&Ññ]{3,4}[ -]?[0-9]{2}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])[ -]?[A-Za-z0-9]{3}$"
 
 Text = Annotated[str, Meta(max_length=TEXT_MAX)]
 LongText = Annotated[str, Meta(max_length=DESCRIPTION_MAX)]
 Id = Annotated[str, Meta(min_length=1, max_length=TEXT_MAX)]
-Country = Annotated[str, Meta(min_length=2, max_length=2, examples=["MX"])]
-Number = Annotated[Raw, Meta(extra_json_schema={"type": "number"})]
+Country = Annotated[
+    str, Meta(min_length=2, max_length=2, examples=["MX"], extra_json_schema={"pattern": "^[A-Za-z]{2}$"})
+]
+Number = Annotated[Raw, Meta(extra_json_schema={"type": "number", "minimum": 0, "maximum": NUMBER_MAX})]
+PositiveNumber = Annotated[
+    Raw, Meta(extra_json_schema={"type": "number", "exclusiveMinimum": 0, "maximum": NUMBER_MAX})
+]
 Metadata = Annotated[Raw, Meta(extra_json_schema={"type": ["object", "null"]})]
-MonthOrYear = str | int
+Month = Annotated[str | int, Meta(extra_json_schema={"pattern": "^(0?[1-9]|1[0-2])$", "minimum": 1, "maximum": 12})]
+Year = Annotated[
+    str | int,
+    Meta(
+        extra_json_schema={
+            "pattern": "^(20)?[0-9]{2}$",
+            "minimum": 10,
+            "maximum": 2099,
+            "not": {"type": "integer", "minimum": 100, "maximum": 1999},
+        }
+    ),
+]
+CardNumber = Annotated[Text, Meta(extra_json_schema={"pattern": "^([ -]*[0-9]){13,19}[ -]*$"})]
+Cvc = Annotated[Text, Meta(extra_json_schema={"pattern": "^[0-9]{3,4}$"})]
+Email = Annotated[Text, Meta(extra_json_schema={"format": "email"})]
+TaxId = Annotated[Text, Meta(extra_json_schema={"pattern": _RFC})]

@@ -10,18 +10,18 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from api.schemas.fields import Id, MonthOrYear, Text
+from api.schemas.fields import CardNumber, Cvc, Id, Month, Text, Year
 
 
 class CardDetails(Struct, frozen=True, kw_only=True, rename="camel"):
     """A card as the payer typed it."""
 
-    number: Annotated[Text | None, Meta(description="13 to 19 digits.", examples=["4242424242424242"])] = None
-    expiry_month: Annotated[MonthOrYear | None, Meta(description="1 or 01 to 12.", examples=["12"])] = None
-    exp_month: Annotated[MonthOrYear | None, Meta(description="Accepted for expiryMonth.")] = None
-    expiry_year: Annotated[MonthOrYear | None, Meta(description="Two or four digits.", examples=["30", "2030"])] = None
-    exp_year: Annotated[MonthOrYear | None, Meta(description="Accepted for expiryYear.")] = None
-    cvc: Annotated[Text | None, Meta(description="3 or 4 digits. Never stored.", examples=["123"])] = None
+    number: Annotated[CardNumber | None, Meta(description="13 to 19 digits.", examples=["4242424242424242"])] = None
+    expiry_month: Annotated[Month | None, Meta(description="1 or 01 to 12.", examples=["12"])] = None
+    exp_month: Annotated[Month | None, Meta(description="Accepted for expiryMonth.")] = None
+    expiry_year: Annotated[Year | None, Meta(description="Two or four digits.", examples=["30", "2030"])] = None
+    exp_year: Annotated[Year | None, Meta(description="Accepted for expiryYear.")] = None
+    cvc: Annotated[Cvc | None, Meta(description="3 or 4 digits. Never stored.", examples=["123"])] = None
     cardholder_name: Annotated[Text | None, Meta(description="As printed on the card.")] = None
     persist: Annotated[bool | None, Meta(description="Accepted for paymentMethod.persist.")] = None
 
@@ -47,7 +47,7 @@ class PaymentMethod(Struct, frozen=True, kw_only=True, rename="camel"):
     options: Annotated[MethodOptions | None, Meta(description="Accepted for cardDetails: options.card.")] = None
     persist: Annotated[bool | None, Meta(description="Save the card for later.")] = None
     payment_method_id: Annotated[Id | None, Meta(description="The saved method, for type payment_method_id.")] = None
-    cvc: Annotated[Text | None, Meta(description="CVC of the saved card. Never stored.")] = None
+    cvc: Annotated[Cvc | None, Meta(description="CVC of the saved card. Never stored.")] = None
 
     def __repr__(self) -> str:
         return f"PaymentMethod({self.type})"

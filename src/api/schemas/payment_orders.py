@@ -15,11 +15,13 @@ from api.schemas.customers import BillingAddress, Customer, CustomerFiscalData, 
 from api.schemas.fields import (
     INVOICE_NUMBER_MAX,
     LINE_ITEMS_MAX,
+    NUMBER_MAX,
     TAXES_MAX,
     Id,
     LongText,
     Metadata,
     Number,
+    PositiveNumber,
     Text,
 )
 from api.schemas.payment_methods import PaymentMethod
@@ -45,7 +47,7 @@ class LineItem(Struct, frozen=True, kw_only=True, rename="camel"):
     description: Annotated[LongText | None, Meta(description="What is sold. Required, here or as name.")] = None
     name: Annotated[Text | None, Meta(description="Name of the product; accepted for description.")] = None
     quantity: Annotated[
-        Number | UnsetType, Meta(description="Required. May be a fraction, up to six decimals.", examples=[2])
+        PositiveNumber | UnsetType, Meta(description="Required. May be a fraction, up to six decimals.", examples=[2])
     ] = UNSET
     unit_price: Annotated[
         Number | UnsetType, Meta(description="Required. Price of one, in minor units (cents).", examples=[75000])
@@ -74,7 +76,7 @@ class CreatePaymentOrder(Struct, frozen=True, kw_only=True, rename="camel"):
         Meta(
             description="Subtotal in minor units (cents), above 0; up to four decimals.",
             examples=[150000],
-            extra_json_schema={"type": "number", "exclusiveMinimum": 0, "maximum": 999_999_999_999},
+            extra_json_schema={"type": "number", "exclusiveMinimum": 0, "maximum": NUMBER_MAX},
         ),
     ]
     currency: Annotated[Literal["MXN", "USD"], Meta(description="ISO 4217.")]
@@ -118,7 +120,7 @@ class ChargePaymentOrder(Struct, frozen=True, kw_only=True, rename="camel"):
 
     payment_method: Annotated[PaymentMethod, Meta(description="How to pay.")]
     amount: Annotated[
-        Number | UnsetType,
+        PositiveNumber | UnsetType,
         Meta(description="Part of the subtotal to pay, in minor units; only on split orders. Absent: all of it."),
     ] = UNSET
     external_id: Annotated[
