@@ -11,7 +11,7 @@ from docs.generation.shapes import anchor, fields, parts, title
 from msgspec import Struct
 
 from api.app import _routes
-from api.openapi.parameters import LIST
+from api.openapi.parameters import list_parameters
 from api.resource import House, Resource
 from api.schemas.payment_orders import ChargePaymentOrder, CreatePaymentOrder
 from ledger.settings import Settings
@@ -63,7 +63,7 @@ def page() -> str:
         "## Charge a payment order: the body",
         *_body(ChargePaymentOrder, CreatePaymentOrder),
         "## List payment orders: the query",
-        table(("parameter", "meaning"), [(code(name), words) for name, (words, _) in LIST.items()]),
+        table(("parameter", "meaning"), [(code(known["name"]), known["description"]) for known in list_parameters()]),
         block(_LIST, "text"),
         _answered(Pagination),
         "## A payment order, as it is answered",

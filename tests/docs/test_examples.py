@@ -46,6 +46,11 @@ def test_keys_are_rotated_as_the_page_says(service):
         shell.follow(HOW_TO / "rotate-api-keys.md")
 
 
+def test_the_log_is_followed_as_the_page_says(service):
+    with Shell(service) as shell:
+        shell.follow(HOW_TO / "follow-the-log.md")
+
+
 def test_the_bakerys_story_can_be_told(service, tmp_path):
     page = blocks(HOW_TO / "write-a-story.md")
     story, *told = (content for language, content in page if language in {"json", "text"})
