@@ -67,6 +67,8 @@ class Codec:
         return self._decode_old(topic, data)
 
     def _decode_old(self, topic: str, data: bytes) -> Any:
+        if topic not in self._upcasters:
+            raise UnknownTopic(topic)
         fields: dict[str, Any] = msgspec.json.decode(data)
         while topic in self._upcasters:
             topic, upcast = self._upcasters[topic]
