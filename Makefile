@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: run test check bench chaos docs lock clean
+.PHONY: run test check bench chaos fuzz docs lock clean
 
 run: $(STAMP)
 	@exec $(BIN)/ledger serve --demo
@@ -22,6 +22,10 @@ bench: $(STAMP)
 
 chaos: $(STAMP)
 	$(BIN)/python -m tests.chaos
+
+# Whatever the service's own description allows and forbids, at length; the tests ask some of it every time.
+fuzz: $(STAMP)
+	$(BIN)/python -m tests.fuzz
 
 # The reference pages that are read off the code; tests/docs fails when one is stale.
 docs: $(STAMP)

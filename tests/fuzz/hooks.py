@@ -1,0 +1,61 @@
+"""What Schemathesis may find without our being wrong: rules between fields, which a description of single fields cannot hold.
+
+The rule a stranger would break: a refusal is excused by its very words, each with its reason. Whoever refuses something
+else that the description allows, or answers anything with a 5xx, is found.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import count
+from typing import Any
+
+import schemathesis
+from schemathesis.core.failures import Failure
+from schemathesis.openapi.checks import RejectedPositiveData
+
+# "status code", for a 400 with " field-code field message" behind it: why what fits the description may be refused so.
+EXCUSED = {
+    r"400 CONFLICTING_FIELDS .*": "two names of one field may not differ, which no description can say",
+    r"400 VALIDATION_ERROR REQUIRED .*": "what is needed depends on other fields: either of two names, the type",
+    r"400 VALIDATION_ERROR LINE_ITEMS_SUM .*": "the lines add up to the amount",
+    r"400 VALIDATION_ERROR INVALID_CARD_NUMBER .*": "a card number's last digit follows from the others",
+    r"400 VALIDATION_ERROR CARD_EXPIRED .*": "whether a month has passed depends on the day",
+    r"400 VALIDATION_ERROR OUT_OF_RANGE \S*(amount|quantity|unitPrice|discount|rate) .*": "a number is written with few "
+    "decimals and no exponent, and schemas do not know how a number is written",
+    r"400 VALIDATION_ERROR INVALID_TYPE \S*\.exp\w+ must be a whole number .*": "a schema's integer may be written 12.0",
+    r"400 VALIDATION_ERROR INVALID_FORMAT \S*email .*": "not every address that is spelled like one can exist",
+    r"400 VALIDATION_ERROR INVALID_FORMAT .* (printable|control) characters": "what can be printed, only Unicode knows",
+    r"400 VALIDATION_ERROR INVALID_VALUE amount .*": "only some orders are paid in parts, and in multiples of a step",
+    r"400 VALIDATION_ERROR INVALID_VALUE cursor .*": "a cursor is one that was answered",
+    r"400 CARD_NUMBER_NOT_ALLOWED .*": "the check digit decides what is a card number",
+    r"422 METHOD_NOT_ENABLED": "what this merchant may use",
+    r"422 PAYMENT_DECLINED": "what the bank says",
+    r"422 RISK_REJECTED": "what the risk rules say",
+    r"422 AMOUNT_EXCEEDS_PENDING": "what is still to be paid",
+}
+
+_NUMBERS = count(1)
+
+
+@schemathesis.hook
+def before_call(context: Any, case: Any, kwargs: dict[str, Any]) -> None:
+    """Every right request asks for an order of its own; else nearly all would be answered with the first one."""
+    is_create = case.operation.definition.raw.get("operationId") == "createPaymentOrder"
+    is_right = case.meta is not None and case.meta.generation.mode.is_positive
+    if is_create and is_right and isinstance(case.body, dict) and isinstance(case.body.get("externalId"), str):
+        own = {name: value for name, value in case.body.items() if name != "externalMerchantReference"}
+        case.body = own | {"externalId": f"fuzzed-{next(_NUMBERS)}"}
+        if "Idempotency-Key" in case.headers:
+            case.headers["Idempotency-Key"] = f"fuzzed-{next(_NUMBERS)}"
+
+
+@schemathesis.hook
+def filter_failure(context: Any, failure: Failure, case: Any, response: Any) -> bool:
+    """Whether a failure counts: all but right requests that were refused for one of the reasons above."""
+    if not isinstance(failure, RejectedPositiveData):
+        return True
+    body = response.json()
+    outcome = f"{response.status_code} {body['code']}"
+    fields = [f"{outcome} {field['code']} {field['field']} {field['message']}" for field in body.get("errors", [])]
+    return not all(any(re.fullmatch(known, said) for known in EXCUSED) for said in fields or [outcome])

@@ -1,0 +1,48 @@
+"""Schemathesis against a running service, from the description that the service itself serves.
+
+The rule a stranger would break: it asks a service that runs as any other does, with a Postgres of its own. In the same
+process a hanging answer or a lost connection would not be seen.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.chaos.service import Service
+
+PLACE = Path(__file__).parent
+ROOT = PLACE.parents[1]
+
+
+def fuzzed(arguments: Sequence[str], *, patience_s: float) -> tuple[int, str]:
+    """The exit status and the report of `st run` with these arguments: 0 where nothing was found that is not excused."""
+    with (
+        Service(workers=1, settings={"LEDGER_SANDBOX_DELAY_MS": "0"}) as service,
+        tempfile.TemporaryDirectory() as scratch,
+    ):
+        service.start()
+        merchant = service.merchant("Fuzzed")
+        variables = {
+            "SCHEMATHESIS_HOOKS": "tests.fuzz.hooks",
+            "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")]),
+            "FUZZED_KEY": merchant.api_key,
+            "FUZZED_MERCHANT": str(merchant.merchant_id),
+        }
+        command = [Path(sys.executable).with_name("st"), "--config-file", PLACE / "schemathesis.toml", "run"]
+        result = subprocess.run(
+            [*command, f"http://127.0.0.1:{service.port}/openapi.json", *arguments],
+            env=os.environ | variables,
+            cwd=scratch,
+            text=True,
+            check=False,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=patience_s,
+        )
+        complaints = service.complaints()
+    return result.returncode or bool(complaints), "\n".join([result.stdout, *complaints])
