@@ -16,11 +16,13 @@ from ledger.journal.append import DatabaseUnavailable, JournalFull
 from ledger.journal.connection import KEEP_ALIVE, Bounded, Connection
 
 # Lists are read in the order of an index; over a small or fresh table the planner prefers to scan and sort, and would
-# keep that plan. A plan made anew for the values of each list costs more than the list.
+# keep that plan. A plan made anew for the values of each list costs more than the list. What a search finds in a large
+# merchant's orders is put together in memory, by at most so many lists at once as there are connections.
 _SETTINGS: Final = {
     "enable_seqscan": "off",
     "enable_bitmapscan": "off",
     "jit": "off",
+    "work_mem": "32MB",
     "plan_cache_mode": "force_generic_plan",
     "statement_timeout": "5s",
     "lock_timeout": "1s",

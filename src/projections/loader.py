@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from ledger.journal.coalesce import Coalescer
 from ledger.journal.connection import Connection
-from projections import customers, merchants, orders
+from projections import customers, merchants, open_intents, orders
 from projections.list_statements import page_statement
 from projections.lists import Lists
 from projections.merchants import FoundKey
@@ -50,39 +50,44 @@ class Reader:
     """
 
     def __init__(self, url: str) -> None:
-        self._points = Coalescer[Key, Any](url, "ledger-reads", _fetch)
+        self.points = Coalescer[Key, Any](url, "ledger-reads", _fetch)
         self._lists = Lists(url)
 
     @property
     def alive(self) -> bool:
         """Whether point reads are being answered."""
-        return self._points.alive
+        return self.points.alive
 
     async def start(self) -> None:
         """Connect. Raises psycopg.OperationalError."""
-        await self._points.start()
+        await self.points.start()
         await self._lists.start()
 
     async def stop(self) -> None:
-        await self._points.stop()
+        await self.points.stop()
         await self._lists.stop()
 
     async def order(self, merchant_id: UUID, reference: str) -> OrderRow | None:
         """The merchant's order with this service id, else with this external id."""
         if not _storable(reference):
             return None
-        found: OrderRow | None = await self._points.get((_ORDER, (merchant_id.bytes, reference)))
+        found: OrderRow | None = await self.points.get((_ORDER, (merchant_id.bytes, reference)))
         return found
 
     async def customer(self, merchant_id: UUID, customer_id: UUID) -> bytes | None:
         """The JSON object of the merchant's customer as it stands inside an order."""
-        found: bytes | None = await self._points.get((_CUSTOMER, (merchant_id.bytes, customer_id.bytes)))
+        found: bytes | None = await self.points.get((_CUSTOMER, (merchant_id.bytes, customer_id.bytes)))
         return found
 
     async def find_key(self, key_hash: bytes) -> FoundKey | None:
         """The API key with this keyed hash, whether it still speaks or not."""
-        found: FoundKey | None = await self._points.get((_API_KEY, key_hash))
+        found: FoundKey | None = await self.points.get((_API_KEY, key_hash))
         return found
+
+    async def open_calls(self) -> tuple[int, datetime | None]:
+        """How many calls to processors have no outcome, over all merchants, and until when the oldest was to be answered."""
+        ((number, oldest),) = await self._lists.rows(open_intents.COUNT, {})
+        return number, oldest
 
     async def orders(self, merchant_id: UUID, query: OrderQuery, now: datetime) -> bytes:
         """One page of the merchant's orders as the JSON that is served. `now` by the merchant's clock.

@@ -22,6 +22,9 @@ select merchant_id, order_id from payment_order
  where call_deadline_at is not null and call_deadline_at <= %s order by call_deadline_at limit %s
 """
 
+# How many there are, and the oldest.
+COUNT: Final = "select count(*), min(call_deadline_at) from payment_order where call_deadline_at is not null"
+
 
 class OpenIntents:
     """Finds open calls over all merchants, on a connection of its own that is opened again when it was lost."""
