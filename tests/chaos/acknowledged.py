@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from uuid import UUID
 
-from msgspec import Struct
+from msgspec import Struct, structs
 from tests.chaos.evidence import MerchantEvidence
 from tests.chaos.witness import Operation, Told
 
@@ -48,6 +48,7 @@ class Record(Struct, frozen=True, kw_only=True, dict=True):
             for reason in self._missing(operation, told):
                 yield f"{_words(operation)}: {reason}"
         yield from self._forgotten()
+        yield from self._told_otherwise()
 
     def doubled(self) -> Iterator[str]:
         """Operations that took effect more than once: two orders for a name, one payment announced as new twice."""
@@ -120,6 +121,16 @@ class Record(Struct, frozen=True, kw_only=True, dict=True):
                 name = operation.asked.external_id or ""
                 if known.get((operation.asked.merchant_id, name), operation.began) < operation.began:
                     yield f"{_words(operation)}: not found, but it had been acknowledged"
+
+    def _told_otherwise(self) -> Iterator[str]:
+        """Requests under an idempotency key whose repetition was answered by anything but the first answer."""
+        first: dict[tuple[UUID, str], tuple[int, Told]] = {}
+        for operation, told in self.acknowledged:
+            if operation.asked.key is None:
+                continue
+            number, before = first.setdefault((operation.asked.merchant_id, operation.asked.key), (operation.n, told))
+            if structs.replace(told, replayed=before.replayed) != before:
+                yield f"{_words(operation)}: {told}, but operation {number} under the same key was told {before}"
 
     def _is_explained(self, operation: Operation, told: Told) -> bool:
         if told.code not in _REFUSALS[operation.asked.do]:

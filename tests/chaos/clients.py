@@ -67,6 +67,7 @@ class Load:
     ) -> None:
         self._witness = witness
         self._port = port
+        self.seed = seed
         self._clients = [_Client(self, merchants[n % len(merchants)], n, Random(f"{seed}/{n}")) for n in range(clients)]
         self._names: dict[UUID, _Names] = {merchant.merchant_id: _Names(seed) for merchant in merchants}
         self._stop = asyncio.Event()
@@ -94,7 +95,7 @@ class Load:
                 seen = len(self.ended)
                 await asyncio.sleep(0.005)
 
-    async def send(self, wire: Wire, asked: Asked, api_key: str, customer: str) -> str | None:
+    async def send(self, wire: Wire, asked: Asked, api_key: str) -> str | None:
         """Send one request and record it; how it ended, or None where there was nobody to send it to."""
         port = self._port()
         try:
@@ -106,7 +107,7 @@ class Load:
         began = time.monotonic()
         self.in_flight += 1
         try:
-            answer = await wire.ask(*_request(asked, api_key, customer))
+            answer = await wire.ask(*_request(asked, api_key), key=asked.key)
         except Lost as lost:
             await self._witness.ended(n, "info", why=str(lost))
             self.ended.append(Ended(began, time.monotonic(), asked.do, None))
@@ -145,7 +146,7 @@ class _Client:
     def __init__(self, load: Load, merchant: Merchant, number: int, random: Random) -> None:
         self._load = load
         self._number = number
-        self._charges = count(1)
+        self._requests = count(1)
         self._merchant = merchant
         self._random = random
 
@@ -154,8 +155,7 @@ class _Client:
         names = self._load.names(self._merchant)
         while not stop.is_set():
             asked = self._next(names)
-            customer = self._random.choice(_CUSTOMERS)
-            outcome = await self._load.send(wire, asked, self._merchant.api_key, customer)
+            outcome = await self._load.send(wire, asked, self._merchant.api_key)
             if outcome == "info":
                 names.unknown.append(asked)
             if outcome in {None, "info"}:
@@ -175,10 +175,18 @@ class _Client:
             case "read":
                 return Asked(do="read", merchant_id=merchant_id, external_id=name)
             case "charge":
-                payment = f"{self._number}-{next(self._charges)}"
-                return Asked(do="charge", merchant_id=merchant_id, external_id=name, card=card, payment=payment)
+                payment, key = self._own_names()
+                return Asked(
+                    do="charge", merchant_id=merchant_id, external_id=name, card=card, payment=payment, key=key
+                )
             case _:
-                return Asked(do="create", merchant_id=merchant_id, external_id=name, amount=amount, card=card)
+                _, key = self._own_names()
+                return Asked(do="create", merchant_id=merchant_id, external_id=name, amount=amount, card=card, key=key)
+
+    def _own_names(self) -> tuple[str | None, str | None]:
+        """What a merchant may call a charge, and a request: one, the other, both or neither."""
+        name = f"{self._load.seed}/{self._number}/{next(self._requests)}"
+        return self._random.choice((name, None)), self._random.choice((name, None, None))
 
 
 def amount_of(external_id: str) -> int:
@@ -186,12 +194,13 @@ def amount_of(external_id: str) -> int:
     return 1000 + 2 * (crc32(external_id.encode()) % 10_000)
 
 
-def _request(asked: Asked, api_key: str, customer: str) -> tuple[str, str, str, bytes | None]:
+def _request(asked: Asked, api_key: str) -> tuple[str, str, str, bytes | None]:
     name = quote(asked.external_id or "", safe="")
     match asked.do:
         case "create":
             assert asked.external_id is not None, "an order has a name"
             assert asked.amount is not None, "an order has an amount"
+            customer = _CUSTOMERS[crc32(asked.external_id.encode()) % len(_CUSTOMERS)]
             body = bodies.create(asked.external_id, asked.amount, asked.card, customer)
             return "POST", bodies.ORDERS, api_key, body
         case "charge":
@@ -208,8 +217,8 @@ def _request(asked: Asked, api_key: str, customer: str) -> tuple[str, str, str, 
 
 
 def _outcome(answer: Answer) -> Any:
-    """A decline is an acknowledgement: the order and its failed payment exist (contract N24)."""
-    if answer.status >= 500:
+    """A decline is an acknowledgement: the order and its failed payment exist (contract N24). A key in flight tells nothing."""
+    if answer.status >= 500 or b'"REQUEST_IN_PROGRESS"' in answer.body:
         return "info"
     if answer.status >= 400 and not (answer.status == 422 and b'"paymentOrder"' in answer.body):
         return "fail"

@@ -156,6 +156,16 @@ async def test_one_payment_that_two_were_told_they_made_is_doubled(story: Story)
     assert await story.broken_rules() == {"doubled"}
 
 
+async def test_a_repeated_key_that_is_answered_otherwise_is_a_loss(story: Story) -> None:
+    witness = Witness(story.record)
+    witness._n = 100
+    keyed = structs.replace(asked(story.merchant, "paid"), key="k")
+    for status in (201, 200):
+        again = structs.replace(told(story.told["paid"]), status=status, replayed=True)
+        await witness.ended(await witness.invoke(keyed), "ok", again)
+    assert await story.broken_rules() == {LOST}
+
+
 @pytest.mark.parametrize(("status", "code"), [(500, "INTERNAL_ERROR"), (400, "VALIDATION_ERROR"), (401, None)])
 async def test_an_answer_that_nothing_explains_is_a_finding(story: Story, status: int, code: str | None) -> None:
     witness = Witness(story.record)

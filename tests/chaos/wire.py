@@ -50,15 +50,21 @@ class Wire:
             raise NotSent(type(refusal).__name__) from refusal
         self._port = port
 
-    async def ask(self, method: str, path: str, api_key: str, body: bytes | None = None) -> Answer:
-        """Send a request on the open connection and wait for its answer. Raises Lost."""
-        return await self.finish(await self.begin(method, path, api_key, body))
+    async def ask(
+        self, method: str, path: str, api_key: str, body: bytes | None = None, key: str | None = None
+    ) -> Answer:
+        """Send a request on the open connection and wait for its answer; `key` is its Idempotency-Key. Raises Lost."""
+        return await self.finish(await self.begin(method, path, api_key, body, key))
 
-    async def begin(self, method: str, path: str, api_key: str, body: bytes | None = None) -> bytes:
+    async def begin(
+        self, method: str, path: str, api_key: str, body: bytes | None = None, key: str | None = None
+    ) -> bytes:
         """Send all of a request but its last byte, which is returned: for clients that want to finish together."""
         assert self._writer is not None, "open it first"
         content = b"" if body is None else body
         head = f"{method} {path} HTTP/1.1\r\nhost: 127.0.0.1:{self._port}\r\nx-api-key: {api_key}\r\n"
+        if key is not None:
+            head += f"idempotency-key: {key}\r\n"
         if body is not None:
             head += f"content-type: application/json\r\ncontent-length: {len(content)}\r\n"
         request = head.encode() + b"\r\n" + content

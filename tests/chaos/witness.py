@@ -22,7 +22,7 @@ Outcome = Literal["ok", "fail", "info"]
 
 class Asked(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a client is about to ask. `amount` in minor units; `card` names how the card behaves, None for no card; `payment`
-    is the merchant's own id of a charge."""
+    is the merchant's own id of a charge, `key` the Idempotency-Key."""
 
     do: Literal["create", "charge", "read", "list"]
     merchant_id: UUID
@@ -30,6 +30,7 @@ class Asked(Struct, frozen=True, kw_only=True, omit_defaults=True):
     amount: int | None = None
     card: str | None = None
     payment: str | None = None
+    key: str | None = None
 
 
 class Told(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -76,7 +76,7 @@ def arm(point: str) -> None:
     SandboxProcessor.authorize = deadly_authorize  # type: ignore[method-assign]
 
 
-Ready = Callable[[], None]
+Ready = Callable[[], object]
 
 
 async def _serve(settings: Settings, listener: socket.socket, ready: Ready) -> None:
@@ -112,7 +112,7 @@ def _fork(point: str, parent: int, run: Callable[[Ready], Awaitable[None]]) -> t
         os._exit(1)
     arm(point)
     try:
-        asyncio.run(run(lambda: os.close(writing)))  # type: ignore[arg-type]
+        asyncio.run(run(lambda: os.write(writing, b"1")))  # type: ignore[arg-type]
     finally:
         os._exit(1)
 
@@ -136,8 +136,8 @@ def main(role: str, points: Sequence[str]) -> None:
             pid, pipe = _fork(point, os.getpid(), lambda ready: _work(settings, ready))
         names[pid] = point
         pipes.append(pipe)
-    for pipe in pipes:
-        os.read(pipe, 1)  # its end is the word
+    if not all(os.read(pipe, 1) for pipe in pipes):
+        sys.exit("one of the processes ended before it was ready")
     _say(" ".join(words))
     while names:
         pid, status = os.wait()

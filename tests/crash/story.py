@@ -30,14 +30,19 @@ AMOUNT = 10_000
 _LAUNCHER = [*LEDGER[:2], "-m", "tests.crash.launcher"]
 _SETTLED_PATIENCE_S = RECOVERY_WINDOW_S + 8
 _DEATH_PATIENCE_S = 6.0
+_AT_ONCE = 15
+"""Each process has connections of its own, and a server of a test has no more than others."""
 ALIVE = 0
 """What stands for the exit status of a process that did not die."""
 
 
 class Case(Struct, frozen=True, kw_only=True):
-    """A request whose process dies at `first`, and where it is asked again after the recovery, at `second`."""
+    """A request whose process dies at `first`, and where it is asked again after the recovery, at `second`.
 
-    do: Literal["create", "charge"]
+    "keyed" is a create under an Idempotency-Key, another one for each attempt.
+    """
+
+    do: Literal["create", "charge", "keyed"]
     first: str
     second: str | None = None
 
@@ -50,12 +55,13 @@ class Case(Struct, frozen=True, kw_only=True):
         return [point for point in (self.first, self.second) if point is not None]
 
 
+KINDS: Sequence[Literal["create", "charge", "keyed"]] = ("create", "charge", "keyed")
 CASES: Sequence[Case] = [
-    *(Case(do=do, first=point) for do in ("create", "charge") for point in POINTS),
+    *(Case(do=do, first=point) for do in KINDS for point in POINTS),
     # Only what was not paid in the end can be tried again, and die again.
     *(
         Case(do=do, first=first, second=second)
-        for do in ("create", "charge")
+        for do in KINDS
         for first in ("before-intent", "after-intent")
         for second in POINTS
     ),
@@ -134,15 +140,15 @@ class Story:
 
     async def _crash(self, cases: Sequence[Case], attempt: int) -> None:
         """Send each case's request to a process that dies of it."""
-        points = [case.points[attempt] for case in cases]
-        with self._run([*_LAUNCHER, "api", *points]) as launcher:
-            ports = list(map(int, launcher.wait_ready()))
-            for case, port in zip(cases, ports, strict=True):
-                end = await self._ask_and_lose(case, attempt, port)
-                self._ends[case].append(end)
-                self._exits[f"{case.name} {attempt}"] = (
-                    ALIVE if end.startswith("answered") else await _exit_of(launcher)
-                )
+        for first in range(0, len(cases), _AT_ONCE):
+            some = cases[first : first + _AT_ONCE]
+            with self._run([*_LAUNCHER, "api", *(case.points[attempt] for case in some)]) as launcher:
+                ports = list(map(int, launcher.wait_ready()))
+                for case, port in zip(some, ports, strict=True):
+                    end = await self._ask_and_lose(case, attempt, port)
+                    self._ends[case].append(end)
+                    is_alive = end.startswith("answered")
+                    self._exits[f"{case.name} {attempt}"] = ALIVE if is_alive else await _exit_of(launcher)
 
     async def _recover_while_asked(self) -> Mapping[Case, Reply]:
         """Let a worker settle what the first crashes left open, while clients ask again for the orders of single crashes."""
@@ -183,17 +189,20 @@ class Story:
     async def _ask_create(self, case: Case, card: str | None) -> Reply:
         return await self._ask("POST", bodies.ORDERS, self._merchant.api_key, bodies.create(case.name, AMOUNT, card))
 
-    def _request(self, case: Case, attempt: int) -> tuple[str, str, str, bytes]:
-        if case.do == "create":
-            return "POST", bodies.ORDERS, self._merchant.api_key, bodies.create(case.name, AMOUNT, "approved")
+    def _request(self, case: Case, attempt: int) -> tuple[str, str, str, bytes, str | None]:
+        key = f"{case.name} attempt {attempt}" if case.do == "keyed" else None
+        if case.do != "charge":
+            return "POST", bodies.ORDERS, self._merchant.api_key, bodies.create(case.name, AMOUNT, "approved"), key
         path = f"{bodies.ORDERS}/{quote(case.name, safe='')}/charge"
-        return "POST", path, self._merchant.api_key, bodies.charge("approved", f"attempt {attempt}")
+        return "POST", path, self._merchant.api_key, bodies.charge("approved", f"attempt {attempt}"), key
 
-    async def _ask(self, method: str, path: str, api_key: str, body: bytes | None = None) -> Reply:
+    async def _ask(
+        self, method: str, path: str, api_key: str, body: bytes | None = None, key: str | None = None
+    ) -> Reply:
         wire = Wire(timeout_s=15)
         await wire.open(self._port)
         try:
-            return _reply(await wire.ask(method, path, api_key, body))
+            return _reply(await wire.ask(method, path, api_key, body, key))
         finally:
             await wire.close()
 
