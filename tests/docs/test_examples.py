@@ -7,6 +7,8 @@ import pytest
 from tests.docs.examples import Service, Shell, reads_like
 from tests.docs.pages import PAGES, ROOT, blocks
 
+from ledger.database import _INSERT_ONLY
+
 README, TUTORIAL = ROOT / "README.md", ROOT / "docs" / "tutorial" / "first-payment.md"
 HOW_TO = ROOT / "docs" / "how-to"
 
@@ -57,6 +59,11 @@ def test_the_bakerys_story_can_be_told(service, tmp_path):
     (tmp_path / "espiga.jsonl").write_text(story)
     with Shell(service, **{"espiga.jsonl": f"{tmp_path}/espiga.jsonl"}) as shell:
         assert [reads_like(expected, shell.run("ledger seed espiga.jsonl")) for expected in told] == [True, True]
+
+
+def test_the_role_that_an_operator_makes_may_do_what_ours_may():
+    page = (HOW_TO / "use-your-own-postgres.md").read_text()
+    assert f"revoke update, delete, truncate on {', '.join(_INSERT_ONLY)} from" in page
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
