@@ -124,6 +124,15 @@ async def test_the_examples_work(merchant: Merchant):
         assert_described(charged, "post", f"{ONE}/charge")
 
 
+def test_the_examples_of_answers_are_as_they_are_described():
+    for found in operations().values():
+        for response in found["responses"].values():
+            for content in response["content"].values():
+                validator = Draft202012Validator({**content["schema"], "components": DESCRIBED["components"]})
+                for example in content.get("examples", {}).values():
+                    validator.validate(example["value"])
+
+
 FISCAL = {"taxId": "XAXX010101000", "legalName": "Ana", "address": {"street": "Reforma"}}
 TAXED = line(
     taxes=[{"type": "IVA", "rate": 0.16}, {"type": "IEPS", "factor": "Exento"}], discount=1.5, metadata={"a": 1}

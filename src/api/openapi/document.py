@@ -24,7 +24,6 @@ Json = dict[str, Any]
 _VERSION: Final = "2.0.0"  # of the interface, whose addresses begin with v2
 _JSON: Final = "application/json"
 _ORDERS, _SERVICE = "Payment orders", "Service"
-_REQUEST_ID: Final = "req-710f82784f337f2f-00000004"
 _RATED: Final = frozenset({200, 201, 400, 404, 409, 422, 429})
 
 _REPEATED: Final = frozenset({404, 409, 422})  # what is answered again under the same Idempotency-Key
@@ -127,8 +126,8 @@ def _refusal(status: int, codes: tuple[str, ...], *, has_key: bool) -> Json:
     rate = list(RATE) if has_key and status in _RATED else []
     retry = ["Retry-After"] if status in (429, 503) else []
     answer = _answer(meaning, _error_schema(status, codes), ["x-request-id", *rate, *retry])
-    if status in examples.ERRORS and examples.ERRORS[status]["code"] in codes:
-        answer["content"][_JSON]["example"] = examples.ERRORS[status] | {"requestId": _REQUEST_ID}
+    if shown := {code: examples.error(code) for code in codes if code in examples.MESSAGES}:
+        answer["content"][_JSON]["examples"] = shown
     return answer
 
 

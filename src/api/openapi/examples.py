@@ -130,26 +130,53 @@ CHARGE: Final[Mapping[str, Json]] = {
     },
 }
 
-ERRORS: Final[Mapping[int, Json]] = {
-    400: {
-        "message": "amount is required.",
-        "code": "VALIDATION_ERROR",
-        "errors": [{"field": "amount", "message": "is required", "code": "REQUIRED"}],
+MESSAGES: Final[Mapping[str, str]] = {
+    "VALIDATION_ERROR": "amount is required.",
+    "CONFLICTING_FIELDS": "externalId and externalMerchantReference are the same field and came with different values.",
+    "CARD_NUMBER_NOT_ALLOWED": "description must not contain a card number.",
+    "INVALID_API_KEY": "The API key is not valid.",
+    "KEY_EXPIRED": "The API key has expired.",
+    "KEY_ENVIRONMENT_MISMATCH": "The API key belongs to another environment.",
+    "INSUFFICIENT_SCOPE": "The API key was not issued for orders:write.",
+    "MERCHANT_NOT_FOUND": "Merchant not found",
+    "ORDER_NOT_FOUND": "The payment order was not found.",
+    "CUSTOMER_NOT_FOUND": "The customer was not found.",
+    "PAYMENT_METHOD_NOT_FOUND": "The saved payment method was not found.",
+    "ORDER_NOT_PAYABLE": "An order that is COMPLETED cannot be charged.",
+    "DUPLICATE_EXTERNAL_ID": "The order with this externalId was cancelled.",
+    "IDEMPOTENCY_MISMATCH": "The order with this externalId has another amount.",
+    "IDEMPOTENCY_KEY_REUSED": "This Idempotency-Key was used for another request.",
+    "REQUEST_IN_PROGRESS": "A request with this Idempotency-Key is being carried out.",
+    "CONCURRENT_UPDATE": "The order is being changed by many requests at once.",
+    "BODY_TOO_LARGE": "The body must have at most 262144 bytes.",
+    "URI_TOO_LONG": "The address must have at most 8192 bytes.",
+    "HEADERS_TOO_LARGE": "The headers must have at most 32768 bytes.",
+    "UNSUPPORTED_MEDIA_TYPE": "The body must be sent as application/json in UTF-8.",
+    "AMOUNT_EXCEEDS_PENDING": "The amount exceeds what is still to be paid.",
+    "METHOD_NOT_ENABLED": "Payments by spei are not enabled for this merchant.",
+    "RATE_LIMIT_EXCEEDED": "Too many requests with this API key.",
+    "INTERNAL_ERROR": "Something went wrong on our side. Tell us the request id if it happens again.",
+    "DATABASE_UNAVAILABLE": "The service cannot store anything at the moment. Try again in a moment.",
+    "PROCESSOR_UNAVAILABLE": "The payment processor cannot be reached. Try again in a moment.",
+}
+"""Messages as they come with a code. They are for people and may change; a decline's tells what the bank said."""
+
+_FACTS: Final[Mapping[str, Json]] = {
+    "VALIDATION_ERROR": {"errors": [{"field": "amount", "message": "is required", "code": "REQUIRED"}]},
+    "IDEMPOTENCY_MISMATCH": {"field": "amount"},
+    "DUPLICATE_EXTERNAL_ID": {"field": "externalId"},
+    "ORDER_NOT_PAYABLE": {
+        "currentStatus": "COMPLETED",
+        "allowedStatuses": ["FAILED", "PARTIALLY_PAID", "PENDING", "REFERENCE_GENERATED"],
     },
-    401: {"message": "The API key is not valid.", "code": "INVALID_API_KEY"},
-    409: {
-        "message": "The order with this externalId has another amount.",
-        "code": "IDEMPOTENCY_MISMATCH",
-        "field": "amount",
-    },
-    429: {
-        "error": {
-            "code": "RATE_LIMIT_EXCEEDED",
-            "message": "Too many requests with this API key.",
-            "retryAfter": 1,
-        },
-        "message": "Too many requests with this API key.",
-        "code": "RATE_LIMIT_EXCEEDED",
+    "AMOUNT_EXCEEDS_PENDING": {"amountPending": 100000, "amountReserved": 50000},
+    "RATE_LIMIT_EXCEEDED": {
+        "error": {"code": "RATE_LIMIT_EXCEEDED", "message": "Too many requests with this API key.", "retryAfter": 1}
     },
 }
-"""Answers that are errors, by status, without their request id."""
+
+
+def error(code: str) -> Json:
+    """The answer with a code of `MESSAGES`."""
+    shared = {"message": MESSAGES[code], "code": code, "requestId": "req-710f82784f337f2f-00000004"}
+    return {"value": _FACTS.get(code, {}) | shared}
