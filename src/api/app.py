@@ -18,10 +18,15 @@ from api import health, payment_orders, reference_page
 from api.auth import Keys
 from api.edge import Edge
 from api.limits import Limiter
+from api.metrics import METRICS, Metrics, rooms_figures
 from api.openapi import document
 from api.refusals import Refusal
 from api.resource import Allowed, House, Resource, Rooms
+from api.traffic import Traffic
+from ledger import board
 from ledger.api_keys import Scope as Permission
+from ledger.figures import process_figures
+from ledger.logs import AccessLog
 from ledger.secrets import Purpose, load_secrets
 from ledger.settings import Settings
 from ledger.wiring import open_ledger
@@ -32,17 +37,21 @@ READ, WRITE = Permission.ORDERS_READ, Permission.ORDERS_WRITE
 
 def create_app(settings: Settings) -> ASGIApp:
     """The service as an ASGI application. It connects when the server starts it; `settings.database_url` must be set then."""
-    house = House()
+    house, here = House(), board.here("api")
+    logs = settings.access_log == "on" and settings.log_level in ("debug", "info")
+    traffic = Traffic(AccessLog() if logs else None)
 
     @asynccontextmanager
     async def lifespan(_: Any) -> AsyncIterator[None]:
         async with open_rooms(settings) as rooms:
             house.rooms = rooms
-            yield
+            with here.telling(traffic.figures, partial(rooms_figures, rooms), partial(process_figures, here)):
+                yield
             house.rooms = None
+        traffic.close()
 
     router = Router(_routes(settings, house), redirect_slashes=False, default=_unknown_address, lifespan=lifespan)
-    return Edge(router, timeout_s=settings.request_timeout_s)
+    return Edge(router, traffic, timeout_s=settings.request_timeout_s)
 
 
 def describe_interface(settings: Settings) -> dict[str, Any]:
@@ -62,6 +71,7 @@ def _routes(settings: Settings, house: House) -> list[Route]:
         Route(f"{one}/charge", Resource(house, POST=Allowed(payment_orders.charge, WRITE))),
         Route("/health/live", health.live()),
         Route("/health/ready", health.ready(house)),
+        Route(METRICS, Metrics(house, board.here(), settings)),
         Route(reference_page.DESCRIPTION, reference_page.description(partial(describe_interface, settings))),
         Route(reference_page.PAGE, reference_page.page()),
         Route(reference_page.ASSET, reference_page.asset()),

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from itertools import count
 from typing import Final
 from urllib.parse import unquote
+from uuid import UUID
 
 from starlette.types import Receive, Scope
 
@@ -36,9 +37,9 @@ _COUNTER: Final = count(1)
 
 
 class Call:
-    """One HTTP request. `principal` is there once the key is known."""
+    """One HTTP request. `principal` is there once the key is known, `status` is 0 until an answer is begun."""
 
-    __slots__ = ("headers", "is_reading", "principal", "rate_headers", "receive", "request_id", "scope")
+    __slots__ = ("headers", "is_reading", "principal", "rate_headers", "receive", "request_id", "scope", "status")
 
     principal: Principal
 
@@ -49,12 +50,18 @@ class Call:
         self.request_id = _request_id(self.headers.get(REQUEST_ID_HEADER))
         self.rate_headers: Headers = ()
         self.is_reading = False
+        self.status = 0
 
     @property
     def actor(self) -> Actor:
         """On whose word an operation happens."""
         principal = self.principal
         return Actor(merchant_id=principal.merchant_id, key_id=principal.key_id, request_id=self.request_id)
+
+    @property
+    def merchant_id(self) -> UUID | None:
+        """Whom the request speaks for, once that is known."""
+        return self.principal.merchant_id if hasattr(self, "principal") else None
 
     @property
     def answer_headers(self) -> Headers:

@@ -7,15 +7,19 @@ decoded too early, it would be another path.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
+from time import perf_counter
 from typing import Final
 from urllib.parse import quote
 
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.answers import send_answer
 from api.call import Call
 from api.errors import answer_to
 from api.refusals import ClientGone, Refusal
+from api.traffic import Traffic
+from ledger.logs import REQUEST_ID
 
 CALL: Final = "ledger.call"
 """Where the scope keeps the `Call`."""
@@ -26,10 +30,13 @@ _HEADER_BYTES_MAX: Final = 32 << 10
 
 
 class Edge:
-    """Wraps the router: ids, limits on the request line and headers, a deadline, and an answer to every exception."""
+    """Wraps the router: ids, limits on the request line and headers, a deadline, an answer to every exception, a note of
+    every request.
+    """
 
-    def __init__(self, router: ASGIApp, *, timeout_s: float) -> None:
+    def __init__(self, router: ASGIApp, traffic: Traffic, *, timeout_s: float) -> None:
         self._router = router
+        self._traffic = traffic
         self._timeout_s = timeout_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -37,7 +44,23 @@ class Edge:
         if scope["type"] != "http":
             await self._router(scope, receive, send)
             return
+        began = perf_counter()
         scope[CALL] = call = Call(scope, receive)
+        REQUEST_ID.set(call.request_id)
+
+        def noting(message: Message) -> Awaitable[None]:
+            if not call.status:
+                call.status = message["status"]
+            return send(message)
+
+        try:
+            await self._answer(scope, receive, noting, call)
+        except ClientGone:
+            pass
+        finally:
+            self._traffic.note(call, perf_counter() - began)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send, call: Call) -> None:
         raw_path: bytes = scope.get("raw_path") or quote(scope["path"]).encode()
         scope["path"] = raw_path.decode("latin-1")
         try:
@@ -45,10 +68,11 @@ class Edge:
                 _refuse_oversized(scope, raw_path)
                 await self._router(scope, receive, send)
         except ClientGone:
-            return
+            raise
         except Exception as failure:  # noqa: BLE001 - every request gets an answer
-            answer = answer_to(_told_apart(failure, call), call.request_id)
-            await send_answer(answer, send, call.answer_headers)
+            await send_answer(answer_to(_told_apart(failure, call), call.request_id), send, call.answer_headers)
+        except asyncio.CancelledError:  # the service ends and has waited long enough
+            await send_answer(answer_to(TimeoutError(), call.request_id), send, call.answer_headers)
 
 
 def _refuse_oversized(scope: Scope, raw_path: bytes) -> None:

@@ -36,13 +36,14 @@ class Limiter:
     """Counts one process's requests in memory, by the generic cell rate algorithm (ITU-T I.371).
 
     Of each key it keeps the moments at which its two buckets are full again; of more than `keys_max` keys it forgets the
-    one that has been silent the longest. `clock` is monotonic, in seconds.
+    one that has been silent the longest. `clock` is monotonic, in seconds; `refused` counts the requests that were one too many.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, keys_max: int = _KEYS_MAX) -> None:
         self._clock = clock
         self._keys_max = keys_max
         self._full_at: dict[UUID, tuple[float, float]] = {}
+        self.refused = 0
 
     def __len__(self) -> int:
         return len(self._full_at)
@@ -66,6 +67,7 @@ class Limiter:
             del self._full_at[next(iter(self._full_at))]
         headers = _headers(((minute, full_at[0] - now), (second, full_at[1] - now)))
         if wait > _HAIR:
+            self.refused += 1
             raise TooManyRequests(math.ceil(wait), headers)
         return headers
 

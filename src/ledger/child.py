@@ -18,12 +18,20 @@ from ledger.settings import Settings
 
 
 class Child:
-    """A process of the tree. `is_ready` becomes true once it has said so."""
+    """A process of the tree. `is_ready` becomes true once it has said so. `place` is where it hangs its figures."""
 
     def __init__(
-        self, role: Literal["api", "worker", "once"], target: str, settings: Settings, listener: int | None = None
+        self,
+        role: Literal["api", "worker", "once"],
+        target: str,
+        settings: Settings,
+        *,
+        listener: int | None = None,
+        board: int | None = None,
+        place: int = 0,
     ) -> None:
         self.role = role
+        self.place = place
         self.is_ready = False
         self._ready, ready = os.pipe()
         os.set_blocking(self._ready, False)
@@ -33,12 +41,12 @@ class Child:
                 stdin=subprocess.PIPE,
                 # Standard output belongs to the parent's one line; an errand speaks to the person who asked for it.
                 stdout=None if role == "once" else sys.stderr.fileno(),
-                pass_fds=[ready] if listener is None else [ready, listener],
+                pass_fds=[each for each in (ready, listener, board) if each is not None],
             )
         finally:
             os.close(ready)
         assert self._process.stdin is not None, "asked for above"
-        errand = Errand(role=role, target=target, settings=settings, ready=ready, listener=listener)
+        errand = Errand(role, target, settings, ready, listener, board, place)
         with suppress(BrokenPipeError):  # it has died already, and whoever looks next will see it
             self._process.stdin.write(encode_errand(errand))
             self._process.stdin.flush()

@@ -6,17 +6,34 @@ card number.
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import os
+import select
 import sys
+from contextlib import suppress
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from typing import Final
+from uuid import UUID
 
+import msgspec
 import structlog
+from msgspec import Struct
+
+REQUEST_ID: Final[ContextVar[str | None]] = ContextVar("request_id", default=None)
+"""The request that is being answered. Set where it is received; every line that is logged on the way carries it."""
+
+_FLUSH_S: Final = 0.2
+_LINES_AT_ONCE: Final = 10  # together less than a page, which a pipe that has room takes at once
+_encode_lines: Final = msgspec.json.Encoder().encode_lines
 
 
 def configure_logs(level: str) -> None:
     """Send structlog and the standard library's loggers the same way, from `level` on ("info", "warning", …)."""
     severity = logging.getLevelNamesMapping()[level.upper()]
     shared: list[structlog.typing.Processor] = [
-        structlog.contextvars.merge_contextvars,
+        _with_request_id,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.format_exc_info,
@@ -38,3 +55,56 @@ def configure_logs(level: str) -> None:
         )
     )
     logging.basicConfig(level=max(severity, logging.WARNING), handlers=[handler], force=True)
+
+
+def _with_request_id(_logger: object, _method: str, line: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    request_id = REQUEST_ID.get()
+    if request_id is not None:
+        line.setdefault("request_id", request_id)
+    return line
+
+
+class Access(Struct, frozen=True, omit_defaults=True):
+    """The line of a request. What it asked for stands in it as the route's template, never as a path, a query or a body."""
+
+    timestamp: datetime
+    level: str
+    event: str
+    method: str
+    route: str
+    status: int
+    ms: float
+    request_id: str
+    merchant_id: UUID | None = None
+
+
+class AccessLog:
+    """Writes a line for every request, many at a time: a system call for each would cost more than all of the rest.
+
+    `dropped` counts the lines that nobody took.
+    """
+
+    def __init__(self, descriptor: int = 2) -> None:
+        self._descriptor = descriptor
+        self._lines: list[Access] = []
+        self.dropped = 0
+
+    def note(
+        self, method: str, route: str, status: int, seconds: float, request_id: str, merchant_id: UUID | None
+    ) -> None:
+        """Keep the line of a request that has just ended; it is written within a fifth of a second."""
+        if not self._lines:
+            asyncio.get_running_loop().call_later(_FLUSH_S, self.flush)
+        ms = round(seconds * 1e3, 2)
+        now = datetime.now(UTC)
+        self._lines.append(Access(now, "info", "request", method, route, status, ms, request_id, merchant_id))
+
+    def flush(self) -> None:
+        """Write what is kept. Whoever reads it and does not keep up loses lines, and holds nobody up."""
+        lines, self._lines = self._lines, []
+        with suppress(OSError, ValueError):
+            for first in range(0, len(lines), _LINES_AT_ONCE):
+                if not select.select((), (self._descriptor,), (), 0)[1]:
+                    self.dropped += len(lines) - first
+                    return
+                os.write(self._descriptor, _encode_lines(lines[first : first + _LINES_AT_ONCE]))

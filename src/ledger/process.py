@@ -21,17 +21,23 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
+from ledger import board
 from ledger.settings import Settings
 
 
 class Errand(Struct, frozen=True):
-    """What a child is to do: `target` is `module:name`, `listener` and `ready` are descriptors that it inherits."""
+    """What a child is to do: `target` is `module:name`; `listener`, `ready` and `board` are descriptors that it inherits.
+
+    `place` is its own on the board.
+    """
 
     role: Literal["api", "worker", "once"]
     target: str
     settings: Settings
     ready: int
     listener: int | None = None
+    board: int | None = None
+    place: int = 0
 
 
 def encode_errand(errand: Errand) -> bytes:
@@ -47,6 +53,8 @@ def main() -> None:
     from ledger.logs import configure_logs
 
     configure_logs(errand.settings.log_level)
+    if errand.board is not None:
+        board.join(errand.board, errand.place, errand.role)
     module, _, name = errand.target.partition(":")
     target = getattr(import_module(module), name)
 

@@ -19,6 +19,7 @@ from typing import Final, Literal, Self
 import msgspec
 from msgspec import Struct
 
+from ledger.board import make_board
 from ledger.child import Child
 from ledger.data_dir import Keeper
 from ledger.listener import keep_out_newcomers, listen
@@ -117,6 +118,7 @@ class _Service:
         self._listener: socket.socket | None = None
         self._keeper: Keeper | None = None
         self._children: list[Child] = []
+        self._board = make_board()
         self._deaths: deque[float] = deque()
         self._database_is_up = True
 
@@ -137,10 +139,10 @@ class _Service:
         if self._tree.errand is not None:
             self._run_errand(self._tree.errand)
         if self._tree.worker is not None:
-            self._spawn("worker")
+            self._spawn("worker", place=self._settings.workers)
         if self._tree.api is not None:
-            for _ in range(self._settings.workers):
-                self._spawn("api")
+            for place in range(self._settings.workers):
+                self._spawn("api", place)
         self._await_children()
         address = f" {url_of(self._settings)}" if self._tree.api is not None else ""
         with suppress(BrokenPipeError):  # whoever started us may not be listening any more
@@ -186,11 +188,12 @@ class _Service:
         assert owner_url is not None, "one of the two is always there"
         self._settings = prepare(self._settings, owner_url)
 
-    def _spawn(self, role: Literal["api", "worker"]) -> None:
+    def _spawn(self, role: Literal["api", "worker"], place: int) -> None:
         target = self._tree.api if role == "api" else self._tree.worker
         assert target is not None, "only parts of the tree are spawned"
         listener = self._listener.fileno() if role == "api" and self._listener is not None else None
-        self._children.append(Child(role, target, self._settings, listener))
+        child = Child(role, target, self._settings, listener=listener, board=self._board, place=place)
+        self._children.append(child)
 
     def _run_errand(self, target: str) -> None:
         errand = Child("once", target, self._settings)
@@ -226,7 +229,7 @@ class _Service:
             if len(self._deaths) >= DEATHS_MAX:
                 raise CannotRun(f"the {child.role} process {child.ending}, the fifth death of a part in a minute")
             _say(f"the {child.role} process (pid {child.pid}) {child.ending}; starting another")
-            self._spawn("api" if child.role == "api" else "worker")
+            self._spawn("api" if child.role == "api" else "worker", child.place)
 
     def _stop_if_asked(self) -> None:
         if self._signals.stopping:

@@ -12,11 +12,14 @@ import socket
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final, cast
 
 import uvicorn
 
+from ledger import board
 from ledger.connections import Door, Patience
+from ledger.figures import door_figures
 from ledger.listener import take_in_the_rest
 from ledger.settings import Settings
 
@@ -64,6 +67,11 @@ class Server(uvicorn.Server):
         if self.started and not self.should_exit:
             self.door.open()
             self._ready()
+
+    async def main_loop(self) -> None:
+        """Serve until told to stop."""
+        with board.here("api").telling(partial(door_figures, self.door)):
+            await super().main_loop()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End as the module says."""

@@ -135,6 +135,13 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     requests_per_second: Annotated[
         int, Meta(ge=0, description="The same for a single second.", extra={"unit": "requests"})
     ] = 10
+    metrics_token: Annotated[
+        str | None,
+        Meta(description="The bearer token for /metrics; unset: only asked from this machine.", extra=_SECRET),
+    ] = None
+    access_log: Annotated[
+        Literal["on", "off"], Meta(description="Whether each request has a line in the log, at level info.")
+    ] = "on"
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"], Meta(description="The least severe message that is logged.")
     ] = "info"

@@ -16,6 +16,7 @@ from tests.api.storefront import ORDERS, Merchant, Storefront
 
 from api.app import _routes, describe_interface
 from api.drafting import order_lists
+from api.metrics import METRICS
 from api.openapi import examples
 from api.openapi.document import as_json
 from api.openapi.operations import OPERATIONS, PROBES
@@ -65,7 +66,7 @@ def test_every_route_is_described_and_every_description_is_routed():
     for route in _routes(Settings(), House()):
         if isinstance(route.endpoint, Resource):
             routed |= {(method.lower(), route.path) for method in route.endpoint.operations}
-        elif route.path not in {DESCRIPTION, PAGE, ASSET}:
+        elif route.path not in {DESCRIPTION, PAGE, ASSET, METRICS}:
             routed.add(("get", route.path))
     assert routed == operations().keys()
     assert len(OPERATIONS) + len(PROBES) == len(routed), "an operation is described twice or never routed"

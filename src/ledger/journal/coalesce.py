@@ -33,7 +33,7 @@ class Coalescer(Generic[K, V]):
     """
 
     def __init__(self, url: str, name: str, fetch: Fetch[K, V]) -> None:
-        self._url, self._name, self._fetch = url, name, fetch
+        self._url, self.name, self._fetch = url, name, fetch
         self._waiting: dict[K, list[asyncio.Future[V | None]]] = {}
         self._wake = asyncio.Event()
         self._connection: Connection | None = None
@@ -48,8 +48,8 @@ class Coalescer(Generic[K, V]):
 
     async def start(self) -> None:
         """Connect and begin to answer. Raises psycopg.OperationalError."""
-        self._connection = await connect(self._url, self._name)
-        self._task = asyncio.create_task(self._run(), name=self._name)
+        self._connection = await connect(self._url, self.name)
+        self._task = asyncio.create_task(self._run(), name=self.name)
 
     async def stop(self) -> None:
         """Stop answering; whoever still waits is told that the database is away."""
@@ -104,7 +104,7 @@ class Coalescer(Generic[K, V]):
         self._connection = None
         self._fail_all()
         self.lost_connections += 1
-        self._connection = await connect_when_back(self._url, self._name)
+        self._connection = await connect_when_back(self._url, self.name)
         with Bounded(self._connection):
             return await self._fetch(self._connection, keys)
 

@@ -77,6 +77,11 @@ class Reader:
     def alive(self) -> bool:
         return self._streams.alive and self._claims.alive
 
+    @property
+    def coalescers(self) -> Sequence[Coalescer[Any, Any]]:
+        """What answers the point reads: for those who count."""
+        return self._streams, self._claims
+
     async def start(self) -> None:
         """Connect. Raises psycopg.OperationalError."""
         await self._streams.start()

@@ -7,8 +7,12 @@ is finished or left for the next worker, which finds it by the same question.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 
+from ledger import board
+from ledger.board import Reading
+from ledger.figures import journal_figures, process_figures, told
 from ledger.reactions import tidying
 from ledger.reactions.recovery import Recovery, Windows
 from ledger.settings import Settings
@@ -26,7 +30,15 @@ async def run(settings: Settings, ready: Callable[[], None], stop: asyncio.Event
     )
     url = settings.database_url
     async with open_ledger(settings) as ledger, OpenIntents(url) as intents, SearchPacking(url) as search:
-        recovery = asyncio.create_task(Recovery(ledger, intents.due, windows).run(stop), name="recovery")
+        recovery = Recovery(ledger, intents.due, windows)
+
+        def figures() -> Iterator[Reading]:
+            yield from journal_figures(ledger.journal)
+            yield told("ledger_recovery_settled_total", recovery.settled)
+
+        recovering = asyncio.create_task(recovery.run(stop), name="recovery")
         packing = asyncio.create_task(tidying.run(search.pack, stop), name="search packing")
-        ready()
-        await asyncio.gather(recovery, packing)
+        here = board.here("worker")
+        with here.telling(figures, partial(process_figures, here)):
+            ready()
+            await asyncio.gather(recovering, packing)

@@ -1,0 +1,120 @@
+"""Which figures the service tells of itself, and how each part's own counts become them.
+
+The rule a stranger would break: a figure names routes, parts and outcomes, never a merchant, an order or a person. What
+stands in `FAMILIES` is a promise to dashboards: names and meanings stay.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from msgspec import Struct
+
+from ledger.board import Board, Reading
+from ledger.journal.coalesce import Coalescer
+from ledger.journal.journal import Journal
+from ledger.journal.writer import Writer
+from ledger.measures import SECONDS, SIZES, Histogram
+
+if TYPE_CHECKING:
+    from ledger.connections import Door  # brings uvicorn along, which the worker does not need
+
+_STARTED: Final = time.time()
+
+
+class Family(Struct, frozen=True):
+    """What a figure means. One that is `each`'s own is told for every process apart, with the process as a label."""
+
+    kind: Literal["counter", "gauge", "histogram"]
+    about: str
+    labels: tuple[str, ...] = ()
+    bounds: tuple[float, ...] = ()
+    each: bool = False
+
+
+FAMILIES: Final = {
+    "ledger_http_requests_total": Family("counter", "Requests answered.", ("method", "route", "status")),
+    "ledger_http_request_seconds": Family("histogram", "From head to answer.", ("method", "route"), SECONDS),
+    "ledger_http_rate_limited_total": Family("counter", "Requests refused by a key's rate limit."),
+    "ledger_http_connections": Family("gauge", "Connections of clients that are open."),
+    "ledger_http_connections_total": Family("counter", "Connections accepted."),
+    "ledger_http_connections_ended_total": Family(
+        "counter", "Connections that were not left to the client, by reason.", ("reason",)
+    ),
+    "ledger_journal_batch_commands": Family("histogram", "Commands in a commit.", (), SIZES),
+    "ledger_journal_commit_seconds": Family("histogram", "From sending a batch to its commit.", (), SECONDS),
+    "ledger_journal_queue_commands": Family("gauge", "Commands that wait for the journal."),
+    "ledger_journal_conflicts_total": Family("counter", "Commands that met a newer version or a taken key."),
+    "ledger_journal_bisected_total": Family("counter", "Batches halved to find the command that the database refused."),
+    "ledger_journal_up": Family("gauge", "Whether the process can write.", (), (), True),
+    "ledger_reader_batch_keys": Family("histogram", "Point reads in a round trip.", ("reader",), SIZES),
+    "ledger_database_reconnects_total": Family("counter", "Connections to the database that were lost.", ("of",)),
+    "ledger_recovery_settled_total": Family("counter", "Calls to a processor whose outcome the recovery found."),
+    "ledger_recovery_open": Family("gauge", "Calls to a processor without an outcome yet."),
+    "ledger_recovery_overdue_seconds": Family("gauge", "How long the oldest of them has been due for a look-up."),
+    "ledger_process_resident_bytes": Family("gauge", "Memory.", (), (), True),
+    "ledger_process_open_fds": Family("gauge", "Descriptors.", (), (), True),
+    "ledger_process_cpu_seconds_total": Family("counter", "Time on a processor, user and system.", (), (), True),
+    "ledger_process_loop_lag_seconds": Family("gauge", "How late the event loop was a moment ago.", (), (), True),
+    "ledger_process_start_time_seconds": Family("gauge", "When the process began, in Unix time.", (), (), True),
+}
+
+
+def told(name: str, value: float, *labels: str) -> Reading:
+    """A number of a family."""
+    return Reading(name, labels, float(value))
+
+
+def spread(name: str, histogram: Histogram, *labels: str) -> Reading:
+    """A histogram of a family."""
+    return Reading(name, labels, [*histogram.counts, histogram.total])
+
+
+def writer_figures(writer: Writer) -> Iterator[Reading]:
+    """What the journal's writer counts."""
+    yield spread("ledger_journal_batch_commands", writer.batch_sizes)
+    yield spread("ledger_journal_commit_seconds", writer.commit_s)
+    yield told("ledger_journal_queue_commands", writer.depth)
+    yield told("ledger_journal_conflicts_total", writer.conflicts)
+    yield told("ledger_journal_bisected_total", writer.halved)
+    yield told("ledger_journal_up", writer.alive)
+    yield told("ledger_database_reconnects_total", writer.lost_connections, "writer")
+
+
+def journal_figures(journal: Journal) -> Iterator[Reading]:
+    """What a process's way into the event store counts."""
+    yield from writer_figures(journal.writer)
+    for coalescer in journal.reader.coalescers:
+        yield from coalescer_figures(coalescer)
+
+
+def coalescer_figures(coalescer: Coalescer[Any, Any]) -> Iterator[Reading]:
+    """What a reader that coalesces counts."""
+    yield spread("ledger_reader_batch_keys", coalescer.batch_sizes, coalescer.name)
+    yield told("ledger_database_reconnects_total", coalescer.lost_connections, coalescer.name)
+
+
+def door_figures(door: Door) -> Iterator[Reading]:
+    """What the connections of clients count."""
+    yield told("ledger_http_connections", len(door.connections))
+    yield told("ledger_http_connections_total", door.accepted)
+    for reason, n in door.closed.items():
+        yield told("ledger_http_connections_ended_total", n, reason)
+
+
+def process_figures(board: Board) -> Iterator[Reading]:
+    """What the system knows of this process, and how late its event loop was."""
+    times = os.times()
+    yield told("ledger_process_cpu_seconds_total", times.user + times.system)
+    yield told("ledger_process_start_time_seconds", _STARTED)
+    yield told("ledger_process_loop_lag_seconds", board.lag_s)
+    try:
+        with open("/proc/self/statm", "rb") as statm:  # noqa: PTH123 - asked for every second
+            pages = int(statm.read().split()[1])
+        yield told("ledger_process_resident_bytes", pages * os.sysconf("SC_PAGE_SIZE"))
+        yield told("ledger_process_open_fds", len(os.listdir("/proc/self/fd")))  # noqa: PTH208 - the same
+    except OSError:
+        return  # only Linux tells
