@@ -19,6 +19,9 @@ from projections.pages import OrderQuery, is_ascending
 from projections.search_text import fold_search
 from projections.wire import micros, moment
 
+FEW: Final = 2_000
+"""So many found orders are looked at one by one; more than those are cut from the whole list by its index."""
+
 _NO_ID: Final = UUID(int=0)
 _BEGINNING: Final = datetime(1, 1, 1, tzinfo=UTC)
 _END: Final = datetime(9999, 12, 31, tzinfo=UTC)
@@ -97,7 +100,7 @@ _LISTED: Final = "listed as materialized (select created_at, order_id from found
 # Sets are put together and cut by UNION, EXCEPT and INTERSECT alone, here and above: nobody can estimate what a text finds,
 # and a join or a NOT IN that was planned for the wrong number compares each with each.
 _LISTED_FILTERED: Final = """
-many as materialized (select count(*) > 2000 as found from found),
+many as materialized (select count(*) > %(few)s as found from found),
 listed as materialized (
   select created_at, order_id from found cross join lateral (
     select status, due_at, customer_id from payment_order o
@@ -155,6 +158,7 @@ def page_statement(
         "offset": query.offset if cursor is None else 0,
         "limit": query.limit + 1,
         "now": now,
+        "few": FEW,
         "statuses": [status.value for status in dict.fromkeys(query.statuses)],
         "customers": customers,
         "folded": None if query.search is None else fold_search(query.search),

@@ -24,7 +24,7 @@ from ledger.journal.append import Change, Claim, ClaimKind
 from ledger.journal.journal import Journal
 from ledger.orders.state import Order, OrderStatus
 from ledger.rejections import InvalidTerms
-from projections import related_customers
+from projections import list_statements, related_customers
 from projections.loader import Reader
 from projections.pages import OrderQuery, parse_cursor
 from projections.search_packing import SearchPacking
@@ -142,9 +142,11 @@ def ids(listed: dict[str, Any]) -> list[str]:
     return [order["id"] for order in listed["data"]]
 
 
+@pytest.mark.parametrize("few", [list_statements.FEW, 20])
 async def test_every_combination_of_filters_lists_and_counts_what_the_model_does(
-    market: Market, reader: Reader, database_url: str
+    market: Market, reader: Reader, database_url: str, monkeypatch: pytest.MonkeyPatch, few: int
 ) -> None:
+    monkeypatch.setattr(list_statements, "FEW", few)
     chance, found = random.Random(3), 0
     async with SearchPacking(database_url) as packing:
         for n, query in enumerate(islice(queries(market.customers), 900)):
