@@ -13,7 +13,9 @@ from ledger.cli_ledger import AsJson, DataDir
 
 
 def bench(
-    name: Annotated[str | None, typer.Argument(help="journal, http, history or search; all of them where not given.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="journal, http, history or search; all of them where not given.")
+    ] = None,
     data_dir: DataDir = None,
     json: AsJson = False,
     seconds: Annotated[float, typer.Option(min=0.2, help="How long each sample takes.")] = 3.0,
