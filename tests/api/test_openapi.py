@@ -66,7 +66,7 @@ def test_every_route_is_described_and_every_description_is_routed():
     for route in _routes(Settings(), House()):
         if isinstance(route.endpoint, Resource):
             routed |= {(method.lower(), route.path) for method in route.endpoint.operations}
-        elif route.path not in {DESCRIPTION, PAGE, ASSET, METRICS}:
+        elif route.path not in {DESCRIPTION, PAGE, ASSET}:
             routed.add(("get", route.path))
     assert routed == operations().keys()
     assert len(OPERATIONS) + len(PROBES) == len(routed), "an operation is described twice or never routed"
@@ -102,7 +102,6 @@ def test_every_code_that_can_be_answered_is_described_with_its_status():
     elsewhere = {
         ("API_KEY_NOT_FOUND", 404),  # only the command line meets it
         ("METHOD_NOT_ALLOWED", 405),  # no operation: said once, above all of them
-        ("NOT_FOUND", 404),  # the same
         ("PARTIALS_NOT_ALLOWED", 409),  # reserved
     }
     assert answered - described == elsewhere
@@ -196,5 +195,9 @@ async def test_the_service_serves_its_description(store: Storefront):
     assert answer.json() == DESCRIBED
     again = await store.client.get("/openapi.json", headers={"if-none-match": answer.headers["etag"]})
     assert (again.status_code, again.content) == (304, b"")
-    for path in PROBES:
+    for path in PROBES.keys() - {METRICS}:
         assert_described(await store.client.get(path), "get", path)
+    figures = await store.client.get(METRICS)
+    assert figures.status_code in (200, 404)
+    described = DESCRIBED["paths"][METRICS]["get"]["responses"][str(figures.status_code)]["content"]
+    assert figures.headers["content-type"].partition(";")[0] in described

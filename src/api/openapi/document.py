@@ -111,6 +111,8 @@ def _answers(described: Described, *, has_key: bool) -> Json:
         answers[str(status)] = _answer(meaning, components.reference(struct), ["x-request-id", *rate, *replayed])
         if struct.__name__ == "OrderDocument" and described.takes is not None:
             answers[str(status)]["links"] = _links()
+    if described.text is not None:
+        answers["200"] = _answer(described.text, {"type": "string"}, ["x-request-id"], "text/plain")
     for status, codes in described.codes.items():
         answers[str(status)] = _refusal(status, codes, has_key=has_key)
         if "REQUEST_IN_PROGRESS" in codes:
@@ -145,11 +147,11 @@ def _with_codes(schema: Json, codes: tuple[str, ...]) -> Json:
     return {"allOf": [schema, {"properties": {"code": {"enum": list(codes)}}}]}
 
 
-def _answer(meaning: str, schema: Json, headers: Iterable[str]) -> Json:
+def _answer(meaning: str, schema: Json, headers: Iterable[str], media: str = _JSON) -> Json:
     return {
         "description": meaning,
         "headers": _headers(headers),
-        "content": {_JSON: {"schema": schema}},
+        "content": {media: {"schema": schema}},
     }
 
 

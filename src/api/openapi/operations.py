@@ -12,6 +12,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from api import payment_orders
+from api.metrics import METRICS
 from api.openapi import bodies, examples
 from api.openapi.parameters import IDEMPOTENCY_KEY, ORDER_ID, list_parameters
 from api.resource import Operation
@@ -23,7 +24,10 @@ Codes = Mapping[int, tuple[str, ...]]
 
 
 class Described(Struct, frozen=True, kw_only=True):
-    """An operation for readers: what it is called, what goes in, what comes out with which status and codes."""
+    """An operation for readers: what it is called, what goes in, what comes out with which status and codes.
+
+    `text` says what is answered where that is not JSON.
+    """
 
     name: str
     summary: str
@@ -31,7 +35,8 @@ class Described(Struct, frozen=True, kw_only=True):
     parameters: tuple[Json, ...] = ()
     takes: type[Struct] | None = None
     examples: Mapping[str, Json] = {}
-    answers: Mapping[int, tuple[str, type[Struct]]]
+    answers: Mapping[int, tuple[str, type[Struct]]] = {}
+    text: str | None = None
     codes: Codes
     replays: bool = False
 
@@ -145,6 +150,14 @@ PROBES: Final[Mapping[str, Described]] = {
             503: ("Not now: `checks` says what is in the way.", bodies.Readiness),
         },
         codes={414: _ANY[414], 431: _ANY[431]},
+    ),
+    METRICS: Described(
+        name="getMetrics",
+        summary="The service's figures",
+        description="For operators, as Prometheus reads them. Needs no key: it answers whoever asks from the same machine, or "
+        "with `LEDGER_METRICS_TOKEN` as a bearer token where that is set, and is not there for anybody else.",
+        text="The figures of every process of the service.",
+        codes={404: ("NOT_FOUND",), 414: _ANY[414], 431: _ANY[431]},
     ),
 }
 """The operations without a key, by their address. All are GET."""
