@@ -8,8 +8,10 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
+import msgspec
 import psycopg
 import pytest
+from structlog.testing import capture_logs
 from tests.chaos.proxy import COMMIT, Wire, never, proxied
 from tests.journal.small_log import SEEN, assert_log_is_whole, command, fetch, open_log
 from uuid_utils.compat import uuid7
@@ -160,12 +162,14 @@ async def test_a_table_that_is_held_fails_the_batch_and_nobody_is_called_stuck(l
     merchant = open_log(log_url)
     writer = Writer(log_url, [SEEN])
     await writer.start()
-    with psycopg.connect(log_url) as holder:
+    asked = msgspec.structs.replace(command(merchant, (uuid7(), 0, 1)), context=b'{"request":"req-7"}')
+    with psycopg.connect(log_url) as holder, capture_logs() as lines:
         holder.execute("lock table event in access exclusive mode")
         began = time.monotonic()
         with pytest.raises(DatabaseUnavailable):
-            await writer.submit(command(merchant, (uuid7(), 0, 1)))
+            await writer.submit(asked)
         assert time.monotonic() - began < 3
+    assert [line.get("requests") for line in lines] == [["req-7"]], "the log says whose batch it was"
     await writer.submit(command(merchant, (uuid7(), 0, 1)))
     await writer.stop()
 

@@ -1,0 +1,65 @@
+"""The figures of a whole process tree, asked over HTTP while parts of it are killed."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from random import Random
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from tests.chaos import bodies
+from tests.chaos.service import Service
+from tests.chaos.wire import Lost, NotSent, Wire
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.skipif(sys.platform != "linux", reason="looks at processes through /proc"),
+]
+
+
+async def ask(service: Service, method: str, path: str, key: str = "", body: bytes | None = None) -> str:
+    """An answer on a connection of its own: whichever process takes it."""
+    while True:
+        wire = Wire()
+        try:
+            await wire.open(service.port)
+            return (await wire.ask(method, path, key, body)).body.decode()
+        except (NotSent, Lost):
+            await asyncio.sleep(0.05)
+        finally:
+            await wire.close()
+
+
+async def figures(service: Service) -> dict[tuple[str, ...], float]:
+    text = await ask(service, "GET", "/metrics")
+    samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+    return {(sample.name, *sample.labels.values()): sample.value for sample in samples}
+
+
+def began(found: dict[tuple[str, ...], float]) -> dict[str, float]:
+    """When each process did."""
+    return {name[1]: at for name, at in found.items() if name[0] == "ledger_process_start_time_seconds"}
+
+
+async def test_totals_cover_every_process_and_outlive_each_of_them():
+    created = ("ledger_http_requests_total", "POST", bodies.ORDERS, "2xx")
+    with Service() as service:
+        service.start()
+        merchant = service.merchant("Figures")
+        for n in range(12):
+            await ask(service, "POST", bodies.ORDERS, merchant.api_key, bodies.create(f"a{n}", 1000, None, "ana"))
+        await asyncio.sleep(1.3)  # the second in which a process may be killed and forget
+        before = await figures(service)
+        assert before[created] == 12
+        assert {labels[1] for labels in before if labels[0] == "ledger_journal_up"} == {"api-0", "api-1", "worker-2"}
+        service.kill_parts(Random(1))
+        for n in range(12):
+            await ask(service, "POST", bodies.ORDERS, merchant.api_key, bodies.create(f"b{n}", 1000, None, "ana"))
+        async with asyncio.timeout(15):
+            while len(began(before).items() - began(await figures(service)).items()) < 2:  # noqa: ASYNC110 - other processes
+                await asyncio.sleep(0.1)
+        await asyncio.sleep(1.1)
+        after = await figures(service)
+        assert after[created] == 24
+        assert began(after).keys() == began(before).keys(), "the places are the same, the processes are not"

@@ -1,0 +1,54 @@
+"""Log lines: JSON, with the request that they belong to, and never in anybody's way."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+from tests.house.trees import environment
+
+from ledger.logs import AccessLog
+
+pytestmark = pytest.mark.anyio
+
+SAY = """
+import logging, structlog
+from ledger.logs import REQUEST_ID, configure_logs
+configure_logs("info")
+structlog.get_logger().info("before")
+REQUEST_ID.set("req-1")
+structlog.get_logger().warning("during", reason="because")
+logging.getLogger("somebody.else").warning("also during")
+structlog.get_logger().error("told", request_id="req-2")
+"""
+
+
+def test_every_line_carries_the_request_that_it_belongs_to():
+    said = subprocess.run(
+        [sys.executable, "-c", SAY], env=environment(), capture_output=True, text=True, check=True
+    ).stderr
+    before, during, foreign, told = [json.loads(line) for line in said.splitlines()]
+    assert "request_id" not in before
+    assert (during["request_id"], during["reason"], during["level"]) == ("req-1", "because", "warning")
+    assert (foreign["request_id"], foreign["logger"]) == ("req-1", "somebody.else")
+    assert told["request_id"] == "req-2", "who knows better is believed"
+
+
+async def test_a_reader_that_does_not_keep_up_loses_lines_and_holds_nobody_up():
+    reading, writing = os.pipe()
+    log = AccessLog(writing)
+    began = time.monotonic()
+    for n in range(2000):
+        log.note("GET", "/a/{id}", 200, 0.001, f"req-{n}", None)
+    log.flush()
+    assert time.monotonic() - began < 2
+    assert 0 < log.dropped < 2000
+    os.close(writing)
+    with os.fdopen(reading) as pipe:
+        lines = pipe.read().splitlines()
+    assert len(lines) == 2000 - log.dropped
+    assert [json.loads(line)["request_id"] for line in lines] == [f"req-{n}" for n in range(len(lines))]
+    await asyncio.sleep(0.25)  # its own flush finds nothing more to do
