@@ -18,7 +18,6 @@ from ledger.customers import events as customers
 from ledger.journal.codec import CODEC
 from ledger.merchants import events as merchants
 from ledger.orders import events as orders
-from ledger.requests import events as requests
 from ledger.orders.terms import (
     BillingAddress,
     CaptureMethod,
@@ -32,6 +31,7 @@ from ledger.orders.terms import (
     SurchargePolicy,
     Tax,
 )
+from ledger.requests import events as requests
 
 AT = datetime(2026, 1, 31, 18, 30, 15, 123456, tzinfo=UTC)
 LATER = datetime(2026, 1, 31, 18, 30, 45, tzinfo=UTC)
