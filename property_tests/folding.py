@@ -11,6 +11,8 @@ import hashlib
 import sys
 from uuid import UUID
 
+from tests.sealing import data_keys
+
 from ledger.journal.codec import CODEC
 from ledger.journal.connection import connect
 from ledger.journal.reader import Reader, Recorded
@@ -21,7 +23,7 @@ async def the_log(url: str, merchant_id: UUID, size: int = 1000) -> list[Recorde
     """A merchant's whole log, read in stretches of `size` events."""
     log: list[Recorded] = []
     async with await connect(url, "property-tests") as connection:
-        reader = Reader(url, CODEC)
+        reader = Reader(url, CODEC, data_keys())
         while stretch := await reader.feed(connection, merchant_id, len(log), size):
             log += stretch
     return log

@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from property_tests.folding import digest, fold, the_log
 from tests.operations.conftest import an_order, by_card, register
+from tests.sealing import MASTER_KEY
 
 from ledger.gateways.contract import ProcessorUnavailable
 from ledger.journal.connection import connect
@@ -87,7 +88,7 @@ def url(postgres_url: str, template_database: str) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def ledger(url: str, loop: Loop) -> Iterator[Ledger]:
-    context = open_ledger(Settings(database_url=url))
+    context = open_ledger(Settings(database_url=url, master_key=MASTER_KEY))
     yield loop.run(context.__aenter__())
     loop.run(context.__aexit__(None, None, None))
 

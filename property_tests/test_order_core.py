@@ -23,7 +23,7 @@ from msgspec import Struct
 from ledger.journal.codec import CODEC
 from ledger.money import plain
 from ledger.orders import commands, events
-from ledger.orders.decide import decide_charge, decide_create, decide_resubmission, decide_settlement
+from ledger.orders.decide import decide_charge, decide_create, decide_forgetting, decide_resubmission, decide_settlement
 from ledger.orders.evolve import evolve
 from ledger.orders.state import Order, OrderStatus, PaymentStatus
 from ledger.orders.status import ORDER_EDGES, PAYMENT_EDGES
@@ -77,7 +77,11 @@ class Resubmit(Struct, frozen=True):
     other_amount: bool
 
 
-Step = Charge | Settle | Resubmit
+class Forget(Struct, frozen=True):
+    """The customer is erased."""
+
+
+Step = Charge | Settle | Resubmit | Forget
 
 WORDS = ["approved", "approved", "approved", "authorised", "declined", "unanswered", "not sent", "not found"]
 whole = st.integers(1, 2_000_000).map(Decimal)
@@ -102,7 +106,8 @@ charges = st.builds(
     Charge, quarters=st.sampled_from([None, 1, 2, 3, 4, 5]), name=st.sampled_from([None, None, "a", "b"])
 )
 resubmits = st.builds(Resubmit, with_method=st.booleans(), other_amount=st.integers(0, 9).map(lambda n: n == 0))
-steps = st.lists(st.one_of(settles, settles, charges, charges, resubmits), max_size=14)
+forgets = st.builds(Forget)
+steps = st.lists(st.one_of(settles, settles, charges, charges, resubmits, forgets), max_size=14)
 
 
 def half_up(amount: Fraction, quantum: Fraction) -> Fraction:
@@ -233,6 +238,8 @@ class World:
             case Settle() if self.order.payments:
                 place = max(0, len(self.order.payments) - 1 - step.back)
                 self._settle(self.order.payments[place].payment_id, step)
+            case Forget():
+                self._send(decide_forgetting, commands.ForgetPayer(at=self._now))
             case Resubmit():
                 amount = self.terms.amount + 1 if step.other_amount else self.terms.amount
                 self._send(decide_create_or_resubmit, self._create(with_payment=step.with_method, amount=amount))

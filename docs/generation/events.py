@@ -26,6 +26,10 @@ position in the merchant's log, the command that caused it, the time, and who as
 permanent. A field is added with a default; a changed meaning is a new version of the topic, and an upcaster reads the old
 one. [How to add one](../how-to/add-an-event.md).
 
+Fields marked *sealed* are about a person. They stand in one more member, `sealed`, encrypted under the customer's own data
+key ([why and how](../explanation/personal-data.md)); the samples show them in clear. Once the customer is erased, such a field
+has its default.
+
 Amounts are decimal strings in minor units. `at` is the merchant's clock; `deadlineAt` is real time. A field with its default
 is left out of the bytes.
 """
@@ -36,6 +40,7 @@ _ROOMS: Sequence[tuple[str, str, Mapping[str, type[Struct]]]] = (
     ("Merchant", "The stream's id is the merchant's id.", merchants.TOPICS),
     ("Request under a key", "The stream's id follows from the merchant and the `Idempotency-Key`.", requests.TOPICS),
 )
+_SEALED = {**orders.PERSONAL, **customers.PERSONAL}
 
 
 def page() -> str:
@@ -52,7 +57,12 @@ def page() -> str:
 def _event(topic: str, type_: type[Struct]) -> str:
     sample = msgspec.json.format((GOLDEN / f"{topic}.json").read_bytes().strip(), indent=2).decode()
     return "\n\n".join(
-        [f"### {topic}", f"{code(type_.__name__)}. {_about(type_)}", _fields(type_), block(sample, "json")]
+        [
+            f"### {topic}",
+            f"{code(type_.__name__)}. {_about(type_)}",
+            _fields(type_, _SEALED.get(type_, ())),
+            block(sample, "json"),
+        ]
     )
 
 
@@ -60,9 +70,20 @@ def _shape(type_: type[Struct]) -> str:
     return "\n\n".join([f'<a id="{anchor(type_)}"></a>', f"### {title(type_)}", _about(type_), _fields(type_)])
 
 
-def _fields(type_: type[Struct]) -> str:
-    rows = [(code(row.name), row.kind, "" if row.is_required else row.default or "absent") for row in fields(type_)]
+def _fields(type_: type[Struct], sealed: Sequence[str] = ()) -> str:
+    names = {field.name: field.encode_name for field in msgspec.structs.fields(type_)}
+    within = {names[first]: rest for first, _, rest in (path.partition(".") for path in sealed)}
+    rows = [
+        (code(row.name), row.kind + _mark(within.get(row.name)), "" if row.is_required else row.default or "absent")
+        for row in fields(type_)
+    ]
     return table(("field", "value", "default"), rows)
+
+
+def _mark(within: str | None) -> str:
+    if within is None:
+        return ""
+    return f"; sealed: its {within.rpartition('.')[2].replace('_', ' ')}" if within else "; sealed"
 
 
 def _about(type_: type[Struct]) -> str:

@@ -1,4 +1,6 @@
-"""`ledger keys`: create, list, revoke. Several keys of a merchant may live at once, so that one can replace another.
+"""`ledger keys`: create, list, revoke; and rewrap, which is about the keys that seal personal data.
+
+Several API keys of a merchant may live at once, so that one can replace another.
 
 The rule a stranger would break: a key's secret is printed by the command that makes it and can never be printed again.
 """
@@ -10,7 +12,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ledger.cli_ledger import AsJson, DataDir, day_and_time, echo_json, echo_table, on_connection, on_ledger, uuid_of
+from ledger.cli_ledger import (
+    AsJson,
+    DataDir,
+    day_and_time,
+    echo_json,
+    echo_table,
+    in_installation,
+    on_connection,
+    on_ledger,
+    uuid_of,
+)
 from ledger.cli_merchants import MerchantId
 from ledger.settings import CannotRun, Settings
 
@@ -111,6 +123,31 @@ def revoke(
     merchant, key = uuid_of(merchant_id, "merchant"), uuid_of(key_id, "key")
     revoked = on_ledger(data_dir, lambda ledger, _: revoke_key(ledger, merchant, key))
     typer.echo(f"the key that ends in {revoked.hint} no longer speaks, since {day_and_time(revoked.revoked_at)}")
+
+
+@app.command(name="rewrap")
+def rewrap_(data_dir: DataDir = None) -> None:
+    """Put every customer's data key under the newest sealing key, while the service runs.
+
+    Done once every process knows the newest, the older ones can be taken out of LEDGER_SEALING_KEYS.
+    """
+    from ledger.journal.append import KeyUnavailable, SealBroken
+    from ledger.journal.connection import connect
+    from ledger.journal.rewrapping import rewrap
+    from ledger.journal.sealing_keys import SealingKeys
+    from ledger.secrets import load_sealing_keys
+
+    async def work(settings: Settings) -> tuple[int, str]:
+        assert settings.database_url is not None, "the installation's settings name its database"
+        keys = SealingKeys(load_sealing_keys(settings))
+        async with await connect(settings.database_url, "ledger-cli") as connection:
+            try:
+                return await rewrap(connection, keys), keys.newest
+            except (KeyUnavailable, SealBroken) as fault:
+                raise CannotRun(str(fault)) from None
+
+    count, newest = in_installation(data_dir, work)
+    typer.echo(f"{count} data keys were put under the sealing key {newest}; none is under another")
 
 
 def _scopes(given: list[str]) -> list[str]:

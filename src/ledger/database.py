@@ -1,7 +1,8 @@
 """What must be true of a database before anything runs on it: its schema, the application's role, and that it keeps its word.
 
 The rule a stranger would break: the application never runs as the owner. Its role may insert and read events and do
-nothing else to them, so that no bug of ours can rewrite the log.
+nothing else to them, so that no bug of ours can rewrite the log. The vault's role may do nothing until a table is its own,
+and on such a table the application may do nothing.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from ledger.secrets import Purpose, Secrets, load_secrets
 from ledger.settings import CannotRun, Settings
 
 _INSERT_ONLY: Final = ("event", "claim", "schema_migration")
+_NEVER_DELETED: Final = ("data_key",)  # a destroyed key is an empty row, not a missing one
 _MUST_BE_ON: Final = ("fsync", "full_page_writes", "synchronous_commit")
 
 
@@ -69,16 +71,18 @@ def _application_url(owner_url: str, secrets: Secrets) -> str:
     password = secrets.key(Purpose.DATABASE_APP_ROLE).hex()
     with psycopg.connect(owner_url, autocommit=True) as connection:
         row = connection.execute(
-            "select rolsuper or rolcreaterole, 'ledger_app_' || d.oid, current_schema() from pg_roles, pg_database d"
-            " where rolname = current_user and datname = current_database()"
+            "select rolsuper or rolcreaterole, 'ledger_app_' || d.oid, 'ledger_vault_' || d.oid, current_schema()"
+            "  from pg_roles, pg_database d where rolname = current_user and datname = current_database()"
         ).fetchone()
         assert row is not None, "every session has a role and a database"
-        may_create, role, schema = row
+        may_create, role, vault_role, schema = row
         if not may_create:
             _warn("the owner may not create roles, so the application runs as the owner: set LEDGER_DATABASE_APP_URL")
             return owner_url
         with connection.transaction():
             _provide_role(connection, role, schema, password)
+            _grant_application(connection, role, schema)
+            _provide_role(connection, vault_role, schema, secrets.key(Purpose.DATABASE_VAULT_ROLE).hex())
     application_url = make_conninfo(owner_url, user=role, password=password)
     try:
         psycopg.connect(application_url, connect_timeout=5).close()
@@ -89,21 +93,27 @@ def _application_url(owner_url: str, secrets: Secrets) -> str:
 
 
 def _provide_role(connection: psycopg.Connection, role: str, schema: str, password: str) -> None:
+    """A role that may log in and enter the schema, and nothing more."""
     connection.execute("select pg_advisory_xact_lock(hashtext(%s))", [role])
     known = connection.execute("select 1 from pg_roles where rolname = %s", [role]).fetchone()
     name, place = sql.Identifier(role), sql.Identifier(schema)
     verb = sql.SQL("alter" if known else "create")
     connection.execute(sql.SQL("{} role {} login password {}").format(verb, name, sql.Literal(password)))
+    connection.execute(sql.SQL("grant usage on schema {} to {}").format(place, name))
+
+
+def _grant_application(connection: psycopg.Connection, role: str, schema: str) -> None:
+    name, place = sql.Identifier(role), sql.Identifier(schema)
     for grant in (
-        "grant usage on schema {place} to {name}",
         "grant select, insert, update, delete on all tables in schema {place} to {name}",
         "grant usage, select on all sequences in schema {place} to {name}",
     ):
         connection.execute(sql.SQL(grant).format(place=place, name=name))
-    for table in _INSERT_ONLY:
+    for table in (*_INSERT_ONLY, *_NEVER_DELETED):
         if connection.execute("select to_regclass(%s)", [f"{schema}.{table}"]).fetchone() != (None,):
-            revoke = sql.SQL("revoke update, delete, truncate on {}.{} from {}")
-            connection.execute(revoke.format(place, sql.Identifier(table), name))
+            rights = "delete, truncate" if table in _NEVER_DELETED else "update, delete, truncate"
+            revoke = sql.SQL("revoke {} on {}.{} from {}")
+            connection.execute(revoke.format(sql.SQL(rights), place, sql.Identifier(table), name))
 
 
 def _warn(message: str) -> None:

@@ -19,6 +19,7 @@ from ledger.settings import CannotRun, Settings, SettingWrong
 
 MASTER_KEY_BYTES: Final = 32
 MASTER_KEY_NAME: Final = "master.key"
+_OWN: Final = "master"
 
 
 class Purpose(StrEnum):
@@ -27,6 +28,8 @@ class Purpose(StrEnum):
     API_KEY_PEPPER = "api-key-pepper"
     REQUEST_FINGERPRINT = "request-fingerprint"
     DATABASE_APP_ROLE = "database-app-role"
+    DATABASE_VAULT_ROLE = "database-vault-role"
+    DATA_KEY_WRAPPING = "data-key-wrapping"
 
 
 class Secrets:
@@ -65,6 +68,23 @@ def load_secrets(settings: Settings) -> Secrets:
     return Secrets(_read(f"{place}, the sandbox's own LEDGER_MASTER_KEY,", place))
 
 
+def load_sealing_keys(settings: Settings) -> list[bytes]:
+    """The keys that wrap the customers' data keys, newest first. The master key's own is always among them: where the word
+    `master` stands, else last.
+
+    Raises SettingWrong like `load_secrets`, naming LEDGER_SEALING_KEYS or LEDGER_SEALING_KEYS_FILE.
+    """
+    variable, given = "LEDGER_SEALING_KEYS", settings.sealing_keys.split(",") if settings.sealing_keys else []
+    if settings.sealing_keys_file:
+        variable = "LEDGER_SEALING_KEYS_FILE"
+        given = _text_of(variable, settings.sealing_keys_file).split()
+    own = load_secrets(settings)
+    known = [own if text.strip() == _OWN else Secrets(_decoded(variable, text)) for text in given]
+    if own not in known:
+        known.append(own)
+    return [secrets.key(Purpose.DATA_KEY_WRAPPING) for secrets in known]
+
+
 def _make(place: Path) -> None:
     """Write a new key so that the file is never seen half written, and of two who write at once only the first counts."""
     place.parent.mkdir(mode=0o711 if os.geteuid() == 0 else 0o700, parents=True, exist_ok=True)
@@ -85,8 +105,12 @@ def _make(place: Path) -> None:
 
 
 def _read(variable: str, place: Path) -> bytes:
+    return _decoded(variable, _text_of(variable, place))
+
+
+def _text_of(variable: str, place: Path) -> str:
     try:
-        return _decoded(variable, place.read_text(encoding="ascii"))
+        return place.read_text(encoding="ascii")
     except OSError as refusal:
         raise SettingWrong(variable, f"cannot be read: {refusal.strerror}") from refusal
     except UnicodeDecodeError:

@@ -71,6 +71,16 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     master_key_file: Annotated[
         Path | None, Meta(description="A file that holds the master key; unset: the sandbox makes its own.")
     ] = None
+    sealing_keys: Annotated[
+        str | None,
+        Meta(
+            description="Keys like the master key that seal personal data, commas between, the newest first; `master` names its own.",
+            extra=_SECRET,
+        ),
+    ] = None
+    sealing_keys_file: Annotated[
+        Path | None, Meta(description="A file that holds the sealing keys, one a line; unset: the master key's own.")
+    ] = None
     body_limit: Annotated[
         int, Meta(ge=1024, le=64 << 20, description="The largest request body.", extra={"unit": "bytes"})
     ] = 256 << 10
@@ -260,5 +270,7 @@ def _check_together(settings: Settings) -> None:
         raise SettingWrong("LEDGER_REQUEST_TIMEOUT_S", "must be above LEDGER_PROCESSOR_TIMEOUT_S")
     if settings.master_key and settings.master_key_file:
         raise SettingWrong("LEDGER_MASTER_KEY", "and LEDGER_MASTER_KEY_FILE must not both be set")
+    if settings.sealing_keys and settings.sealing_keys_file:
+        raise SettingWrong("LEDGER_SEALING_KEYS", "and LEDGER_SEALING_KEYS_FILE must not both be set")
     if settings.database_app_url and not settings.database_url:
         raise SettingWrong("LEDGER_DATABASE_APP_URL", "needs LEDGER_DATABASE_URL beside it")

@@ -12,9 +12,12 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from ledger.gateways.book import Book
 from ledger.gateways.contract import CardProcessor
 from ledger.gateways.sandbox import SandboxProcessor
+from ledger.journal.data_keys import DataKeys
 from ledger.journal.journal import Journal
+from ledger.journal.sealing_keys import SealingKeys
 from ledger.operations.ledger import Clock, Ledger, Patience
 from ledger.operations.ordinals import Ordinals
+from ledger.secrets import load_sealing_keys
 from ledger.settings import Settings
 from projections.inline import Inline
 
@@ -23,12 +26,14 @@ from projections.inline import Inline
 async def open_ledger(settings: Settings, *, clock: Clock | None = None) -> AsyncIterator[Ledger]:
     """A ledger on the settings' database for as long as the context lasts; what runs then is finished first.
 
-    `settings.database_url` must be set. Raises psycopg.OperationalError where the database cannot be reached.
+    `settings.database_url` must be set. Raises psycopg.OperationalError where the database cannot be reached,
+    SettingWrong where the secrets cannot be had.
     """
     assert settings.database_url is not None, "whoever starts a process tells it its database"
     url = settings.database_url
     async with AsyncExitStack() as stack:
-        journal = Journal(url, Inline(), batch_max=settings.batch_max, queue_max=settings.journal_queue_max)
+        keys = DataKeys(url, SealingKeys(load_sealing_keys(settings)))
+        journal = Journal(url, Inline(), keys, batch_max=settings.batch_max, queue_max=settings.journal_queue_max)
         await journal.start()
         stack.push_async_callback(journal.stop)
         processor = await _processor(settings, url, stack)

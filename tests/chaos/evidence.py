@@ -16,6 +16,7 @@ from uuid import UUID
 import msgspec
 import psycopg
 from msgspec import Struct
+from tests.sealing import data_keys
 
 from ledger.journal.append import ClaimKind
 from ledger.journal.codec import CODEC
@@ -104,7 +105,7 @@ async def gather(url: str) -> list[MerchantEvidence]:
 
 
 async def _merchant(connection: Connection, merchant_id: UUID, head: int) -> MerchantEvidence:
-    reader = Reader("", CODEC)  # only for its feed, which reads on the connection that it is given
+    reader = Reader("", CODEC, data_keys())  # only for its feed, which reads on the connection that it is given
     log: list[Recorded] = []
     while page := await reader.feed(connection, merchant_id, log[-1].position if log else 0, _FEED_PAGE):
         log += page

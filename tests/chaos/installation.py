@@ -6,7 +6,6 @@ whole server, so it is dropped with the database.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from uuid import uuid4
@@ -17,6 +16,7 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 from tests.chaos.running import environ
 from tests.chaos.service import WINDOWS
+from tests.sealing import MASTER_KEY
 
 
 class Installation(Struct, frozen=True, kw_only=True):
@@ -36,9 +36,11 @@ def installed(server_url: str, template: str, settings: Mapping[str, str]) -> It
         row = connection.execute("select oid from pg_database where datname = %s", (name,)).fetchone()
         assert row is not None, "it has just been made"
         url = make_conninfo(server_url, dbname=name)
-        variables = {"LEDGER_DATABASE_URL": url, "LEDGER_MASTER_KEY": secrets.token_hex(32), **WINDOWS, **settings}
+        variables = {"LEDGER_DATABASE_URL": url, "LEDGER_MASTER_KEY": MASTER_KEY, **WINDOWS, **settings}
         try:
             yield Installation(url=url, environment=environ(variables))
         finally:
             connection.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
-            connection.execute(sql.SQL("drop role if exists {}").format(sql.Identifier(f"ledger_app_{row[0]}")))
+            for role in ("app", "vault"):
+                drop = sql.SQL("drop role if exists {}")
+                connection.execute(drop.format(sql.Identifier(f"ledger_{role}_{row[0]}")))

@@ -20,6 +20,7 @@ from typing import Self
 from tests.chaos import running
 from tests.chaos.clients import Merchant
 from tests.chaos.running import LEDGER, Running, environ, new_merchant
+from tests.sealing import MASTER_KEY
 
 _GONE_PATIENCE_S = 15.0
 
@@ -43,7 +44,13 @@ class Service:
         self.data_dir = Path(tempfile.mkdtemp(prefix="ledger-chaos-", dir="/tmp"))
         self.data_dir.chmod(0o711)
         self._environ = environ(
-            {"LEDGER_DATA_DIR": str(self.data_dir), "LEDGER_WORKERS": str(workers), **WINDOWS, **(settings or {})}
+            {
+                "LEDGER_DATA_DIR": str(self.data_dir),
+                "LEDGER_MASTER_KEY": MASTER_KEY,
+                "LEDGER_WORKERS": str(workers),
+                **WINDOWS,
+                **(settings or {}),
+            }
         )
         self._running: Running | None = None
         self._postmasters: set[tuple[int, str]] = set()

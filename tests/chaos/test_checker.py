@@ -12,6 +12,7 @@ from msgspec import structs
 from tests.chaos.checker import judge
 from tests.chaos.witness import Asked, Told, Witness
 from tests.operations.conftest import DECLINED, SILENT, an_order, by_card, register
+from tests.sealing import MASTER_KEY
 
 from ledger.operations.drafts import Actor
 from ledger.operations.ledger import Ledger, OrderReceipt
@@ -24,7 +25,9 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 async def ledger(database_url: str) -> AsyncIterator[Ledger]:
-    settings = Settings(database_url=database_url, sandbox_deadline_s=0.05, processor_timeout_s=0.1)
+    settings = Settings(
+        database_url=database_url, master_key=MASTER_KEY, sandbox_deadline_s=0.05, processor_timeout_s=0.1
+    )
     async with open_ledger(settings) as ledger:
         yield ledger
 

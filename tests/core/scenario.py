@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from ledger.customers import decide as customers
-from ledger.customers.commands import IntroduceCustomer
+from ledger.customers.commands import EraseCustomer, IntroduceCustomer
 from ledger.customers.evolve import evolve as evolve_customer
 from ledger.merchants import commands as merchant_commands
 from ledger.merchants import decide as merchants
 from ledger.merchants.evolve import evolve as evolve_merchant
 from ledger.orders import decide as orders
-from ledger.orders.commands import ChargeOrder, CreateOrder, SettleAuthorization
+from ledger.orders.commands import ChargeOrder, CreateOrder, ForgetPayer, SettleAuthorization
 from ledger.orders.evolve import evolve as evolve_order
 from ledger.rejections import Rejected
 
@@ -30,6 +30,8 @@ DECIDERS: dict[type, tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]
     CreateOrder: (_create_or_resubmit, evolve_order),
     ChargeOrder: (orders.decide_charge, evolve_order),
     SettleAuthorization: (orders.decide_settlement, evolve_order),
+    ForgetPayer: (orders.decide_forgetting, evolve_order),
+    EraseCustomer: (customers.decide_erasure, evolve_customer),
     IntroduceCustomer: (customers.decide_introduction, evolve_customer),
     merchant_commands.RegisterMerchant: (merchants.decide_registration, evolve_merchant),
     merchant_commands.ChangeSettings: (merchants.decide_settings, evolve_merchant),

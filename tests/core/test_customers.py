@@ -8,8 +8,8 @@ from typing import get_args
 from tests.core.scenario import given
 from tests.core.story import CUSTOMER, NOON
 
-from ledger.customers.commands import IntroduceCustomer
-from ledger.customers.events import CustomerCreated, CustomerDetailsChanged, CustomerEvent
+from ledger.customers.commands import EraseCustomer, IntroduceCustomer
+from ledger.customers.events import CustomerCreated, CustomerDetailsChanged, CustomerErased, CustomerEvent
 
 LATER = NOON + timedelta(hours=1)
 
@@ -60,5 +60,11 @@ def test_the_ids_of_a_known_customer_do_not_change():
     assert (customer.customer_id, customer.external_id) == (CUSTOMER, "cliente-7")
 
 
+def test_of_an_erased_customer_only_the_ids_remain():
+    customer = given(ANA).when(EraseCustomer(at=LATER)).then(CustomerErased(customer_id=CUSTOMER, at=LATER))
+    assert (customer.customer_id, customer.external_id, customer.updated_at) == (CUSTOMER, "cliente-7", LATER)
+    assert (customer.first_name, customer.email, customer.active, customer.erased) == (None, None, False, True)
+
+
 def test_every_event_is_folded():
-    assert set(get_args(CustomerEvent)) == {CustomerCreated, CustomerDetailsChanged}
+    assert set(get_args(CustomerEvent)) == {CustomerCreated, CustomerDetailsChanged, CustomerErased}

@@ -26,7 +26,7 @@ from tests.core.story import (
     unanswered,
 )
 
-from ledger.orders.events import AbandonedBecause, OrderEvent
+from ledger.orders.events import AbandonedBecause, OrderEvent, PayerForgotten
 from ledger.orders.evolve import evolve
 from ledger.orders.state import EntryAction, OrderStatus, PaymentStatus
 
@@ -53,6 +53,7 @@ STEPS = [
     (unanswered(1), IN_FLIGHT, PaymentStatus.PENDING_AUTHORIZATION, OrderStatus.PROCESSING),
     (abandoned(1), IN_FLIGHT, PaymentStatus.FAILED, OrderStatus.FAILED),
     (late(1, 10000), (*IN_FLIGHT, declined(1)), PaymentStatus.FAILED, OrderStatus.COMPLETED),
+    (PayerForgotten(at=NOON), IN_FLIGHT, PaymentStatus.PENDING_AUTHORIZATION, OrderStatus.PROCESSING),
 ]
 
 

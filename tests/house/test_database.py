@@ -8,6 +8,7 @@ import pytest
 from ledger import cluster, postgres
 from ledger.data_dir import make_data_dir
 from ledger.database import prepare, ready_database, refuse_forgetfulness
+from ledger.secrets import Purpose, load_secrets
 from ledger.settings import CannotRun, Settings
 
 
@@ -99,3 +100,28 @@ def test_a_database_that_does_not_answer_is_one_clear_line(settings):
         pass
     assert "\n" not in str(refusal.value)
     assert "hush" not in str(refusal.value)
+
+
+def test_the_vaults_role_is_there_and_may_read_nothing(settings, database_url):
+    prepare(settings, database_url)
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        (oid,) = connection.execute("select oid from pg_database where datname = current_database()").fetchone()
+    password = load_secrets(settings).key(Purpose.DATABASE_VAULT_ROLE).hex()
+    vault = psycopg.conninfo.make_conninfo(database_url, user=f"ledger_vault_{oid}", password=password)
+    with psycopg.connect(vault, autocommit=True) as connection:
+        tables = [name for (name,) in connection.execute("select tablename from pg_tables where schemaname = 'public'")]
+        assert "data_key" in tables
+        for table in tables:
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                connection.execute(f"select * from {table}")
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute("create table cards (n int)")
+
+
+def test_the_application_can_empty_a_data_key_and_not_delete_it(settings, database_url):
+    ready = prepare(settings, database_url)
+    with psycopg.connect(ready.database_url, autocommit=True) as connection:
+        connection.execute("update data_key set wrapped = null, sealing_key_id = null, destroyed_at = now()")
+        for change in ("delete from data_key", "truncate data_key"):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                connection.execute(change)

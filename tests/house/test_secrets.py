@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from ledger.secrets import MASTER_KEY_NAME, Purpose, Secrets, load_secrets
-from ledger.settings import Settings, SettingWrong
+from ledger.secrets import MASTER_KEY_NAME, Purpose, Secrets, load_sealing_keys, load_secrets
+from ledger.settings import Settings, SettingWrong, read_settings
 
 KEY = bytes(range(32))
 
@@ -71,3 +71,31 @@ def test_many_starts_at_once_agree_on_one_key(tmp_path):
 def test_secrets_print_as_stars():
     assert KEY.hex() not in repr(Secrets(KEY))
     assert str(Secrets(KEY)) == "Secrets(***)"
+
+
+OWN, NEW, OLD = "0a" * 32, "0b" * 32, "0c" * 32
+
+
+def sealing(**given):
+    return load_sealing_keys(Settings(master_key=OWN, **given))
+
+
+def test_sealing_keys_are_the_master_keys_own_and_those_that_are_set_newest_first(tmp_path):
+    (own,) = sealing()
+    assert own == Secrets(bytes.fromhex(OWN)).key(Purpose.DATA_KEY_WRAPPING)
+    new, old, last = sealing(sealing_keys=f"{NEW}, {OLD}")
+    assert (new, old) == tuple(Secrets(bytes.fromhex(key)).key(Purpose.DATA_KEY_WRAPPING) for key in (NEW, OLD))
+    assert last == own
+    assert sealing(sealing_keys=f"master,{NEW}") == [own, new]
+    (tmp_path / "keys").write_text(f"{NEW}\n{OLD}\nmaster\n")
+    assert sealing(sealing_keys_file=tmp_path / "keys") == [new, old, own]
+
+
+def test_a_sealing_key_that_is_no_key_is_refused_without_being_repeated(tmp_path):
+    with pytest.raises(SettingWrong, match=r"^LEDGER_SEALING_KEYS must be 32 bytes") as refusal:
+        sealing(sealing_keys=f"{NEW},swordfish")
+    assert "swordfish" not in str(refusal.value)
+    with pytest.raises(SettingWrong, match=r"^LEDGER_SEALING_KEYS_FILE cannot be read"):
+        sealing(sealing_keys_file=tmp_path / "absent")
+    with pytest.raises(SettingWrong, match="must not both be set"):
+        read_settings({"LEDGER_SEALING_KEYS": NEW, "LEDGER_SEALING_KEYS_FILE": "/x"})

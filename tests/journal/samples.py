@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from msgspec import Raw
 
 from ledger.customers import events as customers
 from ledger.journal.codec import CODEC
+from ledger.journal.sealing import Seal
 from ledger.merchants import events as merchants
 from ledger.orders import events as orders
 from ledger.orders.terms import (
@@ -173,6 +175,7 @@ SAMPLES: dict[str, Any] = {
         processor_reference="sbx-1",
         at=LATER,
     ),
+    "payer-forgotten.v1": orders.PayerForgotten(at=AT),
     "customer-created.v1": customers.CustomerCreated(
         customer_id=CUSTOMER,
         external_id="cliente-7",
@@ -192,6 +195,7 @@ SAMPLES: dict[str, Any] = {
         email=None,
         phone_number="+525500000000",
     ),
+    "customer-erased.v1": customers.CustomerErased(customer_id=CUSTOMER, at=AT),
     "merchant-registered.v1": merchants.MerchantRegistered(merchant_id=MERCHANT, name="Café Tacuba", at=AT),
     "merchant-settings-changed.v1": merchants.MerchantSettingsChanged(
         merchant_id=MERCHANT,
@@ -230,14 +234,27 @@ SAMPLES: dict[str, Any] = {
 }
 
 
+DATA_KEY, NONCE, VERSION = bytes(range(32)), bytes(range(12)), 7
+SEAL = Seal(AESGCM(DATA_KEY), MERCHANT, CUSTOMER, ORDER, draw=lambda length: NONCE[:length])
+"""What seals the stored samples: a key, a nonce and a place that never change, so that their bytes do not either."""
+
+SEALED = [topic for topic, sample in SAMPLES.items() if CODEC.may_be_personal(sample)]
+
+
 def write_missing() -> None:
-    """Store the sample of every topic that has none yet."""
-    folder = Path(__file__).parents[1] / "golden"
-    folder.mkdir(exist_ok=True)
+    """Store the sample of every topic that has none yet, and sealed where the topic holds personal data."""
+    golden = Path(__file__).parents[1] / "golden"
+    sealed = golden / "sealed"
+    sealed.mkdir(parents=True, exist_ok=True)
     for topic, sample in SAMPLES.items():
-        path = folder / f"{topic}.json"
-        if not path.exists():
-            path.write_bytes(CODEC.encode(sample).data)
+        _write(golden / f"{topic}.json", CODEC.encode(sample).data)
+        if topic in SEALED:
+            _write(sealed / f"{topic}.json", CODEC.encode_sealed(sample, VERSION, SEAL).data)
+
+
+def _write(path: Path, data: bytes) -> None:
+    if not path.exists():
+        path.write_bytes(data)
 
 
 if __name__ == "__main__":

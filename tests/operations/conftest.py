@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from tests.sealing import MASTER_KEY
 from uuid_utils.compat import uuid7
 
 from ledger.gateways.contract import Card
@@ -76,7 +77,9 @@ async def open_another(database_url: str) -> AsyncIterator[Open]:
     contexts = []
 
     async def open_one() -> Ledger:
-        context = open_ledger(Settings(database_url=database_url, sandbox_deadline_s=0.2, processor_timeout_s=1.0))
+        context = open_ledger(
+            Settings(database_url=database_url, master_key=MASTER_KEY, sandbox_deadline_s=0.2, processor_timeout_s=1.0)
+        )
         contexts.append(context)
         return await context.__aenter__()
 

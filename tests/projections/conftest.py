@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 from tests.projections.shop import Shop
+from tests.sealing import data_keys
 
 from ledger.journal.journal import Journal
 from projections.inline import Inline
@@ -14,7 +15,7 @@ from projections.loader import Reader
 
 @pytest.fixture
 async def journal(database_url: str) -> AsyncIterator[Journal]:
-    journal = Journal(database_url, Inline())
+    journal = Journal(database_url, Inline(), data_keys(database_url))
     await journal.start()
     yield journal
     await journal.stop()

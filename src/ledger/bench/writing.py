@@ -23,8 +23,10 @@ from ledger.bench.children import Go, work
 from ledger.bench.measuring import Sample, sample
 from ledger.journal.append import Change, Claim, ClaimKind
 from ledger.journal.codec import CODEC, Codec, postgres_micros
+from ledger.journal.data_keys import DataKeys
 from ledger.journal.inline import InlineProjections, InlineTable, Row
 from ledger.journal.journal import Journal
+from ledger.journal.sealing_keys import SealingKeys
 from ledger.orders.decide import decide_create
 from ledger.orders.evolve import evolve
 from ledger.orders.state import Order
@@ -137,9 +139,10 @@ def _journal(plan: Plan) -> Journal:
         return Journal(plan.url, _LeanRows(), codec=_LEAN_CODEC)
     from projections.inline import Inline
 
+    keys = DataKeys(plan.url, SealingKeys([bytes(32)]))  # what a benchmark seals is nobody's
     if plan.shape == "unsearched":
-        return Journal(plan.url, _Without(Inline(), "search_line"))
-    return Journal(plan.url, Inline())
+        return Journal(plan.url, _Without(Inline(), "search_line"), keys)
+    return Journal(plan.url, Inline(), keys)
 
 
 async def run(plan: Plan, go: Go) -> Sample:

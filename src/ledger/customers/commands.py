@@ -21,3 +21,9 @@ class IntroduceCustomer(Struct, frozen=True, kw_only=True):
     last_name: str | None | UnsetType = UNSET
     email: str | None | UnsetType = UNSET
     phone_number: str | None | UnsetType = UNSET
+
+
+class EraseCustomer(Struct, frozen=True, kw_only=True):
+    """Forget who a customer is."""
+
+    at: datetime

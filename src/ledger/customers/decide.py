@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from msgspec import UNSET
 
-from ledger.customers.commands import IntroduceCustomer
-from ledger.customers.events import CustomerCreated, CustomerDetailsChanged, CustomerEvent
+from ledger.customers.commands import EraseCustomer, IntroduceCustomer
+from ledger.customers.events import CustomerCreated, CustomerDetailsChanged, CustomerErased, CustomerEvent
 from ledger.customers.state import DETAILS, Customer
 
 
 def decide_introduction(customer: Customer | None, command: IntroduceCustomer) -> list[CustomerEvent]:
     """The customer that an order brings along: made where it is new, else brought up to date (contract N8, N9)."""
+    assert customer is None or not customer.erased, "a person that was forgotten is not found"
     told = {name: value for name in DETAILS if (value := getattr(command, name)) is not UNSET}
     if customer is None:
         return [
@@ -22,3 +23,8 @@ def decide_introduction(customer: Customer | None, command: IntroduceCustomer) -
         ]
     changed = {name: value for name, value in told.items() if value != getattr(customer, name)}
     return [CustomerDetailsChanged(customer_id=customer.customer_id, at=command.at, **changed)] if changed else []
+
+
+def decide_erasure(customer: Customer, command: EraseCustomer) -> list[CustomerEvent]:
+    """Forget the person (contract N61). Once is enough."""
+    return [] if customer.erased else [CustomerErased(customer_id=customer.customer_id, at=command.at)]

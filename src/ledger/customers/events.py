@@ -1,6 +1,7 @@
 """What can happen to a customer: the storage format of its stream. All of it is personal data but the ids.
 
-The rule a stranger would break: topics and fields are permanent (see `ledger.orders.events`).
+The rule a stranger would break: topics and fields are permanent (see `ledger.orders.events`). A field about the person is
+named in PERSONAL and has a default, which is what remains of it once the person is forgotten.
 """
 
 from __future__ import annotations
@@ -37,9 +38,23 @@ class CustomerDetailsChanged(Struct, frozen=True, kw_only=True, omit_defaults=Tr
     phone_number: str | None | UnsetType = UNSET
 
 
-CustomerEvent = CustomerCreated | CustomerDetailsChanged
+class CustomerErased(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The person is to be forgotten: in the commit of this event the key to everything personal is destroyed."""
+
+    customer_id: UUID
+    at: datetime
+
+
+CustomerEvent = CustomerCreated | CustomerDetailsChanged | CustomerErased
 
 TOPICS: Final[dict[str, type[Struct]]] = {
     "customer-created.v1": CustomerCreated,
     "customer-details-changed.v1": CustomerDetailsChanged,
+    "customer-erased.v1": CustomerErased,
 }
+
+PERSONAL: Final[dict[type[Struct], tuple[str, ...]]] = {
+    CustomerCreated: ("first_name", "last_name", "email", "phone_number", "metadata"),
+    CustomerDetailsChanged: ("first_name", "last_name", "email", "phone_number"),
+}
+"""What is stored sealed under the customer's data key. The merchant's own id of the customer is not: it is looked up by."""

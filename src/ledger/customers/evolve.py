@@ -10,7 +10,7 @@ from typing import assert_never
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from ledger.customers.events import CustomerCreated, CustomerDetailsChanged, CustomerEvent
+from ledger.customers.events import CustomerCreated, CustomerDetailsChanged, CustomerErased, CustomerEvent
 from ledger.customers.state import DETAILS, Customer
 
 
@@ -23,6 +23,10 @@ def evolve(customer: Customer | None, event: CustomerEvent) -> Customer:
             assert customer is not None, "a stream begins with its creation"
             told = {name: value for name in DETAILS if (value := getattr(event, name)) is not UNSET}
             return replace(customer, updated_at=event.at, **told)
+        case CustomerErased():
+            assert customer is not None, "a stream begins with its creation"
+            nobody = dict.fromkeys(DETAILS)
+            return replace(customer, active=False, erased=True, updated_at=event.at, **nobody)
         case _:
             assert_never(event)
 

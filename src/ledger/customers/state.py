@@ -25,3 +25,4 @@ class Customer(Struct, frozen=True, kw_only=True):
     phone_number: str | None = None
     source_id: UUID | None = None
     active: bool = True
+    erased: bool = False

@@ -101,5 +101,13 @@ class JournalFull(Fault):
     """More commands wait than the journal accepts: come back in a moment."""
 
 
+class KeyUnavailable(Fault):
+    """What seals a person's data cannot be had here: a sealing key that this process does not know, or a lost row."""
+
+
+class SealBroken(Exception):
+    """Sealed data is not what was written in this place: reading stops, like at an unknown topic."""
+
+
 class DataRefused(Exception):
     """The database refused the values of this very command: a bug in our validation, and never a neighbour's fault."""

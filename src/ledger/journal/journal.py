@@ -13,12 +13,17 @@ from uuid import UUID
 import msgspec
 from msgspec import Struct
 
+from ledger.customers.state import Customer
+from ledger.journal import data_keys
 from ledger.journal.append import Append, Change, Claim, ClaimKind, StreamWrite
-from ledger.journal.codec import CODEC, Codec
+from ledger.journal.codec import CODEC, Codec, postgres_micros
 from ledger.journal.connection import connect
+from ledger.journal.data_keys import DataKey, DataKeys
 from ledger.journal.inline import InlineProjections, Row
 from ledger.journal.reader import Reader
+from ledger.journal.sealing import Seal
 from ledger.journal.writer import Writer
+from ledger.orders.state import Order
 
 S = TypeVar("S")
 
@@ -37,13 +42,15 @@ class Context(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Journal:
     """One process's way into the event store.
 
-    `url` is a direct libpq connection string. `projections` are written in the same commit as the events.
+    `url` is a direct libpq connection string. `projections` are written in the same commit as the events. `keys` seal what
+    is personal; None only for a codec whose events never are.
     """
 
     def __init__(
         self,
         url: str,
         projections: InlineProjections,
+        keys: DataKeys | None = None,
         *,
         codec: Codec = CODEC,
         batch_max: int = 256,
@@ -52,8 +59,10 @@ class Journal:
         self._url = url
         self._codec = codec
         self._projections = projections
-        self.writer = Writer(url, projections.tables, batch_max=batch_max, queue_max=queue_max)
-        self.reader = Reader(url, codec)
+        self._keys = keys
+        tables = projections.tables if keys is None else (*projections.tables, data_keys.TABLE)
+        self.writer = Writer(url, tables, batch_max=batch_max, queue_max=queue_max)
+        self.reader = Reader(url, codec, keys)
 
     @property
     def alive(self) -> bool:
@@ -64,11 +73,15 @@ class Journal:
         """Connect. Raises psycopg.OperationalError."""
         await self.writer.start()
         await self.reader.start()
+        if self._keys is not None:
+            await self._keys.start()
 
     async def stop(self) -> None:
         """Write what waits, then disconnect."""
         await self.writer.stop()
         await self.reader.stop()
+        if self._keys is not None:
+            await self._keys.stop()
 
     async def commit(
         self,
@@ -83,36 +96,57 @@ class Journal:
         Raises Conflict (VersionConflict, ClaimTaken), DatabaseUnavailable, JournalFull: nothing was written. A caller that
         is cancelled has not taken the command back.
         """
-        append = self.encode(merchant_id, command_id, changes, claims, context)
+        created, key_rows = self._keys_of(merchant_id, changes)
+        seals = [await self._seal(merchant_id, change, created) for change in changes]
+        encode = self._codec.encode_sealed
+        streams = [
+            StreamWrite(
+                change.stream_id.bytes,
+                change.expected,
+                [encode(event, version, seal) for version, event in enumerate(change.events, change.expected + 1)],
+            )
+            for change, seal in zip(changes, seals, strict=True)
+        ]
+        rows = self._rows(merchant_id, changes, key_rows)
+        append = Append(merchant_id.bytes, command_id.bytes, msgspec.json.encode(context), streams, claims, rows)
         return await self.writer.submit(append)
 
-    def encode(
-        self,
-        merchant_id: UUID,
-        command_id: UUID,
-        changes: Sequence[Change],
-        claims: Sequence[Claim] = (),
-        context: Context = Context(),  # noqa: B008 - frozen, shared on purpose
-    ) -> Append:
-        """The command as the writer takes it."""
-        encode = self._codec.encode
-        return Append(
-            merchant_id.bytes,
-            command_id.bytes,
-            msgspec.json.encode(context),
-            [StreamWrite(c.stream_id.bytes, c.expected, [encode(event) for event in c.events]) for c in changes],
-            claims,
-            self._rows(merchant_id, changes),
-        )
+    def _keys_of(self, merchant_id: UUID, changes: Sequence[Change]) -> tuple[Mapping[UUID, DataKey], Sequence[Row]]:
+        """The keys of customers that begin here, and the rows of those and of keys that end here."""
+        created: dict[UUID, DataKey] = {}
+        rows: list[Row] = []
+        for change in changes:
+            customer = change.after
+            if self._keys is None or not change.events or not isinstance(customer, Customer):
+                continue
+            if change.before is None:
+                created[customer.customer_id], row = self._keys.create(merchant_id, customer.customer_id)
+                rows.append(row)
+            if customer.erased:
+                at = postgres_micros(customer.updated_at)
+                rows.append(self._keys.destroy(merchant_id, customer.customer_id, at))
+        return created, rows
 
-    def _rows(self, merchant_id: UUID, changes: Sequence[Change]) -> Mapping[str, Sequence[Row]]:
-        written = [self._projections.rows(merchant_id, change) for change in changes if change.events]
-        if len(written) == 1:
-            return written[0]
-        rows: dict[str, list[Row]] = {}
-        for tables in written:
-            for table, some in tables.items():
-                rows.setdefault(table, []).extend(some)
+    async def _seal(self, merchant_id: UUID, change: Change, created: Mapping[UUID, DataKey]) -> Seal | None:
+        """What seals the events of a change; None where nothing in it is personal, or the person has been forgotten."""
+        if not any(map(self._codec.may_be_personal, change.events)):
+            return None
+        assert self._keys is not None, "whoever writes personal data is given the keys"
+        customer_id = _subject(change.after)
+        key = created.get(customer_id) or await self._keys.for_sealing(merchant_id, customer_id)
+        cipher = key.cipher
+        if cipher is None:
+            return None
+        return Seal(cipher, merchant_id, customer_id, change.stream_id, self._keys.draw)
+
+    def _rows(
+        self, merchant_id: UUID, changes: Sequence[Change], key_rows: Sequence[Row]
+    ) -> Mapping[str, Sequence[Row]]:
+        rows: dict[str, list[Row]] = {data_keys.TABLE.name: [*key_rows]} if key_rows else {}
+        for change in changes:
+            if change.events:
+                for table, some in self._projections.rows(merchant_id, change).items():
+                    rows.setdefault(table, []).extend(some)
         return rows
 
     async def load(
@@ -134,3 +168,14 @@ class Journal:
         connection = await connect(self._url, "ledger-open-log")
         async with connection:
             await connection.execute(_OPEN_LOG, (merchant_id,))
+
+
+def _subject(state: Any) -> UUID:
+    """The customer whom the personal data in a stream is about: its data key seals it."""
+    match state:
+        case Customer():
+            return state.customer_id
+        case Order():
+            return state.terms.customer_id
+        case _:
+            raise AssertionError(f"nobody has said whom {type(state).__name__} is about")

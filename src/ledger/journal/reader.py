@@ -6,18 +6,21 @@ Positions are commit-ordered and gap-free; nothing else is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
 from msgspec import Struct
 
-from ledger.journal.append import ClaimKind
+from ledger.journal.append import ClaimKind, SealBroken
 from ledger.journal.coalesce import Coalescer
 from ledger.journal.codec import Codec
 from ledger.journal.connection import Connection
+from ledger.journal.data_keys import DataKey, DataKeys, Owner
 from ledger.journal.packing import PACK
+from ledger.journal.sealing import Seal, customer_of
 
 # All events of the asked streams, oldest first.
 _STREAMS: Final = """
@@ -46,10 +49,9 @@ select position, stream_id, version, recorded_at, command_id, topic, data, conte
   from event where merchant_id = %s and stream_id = %s order by version
 """
 
+_Stream = tuple[list[tuple[int, str, bytes]], Mapping[Owner, DataKey]]  # version, topic and bytes; the keys they need
 StreamKey = tuple[UUID, UUID]
 ClaimKey = tuple[UUID, ClaimKind, str]
-Stored = list[tuple[str, bytes]]
-"""A stream as topics and bytes."""
 
 
 class Recorded(Struct, frozen=True):
@@ -68,9 +70,9 @@ class Recorded(Struct, frozen=True):
 class Reader:
     """Point reads of the log, coalesced; feeds and histories on the connection that the caller brings."""
 
-    def __init__(self, url: str, codec: Codec) -> None:
-        self._codec = codec
-        self._streams = Coalescer[StreamKey, Stored](url, "ledger-streams", _fetch_streams)
+    def __init__(self, url: str, codec: Codec, keys: DataKeys | None = None) -> None:
+        self._codec, self._keys = codec, keys
+        self._streams = Coalescer[StreamKey, _Stream](url, "ledger-streams", self._fetch_streams)
         self._claims = Coalescer[ClaimKey, UUID](url, "ledger-claims", _fetch_claims)
 
     @property
@@ -92,40 +94,71 @@ class Reader:
         await self._claims.stop()
 
     async def stream(self, merchant_id: UUID, stream_id: UUID) -> Sequence[Any]:
-        """The events of a stream, oldest first; none where there is no such stream of this merchant. Raises UnknownTopic."""
-        stored = await self._streams.get((merchant_id, stream_id)) or ()
-        # Decoded here and not where reads are shared: a stream that cannot be read is no matter of those who read others.
-        return [self._codec.decode(topic, data) for topic, data in stored]
+        """The events of a stream, oldest first; none where there is no such stream of this merchant.
+
+        Raises KeyUnavailable where a sealed one cannot be opened by this process, SealBroken where it cannot be opened at all.
+        """
+        found = await self._streams.get((merchant_id, stream_id))
+        if found is None:
+            return ()
+        rows, keys = found
+        # Opened here and not where reads are shared: a stream that cannot be read is no matter of those who read others.
+        return [self._event(merchant_id, stream_id, *row, keys) for row in rows]
 
     async def owner(self, merchant_id: UUID, kind: ClaimKind, key: str) -> UUID | None:
         """The stream that took a key, if any did."""
         return await self._claims.get((merchant_id, kind, key))
 
+    async def _fetch_streams(self, connection: Connection, keys: Sequence[StreamKey]) -> Mapping[StreamKey, _Stream]:
+        merchants, streams = [key[0].bytes for key in keys], [key[1].bytes for key in keys]
+        rows = await connection.cursor(binary=True).execute(
+            _STREAMS, (PACK["int4"](range(len(keys))), PACK["uuid"](merchants), PACK["uuid"](streams))
+        )
+        found: dict[StreamKey, list[tuple[int, str, bytes]]] = {}
+        for n, version, topic, data in await rows.fetchall():
+            found.setdefault(keys[n], []).append((version, topic, data))
+        data_keys = await self._opening(connection, ((key[0], row[2]) for key, some in found.items() for row in some))
+        return {key: (some, data_keys) for key, some in found.items()}
+
     async def feed(self, connection: Connection, merchant_id: UUID, after: int, limit: int) -> list[Recorded]:
-        """At most `limit` events of a merchant behind position `after`, in commit order."""
+        """At most `limit` events of a merchant behind position `after`, in commit order. Raises like `stream`."""
         rows = await connection.cursor(binary=True).execute(_FEED, (merchant_id, after, limit))
-        return [self._recorded(row) for row in await rows.fetchall()]
+        return await self._recorded(connection, merchant_id, await rows.fetchall())
 
     async def history(self, connection: Connection, merchant_id: UUID, stream_id: UUID) -> list[Recorded]:
-        """A stream's events with their envelopes, oldest first."""
+        """A stream's events with their envelopes, oldest first. Raises like `stream`."""
         rows = await connection.cursor(binary=True).execute(_HISTORY, (merchant_id, stream_id))
-        return [self._recorded(row) for row in await rows.fetchall()]
+        return await self._recorded(connection, merchant_id, await rows.fetchall())
 
-    def _recorded(self, row: tuple[Any, ...]) -> Recorded:
-        position, stream_id, version, recorded_at, command_id, topic, data, context = row
-        event = self._codec.decode(topic, data)
-        return Recorded(position, stream_id, version, recorded_at, command_id, topic, event, context)
+    async def _recorded(
+        self, connection: Connection, merchant_id: UUID, rows: Sequence[tuple[Any, ...]]
+    ) -> list[Recorded]:
+        keys = await self._opening(connection, ((merchant_id, row[6]) for row in rows))
+        recorded = []
+        for position, stream_id, version, recorded_at, command_id, topic, data, context in rows:
+            event = self._event(merchant_id, stream_id, version, topic, data, keys)
+            recorded.append(Recorded(position, stream_id, version, recorded_at, command_id, topic, event, context))
+        return recorded
 
+    async def _opening(self, connection: Connection, stored: Iterable[tuple[UUID, bytes]]) -> Mapping[Owner, DataKey]:
+        """The keys that these events, each with its merchant, are sealed under."""
+        owners = set()
+        for merchant_id, data in stored:
+            with suppress(SealBroken):  # whoever decodes it is told
+                if (customer_id := customer_of(data)) is not None:
+                    owners.add((merchant_id, customer_id))
+        if not owners:
+            return {}
+        assert self._keys is not None, "whoever reads sealed events is given the keys"
+        return await self._keys.for_opening(connection, owners)
 
-async def _fetch_streams(connection: Connection, keys: Sequence[StreamKey]) -> Mapping[StreamKey, Stored]:
-    merchants, streams = [key[0].bytes for key in keys], [key[1].bytes for key in keys]
-    rows = await connection.cursor(binary=True).execute(
-        _STREAMS, (PACK["int4"](range(len(keys))), PACK["uuid"](merchants), PACK["uuid"](streams))
-    )
-    found: dict[StreamKey, Stored] = {}
-    for n, _, topic, data in await rows.fetchall():
-        found.setdefault(keys[n], []).append((topic, data))
-    return found
+    def _event(
+        self, merchant_id: UUID, stream_id: UUID, version: int, topic: str, data: bytes, keys: Mapping[Owner, DataKey]
+    ) -> Any:
+        customer_id = customer_of(data)
+        if customer_id is not None and (cipher := keys[merchant_id, customer_id].cipher) is not None:
+            data = Seal(cipher, merchant_id, customer_id, stream_id).opened(topic.encode(), version, data)
+        return self._codec.decode(topic, data)
 
 
 async def _fetch_claims(connection: Connection, keys: Sequence[ClaimKey]) -> Mapping[ClaimKey, UUID]:

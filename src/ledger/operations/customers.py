@@ -38,13 +38,17 @@ class Introduction(Struct, frozen=True):
 
 
 async def introduce(ledger: Ledger, merchant_id: UUID, draft: CustomerDraft, at: datetime) -> Introduction:
-    """Decide what becomes of the customer of a new order. Raises CustomerNotFound where `draft.id` names nobody."""
+    """Decide what becomes of the customer of a new order. Raises CustomerNotFound where `draft.id` names nobody, or
+    somebody who was erased: a person that is forgotten does not order again under the same name.
+    """
     if draft.id is not None:
         known = await ledger.customers.by_reference(merchant_id, draft.id)
         if known is None:
             raise CustomerNotFound("The customer was not found.")
     else:
         known = ledger.customers.recall(merchant_id, draft.external_id) if draft.external_id is not None else None
+    if known is not None and known.customer.erased:
+        raise CustomerNotFound("The customer was not found.")
     return _introduce(known, draft, at)
 
 

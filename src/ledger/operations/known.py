@@ -1,12 +1,12 @@
 """Customers that this process has met lately, with the version they stood at.
 
 The rule a stranger would break: what stands here may be old. It is only ever used beside a check of the version in the
-same commit; a `VersionConflict` says so, `forget` drops it, and the log is asked.
+same commit; a `VersionConflict` says so, `forget` drops it, and the log is asked. It stays for a minute at most, so that
+a person who was erased elsewhere is soon forgotten here.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from typing import Final
 from uuid import UUID
 
@@ -18,8 +18,10 @@ from ledger.customers.state import Customer
 from ledger.ids import parse_uuid
 from ledger.journal.append import ClaimKind
 from ledger.journal.journal import Journal
+from ledger.journal.recent import Recent
 
 _KNOWN_MAX: Final = 20_000
+_KNOWN_S: Final = 60.0
 
 
 class KnownCustomer(Struct, frozen=True):
@@ -34,7 +36,7 @@ class KnownCustomers:
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
-        self._known: OrderedDict[tuple[UUID, str], KnownCustomer] = OrderedDict()
+        self._known = Recent[tuple[UUID, str], KnownCustomer](_KNOWN_MAX, _KNOWN_S)
 
     def recall(self, merchant_id: UUID, external_id: str) -> KnownCustomer | None:
         """What this process remembers; None says nothing about whether the customer exists."""
@@ -42,13 +44,11 @@ class KnownCustomers:
 
     def remember(self, merchant_id: UUID, customer: Customer, version: int) -> None:
         """Keep what a commit or the log has just shown."""
-        self._known[merchant_id, customer.external_id] = KnownCustomer(customer, version)
-        if len(self._known) > _KNOWN_MAX:
-            self._known.popitem(last=False)
+        self._known.put((merchant_id, customer.external_id), KnownCustomer(customer, version))
 
     def forget(self, merchant_id: UUID, external_id: str) -> None:
         """Drop what turned out to be old."""
-        self._known.pop((merchant_id, external_id), None)
+        self._known.drop((merchant_id, external_id))
 
     async def by_external_id(self, merchant_id: UUID, external_id: str) -> KnownCustomer | None:
         """The customer with this external id, from the log."""

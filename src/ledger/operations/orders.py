@@ -31,7 +31,7 @@ from ledger.orders.events import OrderCreated
 from ledger.orders.evolve import evolve
 from ledger.orders.state import EntryStatus, Order, OrderStatus, Payment
 from ledger.orders.terms import MethodType, PaymentMethod, SurchargePolicy
-from ledger.rejections import ConcurrentUpdate, MethodNotEnabled, OrderNotFound, PaymentMethodNotFound
+from ledger.rejections import ConcurrentUpdate, CustomerNotFound, MethodNotEnabled, OrderNotFound, PaymentMethodNotFound
 
 _ATTEMPTS: Final = 20
 
@@ -61,7 +61,10 @@ async def _create(errand: Errand, draft: OrderDraft) -> OrderReceipt:
     payment = None if draft.payment is None else _new_payment(ledger, merchant, draft.payment)
     for _ in range(_ATTEMPTS):
         at = ledger.clock.now(merchant_id)
-        introduction = await introduce(ledger, merchant_id, draft.customer, at)
+        try:
+            introduction = await introduce(ledger, merchant_id, draft.customer, at)
+        except CustomerNotFound:
+            return await _resubmit_without_customer(errand, draft, merchant, payment, at)
         command = _create_command(
             draft, merchant, payment, introduction.customer.customer_id, at, order_number(await ledger.ordinals.take())
         )
@@ -90,6 +93,16 @@ async def _create(errand: Errand, draft: OrderDraft) -> OrderReceipt:
             order = await _pay(errand, order, len(events), payment, draft.payment.card, command_id)
         return OrderReceipt(order=order, customer=introduction.customer, payment_id=payment_id, created=True)
     raise ConcurrentUpdate("The customer is being changed by many requests at once.")
+
+
+async def _resubmit_without_customer(
+    errand: Errand, draft: OrderDraft, merchant: Merchant, payment: NewPayment | None, at: datetime
+) -> OrderReceipt:
+    """An order outlives the person who made it: it is shown and paid by the same external id. Raises CustomerNotFound."""
+    ledger, merchant_id = errand.ledger, errand.merchant_id
+    if await ledger.journal.owner(merchant_id, ClaimKind.ORDER_EXTERNAL_ID, draft.external_id) is None:
+        raise CustomerNotFound("The customer was not found.")
+    return await _resubmit(errand, _create_command(draft, merchant, payment, uuid7(), at, ""), draft)
 
 
 async def _resubmit(errand: Errand, command: CreateOrder, draft: OrderDraft) -> OrderReceipt:

@@ -76,6 +76,12 @@ class ChargeOrder(Struct, frozen=True, kw_only=True):
     at: datetime
 
 
+class ForgetPayer(Struct, frozen=True, kw_only=True):
+    """The order's customer was erased: keep the money, forget the person."""
+
+    at: datetime
+
+
 class Approved(Struct, frozen=True, kw_only=True):
     """The processor's yes: what it granted and, where it was asked to capture as well, what it took."""
 

@@ -11,12 +11,20 @@ from decimal import Decimal
 from typing import Final
 
 from ledger.money import AMOUNT_MAX, ZERO, is_multiple, quantum_of, shortest
-from ledger.orders.commands import ChargeOrder, CreateOrder, NewPayment
-from ledger.orders.events import AuthorizationRequested, OrderCreated, OrderEvent, PaymentStarted
+from ledger.orders.commands import ChargeOrder, CreateOrder, ForgetPayer, NewPayment
+from ledger.orders.events import (
+    PERSONAL,
+    AuthorizationRequested,
+    OrderCreated,
+    OrderEvent,
+    PayerForgotten,
+    PaymentStarted,
+)
 from ledger.orders.settle import decide_settlement
 from ledger.orders.state import Order, OrderStatus
 from ledger.orders.surcharge import quote
 from ledger.orders.terms import CaptureMethod
+from ledger.personal import without
 from ledger.rejections import (
     AmountExceedsPending,
     DuplicateExternalId,
@@ -25,7 +33,7 @@ from ledger.rejections import (
     OrderNotPayable,
 )
 
-__all__ = ["decide_charge", "decide_create", "decide_resubmission", "decide_settlement"]
+__all__ = ["decide_charge", "decide_create", "decide_forgetting", "decide_resubmission", "decide_settlement"]
 
 PAYABLE: Final = (OrderStatus.PENDING, OrderStatus.PARTIALLY_PAID, OrderStatus.FAILED)
 """Where an order can be charged (contract N31). References, once they exist, add theirs."""
@@ -67,7 +75,7 @@ def decide_resubmission(order: Order, command: CreateOrder) -> list[OrderEvent]:
     payment = command.payment
     if payment is None or order.status is not OrderStatus.FAILED or order.has_payment(payment.payment_id):
         return []
-    return _payment_events(terms, payment, order.unpaid_subtotal, command.at)
+    return _payment_of(order, payment, order.unpaid_subtotal, command.at)
 
 
 def decide_charge(order: Order, command: ChargeOrder) -> list[OrderEvent]:
@@ -94,7 +102,12 @@ def decide_charge(order: Order, command: ChargeOrder) -> list[OrderEvent]:
             amountPending=order.amount_pending,
             amountReserved=order.reserved,
         )
-    return _payment_events(order.terms, payment, amount, command.at)
+    return _payment_of(order, payment, amount, command.at)
+
+
+def decide_forgetting(order: Order, command: ForgetPayer) -> list[OrderEvent]:
+    """Keep the money and forget the person, because the order's customer was erased. Once is enough."""
+    return [] if order.payer_forgotten else [PayerForgotten(at=command.at)]
 
 
 def _is_repeated(order: Order, payment: NewPayment) -> bool:
@@ -154,6 +167,14 @@ def _created(command: CreateOrder) -> OrderCreated:
         fiscal=command.fiscal,
         line_items=command.line_items,
     )
+
+
+def _payment_of(order: Order, payment: NewPayment, subtotal: Decimal, at: datetime) -> list[OrderEvent]:
+    """A further payment of an order; nothing new is learnt about a payer that was forgotten."""
+    started, *more = _payment_events(order.terms, payment, subtotal, at)
+    if order.payer_forgotten:
+        started = without(started, PERSONAL[PaymentStarted])
+    return [started, *more]
 
 
 def _payment_events(terms: OrderCreated, payment: NewPayment, subtotal: Decimal, at: datetime) -> list[OrderEvent]:

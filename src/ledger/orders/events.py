@@ -1,7 +1,8 @@
 """What can happen to a payment order: the storage format of its stream.
 
 The rule a stranger would break: a topic and the meaning of its fields are permanent. Add a field only with a default;
-when a meaning changes, write the next version of the topic and an upcaster that still reads the old one.
+when a meaning changes, write the next version of the topic and an upcaster that still reads the old one. A field about a
+person is named in PERSONAL, has a default, and is stored sealed.
 
 Amounts are in minor units of the order's currency. `at` is the merchant's clock when the event was recorded; only a
 processor's deadline is real time, because a processor does not live by the merchant's sandbox clock.
@@ -175,6 +176,12 @@ class LateCaptureReported(Struct, frozen=True, kw_only=True, omit_defaults=True,
     at: datetime
 
 
+class PayerForgotten(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The customer of the order was erased: who paid, from where and with whose card is no longer known to anybody."""
+
+    at: datetime
+
+
 OrderEvent = (
     OrderCreated
     | PaymentStarted
@@ -187,6 +194,7 @@ OrderEvent = (
     | AuthorizationOutcomeUnknown
     | AuthorizationAbandoned
     | LateCaptureReported
+    | PayerForgotten
 )
 
 TOPICS: Final[dict[str, type[Struct]]] = {
@@ -201,4 +209,15 @@ TOPICS: Final[dict[str, type[Struct]]] = {
     "authorization-outcome-unknown.v1": AuthorizationOutcomeUnknown,
     "authorization-abandoned.v1": AuthorizationAbandoned,
     "late-capture-reported.v1": LateCaptureReported,
+    "payer-forgotten.v1": PayerForgotten,
 }
+
+PERSONAL: Final[dict[type[Struct], tuple[str, ...]]] = {
+    OrderCreated: ("metadata", "billing_address", "device_information", "fiscal"),
+    PaymentStarted: ("method.card.cardholder_name", "billing_address", "device_information", "metadata"),
+}
+"""What is stored sealed under the data key of the order's customer.
+
+Metadata is sealed because nobody can know what a merchant writes into it. Description and line items say what was sold,
+the BIN and the last four digits prove what was paid with: they stay, like every amount.
+"""

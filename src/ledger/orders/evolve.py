@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from ledger.orders.declines import PROCESSOR_TIMEOUT
 from ledger.orders.events import (
+    PERSONAL,
     AbandonedBecause,
     AuthorizationAbandoned,
     AuthorizationOutcomeUnknown,
@@ -23,12 +24,14 @@ from ledger.orders.events import (
     LateCaptureReported,
     OrderCreated,
     OrderEvent,
+    PayerForgotten,
     PaymentAuthorized,
     PaymentCaptured,
     PaymentDeclined,
     PaymentStarted,
 )
 from ledger.orders.state import Entry, EntryAction, EntryStatus, Failure, Intent, Order, Payment, PaymentStatus
+from ledger.personal import without
 
 _PaymentStep = (
     AuthorizationRequested
@@ -57,12 +60,22 @@ def evolve(order: Order | None, event: OrderEvent) -> Order:
     assert order is not None, "a stream begins with its creation"
     if isinstance(event, PaymentStarted):
         return replace(order, payments=(*order.payments, _opened(event)), updated_at=event.at)
+    if isinstance(event, PayerForgotten):
+        return _forgotten(order, event)
     before = order.payment(event.payment_id)
     after = _evolve_payment(order, before, event)
     payments = tuple(after if payment is before else payment for payment in order.payments)
     # Money that comes in after all takes a closing back (section 8.1).
     closed = order.closed and after.captured == before.captured
     return replace(order, payments=payments, updated_at=event.at, closed=closed)
+
+
+def _forgotten(order: Order, event: PayerForgotten) -> Order:
+    payments = tuple(
+        replace(payment, started=without(payment.started, PERSONAL[PaymentStarted])) for payment in order.payments
+    )
+    terms = without(order.terms, PERSONAL[OrderCreated])
+    return replace(order, terms=terms, payments=payments, payer_forgotten=True, updated_at=event.at)
 
 
 def _opened(event: PaymentStarted) -> Payment:

@@ -35,7 +35,8 @@ __all__ = [
 
 
 class Order(Struct, frozen=True, kw_only=True, dict=True):
-    """A payment order: its unchanging terms, its payments oldest first, and the two words that end it.
+    """A payment order: its unchanging terms, its payments oldest first, the two words that end it,
+    and whether its payer was forgotten.
 
     All sums are in minor units of the order's currency.
     """
@@ -45,6 +46,7 @@ class Order(Struct, frozen=True, kw_only=True, dict=True):
     payments: tuple[Payment, ...] = ()
     cancel_requested: bool = False
     closed: bool = False
+    payer_forgotten: bool = False
 
     @lazy
     def status(self) -> OrderStatus:

@@ -14,10 +14,12 @@ from ledger import board
 from ledger.board import Reading
 from ledger.figures import journal_figures, process_figures, told
 from ledger.reactions import tidying
+from ledger.reactions.forgetting import Forgetting
 from ledger.reactions.recovery import Recovery, Windows
 from ledger.settings import Settings
 from ledger.wiring import open_ledger
 from projections.open_intents import OpenIntents
+from projections.payers import Payers
 from projections.search_packing import SearchPacking
 
 
@@ -29,8 +31,14 @@ async def run(settings: Settings, ready: Callable[[], None], stop: asyncio.Event
         late_s=max(0.0, settings.not_found_final_s - settings.processor_timeout_s),
     )
     url = settings.database_url
-    async with open_ledger(settings) as ledger, OpenIntents(url) as intents, SearchPacking(url) as search:
+    async with (
+        open_ledger(settings) as ledger,
+        OpenIntents(url) as intents,
+        SearchPacking(url) as search,
+        Payers(url) as payers,
+    ):
         recovery = Recovery(ledger, intents.due, windows)
+        forgetting = Forgetting(ledger, payers.unfinished, payers.orders_of, payers.finished)
 
         def figures() -> Iterator[Reading]:
             yield from journal_figures(ledger.journal)
@@ -38,7 +46,8 @@ async def run(settings: Settings, ready: Callable[[], None], stop: asyncio.Event
 
         recovering = asyncio.create_task(recovery.run(stop), name="recovery")
         packing = asyncio.create_task(tidying.run(search.pack, stop), name="search packing")
+        erasures = asyncio.create_task(forgetting.run(stop), name="forgetting")
         here = board.here("worker")
         with here.telling(figures, partial(process_figures, here)):
             ready()
-            await asyncio.gather(recovering, packing)
+            await asyncio.gather(recovering, packing, erasures)

@@ -1,0 +1,216 @@
+"""Forgetting a person: gone from the log, from every row and from every process, while the money and the order stay."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+from uuid import UUID
+
+import pytest
+from msgspec import UNSET
+from tests.operations.conftest import DECLINED, Open, an_order, by_card
+from tests.operations.test_sealing import NAMES, PLACES, XOCHITL, fetch, personal_order, standing_in
+from tests.sealing import data_keys
+
+from ledger.journal.codec import CODEC
+from ledger.journal.connection import connect
+from ledger.journal.reader import Reader
+from ledger.journal.recent import Recent
+from ledger.operations import known
+from ledger.operations.drafts import Actor, CustomerDraft
+from ledger.operations.erasure import erase_customer
+from ledger.operations.ledger import Ledger
+from ledger.operations.orders import charge_order, create_order
+from ledger.orders.state import OrderStatus
+from ledger.reactions.forgetting import Forgetting
+from ledger.rejections import CustomerNotFound
+from projections.payers import Payers
+from projections.rebuild import Rows, replay, stored
+from projections.search_packing import SearchPacking
+
+pytestmark = pytest.mark.anyio
+
+WORDS = (*NAMES, *PLACES)
+
+
+async def standing(url: str, *tables: str) -> set[tuple[str, str]]:
+    """Where something of the person stands once the worker has brought the search's lines up to date."""
+    async with SearchPacking(url) as search:
+        await search.pack()
+    return standing_in(url, WORDS, *tables)
+
+
+@pytest.fixture
+async def payers(database_url: str) -> AsyncIterator[Payers]:
+    async with Payers(database_url) as payers:
+        yield payers
+
+
+async def log_and_rows(url: str, merchant: Actor, events_max: int | None = None) -> tuple[Rows, Rows]:
+    """What the merchant's log says the rows are, read by somebody who remembers no key, and what they are."""
+    async with await connect(url, "test-replay") as connection:
+        log = await Reader("", CODEC, data_keys()).feed(connection, merchant.merchant_id, 0, events_max or 100_000)
+        events = [(event.stream_id, event.version, event.event) for event in log]
+        return replay(merchant.merchant_id, events), await stored(connection, merchant.merchant_id)
+
+
+async def test_an_erased_person_stands_nowhere_any_more(
+    ledger: Ledger, merchant: Actor, database_url: str, payers: Payers
+) -> None:
+    for n in range(3):
+        await create_order(ledger, merchant, personal_order(f"{n}"))
+    neighbour = await create_order(ledger, merchant, an_order("other"))
+    assert standing_in(database_url, WORDS), "the scan finds what is there"
+    erased = await erase_customer(ledger, merchant, "c-7", payers.orders_of)
+    assert (erased.first_name, erased.email, erased.active, erased.external_id) == (None, None, False, "c-7")
+    assert await standing(database_url) == set()
+    assert standing_in(database_url, ("ana@example.com",)), neighbour
+    assert fetch(database_url, "select count(*) filter (where wrapped is null), count(*) from data_key") == [(1, 2)]
+
+
+async def test_a_replay_after_an_erasure_gives_the_rows_that_are_stored(
+    ledger: Ledger, merchant: Actor, database_url: str, payers: Payers
+) -> None:
+    await create_order(ledger, merchant, personal_order("1"))
+    await create_order(ledger, merchant, personal_order("2", payment=by_card(DECLINED)))
+    await create_order(ledger, merchant, an_order("other"))
+    expected, actual = await log_and_rows(database_url, merchant)
+    assert expected == actual
+    before = len(fetch(database_url, "select 1 from event"))
+    await erase_customer(ledger, merchant, "c-7", payers.orders_of)
+    expected, actual = await log_and_rows(database_url, merchant)
+    assert expected == actual
+    past, _ = await log_and_rows(database_url, merchant, before)
+    assert all(word.encode() not in repr(past).encode() for word in WORDS), "nor does a replay of the past show it"
+
+
+async def test_the_money_the_order_and_the_proofs_stay(ledger: Ledger, merchant: Actor, payers: Payers) -> None:
+    paid = (await create_order(ledger, merchant, personal_order("1"))).order
+    await erase_customer(ledger, merchant, str(paid.terms.customer_id), payers.orders_of)
+    shown = await create_order(ledger, merchant, personal_order("1"))
+    assert (shown.replayed, shown.customer.erased) == (True, True)
+    order = shown.order
+    assert (order.status, order.amount_paid, order.amount) == (paid.status, paid.amount_paid, paid.amount)
+    assert (order.terms.order_number, order.terms.description) == (paid.terms.order_number, paid.terms.description)
+    was, card = paid.payments[0].started.method.card, order.payments[0].started.method.card
+    assert was is not None
+    assert card is not None
+    assert (card.bin, card.last4, card.cardholder_name) == (was.bin, was.last4, None)
+    assert (order.terms.fiscal, order.terms.metadata) == (None, UNSET)
+    assert order.payments[0].processor_reference == paid.payments[0].processor_reference
+
+
+async def test_an_order_of_a_forgotten_person_can_be_paid_and_learns_nothing(
+    ledger: Ledger, merchant: Actor, database_url: str, payers: Payers
+) -> None:
+    await create_order(ledger, merchant, personal_order("pending", payment=None))
+    await create_order(ledger, merchant, personal_order("failed", payment=by_card(DECLINED)))
+    await erase_customer(ledger, merchant, "c-7", payers.orders_of)
+    draft = personal_order("failed")
+    assert draft.payment is not None
+    charged = await charge_order(ledger, merchant, "pending", draft.payment)
+    again = await create_order(ledger, merchant, draft)
+    assert {charged.order.status, again.order.status} == {OrderStatus.COMPLETED}
+    assert await standing(database_url) == set()
+    expected, actual = await log_and_rows(database_url, merchant)
+    assert expected == actual
+
+
+async def test_a_person_who_was_erased_is_not_found_again(ledger: Ledger, merchant: Actor, payers: Payers) -> None:
+    first = await create_order(ledger, merchant, personal_order("1"))
+    await erase_customer(ledger, merchant, "c-7", payers.orders_of)
+    for customer in (XOCHITL, CustomerDraft(id="c-7"), CustomerDraft(id=str(first.customer.customer_id))):
+        with pytest.raises(CustomerNotFound):
+            await create_order(ledger, merchant, an_order("2", customer=customer))
+    with pytest.raises(CustomerNotFound):
+        await erase_customer(ledger, merchant, "nobody", payers.orders_of)
+
+
+async def test_erased_twice_and_at_once_is_erased_once(
+    ledger: Ledger, merchant: Actor, open_another: Open, database_url: str, payers: Payers
+) -> None:
+    for n in range(4):
+        await create_order(ledger, merchant, personal_order(f"{n}"))
+    other = await open_another()
+    await asyncio.gather(*[erase_customer(at, merchant, "c-7", payers.orders_of) for at in (ledger, other, ledger)])
+    topics = fetch(
+        database_url, "select topic, count(*) from event where topic ~ 'erased|forgotten' group by 1 order by 1"
+    )
+    assert topics == [("customer-erased.v1", 1), ("payer-forgotten.v1", 4)]
+
+
+async def test_a_process_that_still_remembers_cannot_write_the_person_back(
+    ledger: Ledger, merchant: Actor, open_another: Open, database_url: str, payers: Payers
+) -> None:
+    await create_order(ledger, merchant, personal_order("pending", payment=None))
+    other = await open_another()
+    await create_order(other, merchant, personal_order("mine"))
+    await erase_customer(ledger, merchant, "c-7", payers.orders_of)
+    with pytest.raises(CustomerNotFound):
+        await create_order(other, merchant, personal_order("new"))
+    draft = personal_order("x")
+    assert draft.payment is not None
+    await charge_order(other, merchant, "pending", draft.payment)
+    assert await standing(database_url) == set()
+
+
+async def test_an_erasure_beside_orders_of_the_same_person_leaves_nothing(
+    ledger: Ledger, merchant: Actor, open_another: Open, database_url: str, payers: Payers
+) -> None:
+    other = await open_another()
+
+    async def create(at: Ledger, n: int) -> str:
+        try:
+            await create_order(at, merchant, personal_order(f"{n}"))
+        except CustomerNotFound:
+            return "not found"
+        return "created"
+
+    await create(ledger, 0)
+    creating = [asyncio.create_task(create(at, n)) for n, at in enumerate([ledger, other] * 20, 1)]
+    await asyncio.sleep(0.03)
+    await erase_customer(ledger, merchant, "c-7", payers.orders_of)
+    ended = await asyncio.gather(*creating)
+    assert len(ended) == 40
+    expected, actual = await log_and_rows(database_url, merchant)
+    assert expected == actual
+    assert standing_in(database_url, WORDS, "event", "payment_order", "customer") == set()
+
+
+async def test_an_interrupted_erasure_is_finished_by_the_worker(
+    ledger: Ledger, merchant: Actor, database_url: str, payers: Payers
+) -> None:
+    for n in range(3):
+        await create_order(ledger, merchant, personal_order(f"{n}"))
+
+    async def dies(*_: Any) -> list[UUID]:
+        raise KeyboardInterrupt("between the key and the rows")
+
+    with pytest.raises(KeyboardInterrupt):
+        await _interrupted(ledger, merchant, dies)
+    assert standing_in(database_url, WORDS, "payment_order")
+    forgetting = Forgetting(ledger, payers.unfinished, payers.orders_of, payers.finished)
+    assert len(await payers.unfinished(10)) == 1
+    await forgetting.sweep()
+    assert await standing(database_url) == set()
+    assert await payers.unfinished(10) == []
+
+
+async def _interrupted(ledger: Ledger, merchant: Actor, orders_of: Any) -> None:
+    from ledger.operations.erasure import _erase
+
+    await _erase(ledger, merchant, "c-7", orders_of)
+
+
+async def test_what_a_process_remembers_is_gone_after_its_time_even_if_nobody_asks(
+    merchant: Actor, open_another: Open, payers: Payers, monkeypatch: pytest.MonkeyPatch, ledger: Ledger
+) -> None:
+    monkeypatch.setattr(known, "_KNOWN_S", 0.3)
+    other = await open_another()
+    other.journal._keys._known = Recent(10, 0.3)  # type: ignore[union-attr]
+    await create_order(other, merchant, personal_order("1"))
+    assert other.customers.recall(merchant.merchant_id, "c-7") is not None
+    await erase_customer(ledger, merchant, "c-7", payers.orders_of)
+    await asyncio.sleep(0.5)
+    assert (len(other.customers._known), len(other.journal._keys._known)) == (0, 0)  # type: ignore[union-attr]
