@@ -122,14 +122,14 @@ async def test_a_text_that_cannot_be_stored_names_nothing_and_harms_nobody(
 async def test_many_readers_share_a_round_trip_and_each_gets_its_own_answer(shop: Shop, reader: Reader) -> None:
     known = [(await shop.order(f"n{n}")).terms for n in range(30)]
     round_trips = 0
-    fetch = reader._points._fetch
+    fetch = reader.points._fetch
 
     async def counted(*arguments: Any) -> Any:
         nonlocal round_trips
         round_trips += 1
         return await fetch(*arguments)
 
-    reader._points._fetch = counted
+    reader.points._fetch = counted
     asked_for = [str(terms.order_id) if n % 2 else terms.external_id for n, terms in enumerate(known)] + ["nobody"]
     answers = await asyncio.gather(
         *[shown(reader, shop.merchant_id, reference) for reference in asked_for],
