@@ -43,8 +43,8 @@ TABLE: Final = InlineTable(
     _WRITE,
 )
 
-_FIELD_END: Final = "\x1f"
-_NEVER_STORED: Final = dict.fromkeys(map(ord, ("\n", _FIELD_END)), " ")
+FIELD_END: Final = "\x1f"
+_NEVER_STORED: Final = dict.fromkeys(map(ord, ("\n", FIELD_END)), " ")
 
 
 def fold(text: str) -> str:
@@ -65,7 +65,7 @@ def order_rows(merchant_id: UUID, before: Order | None, after: Order) -> list[Ro
         return []
     terms = after.terms
     texts = (terms.order_number, terms.external_id, terms.invoice_number or "")
-    line = _FIELD_END.join([_line(text) for text in texts])
+    line = FIELD_END.join([_line(text) for text in texts])
     return [(merchant_id.bytes, Kind.ORDER, terms.order_id.bytes, micros(terms.at), line.encode())]
 
 

@@ -1,11 +1,15 @@
 """An installation of the sandbox on a fresh database, its own files in a directory of its own, and a story to tell on it."""
 
 import json
+import re
+import subprocess
+import sys
 from pathlib import Path
 from uuid import uuid4
 
 import psycopg
 import pytest
+from tests.house.trees import ROOT, environment
 
 from ledger.settings import Settings
 
@@ -80,3 +84,48 @@ def log(database_url):
             return {table: connection.execute(f"select * from {table} order by 1, 2, 3").fetchall() for table in tables}
 
     return read
+
+
+class Said:
+    """What a command printed. `one_line` where it had to refuse."""
+
+    def __init__(self, done):
+        self.code, self.out, self.err = done.returncode, done.stdout, done.stderr
+
+    @property
+    def json(self):
+        return json.loads(self.done)
+
+    @property
+    def done(self):
+        """What was printed by a command that had nothing to complain about."""
+        assert (self.code, self.err) == (0, "")
+        return self.out
+
+    @property
+    def one_line(self):
+        assert (self.code, self.out) == (1, "")
+        assert re.fullmatch(r"ledger: [^\n]+\n", self.err)
+        return self.err.removeprefix("ledger: ").strip()
+
+
+@pytest.fixture
+def ledger(settings, database_url):
+    def run(*arguments):
+        variables = {
+            "LEDGER_DATABASE_URL": database_url,
+            "LEDGER_DATABASE_APP_URL": database_url,
+            "LEDGER_DATA_DIR": str(settings.data_dir),
+        }
+        done = subprocess.run(
+            [sys.executable, "-P", "-c", "from ledger.cli import main; main()", *map(str, arguments)],
+            env=environment(**variables),
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        return Said(done)
+
+    return run

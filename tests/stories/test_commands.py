@@ -1,64 +1,15 @@
 """`ledger merchants`, `ledger keys` and `ledger seed`, as they are typed."""
 
-import json
 import re
-import subprocess
-import sys
 
 import psycopg
 import pytest
-from tests.house.trees import ROOT, environment
 from tests.stories.conftest import APPROVED, line, opening, order
 
 from ledger.api_keys import hash_key
 from ledger.secrets import Purpose, load_secrets
 
 UNKNOWN = "01980d1e-3b5c-7cc0-9d5a-6f1f0d9a2b44"
-
-
-class Said:
-    """What a command printed. `one_line` where it had to refuse."""
-
-    def __init__(self, done):
-        self.code, self.out, self.err = done.returncode, done.stdout, done.stderr
-
-    @property
-    def json(self):
-        return json.loads(self.done)
-
-    @property
-    def done(self):
-        """What was printed by a command that had nothing to complain about."""
-        assert (self.code, self.err) == (0, "")
-        return self.out
-
-    @property
-    def one_line(self):
-        assert (self.code, self.out) == (1, "")
-        assert re.fullmatch(r"ledger: [^\n]+\n", self.err)
-        return self.err.removeprefix("ledger: ").strip()
-
-
-@pytest.fixture
-def ledger(settings, database_url):
-    def run(*arguments):
-        variables = {
-            "LEDGER_DATABASE_URL": database_url,
-            "LEDGER_DATABASE_APP_URL": database_url,
-            "LEDGER_DATA_DIR": str(settings.data_dir),
-        }
-        done = subprocess.run(
-            [sys.executable, "-P", "-c", "from ledger.cli import main; main()", *map(str, arguments)],
-            env=environment(**variables),
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
-        return Said(done)
-
-    return run
 
 
 @pytest.fixture
