@@ -21,6 +21,7 @@ from eventsourcing.persistence import (
 )
 from tests.journal.small_log import command, fetch, open_log
 from tests.projections.shop import Shop
+from tests.sealing import data_keys
 
 from ledger.journal.append import VersionConflict
 from ledger.journal.codec import TOPICS, UnknownTopic
@@ -38,7 +39,7 @@ def recorder(log_env: dict[str, str]) -> Iterator[ProcessRecorder]:
 
 @pytest.fixture
 async def journal(module_url: str) -> AsyncIterator[Journal]:
-    journal = Journal(module_url, Inline())
+    journal = Journal(module_url, Inline(), data_keys(module_url))
     await journal.start()
     yield journal
     await journal.stop()

@@ -22,6 +22,7 @@ from ledger.bench.journal import open_merchants, per_second, write
 from ledger.bench.measuring import Sample, in_turns, ratio, sample, say, typical
 from ledger.bench.place import scratch_database
 from ledger.bench.report import Ratio, Report, Target
+from ledger.bench.writing import throwaway_keys
 from ledger.journal.journal import Journal
 from ledger.orders.status import OrderStatus
 from projections.inline import Inline
@@ -104,7 +105,7 @@ def filled(url: str, orders: int) -> UUID:
     merchant_id = uuid7()
 
     async def prepare() -> None:
-        await fill(Journal(url, Inline()), merchant_id, orders)
+        await fill(Journal(url, Inline(), throwaway_keys(url)), merchant_id, orders)
         async with SearchPacking(url) as packing:
             while await packing.pack():
                 say("packing")

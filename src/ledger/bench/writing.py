@@ -134,12 +134,17 @@ def event_bytes(shape: Shape) -> bytes:
     return (CODEC if shape != "lean" else _LEAN_CODEC).encode(event).data
 
 
+def throwaway_keys(url: str) -> DataKeys:
+    """Keys for what a benchmark seals, which is nobody's."""
+    return DataKeys(url, SealingKeys([bytes(32)]))
+
+
 def _journal(plan: Plan) -> Journal:
     if plan.shape == "lean":
         return Journal(plan.url, _LeanRows(), codec=_LEAN_CODEC)
     from projections.inline import Inline
 
-    keys = DataKeys(plan.url, SealingKeys([bytes(32)]))  # what a benchmark seals is nobody's
+    keys = throwaway_keys(plan.url)
     if plan.shape == "unsearched":
         return Journal(plan.url, _Without(Inline(), "search_line"), keys)
     return Journal(plan.url, Inline(), keys)
