@@ -7,16 +7,24 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import signal
 import sys
 import time
 from collections.abc import Sequence
 
+from tests.chaos.held import HELD_HEAD, HELD_TABLE, NO_CONNECTIONS
 from tests.chaos.kill_parts import KILL_PARTS
 from tests.chaos.kill_postgres import KILL_POSTGRES
 from tests.chaos.kill_service import KILL_ALL, KILL_SERVICE
 from tests.chaos.rounds import Campaign, Result, run
+from tests.chaos.stop_service import STOP_SERVICE
 
-CAMPAIGNS = {campaign.name: campaign for campaign in (KILL_SERVICE, KILL_POSTGRES, KILL_ALL, KILL_PARTS)}
+CAMPAIGNS = {
+    campaign.name: campaign
+    for campaign in (
+        KILL_SERVICE, KILL_POSTGRES, KILL_ALL, KILL_PARTS, STOP_SERVICE, HELD_HEAD, HELD_TABLE, NO_CONNECTIONS,
+    )
+}  # fmt: skip
 
 _COLUMNS = (
     "fault", "rounds", "operations", "acknowledged", "lost", "doubled", "unknown", "of them landed", "503",
@@ -73,4 +81,5 @@ def _row(result: Result) -> tuple[str, ...]:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # blocks are left in order, and clean up
     sys.exit(main(sys.argv[1:]))
