@@ -27,6 +27,7 @@ from ledger.journal.append import VersionConflict
 from ledger.journal.codec import TOPICS, UnknownTopic
 from ledger.journal.journal import Journal
 from ledger.journal.writer import Writer
+from ledger.orders.events import OrderCreated
 from projections.inline import Inline
 
 
@@ -176,6 +177,21 @@ async def test_a_stream_of_the_librarys_is_in_nobodys_way(shop, recorder):
         assert isinstance(library, UnknownTopic)
         assert [len(events) for events in orders] == [1, 1, 1, 1]
     assert (await shop.order("pedido-2")).terms.external_id == "pedido-2"
+
+
+@pytest.mark.anyio
+async def test_the_library_is_handed_the_ledgers_events_and_nothing_of_a_person(shop, log_env):
+    order = await shop.order("pedido-1")
+    with Application[UUID](env=log_env) as application:
+        customer, created = map(application.mapper.to_domain_event, application.recorder.select_notifications(1, 10))
+        with pytest.raises(ProgrammingError, match="appended by the journal"):
+            application.save(created)
+    assert (created.originator_id, created.originator_version) == (order.terms.order_id, 1)
+    assert isinstance(created.event, OrderCreated)
+    assert created.event.external_id == "pedido-1"
+    assert customer.event.customer_id == shop.ana.customer_id
+    assert shop.ana.email is not None
+    assert not customer.event.email
 
 
 @pytest.mark.anyio

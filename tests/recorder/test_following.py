@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from threading import Event
+from contextlib import contextmanager
+from threading import Event, Timer
+from typing import Any
 from uuid import UUID, uuid4
 
 import psycopg
 import pytest
-from eventsourcing.persistence import ApplicationRecorder, InfrastructureFactory, Notification, StoredEvent
+from eventsourcing.persistence import (
+    ApplicationRecorder,
+    InfrastructureFactory,
+    Notification,
+    StoredEvent,
+    Subscription,
+)
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 from tests.journal.small_log import command, fetch, open_log
@@ -55,10 +63,22 @@ def an_event(topic: str = "something.v1") -> StoredEvent:
     return StoredEvent(uuid4(), 1, topic, b"no JSON")
 
 
-def follow(recorder: ApplicationRecorder, gt: int | None = None) -> list[Notification]:
-    """Everything behind a position until the event that says it is the last."""
+@contextmanager
+def subscribed(recorder: ApplicationRecorder, topics: Sequence[str] = ()) -> Iterator[Subscription[Any]]:
+    """A subscription that ends by itself where the test waits in vain."""
+    with recorder.subscribe(topics=topics) as subscription:
+        alarm = Timer(20.0, subscription.stop)
+        alarm.start()
+        try:
+            yield subscription
+        finally:
+            alarm.cancel()
+
+
+def follow(recorder: ApplicationRecorder) -> list[Notification]:
+    """Everything until the event that says it is the last."""
     delivered = []
-    with recorder.subscribe(gt) as subscription:
+    with subscribed(recorder) as subscription:
         for notification in subscription:
             delivered.append(notification)
             if notification.topic == LAST:
@@ -128,7 +148,7 @@ def test_a_reader_that_tails_a_bare_sequence_loses_events_in_the_same_setting(ba
 
 def test_a_follower_is_woken_by_whoever_writes(module_url, merchant, open_recorder, monkeypatch):
     monkeypatch.setattr(following, "_LOOK_EVERY_S", 60.0)
-    with open_recorder(merchant).subscribe() as subscription:
+    with subscribed(open_recorder(merchant)) as subscription:
         until(lambda: followed(module_url, merchant))
         open_recorder(merchant).insert_events([an_event("by the library")])
         assert next(subscription).topic == "by the library"
@@ -137,7 +157,7 @@ def test_a_follower_is_woken_by_whoever_writes(module_url, merchant, open_record
 
 
 def test_a_follower_that_nobody_tells_looks_by_itself(module_url, merchant, open_recorder):
-    with open_recorder(merchant).subscribe() as subscription:
+    with subscribed(open_recorder(merchant)) as subscription:
         until(lambda: followed(module_url, merchant))
         fetch(module_url, "update merchant_head set followed_until = null where merchant_id = %s returning 1", merchant)
         write(module_url, merchant)
@@ -158,7 +178,7 @@ def test_a_log_that_nobody_follows_is_written_without_a_notification(module_url,
 
 def test_a_follower_outlives_its_connections(module_url, merchant, open_recorder):
     recorder = open_recorder(merchant)
-    with recorder.subscribe() as subscription:
+    with subscribed(recorder) as subscription:
         for position in range(1, 4):
             until(lambda: followed(module_url, merchant))
             ended = fetch(
@@ -178,7 +198,7 @@ def test_a_role_that_may_only_read_can_follow(module_url, merchant, open_recorde
         connection.execute(f"grant select on event to {role}")
         try:
             recorder = open_recorder(merchant, make_conninfo(module_url, user=role, password="reads"))
-            with recorder.subscribe() as subscription:
+            with subscribed(recorder) as subscription:
                 write(module_url, merchant)
                 assert next(subscription).id == 1
         finally:
@@ -196,7 +216,7 @@ def test_a_rare_topic_is_not_sought_from_the_last_hit_each_time(merchant, open_r
 
     recorder.insert_events([an_event("rare"), *[an_event() for _ in range(1_000)]])
     monkeypatch.setattr(recorder, "select_notifications", watched)
-    with recorder.subscribe(topics=["rare"]) as subscription:
+    with subscribed(recorder, ["rare"]) as subscription:
         assert next(subscription).id == 1
         until(lambda: 1_001 in begun_at)
         recorder.insert_events([an_event(), an_event("rare")])
@@ -205,7 +225,7 @@ def test_a_rare_topic_is_not_sought_from_the_last_hit_each_time(merchant, open_r
 
 def test_a_subscription_of_topics_loses_nothing_while_others_are_written(bare_url, merchant, open_recorder):
     library = open_recorder(merchant)
-    with writing(bare_url, merchant) as processes, library.subscribe(topics=["rare"]) as subscription:
+    with writing(bare_url, merchant) as processes, subscribed(library, ["rare"]) as subscription:
         sent = [library.insert_events([an_event("rare")])[0] for _ in range(200)]
         assert [next(subscription).id for _ in sent] == sent
         (acknowledged,) = processes.end()
