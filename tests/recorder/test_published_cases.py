@@ -169,18 +169,12 @@ class TestEventSourcedProjection(OverTheJournal, projection_cases.EventSourcedPr
         self.env["COUNTERS_LEDGER_MERCHANT_ID"] = str(open_log(module_url))
 
 
-class InTheEnvironment(OverTheJournal):
-    """The library's application cases find the persistence module in the process's environment."""
+class TestExampleApplication(OverTheJournal, application_cases.ExampleApplicationTestCase):
+    """With snapshots. This one finds the persistence module in the process's environment."""
+
+    expected_factory_topic = "ledger.recorder.factory:JournalFactory"
 
     @pytest.fixture(autouse=True)
     def _in_the_environment(self, log_env: dict[str, str], monkeypatch: pytest.MonkeyPatch):
         for key, value in log_env.items():
             monkeypatch.setenv(key, value)
-
-
-class TestExampleApplication(InTheEnvironment, application_cases.ExampleApplicationTestCase):
-    expected_factory_topic = "ledger.recorder.factory:JournalFactory"
-
-
-class TestApplication(InTheEnvironment, application_cases.ApplicationTestCase):
-    pass

@@ -28,6 +28,8 @@ from ledger.recorder.tracking import JournalProcessRecorder, JournalTrackingReco
 
 T = TypeVar("T")
 
+# The library's callers wait for a head longer than a service may, which has others to answer.
+_LOG_OPTIONS: Final = f"{OPTIONS} -c lock_timeout=8s"
 # A view's own statements are planned as Postgres thinks best; the log's have to stay on its keys.
 _VIEW_OPTIONS: Final = "-c statement_timeout=30s -c lock_timeout=10s -c idle_in_transaction_session_timeout=30s"
 
@@ -45,7 +47,7 @@ class JournalFactory(InfrastructureFactory[JournalTrackingRecorder]):
     def __init__(self, env: Environment | EnvType | None) -> None:
         super().__init__(env)
         merchant_id, url = self._merchant_id(), self._url()
-        self._log = Store(url, merchant_id, OPTIONS)
+        self._log = Store(url, merchant_id, _LOG_OPTIONS)
         self._views = Store(url, merchant_id, _VIEW_OPTIONS)
 
     def mapper(
