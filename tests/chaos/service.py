@@ -12,7 +12,7 @@ import signal
 import tempfile
 import time
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from random import Random
 from typing import Self
@@ -21,6 +21,8 @@ from tests.chaos import running
 from tests.chaos.clients import Merchant
 from tests.chaos.running import LEDGER, Running, environ, new_merchant
 from tests.sealing import MASTER_KEY
+
+from ledger.data_dir import database
 
 _GONE_PATIENCE_S = 15.0
 
@@ -38,11 +40,18 @@ RECOVERY_WINDOW_S = 2.0
 
 
 class Service:
-    """Use it in a `with` block. `settings` are variables on top of `WINDOWS`."""
+    """Use it in a `with` block. `settings` are variables on top of `WINDOWS`.
+
+    Its data directory lies in `home`, together with what the harness writes: what happens to the one does not happen to the
+    other.
+    """
 
     def __init__(self, *, workers: int = 2, settings: Mapping[str, str] | None = None) -> None:
-        self.data_dir = Path(tempfile.mkdtemp(prefix="ledger-chaos-", dir="/tmp"))
-        self.data_dir.chmod(0o711)
+        self.home = Path(tempfile.mkdtemp(prefix="ledger-chaos-", dir="/tmp"))
+        self.data_dir = self.home / "data"
+        for directory in (self.home, self.data_dir):
+            directory.mkdir(exist_ok=True)
+            directory.chmod(0o711)
         self._environ = environ(
             {
                 "LEDGER_DATA_DIR": str(self.data_dir),
@@ -54,7 +63,7 @@ class Service:
         )
         self._running: Running | None = None
         self._postmasters: set[tuple[int, str]] = set()
-        self._log = self.data_dir / "service.log"
+        self._log = self.home / "service.log"
         self.port = 0
 
     def __enter__(self) -> Self:
@@ -65,7 +74,7 @@ class Service:
             self.stop()
         finally:
             self._bury_postgres()
-            shutil.rmtree(self.data_dir, ignore_errors=True)
+            shutil.rmtree(self.home, ignore_errors=True)
 
     def spawn(self) -> None:
         """Start it, from the main thread; `wait_ready` tells when it is. The second start takes the first one's port."""
@@ -108,6 +117,15 @@ class Service:
             return None
         self._remember_postmaster()
         return self._running.stop()
+
+    @property
+    def runs(self) -> bool:
+        """Whether it was started and has not ended."""
+        return self._running is not None and self._running.runs
+
+    def database(self) -> AbstractContextManager[str]:
+        """The owner's connection string of its database, whether it runs or not."""
+        return database(None, self.data_dir)
 
     def merchant(self, name: str) -> Merchant:
         """A new merchant without rate limits, made by the command line while the service runs."""

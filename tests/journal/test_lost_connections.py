@@ -158,7 +158,21 @@ async def test_a_merchant_whose_head_is_held_is_refused_and_the_others_go_on(log
     assert_log_is_whole(log_url)
 
 
-async def test_a_table_that_is_held_fails_the_batch_and_nobody_is_called_stuck(log_url: str) -> None:
+async def test_a_head_that_is_held_for_a_moment_is_waited_for(log_url: str) -> None:
+    held = open_log(log_url)
+    writer = Writer(log_url, [SEEN])
+    await writer.start()
+    with psycopg.connect(log_url) as holder:
+        holder.execute("select 1 from merchant_head where merchant_id = %s for update", (held,))
+        waiting = [writer.submit(command(held, (uuid7(), 0, 1))) for _ in range(3)]
+        await asyncio.sleep(1)
+        assert writer.depth == 3
+        assert not any(future.done() for future in waiting)
+    assert await asyncio.gather(*waiting) == [1, 2, 3], "they come in their order"
+    await writer.stop()
+
+
+async def test_a_table_that_is_held_fails_the_batch_and_nobody_is_called_held(log_url: str) -> None:
     merchant = open_log(log_url)
     writer = Writer(log_url, [SEEN])
     await writer.start()
@@ -174,12 +188,12 @@ async def test_a_table_that_is_held_fails_the_batch_and_nobody_is_called_stuck(l
     await writer.stop()
 
 
-async def test_two_writers_at_one_merchant_are_never_taken_for_stuck(log_url: str) -> None:
+async def test_two_writers_at_one_merchant_are_never_taken_for_held(log_url: str) -> None:
     merchant = open_log(log_url)
     writers = [Writer(log_url, [SEEN]) for _ in range(2)]
     for writer in writers:
         await writer.start()
     await asyncio.gather(*[w.submit(command(merchant, (uuid7(), 0, 1))) for _ in range(300) for w in writers])
     for writer in writers:
-        assert not writer._stuck
+        assert not writer._held
         await writer.stop()

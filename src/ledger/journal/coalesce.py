@@ -24,6 +24,7 @@ Fetch = Callable[[Connection, Sequence[K]], Awaitable[Mapping[K, V]]]
 
 _BATCH_MAX = 256
 _WAITING_MAX = 20_000
+_LOCK_TIMEOUT = "500ms"  # a read waits for nobody but a migration, and one behind another would wait for both
 
 
 class Coalescer(Generic[K, V]):
@@ -48,7 +49,7 @@ class Coalescer(Generic[K, V]):
 
     async def start(self) -> None:
         """Connect and begin to answer. Raises psycopg.OperationalError."""
-        self._connection = await connect(self._url, self.name)
+        self._connection = await connect(self._url, self.name, lock_timeout=_LOCK_TIMEOUT)
         self._task = asyncio.create_task(self._run(), name=self.name)
 
     async def stop(self) -> None:
@@ -104,7 +105,7 @@ class Coalescer(Generic[K, V]):
         self._connection = None
         self._fail_all()
         self.lost_connections += 1
-        self._connection = await connect_when_back(self._url, self.name)
+        self._connection = await connect_when_back(self._url, self.name, lock_timeout=_LOCK_TIMEOUT)
         with Bounded(self._connection):
             return await self._fetch(self._connection, keys)
 

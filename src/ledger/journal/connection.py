@@ -19,13 +19,14 @@ from ledger.journal import packing
 
 # Sequential and bitmap scans are never right for a probe by key, but a plan made over an empty table prefers them and
 # is kept for ever. Time-outs: a stuck neighbour costs its own request, not the service.
+_LOCK_TIMEOUT: Final = "1s"
 _SETTINGS: Final = {
     "enable_seqscan": "off",
     "enable_bitmapscan": "off",
     "jit": "off",
     "plan_cache_mode": "force_generic_plan",
     "statement_timeout": "10s",
-    "lock_timeout": "2s",
+    "lock_timeout": _LOCK_TIMEOUT,
     "idle_in_transaction_session_timeout": "10s",
 }
 OPTIONS: Final = " ".join(f"-c {key}={value}" for key, value in _SETTINGS.items())
@@ -47,14 +48,14 @@ KEEP_ALIVE: Final[dict[str, Any]] = {
 Connection = psycopg.AsyncConnection[tuple[Any, ...]]
 
 
-async def connect(url: str, name: str) -> Connection:
+async def connect(url: str, name: str, *, lock_timeout: str = _LOCK_TIMEOUT) -> Connection:
     """A direct connection named `name` in the database's activity view. Raises psycopg.OperationalError."""
     connection = await psycopg.AsyncConnection.connect(
         url,
         autocommit=True,
         application_name=name,
         connect_timeout=5,
-        options=OPTIONS,
+        options=f"{OPTIONS} -c lock_timeout={lock_timeout}",
         row_factory=tuple_row,
         **KEEP_ALIVE,
     )
@@ -90,12 +91,12 @@ class Bounded:
             wire.shutdown(socket.SHUT_RDWR)
 
 
-async def connect_when_back(url: str, name: str) -> Connection:
+async def connect_when_back(url: str, name: str, *, lock_timeout: str = _LOCK_TIMEOUT) -> Connection:
     """A connection as soon as the database answers again, asking with back-off for as long as it takes."""
     pause = _RETRY_FIRST_S
     while True:
         try:
-            return await connect(url, name)
+            return await connect(url, name, lock_timeout=lock_timeout)
         except psycopg.OperationalError:
             await asyncio.sleep(pause)
             pause = min(2 * pause, _RETRY_MAX_S)

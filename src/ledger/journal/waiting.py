@@ -15,7 +15,8 @@ import msgspec
 from ledger.journal import statement
 from ledger.journal.append import Append, ClaimTaken, Conflict, VersionConflict
 
-Waiting = tuple[Append, "asyncio.Future[int]"]
+Waiting = tuple[Append, "asyncio.Future[int]", float]
+"""A command, its future, and when it was submitted by the monotonic clock."""
 
 _SHOWN_MAX: Final = 20
 
@@ -25,7 +26,7 @@ def answer(batch: Sequence[Waiting], rows: Sequence[tuple[Any, ...]]) -> int:
     verdicts: dict[int, int | Conflict] = {}
     for c, position, why, which in rows:
         verdicts.setdefault(c, _conflict(batch[c][0], why, which) if position is None else position)
-    for c, (_, future) in enumerate(batch):
+    for c, (_, future, _) in enumerate(batch):
         if future.done():
             continue
         verdict = verdicts[c]
@@ -38,7 +39,7 @@ def answer(batch: Sequence[Waiting], rows: Sequence[tuple[Any, ...]]) -> int:
 
 def fail(batch: Iterable[Waiting], fault: type[Exception], message: str, cause: Exception | None = None) -> None:
     """Tell each command that nothing of it was written."""
-    for _, future in batch:
+    for _, future, _ in batch:
         if not future.done():
             exception = fault(message)
             exception.__cause__ = cause
@@ -47,7 +48,7 @@ def fail(batch: Iterable[Waiting], fault: type[Exception], message: str, cause: 
 
 def requests_of(batch: Sequence[Waiting]) -> list[str]:
     """The ids of the requests that a batch comes from, the first few of them: for the log."""
-    contexts = [msgspec.json.decode(append.context) for append, _ in batch[:_SHOWN_MAX]]
+    contexts = [msgspec.json.decode(append.context) for append, _, _ in batch[:_SHOWN_MAX]]
     return [context["request"] for context in contexts if context.get("request")]
 
 

@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Final
 from uuid import UUID
 
@@ -20,9 +21,10 @@ from ledger.journal import statement
 from ledger.journal.append import Append, DatabaseUnavailable, DataRefused, JournalFull
 from ledger.journal.batch import Batch
 from ledger.journal.connection import Backend, Bounded, Connection, backend_of, connect, connect_when_back, end_backend
+from ledger.journal.fate import which_landed
+from ledger.journal.held import LOCK_WAIT_S, LOOK_S, HeldMerchants, is_late
 from ledger.journal.inline import InlineTable
 from ledger.journal.packing import PACK
-from ledger.journal.stuck import StuckMerchants
 from ledger.journal.waiting import Waiting, answer, fail, requests_of
 from ledger.measures import SECONDS, SIZES, Histogram
 
@@ -30,13 +32,7 @@ _log = structlog.get_logger()
 
 _TRY_AGAIN: Final = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
 _RETRIES: Final = 5
-
-# Which of these commands are in the log: asked with each command's last event after a connection was lost.
-_FATE: Final = """
-select c.n, e.position
-  from unnest(%s::int4[], %s::uuid[], %s::uuid[], %s::int4[], %s::uuid[]) as c(n, m, o, v, command_id)
-  join event e on e.merchant_id = c.m and e.stream_id = c.o and e.version = c.v and e.command_id = c.command_id
-"""
+_LOCK_TIMEOUT: Final = f"{LOCK_WAIT_S * 1000:.0f}ms"
 
 
 class Writer:
@@ -62,7 +58,7 @@ class Writer:
         self._followed: set[UUID] = set()
         self._task: asyncio.Task[None] | None = None
         self._closing = False
-        self._stuck = StuckMerchants()
+        self._held = HeldMerchants()
         self.batch_sizes = Histogram(SIZES)
         self.commit_s = Histogram(SECONDS)
         self.conflicts = self.halved = self.lost_connections = 0
@@ -75,11 +71,11 @@ class Writer:
     @property
     def depth(self) -> int:
         """How many commands wait."""
-        return len(self._queue)
+        return len(self._queue) + len(self._held.aside)
 
     async def start(self) -> None:
         """Connect and begin to write. Raises psycopg.OperationalError."""
-        await self._adopt(await connect(self._url, "ledger-writer"))
+        await self._adopt(await connect(self._url, "ledger-writer", lock_timeout=_LOCK_TIMEOUT))
         self._task = asyncio.create_task(self._run(), name="journal-writer")
 
     async def stop(self) -> None:
@@ -100,33 +96,51 @@ class Writer:
         """
         if self._connection is None or self._closing:
             raise DatabaseUnavailable("the journal has no database")
-        if len(self._queue) >= self._queue_max:
+        if self.depth >= self._queue_max:
             raise JournalFull("too many commands wait")
-        if self._stuck and self._stuck.refuses(append.merchant_id):
-            raise DatabaseUnavailable("somebody holds the merchant's log")
+        if self._held and self._held.refuses(append.merchant_id):
+            raise DatabaseUnavailable("somebody else holds the merchant's log")
         future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._queue.append((append, future))
+        self._queue.append((append, future, time.monotonic()))
         self._wake.set()
         return future
 
     # ---------------------------------------------------------------- the loop
 
     async def _run(self) -> None:
-        while True:
-            while not self._queue:
-                if self._closing:
-                    return
-                self._wake.clear()
-                await self._wake.wait()
+        while await self._something_waits():
             batch = self._take()
             try:
                 await self._commit(batch)
             except BaseException as fault:
                 fail([*batch, *self._queue], DatabaseUnavailable, f"the writer ended: {fault!r}")
                 self._queue.clear()
+                self._held.give_up("the writer ended")
                 raise
             if self._followed:
                 await self._wake_followers()
+
+    async def _something_waits(self) -> bool:
+        """Return when there is a batch to take; false at the end. Looks after the commands that wait aside on the way."""
+        while True:
+            if self._held.is_due:
+                await self._take_back()
+            if self._queue:
+                return True
+            if self._closing:
+                self._held.give_up("the service ends")
+                return False
+            self._wake.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_S if self._held else None):
+                    await self._wake.wait()
+
+    async def _take_back(self) -> None:
+        assert self._connection is not None
+        try:
+            self._queue.extendleft(reversed(await self._held.look(self._connection)))
+        except psycopg.Error as fault:
+            await self._gone_or_given_up([], fault)
 
     def _take(self) -> list[Waiting]:
         """The next batch, in order; what depends on it stays at the head of the queue."""
@@ -143,9 +157,8 @@ class Writer:
         """Write a batch, however many tries and halves it takes, and tell every future what became of it."""
         for _ in range(_RETRIES):
             try:
-                if self._stuck:
-                    batch = await self._leave_out_stuck(batch)
-                rows = await self._execute([append for append, _ in batch])
+                batch = self._held.step_aside(batch) if self._held else batch
+                rows = await self._execute([append for append, _, _ in batch])
             except _TRY_AGAIN:
                 continue
             except Exception as refusal:  # noqa: BLE001 - whatever is wrong with one command must not take its neighbours
@@ -159,37 +172,37 @@ class Writer:
         """Go on after a batch that was not written, or of which that is not known."""
         connection = self._connection
         assert connection is not None
-        if connection.broken or connection.closed:
-            await self._resolve(batch)
-        elif isinstance(refusal, psycopg.errors.LockNotAvailable):
-            await self._without_stuck(batch)
-        elif isinstance(refusal, psycopg.OperationalError):  # a time-out, a full disk: rolled back, nobody's data
-            self._give_up(batch, refusal)
+        if isinstance(refusal, psycopg.errors.LockNotAvailable):
+            await self._without_held(batch, refusal)
+        elif connection.broken or connection.closed or isinstance(refusal, psycopg.OperationalError):
+            await self._gone_or_given_up(batch, refusal)
         else:
             await self._bisect(batch, refusal)
 
-    async def _without_stuck(self, batch: Sequence[Waiting]) -> None:
-        """Somebody holds a head: refuse that merchant's commands, write the others."""
+    async def _without_held(self, batch: Sequence[Waiting], refusal: Exception) -> None:
+        """Somebody holds a head, and then its merchant's commands step aside; or a table, and then all of them wait."""
         assert self._connection is not None
         try:
-            await self._stuck.find(self._connection, {append.merchant_id for append, _ in batch})
-            rest = await self._leave_out_stuck(batch)
+            await self._held.find(self._connection, {append.merchant_id for append, _, _ in batch})
         except psycopg.Error as fault:
-            await self._refused(batch, fault)
+            await self._gone_or_given_up(batch, fault)
             return
-        if len(rest) < len(batch):
-            await self._commit(rest)
-        else:
-            self._give_up(batch, psycopg.errors.LockNotAvailable())
+        rest = self._held.step_aside(batch)
+        if len(rest) == len(batch):  # it is not a head that is in the way
+            late = [waiting for waiting in batch if is_late(waiting)]
+            await self._gone_or_given_up(late, refusal)
+            rest = [waiting for waiting in batch if not is_late(waiting)]
+        await self._commit(rest)
 
-    async def _leave_out_stuck(self, batch: Sequence[Waiting]) -> list[Waiting]:
-        """Refuse the commands of merchants that are stuck; the others."""
-        assert self._connection is not None
-        await self._stuck.look_again(self._connection, {append.merchant_id for append, _ in batch})
-        fail([each for each in batch if each[0].merchant_id in self._stuck], DatabaseUnavailable, "the log is held")
-        return [each for each in batch if each[0].merchant_id not in self._stuck]
-
-    def _give_up(self, batch: Sequence[Waiting], refusal: Exception) -> None:
+    async def _gone_or_given_up(self, batch: Sequence[Waiting], refusal: Exception) -> None:
+        """The connection is lost; or there was a time-out, a full disk: that was rolled back, and is nobody's data."""
+        connection = self._connection
+        assert connection is not None
+        if connection.broken or connection.closed:
+            await self._resolve(batch)
+            return
+        if not batch:
+            return
         reason = type(refusal).__name__
         _log.warning("journal_batch_failed", reason=reason, commands=len(batch), requests=requests_of(batch))
         fail(batch, DatabaseUnavailable, reason)
@@ -247,11 +260,12 @@ class Writer:
         self._connection = None
         fail(self._queue, DatabaseUnavailable, "the database went away")
         self._queue.clear()
+        self._held.give_up("the database went away")
         self.lost_connections += 1
         _log.warning("journal_connection_lost", commands=len(batch), requests=requests_of(batch))
-        landed = await self._reconnect([append for append, _ in batch])
+        landed = await self._reconnect([append for append, _, _ in batch])
         _log.info("journal_connection_back", landed=len(landed), lost=len(batch) - len(landed))
-        for n, (_, future) in enumerate(batch):
+        for n, (_, future, _) in enumerate(batch):
             if future.done():
                 continue
             if n in landed:
@@ -262,25 +276,13 @@ class Writer:
     async def _reconnect(self, batch: Sequence[Append]) -> dict[int, int]:
         """Go on with a new connection; which commands of the batch had been committed, and at which position."""
         while True:
-            connection = await connect_when_back(self._url, "ledger-writer")
+            connection = await connect_when_back(self._url, "ledger-writer", lock_timeout=_LOCK_TIMEOUT)
             try:
                 with Bounded(connection):
                     await end_backend(connection, self._backend)
-                    landed = await self._landed(connection, batch)
+                    landed = await which_landed(connection, batch)
                     await self._adopt(connection)
             except psycopg.OperationalError:
                 await connection.close()
             else:
                 return landed
-
-    async def _landed(self, connection: Connection, batch: Sequence[Append]) -> dict[int, int]:
-        rows = []
-        for n, append in enumerate(batch):
-            last = [stream for stream in append.streams if stream.events][-1]
-            rows.append((n, append.merchant_id, last.stream_id, last.expected + len(last.events), append.command_id))
-        columns = zip(*rows, strict=True)
-        packed = [
-            PACK[type_](column) for type_, column in zip(("int4", "uuid", "uuid", "int4", "uuid"), columns, strict=True)
-        ]
-        found = await connection.cursor(binary=True).execute(_FATE, packed)
-        return {int(n): int(position) for n, position in await found.fetchall()}

@@ -1,0 +1,116 @@
+"""Somebody else's sessions: one that holds a merchant's head, or the tables, and as many as Postgres lets in.
+
+The rule a stranger would break: the service is never told. It has its own time-outs, and who waits for a lock that does
+not come is refused by them, within three seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from random import Random
+
+import psycopg
+from tests.chaos.clients import Ended
+from tests.chaos.rounds import RECOVERED, UNKNOWN, Campaign
+from tests.chaos.service import Service
+
+_HELD_S = 5.0
+_ANSWERED_MAX_S = 3.0
+_EXPLAINED = frozenset({200, 201, 404, 409, 422, 503})
+_SLACK_S = 0.5
+"""What a machine with other things to do may add."""
+
+_HOLD_A_HEAD = """
+select 1 from merchant_head where merchant_id = (
+  select merchant_id from merchant_head where position > 0 order by merchant_id limit 1) for update
+"""
+_HOLD_THE_ORDERS = "lock table payment_order in access exclusive mode"
+_END_OURS = "select pg_terminate_backend(pid) from pg_stat_activity where application_name like 'ledger-%'"
+
+
+async def _hold_a_head(service: Service, _random: Random) -> None:
+    with service.database() as url, psycopg.connect(url) as holder:
+        holder.execute(_HOLD_A_HEAD)
+        await asyncio.sleep(_HELD_S)
+
+
+async def _hold_the_orders(service: Service, _random: Random) -> None:
+    with service.database() as url, psycopg.connect(url) as holder:
+        holder.execute(_HOLD_THE_ORDERS)
+        await asyncio.sleep(_HELD_S)
+
+
+async def _take_every_connection(service: Service, _random: Random) -> None:
+    """Fill Postgres up, then end what the service has: it cannot come back before others leave."""
+    with service.database() as url, _everything_taken(url) as held:
+        assert len(held) > 20, "there was hardly any room to take"
+        await asyncio.sleep(1)
+        held[0].execute(_END_OURS)
+        while True:
+            try:
+                held.append(psycopg.connect(url, autocommit=True))
+            except psycopg.OperationalError:
+                break
+        await asyncio.sleep(2)
+
+
+@contextmanager
+def _everything_taken(url: str) -> Iterator[list[psycopg.Connection]]:
+    with ExitStack() as stack:
+        held: list[psycopg.Connection] = []
+        stack.callback(lambda: [connection.close() for connection in held])
+        while True:
+            try:
+                held.append(psycopg.connect(url, autocommit=True))
+            except psycopg.OperationalError:
+                break
+        yield held
+
+
+def _answered_in_time(around: Sequence[Ended]) -> list[str]:
+    """Everybody is told something, and who is refused is told soon. (Who repeats a request waits for the first one, N29.)"""
+    odd = Counter(request.status for request in around if request.status not in _EXPLAINED)
+    wrong = [f"{n} requests were answered with {status or 'nothing'}" for status, n in odd.items()]
+    refused = [request for request in around if request.status == 503]
+    slowest = max(refused, key=lambda request: request.ended - request.began, default=None)
+    if slowest is not None and (took := slowest.ended - slowest.began) > _ANSWERED_MAX_S + _SLACK_S:
+        wrong.append(f"a {slowest.do} was refused after {took:.1f} s")
+    return wrong
+
+
+def _others_go_on(around: Sequence[Ended]) -> list[str]:
+    """Only the merchant whose head is held is refused: the others wait once, for what the first batch waits."""
+    written = sum(request.do in {"create", "charge"} and request.status in {200, 201, 422} for request in around)
+    refused = sum(request.status == 503 for request in around)
+    wrong = _answered_in_time(around)
+    if not refused:
+        wrong.append("nobody was refused")
+    if written < 50:
+        wrong.append(f"only {written} writes went through beside {refused} refusals")
+    return wrong
+
+
+HELD_HEAD = Campaign(
+    name="held-head",
+    about=f"another session holds one merchant's head for {_HELD_S:.0f} s; the others go on",
+    strike=_hold_a_head,
+    expects=_others_go_on,
+    beyond=frozenset({RECOVERED}),
+)
+HELD_TABLE = Campaign(
+    name="held-table",
+    about=f"another session holds the table of orders for {_HELD_S:.0f} s",
+    strike=_hold_the_orders,
+    expects=_answered_in_time,
+    beyond=frozenset({RECOVERED}),
+)
+NO_CONNECTIONS = Campaign(
+    name="no-connections",
+    about="other sessions take every connection that Postgres has, and the service's own are ended",
+    strike=_take_every_connection,
+    expects=_answered_in_time,
+    beyond=frozenset({RECOVERED, UNKNOWN}),
+)

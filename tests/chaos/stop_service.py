@@ -1,0 +1,44 @@
+"""SIGTERM under load: whoever was let in is answered, nobody is cut off, and the end comes in time.
+
+The rule a stranger would break: a connection that could be opened counts. Only one that was refused is proof that the
+service said no.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Sequence
+from random import Random
+
+from tests.chaos.clients import Ended
+from tests.chaos.rounds import NOTICED, RECOVERED, UNKNOWN, Campaign
+from tests.chaos.service import Service
+
+_END_MAX_S = 10.0
+_EXPLAINED = frozenset({200, 201, 404, 409, 422})
+
+
+async def _stop_and_start(service: Service, _random: Random) -> None:
+    began = time.monotonic()
+    status = await asyncio.to_thread(service.stop)
+    took = time.monotonic() - began
+    assert status == 0, f"it ended with {status}: {service.last_words()}"
+    assert took <= _END_MAX_S, f"its end took {took:.1f} s"
+    service.spawn()
+    await asyncio.to_thread(service.wait_ready)
+
+
+def _everybody_is_answered(around: Sequence[Ended]) -> list[str]:
+    odd = Counter(request.status for request in around if request.status not in _EXPLAINED)
+    return [f"{n} requests were answered with {status or 'nothing'} while it stopped" for status, n in odd.items()]
+
+
+STOP_SERVICE = Campaign(
+    name="stop-service",
+    about="SIGTERM under load, then a new start: nobody who was let in is cut off",
+    strike=_stop_and_start,
+    expects=_everybody_is_answered,
+    beyond=frozenset({NOTICED, UNKNOWN, RECOVERED}),
+)
