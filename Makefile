@@ -2,17 +2,21 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+COMPILE := CUSTOM_COMPILE_COMMAND="make lock" pip-compile --quiet --generate-hashes --strip-extras --allow-unsafe \
+  --no-emit-index-url --no-emit-trusted-host --no-emit-find-links
 STAMP := $(VENV)/.installed
+TOOLS := $(VENV)/.tools
 
 .PHONY: run test check bench chaos fuzz docs lock clean
 
 run: $(STAMP)
 	@exec $(BIN)/ledger serve --demo
 
-test: $(STAMP)
+test: $(TOOLS)
 	$(BIN)/python -m pytest tests property_tests
 
-check: $(STAMP)
+check: $(TOOLS)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -20,29 +24,34 @@ check: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/ledger bench
 
-chaos: $(STAMP)
+chaos: $(TOOLS)
 	$(BIN)/python -m tests.chaos
 
 # Whatever the service's own description allows and forbids, at length; the tests ask some of it every time.
-fuzz: $(STAMP)
+fuzz: $(TOOLS)
 	$(BIN)/python -m tests.fuzz
 
 # The reference pages that are read off the code; tests/docs fails when one is stale.
-docs: $(STAMP)
+docs: $(TOOLS)
 	$(BIN)/python -m docs.generate
 
-# The environment is made once: the stamp is older than the lock only after the lock has changed.
+# The environment is made once: a stamp is older than its lock only after the lock has changed. Running needs less than
+# half of what testing needs, so the tools come when they are asked for.
 $(STAMP): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; try make PYTHON=python3.12")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	$(INSTALL) -r requirements.lock
+	$(INSTALL) --no-deps --editable .
+	@touch $@
+
+$(TOOLS): requirements-dev.lock $(STAMP)
+	$(INSTALL) -r requirements-dev.lock
 	@touch $@
 
 # Needs pip-tools. Hashes of every wheel, no address of any index.
 lock:
-	CUSTOM_COMPILE_COMMAND="make lock" pip-compile --quiet --generate-hashes --strip-extras --allow-unsafe \
-	  --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --output-file requirements.lock requirements.in
+	$(COMPILE) --output-file requirements.lock requirements.in
+	$(COMPILE) --constraint requirements.lock --output-file requirements-dev.lock requirements-dev.in
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
