@@ -21,6 +21,7 @@ from ledger.operations.ledger import Ledger
 from ledger.orders.commands import AuthorizationOutcome, NotSent, SettleAuthorization, Unanswered
 from ledger.orders.decide import decide_settlement
 from ledger.orders.evolve import evolve
+from ledger.orders.outcomes import ActionRequired
 from ledger.orders.state import Intent, Order
 
 _log = structlog.get_logger()
@@ -42,7 +43,7 @@ async def call_processor(
     assert ledger.processor is not None, "no intent is committed without a processor"
     try:
         async with asyncio.timeout((intent.deadline_at - datetime.now(UTC)).total_seconds()):
-            return await ledger.processor.authorize(request)
+            answer = await ledger.processor.authorize(request)
     except ProcessorUnavailable:
         return NotSent()
     except (ProcessorTimedOut, TimeoutError):
@@ -50,6 +51,9 @@ async def call_processor(
     except Exception as fault:  # noqa: BLE001 - an answer that we cannot read is an unknown outcome
         _log.error("processor_failed", processor=intent.processor, reason=type(fault).__name__)
         return Unanswered(reason="The processor's answer could not be read.")
+    if isinstance(answer, ActionRequired):  # no request allows it yet: an answer to something else
+        return Unanswered(reason="The processor's answer could not be read.")
+    return answer
 
 
 async def record_outcome(

@@ -21,6 +21,7 @@ from ledger.journal.journal import Context
 from ledger.operations.ledger import Ledger
 from ledger.operations.settlement import load_order, record_outcome
 from ledger.orders.commands import AuthorizationOutcome, NotFound
+from ledger.orders.outcomes import ActionRequired
 from ledger.orders.state import Intent, Order, Payment
 
 _log = structlog.get_logger()
@@ -110,6 +111,8 @@ class Recovery:
         try:
             found = await processor.look_up(merchant_id, intent.idempotency_key)
         except (ProcessorTimedOut, ProcessorUnavailable):
+            return None
+        if isinstance(found, ActionRequired):
             return None
         if found is not None:
             return found
