@@ -82,6 +82,7 @@ def _application_url(owner_url: str, secrets: Secrets) -> str:
         with connection.transaction():
             _provide_role(connection, role, schema, password)
             _grant_application(connection, role, schema)
+            _grant_jobs(connection, role, schema)
             _provide_role(connection, vault_role, schema, secrets.key(Purpose.DATABASE_VAULT_ROLE).hex())
     application_url = make_conninfo(owner_url, user=role, password=password)
     try:
@@ -114,6 +115,19 @@ def _grant_application(connection: psycopg.Connection, role: str, schema: str) -
             rights = "delete, truncate" if table in _NEVER_DELETED else "update, delete, truncate"
             revoke = sql.SQL("revoke {} on {}.{} from {}")
             connection.execute(revoke.format(sql.SQL(rights), place, sql.Identifier(table), name))
+
+
+def _grant_jobs(connection: psycopg.Connection, role: str, schema: str) -> None:
+    """What the application needs of the queue of jobs, where that stands in a schema of its own."""
+    name, place = sql.Identifier(role), sql.Identifier(f"{schema}_jobs")
+    if connection.execute("select 1 from pg_namespace where nspname = %s", [f"{schema}_jobs"]).fetchone() is None:
+        return
+    for grant in (
+        "grant usage on schema {place} to {name}",
+        "grant select, insert, update, delete on all tables in schema {place} to {name}",
+        "grant usage, select on all sequences in schema {place} to {name}",
+    ):
+        connection.execute(sql.SQL(grant).format(place=place, name=name))
 
 
 def _warn(message: str) -> None:

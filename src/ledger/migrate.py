@@ -18,6 +18,7 @@ from msgspec import Struct
 from ledger.settings import CannotRun
 
 _LOCK: Final = 0x1ED6E5  # any number, the same for ever: it keeps two migrations of one database apart
+_INCLUDE: Final = "-- include procrastinate"  # its package brings its schema; the release is pinned to one series
 _TABLE: Final = """
 -- What has been applied here.
 create table if not exists schema_migration (
@@ -42,6 +43,15 @@ class Migration(Struct, frozen=True):
     @property
     def checksum(self) -> str:
         return hashlib.sha256(self.sql.encode()).hexdigest()
+
+    @property
+    def statements(self) -> str:
+        """What is executed: the file, with what it includes from an installed package in its place."""
+        if _INCLUDE not in self.sql:
+            return self.sql
+        from procrastinate.schema import SchemaManager  # takes longer to import than everything else that a start needs
+
+        return self.sql.replace(_INCLUDE, SchemaManager.get_schema())
 
 
 def migrations() -> list[Migration]:
@@ -83,7 +93,7 @@ def _apply(connection: psycopg.Connection, migration: Migration) -> bool:
             raise MigrationFailed(f"migration {migration.number:04} {migration.name} was edited after it was applied")
         return False
     try:
-        connection.execute(migration.sql)
+        connection.execute(migration.statements)
     except psycopg.Error as refusal:
         raise MigrationFailed(f"migration {migration.number:04} {migration.name}: {refusal}") from refusal
     connection.execute(

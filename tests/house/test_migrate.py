@@ -71,3 +71,24 @@ def test_an_older_release_leaves_the_files_of_a_newer_one_alone(empty_url):
     migrate(empty_url, [FIRST, SECOND])
     assert migrate(empty_url, [FIRST]) == []
     assert rows(empty_url, "select n from first") == [(2,)]
+
+
+def test_the_queue_of_jobs_has_a_schema_of_its_own_named_after_ours(empty_url):
+    migrate(empty_url)
+    assert rows(empty_url, "select nspname::text from pg_namespace where nspname like '%_jobs'") == [("public_jobs",)]
+    assert rows(empty_url, "select to_regclass('public.procrastinate_jobs')") == [(None,)]
+
+
+def test_the_queue_stands_among_our_tables_where_the_owner_may_not_create_schemas(postgres_url, empty_url):
+    role = f"owner_{uuid4().hex}"
+    with psycopg.connect(empty_url, autocommit=True) as connection:
+        connection.execute(sql.SQL("create role {} login password 'x'").format(sql.Identifier(role)))
+        connection.execute(sql.SQL("create schema shop authorization {}").format(sql.Identifier(role)))
+        connection.execute(sql.SQL("alter role {} set search_path = shop").format(sql.Identifier(role)))
+    migrate(make_conninfo(empty_url, user=role, password="x"))
+    found = rows(empty_url, "select to_regclass('shop.procrastinate_jobs') is null, to_regnamespace('shop_jobs')")
+    assert found == [(False, None)]
+    with psycopg.connect(empty_url, autocommit=True) as connection:
+        connection.execute("drop schema shop cascade")
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(sql.SQL("drop role {}").format(sql.Identifier(role)))
