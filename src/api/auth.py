@@ -7,10 +7,12 @@ has to agree, and an unknown merchant is answered like another merchant's.
 from __future__ import annotations
 
 import hmac
+import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
+from hashlib import blake2b
 from typing import Final
 from uuid import UUID
 from zoneinfo import ZoneInfo
@@ -62,6 +64,7 @@ class Keys:
     ) -> None:
         self._find = find
         self._pepper = pepper
+        self._own_key = secrets.token_bytes(32)
         self._prefix = PREFIXES[environment].encode()
         self._other_prefixes = tuple(prefix.encode() for name, prefix in PREFIXES.items() if name != environment)
         self._now = now
@@ -88,20 +91,24 @@ class Keys:
             raise Refusal(401, "KEY_ENVIRONMENT_MISMATCH", "The API key belongs to another environment.")
         principal = None
         if secret.startswith(self._prefix) and len(secret) <= _KEY_BYTES_MAX:
-            principal = await self._lookup(hmac.digest(self._pepper, secret, "sha256"))
+            principal = await self._lookup(secret)
         if principal is None:
             raise Refusal(401, "INVALID_API_KEY", "The API key is not valid.")
         return principal
 
-    async def _lookup(self, key_hash: bytes) -> Principal | None:
-        """By the keyed hash: whoever measures how long this takes learns nothing about any key."""
-        known = self._known.get(key_hash)
+    async def _lookup(self, secret: bytes) -> Principal | None:
+        """By keyed hashes: whoever measures how long this takes learns nothing about any key.
+
+        What is known is kept under a hash of this process's own, which takes a fifth of the time of the one that is stored.
+        """
+        known_as = blake2b(secret, digest_size=32, key=self._own_key).digest()
+        known = self._known.get(known_as)
         if known is not None and known[0] > self._monotonic():
             return known[1]
-        found = await self._find(key_hash)
+        found = await self._find(hmac.digest(self._pepper, secret, "sha256"))
         principal = None if found is None or found.revoked_at is not None else _principal(found)
-        self._known[key_hash] = (self._monotonic() + _TTL_S, principal)
-        self._known.move_to_end(key_hash)
+        self._known[known_as] = (self._monotonic() + _TTL_S, principal)
+        self._known.move_to_end(known_as)
         if len(self._known) > _KNOWN_MAX:
             self._known.popitem(last=False)
         return principal

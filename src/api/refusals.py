@@ -34,6 +34,11 @@ class Refusal(Exception):
         self.errors = errors
         self.headers = headers
 
+    def within(self, place: str) -> Refusal:
+        """The same refusal of something that stands at this place: `quantity` is `lineItems[0].quantity` there."""
+        errors = tuple(FieldError(f"{place}.{each.field}", each.message, each.code) for each in self.errors)
+        return Refusal(self.status, self.code, f"{place}.{self.message}", errors=errors, headers=self.headers)
+
 
 class TooManyRequests(Exception):
     """The key has used up its rate. `retry_after` in whole seconds; `headers` tell the rate."""

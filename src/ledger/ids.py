@@ -10,6 +10,7 @@ import uuid
 from typing import Final
 
 _CROCKFORD: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_PAIRS: Final = [high + low for high in _CROCKFORD for low in _CROCKFORD]
 _ORDER_NUMBERS: Final = 1 << 50
 _MULTIPLIER: Final = 0x2B5_9D3C_6A7F1  # odd, so that multiplying is a bijection on 50 bits
 _MASK: Final = _ORDER_NUMBERS - 1
@@ -25,7 +26,7 @@ def order_number(ordinal: int) -> str:
     scattered = (ordinal * _MULTIPLIER) & _MASK
     scattered ^= scattered >> 25
     scattered = (scattered * _MULTIPLIER) & _MASK
-    return "PO" + "".join(_CROCKFORD[(scattered >> shift) & 31] for shift in range(45, -5, -5))
+    return "PO" + "".join([_PAIRS[(scattered >> shift) & 1023] for shift in (40, 30, 20, 10, 0)])
 
 
 def entry_id(payment_id: uuid.UUID, ordinal: int) -> uuid.UUID:

@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Final
 
 from api.drafting.values import amount, is_given, measure, metadata
-from api.refusals import invalid, required
+from api.refusals import Refusal, invalid, required
 from api.schemas import payment_orders as sent
 from ledger.money import ZERO
 from ledger.orders.terms import LineItem, Tax
@@ -23,42 +23,57 @@ def line_items(items: Sequence[sent.LineItem] | None, total: Decimal) -> tuple[L
     """The lines; without any there is nothing to add up. `total` is the order's subtotal (contract N5)."""
     if not items:
         return ()
-    lines = tuple([_line(item, f"lineItems[{at}]") for at, item in enumerate(items)])
+    lines = []
+    for at, item in enumerate(items):
+        try:
+            lines.append(_line(item))
+        except Refusal as refusal:
+            raise refusal.within(f"lineItems[{at}]") from None
     added = sum([line.quantity * line.unit_price for line in lines], ZERO)
     if abs(added - total) > _TOLERANCE:
         raise invalid("lineItems", "must add up to amount: the sum of quantity × unitPrice differs", "LINE_ITEMS_SUM")
-    return lines
+    return tuple(lines)
 
 
-def _line(item: sent.LineItem, place: str) -> LineItem:
+def _line(item: sent.LineItem) -> LineItem:
     description = item.description or item.name
     if not description:
-        raise required(f"{place}.description")
-    quantity = measure(item.quantity, f"{place}.quantity")
+        raise required("description")
+    quantity = measure(item.quantity, "quantity")
     if not quantity:
-        raise invalid(f"{place}.quantity", "must be greater than 0", "OUT_OF_RANGE")
+        raise invalid("quantity", "must be greater than 0", "OUT_OF_RANGE")
     return LineItem(
         description=description,
         quantity=quantity,
-        unit_price=amount(item.unit_price, f"{place}.unitPrice"),
+        unit_price=amount(item.unit_price, "unitPrice"),
         name=item.name,
         sku=item.sku,
         product_id=item.product_id,
         product_key=item.product_key,
         unit_key=item.unit_key,
         unit_name=item.unit_name,
-        discount=amount(item.discount, f"{place}.discount") if is_given(item.discount) else None,
+        discount=amount(item.discount, "discount") if is_given(item.discount) else None,
         tax_included=item.tax_included is not False,
-        taxes=tuple([_tax(tax, f"{place}.taxes[{at}]") for at, tax in enumerate(item.taxes)]) if item.taxes else (),
-        metadata=metadata(item.metadata, f"{place}.metadata"),
+        taxes=_taxes(item.taxes),
+        metadata=metadata(item.metadata),
     )
 
 
-def _tax(tax: sent.Tax, place: str) -> Tax:
+def _taxes(taxes: Sequence[sent.Tax] | None) -> tuple[Tax, ...]:
+    drafted = []
+    for at, tax in enumerate(taxes or ()):
+        try:
+            drafted.append(_tax(tax))
+        except Refusal as refusal:
+            raise refusal.within(f"taxes[{at}]") from None
+    return tuple(drafted)
+
+
+def _tax(tax: sent.Tax) -> Tax:
     exempt = tax.factor == "Exento" and not is_given(tax.rate)
     return Tax(
         type=tax.type,
-        rate=ZERO if exempt else measure(tax.rate, f"{place}.rate"),
+        rate=ZERO if exempt else measure(tax.rate, "rate"),
         factor=tax.factor or "Tasa",
         withholding=bool(tax.withholding),
     )

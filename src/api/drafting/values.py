@@ -41,7 +41,7 @@ def amount(raw: Raw | UnsetType, field: str) -> Decimal:
     """The exact amount that a JSON number spells, in minor units: 0 to 999,999,999,999, up to four decimals (N1, N6)."""
     if isinstance(raw, UnsetType):
         raise required(field)
-    parsed = parse_amount(str(raw, "ascii", "replace"))
+    parsed = _amount(str(raw, "ascii", "replace"))
     if parsed is None or parsed > AMOUNT_MAX:
         raise _no_number(raw, field, "up to 999999999999 with at most 4 decimals, written without an exponent")
     return parsed
@@ -59,10 +59,19 @@ def measure(raw: Raw | UnsetType, field: str) -> Decimal:
     """A quantity or a rate: like an amount, but with six decimals, as the tax authority writes them (0.106667)."""
     if isinstance(raw, UnsetType):
         raise required(field)
-    text = str(raw, "ascii", "replace")
-    if len(text) > 32 or not _MEASURE.fullmatch(text):
+    parsed = _measure(str(raw, "ascii", "replace"))
+    if parsed is None:
         raise _no_number(raw, field, "with at most 12 digits and 6 decimals, written without an exponent")
-    return Decimal(text)
+    return parsed
+
+
+# A catalogue has a few prices, quantities and rates, and they come again and again.
+_amount: Final = lru_cache(maxsize=4096)(parse_amount)
+
+
+@lru_cache(maxsize=4096)
+def _measure(text: str) -> Decimal | None:
+    return Decimal(text) if len(text) <= 32 and _MEASURE.fullmatch(text) else None
 
 
 def _no_number(raw: Raw, field: str, bounds: str) -> Exception:
@@ -135,7 +144,7 @@ def metadata(raw: Raw | UnsetType, field: str = "metadata") -> Raw | UnsetType:
     may_be_deep = compact.count(b"{") + compact.count(b"[") > METADATA_DEPTH_MAX
     if may_be_deep and not _fits(content, METADATA_DEPTH_MAX):
         raise invalid(field, f"must be nested at most {METADATA_DEPTH_MAX} levels deep", "INVALID_LENGTH")
-    if compact.count(b'":') != _keys(content) and _repeats_a_key(compact):
+    if msgspec.json.encode(content) != compact and _repeats_a_key(compact):
         compact = msgspec.json.encode(content)
     return Raw(compact)
 
@@ -146,12 +155,6 @@ def _fits(content: Any, levels: int) -> bool:
     if isinstance(content, list):
         return levels > 0 and all(_fits(value, levels - 1) for value in content)
     return True
-
-
-def _keys(content: Any) -> int:
-    if isinstance(content, dict):
-        return len(content) + sum([_keys(value) for value in content.values()])
-    return sum([_keys(value) for value in content]) if isinstance(content, list) else 0
 
 
 def _repeats_a_key(compact: bytes) -> bool:

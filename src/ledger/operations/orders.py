@@ -44,7 +44,10 @@ async def create_order(ledger: Ledger, actor: Actor, draft: OrderDraft, key: Req
     IdempotencyKeyReused and RequestInProgress.
     """
     errand = Errand(ledger, actor, key)
-    return await ledger.complete(keyed(errand, lambda: _create(errand, draft)))
+    work = keyed(errand, lambda: _create(errand, draft))
+    if draft.payment is None:  # one commit is all there is to it: nothing can be left half done by whoever hangs up
+        return await work
+    return await ledger.complete(work)
 
 
 async def charge_order(
