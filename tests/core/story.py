@@ -14,7 +14,16 @@ from uuid import UUID
 from ledger.orders import commands, events
 from ledger.orders.evolve import evolve
 from ledger.orders.state import Order
-from ledger.orders.terms import CaptureMethod, CardSummary, MethodType, PaymentMethod, SurchargePolicy
+from ledger.orders.status import NextAction
+from ledger.orders.terms import (
+    AuthenticationSession,
+    CaptureMethod,
+    CardSummary,
+    MethodType,
+    PaymentMethod,
+    Reference,
+    SurchargePolicy,
+)
 
 NOON = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
 DEADLINE = NOON + timedelta(seconds=30)
@@ -198,3 +207,94 @@ def folded(history: Iterable[Any]) -> Order:
 SPLIT = created(allow_partials=True)
 SPLIT_WITH_SURCHARGE = created(allow_partials=True, surcharge=THREE_PERCENT)
 MANUAL = CaptureMethod.MANUAL
+
+
+def acting(n: int, action: NextAction = NextAction.CHALLENGE) -> events.PayerActionRequired:
+    return events.PayerActionRequired(
+        payment_id=payment_id(n), action=action, expires_at=NOON + timedelta(minutes=15), at=NOON, session=SESSION
+    )
+
+
+def continued(n: int, amount: Number, step: NextAction = NextAction.CHALLENGE) -> events.AuthenticationRequested:
+    return events.AuthenticationRequested(
+        payment_id=payment_id(n),
+        step=step,
+        processor="sandbox",
+        idempotency_key=f"key-{n}-{step.lower()}",
+        amount=Decimal(amount),
+        deadline_at=DEADLINE,
+        at=NOON,
+        transaction_id=None if step is NextAction.DEVICE_DATA else SESSION.transaction_id,
+        capture_delay_s=5,
+    )
+
+
+def referred(n: int, amount: Number) -> events.ReferenceRequested:
+    return events.ReferenceRequested(
+        payment_id=payment_id(n),
+        processor="sandbox",
+        idempotency_key=key(n),
+        amount=Decimal(amount),
+        expires_at=NOON + timedelta(hours=72),
+        deadline_at=DEADLINE,
+        at=NOON,
+    )
+
+
+def issued(n: int) -> events.ReferenceIssued:
+    return events.ReferenceIssued(
+        payment_id=payment_id(n),
+        reference=Reference(clabe="646180157000000004"),
+        expires_at=NOON + timedelta(hours=72),
+        processor_reference="ref",
+        at=NOON,
+    )
+
+
+def deposited(n: int, amount: Number, name: str = "dep-1", *, is_late: bool = False) -> events.DepositReceived:
+    return events.DepositReceived(
+        payment_id=payment_id(n),
+        deposit_id=name,
+        amount=Decimal(amount),
+        processor_reference="ref",
+        at=NOON,
+        late=is_late,
+    )
+
+
+def refund_asked(n: int, amount: Number, refund: int = 1, **changes: Any) -> events.RefundRequested:
+    fields: dict[str, Any] = {
+        "refund_id": refund_id(refund),
+        "payment_id": payment_id(n),
+        "amount": Decimal(amount),
+        "reason": "unspecified",
+        "processor": "sandbox",
+        "idempotency_key": f"{refund_id(refund)}:{payment_id(n)}",
+        "deadline_at": DEADLINE,
+        "at": NOON,
+    }
+    return events.RefundRequested(**(fields | changes))
+
+
+def refunded(n: int, amount: Number, refund: int = 1) -> events.PaymentRefunded:
+    return events.PaymentRefunded(
+        refund_id=refund_id(refund),
+        payment_id=payment_id(n),
+        amount=Decimal(amount),
+        processor_reference="ref",
+        at=NOON,
+    )
+
+
+def refund_id(n: int) -> UUID:
+    return UUID(f"01890a5d-ac96-774b-bcce-b302099a82{n:02x}")
+
+
+def reference_open(n: int, subtotal: Number) -> tuple[Any, ...]:
+    """Every event of a payment whose reference waits for its deposit."""
+    return started(n, subtotal, 0, SPEI), referred(n, subtotal), issued(n)
+
+
+SESSION = AuthenticationSession(
+    transaction_id="txn-1", reference_id="ref-1", device_data_collection_url="https://acs.example/collect"
+)

@@ -7,6 +7,7 @@ from typing import get_args
 
 import pytest
 from msgspec.structs import replace
+from tests.core.action_steps import ACTION_STEPS
 from tests.core.story import (
     DEADLINE,
     NOON,
@@ -57,7 +58,9 @@ STEPS = [
 ]
 
 
-@pytest.mark.parametrize(("event", "history", "payment", "order"), STEPS, ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize(
+    ("event", "history", "payment", "order"), [*STEPS, *ACTION_STEPS], ids=lambda value: type(value).__name__
+)
 def test_an_event_moves_the_payment_and_with_it_the_order(event, history, payment, order):
     after = evolve(folded(history) if history else None, replace(event, at=LATER))
     assert after.status is order
@@ -66,7 +69,7 @@ def test_an_event_moves_the_payment_and_with_it_the_order(event, history, paymen
 
 
 def test_every_event_is_folded():
-    assert {type(event) for event, *_ in STEPS} == set(get_args(OrderEvent))
+    assert {type(event) for event, *_ in (*STEPS, *ACTION_STEPS)} == set(get_args(OrderEvent))
 
 
 def lines(*history):

@@ -14,6 +14,7 @@ from uuid import UUID
 
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from msgspec import Raw
+from tests.journal.action_samples import ACTIONS
 
 from ledger.customers import events as customers
 from ledger.journal.codec import CODEC
@@ -174,7 +175,9 @@ SAMPLES: dict[str, Any] = {
         authorized=Decimal("156.03"),
         processor_reference="sbx-1",
         at=LATER,
+        idempotency_key="captura-1",
     ),
+    **ACTIONS,
     "payer-forgotten.v1": orders.PayerForgotten(at=AT),
     "customer-created.v1": customers.CustomerCreated(
         customer_id=CUSTOMER,

@@ -18,13 +18,17 @@ from uuid import UUID
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from ledger.orders.status import NextAction
 from ledger.orders.terms import (
+    AuthenticationSession,
     BillingAddress,
     CaptureMethod,
+    Destination,
     DeviceInformation,
     FiscalData,
     LineItem,
     PaymentMethod,
+    Reference,
     SurchargePolicy,
 )
 
@@ -37,10 +41,38 @@ class RefusedBy(StrEnum):
 
 
 class AbandonedBecause(StrEnum):
-    """Why an authorisation has no outcome and never will have one."""
+    """Why a call to a processor has no outcome and never will have one."""
 
     NOT_SENT = "NOT_SENT"
     NOT_FOUND = "NOT_FOUND"
+
+
+class Call(StrEnum):
+    """What a processor is asked for, beside an authorisation, whose events are its own."""
+
+    AUTHENTICATION = "AUTHENTICATION"
+    CAPTURE = "CAPTURE"
+    VOID = "VOID"
+    REFUND = "REFUND"
+    REFERENCE = "REFERENCE"
+
+
+class CancelledBecause(StrEnum):
+    """Why a payment was cancelled: with its order, alone, for another way of paying, or by the processor's void."""
+
+    ORDER_CANCELLED = "ORDER_CANCELLED"
+    PAYMENT_CANCELLED = "PAYMENT_CANCELLED"
+    REPLACED = "REPLACED"
+    VOIDED = "VOIDED"
+    NEVER_AUTHORIZED = "NEVER_AUTHORIZED"
+
+
+class ExpiredBecause(StrEnum):
+    """What ended by the clock: a reference, a 3-D Secure session (or redirect), an authorisation."""
+
+    REFERENCE = "REFERENCE"
+    SESSION = "SESSION"
+    AUTHORIZATION = "AUTHORIZATION"
 
 
 class OrderCreated(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -167,6 +199,7 @@ class LateCaptureReported(Struct, frozen=True, kw_only=True, omit_defaults=True,
 
     `authorized` is all that it says it granted. The money is real and counts; whether to give it back is the merchant's
     decision, so this is also what an alert is raised on. A payment that had failed keeps its final status.
+    `idempotency_key` is that of the capture's own call; None where it happened in the authorisation's.
     """
 
     payment_id: UUID
@@ -174,6 +207,289 @@ class LateCaptureReported(Struct, frozen=True, kw_only=True, omit_defaults=True,
     authorized: Decimal
     processor_reference: str
     at: datetime
+    idempotency_key: str | None = None
+
+
+class PayerActionRequired(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The payment waits for the payer until `expires_at`: for device data, a challenge or a redirect, as `session` says."""
+
+    payment_id: UUID
+    action: NextAction
+    expires_at: datetime
+    at: datetime
+    session: AuthenticationSession | None = None
+
+
+class AuthenticationRequested(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The intent to go on where the payer acted (`step`): the processor is asked to authenticate and, with that, to authorise.
+
+    Real-time `deadline_at`. With `capture` it takes the money in the same call; otherwise an automatic capture follows
+    `capture_delay_s` seconds after the approval.
+    """
+
+    payment_id: UUID
+    step: NextAction
+    processor: str
+    idempotency_key: str
+    amount: Decimal
+    deadline_at: datetime
+    at: datetime
+    transaction_id: str | None = None
+    capture: bool = False
+    capture_delay_s: int = 0
+    device_information: DeviceInformation | None = None
+
+
+class PayerAuthenticated(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The payer was recognised: `frictionless` without being asked, otherwise by passing the challenge."""
+
+    payment_id: UUID
+    at: datetime
+    frictionless: bool = False
+    transaction_id: str | None = None
+    three_ds_version: str | None = None
+    eci: str | None = None
+
+
+class PayerAuthenticationFailed(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The payer was not recognised, with a decline code: the payment ends, nothing was authorised."""
+
+    payment_id: UUID
+    code: str
+    at: datetime
+    message: str | None = None
+
+
+class CaptureRefused(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The processor did not capture. A `retryable` refusal leaves the authorisation standing, another ends the payment."""
+
+    payment_id: UUID
+    code: str
+    retryable: bool
+    at: datetime
+    message: str | None = None
+
+
+class PaymentCancellationRequested(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The payment shall be cancelled, but its authorisation has no outcome yet: what was granted is voided then."""
+
+    payment_id: UUID
+    at: datetime
+
+
+class VoidRequested(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The intent to let the authorisation go: the processor is asked until `deadline_at` (real time)."""
+
+    payment_id: UUID
+    idempotency_key: str
+    deadline_at: datetime
+    at: datetime
+
+
+class VoidRefused(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The processor keeps the authorisation: it can be captured, or it lapses."""
+
+    payment_id: UUID
+    code: str
+    at: datetime
+    message: str | None = None
+
+
+class PaymentCancelled(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The payment ended without money and by intention. A deposit on its reference still counts."""
+
+    payment_id: UUID
+    because: CancelledBecause
+    at: datetime
+
+
+class PaymentExpired(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The payment ended by the clock. A deposit on its reference still counts."""
+
+    payment_id: UUID
+    because: ExpiredBecause
+    at: datetime
+
+
+class ReferenceRequested(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The intent to have a reference for `amount` that lives until `expires_at`; `deadline_at` of the call is real time."""
+
+    payment_id: UUID
+    processor: str
+    idempotency_key: str
+    amount: Decimal
+    expires_at: datetime
+    deadline_at: datetime
+    at: datetime
+
+
+class ReferenceIssued(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The payer can transfer or pay in cash against `reference` until `expires_at` by the merchant's clock."""
+
+    payment_id: UUID
+    reference: Reference
+    expires_at: datetime
+    processor_reference: str
+    at: datetime
+
+
+class DepositReceived(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """Money arrived on the reference, once under each `deposit_id`. `late`: after the payment had ended."""
+
+    payment_id: UUID
+    deposit_id: str
+    amount: Decimal
+    processor_reference: str
+    at: datetime
+    late: bool = False
+
+
+class RefundRequested(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The intent to give `amount` (gross) of this payment back, as a part of the refund `refund_id`.
+
+    A refund across payments is one such event for each, with the same refund id. A `payout` goes to `destination`, or
+    whence the money came, because its rail knows no reversal. `deadline_at` is real time.
+    """
+
+    refund_id: UUID
+    payment_id: UUID
+    amount: Decimal
+    reason: str
+    processor: str
+    idempotency_key: str
+    deadline_at: datetime
+    at: datetime
+    external_id: str | None = None
+    payout: bool = False
+    destination: Destination | None = None
+
+
+class RefundAccepted(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The processor took the refund on and tells later what became of it."""
+
+    refund_id: UUID
+    payment_id: UUID
+    processor_reference: str
+    at: datetime
+
+
+class PaymentRefunded(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The processor gave `amount` (gross) back: a fact."""
+
+    refund_id: UUID
+    payment_id: UUID
+    amount: Decimal
+    processor_reference: str
+    at: datetime
+
+
+class RefundRefused(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The refund did not happen; the money is still held."""
+
+    refund_id: UUID
+    payment_id: UUID
+    code: str
+    at: datetime
+    message: str | None = None
+
+
+class RefundReopened(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """A refund that was taken for failed turned out to be carried out after all."""
+
+    refund_id: UUID
+    payment_id: UUID
+    at: datetime
+
+
+class CallUnanswered(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """A call to the processor has no answer in time: unknown. The recovery asks again by the same key."""
+
+    payment_id: UUID
+    call: Call
+    reason: str
+    at: datetime
+
+
+class CallAbandoned(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """A call to the processor ended without it: it never left, or the processor does not know it."""
+
+    payment_id: UUID
+    call: Call
+    because: AbandonedBecause
+    at: datetime
+
+
+class DisputeOpened(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The payer contests `amount` (gross) at the bank. The order does not move until the dispute is lost."""
+
+    payment_id: UUID
+    dispute_id: str
+    amount: Decimal
+    at: datetime
+
+
+class DisputeWon(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The money stays."""
+
+    payment_id: UUID
+    dispute_id: str
+    at: datetime
+
+
+class DisputeLost(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """A chargeback: the bank took `amount` (gross) back. It counts as refunded, never as a refund."""
+
+    payment_id: UUID
+    dispute_id: str
+    amount: Decimal
+    at: datetime
+
+
+class SettlementListed(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The captured money stands in a batch that the processor will pay out."""
+
+    payment_id: UUID
+    batch_id: str
+    at: datetime
+
+
+class SettlementMatched(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The batch was paid out and its line agrees with the payment."""
+
+    payment_id: UUID
+    batch_id: str
+    at: datetime
+
+
+class SettlementRefused(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The batch was refused: the payment waits for another one."""
+
+    payment_id: UUID
+    batch_id: str
+    at: datetime
+
+
+class CancellationRequested(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The merchant wants the order cancelled; processors have to let go of money first."""
+
+    cancellation_id: UUID
+    refund_captured: bool
+    at: datetime
+    reason: str | None = None
+
+
+class CancellationRefused(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The order stands: a processor did not let go of its money, or money arrived first."""
+
+    at: datetime
+
+
+class OrderCancelled(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The order is closed: no money is held and none is expected."""
+
+    at: datetime
+    cancellation_id: UUID | None = None
+    reason: str | None = None
 
 
 class PayerForgotten(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -194,6 +510,35 @@ OrderEvent = (
     | AuthorizationOutcomeUnknown
     | AuthorizationAbandoned
     | LateCaptureReported
+    | PayerActionRequired
+    | AuthenticationRequested
+    | PayerAuthenticated
+    | PayerAuthenticationFailed
+    | CaptureRefused
+    | PaymentCancellationRequested
+    | VoidRequested
+    | VoidRefused
+    | PaymentCancelled
+    | PaymentExpired
+    | ReferenceRequested
+    | ReferenceIssued
+    | DepositReceived
+    | RefundRequested
+    | RefundAccepted
+    | PaymentRefunded
+    | RefundRefused
+    | RefundReopened
+    | CallUnanswered
+    | CallAbandoned
+    | DisputeOpened
+    | DisputeWon
+    | DisputeLost
+    | SettlementListed
+    | SettlementMatched
+    | SettlementRefused
+    | CancellationRequested
+    | CancellationRefused
+    | OrderCancelled
     | PayerForgotten
 )
 
@@ -209,12 +554,43 @@ TOPICS: Final[dict[str, type[Struct]]] = {
     "authorization-outcome-unknown.v1": AuthorizationOutcomeUnknown,
     "authorization-abandoned.v1": AuthorizationAbandoned,
     "late-capture-reported.v1": LateCaptureReported,
+    "payer-action-required.v1": PayerActionRequired,
+    "authentication-requested.v1": AuthenticationRequested,
+    "payer-authenticated.v1": PayerAuthenticated,
+    "payer-authentication-failed.v1": PayerAuthenticationFailed,
+    "capture-refused.v1": CaptureRefused,
+    "payment-cancellation-requested.v1": PaymentCancellationRequested,
+    "void-requested.v1": VoidRequested,
+    "void-refused.v1": VoidRefused,
+    "payment-cancelled.v1": PaymentCancelled,
+    "payment-expired.v1": PaymentExpired,
+    "reference-requested.v1": ReferenceRequested,
+    "reference-issued.v1": ReferenceIssued,
+    "deposit-received.v1": DepositReceived,
+    "refund-requested.v1": RefundRequested,
+    "refund-accepted.v1": RefundAccepted,
+    "payment-refunded.v1": PaymentRefunded,
+    "refund-refused.v1": RefundRefused,
+    "refund-reopened.v1": RefundReopened,
+    "call-unanswered.v1": CallUnanswered,
+    "call-abandoned.v1": CallAbandoned,
+    "dispute-opened.v1": DisputeOpened,
+    "dispute-won.v1": DisputeWon,
+    "dispute-lost.v1": DisputeLost,
+    "settlement-listed.v1": SettlementListed,
+    "settlement-matched.v1": SettlementMatched,
+    "settlement-refused.v1": SettlementRefused,
+    "cancellation-requested.v1": CancellationRequested,
+    "cancellation-refused.v1": CancellationRefused,
+    "order-cancelled.v1": OrderCancelled,
     "payer-forgotten.v1": PayerForgotten,
 }
 
 PERSONAL: Final[dict[type[Struct], tuple[str, ...]]] = {
     OrderCreated: ("metadata", "billing_address", "device_information", "fiscal"),
     PaymentStarted: ("method.card.cardholder_name", "billing_address", "device_information", "metadata"),
+    AuthenticationRequested: ("device_information",),
+    RefundRequested: ("destination",),
 }
 """What is stored sealed under the data key of the order's customer.
 

@@ -6,22 +6,26 @@ under yesterday's rules must load for ever.
 
 from __future__ import annotations
 
-from datetime import datetime
-from decimal import Decimal
 from typing import Final, assert_never
 
 from msgspec.structs import replace
 
 from ledger.orders.declines import PROCESSOR_TIMEOUT
+from ledger.orders.entries import entered
 from ledger.orders.events import (
     PERSONAL,
-    AbandonedBecause,
     AuthorizationAbandoned,
     AuthorizationOutcomeUnknown,
     AuthorizationRequested,
+    CallAbandoned,
+    CallUnanswered,
+    CancellationRefused,
+    CancellationRequested,
+    CaptureRefused,
     CaptureRequested,
     CaptureScheduled,
     LateCaptureReported,
+    OrderCancelled,
     OrderCreated,
     OrderEvent,
     PayerForgotten,
@@ -30,10 +34,23 @@ from ledger.orders.events import (
     PaymentDeclined,
     PaymentStarted,
 )
-from ledger.orders.state import Entry, EntryAction, EntryStatus, Failure, Intent, Order, Payment, PaymentStatus
+from ledger.orders.evolve_back import MoneyBackStep, evolve_money_back, evolve_refunds
+from ledger.orders.evolve_silence import GIVEN_UP, after_capture, asked_for, evolve_silence
+from ledger.orders.evolve_waiting import WaitingStep, evolve_waiting, ordinal
+from ledger.orders.state import (
+    Cancellation,
+    Entry,
+    EntryAction,
+    EntryStatus,
+    Failure,
+    Intent,
+    Order,
+    Payment,
+    PaymentStatus,
+)
 from ledger.personal import without
 
-_PaymentStep = (
+_CardStep = (
     AuthorizationRequested
     | PaymentAuthorized
     | CaptureScheduled
@@ -45,12 +62,7 @@ _PaymentStep = (
     | LateCaptureReported
 )
 
-_GIVEN_UP: Final = {
-    AbandonedBecause.NOT_SENT: "The payment processor could not be reached; nothing was sent.",
-    AbandonedBecause.NOT_FOUND: "The payment processor did not carry out the payment.",
-}
 _REVIVED_BY_MONEY: Final = frozenset({PaymentStatus.EXPIRED, PaymentStatus.CANCELLED})
-_UNSETTLED: Final = frozenset({EntryStatus.PENDING, EntryStatus.UNKNOWN})
 
 
 def evolve(order: Order | None, event: OrderEvent) -> Order:
@@ -62,12 +74,38 @@ def evolve(order: Order | None, event: OrderEvent) -> Order:
         return replace(order, payments=(*order.payments, _opened(event)), updated_at=event.at)
     if isinstance(event, PayerForgotten):
         return _forgotten(order, event)
+    if isinstance(event, CancellationRequested | CancellationRefused | OrderCancelled):
+        return _cancelling(order, event)
     before = order.payment(event.payment_id)
-    after = _evolve_payment(order, before, event)
+    if isinstance(event, WaitingStep):
+        after = evolve_waiting(order, before, event)
+    elif isinstance(event, MoneyBackStep):
+        after = evolve_money_back(before, event)
+        order = replace(order, refunds=evolve_refunds(order, before, event))
+    elif isinstance(event, CallUnanswered | CallAbandoned):
+        return evolve_silence(order, before, event)
+    elif isinstance(event, CaptureRefused):
+        after = _not_captured(before, event)
+    else:
+        after = _evolve_card(order, before, event)
     payments = tuple(after if payment is before else payment for payment in order.payments)
     # Money that comes in after all takes a closing back (section 8.1).
     closed = order.closed and after.captured == before.captured
     return replace(order, payments=payments, updated_at=event.at, closed=closed)
+
+
+def _cancelling(order: Order, event: CancellationRequested | CancellationRefused | OrderCancelled) -> Order:
+    match event:
+        case CancellationRequested():
+            asked = Cancellation(event.cancellation_id, event.reason, event.refund_captured)
+            return replace(order, cancel_requested=True, cancellation=asked, updated_at=event.at)
+        case CancellationRefused():
+            return replace(order, cancel_requested=False, updated_at=event.at)
+        case OrderCancelled():
+            asked = order.cancellation or Cancellation(event.cancellation_id, event.reason)
+            if event.cancellation_id is not None:
+                asked = Cancellation(event.cancellation_id, event.reason, asked.refund_captured)
+            return replace(order, cancel_requested=False, closed=True, cancellation=asked, updated_at=event.at)
 
 
 def _forgotten(order: Order, event: PayerForgotten) -> Order:
@@ -84,15 +122,22 @@ def _opened(event: PaymentStarted) -> Payment:
     return Payment(started=event, status=PaymentStatus.CREATED, updated_at=event.at, entries=(entry,))
 
 
-def _evolve_payment(order: Order, payment: Payment, event: _PaymentStep) -> Payment:
+def _evolve_card(order: Order, payment: Payment, event: _CardStep) -> Payment:
     match event:
         case AuthorizationRequested():
             return _asked(payment, event)
         case PaymentAuthorized():
             return _granted(payment, event)
         case CaptureScheduled():
-            entries = _entered(payment, EntryAction.CAPTURE, EntryStatus.PENDING, event.amount, event.at)
-            return replace(payment, status=PaymentStatus.PENDING_CAPTURE, entries=entries, updated_at=event.at)
+            entries = entered(payment, EntryAction.CAPTURE, EntryStatus.PENDING, event.amount, event.at)
+            return replace(
+                payment,
+                status=PaymentStatus.PENDING_CAPTURE,
+                capture_due_at=event.due_at,
+                capture_amount=event.amount,
+                entries=entries,
+                updated_at=event.at,
+            )
         case CaptureRequested():
             return _being_captured(payment, event)
         case PaymentCaptured():
@@ -103,7 +148,7 @@ def _evolve_payment(order: Order, payment: Payment, event: _PaymentStep) -> Paym
         case AuthorizationOutcomeUnknown():
             return _unanswered(payment, event)
         case AuthorizationAbandoned():
-            message = _GIVEN_UP[event.because]
+            message = GIVEN_UP[event.because]
             failure = Failure(code=PROCESSOR_TIMEOUT, message=message, at=event.at, given_up=event.because)
             return _failed(payment, failure)
         case LateCaptureReported():
@@ -119,13 +164,15 @@ def _asked(payment: Payment, event: AuthorizationRequested) -> Payment:
         amount=event.amount,
         capture=event.capture,
         deadline_at=event.deadline_at,
+        payment_id=event.payment_id,
     )
     return replace(
         payment,
+        keys=(*payment.keys, event.idempotency_key),
         status=PaymentStatus.PENDING_AUTHORIZATION,
         requested=event,
         intent=intent,
-        entries=_entered(payment, EntryAction.AUTHORIZATION, EntryStatus.PENDING, event.amount, event.at),
+        entries=entered(payment, EntryAction.AUTHORIZATION, EntryStatus.PENDING, event.amount, event.at),
         updated_at=event.at,
     )
 
@@ -138,8 +185,11 @@ def _granted(payment: Payment, event: PaymentAuthorized) -> Payment:
         authorized=event.amount,
         processor_reference=event.processor_reference,
         authorization_code=event.authorization_code,
+        authorized_at=event.at,
+        next_action=None,
+        action_expires_at=None,
         intent=None,
-        entries=_entered(payment, EntryAction.AUTHORIZATION, EntryStatus.SUCCESS, event.amount, event.at),
+        entries=entered(payment, EntryAction.AUTHORIZATION, EntryStatus.SUCCESS, event.amount, event.at),
         updated_at=event.at,
     )
 
@@ -147,17 +197,19 @@ def _granted(payment: Payment, event: PaymentAuthorized) -> Payment:
 def _being_captured(payment: Payment, event: CaptureRequested) -> Payment:
     intent = Intent(
         action=EntryAction.CAPTURE,
-        processor=payment.requested.processor if payment.requested is not None else "",
+        processor=payment.processor,
         idempotency_key=event.idempotency_key,
         amount=event.amount,
         capture=True,
         deadline_at=event.deadline_at,
+        payment_id=event.payment_id,
     )
     return replace(
         payment,
+        keys=(*payment.keys, event.idempotency_key),
         status=PaymentStatus.CAPTURING,
         intent=intent,
-        entries=_entered(payment, EntryAction.CAPTURE, EntryStatus.PENDING, event.amount, event.at),
+        entries=entered(payment, EntryAction.CAPTURE, EntryStatus.PENDING, event.amount, event.at),
         updated_at=event.at,
     )
 
@@ -170,10 +222,13 @@ def _captured(order: Order, payment: Payment, event: PaymentCaptured) -> Payment
         status=PaymentStatus.CAPTURED if in_full else PaymentStatus.PARTIALLY_CAPTURED,
         authorized=max(payment.authorized, captured),  # what was taken had been granted
         captured=captured,
-        capture_ordinal=_ordinal(order, payment),
+        captured_at=event.at,
+        capture_keys=_with_key(payment, None if payment.intent is None else payment.intent.idempotency_key),
+        capture_due_at=None,
+        capture_ordinal=ordinal(order, payment),
         processor_reference=event.processor_reference,
         intent=None,
-        entries=_entered(payment, EntryAction.CAPTURE, EntryStatus.SUCCESS, event.amount, event.at),
+        entries=entered(payment, EntryAction.CAPTURE, EntryStatus.SUCCESS, event.amount, event.at),
         updated_at=event.at,
     )
 
@@ -186,9 +241,29 @@ def _captured_late(order: Order, payment: Payment, event: LateCaptureReported) -
         status=PaymentStatus.CAPTURED if payment.status in _REVIVED_BY_MONEY else payment.status,
         authorized=max(event.authorized, captured),
         captured=captured,
-        capture_ordinal=_ordinal(order, payment),
+        captured_at=event.at,
+        capture_keys=_with_key(payment, event.idempotency_key),
+        capture_ordinal=ordinal(order, payment),
         processor_reference=event.processor_reference,
         entries=(*payment.entries, entry),
+        updated_at=event.at,
+    )
+
+
+def _with_key(payment: Payment, key: str | None) -> tuple[str, ...]:
+    return payment.capture_keys if key is None else (*payment.capture_keys, key)
+
+
+def _not_captured(payment: Payment, event: CaptureRefused) -> Payment:
+    reason = event.message or event.code
+    failure = Failure(code=event.code, message=event.message, at=event.at)
+    return replace(
+        payment,
+        status=after_capture(payment, retryable=event.retryable),
+        failure=failure,
+        intent=None,
+        capture_due_at=None,
+        entries=entered(payment, EntryAction.CAPTURE, EntryStatus.FAILED, asked_for(payment), event.at, reason),
         updated_at=event.at,
     )
 
@@ -199,8 +274,10 @@ def _failed(payment: Payment, failure: Failure) -> Payment:
         payment,
         status=PaymentStatus.FAILED,
         failure=failure,
+        next_action=None,
+        action_expires_at=None,
         intent=None,
-        entries=_entered(payment, EntryAction.AUTHORIZATION, EntryStatus.FAILED, payment.amount, failure.at, reason),
+        entries=entered(payment, EntryAction.AUTHORIZATION, EntryStatus.FAILED, payment.amount, failure.at, reason),
         updated_at=failure.at,
     )
 
@@ -209,25 +286,8 @@ def _unanswered(payment: Payment, event: AuthorizationOutcomeUnknown) -> Payment
     return replace(
         payment,
         intent=None if payment.intent is None else replace(payment.intent, unknown=True),
-        entries=_entered(
+        entries=entered(
             payment, EntryAction.AUTHORIZATION, EntryStatus.UNKNOWN, payment.amount, event.at, event.reason
         ),
         updated_at=event.at,
     )
-
-
-def _ordinal(order: Order, payment: Payment) -> int:
-    """The place of a payment among those that brought money, by the order in which they did."""
-    return payment.capture_ordinal or 1 + max((other.capture_ordinal for other in order.payments), default=0)
-
-
-def _entered(
-    payment: Payment, action: EntryAction, status: EntryStatus, amount: Decimal, at: datetime, reason: str | None = None
-) -> tuple[Entry, ...]:
-    """The payment's entries with this step begun, or settled in its place: an entry keeps its id and its beginning."""
-    entries = payment.entries
-    for place in range(len(entries) - 1, -1, -1):
-        entry = entries[place]
-        if entry.action is action and entry.status in _UNSETTLED:
-            return (*entries[:place], Entry(action, status, amount, entry.at, reason), *entries[place + 1 :])
-    return (*entries, Entry(action, status, amount, at, reason))

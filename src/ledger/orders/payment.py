@@ -15,10 +15,17 @@ from uuid import UUID
 from msgspec import Struct
 
 from ledger.money import ZERO
-from ledger.orders.events import AbandonedBecause, AuthorizationRequested, PaymentStarted, RefusedBy
+from ledger.orders.events import (
+    AbandonedBecause,
+    AuthorizationRequested,
+    PayerAuthenticated,
+    PaymentStarted,
+    ReferenceRequested,
+    RefusedBy,
+)
 from ledger.orders.status import NextAction, PaymentStatus
 from ledger.orders.surcharge import Parts, parts_of_capture, parts_of_refund
-from ledger.orders.terms import MethodType
+from ledger.orders.terms import AuthenticationSession, MethodType, Reference
 
 _RESERVING: Final = frozenset(
     {
@@ -33,12 +40,39 @@ _RESERVING: Final = frozenset(
 )
 
 
+UNCAPTURED: Final = frozenset(
+    {PaymentStatus.AUTHORIZED, PaymentStatus.PARTIALLY_AUTHORIZED, PaymentStatus.PENDING_CAPTURE}
+)
+"""Granted, and neither being captured nor voided."""
+
+HELD: Final = frozenset(
+    {
+        PaymentStatus.CAPTURED,
+        PaymentStatus.PARTIALLY_CAPTURED,
+        PaymentStatus.PENDING_SETTLEMENT,
+        PaymentStatus.SETTLED,
+        PaymentStatus.PARTIALLY_REFUNDED,
+    }
+)
+"""Money that is here and that nobody is asking back (contract 2.1)."""
+
+
 class EntryAction(StrEnum):
-    """The step of a payment that an entry (`PaymentEvent` outside) tells of (contract N78); grows with the operations."""
+    """The step of a payment that an entry (`PaymentEvent` outside) tells of (contract N78)."""
 
     CREATION = "CREATION"
+    REFERENCE = "REFERENCE"
+    DEVICE_DATA = "DEVICE_DATA"
+    AUTHENTICATION = "AUTHENTICATION"
     AUTHORIZATION = "AUTHORIZATION"
     CAPTURE = "CAPTURE"
+    DEPOSIT = "DEPOSIT"
+    CANCELLATION = "CANCELLATION"
+    REFUND = "REFUND"
+    SETTLEMENT = "SETTLEMENT"
+    DISPUTE = "DISPUTE"
+    CHARGEBACK = "CHARGEBACK"
+    EXPIRATION = "EXPIRATION"
 
 
 class EntryStatus(StrEnum):
@@ -58,6 +92,7 @@ class Entry(Struct, frozen=True):
     amount: Decimal | None
     at: datetime
     reason: str | None = None
+    refund_id: UUID | None = None
 
 
 class Intent(Struct, frozen=True, kw_only=True):
@@ -74,6 +109,24 @@ class Intent(Struct, frozen=True, kw_only=True):
     capture: bool
     deadline_at: datetime
     unknown: bool = False
+    payment_id: UUID | None = None
+    refund_id: UUID | None = None
+    transaction_id: str | None = None
+
+
+class Dispute(Struct, frozen=True):
+    """What the payer contests at the bank: `amount`, gross; `open` until it is won or lost."""
+
+    dispute_id: str
+    amount: Decimal
+    open: bool = True
+
+
+class Batch(Struct, frozen=True):
+    """The settlement batch that a payment was last named in. `status` as the payment's became by it."""
+
+    batch_id: str
+    status: PaymentStatus
 
 
 class Failure(Struct, frozen=True, kw_only=True):
@@ -92,6 +145,10 @@ class Payment(Struct, frozen=True, kw_only=True):
     `captured` and `refunded` are what the processor said it took and gave back, ever; a late capture counts even where
     the payment's status is final. `capture_ordinal` says the how-manieth payment of its order this was to bring money,
     0 while it has brought none.
+
+    `returns_to` is the status before a refund, a dispute or a void, where it goes on when that comes to nothing. `refunding`
+    is what a refund in flight has reserved; `charged_back` the part of `refunded` that a bank took. `keys` are the
+    idempotency keys of all calls that were ever announced, `capture_keys` those that brought money.
     """
 
     started: PaymentStarted
@@ -108,6 +165,30 @@ class Payment(Struct, frozen=True, kw_only=True):
     intent: Intent | None = None
     failure: Failure | None = None
     entries: tuple[Entry, ...] = ()
+    returns_to: PaymentStatus | None = None
+    keys: tuple[str, ...] = ()
+    capture_keys: tuple[str, ...] = ()
+    authorized_at: datetime | None = None
+    captured_at: datetime | None = None
+    capture_due_at: datetime | None = None
+    capture_amount: Decimal = ZERO
+    capture_delay_s: int = 0
+    cancel_asked: bool = False
+    void_refused: bool = False
+    action_expires_at: datetime | None = None
+    session: AuthenticationSession | None = None
+    authenticated: PayerAuthenticated | None = None
+    authentication_failed: bool = False
+    reference_asked: ReferenceRequested | None = None
+    reference: Reference | None = None
+    reference_issued_at: datetime | None = None
+    reference_expires_at: datetime | None = None
+    deposits: tuple[str, ...] = ()
+    late: bool = False
+    refunding: Decimal = ZERO
+    charged_back: Decimal = ZERO
+    dispute: Dispute | None = None
+    batch: Batch | None = None
 
     @property
     def payment_id(self) -> UUID:
@@ -117,6 +198,22 @@ class Payment(Struct, frozen=True, kw_only=True):
     def amount(self) -> Decimal:
         """What was asked for: subtotal part plus its surcharge."""
         return self.started.subtotal + self.started.surcharge
+
+    @property
+    def processor(self) -> str:
+        """The company that this payment is made through."""
+        asked = self.requested or self.reference_asked
+        return "" if asked is None else asked.processor
+
+    @property
+    def refundable(self) -> Decimal:
+        """What may still be given back, gross: captured, not refunded, and not being refunded (I4)."""
+        return max(ZERO, self.captured - self.refunded - self.refunding)
+
+    @property
+    def is_uncaptured(self) -> bool:
+        """Whether an authorisation stands that nobody is capturing or voiding at this moment."""
+        return self.status in UNCAPTURED
 
     @property
     def was_not_sent(self) -> bool:
@@ -140,11 +237,18 @@ class Payment(Struct, frozen=True, kw_only=True):
     def reserved_subtotal(self, quantum: Decimal) -> Decimal:
         """The part of the order's subtotal that a card authorisation, granted or being asked, may still take.
 
-        Payer authentications and references reserve nothing (section 8.3).
+        Payer authentications and references reserve nothing (section 8.3), until the processor is asked to go on.
         """
-        if self.status not in _RESERVING or self.started.method.type is not MethodType.CARD:
+        if self.started.method.type is not MethodType.CARD:
+            return ZERO
+        if self.status is PaymentStatus.REQUIRES_ACTION:
+            return ZERO if self.intent is None else self.started.subtotal
+        if self.status not in _RESERVING:
             return ZERO
         if not self.authorized:
             return self.started.subtotal
-        granted = parts_of_capture(self.authorized, self.asked_parts, quantum)
+        # A further capture takes what it was asked for; the rest of a grant was let go by the first capture.
+        again = self.captured and self.intent is not None
+        whole = self.captured + self.intent.amount if again and self.intent is not None else self.authorized
+        granted = parts_of_capture(whole, self.asked_parts, quantum)
         return max(ZERO, granted.subtotal - self.captured_parts(quantum).subtotal)

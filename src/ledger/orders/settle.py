@@ -6,7 +6,7 @@ had recorded before, and what is already recorded gives no events.
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Final, assert_never
 
@@ -21,11 +21,14 @@ from ledger.orders.events import (
     CaptureScheduled,
     LateCaptureReported,
     OrderEvent,
+    PayerActionRequired,
     PaymentAuthorized,
     PaymentCaptured,
     PaymentDeclined,
 )
+from ledger.orders.outcomes import ActionRequired
 from ledger.orders.state import Order, Payment, PaymentStatus
+from ledger.orders.terms import AuthenticationSession
 
 _NOT_YET_GRANTED: Final = frozenset({PaymentStatus.REQUIRES_ACTION, PaymentStatus.PENDING_CANCELLATION})
 _GRANTED: Final = frozenset({PaymentStatus.AUTHORIZED, PaymentStatus.PARTIALLY_AUTHORIZED})
@@ -44,6 +47,8 @@ def decide_settlement(order: Order, command: SettleAuthorization) -> list[OrderE
             return _approved(payment, approval, at)
         case Declined() as refusal:
             return [_declined(payment, refusal, at)] if waits else []
+        case ActionRequired() as needed:
+            return _acting(payment, needed, at)
         case Unanswered(reason=reason):
             return [_unknown(payment, reason, at)] if waits and not _is_known_to_be_unknown(payment) else []
         case NotSent():
@@ -52,6 +57,34 @@ def decide_settlement(order: Order, command: SettleAuthorization) -> list[OrderE
             return [_abandoned(payment, AbandonedBecause.NOT_FOUND, at)] if waits else []
         case _:
             assert_never(command.outcome)
+
+
+SESSION: Final = timedelta(minutes=15)
+"""How long a payer has for 3-D Secure or for a redirect (contract 2.1)."""
+
+
+def _acting(payment: Payment, needed: ActionRequired, at: datetime) -> list[OrderEvent]:
+    if payment.status is not PaymentStatus.PENDING_AUTHORIZATION or payment.authenticated is not None:
+        return []
+    return [action_required(payment, needed, at)]
+
+
+def action_required(payment: Payment, needed: ActionRequired, at: datetime) -> PayerActionRequired:
+    """The payment waits for its payer, for the length of a session."""
+    return PayerActionRequired(
+        payment_id=payment.payment_id,
+        action=needed.next_action,
+        expires_at=at + SESSION,
+        at=at,
+        session=AuthenticationSession(
+            transaction_id=needed.authentication_transaction_id,
+            reference_id=needed.reference_id,
+            device_data_collection_url=needed.device_data_collection_url,
+            access_token=needed.access_token,
+            step_up_url=needed.step_up_url,
+            three_ds_version=needed.three_ds_version,
+        ),
+    )
 
 
 def _approved(payment: Payment, approval: Approved, at: datetime) -> list[OrderEvent]:

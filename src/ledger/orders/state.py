@@ -16,11 +16,28 @@ from msgspec import Struct
 from ledger.money import ZERO, quantum_of, share
 from ledger.orders.events import OrderCreated
 from ledger.orders.lazy import lazy
-from ledger.orders.payment import Entry, EntryAction, EntryStatus, Failure, Intent, Payment
+from ledger.orders.payment import (
+    HELD,
+    UNCAPTURED,
+    Batch,
+    Dispute,
+    Entry,
+    EntryAction,
+    EntryStatus,
+    Failure,
+    Intent,
+    Payment,
+)
+from ledger.orders.refund import Refund, RefundPart, RefundStatus
 from ledger.orders.status import NextAction, OrderStatus, PaymentStatus, derive_status
 from ledger.orders.surcharge import Parts
 
 __all__ = [
+    "HELD",
+    "UNCAPTURED",
+    "Batch",
+    "Cancellation",
+    "Dispute",
     "Entry",
     "EntryAction",
     "EntryStatus",
@@ -31,11 +48,22 @@ __all__ = [
     "OrderStatus",
     "Payment",
     "PaymentStatus",
+    "Refund",
+    "RefundPart",
+    "RefundStatus",
 ]
 
 
+class Cancellation(Struct, frozen=True):
+    """The merchant's last word that the order shall be cancelled."""
+
+    cancellation_id: UUID | None
+    reason: str | None
+    refund_captured: bool = False
+
+
 class Order(Struct, frozen=True, kw_only=True, dict=True):
-    """A payment order: its unchanging terms, its payments oldest first, the two words that end it,
+    """A payment order: its unchanging terms, its payments and refunds oldest first, the words that end it,
     and whether its payer was forgotten.
 
     All sums are in minor units of the order's currency.
@@ -47,6 +75,8 @@ class Order(Struct, frozen=True, kw_only=True, dict=True):
     cancel_requested: bool = False
     closed: bool = False
     payer_forgotten: bool = False
+    refunds: tuple[Refund, ...] = ()
+    cancellation: Cancellation | None = None
 
     @lazy
     def status(self) -> OrderStatus:
@@ -90,6 +120,21 @@ class Order(Struct, frozen=True, kw_only=True, dict=True):
         return max(ZERO, self.amount - (self.amount_paid - self.amount_refunded))
 
     @property
+    def net(self) -> Decimal:
+        """The money that is held: what was captured and not given back."""
+        return self.amount_paid - self.amount_refunded
+
+    @property
+    def late_deposit(self) -> bool:
+        """Whether money came on a reference after its payment had ended."""
+        return any(payment.late for payment in self.payments)
+
+    @property
+    def refundable(self) -> Decimal:
+        """What may still be given back by all payments together, gross."""
+        return sum((payment.refundable for payment in self.payments), ZERO)
+
+    @property
     def overpaid_amount(self) -> Decimal:
         """Money that is held beyond what the order asks for."""
         return max(ZERO, self.amount_paid - self.amount_refunded - self.amount)
@@ -123,6 +168,14 @@ class Order(Struct, frozen=True, kw_only=True, dict=True):
     def payment_called(self, external_id: str) -> Payment | None:
         """The payment that the merchant gave this id, which is unique within the order (section 8.7)."""
         return next((payment for payment in self.payments if payment.started.external_id == external_id), None)
+
+    def refund(self, refund_id: UUID) -> Refund | None:
+        """The refund with this id, where the order has it."""
+        return next((refund for refund in self.refunds if refund.refund_id == refund_id), None)
+
+    def refund_called(self, external_id: str) -> Refund | None:
+        """The refund that the merchant gave this id, which is unique within the order (section 8.7)."""
+        return next((refund for refund in self.refunds if refund.external_id == external_id), None)
 
     def _held_subtotal(self, payment: Payment) -> Decimal:
         held = payment.captured_parts(self.quantum).subtotal

@@ -129,3 +129,29 @@ class PaymentMethod(Struct, frozen=True, kw_only=True, omit_defaults=True, renam
     method_id: UUID
     type: MethodType
     card: CardSummary | None = None
+
+
+class Reference(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """What a payer pays against: a CLABE of 18 digits, or the reference (and `convenio`) of a cash network."""
+
+    clabe: str | None = None
+    reference: str | None = None
+    convenio: str | None = None
+
+
+class AuthenticationSession(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """What the payer's browser needs for 3-D Secure, and what the payer's bank calls it (contract N17)."""
+
+    transaction_id: str
+    reference_id: str | None = None
+    device_data_collection_url: str | None = None
+    access_token: str | None = None
+    step_up_url: str | None = None
+    three_ds_version: str | None = None
+
+
+class Destination(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """Where a payout goes. Personal data."""
+
+    clabe: str
+    account_holder: str | None = None
