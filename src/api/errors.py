@@ -17,7 +17,7 @@ from api.answers import REPLAYED, Answer, Headers, json_answer
 from api.refusals import FieldError, Refusal, TooManyRequests, invalid
 from ledger import rejections
 from ledger.gateways.contract import ProcessorUnavailable
-from ledger.journal.append import DataRefused, Fault
+from ledger.journal.append import DataRefused, FateUnknown, Fault
 from ledger.money import shortest
 from ledger.rejections import Rejected
 
@@ -56,6 +56,10 @@ def answer_to(failure: Exception, request_id: str) -> Answer:
             return _rejected(failure, request_id)
         case ProcessorUnavailable():
             return _unavailable("PROCESSOR_UNAVAILABLE", "The payment processor cannot be reached.", request_id)
+        case FateUnknown():
+            return _unavailable(
+                "DATABASE_UNAVAILABLE", "The service ends; the request may have been carried out.", request_id
+            )
         case Fault():
             return _unavailable("DATABASE_UNAVAILABLE", "The service cannot store anything at the moment.", request_id)
         case TimeoutError():

@@ -17,7 +17,7 @@ from api.answers import Answer
 from api.errors import STATUS, answer_to
 from api.refusals import Refusal, TooManyRequests, card_number_in, conflicting, invalid, method_not_allowed
 from ledger.gateways.contract import ProcessorUnavailable
-from ledger.journal.append import DatabaseUnavailable, DataRefused, JournalFull
+from ledger.journal.append import DatabaseUnavailable, DataRefused, FateUnknown, JournalFull
 from ledger.orders.status import OrderStatus
 from ledger.rejections import (
     AmountExceedsPending,
@@ -104,6 +104,7 @@ def test_a_405_says_what_is_allowed():
     [
         (DatabaseUnavailable("down"), "DATABASE_UNAVAILABLE"),
         (JournalFull("full"), "DATABASE_UNAVAILABLE"),
+        (FateUnknown("ended"), "DATABASE_UNAVAILABLE"),
         (ProcessorUnavailable("down"), "PROCESSOR_UNAVAILABLE"),
         (TimeoutError(), "REQUEST_TIMEOUT"),
     ],

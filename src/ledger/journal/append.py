@@ -97,6 +97,10 @@ class DatabaseUnavailable(Fault):
     """The database cannot be reached, or went away before it said whether it had committed and turned out not to have."""
 
 
+class FateUnknown(Fault):
+    """The process ends before the database could be asked whether it had committed. A repeated request is told."""
+
+
 class JournalFull(Fault):
     """More commands wait than the journal accepts: come back in a moment."""
 

@@ -84,11 +84,13 @@ class Bounded:
         self._timer.cancel()
 
     def _cut(self) -> None:
-        with (
-            suppress(OSError, psycopg.OperationalError),
-            socket.socket(fileno=os.dup(self._connection.fileno())) as wire,
-        ):
-            wire.shutdown(socket.SHUT_RDWR)
+        cut(self._connection)
+
+
+def cut(connection: Connection) -> None:
+    """Break a connection under whoever waits for its answer."""
+    with suppress(OSError, psycopg.OperationalError), socket.socket(fileno=os.dup(connection.fileno())) as wire:
+        wire.shutdown(socket.SHUT_RDWR)
 
 
 async def connect_when_back(url: str, name: str, *, lock_timeout: str = _LOCK_TIMEOUT) -> Connection:

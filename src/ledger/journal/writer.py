@@ -18,10 +18,10 @@ import psycopg
 import structlog
 
 from ledger.journal import statement
-from ledger.journal.append import Append, DatabaseUnavailable, DataRefused, JournalFull
+from ledger.journal.append import Append, DatabaseUnavailable, DataRefused, FateUnknown, JournalFull
 from ledger.journal.batch import Batch
-from ledger.journal.connection import Backend, Bounded, Connection, backend_of, connect, connect_when_back, end_backend
-from ledger.journal.fate import which_landed
+from ledger.journal.connection import Backend, Bounded, Connection, backend_of, connect, cut
+from ledger.journal.fate import find_out, is_settled
 from ledger.journal.held import LOCK_WAIT_S, LOOK_S, HeldMerchants, is_late
 from ledger.journal.inline import InlineTable
 from ledger.journal.packing import PACK
@@ -33,6 +33,8 @@ _log = structlog.get_logger()
 _TRY_AGAIN: Final = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
 _RETRIES: Final = 5
 _LOCK_TIMEOUT: Final = f"{LOCK_WAIT_S * 1000:.0f}ms"
+_STOP_PATIENCE_S: Final = 5.0
+_CUT_PATIENCE_S: Final = 1.0
 
 
 class Writer:
@@ -75,15 +77,20 @@ class Writer:
 
     async def start(self) -> None:
         """Connect and begin to write. Raises psycopg.OperationalError."""
-        await self._adopt(await connect(self._url, "ledger-writer", lock_timeout=_LOCK_TIMEOUT))
+        connection = await connect(self._url, "ledger-writer", lock_timeout=_LOCK_TIMEOUT)
+        self._adopt(connection, await backend_of(connection))
         self._task = asyncio.create_task(self._run(), name="journal-writer")
 
-    async def stop(self) -> None:
-        """Write what waits, then end."""
+    async def stop(self, patience_s: float = _STOP_PATIENCE_S) -> None:
+        """Write what waits, then end. Where the database does not let us in time, whoever waits is told, and the log."""
         self._closing = True
         self._wake.set()
         if self._task is not None:
-            await self._task
+            await asyncio.wait([self._task], timeout=patience_s)
+            if not self._task.done():
+                await self._give_up(self._task)
+            elif fault := self._task.exception():
+                raise fault
         if self._connection is not None:
             await self._connection.close()
             self._connection = None
@@ -113,12 +120,23 @@ class Writer:
             try:
                 await self._commit(batch)
             except BaseException as fault:
-                fail([*batch, *self._queue], DatabaseUnavailable, f"the writer ended: {fault!r}")
+                left = [waiting for waiting in batch if not waiting[1].done()]
+                reason, requests = type(fault).__name__, requests_of([*left, *self._queue])
+                _log.error("journal_ended", reason=reason, unknown=len(left), waiting=self.depth, requests=requests)
+                fail(left, FateUnknown, f"the writer ended: {fault!r}")
+                fail(self._queue, DatabaseUnavailable, "the writer ended")
                 self._queue.clear()
                 self._held.give_up("the writer ended")
                 raise
             if self._followed:
                 await self._wake_followers()
+
+    async def _give_up(self, task: asyncio.Task[None]) -> None:
+        if self._connection is not None:  # the server is there and silent: end the wait for it, not psycopg's way
+            cut(self._connection)
+            await asyncio.wait([task], timeout=_CUT_PATIENCE_S)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
     async def _something_waits(self) -> bool:
         """Return when there is a batch to take; false at the end. Looks after the commands that wait aside on the way."""
@@ -170,11 +188,9 @@ class Writer:
 
     async def _refused(self, batch: Sequence[Waiting], refusal: Exception) -> None:
         """Go on after a batch that was not written, or of which that is not known."""
-        connection = self._connection
-        assert connection is not None
         if isinstance(refusal, psycopg.errors.LockNotAvailable):
             await self._without_held(batch, refusal)
-        elif connection.broken or connection.closed or isinstance(refusal, psycopg.OperationalError):
+        elif isinstance(refusal, psycopg.OperationalError) or self._leaves_open(refusal):
             await self._gone_or_given_up(batch, refusal)
         else:
             await self._bisect(batch, refusal)
@@ -194,11 +210,14 @@ class Writer:
             rest = [waiting for waiting in batch if not is_late(waiting)]
         await self._commit(rest)
 
+    def _leaves_open(self, fault: Exception) -> bool:
+        """Whether nobody can say yet what became of the batch: its connection is lost, or as good as lost."""
+        assert self._connection is not None
+        return self._connection.broken or self._connection.closed or not is_settled(fault)
+
     async def _gone_or_given_up(self, batch: Sequence[Waiting], refusal: Exception) -> None:
         """The connection is lost; or there was a time-out, a full disk: that was rolled back, and is nobody's data."""
-        connection = self._connection
-        assert connection is not None
-        if connection.broken or connection.closed:
+        if self._leaves_open(refusal):
             await self._resolve(batch)
             return
         if not batch:
@@ -249,21 +268,25 @@ class Writer:
 
     # ---------------------------------------------------------------- a lost connection
 
-    async def _adopt(self, connection: Connection) -> None:
-        self._backend = await backend_of(connection)
+    def _adopt(self, connection: Connection, backend: Backend) -> None:
+        self._backend = backend
         self._lock = psycopg.AsyncRawCursor(connection)
         self._cursor = psycopg.AsyncRawCursor(connection)
         self._connection = connection
 
     async def _resolve(self, batch: Sequence[Waiting]) -> None:
         """Find out what became of a batch whose connection broke, and go on with a new connection."""
-        self._connection = None
+        lost, self._connection = self._connection, None
+        if lost is not None:
+            await lost.close()
         fail(self._queue, DatabaseUnavailable, "the database went away")
         self._queue.clear()
         self._held.give_up("the database went away")
         self.lost_connections += 1
         _log.warning("journal_connection_lost", commands=len(batch), requests=requests_of(batch))
-        landed = await self._reconnect([append for append, _, _ in batch])
+        appends = [append for append, _, _ in batch]
+        connection, backend, landed = await find_out(self._url, "ledger-writer", _LOCK_TIMEOUT, self._backend, appends)
+        self._adopt(connection, backend)
         _log.info("journal_connection_back", landed=len(landed), lost=len(batch) - len(landed))
         for n, (_, future, _) in enumerate(batch):
             if future.done():
@@ -272,17 +295,3 @@ class Writer:
                 future.set_result(landed[n])
             else:
                 future.set_exception(DatabaseUnavailable("the database went away before it wrote this"))
-
-    async def _reconnect(self, batch: Sequence[Append]) -> dict[int, int]:
-        """Go on with a new connection; which commands of the batch had been committed, and at which position."""
-        while True:
-            connection = await connect_when_back(self._url, "ledger-writer", lock_timeout=_LOCK_TIMEOUT)
-            try:
-                with Bounded(connection):
-                    await end_backend(connection, self._backend)
-                    landed = await which_landed(connection, batch)
-                    await self._adopt(connection)
-            except psycopg.OperationalError:
-                await connection.close()
-            else:
-                return landed
