@@ -76,6 +76,8 @@ class HeldMerchants:
         if refused := [waiting for waiting in aside if is_late(waiting)]:
             merchants = sorted({str(UUID(bytes=append.merchant_id)) for append, _, _ in refused})
             _log.warning("journal_head_held", merchants=merchants, commands=len(refused), requests=requests_of(refused))
+            for append, _, submitted in refused:  # whoever comes now need not wait for what these have waited for
+                self._since[append.merchant_id] = min(self._since[append.merchant_id], submitted)
             fail(refused, DatabaseUnavailable, _MESSAGE)
         return back
 
