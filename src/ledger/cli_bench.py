@@ -14,7 +14,7 @@ from ledger.cli_ledger import AsJson, DataDir
 
 def bench(
     name: Annotated[
-        str | None, typer.Argument(help="journal, http, history or search; all of them where not given.")
+        str | None, typer.Argument(help="journal, http, profile, history or search; all of them where not given.")
     ] = None,
     data_dir: DataDir = None,
     json: AsJson = False,

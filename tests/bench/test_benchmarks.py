@@ -7,7 +7,7 @@ import json
 import psycopg
 import pytest
 
-from ledger.bench import command, history, journal
+from ledger.bench import command, history, journal, profile
 from ledger.bench.limits import InsertLimit, echo_limit
 from ledger.bench.place import scratch_database
 from ledger.settings import CannotRun, Settings, read_settings
@@ -65,7 +65,7 @@ def test_appending_to_a_long_history_scans_nothing(postgres_url):
 
 
 def test_an_unknown_benchmark_is_said_to_be_one():
-    with pytest.raises(CannotRun, match="journal, http, history"):
+    with pytest.raises(CannotRun, match="journal, http, profile, history"):
         command.bench(Settings(), "speed")
 
 
@@ -75,3 +75,14 @@ def test_the_command_prints_json(postgres_url, capsys):
     found = json.loads(capsys.readouterr().out)
     assert [one["name"] for one in found["reports"]] == ["journal, long history"]
     assert found["machine"]["fsync"] == "on"
+
+
+def test_a_profile_tells_where_creates_spend_their_time(database_url, tmp_path):
+    settings = read_settings({"LEDGER_DATABASE_URL": database_url, "LEDGER_DATA_DIR": str(tmp_path)})
+    facts = profile.report(database_url, settings, tmp_path, creates=70).facts
+    with psycopg.connect(database_url) as connection:
+        assert connection.execute("select count(*) from payment_order").fetchone() == (2 * (64 + 70),)
+    for name in ("create", "create with card"):
+        shares = {room: what for room, what in facts.items() if room.startswith(f"{name},") and what.endswith("%")}
+        assert {f"{name}, body: decode, check, draft", f"{name}, core: decide and evolve"} <= shares.keys()
+        assert 90 <= sum(int(share.rstrip("%")) for share in shares.values()) <= 105

@@ -74,7 +74,7 @@ def work(plan_type: type[P], run: Callable[[P, Go], Awaitable[Sample]]) -> None:
             os._exit(1)
         threading.Thread(target=end_with_parent, daemon=True).start()
 
-    result = _event_loop()(run(plan, go))
+    result = event_loop()(run(plan, go))
     sys.stdout.write(msgspec.json.encode(result).decode() + "\n")
     sys.stdout.flush()
 
@@ -86,7 +86,7 @@ def end_with_parent() -> None:
     os._exit(0)
 
 
-def _event_loop() -> Callable[[Any], Any]:
+def event_loop() -> Callable[[Any], Any]:
     import asyncio
 
     if sys.platform == "win32":

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from ledger.bench import history, http, journal, report, search
+from ledger.bench import history, http, journal, profile, report, search
 from ledger.bench.place import scratch_database, scratch_server
 from ledger.bench.report import Report
 from ledger.settings import CannotRun, Settings
@@ -29,6 +29,11 @@ def _http(server_url: str, settings: Settings, seconds: float, rounds: int, _eve
         return [http.report(url, settings, Path(folder), seconds, rounds)]
 
 
+def _profile(server_url: str, settings: Settings, _seconds: float, _rounds: int, _events: int) -> list[Report]:
+    with scratch_database(server_url) as url, tempfile.TemporaryDirectory(prefix="ledger-bench-") as folder:
+        return [profile.report(url, settings, Path(folder))]
+
+
 def _history(server_url: str, _settings: Settings, seconds: float, rounds: int, events: int) -> list[Report]:
     return [history.report(server_url, seconds, rounds, events)]
 
@@ -37,7 +42,13 @@ def _search(server_url: str, _settings: Settings, seconds: float, rounds: int, _
     return search.reports(server_url, seconds, rounds)
 
 
-BENCHMARKS: Final[dict[str, Run]] = {"journal": _journal, "http": _http, "history": _history, "search": _search}
+BENCHMARKS: Final[dict[str, Run]] = {
+    "journal": _journal,
+    "http": _http,
+    "profile": _profile,
+    "history": _history,
+    "search": _search,
+}
 
 
 def bench(

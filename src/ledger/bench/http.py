@@ -96,35 +96,44 @@ class Service:
 @contextmanager
 def service(url: str, settings: Settings, folder: Path, workers: int = 1) -> Iterator[Service]:
     """`ledger serve` on that database with so many API processes, and a merchant whom no rate limit holds back. Raises CannotRun."""
-    environment = os.environ | {
-        "LEDGER_DATABASE_URL": url,
-        "LEDGER_DATA_DIR": str(folder),
-        "LEDGER_PORT": "0",
-        "LEDGER_WORKERS": str(workers),
-        "LEDGER_LOG_LEVEL": "warning",
-        "LEDGER_ENVIRONMENT": "sandbox",
-    }
+    environment = _environment(url, folder) | {"LEDGER_WORKERS": str(workers)}
     process = subprocess.Popen([*_LEDGER, "serve"], stdout=subprocess.PIPE, text=True, env=environment)
     try:
         assert process.stdout is not None
         ready = process.stdout.readline().split()
         if ready[:1] != ["ready"]:
             raise CannotRun("the service under test did not start")
-        made = subprocess.run(
-            [*_LEDGER, "merchants", "create", f"bench-{uuid4().hex[:6]}", *_NO_LIMIT, "--json"],
-            capture_output=True,
-            text=True,
-            check=False,
-            env=environment,
-        )
-        if made.returncode:
-            raise CannotRun(f"no merchant for the benchmark: {' '.join(made.stderr.split())[-300:]}")
-        merchant = json.loads(made.stdout)
+        merchant_id, key = new_merchant(url, folder)
         port = int(ready[1].rpartition(":")[2])
-        yield Service(process, port, settings.base_path, UUID(merchant["merchantId"]), merchant["apiKey"])
+        yield Service(process, port, settings.base_path, merchant_id, key)
     finally:
         process.terminate()
         process.wait(15)
+
+
+def new_merchant(url: str, folder: Path) -> tuple[UUID, str]:
+    """A merchant whom no rate limit holds back, and its API key. Raises CannotRun."""
+    made = subprocess.run(
+        [*_LEDGER, "merchants", "create", f"bench-{uuid4().hex[:6]}", *_NO_LIMIT, "--json"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=_environment(url, folder),
+    )
+    if made.returncode:
+        raise CannotRun(f"no merchant for the benchmark: {' '.join(made.stderr.split())[-300:]}")
+    merchant = json.loads(made.stdout)
+    return UUID(merchant["merchantId"]), merchant["apiKey"]
+
+
+def _environment(url: str, folder: Path) -> dict[str, str]:
+    return os.environ | {
+        "LEDGER_DATABASE_URL": url,
+        "LEDGER_DATA_DIR": str(folder),
+        "LEDGER_PORT": "0",
+        "LEDGER_LOG_LEVEL": "warning",
+        "LEDGER_ENVIRONMENT": "sandbox",
+    }
 
 
 def report(url: str, settings: Settings, folder: Path, seconds: float, rounds: int) -> Report:

@@ -94,12 +94,13 @@ def show(reports: list[Report], machine: dict[str, str]) -> None:
         for name, one in report.samples.items():
             errors = ", ".join(f"{times} {what}" for what, times in one.others.items())
             samples.add_row(name, f"{one.per_second:,.0f}", f"{one.p50_ms:.2f}", f"{one.p99_ms:.2f}", errors)
-        console.print(samples)
+        console.print(samples if report.samples else report.name)
         ratios = Table("ratio", "of", "to", "target", "")
         for ratio in report.ratios:
             verdict = {None: "", True: "[green]reached[/]", False: "[red]missed[/]"}[ratio.reached]
             ratios.add_row(f"{ratio.value:.2f}", ratio.of, ratio.to, str(ratio.target or ""), verdict)
-        console.print(ratios)
+        if report.ratios:
+            console.print(ratios)
         for name, value in report.facts.items():
             console.print(f"{name}: {value}")
         console.print()
