@@ -9,25 +9,23 @@ from collections.abc import Mapping
 from docs.generation.markdown import code, table
 from docs.generation.markdown import page as markdown_page
 
-from ledger.gateways.sandbox import APPROVED, SCRIPTS, Script
+from ledger.gateways.scripts import APPROVED, SCRIPTS, Authentication, Refunds, Script
 from ledger.orders.declines import decline, public_code
 from ledger.settings import Settings
 
-_LATER: Mapping[str, str] = {
-    "4000000000003220": "3-D Secure with a challenge",
-    "4000000000003055": "3-D Secure, device data, then frictionless",
-    "4000000000003063": "3-D Secure, device data, then a challenge",
-    "4000000000007007": "ACTION_REQUIRED: a redirect",
-    "4000000000005126": "a refund that is confirmed later",
-    "4000000000007726": "a refund that fails",
-    "4000000000000259": "a dispute after the capture",
-    "4000000000000341": "approved when typed; declined GENERIC_DECLINE once saved",
-    "4000000000000358": "approved when typed; declined CARD_LOST_OR_STOLEN once saved",
-    "4000000000007023": "authorised; every void refused",
-}
-"""Numbers that are promised a behaviour by operations which do not exist yet (contract, sections 5.3 and 8.18)."""
-
 _USUAL = ("4242424242424242", "4111111111111111", "5555555555554444")
+
+_ASKED: Mapping[Authentication, str] = {
+    Authentication.CHALLENGE: "3-D Secure: a challenge",
+    Authentication.DEVICE_DATA: "3-D Secure: device data, then approved without a challenge",
+    Authentication.DEVICE_DATA_THEN_CHALLENGE: "3-D Secure: device data, then a challenge",
+    Authentication.REDIRECT: "`ACTION_REQUIRED`: a redirect",
+}
+_REFUNDED: Mapping[Refunds, str] = {
+    Refunds.AT_ONCE: "approved",
+    Refunds.LATER: "approved; a refund is confirmed later",
+    Refunds.REFUSED: "approved; every refund is refused",
+}
 
 _INTRO = """
 The sandbox has a card company of its own. It moves no money, answers by the card's number, and keeps a durable book, so that
@@ -37,20 +35,18 @@ asking it after a crash tells the truth. Any expiry date in the future and any C
 
 def page() -> str:
     """The page as it should stand."""
-    assert not _LATER.keys() & SCRIPTS.keys(), f"no longer later: {sorted(_LATER.keys() & SCRIPTS.keys())}"
     rows = [(code(grouped(number)), _described(APPROVED)) for number in _USUAL]
     rows += [(code(grouped(number)), _described(script)) for number, script in SCRIPTS.items()]
     rows.append(("any other valid number", _described(APPROVED)))
-    later = [(code(grouped(number)), words) for number, words in _LATER.items()]
     return markdown_page(
         "The sandbox",
         _INTRO,
         "## Cards",
         table(("card", "what happens"), rows),
         "A number that fails Luhn's check is a 400 on `paymentMethod.cardDetails.number`.",
-        "## Cards of later operations",
-        "These numbers are approved like any other until the operations that they are for exist.",
-        table(("card", "what will happen"), later),
+        "A card that asks its payer for something is approved where that is not allowed, as with `virtualTerminal`. A "
+        "transaction id that contains `fail` fails the authentication. A payout by transfer to an account whose holder's name "
+        "contains `fail` is taken in and comes to nothing.",
         "## Time",
         f"The sandbox's answer to card `{grouped('4000000000000119')}` never comes: after "
         f"{Settings().sandbox_deadline_s:g} seconds (`LEDGER_SANDBOX_DEADLINE_S`) the request is answered 201 with an order in "
@@ -75,5 +71,13 @@ def _described(script: Script) -> str:
     if script.grants_half:
         return "approved for half of the amount"
     if not script.captures:
-        return "authorised; the capture never happens, so the order stays `AUTHORIZED`"
-    return "approved"
+        return "authorised; every capture is refused"
+    if not script.voids:
+        return "authorised; every void is refused"
+    if script.authentication is not None:
+        return _ASKED[script.authentication]
+    if script.declined_when_saved is not None:
+        return f"approved when it is typed; once saved, declined: `{script.declined_when_saved.code}`"
+    if script.disputed:
+        return "approved; disputed after its capture"
+    return _REFUNDED[script.refunds]

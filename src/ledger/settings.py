@@ -17,6 +17,7 @@ from msgspec import Meta, Struct
 
 PREFIX: Final = "LEDGER_"
 _BASE_PATH: Final = r"^(/[A-Za-z0-9._~-]+)+$"
+_WEB_ADDRESS: Final = r"^(https?://[^/?#\s]+)?$"
 _SECRET: Final = {"secret": True}
 _SECONDS: Final = {"unit": "seconds"}
 
@@ -63,6 +64,13 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     port: Annotated[int, Meta(ge=0, le=65535, description="The port to listen on; 0 takes a free one.")] = 8000
     workers: Annotated[int, Meta(ge=1, le=64, description="How many API processes share the port.")] = 1
     base_path: Annotated[str, Meta(pattern=_BASE_PATH, description="Where the API begins.")] = "/api"
+    public_url: Annotated[
+        str,
+        Meta(
+            pattern=_WEB_ADDRESS,
+            description="Where payers' browsers reach the API, without its base path; unset: the address it listens on.",
+        ),
+    ] = ""
     lps_base_path: Annotated[str, Meta(pattern=_BASE_PATH, description="Where the products' API begins.")] = "/lps"
     master_key: Annotated[
         str | None,
@@ -192,6 +200,11 @@ def variable_of(name: str) -> str:
     return PREFIX + name.upper()
 
 
+def public_url(settings: Settings) -> str:
+    """Where a payer's browser finds the API."""
+    return f"{settings.public_url or f'http://{settings.host}:{settings.port}'}{settings.base_path}"
+
+
 def likely_typos(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Variables that are no setting but nearly spell one, each with the one that was probably meant."""
     known = [variable_of(name) for name in Settings.__struct_fields__]
@@ -248,6 +261,8 @@ def _path(kind: type, value: object) -> object:
 
 
 def _wanted(kind: Any, meta: Meta) -> str:
+    if meta.pattern == _WEB_ADDRESS:
+        return "an address like https://pay.example.com"
     if meta.pattern == _BASE_PATH:
         return "a path that begins with / and does not end with one"
     bounds = [

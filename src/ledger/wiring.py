@@ -10,15 +10,16 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from ledger.gateways.book import Book
-from ledger.gateways.contract import CardProcessor
+from ledger.gateways.contract import Processor
 from ledger.gateways.sandbox import SandboxProcessor
+from ledger.gateways.teller import Teller
 from ledger.journal.data_keys import DataKeys
 from ledger.journal.journal import Journal
 from ledger.journal.sealing_keys import SealingKeys
 from ledger.operations.ledger import Clock, Ledger, Patience
 from ledger.operations.ordinals import Ordinals
 from ledger.secrets import load_sealing_keys
-from ledger.settings import Settings
+from ledger.settings import Settings, public_url
 from projections.inline import Inline
 
 
@@ -43,13 +44,19 @@ async def open_ledger(settings: Settings, *, clock: Clock | None = None) -> Asyn
         yield ledger
 
 
-async def _processor(settings: Settings, url: str, stack: AsyncExitStack) -> CardProcessor | None:
+async def _processor(settings: Settings, url: str, stack: AsyncExitStack) -> Processor | None:
     """The sandbox has its own card company; production has none until a real one is connected."""
     if settings.environment == "production":
         return None
-    book = Book(url)
+    book, teller = Book(url), Teller(url)
     await book.start()
     stack.push_async_callback(book.stop)
-    return SandboxProcessor(  # type: ignore[return-value]  # it cannot capture, void and refund yet
-        book, delay_s=settings.sandbox_delay_ms / 1000, silence_s=settings.sandbox_deadline_s
+    await teller.start()
+    stack.push_async_callback(teller.stop)
+    return SandboxProcessor(
+        book,
+        teller,
+        pages_url=f"{public_url(settings)}/sandbox/3ds",
+        delay_s=settings.sandbox_delay_ms / 1000,
+        silence_s=settings.sandbox_deadline_s,
     )

@@ -12,6 +12,7 @@ from uuid_utils.compat import uuid7
 from ledger.gateways.book import Book
 from ledger.gateways.contract import AuthorizationRequest, Card
 from ledger.gateways.sandbox import SandboxProcessor
+from ledger.gateways.teller import Teller
 
 Ask = Callable[..., AuthorizationRequest]
 
@@ -29,13 +30,23 @@ async def elsewhere(database_url: str) -> AsyncIterator[SandboxProcessor]:
     """The same processor as another process of the ledger sees it."""
     book = Book(database_url)
     await book.start()
-    yield SandboxProcessor(book, silence_s=0.05, slow_s=0.2)
+    teller = Teller(database_url)
+    yield SandboxProcessor(book, teller, silence_s=0.05, slow_s=0.2)
+    await teller.stop()
     await book.stop()
 
 
 @pytest.fixture
-def sandbox(book: Book) -> SandboxProcessor:
-    return SandboxProcessor(book, silence_s=0.05, slow_s=0.2)
+async def teller(database_url: str) -> AsyncIterator[Teller]:
+    teller = Teller(database_url)
+    await teller.start()
+    yield teller
+    await teller.stop()
+
+
+@pytest.fixture
+def sandbox(book: Book, teller: Teller) -> SandboxProcessor:
+    return SandboxProcessor(book, teller, silence_s=0.05, slow_s=0.2)
 
 
 @pytest.fixture

@@ -21,6 +21,7 @@ from ledger.gateways.book import Book
 from ledger.gateways.bookings import Answer, Mode
 from ledger.gateways.contract import AuthorizationRequest, ProcessorTimedOut, ProcessorUnavailable
 from ledger.gateways.sandbox import SandboxProcessor
+from ledger.gateways.teller import Teller
 from ledger.orders.commands import Approved, Declined
 
 pytestmark = pytest.mark.anyio
@@ -231,7 +232,7 @@ async def test_without_a_database_nothing_is_sent_and_stopping_does_not_wait(dat
 async def test_a_full_queue_says_so_at_once(database_url, ask: Ask):
     book = Book(database_url, queue_max=3)
     await book.start()
-    sandbox = SandboxProcessor(book)
+    sandbox = SandboxProcessor(book, Teller(database_url))
     answers = await asyncio.gather(*[sandbox.authorize(ask()) for _ in range(10)], return_exceptions=True)
     assert Counter(type(answer) for answer in answers) == {Approved: 3, ProcessorUnavailable: 7}
     await book.stop()
@@ -240,7 +241,7 @@ async def test_a_full_queue_says_so_at_once(database_url, ask: Ask):
 async def test_stopping_books_what_waits(database_url, ask: Ask):
     book = Book(database_url)
     await book.start()
-    sandbox = SandboxProcessor(book)
+    sandbox = SandboxProcessor(book, Teller(database_url))
     calls = [asyncio.ensure_future(sandbox.authorize(ask())) for _ in range(500)]
     await asyncio.sleep(0)
     await book.stop()
@@ -256,6 +257,7 @@ from uuid import UUID
 from ledger.gateways.book import Book
 from ledger.gateways.contract import AuthorizationRequest, Card
 from ledger.gateways.sandbox import SandboxProcessor
+from ledger.gateways.teller import Teller
 
 async def pay(sandbox, merchant_id, n):
     while True:
@@ -270,7 +272,7 @@ async def pay(sandbox, merchant_id, n):
 async def main():
     book = Book(sys.argv[1])
     await book.start()
-    sandbox = SandboxProcessor(book)
+    sandbox = SandboxProcessor(book, Teller(sys.argv[1]))
     await asyncio.gather(*[pay(sandbox, UUID(sys.argv[2]), n) for n in range(64)])
 
 asyncio.run(main())

@@ -12,7 +12,8 @@ from uuid_utils.compat import uuid7
 
 from ledger.gateways.bookings import Mode
 from ledger.gateways.contract import CardProcessor, ProcessorTimedOut, ProcessorUnavailable
-from ledger.gateways.sandbox import SCRIPTS, SandboxProcessor
+from ledger.gateways.sandbox import SandboxProcessor
+from ledger.gateways.scripts import SCRIPTS
 from ledger.orders.commands import Approved, Declined
 from ledger.orders.events import RefusedBy
 
@@ -108,8 +109,8 @@ async def test_a_card_that_is_never_answered_for_was_approved_all_the_same(sandb
     assert (answer.authorized, answer.captured) == (10_000, 10_000)
 
 
-async def test_no_answer_is_waited_for_beyond_the_deadline(book, ask: Ask):
-    slow = SandboxProcessor(book, delay_s=5)
+async def test_no_answer_is_waited_for_beyond_the_deadline(book, teller, ask: Ask):
+    slow = SandboxProcessor(book, teller, delay_s=5)
     request = ask(deadline_s=0.2)
     began = time.monotonic()
     with pytest.raises(ProcessorTimedOut):

@@ -16,7 +16,7 @@ from uuid import UUID
 from msgspec import Struct
 
 from ledger.customers.state import Customer
-from ledger.gateways.contract import CardProcessor
+from ledger.gateways.contract import Processor
 from ledger.journal.journal import Journal
 from ledger.merchants.evolve import evolve as evolve_merchant
 from ledger.merchants.state import Merchant
@@ -66,7 +66,7 @@ class Ledger:
     def __init__(
         self,
         journal: Journal,
-        processor: CardProcessor | None,
+        processor: Processor | None,
         ordinals: Ordinals,
         *,
         clock: Clock | None = None,
