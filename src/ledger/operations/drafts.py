@@ -13,10 +13,12 @@ from uuid import UUID
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from ledger.gateways.contract import Card
+from ledger.orders.commands import Allocation
 from ledger.orders.terms import (
     BillingAddress,
     CaptureMethod,
     CardSummary,
+    Destination,
     DeviceInformation,
     FiscalData,
     LineItem,
@@ -82,3 +84,44 @@ class OrderDraft(Struct, frozen=True, kw_only=True):
     device_information: DeviceInformation | None = None
     fiscal: FiscalData | None = None
     line_items: tuple[LineItem, ...] = ()
+
+
+class RefundDraft(Struct, frozen=True, kw_only=True):
+    """Money to give back: `amount` in minor units, gross of the surcharge (contract N35).
+
+    Without `payment_id` and `allocations` the newest captured payments give first. `destination` is where a payout goes.
+    """
+
+    amount: Decimal
+    reason: str = "unspecified"
+    payment_id: UUID | None = None
+    external_id: str | None = None
+    allocations: tuple[Allocation, ...] = ()
+    destination: Destination | None = None
+
+
+class CancelDraft(Struct, frozen=True, kw_only=True):
+    """An order to close; `refund_captured` gives back what is held (contract N40)."""
+
+    reason: str | None = None
+    refund_captured: bool = False
+
+
+class CaptureDraft(Struct, frozen=True, kw_only=True):
+    """An authorisation to capture: `amount` in minor units, gross; None is all that is left of it (contract N41)."""
+
+    amount: Decimal | None = None
+    payment_id: UUID | None = None
+
+
+class DeviceDataDraft(Struct, frozen=True, kw_only=True):
+    """What the payer's browser told of itself (contract N18). `reference_id`, where given, is the session's."""
+
+    reference_id: str | None = None
+    device_information: DeviceInformation | None = None
+
+
+class ValidateDraft(Struct, frozen=True, kw_only=True):
+    """The payer came back from the challenge, or a redirect, with this transaction (contract N42)."""
+
+    transaction_id: str

@@ -44,6 +44,17 @@ class OrderReceipt(Struct, frozen=True, kw_only=True):
     repeated: bool = False
 
 
+class RefundReceipt(Struct, frozen=True, kw_only=True):
+    """What asking for a refund ended in: the order, and which of its refunds it is about. The flags as in `OrderReceipt`."""
+
+    order: Order
+    customer: Customer
+    refund_id: UUID
+    created: bool
+    replayed: bool = False
+    repeated: bool = False
+
+
 class Clock:
     """The merchant's clock: what every event is dated by."""
 
