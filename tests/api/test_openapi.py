@@ -88,7 +88,7 @@ def test_everything_says_what_it_means():
 
 
 def test_the_list_is_described_with_the_parameters_that_it_reads():
-    assert LIST.keys() == order_lists._ONCE | {"status"}
+    assert LIST.keys() == order_lists.GIVEN_ONCE | {"status"}
 
 
 def test_every_code_that_can_be_answered_is_described_with_its_status():

@@ -26,12 +26,13 @@ _FIELDS_MAX: Final = 100
 _NUMBER: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
 _DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 TEXT_MAX: Final = 255
-_ONCE: Final = frozenset(
+GIVEN_ONCE: Final = frozenset(
     (
         "page", "limit", "offset", "cursor", "dateFrom", "dateTo", "startDate", "endDate", "sortField", "sortOrder",
         "customerId", "includeRelatedCustomers", "excludeOverdue", "search",
     )
 )  # fmt: skip
+"""Every parameter that may be there once; `status` may be there several times."""
 _LAST_MOMENT: Final = time(23, 59, 59, 999_999)
 
 
@@ -75,7 +76,7 @@ def _parameters(query: bytes) -> Mapping[str, str]:
         raise invalid("query", f"must have at most {_FIELDS_MAX} parameters", "INVALID_LENGTH") from None
     given = {}
     for name, values in lists.items():
-        if len(set(values)) > 1 and name in _ONCE:
+        if len(set(values)) > 1 and name in GIVEN_ONCE:
             raise invalid(name, "was given twice with different values", "CONFLICTING_FIELDS")
         given[name] = ",".join(values) if name == "status" else values[0]
     return given

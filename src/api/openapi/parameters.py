@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from api.drafting.order_lists import _ONCE, LIMIT_DEFAULT, LIMIT_MAX
+from api.drafting.order_lists import GIVEN_ONCE, LIMIT_DEFAULT, LIMIT_MAX
 from api.schemas.fields import TEXT_MAX
 
 Json = dict[str, Any]
@@ -60,7 +60,7 @@ _LIST: Final[Mapping[str, tuple[str, Json]]] = {
     "sortOrder": ("`desc` (default) or `asc`.", {"type": "string", "enum": ["desc", "asc"], "default": "desc"}),
 }
 
-LIST: Final = {name: described for name, described in _LIST.items() if name in _ONCE | {"status"}}
+LIST: Final = {name: described for name, described in _LIST.items() if name in GIVEN_ONCE | {"status"}}
 """The query of the order list: what a parameter means, and what may stand there."""
 
 ORDER_ID: Final[Json] = {
