@@ -7,6 +7,7 @@ from decimal import Decimal
 
 import psycopg
 import pytest
+from eventsourcing.persistence import InfrastructureFactory, StoredEvent
 from tests.operations.conftest import DECLINED, SILENT, Open, an_order, by_card
 from uuid_utils.compat import uuid7
 
@@ -122,6 +123,24 @@ async def test_a_customer_is_not_an_order(ledger: Ledger, merchant: Actor) -> No
     created = await create_order(ledger, merchant, an_order("1"))
     with pytest.raises(OrderNotFound):
         await charge_order(ledger, merchant, str(created.customer.customer_id), by_card())
+
+
+async def test_a_stream_of_the_librarys_is_neither_an_order_nor_a_customer(
+    ledger: Ledger, merchant: Actor, database_url: str
+) -> None:
+    environment = {
+        "PERSISTENCE_MODULE": "ledger.recorder",
+        "LEDGER_DATABASE_URL": database_url,
+        "LEDGER_MERCHANT_ID": str(merchant.merchant_id),
+    }
+    stream = uuid7()
+    factory = InfrastructureFactory.construct(environment)
+    stored = [StoredEvent(stream, 1, "something.v1", b"no JSON")]
+    await asyncio.to_thread(factory.application_recorder().insert_events, stored)
+    factory.close()
+    with pytest.raises(OrderNotFound):
+        await charge_order(ledger, merchant, str(stream), by_card())
+    assert await ledger.customers.by_reference(merchant.merchant_id, str(stream)) is None
 
 
 async def test_time_out_is_unknown_and_not_declined(ledger: Ledger, merchant: Actor) -> None:

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from ledger.journal.append import ClaimKind, SealBroken
 from ledger.journal.coalesce import Coalescer
-from ledger.journal.codec import Codec
+from ledger.journal.codec import Codec, UnknownTopic
 from ledger.journal.connection import Connection
 from ledger.journal.data_keys import DataKey, DataKeys, Owner
 from ledger.journal.packing import PACK
@@ -104,6 +104,23 @@ class Reader:
         rows, keys = found
         # Opened here and not where reads are shared: a stream that cannot be read is no matter of those who read others.
         return [self._event(merchant_id, stream_id, *row, keys) for row in rows]
+
+    async def stream_from(self, merchant_id: UUID, stream_id: UUID, first: type[Struct]) -> Sequence[Any]:
+        """The events of a stream that begins with an event of the type `first`; none where it is another thing's stream.
+
+        The recorder of the library writes streams here whose topics only their application knows. Raises like `stream`.
+        """
+        found = await self._streams.get((merchant_id, stream_id))
+        if found is None:
+            return ()
+        rows, keys = found
+        try:
+            beginning = self._event(merchant_id, stream_id, *rows[0], keys)
+        except UnknownTopic:
+            return ()
+        if not isinstance(beginning, first):
+            return ()
+        return [beginning, *(self._event(merchant_id, stream_id, *row, keys) for row in rows[1:])]
 
     async def owner(self, merchant_id: UUID, kind: ClaimKind, key: str) -> UUID | None:
         """The stream that took a key, if any did."""

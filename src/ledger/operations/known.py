@@ -57,8 +57,8 @@ class KnownCustomers:
 
     async def by_id(self, merchant_id: UUID, customer_id: UUID) -> KnownCustomer | None:
         """The customer with this service id, from the log; None also where the id is another thing's."""
-        events = await self._journal.reader.stream(merchant_id, customer_id)
-        if not events or not isinstance(events[0], CustomerCreated):
+        events = await self._journal.reader.stream_from(merchant_id, customer_id, CustomerCreated)
+        if not events:
             return None
         customer: Customer | None = None
         for event in events:

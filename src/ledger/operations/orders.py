@@ -147,10 +147,8 @@ async def _charge(errand: Errand, reference: str, draft: PaymentDraft) -> OrderR
 async def find_order(ledger: Ledger, merchant_id: UUID, reference: str) -> UUID:
     """The order that a path names: by service id, else by external id. Raises OrderNotFound."""
     order_id = parse_uuid(reference)
-    if order_id is not None:
-        events = await ledger.journal.reader.stream(merchant_id, order_id)
-        if events and isinstance(events[0], OrderCreated):
-            return order_id
+    if order_id is not None and await ledger.journal.reader.stream_from(merchant_id, order_id, OrderCreated):
+        return order_id
     owner = await ledger.journal.owner(merchant_id, ClaimKind.ORDER_EXTERNAL_ID, reference)
     if owner is None:
         raise OrderNotFound("The payment order was not found.")
