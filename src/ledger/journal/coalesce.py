@@ -24,13 +24,15 @@ Fetch = Callable[[Connection, Sequence[K]], Awaitable[Mapping[K, V]]]
 
 _BATCH_MAX = 256
 _WAITING_MAX = 20_000
+_RECONNECT_S = 1.0  # a backend that was ended is replaced in milliseconds; a server that is gone is not waited for
 _LOCK_TIMEOUT = "500ms"  # a read waits for nobody but a migration, and one behind another would wait for both
 
 
 class Coalescer(Generic[K, V]):
     """Answers `get(key)` for any number of waiting callers with one `fetch` at a time, on a connection of its own.
 
-    A fetch whose connection breaks is made again on the next connection, once: reads change nothing.
+    A fetch whose connection breaks is made again, once, where the next connection is there at once: reads change nothing.
+    Otherwise whoever waits is told that the database is away, and connecting goes on.
     """
 
     def __init__(self, url: str, name: str, fetch: Fetch[K, V]) -> None:
@@ -75,6 +77,8 @@ class Coalescer(Generic[K, V]):
 
     async def _run(self) -> None:
         while True:
+            if self._connection is None:
+                self._connection = await connect_when_back(self._url, self.name, lock_timeout=_LOCK_TIMEOUT)
             if not self._waiting:
                 self._wake.clear()
                 await self._wake.wait()
@@ -83,10 +87,7 @@ class Coalescer(Generic[K, V]):
             try:
                 found = await self._fetch_again_once(keys)
             except Exception as fault:  # noqa: BLE001 - told to whoever waits for these keys; the next ones may fare better
-                for futures in callers.values():
-                    for future in futures:
-                        if not future.done():
-                            future.set_exception(DatabaseUnavailable(type(fault).__name__))
+                _fail(callers, type(fault).__name__)
                 continue
             for key, futures in callers.items():
                 for future in futures:
@@ -105,13 +106,18 @@ class Coalescer(Generic[K, V]):
         self._connection = None
         self._fail_all()
         self.lost_connections += 1
-        self._connection = await connect_when_back(self._url, self.name, lock_timeout=_LOCK_TIMEOUT)
+        async with asyncio.timeout(_RECONNECT_S):
+            self._connection = await connect(self._url, self.name, lock_timeout=_LOCK_TIMEOUT)
         with Bounded(self._connection):
             return await self._fetch(self._connection, keys)
 
     def _fail_all(self) -> None:
         waiting, self._waiting = self._waiting, {}
-        for futures in waiting.values():
-            for future in futures:
-                if not future.done():
-                    future.set_exception(DatabaseUnavailable("the database is away"))
+        _fail(waiting, "the database is away")
+
+
+def _fail(callers: Mapping[K, list[asyncio.Future[V | None]]], reason: str) -> None:
+    for futures in callers.values():
+        for future in futures:
+            if not future.done():
+                future.set_exception(DatabaseUnavailable(reason))
