@@ -5,7 +5,8 @@ that anybody sent is ever part of the text.
 
 Without a customer and a search, totals are not counted: whole UTC days come from `tally`, and only the broken days at both
 ends of a date range are counted, from an index, like what is overdue. By customer, the index of that customer is counted.
-With a search, whatever it finds is: first in the packed lines (see `search_text`), then, filtered, order by order.
+With a search, whatever it finds is: first in the packed lines (see `search_text`), then, filtered, order by order. A text
+that every order has filters nothing: that is tried first, and is the list without a search.
 """
 
 from __future__ import annotations
@@ -82,19 +83,24 @@ named as materialized (
     from search_block b cross join lateral string_to_table(b.texts, chr(10)) with ordinality as u(line, n)
    where b.merchant_id = %(merchant_id)s and b.kind = 1 and strpos(b.texts, %(folded)s) > 0
      and strpos(u.line, %(folded)s) > 0),
+by_name as materialized (select exists (select from named) as found),
 found as materialized (
   select created_at, order_id from named
   union all
-  (select o.created_at, o.order_id from person p cross join lateral (
-    select created_at, order_id from payment_order
-     where merchant_id = %(merchant_id)s and customer_id = p.id offset 0) o
+  select created_at, order_id from payment_order
+   where not (select n.found from by_name n)
+     and merchant_id = %(merchant_id)s and customer_id = any(array(select id from person))
+  union all
+  (select created_at, order_id from payment_order
+    where (select n.found from by_name n)
+      and merchant_id = %(merchant_id)s and customer_id = any(array(select id from person))
    except select created_at, order_id from named)),
-{listed},
-counted as (select count(*) as total from listed)
+{listed}
+counted as (select count(*) as total from {list})
 """
 
-# What was found, where nothing is asked that the lines do not say.
-_LISTED: Final = "listed as materialized (select created_at, order_id from found where true {in_range})"
+# What was found, within a date range; no other filter is answered by what the lines say.
+_LISTED: Final = "listed as materialized (select created_at, order_id from found where true {in_range}),"
 
 # What was found, filtered by what the lines do not say: few orders one by one, many by going through all from an index.
 # Sets are put together and cut by UNION, EXCEPT and INTERSECT alone, here and above: nobody can estimate what a text finds,
@@ -109,7 +115,18 @@ listed as materialized (
   union all
   (select created_at, order_id from payment_order
     where (select m.found from many m) and merchant_id = %(merchant_id)s {in_range} {status} {due} {customer}
-   intersect select created_at, order_id from found))"""
+   intersect select created_at, order_id from found)),"""
+
+# Whether the text is in the lines of all orders: what the lines of a block share tells it, and the few that are not packed
+# are opened. The first block without it ends this.
+_EVERYWHERE: Final = """
+everywhere as materialized (
+  select not exists (
+    select from search_block b
+     where b.merchant_id = %(merchant_id)s and b.kind = 1 and (strpos(b.shared, %(folded)s) > 0) is not true
+       and (b.packed or exists (select from string_to_table(b.texts, chr(10)) as u(line)
+                                 where (strpos(u.line, %(folded)s) > 0) is not true))) as found)
+"""
 
 # One page: places first, from an index alone, then the rows that are on the page.
 _PAGE: Final = """
@@ -121,7 +138,7 @@ select t.total, p.created_at, p.order_id, p.status, p.due_at, p.head, p.doc
                      where merchant_id = %(merchant_id)s and order_id = k.order_id limit 1) o on true
       join lateral (select doc from customer
                      where merchant_id = %(merchant_id)s and customer_id = o.customer_id limit 1) c on true) p on true
- order by p.created_at {direction}, p.order_id {direction}
+{condition} order by p.created_at {direction}, p.order_id {direction}
 """
 
 # The places of the list of all orders.
@@ -137,15 +154,21 @@ select s.created_at, s.order_id from unnest({wanted}) as wanted(value) cross joi
    order by created_at {direction}, order_id {direction} limit %(offset)s::int8 + %(limit)s::int8) s"""
 
 # The places of what was found.
-_FOUND_PLACES: Final = "select created_at, order_id from listed where true {beyond}"
+_FOUND_PLACES: Final = "select created_at, order_id from {list} where true {beyond}"
 
 
 def page_statement(
-    merchant_id: UUID, query: OrderQuery, now: datetime, customers: list[UUID] | None = None
+    merchant_id: UUID,
+    query: OrderQuery,
+    now: datetime,
+    customers: list[UUID] | None = None,
+    *,
+    if_everywhere: bool = False,
 ) -> tuple[str, dict[str, Any]]:
     """The statement for a page and its parameters. It asks for one order more than the page holds.
 
-    `now` by the merchant's clock; `customers` are those that `query.customer` stands for, None where it names none.
+    `now` by the merchant's clock; `customers` are those that `query.customer` stands for, None where it names none. With
+    `if_everywhere` it answers a search only where every order has the text, and otherwise gives no row at all.
     """
     start, end = _range(query)
     cursor, ascending = query.cursor, is_ascending(query)
@@ -169,7 +192,8 @@ def page_statement(
         statuses=bool(query.statuses),
         customers=customers is not None,
         not_overdue=query.exclude_overdue,
-        search=query.search is not None,
+        search=query.search is not None and not if_everywhere,
+        if_everywhere=if_everywhere,
         ascending=ascending,
     )
     return statement, parameters
@@ -177,7 +201,14 @@ def page_statement(
 
 @cache
 def _statement(
-    *, ranged: bool, statuses: bool, customers: bool, not_overdue: bool, search: bool, ascending: bool
+    *,
+    ranged: bool,
+    statuses: bool,
+    customers: bool,
+    not_overdue: bool,
+    search: bool,
+    if_everywhere: bool,
+    ascending: bool,
 ) -> str:
     direction = "asc" if ascending else "desc"
     asked = {
@@ -189,8 +220,12 @@ def _statement(
         "direction": direction,
     }
     if search:
-        listed = _LISTED_FILTERED if statuses or customers or not_overdue else _LISTED
-        total, places = _SEARCHED.format(listed=listed.format(**asked)), _FOUND_PLACES
+        filtered = statuses or customers or not_overdue
+        listed = (
+            _LISTED_FILTERED if filtered else _LISTED if ranged else ""
+        )  # a list copied costs as much as it took to find
+        asked["list"] = "listed" if listed else "found"
+        total, places = _SEARCHED.format(listed=listed.format(**asked), list=asked["list"]), _FOUND_PLACES
     elif customers:
         total, places = _CUSTOMERS_TOTAL.format(**asked), _EACH_PLACES
         asked |= {"wanted": "%(customers)s::uuid[]", "column": "customer_id"}
@@ -198,7 +233,10 @@ def _statement(
         overdue = _OVERDUE.format(**asked) if not_overdue else ""
         total, places = _TOTAL.format(overdue=overdue, **asked), _EACH_PLACES if statuses else _PLACES
         asked |= {"wanted": "%(statuses)s::text[]", "column": "status", "status": ""}
-    return total + _PAGE.format(places=places.format(**asked), direction=direction)
+    condition = " where (select e.found from everywhere e)\n" if if_everywhere else ""
+    if if_everywhere:
+        total = total.rstrip() + "," + _EVERYWHERE
+    return total + _PAGE.format(places=places.format(**asked), direction=direction, condition=condition)
 
 
 def _range(query: OrderQuery) -> tuple[datetime, datetime]:

@@ -97,6 +97,10 @@ class Reader:
         customers = None
         if query.customer is not None:
             customers = await self._customers(merchant_id, query.customer, related=query.related)
+        if query.search is not None:
+            statement, parameters = page_statement(merchant_id, query, now, customers, if_everywhere=True)
+            if rows := await self._lists.rows(statement, parameters):
+                return page_body(query, rows, now)
         statement, parameters = page_statement(merchant_id, query, now, customers)
         return page_body(query, await self._lists.rows(statement, parameters), now)
 

@@ -28,13 +28,24 @@ select merchant_id, kind from search_block where not packed group by merchant_id
 having kind = %(changed)s or count(*) >= %(rows)s limit %(limit)s
 """
 
-# The lines of `opened` in new rows that fit on a page, each order's or customer's once; the last one is not full.
-_PACKED: Final = """
-insert into search_block (merchant_id, kind, first_id, packed, ids, ats, texts)
-select %(merchant_id)s, %(kind)s, (array_agg(id order by id))[1], block < max(block) over (),
-       array_agg(id order by id), array_agg(at order by id), string_agg(text, chr(10) order by id)
-  from (select *, sum(octet_length(text) + 40) over (order by id) / 7500 as block from opened) o
- group by block
+# The lines of `opened` in new rows that fit on a page, each order's or customer's once; the last one is not full. What the
+# lowest and the highest of some texts begin with, in the order of their bytes, all of them begin with.
+_PACKED: Final = """,
+filled as (
+  select (array_agg(id order by id))[1] as first_id, block < max(block) over () as packed, array_agg(id order by id) as ids,
+         array_agg(at order by id) as ats, string_agg(text, chr(10) order by id) as texts,
+         array[min(split_part(text, chr(31), 1) collate "C"), min(split_part(text, chr(31), 2) collate "C"),
+               min(split_part(text, chr(31), 3) collate "C")] as lowest,
+         array[max(split_part(text, chr(31), 1) collate "C"), max(split_part(text, chr(31), 2) collate "C"),
+               max(split_part(text, chr(31), 3) collate "C")] as highest
+    from (select *, sum(octet_length(text) + 40) over (order by id) / 7500 as block from opened) o
+   group by block)
+insert into search_block (merchant_id, kind, first_id, packed, ids, ats, texts, shared)
+select %(merchant_id)s, %(kind)s, first_id, packed, ids, ats, texts, (
+         select string_agg(left(f.lowest, (select count(*) from generate_series(1, length(f.lowest)) as n
+                                           where left(f.lowest, n) = left(f.highest, n))::int4), chr(31) order by f.n)
+           from unnest(lowest, highest) with ordinality as f(lowest, highest, n))
+  from filled
 """
 
 # Pack what is not packed.

@@ -162,3 +162,33 @@ def test_folding_twice_changes_nothing_and_nothing_is_escaped() -> None:
         assert fold(fold(text)) == fold(text)
     assert fold_search("A%_\\") == "a%_\\"
     assert fold_search("a\tb") is None
+
+
+async def test_a_text_that_every_order_has_filters_nothing_and_one_that_lacks_it_counts(
+    shop: Shop, reader: Reader, database_url: str
+) -> None:
+    for n in range(300):
+        await shop.order(f"Pedido-{n:03}", at=NOON + timedelta(seconds=n))
+        if n == 250:
+            async with SearchPacking(database_url) as packing:
+                await packing.pack()
+    for text, expected in (("PEDIDO-", 300), ("pedido-0", 100), ("do-2", 100), ("nowhere", 0), ("\n", 0)):
+        assert await total(reader, shop, text) == expected, text
+    everywhere = await page(reader, shop, search="pedido", limit=3, offset=2)
+    assert everywhere == await page(reader, shop, limit=3, offset=2)
+    await shop.order("other", order_number="OTHER")
+    assert await total(reader, shop, "pedido-") == 300
+    assert await total(reader, shop, "o") == 301
+
+
+async def test_what_a_packed_block_shares_is_what_all_of_its_lines_begin_with(
+    shop: Shop, reader: Reader, database_url: str
+) -> None:
+    for n in range(20):
+        await shop.order(f"ñandú-{n:02}", order_number=f"PO{n:02}", invoice_number="a" if n else None)
+    async with SearchPacking(database_url) as packing:
+        await packing.pack()
+    with psycopg.connect(database_url) as connection:
+        shared = connection.execute("select shared from search_block where kind = 1").fetchall()
+    assert shared == [("po\x1fñandú-\x1f",)]
+    assert [await total(reader, shop, text) for text in ("Ñ", "po", "a", "-0", "-1")] == [20, 20, 20, 10, 10]
