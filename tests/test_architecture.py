@@ -47,8 +47,13 @@ ROOMS = {
         ("ledger.journal.append", "ledger.journal.connection", "psycopg"),
         (),
     ),
-    ("ledger.operations", "ledger.reactions"): (
-        ("ledger.operations", "ledger.reactions", "ledger.journal", "ledger.gateways", "ledger.api_keys", "ledger.settings",
+    ("ledger.reactions",): (  # owns what is due, the cursors and the queue of jobs, and the only one that knows procrastinate
+        ("ledger.operations", "ledger.reactions", "ledger.journal", "ledger.gateways", "ledger.settings", *CORE, *PURE,
+         "msgspec", "structlog", "psycopg", "procrastinate", "uuid_utils"),
+        (r"ledger\.journal\.(writer|statement|packing)",),
+    ),
+    ("ledger.operations",): (
+        ("ledger.operations", "ledger.journal", "ledger.gateways", "ledger.api_keys", "ledger.settings",
          *CORE, *PURE, "msgspec", "structlog", "uuid_utils"),
         (r"ledger\.journal\.(writer|statement|packing)",),
     ),

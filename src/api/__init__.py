@@ -6,7 +6,8 @@ table. What may be relied on is written down, point by point, in `docs/reference
 
 In reading order:
 
-- `app`: every route on one page, and the wiring. `payment_orders`: what the routes do.
+- `app`: every route on one page, and the wiring. `payment_orders`: what the routes do. `sandbox`: the
+  helpers that exist only there.
 - `edge`, `resource`: what happens around every request, and the order of the checks.
 - `auth`, `limits`: who may ask, and how often. `call`: one request while it is being answered.
 - `schemas`: what may be sent. `decoding`, `drafting`: what becomes of it. `card_numbers`: what may stand nowhere.

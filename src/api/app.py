@@ -22,11 +22,14 @@ from api.metrics import METRICS, Metrics, rooms_figures
 from api.openapi import document
 from api.refusals import Refusal
 from api.resource import Allowed, House, Resource, Rooms
+from api.sandbox import clock
 from api.traffic import Traffic
 from ledger import board
 from ledger.api_keys import Scope as Permission
 from ledger.figures import process_figures
 from ledger.logs import AccessLog
+from ledger.reactions.clock_hand import ClockHand
+from ledger.reactions.registry import HANDLERS, REACTIONS
 from ledger.secrets import Purpose, load_secrets
 from ledger.settings import Settings
 from ledger.wiring import open_ledger
@@ -69,12 +72,23 @@ def _routes(settings: Settings, house: House) -> list[Route]:
         ),
         Route(one, Resource(house, GET=Allowed(payment_orders.show, READ))),
         Route(f"{one}/charge", Resource(house, POST=Allowed(payment_orders.charge, WRITE))),
+        *_sandbox(settings, house),
         Route("/health/live", health.live()),
         Route("/health/ready", health.ready(house)),
         Route(METRICS, Metrics(house, board.here(), settings)),
         Route(reference_page.DESCRIPTION, reference_page.description(partial(describe_interface, settings))),
         Route(reference_page.PAGE, reference_page.page()),
         Route(reference_page.ASSET, reference_page.asset()),
+    ]
+
+
+def _sandbox(settings: Settings, house: House) -> list[Route]:
+    """The helpers that exist only where no money moves."""
+    if settings.environment == "production":
+        return []
+    sandbox = f"{settings.base_path}/sandbox"
+    return [
+        Route(f"{sandbox}/clock", Resource(house, GET=Allowed(clock.show, READ), POST=Allowed(clock.move, WRITE))),
     ]
 
 
@@ -89,7 +103,10 @@ async def open_rooms(settings: Settings) -> AsyncIterator[Rooms]:
             secrets = load_secrets(settings)
             keys = Keys(reader.find_key, secrets.key(Purpose.API_KEY_PEPPER), settings.environment)
             fingerprint_key = secrets.key(Purpose.REQUEST_FINGERPRINT)
-            yield Rooms(ledger, reader, keys, Limiter(), settings.body_limit, fingerprint_key)
+            clocks = None
+            if settings.environment == "sandbox":
+                clocks = ClockHand(settings.database_url, ledger, REACTIONS, HANDLERS)
+            yield Rooms(ledger, reader, keys, Limiter(), settings.body_limit, fingerprint_key, clocks)
         finally:
             await reader.stop()
 

@@ -6,6 +6,7 @@ The rule a stranger would break: *ready* asks the database, because a connection
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -17,6 +18,8 @@ from api.resource import House
 from ledger.journal.append import Fault
 
 _PATIENCE_S: Final = 2.0
+_BEHIND_MAX: Final = timedelta(seconds=60)
+"""Reactions look everywhere every two seconds: so far behind, none is running, or it cannot keep up."""
 _NO_KEY: Final = bytes(32)
 
 
@@ -26,7 +29,7 @@ def live() -> ASGIApp:
 
 
 def ready(house: House) -> ASGIApp:
-    """GET /health/ready: the database answers and the journal writes; else 503."""
+    """GET /health/ready: the database answers, the journal writes, the reactions are not behind; else 503."""
     return _Probe(house)
 
 
@@ -42,13 +45,15 @@ class _Probe:
 
 
 async def _readiness(house: House) -> Answer:
-    checks = {"database": False, "writer": False}
+    checks = {"database": False, "writer": False, "reactions": False}
     if house.rooms is not None:
         checks["writer"] = house.rooms.ledger.journal.alive
         try:
             async with asyncio.timeout(_PATIENCE_S):
                 await house.rooms.reader.find_key(_NO_KEY)
+                behind = datetime.now(UTC) - await house.rooms.reader.reacted_until()
             checks["database"] = True
+            checks["reactions"] = behind < _BEHIND_MAX
         except (Fault, TimeoutError):
             pass
     is_ready = all(checks.values())

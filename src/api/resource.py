@@ -18,6 +18,7 @@ from api.limits import Limiter
 from api.refusals import method_not_allowed
 from ledger import api_keys
 from ledger.journal.append import DatabaseUnavailable
+from ledger.operations.clocks import ClockMoves
 from ledger.operations.ledger import Ledger
 from projections.loader import Reader
 
@@ -31,6 +32,8 @@ class Rooms(Struct, frozen=True):
     limiter: Limiter
     body_limit: int
     fingerprint_key: bytes
+    clocks: ClockMoves | None
+    """How merchants' clocks are moved: only in the sandbox."""
 
 
 class House:
@@ -81,5 +84,6 @@ class Resource:
         call.rate_headers = rooms.limiter.admit(
             principal.key_id, settings.requests_per_minute, settings.requests_per_second
         )
+        await rooms.ledger.clock.look(principal.merchant_id)
         answer = await allowed.operation(rooms, call)
         await send_answer(answer, send, call.answer_headers)

@@ -11,7 +11,7 @@ The rooms, in reading order:
 - `recorder`: the same log through the eventsourcing library, for whoever writes a consumer with it.
 - `gateways`: the contract of a card processor, and the sandbox that keeps it.
 - `operations`: one request from its draft to a committed outcome. `requests`: what is kept of those under a key.
-- `reactions`: what follows later or elsewhere: the recovery.
+- `reactions`: what follows later or elsewhere: what is due, jobs, clocks that are moved, the recovery.
 - `api_keys`, `wiring`: how a key is made; one process's ledger put together.
 - `stories`, `seeding`, `demo`: months of requests told in seconds.
 - `bench`: figures beside the limits that were measured with them.

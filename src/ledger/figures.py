@@ -21,6 +21,7 @@ from ledger.measures import SECONDS, SIZES, Histogram
 
 if TYPE_CHECKING:
     from ledger.connections import Door  # brings uvicorn along, which the worker does not need
+    from ledger.reactions.jobs import Jobs  # brings procrastinate along
 
 _STARTED: Final = time.time()
 
@@ -55,6 +56,13 @@ FAMILIES: Final = {
     "ledger_recovery_settled_total": Family("counter", "Calls to a processor whose outcome the recovery found."),
     "ledger_recovery_open": Family("gauge", "Calls to a processor without an outcome yet."),
     "ledger_recovery_overdue_seconds": Family("gauge", "How long the oldest of them has been due for a look-up."),
+    "ledger_reactions_lag_seconds": Family(
+        "gauge", "How long ago everything that had been appended by then has been reacted to."
+    ),
+    "ledger_due_times_total": Family("counter", "Due times that came and were made jobs of."),
+    "ledger_jobs_total": Family(
+        "counter", "Attempts at jobs by how they ended: done, failed and to be tried again, given up.", ("outcome",)
+    ),
     "ledger_process_resident_bytes": Family("gauge", "Memory.", (), (), True),
     "ledger_process_open_fds": Family("gauge", "Descriptors.", (), (), True),
     "ledger_process_cpu_seconds_total": Family("counter", "Time on a processor, user and system.", (), (), True),
@@ -89,6 +97,13 @@ def journal_figures(journal: Journal) -> Iterator[Reading]:
     yield from writer_figures(journal.writer)
     for coalescer in journal.reader.coalescers:
         yield from coalescer_figures(coalescer)
+
+
+def jobs_figures(jobs: Jobs) -> Iterator[Reading]:
+    """What a worker counts of its jobs."""
+    yield told("ledger_jobs_total", jobs.done, "done")
+    yield told("ledger_jobs_total", jobs.failed, "failed")
+    yield told("ledger_jobs_total", jobs.given_up, "given-up")
 
 
 def coalescer_figures(coalescer: Coalescer[Any, Any]) -> Iterator[Reading]:

@@ -16,6 +16,7 @@ from ledger.gateways.teller import Teller
 from ledger.journal.data_keys import DataKeys
 from ledger.journal.journal import Journal
 from ledger.journal.sealing_keys import SealingKeys
+from ledger.operations.clocks import MerchantClocks
 from ledger.operations.ledger import Clock, Ledger, Patience
 from ledger.operations.ordinals import Ordinals
 from ledger.secrets import load_sealing_keys
@@ -39,6 +40,10 @@ async def open_ledger(settings: Settings, *, clock: Clock | None = None) -> Asyn
         stack.push_async_callback(journal.stop)
         processor = await _processor(settings, url, stack)
         patience = Patience(processor_timeout_s=settings.processor_timeout_s)
+        if clock is None and settings.environment == "sandbox":
+            clock = clocks = MerchantClocks(url)
+            await clocks.start()
+            stack.push_async_callback(clocks.stop)
         ledger = Ledger(journal, processor, Ordinals(url), clock=clock, patience=patience)
         stack.push_async_callback(ledger.drain)
         yield ledger

@@ -89,6 +89,11 @@ class Reader:
         ((number, oldest),) = await self._lists.rows(open_intents.COUNT, {})
         return number, oldest
 
+    async def reacted_until(self) -> datetime:
+        """Up to when (real time) everything that was appended has been reacted to."""
+        rows: list[tuple[datetime]] = await self._lists.rows("select as_of from reaction_progress", {})
+        return rows[0][0]
+
     async def orders(self, merchant_id: UUID, query: OrderQuery, now: datetime) -> bytes:
         """One page of the merchant's orders as the JSON that is served. `now` by the merchant's clock.
 

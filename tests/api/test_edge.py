@@ -223,7 +223,7 @@ async def test_the_service_says_whether_it_lives_and_whether_it_is_ready(store: 
     assert (await store.client.get("/health/live")).json() == {"status": "live"}
     ready = await store.client.get("/health/ready")
     assert (ready.status_code, ready.json()["status"]) == (200, "ready")
-    assert ready.json()["checks"] == {"database": True, "writer": True}
+    assert ready.json()["checks"] == {"database": True, "writer": True, "reactions": True}
 
 
 async def test_before_it_has_started_it_is_alive_but_not_ready(store: Storefront):

@@ -5,6 +5,7 @@ The rule a stranger would break: these are never encoded. A test sends requests 
 
 from __future__ import annotations
 
+from datetime import datetime
 from decimal import Decimal
 from typing import Annotated, Literal
 from uuid import UUID
@@ -89,6 +90,7 @@ class Checks(Struct):
 
     database: Annotated[bool, Meta(description="Whether the database answers.")]
     writer: Annotated[bool, Meta(description="Whether the journal writes.")]
+    reactions: Annotated[bool, Meta(description="Whether what follows from events is less than a minute behind.")]
 
 
 class Readiness(Struct):
@@ -96,3 +98,16 @@ class Readiness(Struct):
 
     status: Annotated[Literal["ready", "not ready"], Meta(description="Ready where all checks are true.")]
     checks: Checks
+
+
+class ClockReading(Struct, rename="camel"):
+    """The merchant's clock."""
+
+    now: Annotated[datetime, Meta(description="The merchant's present moment.")]
+
+
+class ClockMoved(Struct, rename="camel"):
+    """The merchant's clock after a move."""
+
+    now: Annotated[datetime, Meta(description="The merchant's present moment.")]
+    jobs_run: Annotated[int, Meta(ge=0, description="How many jobs became due on the way, and have run.")]

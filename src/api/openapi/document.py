@@ -15,7 +15,7 @@ from starlette.routing import Route
 
 from api.openapi import bodies, components, examples
 from api.openapi.codes import words
-from api.openapi.operations import DECLINES, OPERATIONS, PROBES, Described
+from api.openapi.operations import DECLINES, OPERATIONS, PROBES, SANDBOX, Described
 from api.openapi.parameters import ANSWER_HEADERS, RATE, REQUEST_HEADERS
 from api.resource import Resource
 
@@ -60,6 +60,7 @@ def describe(routes: Iterable[Route]) -> Json:
         "security": [{"apiKey": []}],
         "tags": [
             {"name": _ORDERS, "description": "Create, read and charge."},
+            {"name": SANDBOX, "description": "Move the world around the merchant. Not in production."},
             {"name": _SERVICE, "description": "Whether the service is well."},
         ],
         "paths": paths,
@@ -84,7 +85,7 @@ def _operations(route: Route) -> Iterator[tuple[str, Described, bool]]:
 def _operation(described: Described, *, has_key: bool) -> Json:
     operation: Json = {
         "operationId": described.name,
-        "tags": [_ORDERS if has_key else _SERVICE],
+        "tags": [described.tag if has_key else _SERVICE],
         "summary": described.summary,
         "description": inspect.cleandoc(described.description),
         "parameters": [*described.parameters, *_header_parameters(has_key=has_key)],

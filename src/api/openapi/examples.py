@@ -78,6 +78,11 @@ _LINES: Final[list[Json]] = [
     },
 ]
 
+MOVE_CLOCK: Final[Mapping[str, Json]] = {
+    "threeDaysLater": {"summary": "Three days later", "value": {"advanceBy": "P3D"}},
+}
+"""Requests to move a clock."""
+
 CREATE: Final[Mapping[str, Json]] = {
     "paidByCard": {
         "summary": "Paid by card at once",

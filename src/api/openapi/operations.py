@@ -16,9 +16,12 @@ from api.metrics import METRICS
 from api.openapi import bodies, examples
 from api.openapi.parameters import IDEMPOTENCY_KEY, ORDER_ID, list_parameters
 from api.resource import Operation
+from api.sandbox import clock
 from api.schemas.payment_orders import ChargePaymentOrder, CreatePaymentOrder
+from api.schemas.sandbox import MoveClock
 from projections.documents import OrderDocument
 
+SANDBOX: Final = "Sandbox"
 Json = dict[str, Any]
 Codes = Mapping[int, tuple[str, ...]]
 
@@ -38,6 +41,7 @@ class Described(Struct, frozen=True, kw_only=True):
     answers: Mapping[int, tuple[str, type[Struct]]] = {}
     text: str | None = None
     codes: Codes
+    tag: str = "Payment orders"
     replays: bool = False
 
 
@@ -129,6 +133,28 @@ order: sent again, the order is answered as it stands.
         parameters=tuple(list_parameters()),
         answers={200: ("A page of orders.", bodies.OrderPage)},
         codes=_codes(_ANY, {400: ("CONFLICTING_FIELDS",)}),
+    ),
+    clock.show: Described(
+        name="getClock",
+        summary="Read the merchant's clock",
+        description="The merchant's present moment: real time, or ahead of it where the clock was moved. Sandbox only.",
+        tag=SANDBOX,
+        answers={200: ("The clock.", bodies.ClockReading)},
+        codes=_ANY,
+    ),
+    clock.move: Described(
+        name="moveClock",
+        summary="Move the merchant's clock",
+        description="""
+Lets time pass for this merchant alone, up to a moment or by a duration. What becomes due on the way is done in the order of
+time, each at its own moment, and what that makes due as well. The answer comes when all of it has run, and then holds for
+every further request. The clock never goes back. Sandbox only.
+""",
+        tag=SANDBOX,
+        takes=MoveClock,
+        examples=examples.MOVE_CLOCK,
+        answers={200: ("Where the clock stands now, and how many jobs were run.", bodies.ClockMoved)},
+        codes=_codes(_ANY, _BODY, {409: ("CONCURRENT_UPDATE",)}),
     ),
 }
 """The operations that need a key, by what carries them out."""

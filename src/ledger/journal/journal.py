@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from ledger.customers.state import Customer
 from ledger.journal import data_keys
+from ledger.journal.announcing import Announcer
 from ledger.journal.append import Append, Change, Claim, ClaimKind, StreamWrite
 from ledger.journal.codec import CODEC, Codec, postgres_micros
 from ledger.journal.connection import connect
@@ -63,6 +64,7 @@ class Journal:
         tables = projections.tables if keys is None else (*projections.tables, data_keys.TABLE)
         self.writer = Writer(url, tables, batch_max=batch_max, queue_max=queue_max)
         self.reader = Reader(url, codec, keys)
+        self._announcer = Announcer(url)
 
     @property
     def alive(self) -> bool:
@@ -73,12 +75,14 @@ class Journal:
         """Connect. Raises psycopg.OperationalError."""
         await self.writer.start()
         await self.reader.start()
+        self._announcer.start()
         if self._keys is not None:
             await self._keys.start()
 
     async def stop(self) -> None:
         """Write what waits, then disconnect."""
         await self.writer.stop()
+        await self._announcer.stop()
         await self.reader.stop()
         if self._keys is not None:
             await self._keys.stop()
@@ -109,7 +113,9 @@ class Journal:
         ]
         rows = self._rows(merchant_id, changes, key_rows)
         append = Append(merchant_id.bytes, command_id.bytes, msgspec.json.encode(context), streams, claims, rows)
-        return await self.writer.submit(append)
+        position = await self.writer.submit(append)
+        self._announcer.note(merchant_id)
+        return position
 
     def _keys_of(self, merchant_id: UUID, changes: Sequence[Change]) -> tuple[Mapping[UUID, DataKey], Sequence[Row]]:
         """The keys of customers that begin here, and the rows of those and of keys that end here."""

@@ -43,6 +43,12 @@ select position, stream_id, version, recorded_at, command_id, topic, data, conte
   from event where merchant_id = %s and position > %s order by position limit %s
 """
 
+# The events of some topics between two positions of a merchant's log.
+_STRETCH: Final = """
+select position, stream_id, version, recorded_at, command_id, topic, data, context
+  from event where merchant_id = %s and position > %s and position <= %s and topic = any(%s) order by position
+"""
+
 # One stream with everything that is known of each event.
 _HISTORY: Final = """
 select position, stream_id, version, recorded_at, command_id, topic, data, context
@@ -140,6 +146,14 @@ class Reader:
     async def feed(self, connection: Connection, merchant_id: UUID, after: int, limit: int) -> list[Recorded]:
         """At most `limit` events of a merchant behind position `after`, in commit order. Raises like `stream`."""
         rows = await connection.cursor(binary=True).execute(_FEED, (merchant_id, after, limit))
+        return await self._recorded(connection, merchant_id, await rows.fetchall())
+
+    async def stretch(
+        self, connection: Connection, merchant_id: UUID, after: int, until: int, topics: Sequence[str]
+    ) -> list[Recorded]:
+        """A merchant's events of these topics behind position `after` and up to `until`. Raises like `stream`."""
+        cursor = connection.cursor(binary=True)
+        rows = await cursor.execute(_STRETCH, (merchant_id, after, until, list(topics)))
         return await self._recorded(connection, merchant_id, await rows.fetchall())
 
     async def history(self, connection: Connection, merchant_id: UUID, stream_id: UUID) -> list[Recorded]:

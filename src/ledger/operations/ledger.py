@@ -56,11 +56,14 @@ class RefundReceipt(Struct, frozen=True, kw_only=True):
 
 
 class Clock:
-    """The merchant's clock: what every event is dated by."""
+    """The merchant's clock: what every event is dated by. This one shows real time to everybody (see `operations.clocks`)."""
 
-    def now(self, merchant_id: UUID) -> datetime:  # noqa: ARG002 - every merchant lives in real time, until the sandbox's clocks
+    def now(self, merchant_id: UUID) -> datetime:  # noqa: ARG002 - in production every merchant lives in real time
         """The merchant's present moment, aware, in UTC."""
         return datetime.now(UTC)
+
+    async def look(self, merchant_id: UUID) -> None:
+        """Make sure that `now` knows of every move of the clock that has been answered. Raises a Fault."""
 
 
 class Patience(Struct, frozen=True, kw_only=True):

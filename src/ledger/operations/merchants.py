@@ -118,6 +118,7 @@ async def _change(ledger: Ledger, merchant_id: UUID, decide: Decision) -> Mercha
         merchant, version = await _load(ledger, merchant_id)
         if merchant is None:
             raise UnknownMerchant(merchant_id)
+        await ledger.clock.look(merchant_id)
         events = decide(merchant, ledger.clock.now(merchant_id))
         if not events:
             return merchant

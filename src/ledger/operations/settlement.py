@@ -70,6 +70,7 @@ async def record_outcome(
 
     `beside` says what else belongs into the outcome's commit, given the order's version after it.
     """
+    await ledger.clock.look(merchant_id)  # the processor has taken its time
     while True:
         command = SettleAuthorization(payment_id=payment_id, outcome=outcome, at=ledger.clock.now(merchant_id))
         events = decide_settlement(order, command)
@@ -93,4 +94,5 @@ async def load_order(ledger: Ledger, merchant_id: UUID, order_id: UUID) -> tuple
     """An order that is known to exist, as the log has it now."""
     order, version = await ledger.journal.load(merchant_id, order_id, evolve)
     assert order is not None, "an order does not go away"
+    await ledger.clock.look(merchant_id)  # what is decided on this state is not dated before it
     return order, version

@@ -12,10 +12,14 @@ from functools import partial
 
 from ledger import board
 from ledger.board import Reading
-from ledger.figures import journal_figures, process_figures, told
+from ledger.figures import jobs_figures, journal_figures, process_figures, told
 from ledger.reactions import tidying
+from ledger.reactions.dispatcher import Dispatcher
 from ledger.reactions.forgetting import Forgetting
+from ledger.reactions.jobs import Jobs
 from ledger.reactions.recovery import Recovery, Windows
+from ledger.reactions.registry import HANDLERS, REACTIONS
+from ledger.reactions.watching import Watch
 from ledger.settings import Settings
 from ledger.wiring import open_ledger
 from projections.open_intents import OpenIntents
@@ -36,18 +40,24 @@ async def run(settings: Settings, ready: Callable[[], None], stop: asyncio.Event
         OpenIntents(url) as intents,
         SearchPacking(url) as search,
         Payers(url) as payers,
+        Jobs(url, ledger, HANDLERS) as jobs,
     ):
+        watch = Watch(url, Dispatcher(ledger.journal, jobs, REACTIONS), jobs)
         recovery = Recovery(ledger, intents.due, windows)
         forgetting = Forgetting(ledger, payers.unfinished, payers.orders_of, payers.finished)
 
         def figures() -> Iterator[Reading]:
             yield from journal_figures(ledger.journal)
             yield told("ledger_recovery_settled_total", recovery.settled)
+            yield from jobs_figures(jobs)
+            yield told("ledger_due_times_total", watch.enqueued)
 
         recovering = asyncio.create_task(recovery.run(stop), name="recovery")
         packing = asyncio.create_task(tidying.run(search.pack, stop), name="search packing")
         erasures = asyncio.create_task(forgetting.run(stop), name="forgetting")
+        watching = asyncio.create_task(watch.run(stop), name="reactions")
+        working = asyncio.create_task(jobs.run(stop), name="jobs")
         here = board.here("worker")
         with here.telling(figures, partial(process_figures, here)):
             ready()
-            await asyncio.gather(recovering, packing, erasures)
+            await asyncio.gather(recovering, packing, erasures, watching, working)

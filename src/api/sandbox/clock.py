@@ -1,0 +1,52 @@
+"""The merchant's clock, shown and moved.
+
+The rule a stranger would break: a move is answered when everything that became due on the way has run, and then it holds for
+every request to any process of the service.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Final
+
+from api.answers import Answer, json_answer
+from api.call import Call
+from api.decoding import BodyDecoder
+from api.drafting.durations import duration
+from api.drafting.values import moment
+from api.refusals import conflicting, required
+from api.resource import Rooms
+from api.schemas.sandbox import MoveClock
+from projections import formats
+
+_decode: Final = BodyDecoder(MoveClock)
+
+
+async def show(rooms: Rooms, call: Call) -> Answer:
+    """GET {base}/sandbox/clock: the merchant's present moment."""
+    return json_answer(200, {"now": formats.moment(rooms.ledger.clock.now(call.principal.merchant_id))})
+
+
+async def move(rooms: Rooms, call: Call) -> Answer:
+    """POST {base}/sandbox/clock: the clock is moved on and what becomes due is done; 400 where it would go back."""
+    assert rooms.clocks is not None, "only the sandbox has this route"
+    request = _decode(await call.body(rooms.body_limit))
+    field, target = _target(request, call)
+    merchant_id = call.principal.merchant_id
+    moved = await rooms.ledger.complete(rooms.clocks.advance(merchant_id, field, target))
+    return json_answer(200, {"now": formats.moment(moved.now), "jobsRun": moved.jobs_run})
+
+
+def _target(request: MoveClock, call: Call) -> tuple[str, Callable[[datetime], datetime]]:
+    """The field that says where to, and where that is from a present moment. Raises Refusal (400)."""
+    zone = call.principal.zone
+    if request.advance_to is not None and request.advance_by is not None:
+        raise conflicting("advanceTo", "advanceBy")
+    if request.advance_to is not None:
+        until = moment(request.advance_to, "advanceTo", datetime.now(UTC).astimezone(zone))
+        return "advanceTo", lambda _: until
+    if request.advance_by is not None:
+        by = duration(request.advance_by, "advanceBy")
+        return "advanceBy", lambda now: by.after(now.astimezone(zone))
+    raise required("advanceTo")

@@ -1,0 +1,27 @@
+"""The bodies of the sandbox's helpers: what a developer may do to the world around the merchant.
+
+The rule a stranger would break: nothing of this exists in production.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Final
+
+from msgspec import Meta, Struct
+
+DURATION: Final = r"^P(?=[0-9]|T[0-9])([0-9]+Y)?([0-9]+M)?([0-9]+W)?([0-9]+D)?(T(?=[0-9])([0-9]+H)?([0-9]+M)?([0-9]+(\.[0-9]{1,6})?S)?)?$"
+
+Duration = Annotated[str, Meta(max_length=64, examples=["PT72H"], extra_json_schema={"pattern": DURATION})]
+
+
+class MoveClock(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Where to move the clock: one of the two."""
+
+    advance_to: Annotated[
+        datetime | None, Meta(description="The moment to show. Without an offset: in the merchant's time zone.")
+    ] = None
+    advance_by: Annotated[
+        Duration | None,
+        Meta(description="How far to go, in ISO 8601. Years, months and days are those of the merchant's calendar."),
+    ] = None

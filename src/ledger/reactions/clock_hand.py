@@ -1,0 +1,119 @@
+"""The hand that moves a sandbox merchant's clock: from one due time to the next, as if the time had really passed.
+
+The rule a stranger would break: the clock stands at a due time while what is due then is done, and what that makes due is
+done before the clock moves on. Nobody else moves this clock meanwhile, and workers leave its due times alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Final
+from uuid import UUID
+
+import psycopg
+from procrastinate.exceptions import ConnectorException
+
+from ledger.journal.append import DatabaseUnavailable
+from ledger.journal.connection import Connection, connect
+from ledger.operations.clocks import BELIEVED_S, Moved
+from ledger.operations.ledger import Ledger
+from ledger.reactions import due_times
+from ledger.reactions.dispatcher import Dispatcher
+from ledger.reactions.jobs import Handler, Jobs, see_jobs
+from ledger.reactions.reaction import Reaction
+from ledger.rejections import ConcurrentUpdate, InvalidTerms
+
+# Take hold of a clock that nobody else holds; whether this is the first time that anybody does.
+_TAKE: Final = """
+insert into merchant_clock as c (merchant_id, ahead_us, moving_until) values (%s, 0, now() + interval '30 seconds')
+on conflict (merchant_id) do update set moving_until = excluded.moving_until
+ where coalesce(c.moving_until, '-infinity') <= now()
+returning ahead_us, xmax = 0
+"""
+# Move on, never back, and keep hold of it.
+_MOVE: Final = """
+update merchant_clock set ahead_us = greatest(ahead_us, %s), moving_until = now() + interval '30 seconds' where merchant_id = %s
+"""
+_LET_GO: Final = "update merchant_clock set moving_until = null where merchant_id = %s"
+
+_MICROSECOND: Final = timedelta(microseconds=1)
+_LAST: Final = datetime(2200, 1, 1, tzinfo=UTC)
+
+Target = Callable[[datetime], datetime]
+"""Where to move the clock, given where it stands."""
+
+
+class ClockHand:
+    """Moves clocks for one process. `reactions` and `handlers` are those of the workers."""
+
+    def __init__(
+        self, url: str, ledger: Ledger, reactions: Sequence[Reaction], handlers: Mapping[str, Handler]
+    ) -> None:
+        self._url = url
+        self._ledger = ledger
+        self._reactions = reactions
+        self._handlers = handlers
+
+    async def advance(self, merchant_id: UUID, field: str, target: Target) -> Moved:
+        """Move a merchant's clock (see `ClockMoves`)."""
+        try:
+            async with self._holding(merchant_id) as connection, Jobs(self._url, self._ledger, self._handlers) as jobs:
+                await self._ledger.clock.look(merchant_id)
+                now = self._ledger.clock.now(merchant_id)
+                until = _checked(field, now, target)
+                jobs_run = await self._pass_time(connection, jobs, merchant_id, until)
+                await _move(connection, merchant_id, until)
+        except (psycopg.Error, ConnectorException) as fault:
+            raise DatabaseUnavailable(type(fault).__name__) from fault
+        await self._ledger.clock.look(merchant_id)
+        return Moved(self._ledger.clock.now(merchant_id), jobs_run)
+
+    async def _pass_time(self, connection: Connection, jobs: Jobs, merchant_id: UUID, until: datetime) -> int:
+        dispatcher = Dispatcher(self._ledger.journal, jobs, self._reactions)
+        jobs_run = 0
+        while True:
+            await dispatcher.catch_up(connection, merchant_id)
+            await jobs.run_all_of(connection, merchant_id)
+            await dispatcher.catch_up(connection, merchant_id)
+            due_at = await due_times.next_of(connection, merchant_id, until)
+            if due_at is None:
+                return jobs_run
+            async with connection.transaction():
+                await _move(connection, merchant_id, due_at)
+                jobs_run += await due_times.enqueue_due_of(connection, jobs, merchant_id, due_at)
+
+    @asynccontextmanager
+    async def _holding(self, merchant_id: UUID) -> AsyncIterator[Connection]:
+        connection = await connect(self._url, "ledger-clock")
+        async with connection:
+            await see_jobs(connection)
+            row = await (await connection.execute(_TAKE, (merchant_id,))).fetchone()
+            if row is None:
+                raise ConcurrentUpdate("The clock is being moved by another request.")
+            try:
+                if row[1]:
+                    await asyncio.sleep(2 * BELIEVED_S)  # nobody may still believe that this clock was never moved
+                yield connection
+            finally:
+                if not connection.broken:
+                    await connection.execute(_LET_GO, (merchant_id,))
+
+
+async def _move(connection: Connection, merchant_id: UUID, moment: datetime) -> None:
+    ahead = max(0, (moment - datetime.now(UTC)) // _MICROSECOND)
+    await connection.execute(_MOVE, (ahead, merchant_id))
+
+
+def _checked(field: str, now: datetime, target: Target) -> datetime:
+    try:
+        until = target(now)
+    except (OverflowError, ValueError):
+        raise InvalidTerms(field, "The clock cannot be moved so far.") from None
+    if until < now:
+        raise InvalidTerms(field, "A clock never goes back.")
+    if until > _LAST:
+        raise InvalidTerms(field, "The clock cannot be moved so far.")
+    return until

@@ -1,0 +1,148 @@
+"""The dispatcher: reads every merchant's log by position and writes down what follows, exactly once.
+
+The rule a stranger would break: what follows from events is written in the transaction that moves the cursor behind them,
+and the cursor's row is held meanwhile. A dispatcher that is killed has done all of a stretch or nothing of it; two that run
+at once share the merchants between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+from uuid import UUID
+
+from msgspec import Struct
+
+from ledger.journal.connection import Connection
+from ledger.journal.journal import Journal
+from ledger.reactions.jobs import Jobs
+from ledger.reactions.reaction import DoNow, Due, Effect, Reaction
+
+_MERCHANTS_AT_ONCE: Final = 64
+_EVENTS_AT_ONCE: Final = 500  # of one merchant in one transaction
+_BEHIND_MAX: Final = 1000
+
+# The merchants whose log goes on behind a reaction's cursor, or those of them that are asked for.
+_BEHIND: Final = """
+select h.merchant_id from merchant_head h
+  left join reaction_cursor c on c.merchant_id = h.merchant_id and c.reaction = %s
+ where h.position > coalesce(c.position, 0) {some} order by h.merchant_id limit %s
+"""
+_ALL_BEHIND: Final = _BEHIND.format(some="")
+_SOME_BEHIND: Final = _BEHIND.format(some="and h.merchant_id = any(%s)")
+
+_BEGIN: Final = (
+    "insert into reaction_cursor (merchant_id, reaction) select m, %s from unnest(%s::uuid[]) m on conflict do nothing"
+)
+
+# Hold the cursors that nobody else holds, and see how far their logs go.
+_HOLD: Final = """
+with held as (
+  select merchant_id, position from reaction_cursor
+   where reaction = %s and merchant_id = any(%s) order by merchant_id for update skip locked)
+select held.merchant_id, held.position, least(h.position, held.position + %s), h.position
+  from held join merchant_head h using (merchant_id)
+"""
+
+_MOVE: Final = """
+update reaction_cursor c set position = n.position from unnest(%s::uuid[], %s::int8[]) as n(merchant_id, position)
+ where c.merchant_id = n.merchant_id and c.reaction = %s
+"""
+
+_SET: Final = """
+insert into due_time (merchant_id, kind, stream_id, payment_id, due_at)
+select * from unnest(%s::uuid[], %s::text[], %s::uuid[], %s::uuid[], %s::timestamptz[])
+on conflict (merchant_id, stream_id, kind, payment_id) do update set due_at = excluded.due_at
+"""
+_CLEAR: Final = """
+delete from due_time d using unnest(%s::uuid[], %s::text[], %s::uuid[], %s::uuid[]) as n(merchant_id, kind, stream_id, payment_id)
+ where d.merchant_id = n.merchant_id and d.stream_id = n.stream_id and d.kind = n.kind and d.payment_id = n.payment_id
+"""
+
+
+class _Stretch(Struct, frozen=True):
+    """A piece of a merchant's log: behind `after`, up to `until`; the log ends at `head`."""
+
+    merchant_id: UUID
+    after: int
+    until: int
+    head: int
+
+
+class Dispatcher:
+    """Lets reactions see what was appended. `dispatched` counts the events that they were shown."""
+
+    def __init__(self, journal: Journal, jobs: Jobs, reactions: Sequence[Reaction]) -> None:
+        self._journal = journal
+        self._jobs = jobs
+        self._reactions = reactions
+        self.dispatched = 0
+
+    async def sweep(self, connection: Connection, merchants: Sequence[UUID] | None = None) -> bool:
+        """Go through what is new, of these merchants or of all; whether nothing that stood there at the start is left.
+
+        The connection is in autocommit and finds the queue (`see_jobs`). Raises psycopg.Error, a Fault.
+        """
+        finished = True
+        for reaction in self._reactions:
+            while behind := await self._behind(connection, reaction, merchants):
+                for n in range(0, len(behind), _MERCHANTS_AT_ONCE):
+                    caught_up = await self._react(connection, reaction, behind[n : n + _MERCHANTS_AT_ONCE])
+                    if not caught_up:
+                        finished = False
+                if not finished:  # another dispatcher holds some of them: it does them, or we find them the next time
+                    break
+        return finished
+
+    async def catch_up(self, connection: Connection, merchant_id: UUID) -> None:
+        """Return when all that a merchant's log holds now has been seen, here or by another dispatcher."""
+        while not await self.sweep(connection, [merchant_id]):
+            await connection.execute("select pg_sleep(0.01)")
+
+    async def _behind(
+        self, connection: Connection, reaction: Reaction, merchants: Sequence[UUID] | None
+    ) -> Sequence[UUID]:
+        if merchants is None:
+            rows = await connection.execute(_ALL_BEHIND, (reaction.name, _BEHIND_MAX))
+        else:
+            rows = await connection.execute(_SOME_BEHIND, (reaction.name, list(merchants), _BEHIND_MAX))
+        return [merchant_id for (merchant_id,) in await rows.fetchall()]
+
+    async def _react(self, connection: Connection, reaction: Reaction, merchants: Sequence[UUID]) -> bool:
+        """One transaction: whether it brought all of these merchants up to the end of their logs, or found somebody at it."""
+        async with connection.transaction():
+            await connection.execute(_BEGIN, (reaction.name, list(merchants)))
+            held = await connection.execute(_HOLD, (reaction.name, list(merchants), _EVENTS_AT_ONCE))
+            stretches = [_Stretch(*row) for row in await held.fetchall()]
+            effects: list[tuple[UUID, Effect]] = []
+            for stretch in stretches:
+                seen = await self._journal.reader.stretch(
+                    connection, stretch.merchant_id, stretch.after, stretch.until, sorted(reaction.topics)
+                )
+                effects += [(stretch.merchant_id, effect) for each in seen for effect in reaction.react(each)]
+                self.dispatched += len(seen)
+            await self._write(connection, effects)
+            moved = [stretch.merchant_id for stretch in stretches]
+            positions = [stretch.until for stretch in stretches]
+            await connection.execute(_MOVE, (moved, positions, reaction.name))
+        return len(stretches) == len(merchants)
+
+    async def _write(self, connection: Connection, effects: Iterable[tuple[UUID, Effect]]) -> None:
+        last: dict[tuple[UUID, str, UUID, UUID], Effect] = {}
+        now: list[tuple[UUID, DoNow]] = []
+        for merchant_id, effect in effects:
+            if isinstance(effect, DoNow):
+                now.append((merchant_id, effect))
+            else:
+                last[merchant_id, effect.kind, effect.stream_id, effect.payment_id] = effect
+        due = [(*key, effect.due_at) for key, effect in last.items() if isinstance(effect, Due)]
+        gone = [key for key, effect in last.items() if not isinstance(effect, Due)]
+        if due:
+            await connection.execute(_SET, _columns(due))
+        if gone:
+            await connection.execute(_CLEAR, _columns(gone))
+        await self._jobs.enqueue(connection, now)
+
+
+def _columns(rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
+    return [list(column) for column in zip(*rows, strict=True)]

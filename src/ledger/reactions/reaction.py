@@ -1,0 +1,59 @@
+"""What a reaction is: a pure function from one recorded event to what is to be done later, or now.
+
+The rule a stranger would break: a reaction sees every event once, in the order of its merchant's log, and says what follows
+from this event alone. It asks no clock and no database; what it says is written in the transaction that moves its cursor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Final, Protocol
+from uuid import UUID
+
+from msgspec import Struct
+
+from ledger.journal.reader import Recorded
+
+NO_PAYMENT: Final = UUID(int=0)
+"""Stands for the payment where something is due about a stream as a whole."""
+
+
+class Due(Struct, frozen=True):
+    """Something of this kind is to be done about the stream at `due_at` by the merchant's clock; a later one replaces it."""
+
+    kind: str
+    stream_id: UUID
+    payment_id: UUID
+    due_at: datetime
+
+
+class NoLongerDue(Struct, frozen=True):
+    """What was due of this kind is not any more."""
+
+    kind: str
+    stream_id: UUID
+    payment_id: UUID
+
+
+class DoNow(Struct, frozen=True):
+    """To be done at once, as a job. `due_at` is when it became due by the merchant's clock."""
+
+    kind: str
+    stream_id: UUID
+    payment_id: UUID
+    due_at: datetime
+
+
+Effect = Due | NoLongerDue | DoNow
+
+
+class Reaction(Protocol):
+    """A reaction with its permanent name, under which its cursors stand, and the topics that it wants to see."""
+
+    name: str
+    topics: frozenset[str]
+
+    def react(self, recorded: Recorded) -> Iterable[Effect]:
+        """What follows from an event. Pure."""
+        ...

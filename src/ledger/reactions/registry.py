@@ -1,0 +1,16 @@
+"""Which reactions there are, and what is done when something is due: the one list that workers and clocks go by.
+
+The rule a stranger would break: a kind that a reaction makes due has its handler here. A job without one is tried again
+until it is given up, loudly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from ledger.reactions.jobs import Handler
+from ledger.reactions.reaction import Reaction
+
+REACTIONS: Final[tuple[Reaction, ...]] = ()
+HANDLERS: Final[Mapping[str, Handler]] = {}
