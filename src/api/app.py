@@ -7,7 +7,7 @@ The rule a stranger would break: wiring happens here and nowhere else. A route t
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from api import health, payment_orders, reference_page
 from api.auth import Keys
 from api.edge import Edge
-from api.limits import Limiter
+from api.limits import Limiter, SharedLimiter
 from api.metrics import METRICS, Metrics, rooms_figures
 from api.openapi import document
 from api.refusals import Refusal
@@ -30,6 +30,7 @@ from ledger.figures import process_figures
 from ledger.logs import AccessLog
 from ledger.reactions.clock_hand import ClockHand
 from ledger.reactions.registry import HANDLERS, REACTIONS
+from ledger.request_rates import RequestRates
 from ledger.secrets import Purpose, load_secrets
 from ledger.settings import Settings
 from ledger.wiring import open_ledger
@@ -96,19 +97,32 @@ def _sandbox(settings: Settings, house: House) -> list[Route]:
 async def open_rooms(settings: Settings) -> AsyncIterator[Rooms]:
     """The ledger, the reader, the keys and the limits of one process, for as long as the context lasts."""
     assert settings.database_url is not None, "whoever starts a process tells it its database"
-    async with open_ledger(settings) as ledger:
+    async with AsyncExitStack() as stack:
+        ledger = await stack.enter_async_context(open_ledger(settings))
         reader = Reader(settings.database_url)
         await reader.start()
-        try:
-            secrets = load_secrets(settings)
-            keys = Keys(reader.find_key, secrets.key(Purpose.API_KEY_PEPPER), settings.environment)
-            fingerprint_key = secrets.key(Purpose.REQUEST_FINGERPRINT)
-            clocks = None
-            if settings.environment == "sandbox":
-                clocks = ClockHand(settings.database_url, ledger, REACTIONS, HANDLERS)
-            yield Rooms(ledger, reader, keys, Limiter(), settings.body_limit, fingerprint_key, clocks)
-        finally:
-            await reader.stop()
+        stack.push_async_callback(reader.stop)
+        shared = await _shared_limiter(settings.database_url, stack) if settings.workers > 1 else None
+        secrets = load_secrets(settings)
+        keys = Keys(
+            reader.find_key,
+            secrets.key(Purpose.API_KEY_PEPPER),
+            settings.environment,
+            per_minute=settings.requests_per_minute,
+            per_second=settings.requests_per_second,
+        )
+        fingerprint_key = secrets.key(Purpose.REQUEST_FINGERPRINT)
+        clocks = None
+        if settings.environment == "sandbox":
+            clocks = ClockHand(settings.database_url, ledger, REACTIONS, HANDLERS)
+        yield Rooms(ledger, reader, keys, Limiter(), settings.body_limit, fingerprint_key, clocks, shared)
+
+
+async def _shared_limiter(url: str, stack: AsyncExitStack) -> SharedLimiter:
+    rates = RequestRates(url)
+    await rates.start()
+    stack.push_async_callback(rates.stop)
+    return SharedLimiter(rates.take)
 
 
 async def _unknown_address(_scope: Scope, _receive: Receive, _send: Send) -> None:

@@ -32,7 +32,7 @@ _KNOWN_MAX: Final = 20_000
 
 
 class Principal(Struct, frozen=True):
-    """Whom a request speaks for. No scopes: everything is allowed."""
+    """Whom a request speaks for, and how often it may. No scopes: everything is allowed. A limit of 0 is none."""
 
     merchant_id: UUID
     key_id: UUID
@@ -40,6 +40,8 @@ class Principal(Struct, frozen=True):
     expires_at: datetime | None
     zone: ZoneInfo
     settings: MerchantSettings
+    per_minute: int
+    per_second: int
 
     def may(self, scope: Scope) -> bool:
         """Whether the key was issued for this, or without any limit."""
@@ -50,7 +52,8 @@ class Keys:
     """Recognises API keys. What it has found it believes for three seconds; a revoked key speaks no longer than that.
 
     `pepper` is the installation's key for hashing, `find` asks the read model for a hash, `environment` is `sandbox` or
-    `production`; the clocks are real time and a monotonic one in seconds.
+    `production`, the limits are for keys of merchants that have none of their own; the clocks are real time and a monotonic
+    one in seconds.
     """
 
     def __init__(
@@ -59,6 +62,8 @@ class Keys:
         pepper: bytes,
         environment: str,
         *,
+        per_minute: int = 100,
+        per_second: int = 10,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -67,6 +72,7 @@ class Keys:
         self._own_key = secrets.token_bytes(32)
         self._prefix = PREFIXES[environment].encode()
         self._other_prefixes = tuple(prefix.encode() for name, prefix in PREFIXES.items() if name != environment)
+        self._limits = per_minute, per_second
         self._now = now
         self._monotonic = monotonic
         self._known: OrderedDict[bytes, tuple[float, Principal | None]] = OrderedDict()
@@ -106,23 +112,29 @@ class Keys:
         if known is not None and known[0] > self._monotonic():
             return known[1]
         found = await self._find(hmac.digest(self._pepper, secret, "sha256"))
-        principal = None if found is None or found.revoked_at is not None else _principal(found)
+        principal = None if found is None or found.revoked_at is not None else self._principal(found)
         self._known[known_as] = (self._monotonic() + _TTL_S, principal)
         self._known.move_to_end(known_as)
         if len(self._known) > _KNOWN_MAX:
             self._known.popitem(last=False)
         return principal
 
-
-def _principal(found: FoundKey) -> Principal:
-    return Principal(
-        merchant_id=found.merchant_id,
-        key_id=found.key_id,
-        scopes=frozenset(found.scopes),
-        expires_at=found.expires_at,
-        zone=ZoneInfo(found.settings.time_zone),
-        settings=found.settings,
-    )
+    def _principal(self, found: FoundKey) -> Principal:
+        settings = found.settings
+        own = settings.requests_per_minute, settings.requests_per_second
+        per_minute, per_second = (
+            usual if limit is None else limit for limit, usual in zip(own, self._limits, strict=True)
+        )
+        return Principal(
+            merchant_id=found.merchant_id,
+            key_id=found.key_id,
+            scopes=frozenset(found.scopes),
+            expires_at=found.expires_at,
+            zone=ZoneInfo(settings.time_zone),
+            settings=settings,
+            per_minute=per_minute,
+            per_second=per_second,
+        )
 
 
 def _check_merchant(header: bytes | None, principal: Principal) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 from uuid import UUID
 
@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from api.answers import Headers
 from api.refusals import TooManyRequests
+from ledger.request_rates import Asked, Taken
 
 _KEYS_MAX: Final = 20_000
 _HAIR: Final = 1e-6  # sums of tenths do not come out even
@@ -69,6 +70,30 @@ class Limiter:
         if wait > _HAIR:
             self.refused += 1
             raise TooManyRequests(math.ceil(wait), headers)
+        return headers
+
+
+class SharedLimiter:
+    """Counts the requests of all processes of an installation together, where `take` does; like `Limiter` otherwise."""
+
+    def __init__(self, take: Callable[[Asked], Awaitable[Taken]]) -> None:
+        self._take = take
+        self.refused = 0
+
+    async def admit(self, merchant_id: UUID, key_id: UUID, per_minute: int, per_second: int) -> Headers:
+        """As `Limiter.admit`. Raises TooManyRequests, or a Fault while the database is away."""
+        if not (per_minute or per_second):
+            return ()
+        taken = await self._take(Asked(merchant_id, key_id, per_minute, per_second))
+        minute, second = Rate(per_minute, 60.0), Rate(per_second, 1.0)
+        buckets = ((minute, taken.minute_full_in_s), (second, taken.second_full_in_s))
+        headers = _headers(buckets)
+        if not taken.admitted:
+            self.refused += 1
+            wait = max(
+                max(0.0, full) + rate.period_s / rate.limit - rate.period_s for rate, full in buckets if rate.limit
+            )
+            raise TooManyRequests(max(1, math.ceil(wait)), headers)
         return headers
 
 

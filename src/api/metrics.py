@@ -94,7 +94,7 @@ def rooms_figures(rooms: Rooms) -> Iterator[Reading]:
     """What the parts count that requests are answered with."""
     yield from journal_figures(rooms.ledger.journal)
     yield from coalescer_figures(rooms.reader.points)
-    yield told("ledger_http_rate_limited_total", rooms.limiter.refused)
+    yield told("ledger_http_rate_limited_total", (rooms.shared_limiter or rooms.limiter).refused)
 
 
 class _Figures(Collector):

@@ -14,7 +14,7 @@ from api.answers import Answer, send_answer
 from api.auth import Keys
 from api.call import Call
 from api.edge import CALL
-from api.limits import Limiter
+from api.limits import Limiter, SharedLimiter
 from api.refusals import method_not_allowed
 from ledger import api_keys
 from ledger.journal.append import DatabaseUnavailable
@@ -34,6 +34,8 @@ class Rooms(Struct, frozen=True):
     fingerprint_key: bytes
     clocks: ClockMoves | None
     """How merchants' clocks are moved: only in the sandbox."""
+    shared_limiter: SharedLimiter | None = None
+    """Counts instead of `limiter` where several processes serve."""
 
 
 class House:
@@ -80,10 +82,12 @@ class Resource:
         call: Call = scope[CALL]
         rooms = self._house.opened()
         call.principal = principal = await rooms.keys.identify(call.headers, allowed.scope)
-        settings = principal.settings
-        call.rate_headers = rooms.limiter.admit(
-            principal.key_id, settings.requests_per_minute, settings.requests_per_second
-        )
+        if rooms.shared_limiter is None:
+            call.rate_headers = rooms.limiter.admit(principal.key_id, principal.per_minute, principal.per_second)
+        else:
+            call.rate_headers = await rooms.shared_limiter.admit(
+                principal.merchant_id, principal.key_id, principal.per_minute, principal.per_second
+            )
         await rooms.ledger.clock.look(principal.merchant_id)
         answer = await allowed.operation(rooms, call)
         await send_answer(answer, send, call.answer_headers)

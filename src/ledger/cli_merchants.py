@@ -29,10 +29,12 @@ def create(
         typer.Option(metavar="PCT", help="Surcharge on cards in percent. In Mexico unlawful for consumer sales."),
     ] = None,
     requests_per_minute: Annotated[
-        str | None, typer.Option(metavar="N", help="Rate limit per key; 0 is none.", show_default="100")
+        str | None,
+        typer.Option(metavar="N", help="Rate limit per key; 0 is none.", show_default="LEDGER_REQUESTS_PER_MINUTE"),
     ] = None,
     requests_per_second: Annotated[
-        str | None, typer.Option(metavar="N", help="The same for a single second.", show_default="10")
+        str | None,
+        typer.Option(metavar="N", help="The same for a single second.", show_default="LEDGER_REQUESTS_PER_SECOND"),
     ] = None,
     data_dir: DataDir = None,
     json: AsJson = False,

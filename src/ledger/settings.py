@@ -71,7 +71,9 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             description="Where payers' browsers reach the API, without its base path; unset: the address it listens on.",
         ),
     ] = ""
-    lps_base_path: Annotated[str, Meta(pattern=_BASE_PATH, description="Where the products' API begins.")] = "/lps"
+    lps_base_path: Annotated[
+        str, Meta(pattern=_BASE_PATH, description="Where the products' API begins. Nothing is there in this release.")
+    ] = "/lps"
     master_key: Annotated[
         str | None,
         Meta(description="32 bytes in hex or base64 from which every other key is derived.", extra=_SECRET),
@@ -147,7 +149,9 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     requests_per_minute: Annotated[
         int,
         Meta(
-            ge=0, description="The rate limit of a key without one of its own; 0 is none.", extra={"unit": "requests"}
+            ge=0,
+            description="The rate limit of each key of a merchant that set none of its own; 0 is none. Several API processes of one `serve` count together.",
+            extra={"unit": "requests"},
         ),
     ] = 100
     requests_per_second: Annotated[

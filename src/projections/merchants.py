@@ -92,8 +92,8 @@ class MerchantSettings(Struct, frozen=True, kw_only=True, rename="camel"):
     payment_methods: tuple[MethodType, ...]
     time_zone: str
     require_merchant_header: bool
-    requests_per_minute: int
-    requests_per_second: int
+    requests_per_minute: int | None
+    requests_per_second: int | None
     capture_delay_seconds: int
     invoice_trigger: str
     refund_overpayment: bool

@@ -149,7 +149,7 @@ async def test_a_key_finds_its_merchant_with_the_settings_of_now(journal: Journa
     found = await reader.find_key(key_hash)
     assert found is not None
     assert (found.merchant_id, found.key_id, found.scopes) == (merchant_id, key.key_id, ("orders:read",))
-    assert (found.expires_at, found.revoked_at, found.settings.requests_per_minute) == (NOON, None, 100)
+    assert (found.expires_at, found.revoked_at, found.settings.requests_per_minute) == (NOON, None, None)
     changed = MerchantSettingsChanged(merchant_id=merchant_id, at=NOON, requests_per_minute=0)
     revoked = ApiKeyRevoked(merchant_id=merchant_id, key_id=key.key_id, at=NOON)
     await merchants.commit(journal, merchant, 2, [changed, revoked])

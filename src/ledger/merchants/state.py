@@ -33,7 +33,7 @@ class Merchant(Struct, frozen=True, kw_only=True):
     """A merchant and the terms it works on.
 
     The surcharge is off until the merchant switches it on: in Mexico it is unlawful for consumer sales (contract 4.1).
-    Limits are requests per API key, 0 for none. Without payer authentication a card is captured at once;
+    Limits are requests per API key, 0 for none, None for what the installation allows. Without payer authentication a card is captured at once;
     `capture_delay_seconds` is for payments with it.
     """
 
@@ -46,8 +46,8 @@ class Merchant(Struct, frozen=True, kw_only=True):
     payment_methods: tuple[MethodType, ...] = tuple(MethodType)
     time_zone: str = "America/Mexico_City"
     require_merchant_header: bool = False
-    requests_per_minute: int = 100
-    requests_per_second: int = 10
+    requests_per_minute: int | None = None
+    requests_per_second: int | None = None
     capture_delay_seconds: int = 5
     invoice_trigger: InvoiceTrigger = InvoiceTrigger.FIRST_CAPTURE
     refund_overpayment: bool = False
