@@ -37,6 +37,15 @@ STATUS: Final[Mapping[type[Rejected], int]] = {
     rejections.PartialsNotAllowed: 409,
     rejections.RequestInProgress: 409,
     rejections.AmountExceedsPending: 422,
+    rejections.PaymentNotFound: 404,
+    rejections.InvalidOrderState: 409,
+    rejections.OrderHasCapturedFunds: 409,
+    rejections.OrderNotRefundable: 409,
+    rejections.RefundInProgress: 409,
+    rejections.RefundExceedsBalance: 422,
+    rejections.RefundWindowExpired: 422,
+    rejections.CaptureExceedsAuthorized: 422,
+    rejections.PayerAuthenticationFailed: 422,
     rejections.MethodNotEnabled: 422,
 }
 """The status of every refusal of the domain. A test holds it complete."""

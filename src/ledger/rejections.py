@@ -77,6 +77,64 @@ class PartialsNotAllowed(Rejected):
     code = "PARTIALS_NOT_ALLOWED"
 
 
+class PaymentNotFound(Rejected):
+    """The order has no such payment."""
+
+    code = "PAYMENT_NOT_FOUND"
+
+
+class InvalidOrderState(Rejected):
+    """No edge of the state tables leads from here to what was asked."""
+
+    code = "INVALID_ORDER_STATE"
+
+
+class OrderHasCapturedFunds(Rejected):
+    """Money is held: the order is refunded, or cancelled with `refundCaptured`."""
+
+    code = "ORDER_HAS_CAPTURED_FUNDS"
+
+
+class OrderNotRefundable(Rejected):
+    """Nothing was captured, or what was is contested."""
+
+    code = "ORDER_NOT_REFUNDABLE"
+
+
+class RefundInProgress(Rejected):
+    """A refund of the same payment has no outcome yet."""
+
+    code = "REFUND_IN_PROGRESS"
+
+
+class RefundExceedsBalance(Rejected):
+    """More than is held; `refundableAmount` in the facts."""
+
+    code = "REFUND_AMOUNT_EXCEEDS_BALANCE"
+    lasting = True
+
+
+class RefundWindowExpired(Rejected):
+    """The card's money can be given back no longer."""
+
+    code = "REFUND_WINDOW_EXPIRED"
+    lasting = True
+
+
+class CaptureExceedsAuthorized(Rejected):
+    """More than was granted; `authorizedAmount` in the facts is what is left of it."""
+
+    code = "CAPTURE_EXCEEDS_AUTHORIZED"
+    lasting = True
+
+
+class PayerAuthenticationFailed(Rejected):
+    """The payer failed the challenge."""
+
+    code = "PAYER_AUTHENTICATION_FAILED"
+    lasting = True
+
+
 class ConcurrentUpdate(Rejected):
     code = "CONCURRENT_UPDATE"
 

@@ -49,7 +49,7 @@ ACTION_STEPS = [
     (acting(1, NextAction.REDIRECT), IN_FLIGHT, P.REQUIRES_ACTION, O.ACTION_REQUIRED),
     (continued(1, 10000), CHALLENGED, P.REQUIRES_ACTION, O.PAYER_AUTHENTICATION_CHALLENGE_REQUIRED),
     (
-        e.PayerAuthenticated(payment_id=ONE, at=NOON, frictionless=True),
+        e.PayerAuthenticated(payment_id=ONE, at=NOON, resumed=True),
         CHALLENGED,
         P.PENDING_AUTHORIZATION,
         O.PROCESSING,

@@ -19,6 +19,7 @@ from tests.core.story import (
     declined,
     method,
     paid,
+    referred,
     started,
     taken,
     unanswered,
@@ -27,7 +28,7 @@ from tests.core.story import (
 from ledger.orders.state import OrderStatus
 from ledger.rejections import AmountExceedsPending, IdempotencyMismatch, InvalidTerms, OrderNotPayable
 
-PAYABLE = (OrderStatus.PENDING, OrderStatus.PARTIALLY_PAID, OrderStatus.FAILED)
+PAYABLE = (OrderStatus.PENDING, OrderStatus.PARTIALLY_PAID, OrderStatus.FAILED, OrderStatus.REFERENCE_GENERATED)
 FAILED = (created(), started(1, 10000), asked(1, 10000), declined(1))
 HALF_GRANTED = (
     created(pending=False, surcharge=THREE_PERCENT),
@@ -48,7 +49,7 @@ def test_a_failed_order_is_charged_again():
 
 def test_a_failed_order_is_charged_with_the_surcharge_of_the_new_method():
     failed = (created(surcharge=THREE_PERCENT), started(1, 10000, 300), asked(1, 10300), declined(1))
-    order = given(*failed).when(charge(2, method=method(SPEI))).then(started(2, 10000, 0, SPEI), asked(2, 10000))
+    order = given(*failed).when(charge(2, method=method(SPEI))).then(started(2, 10000, 0, SPEI), referred(2, 10000))
     assert order.surcharge_amount is None
     assert order.amount == 10000
 

@@ -49,7 +49,13 @@ ACTIONS: dict[str, Any] = {
         device_information=DeviceInformation(ip_address="203.0.113.7"),
     ),
     "payer-authenticated.v1": orders.PayerAuthenticated(
-        payment_id=PAYMENT, at=AT, frictionless=True, transaction_id="txn-1", three_ds_version="2.2.0", eci="05"
+        payment_id=PAYMENT,
+        at=AT,
+        frictionless=True,
+        resumed=True,
+        transaction_id="txn-1",
+        three_ds_version="2.2.0",
+        eci="05",
     ),
     "payer-authentication-failed.v1": orders.PayerAuthenticationFailed(
         payment_id=PAYMENT, code="AUTHENTICATION_FAILED", at=AT, message="The payer could not be authenticated."

@@ -106,7 +106,10 @@ class SubmitDeviceData(Struct, frozen=True, kw_only=True):
 
 
 class ValidateAuthentication(Struct, frozen=True, kw_only=True):
-    """The payer came back from the challenge, or from a redirect, with the id of that transaction."""
+    """The payer came back from the challenge, or from a redirect, with the id of that transaction.
+
+    `is_simulated`: the sandbox judges the id, which need not be that of the session.
+    """
 
     transaction_id: str
     idempotency_key: str
@@ -114,6 +117,7 @@ class ValidateAuthentication(Struct, frozen=True, kw_only=True):
     at: datetime
     payment_id: UUID | None = None
     capture_delay_s: int = 5
+    is_simulated: bool = False
 
 
 class CapturePayment(Struct, frozen=True, kw_only=True):

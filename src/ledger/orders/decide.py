@@ -11,19 +11,29 @@ from decimal import Decimal
 from typing import Final
 
 from ledger.money import AMOUNT_MAX, ZERO, is_multiple, quantum_of, shortest
-from ledger.orders.commands import ChargeOrder, CreateOrder, ForgetPayer, NewPayment
+from ledger.orders.commands import AddPayment, ChargeOrder, CreateOrder, ForgetPayer, NewPayment
+from ledger.orders.decide_authentication import decide_device_data, decide_validation
+from ledger.orders.decide_cancellation import decide_cancellation, decide_payment_cancellation
+from ledger.orders.decide_captures import decide_capture, decide_scheduled_capture
+from ledger.orders.decide_references import decide_deposit, reference_requested
+from ledger.orders.decide_refunds import decide_overpayment_refund, decide_refund
+from ledger.orders.decide_reports import decide_batch, decide_dispute, decide_expiry
 from ledger.orders.events import (
     PERSONAL,
     AuthorizationRequested,
+    CancelledBecause,
     OrderCreated,
     OrderEvent,
     PayerForgotten,
+    PaymentCancelled,
     PaymentStarted,
 )
+from ledger.orders.guards import insist_on_multiple
+from ledger.orders.outcome import decide_outcome
 from ledger.orders.settle import decide_settlement
-from ledger.orders.state import Order, OrderStatus
+from ledger.orders.state import NextAction, Order, OrderStatus, PaymentStatus
 from ledger.orders.surcharge import quote
-from ledger.orders.terms import CaptureMethod
+from ledger.orders.terms import CaptureMethod, MethodType
 from ledger.personal import without
 from ledger.rejections import (
     AmountExceedsPending,
@@ -31,12 +41,51 @@ from ledger.rejections import (
     IdempotencyMismatch,
     InvalidTerms,
     OrderNotPayable,
+    PartialsNotAllowed,
 )
 
-__all__ = ["decide_charge", "decide_create", "decide_forgetting", "decide_resubmission", "decide_settlement"]
+__all__ = [
+    "decide_batch",
+    "decide_cancellation",
+    "decide_capture",
+    "decide_charge",
+    "decide_create",
+    "decide_deposit",
+    "decide_device_data",
+    "decide_dispute",
+    "decide_expiry",
+    "decide_forgetting",
+    "decide_outcome",
+    "decide_overpayment_refund",
+    "decide_payment",
+    "decide_payment_cancellation",
+    "decide_refund",
+    "decide_resubmission",
+    "decide_scheduled_capture",
+    "decide_settlement",
+    "decide_validation",
+]
 
-PAYABLE: Final = (OrderStatus.PENDING, OrderStatus.PARTIALLY_PAID, OrderStatus.FAILED)
-"""Where an order can be charged (contract N31). References, once they exist, add theirs."""
+PAYABLE: Final = (
+    OrderStatus.PENDING,
+    OrderStatus.PARTIALLY_PAID,
+    OrderStatus.FAILED,
+    OrderStatus.REFERENCE_GENERATED,
+)
+"""Where an order can be charged (contract N31)."""
+
+TAKES_PARTS: Final = (
+    OrderStatus.PENDING,
+    OrderStatus.PROCESSING,
+    OrderStatus.PARTIALLY_PAID,
+    OrderStatus.REFERENCE_GENERATED,
+    OrderStatus.AUTHORIZED,
+    OrderStatus.PARTIALLY_AUTHORIZED,
+    OrderStatus.ACTION_REQUIRED,
+    OrderStatus.PAYER_AUTHENTICATION_DEVICE_DATA_REQUIRED,
+    OrderStatus.PAYER_AUTHENTICATION_CHALLENGE_REQUIRED,
+)
+"""Where a split order takes a further part (section 8.3)."""
 
 _LINES_TOLERANCE: Final = Decimal("0.001")
 
@@ -89,12 +138,37 @@ def decide_charge(order: Order, command: ChargeOrder) -> list[OrderEvent]:
         return []
     if payment.amount is not None:
         _insist_on_part(order, payment.amount)
-    if order.status not in PAYABLE:
+    _insist_on_status(order, PAYABLE)
+    amount = _fitting(order, payment)
+    return [*_payment_of(order, payment, amount, command.at), *_replaced(order, command.at)]
+
+
+def decide_payment(order: Order, command: AddPayment) -> list[OrderEvent]:
+    """Pay a part of a split order (contract N32 and N33), also while other parts are on their way (section 8.3).
+
+    The same payment again is absorbed, by its id or by the merchant's id for it (section 8.7). Raises
+    IdempotencyMismatch, PartialsNotAllowed, InvalidTerms on `amount`, OrderNotPayable, AmountExceedsPending.
+    """
+    payment = command.payment
+    if order.has_payment(payment.payment_id) or _is_repeated(order, payment):
+        return []
+    if payment.amount is not None:
+        insist_on_multiple(order, payment.amount)
+    if not order.terms.allow_partials:
+        raise PartialsNotAllowed("The order does not allow partial payments.", currentStatus=order.status)
+    _insist_on_status(order, TAKES_PARTS)
+    return _payment_of(order, payment, _fitting(order, payment), command.at)
+
+
+def _insist_on_status(order: Order, allowed: tuple[OrderStatus, ...]) -> None:
+    if order.status not in allowed:
         raise OrderNotPayable(
-            f"An order that is {order.status} cannot be charged.",
-            currentStatus=order.status,
-            allowedStatuses=PAYABLE,
+            f"An order that is {order.status} cannot be charged.", currentStatus=order.status, allowedStatuses=allowed
         )
+
+
+def _fitting(order: Order, payment: NewPayment) -> Decimal:
+    """The part of the subtotal that the payment pays. Raises AmountExceedsPending: authorisations are reserved (N33)."""
     amount = order.unpaid_subtotal if payment.amount is None else payment.amount
     if amount > order.unpaid_subtotal - order.reserved:
         raise AmountExceedsPending(
@@ -102,7 +176,18 @@ def decide_charge(order: Order, command: ChargeOrder) -> list[OrderEvent]:
             amountPending=order.amount_pending,
             amountReserved=order.reserved,
         )
-    return _payment_of(order, payment, amount, command.at)
+    return amount
+
+
+def _replaced(order: Order, at: datetime) -> list[OrderEvent]:
+    """On an order of one tender the new payment takes the place of the reference (N31); what comes there is late."""
+    if order.terms.allow_partials:
+        return []
+    return [
+        PaymentCancelled(payment_id=payment.payment_id, because=CancelledBecause.REPLACED, at=at)
+        for payment in order.payments
+        if payment.status is PaymentStatus.REQUIRES_ACTION and payment.next_action is NextAction.DISPLAY_REFERENCE
+    ]
 
 
 def decide_forgetting(order: Order, command: ForgetPayer) -> list[OrderEvent]:
@@ -138,9 +223,7 @@ def _insist_on_lines(command: CreateOrder) -> None:
 def _insist_on_part(order: Order, amount: Decimal) -> None:
     if not order.terms.allow_partials:
         raise InvalidTerms("amount", "Only an order that allows partial payments can be charged in parts.")
-    _insist_on_amount(amount)
-    if not is_multiple(amount, order.quantum):
-        raise InvalidTerms("amount", f"The amount must be a multiple of {order.quantum}, as the order's own is.")
+    insist_on_multiple(order, amount)
 
 
 def _created(command: CreateOrder) -> OrderCreated:
@@ -180,24 +263,28 @@ def _payment_of(order: Order, payment: NewPayment, subtotal: Decimal, at: dateti
 def _payment_events(terms: OrderCreated, payment: NewPayment, subtotal: Decimal, at: datetime) -> list[OrderEvent]:
     """A payment of `subtotal` with its surcharge, and the intent to ask the processor for both."""
     surcharge = quote(terms.surcharge, payment.method.type, subtotal, quantum_of(terms.amount))
+    started = PaymentStarted(
+        payment_id=payment.payment_id,
+        method=payment.method,
+        subtotal=shortest(subtotal),
+        surcharge=shortest(surcharge),
+        at=at,
+        external_id=payment.external_id,
+        virtual_terminal=payment.virtual_terminal,
+        billing_address=payment.billing_address,
+        device_information=payment.device_information,
+        metadata=payment.metadata,
+    )
+    amount = shortest(subtotal + surcharge)
+    if payment.method.type is not MethodType.CARD:
+        return [started, reference_requested(terms, payment, amount, at)]
     return [
-        PaymentStarted(
-            payment_id=payment.payment_id,
-            method=payment.method,
-            subtotal=shortest(subtotal),
-            surcharge=shortest(surcharge),
-            at=at,
-            external_id=payment.external_id,
-            virtual_terminal=payment.virtual_terminal,
-            billing_address=payment.billing_address,
-            device_information=payment.device_information,
-            metadata=payment.metadata,
-        ),
+        started,
         AuthorizationRequested(
             payment_id=payment.payment_id,
             processor=payment.processor,
             idempotency_key=payment.idempotency_key,
-            amount=shortest(subtotal + surcharge),
+            amount=amount,
             capture=terms.capture_method is CaptureMethod.AUTOMATIC,
             deadline_at=payment.deadline_at,
             at=at,

@@ -47,3 +47,16 @@ def ended(
         for entry in payment.entries
     )
     return entered(replace(payment, entries=over), action, EntryStatus.SUCCESS, amount, at)
+
+
+def failed(payment: Payment, at: datetime, reason: str) -> tuple[Entry, ...]:
+    """The payment's entries once it has failed: whatever was under way did."""
+    steps = tuple(
+        replace(entry, status=EntryStatus.FAILED, amount=payment.amount, reason=reason)
+        if entry.status in _UNSETTLED
+        else entry
+        for entry in payment.entries
+    )
+    if steps != payment.entries:
+        return steps
+    return (*steps, Entry(EntryAction.AUTHORIZATION, EntryStatus.FAILED, payment.amount, at, reason))

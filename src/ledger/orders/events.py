@@ -241,11 +241,16 @@ class AuthenticationRequested(Struct, frozen=True, kw_only=True, omit_defaults=T
 
 
 class PayerAuthenticated(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The payer was recognised: `frictionless` without being asked, otherwise by passing the challenge."""
+    """The payer was recognised: `frictionless` without being asked, otherwise by passing the challenge.
+
+    `resumed` says that the authorisation goes on where it had stopped: after a frictionless recognition, and where less is
+    granted than was asked for.
+    """
 
     payment_id: UUID
     at: datetime
     frictionless: bool = False
+    resumed: bool = False
     transaction_id: str | None = None
     three_ds_version: str | None = None
     eci: str | None = None

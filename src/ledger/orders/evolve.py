@@ -11,7 +11,7 @@ from typing import Final, assert_never
 from msgspec.structs import replace
 
 from ledger.orders.declines import PROCESSOR_TIMEOUT
-from ledger.orders.entries import entered
+from ledger.orders.entries import entered, failed
 from ledger.orders.events import (
     PERSONAL,
     AuthorizationAbandoned,
@@ -277,7 +277,7 @@ def _failed(payment: Payment, failure: Failure) -> Payment:
         next_action=None,
         action_expires_at=None,
         intent=None,
-        entries=entered(payment, EntryAction.AUTHORIZATION, EntryStatus.FAILED, payment.amount, failure.at, reason),
+        entries=failed(payment, failure.at, reason),
         updated_at=failure.at,
     )
 

@@ -9,7 +9,7 @@ from typing import Final, assert_never
 
 from msgspec.structs import replace
 
-from ledger.orders.entries import ended, entered
+from ledger.orders.entries import ended, entered, failed
 from ledger.orders.events import (
     AuthenticationRequested,
     CancelledBecause,
@@ -125,7 +125,7 @@ def _authenticating(
             if payment.next_action is NextAction.DEVICE_DATA:
                 step = EntryAction.DEVICE_DATA
             entries = entered(payment, step, EntryStatus.SUCCESS, payment.amount, event.at)
-            status = PaymentStatus.PENDING_AUTHORIZATION if event.frictionless else payment.status
+            status = PaymentStatus.PENDING_AUTHORIZATION if event.resumed else payment.status
             return replace(payment, status=status, authenticated=event, entries=entries, updated_at=event.at)
         case PayerAuthenticationFailed():
             reason = event.message or event.code
@@ -134,15 +134,9 @@ def _authenticating(
                 status=PaymentStatus.FAILED,
                 failure=Failure(code=event.code, message=event.message, at=event.at),
                 authentication_failed=True,
-                entries=_failed(payment, event, reason),
+                entries=failed(payment, event.at, reason),
                 updated_at=event.at,
             )
-
-
-def _failed(payment: Payment, event: PayerAuthenticationFailed, reason: str) -> tuple[Entry, ...]:
-    entries = entered(payment, EntryAction.AUTHENTICATION, EntryStatus.FAILED, payment.amount, event.at, reason)
-    with_step = replace(payment, entries=entries)
-    return entered(with_step, EntryAction.AUTHORIZATION, EntryStatus.FAILED, payment.amount, event.at, reason)
 
 
 def _waiting_for_the_payer(payment: Payment, event: PayerActionRequired) -> Payment:

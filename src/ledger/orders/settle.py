@@ -17,17 +17,21 @@ from ledger.orders.events import (
     AbandonedBecause,
     AuthorizationAbandoned,
     AuthorizationOutcomeUnknown,
+    CancelledBecause,
     CaptureRequested,
     CaptureScheduled,
     LateCaptureReported,
     OrderEvent,
     PayerActionRequired,
+    PayerAuthenticated,
     PaymentAuthorized,
+    PaymentCancelled,
     PaymentCaptured,
     PaymentDeclined,
 )
+from ledger.orders.finish import finished
 from ledger.orders.outcomes import ActionRequired
-from ledger.orders.state import Order, Payment, PaymentStatus
+from ledger.orders.state import EntryAction, Order, Payment, PaymentStatus
 from ledger.orders.terms import AuthenticationSession
 
 _NOT_YET_GRANTED: Final = frozenset({PaymentStatus.REQUIRES_ACTION, PaymentStatus.PENDING_CANCELLATION})
@@ -41,32 +45,41 @@ def decide_settlement(order: Order, command: SettleAuthorization) -> list[OrderE
     The first final word about a payment stands, with one exception: money that was taken is always recorded.
     """
     payment, at = order.payment(command.payment_id), command.at
-    waits = payment.status is PaymentStatus.PENDING_AUTHORIZATION
-    match command.outcome:
-        case Approved() as approval:
-            return _approved(payment, approval, at)
+    outcome = command.outcome
+    if isinstance(outcome, Approved):
+        return finished(order, _approved(payment, outcome, at))
+    if not _is_being_asked(payment):
+        return []
+    if payment.status is PaymentStatus.PENDING_CANCELLATION and not isinstance(outcome, Unanswered):
+        because = CancelledBecause.NEVER_AUTHORIZED
+        return finished(order, [PaymentCancelled(payment_id=payment.payment_id, because=because, at=at)])
+    return _not_approved(payment, outcome, at)
+
+
+def _is_being_asked(payment: Payment) -> bool:
+    return payment.intent is not None and payment.intent.action is EntryAction.AUTHORIZATION
+
+
+def _not_approved(
+    payment: Payment, outcome: Declined | ActionRequired | Unanswered | NotSent | NotFound, at: datetime
+) -> list[OrderEvent]:
+    match outcome:
         case Declined() as refusal:
-            return [_declined(payment, refusal, at)] if waits else []
+            return [declined(payment, refusal, at)]
         case ActionRequired() as needed:
-            return _acting(payment, needed, at)
+            return [action_required(payment, needed, at)]
         case Unanswered(reason=reason):
-            return [_unknown(payment, reason, at)] if waits and not _is_known_to_be_unknown(payment) else []
+            return [] if _is_known_to_be_unknown(payment) else [_unknown(payment, reason, at)]
         case NotSent():
-            return [_abandoned(payment, AbandonedBecause.NOT_SENT, at)] if waits else []
+            return [_abandoned(payment, AbandonedBecause.NOT_SENT, at)]
         case NotFound():
-            return [_abandoned(payment, AbandonedBecause.NOT_FOUND, at)] if waits else []
+            return [_abandoned(payment, AbandonedBecause.NOT_FOUND, at)]
         case _:
-            assert_never(command.outcome)
+            assert_never(outcome)
 
 
 SESSION: Final = timedelta(minutes=15)
 """How long a payer has for 3-D Secure or for a redirect (contract 2.1)."""
-
-
-def _acting(payment: Payment, needed: ActionRequired, at: datetime) -> list[OrderEvent]:
-    if payment.status is not PaymentStatus.PENDING_AUTHORIZATION or payment.authenticated is not None:
-        return []
-    return [action_required(payment, needed, at)]
 
 
 def action_required(payment: Payment, needed: ActionRequired, at: datetime) -> PayerActionRequired:
@@ -93,15 +106,18 @@ def _approved(payment: Payment, approval: Approved, at: datetime) -> list[OrderE
     assert authorized > 0, "a gateway reports an approval of nothing as something else"
     taken = shortest(approval.captured - payment.captured)
     status = payment.status
-    if status is PaymentStatus.PENDING_AUTHORIZATION or (status in _NOT_YET_GRANTED and taken > 0):
-        return [_granted(payment, approval, authorized, at), *_capture(payment, approval, taken, at)]
+    if _is_being_asked(payment) or (status in _NOT_YET_GRANTED and taken > 0):
+        resumed: list[OrderEvent] = []
+        if status is PaymentStatus.REQUIRES_ACTION and authorized < payment.amount:
+            resumed = [PayerAuthenticated(payment_id=payment.payment_id, at=at, resumed=True)]
+        return [*resumed, _granted(payment, approval, authorized, at), *_capture(payment, approval, taken, at)]
     if taken <= 0:
         return []
     if status in _GRANTED:
         return _capture(payment, approval, taken, at)
     if status is PaymentStatus.PENDING_CAPTURE:
         return _capture(payment, approval, taken, at)[1:]
-    if status in _CAPTURING:
+    if status in _CAPTURING and (payment.intent is None or payment.intent.idempotency_key == _key(payment)):
         return _capture(payment, approval, taken, at)[2:]
     return [
         LateCaptureReported(
@@ -112,6 +128,22 @@ def _approved(payment: Payment, approval: Approved, at: datetime) -> list[OrderE
             at=at,
         )
     ]
+
+
+def money_reported(payment: Payment, approval: Approved, at: datetime) -> list[OrderEvent]:
+    """What an approval says that comes after its call was given up: only money that was taken counts."""
+    return _approved(payment, approval, at) if approval.captured > payment.captured else []
+
+
+def taken_steps(payment: Payment, approval: Approved, at: datetime) -> list[OrderEvent]:
+    """The authorisation that an approval grants, and the capture that happened with it."""
+    authorized = shortest(max(approval.authorized, approval.captured))
+    taken = shortest(approval.captured)
+    return [_granted(payment, approval, authorized, at), *_capture(payment, approval, taken, at)]
+
+
+def _key(payment: Payment) -> str | None:
+    return None if payment.requested is None else payment.requested.idempotency_key
 
 
 def _granted(payment: Payment, approval: Approved, amount: Decimal, at: datetime) -> PaymentAuthorized:
@@ -148,7 +180,8 @@ def _capture(payment: Payment, approval: Approved, amount: Decimal, at: datetime
     ]
 
 
-def _declined(payment: Payment, refusal: Declined, at: datetime) -> PaymentDeclined:
+def declined(payment: Payment, refusal: Declined, at: datetime) -> PaymentDeclined:
+    """The payment was refused, under a code of the contract."""
     known = decline(refusal.code)
     return PaymentDeclined(
         payment_id=payment.payment_id,

@@ -134,6 +134,38 @@ ORDER_EDGES: Final = _edges(
 )
 """The moves of an order (contract 2.2, and section 8.3 for a further part on a split order). REFUNDED is final."""
 
+REPORTED_EDGES: Final = _edges(
+    OrderStatus,
+    """
+    PAYER_AUTHENTICATION_CHALLENGE_REQUIRED: COMPLETED
+    REFUNDED:               PARTIALLY_REFUNDED PARTIALLY_PAID COMPLETED
+    CANCELLED:              PARTIALLY_REFUNDED
+    CANCELLATION_REQUESTED: PARTIALLY_REFUNDED
+    """,
+)
+"""Where only a processor's or a bank's word leads that comes after all: money reported late, a refund that failed while the
+order was being cancelled. Money is real, so it moves an order that was final."""
+
+_WAITING: Final = (
+    OrderStatus.PROCESSING,
+    OrderStatus.REFERENCE_GENERATED,
+    OrderStatus.AUTHORIZED,
+    OrderStatus.PARTIALLY_AUTHORIZED,
+    OrderStatus.ACTION_REQUIRED,
+    OrderStatus.PAYER_AUTHENTICATION_DEVICE_DATA_REQUIRED,
+    OrderStatus.PAYER_AUTHENTICATION_CHALLENGE_REQUIRED,
+    OrderStatus.CANCELLATION_REQUESTED,
+)
+OLDER_PART_EDGES: Final = frozenset((one, other) for one in _WAITING for other in _WAITING if one is not other)
+"""On a split order alone: its newest part ended, or moved, and the status of the newest one that is left shows."""
+
+
+def is_legal_move(origin: OrderStatus | None, target: OrderStatus, *, split: bool) -> bool:
+    """Whether an order may go from one status to the other: as the contract's table says, or by the two rules beside it."""
+    move = (origin, target)
+    return move in ORDER_EDGES or move in REPORTED_EDGES or (split and move in OLDER_PART_EDGES)
+
+
 LIVE: Final = frozenset(
     {
         PaymentStatus.CREATED,

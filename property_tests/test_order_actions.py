@@ -1,0 +1,427 @@
+"""Any sequence of everything that can be asked of an order, or said about one, keeps its money and its moves true.
+
+Every command and every outcome is drawn as it comes, sensible or not: outcomes of calls that were given up, deposits on
+references that have ended, refunds while others are in flight. What is refused must be refused twice, what is accepted
+must give nothing the second time.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any, get_args
+
+import pytest
+from hypothesis import find, given, settings
+from hypothesis import strategies as st
+
+from ledger.journal.codec import CODEC
+from ledger.orders import commands as c
+from ledger.orders import decide as d
+from ledger.orders import events, outcomes
+from ledger.orders.commands import DisputeStage, SettlementStage
+from ledger.orders.dues import decide_due, due_key, dues
+from ledger.orders.evolve import evolve
+from ledger.orders.outcome import settle
+from ledger.orders.state import EntryAction, NextAction, Order, OrderStatus, Payment, PaymentStatus
+from ledger.orders.status import LIVE, PAYMENT_EDGES, is_legal_move
+from ledger.orders.terms import CaptureMethod, MethodType, PaymentMethod, SurchargePolicy
+from ledger.rejections import Rejected
+
+START = datetime(2026, 3, 1, 12, tzinfo=UTC)
+SILENCE: list[Any] = [c.Unanswered(reason="no answer"), c.NotSent(), c.NotFound()]
+CARD, SPEI = MethodType.CARD, MethodType.SPEI
+
+Draw = Callable[[Any], Any]
+
+
+class World:
+    """One order and everything that happens to it, as Hypothesis draws it."""
+
+    def __init__(self, draw: Draw) -> None:
+        self.draw = draw
+        self.order: Order | None = None
+        self.log: list[Any] = []
+        self.now = START
+        self.seen: set[Any] = set()
+        self.calls: list[Any] = []
+        self.ids = iter(range(1, 10_000))
+        self.gone: Decimal = Decimal(0)
+        split, at_once = draw(st.booleans()), draw(st.booleans())
+        rate = draw(st.sampled_from([None, Decimal("3.5"), Decimal(12)]))
+        policy = None if rate is None else SurchargePolicy(rate=rate, methods=(CARD,))
+        create = c.CreateOrder(
+            order_id=uuid.UUID(int=1),
+            order_number="PO0000000001",
+            external_id="pedido",
+            customer_id=uuid.UUID(int=2),
+            amount=draw(st.sampled_from([Decimal(10_000), Decimal(7), Decimal("333.33")])),
+            currency="MXN",
+            at=self.now,
+            payment=self._payment(None) if at_once else None,
+            allow_partials=split,
+            capture_method=draw(st.sampled_from(CaptureMethod)),
+            surcharge=policy,
+        )
+        self._happen(d.decide_create(None, create))
+
+    @property
+    def is_split(self) -> bool:
+        return self.order is not None and self.order.terms.allow_partials
+
+    def step(self) -> None:
+        assert self.order is not None
+        names = ["outcome"] * 6 + ["pay"] * 3 + ["due"] * 2 + ["late"]
+        names += ["refund", "refund", "cancel", "capture", "device", "validate", "void", "deposit", "deposit"]
+        names += ["dispute", "settlement", "wait", "overpayment"]
+        getattr(self, "_" + self.draw(st.sampled_from(names)))(self.order)
+
+    def _outcome(self, order: Order) -> None:
+        intents = [p.intent for p in order.payments if p.intent is not None]
+        if intents:
+            intent = self.draw(st.sampled_from(intents))
+            self.calls.append(intent)
+            self._send(d.decide_outcome, settle(intent, self._answer(intent), self.now))
+
+    def _late(self, order: Order) -> None:  # noqa: ARG002 - every step's shape
+        """Somebody says something about a call that was settled, or given up, long ago."""
+        if self.calls:
+            intent = self.draw(st.sampled_from(self.calls))
+            self._send(d.decide_outcome, settle(intent, self._answer(intent), self.now))
+
+    def _answer(self, intent: Any) -> Any:
+        amount = max(self._quantum, intent.amount * self.draw(st.sampled_from([4, 4, 4, 2])) / 4 // 1)
+        approved = c.Approved(
+            authorized=amount, captured=amount if intent.capture else Decimal(0), processor_reference="ref"
+        )
+        session = outcomes.ActionRequired(
+            next_action=self.draw(st.sampled_from([NextAction.DEVICE_DATA, NextAction.CHALLENGE, NextAction.REDIRECT])),
+            authentication_transaction_id=f"txn-{intent.idempotency_key}",
+            reference_id="ref",
+        )
+        said: dict[EntryAction, list[Any]] = {
+            EntryAction.AUTHORIZATION: [approved, approved, session, session, c.Declined(code="X")],
+            EntryAction.DEVICE_DATA: [approved, session, c.Declined(code="X")],
+            EntryAction.AUTHENTICATION: [approved, approved, c.Declined(code="AUTHENTICATION_FAILED")],
+            EntryAction.CAPTURE: [
+                outcomes.Captured(amount=amount, processor_reference="ref"),
+                outcomes.Captured(amount=intent.amount, processor_reference="ref"),
+                outcomes.CaptureRefused(code="X", retryable=self.draw(st.booleans())),
+            ],
+            EntryAction.CANCELLATION: [outcomes.Voided(processor_reference="ref"), outcomes.VoidRefused(code="X")],
+            EntryAction.REFUND: [
+                outcomes.Refunded(amount=intent.amount, processor_reference="ref"),
+                outcomes.Refunded(amount=intent.amount, processor_reference="ref"),
+                outcomes.RefundPending(processor_reference="ref"),
+                outcomes.RefundRefused(code="X"),
+            ],
+            EntryAction.REFERENCE: [
+                outcomes.ReferenceIssued(
+                    reference="1", processor_reference="ref", expires_at=self.now + timedelta(hours=72)
+                ),
+                outcomes.ReferenceIssued(
+                    reference="1", processor_reference="ref", expires_at=self.now + timedelta(hours=72)
+                ),
+                outcomes.ReferenceRefused(code="X"),
+            ],
+        }
+        return self.draw(st.sampled_from(said[intent.action] * 2 + SILENCE))
+
+    def _pay(self, order: Order) -> None:
+        part = None
+        if self.is_split:
+            part = self.draw(st.sampled_from([None, 1, 2, 4]))
+        amount = (
+            None if part is None else max(order.quantum, order.unpaid_subtotal / part // order.quantum * order.quantum)
+        )
+        payment = self._payment(amount)
+        if self.draw(st.booleans()):
+            self._send(d.decide_payment, c.AddPayment(payment=payment, at=self.now))
+        else:
+            self._send(d.decide_charge, c.ChargeOrder(payment=payment, at=self.now))
+
+    def _refund(self, order: Order) -> None:
+        held = max(order.refundable, order.quantum)
+        whole = self.draw(st.sampled_from([1, 1, 2, 3, 10]))
+        amount = max(order.quantum, held / whole // order.quantum * order.quantum)
+        if self.draw(st.integers(0, 5)) == 0:
+            amount += order.quantum
+        named = self.draw(st.sampled_from([None, *(p.payment_id for p in order.payments)]))
+        refund = c.RefundOrder(refund_id=self._id(), amount=amount, deadline_at=self.now, at=self.now, payment_id=named)
+        self._send(d.decide_refund, refund)
+        for refund_ in order.refunds:  # a message about a refund that was taken on
+            for part in refund_.parts:
+                if self.draw(st.booleans()):
+                    said = self.draw(
+                        st.sampled_from(
+                            [
+                                outcomes.Refunded(amount=part.amount, processor_reference="ref"),
+                                outcomes.RefundRefused(code="X"),
+                            ]
+                        )
+                    )
+                    settled = c.SettleRefund(
+                        refund_id=refund_.refund_id, payment_id=part.payment_id, outcome=said, at=self.now
+                    )
+                    self._send(d.decide_outcome, settled)
+
+    def _overpayment(self, order: Order) -> None:  # noqa: ARG002 - every step's shape
+        refund = c.RefundOverpayment(refund_id=self._id(), deadline_at=self.now, at=self.now)
+        self._send(d.decide_overpayment_refund, refund)
+
+    def _cancel(self, order: Order) -> None:  # noqa: ARG002 - every step's shape
+        cancel = c.CancelOrder(
+            cancellation_id=self._id(),
+            refund_id=self._id(),
+            deadline_at=self.now,
+            at=self.now,
+            refund_captured=self.draw(st.booleans()),
+        )
+        self._send(d.decide_cancellation, cancel)
+
+    def _capture(self, order: Order) -> None:
+        amount = self.draw(st.sampled_from([None, None, order.quantum, order.quantum * 5]))
+        capture = c.CapturePayment(idempotency_key=self._key(), deadline_at=self.now, at=self.now, amount=amount)
+        self._send(d.decide_capture, capture)
+
+    def _device(self, order: Order) -> None:  # noqa: ARG002 - every step's shape
+        command = c.SubmitDeviceData(
+            idempotency_key=self._key(),
+            deadline_at=self.now,
+            at=self.now,
+            capture_delay_s=self.draw(st.sampled_from([0, 5])),
+        )
+        self._send(d.decide_device_data, command)
+
+    def _validate(self, order: Order) -> None:  # noqa: ARG002 - every step's shape
+        command = c.ValidateAuthentication(
+            transaction_id="fail", idempotency_key=self._key(), deadline_at=self.now, at=self.now, is_simulated=True
+        )
+        self._send(d.decide_validation, command)
+
+    def _void(self, order: Order) -> None:
+        if order.payments:
+            payment = self._one(order)
+            command = c.CancelPayment(
+                payment_id=payment.payment_id, idempotency_key=self._key(), deadline_at=self.now, at=self.now
+            )
+            self._send(d.decide_payment_cancellation, command)
+
+    def _deposit(self, order: Order) -> None:
+        referred = [p for p in order.payments if p.reference is not None]
+        if referred:
+            payment = self.draw(st.sampled_from(referred))
+            amount = max(order.quantum, payment.amount * self.draw(st.sampled_from([1, 2, 2, 3])) / 2 // 1)
+            command = c.RecordDeposit(
+                payment_id=payment.payment_id,
+                deposit_id=self._key(),
+                amount=amount,
+                processor_reference="ref",
+                at=self.now,
+            )
+            self._send(d.decide_deposit, command)
+
+    def _dispute(self, order: Order) -> None:
+        if order.payments:
+            payment = self._one(order)
+            name = payment.dispute.dispute_id if payment.dispute and payment.dispute.open else self._key()
+            amount = self.draw(st.sampled_from([None, order.quantum]))
+            command = c.RecordDispute(
+                payment_id=payment.payment_id,
+                dispute_id=name,
+                stage=self.draw(st.sampled_from(DisputeStage)),
+                at=self.now,
+                amount=amount,
+            )
+            self._send(d.decide_dispute, command)
+
+    def _settlement(self, order: Order) -> None:
+        if order.payments:
+            payment = self._one(order)
+            command = c.RecordSettlement(
+                payment_id=payment.payment_id,
+                batch_id=payment.batch.batch_id if payment.batch and self.draw(st.booleans()) else self._key(),
+                stage=self.draw(st.sampled_from(SettlementStage)),
+                at=self.now,
+            )
+            self._send(d.decide_batch, command)
+
+    def _wait(self, order: Order) -> None:  # noqa: ARG002 - every step's shape
+        self.now += self.draw(st.sampled_from([timedelta(seconds=6), timedelta(minutes=16), timedelta(days=4)]))
+
+    def _due(self, order: Order) -> None:
+        """A worker comes when something is due, or too early; two of them come with the same key."""
+        for due in dues(order):
+            if self.order is not None and self.draw(st.booleans()):
+                if self.draw(st.booleans()):
+                    self.now = max(self.now, due.at)
+                key, at = due_key(order, due), self.now
+                self._send(lambda o, due: decide_due(o, due, key, at, at), due)  # noqa: B023 - sent at once
+
+    def _one(self, order: Order) -> Payment:
+        return self.draw(st.sampled_from(order.payments))
+
+    def _payment(self, amount: Decimal | None) -> c.NewPayment:
+        kind = self.draw(st.sampled_from([CARD, CARD, SPEI]))
+        payment_id = self._id()
+        return c.NewPayment(
+            payment_id=payment_id,
+            method=PaymentMethod(method_id=uuid.UUID(int=9), type=kind),
+            processor="sandbox",
+            idempotency_key=str(payment_id),
+            deadline_at=self.now,
+            amount=amount,
+        )
+
+    def _id(self) -> uuid.UUID:
+        return uuid.UUID(int=next(self.ids))
+
+    def _key(self) -> str:
+        return f"key-{next(self.ids)}"
+
+    @property
+    def _quantum(self) -> Decimal:
+        return Decimal(1) if self.order is None else self.order.quantum
+
+    def _send(self, decide: Callable[[Any, Any], list[Any]], command: Any) -> None:
+        before = self.order
+        try:
+            decided = decide(before, command)
+        except Rejected as refusal:
+            self.seen.add(type(refusal))
+            with pytest.raises(type(refusal)):
+                decide(before, command)
+            return
+        self._happen(decided)
+        if decided:
+            assert decide(self.order, command) == [], command
+
+    def _happen(self, decided: list[Any]) -> None:
+        for event in decided:
+            before = self.order
+            after = evolve(before, event)
+            status = None if before is None else before.status
+            split = after.terms.allow_partials
+            assert after.status is status or is_legal_move(status, after.status, split=split), (
+                event,
+                status,
+                after.status,
+            )
+            known = {} if before is None else {p.payment_id: p.status for p in before.payments}
+            for payment in after.payments:
+                origin = known.get(payment.payment_id)
+                assert payment.status is origin or (origin, payment.status) in PAYMENT_EDGES, (
+                    event,
+                    origin,
+                    payment.status,
+                )
+            if isinstance(event, events.PaymentRefunded | events.DisputeLost):
+                self.gone += event.amount
+            self.log.append(event)
+            self.order = after
+            self.seen |= {type(event), after.status, *(p.status for p in after.payments)}
+            self._is_true(after)
+
+    def _is_true(self, order: Order) -> None:
+        assert order.amount == order.subtotal_amount + (order.surcharge_amount or 0)  # I1
+        assert order.amount_pending == max(Decimal(0), order.amount - order.net)  # I2
+        assert order.amount_paid == sum(p.captured for p in order.payments)  # I3
+        assert order.amount_refunded == self.gone  # I3
+        for payment in order.payments:
+            assert 0 <= payment.refunded + payment.refunding <= payment.captured <= payment.authorized  # I4
+            assert 0 <= payment.charged_back <= payment.refunded
+        if order.terms.allow_partials and order.amount_pending:
+            assert order.amount_pending == order.unpaid_subtotal  # I5
+        assert order.status is by_the_table(order)  # I6
+        given = sum(part.amount for r in order.refunds for part in r.parts if part.status.value == "SUCCEEDED")
+        assert given == order.amount_refunded - sum(p.charged_back for p in order.payments)
+
+
+def by_the_table(order: Order) -> OrderStatus:
+    """The contract's derived-status function, line by line."""
+    net, split = order.amount_paid - order.amount_refunded, order.terms.allow_partials
+    lines = [
+        (order.closed and net <= 0, OrderStatus.REFUNDED if order.amount_refunded else OrderStatus.CANCELLED),
+        (order.cancel_requested, OrderStatus.CANCELLATION_REQUESTED),
+        (any(p.status is PaymentStatus.PENDING_REFUND for p in order.payments), OrderStatus.REFUND_PROCESSING),
+        (split and order.amount_paid > 0, _covered(order)),
+        (not split and order.amount_refunded > 0, OrderStatus.REFUNDED if net <= 0 else OrderStatus.PARTIALLY_REFUNDED),
+        (net > 0, _covered(order)),
+    ]
+    for applies, status in lines:
+        if applies:
+            return status
+    live = [p for p in order.payments if p.status in LIVE]
+    return _by_newest(live[-1]) if live else _without(order)
+
+
+def _covered(order: Order) -> OrderStatus:
+    return OrderStatus.COMPLETED if order.net >= order.amount else OrderStatus.PARTIALLY_PAID
+
+
+def _by_newest(payment: Payment) -> OrderStatus:
+    waiting = {
+        NextAction.DEVICE_DATA: OrderStatus.PAYER_AUTHENTICATION_DEVICE_DATA_REQUIRED,
+        NextAction.CHALLENGE: OrderStatus.PAYER_AUTHENTICATION_CHALLENGE_REQUIRED,
+        NextAction.DISPLAY_REFERENCE: OrderStatus.REFERENCE_GENERATED,
+        NextAction.REDIRECT: OrderStatus.ACTION_REQUIRED,
+    }
+    if payment.status is PaymentStatus.REQUIRES_ACTION:
+        assert payment.next_action is not None
+        return waiting[payment.next_action]
+    if payment.status in {PaymentStatus.CREATED, PaymentStatus.PENDING_AUTHORIZATION}:
+        return OrderStatus.PROCESSING
+    if payment.status is PaymentStatus.PENDING_CANCELLATION:
+        return OrderStatus.CANCELLATION_REQUESTED
+    less = payment.authorized < payment.amount
+    return OrderStatus.PARTIALLY_AUTHORIZED if less else OrderStatus.AUTHORIZED
+
+
+def _without(order: Order) -> OrderStatus:
+    if not order.payments or order.terms.allow_partials:
+        return OrderStatus.PENDING
+    expired = order.payments[-1].status is PaymentStatus.EXPIRED
+    return OrderStatus.PENDING if expired and order.terms.pending else OrderStatus.FAILED
+
+
+@settings(max_examples=600, deadline=None)
+@given(st.data())
+def test_anything_that_can_happen_keeps_an_order_true(data):
+    world = World(data.draw)
+    for _ in range(data.draw(st.integers(5, 30))):
+        world.step()
+    loaded: Order | None = None
+    for event in world.log:
+        encoded = CODEC.encode(event)
+        loaded = evolve(loaded, CODEC.decode(encoded.topic.decode(), encoded.data))
+    assert loaded == world.order
+
+
+REACHED = [
+    *(event for event in get_args(events.OrderEvent) if event is not events.PayerForgotten),
+    *OrderStatus,
+    *PaymentStatus,
+]
+
+
+@pytest.mark.parametrize("thing", REACHED, ids=lambda thing: getattr(thing, "__name__", str(thing)))
+def test_the_stories_reach_everything(thing):
+    @st.composite
+    def worlds(draw: Draw) -> World:
+        world = World(draw)
+        for _ in range(25):
+            world.step()
+        return world
+
+    find(
+        worlds(),
+        lambda world: thing in world.seen,
+        settings=settings(
+            max_examples=4000,
+            deadline=None,
+            database=None,
+            phases=[p for p in settings().phases if p.name == "generate"],
+        ),
+    )

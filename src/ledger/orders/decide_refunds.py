@@ -1,0 +1,224 @@
+"""Giving money back: which payments give which part, what follows from the processor's word.
+
+The rule a stranger would break: a refund in flight has taken its money already (`Payment.refundable`), and there is one
+in flight per payment. That is why no order of events refunds more than was captured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+from decimal import Decimal
+from typing import Final
+
+from ledger.money import ZERO, shortest
+from ledger.orders.commands import NotFound, NotSent, RefundOrder, RefundOverpayment, SettleRefund, Unanswered
+from ledger.orders.events import (
+    AbandonedBecause,
+    Call,
+    CallAbandoned,
+    CallUnanswered,
+    OrderEvent,
+    PaymentRefunded,
+    RefundAccepted,
+    RefundRefused,
+    RefundReopened,
+    RefundRequested,
+)
+from ledger.orders.finish import finished
+from ledger.orders.guards import insist_on_multiple, payment_of, wrong_state
+from ledger.orders.outcomes import Refunded, RefundPending
+from ledger.orders.outcomes import RefundRefused as Refusal
+from ledger.orders.state import HELD, Order, Payment, PaymentStatus, RefundPart, RefundStatus
+from ledger.orders.terms import MethodType
+from ledger.rejections import (
+    IdempotencyMismatch,
+    InvalidTerms,
+    OrderNotRefundable,
+    RefundExceedsBalance,
+    RefundInProgress,
+    RefundWindowExpired,
+)
+
+_GIVES_BACK: Final = HELD | {PaymentStatus.FAILED, PaymentStatus.REFUNDED}
+"""Where money can be given back from. A final status gives back what was reported late, and stays final."""
+
+Shares = list[tuple[Payment, Decimal]]
+
+
+def decide_refund(order: Order, command: RefundOrder) -> list[OrderEvent]:
+    """Give money back (contract N35 to N39, sections 8.7 and 8.11). The same refund again, by either id, is absorbed.
+
+    Raises InvalidTerms, PaymentNotFound, IdempotencyMismatch, InvalidOrderState, OrderNotRefundable, RefundInProgress,
+    RefundWindowExpired, RefundExceedsBalance.
+    """
+    if order.refund(command.refund_id) is not None or _is_repeated(order, command):
+        return []
+    insist_on_multiple(order, command.amount)
+    asked = _asked_shares(order, command)
+    if order.cancel_requested:
+        raise wrong_state(order, "The order is being cancelled.")
+    if order.amount_paid == 0:
+        raise OrderNotRefundable("Nothing was captured on this order.", currentStatus=order.status)
+    shares = _newest_first(order, command) if asked is None else _as_asked(asked, command)
+    return [_requested(command, payment, amount) for payment, amount in shares]
+
+
+def decide_overpayment_refund(order: Order, command: RefundOverpayment) -> list[OrderEvent]:
+    """Give back what is held beyond the order's amount (section 4.6), as far as it is free."""
+    free = [payment for payment in _by_capture(order) if _is_free(payment)]
+    amount = min(order.overpaid_amount, sum((payment.refundable for payment in free), ZERO))
+    if order.refund(command.refund_id) is not None or amount <= 0 or order.cancel_requested:
+        return []
+    refund = RefundOrder(
+        refund_id=command.refund_id, amount=amount, reason="overpayment", deadline_at=command.deadline_at, at=command.at
+    )
+    return [_requested(refund, payment, share) for payment, share in _shared_out(free, amount)]
+
+
+def refund_all(order: Order, command: RefundOrder) -> list[OrderEvent]:
+    """Ask for everything that is held, payment by payment: what a cancellation with `refundCaptured` begins with."""
+    free = [payment for payment in _by_capture(order) if _is_free(payment) and payment.refundable > 0]
+    return [_requested(command, payment, payment.refundable) for payment in free]
+
+
+def settle_refund(order: Order, command: SettleRefund) -> list[OrderEvent]:
+    """Record what became of one payment's part of a refund; no events where that is known already."""
+    refund, payment = order.refund(command.refund_id), order.payment(command.payment_id)
+    part = None if refund is None else refund.part(command.payment_id)
+    assert part is not None, "an outcome follows an intent"
+    if part.status is RefundStatus.PENDING:
+        return finished(order, _while_pending(payment, part, command))
+    carried_out = isinstance(command.outcome, Refunded | RefundPending)
+    may_reopen = payment.status in _GIVES_BACK and not payment.refunding and part.amount <= payment.refundable
+    if part.status is not RefundStatus.FAILED or not carried_out or not may_reopen:
+        return []
+    reopened = RefundReopened(refund_id=command.refund_id, payment_id=command.payment_id, at=command.at)
+    return finished(order, [reopened, *_while_pending(payment, part, command)])
+
+
+def _while_pending(payment: Payment, part: RefundPart, command: SettleRefund) -> list[OrderEvent]:
+    refund_id, payment_id, at = command.refund_id, command.payment_id, command.at
+    asking = payment.intent is not None and payment.intent.refund_id == refund_id
+    known = payment.intent is not None and payment.intent.unknown
+    match command.outcome:
+        case Refunded(processor_reference=reference):
+            return [
+                PaymentRefunded(
+                    refund_id=refund_id, payment_id=payment_id, amount=part.amount, processor_reference=reference, at=at
+                )
+            ]
+        case RefundPending(processor_reference=reference) if asking:
+            return [RefundAccepted(refund_id=refund_id, payment_id=payment_id, processor_reference=reference, at=at)]
+        case Refusal(code=code, message=message):
+            return [RefundRefused(refund_id=refund_id, payment_id=payment_id, code=code, at=at, message=message)]
+        case Unanswered(reason=reason) if asking and not known:
+            return [CallUnanswered(payment_id=payment_id, call=Call.REFUND, reason=reason, at=at)]
+        case NotSent() if asking:
+            return [_abandoned(command, AbandonedBecause.NOT_SENT)]
+        case NotFound() if asking:
+            return [_abandoned(command, AbandonedBecause.NOT_FOUND)]
+        case _:
+            return []
+
+
+def _abandoned(command: SettleRefund, because: AbandonedBecause) -> CallAbandoned:
+    return CallAbandoned(payment_id=command.payment_id, call=Call.REFUND, because=because, at=command.at)
+
+
+def _is_repeated(order: Order, command: RefundOrder) -> bool:
+    known = None if command.external_id is None else order.refund_called(command.external_id)
+    if known is None:
+        return False
+    if known.amount != command.amount:
+        raise IdempotencyMismatch("The refund with this externalId has another amount.", field="amount")
+    return True
+
+
+def _asked_shares(order: Order, command: RefundOrder) -> Shares | None:
+    """The payments and amounts that the request names, or None where it leaves that to us."""
+    if not command.allocations:
+        return None if command.payment_id is None else [(payment_of(order, command.payment_id), command.amount)]
+    for allocation in command.allocations:
+        insist_on_multiple(order, allocation.amount, "allocations")
+    if sum((allocation.amount for allocation in command.allocations), ZERO) != command.amount:
+        raise InvalidTerms("allocations", "The allocations do not add up to the amount.")
+    named = [allocation.payment_id for allocation in command.allocations]
+    if len(set(named)) < len(named) or (command.payment_id is not None and named != [command.payment_id]):
+        raise InvalidTerms("allocations", "Each payment may be named once.")
+    return [(payment_of(order, allocation.payment_id), allocation.amount) for allocation in command.allocations]
+
+
+def _as_asked(asked: Shares, command: RefundOrder) -> Shares:
+    for payment, _ in asked:
+        if payment.refunding:
+            raise RefundInProgress("A refund of this payment is in progress.", paymentId=payment.payment_id)
+    for payment, _ in asked:
+        if payment.status not in _GIVES_BACK or not payment.captured:
+            raise OrderNotRefundable("The payment cannot be refunded.", currentStatus=payment.status)
+    for payment, amount in asked:
+        if _is_too_late(payment, command):
+            raise RefundWindowExpired("The payment was captured too long ago.")
+        if amount > payment.refundable:
+            raise RefundExceedsBalance(
+                "The amount exceeds what can be refunded.", refundableAmount=shortest(payment.refundable)
+            )
+    return asked
+
+
+def _newest_first(order: Order, command: RefundOrder) -> Shares:
+    """The newest captured payments first, each up to its rest; contested ones are left out (N36)."""
+    money = _by_capture(order)
+    free = [payment for payment in money if _is_free(payment) and not _is_too_late(payment, command)]
+    amount, left = command.amount, sum((payment.refundable for payment in free), ZERO)
+    if amount <= left:
+        return _shared_out(free, amount)
+    left += sum((payment.refundable for payment in money if payment.refunding), ZERO)
+    if amount <= left:
+        raise RefundInProgress("A refund of this order is in progress.")
+    too_late = [payment for payment in money if _is_free(payment) and _is_too_late(payment, command)]
+    if amount <= left + sum((payment.refundable for payment in too_late), ZERO):
+        raise RefundWindowExpired("The payment was captured too long ago.")
+    raise RefundExceedsBalance("The amount exceeds what can be refunded.", refundableAmount=shortest(left))
+
+
+def _by_capture(order: Order) -> list[Payment]:
+    brought = (payment for payment in order.payments if payment.captured)
+    return sorted(brought, key=lambda payment: payment.capture_ordinal, reverse=True)
+
+
+def _is_free(payment: Payment) -> bool:
+    return payment.status in _GIVES_BACK and not payment.refunding
+
+
+def _is_too_late(payment: Payment, command: RefundOrder) -> bool:
+    if payment.started.method.type is not MethodType.CARD or payment.captured_at is None:
+        return False
+    return command.at > payment.captured_at + timedelta(seconds=command.card_window_s)
+
+
+def _shared_out(payments: Iterable[Payment], amount: Decimal) -> Shares:
+    shares: Shares = []
+    for payment in payments:
+        share = min(amount, payment.refundable)
+        if share > 0:
+            shares.append((payment, share))
+            amount -= share
+    return shares
+
+
+def _requested(command: RefundOrder, payment: Payment, amount: Decimal) -> RefundRequested:
+    payout = payment.started.method.type is not MethodType.CARD
+    return RefundRequested(
+        refund_id=command.refund_id,
+        payment_id=payment.payment_id,
+        amount=shortest(amount),
+        reason=command.reason,
+        processor=payment.processor,
+        idempotency_key=f"{command.refund_id}:{payment.payment_id}",
+        deadline_at=command.deadline_at,
+        at=command.at,
+        external_id=command.external_id,
+        payout=payout,
+        destination=command.destination if payout else None,
+    )

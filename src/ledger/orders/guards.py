@@ -1,0 +1,30 @@
+"""What several decisions insist on, each with the refusal that the contract names."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from uuid import UUID
+
+from ledger.money import AMOUNT_MAX, ZERO, is_multiple
+from ledger.orders.state import Order, OrderStatus, Payment
+from ledger.rejections import InvalidOrderState, InvalidTerms, PaymentNotFound
+
+
+def insist_on_multiple(order: Order, amount: Decimal, field: str = "amount") -> None:
+    """A later amount on an order is positive and a multiple of its quantum (section 8.6). Raises InvalidTerms."""
+    if not (amount.is_finite() and ZERO < amount <= AMOUNT_MAX):
+        raise InvalidTerms(field, f"The amount must be greater than 0 and at most {AMOUNT_MAX}.")
+    if not is_multiple(amount, order.quantum):
+        raise InvalidTerms(field, f"The amount must be a multiple of {order.quantum}, as the order's own is.")
+
+
+def payment_of(order: Order, payment_id: UUID) -> Payment:
+    """The order's payment that a request names. Raises PaymentNotFound."""
+    if not order.has_payment(payment_id):
+        raise PaymentNotFound("The payment was not found on this order.")
+    return order.payment(payment_id)
+
+
+def wrong_state(order: Order, message: str, *allowed: OrderStatus) -> InvalidOrderState:
+    """A command that has no edge from where the order stands."""
+    return InvalidOrderState(message, currentStatus=order.status, allowedStatuses=allowed)

@@ -1,0 +1,73 @@
+"""What became of any call to a processor: one door for operations, messages and the recovery.
+
+The rule a stranger would break: an outcome is never refused. What is known already gives no events.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import assert_never
+
+from ledger.orders.commands import (
+    AuthorizationOutcome,
+    CaptureOutcome,
+    ReferenceOutcome,
+    RefundOutcome,
+    Settle,
+    SettleAuthentication,
+    SettleAuthorization,
+    SettleCapture,
+    SettleReference,
+    SettleRefund,
+    SettleVoid,
+    VoidOutcome,
+)
+from ledger.orders.decide_authentication import settle_authentication
+from ledger.orders.decide_cancellation import settle_void
+from ledger.orders.decide_captures import settle_capture
+from ledger.orders.decide_references import settle_reference
+from ledger.orders.decide_refunds import settle_refund
+from ledger.orders.events import OrderEvent
+from ledger.orders.settle import decide_settlement
+from ledger.orders.state import EntryAction, Intent, Order
+
+Outcome = AuthorizationOutcome | CaptureOutcome | VoidOutcome | RefundOutcome | ReferenceOutcome
+
+
+def decide_outcome(order: Order, command: Settle) -> list[OrderEvent]:
+    """Record what became of a call; no events where that is known already."""
+    match command:
+        case SettleAuthorization():
+            return decide_settlement(order, command)
+        case SettleAuthentication():
+            return settle_authentication(order, command)
+        case SettleCapture():
+            return settle_capture(order, command)
+        case SettleVoid():
+            return settle_void(order, command)
+        case SettleRefund():
+            return settle_refund(order, command)
+        case SettleReference():
+            return settle_reference(order, command)
+        case _:
+            assert_never(command)
+
+
+def settle(intent: Intent, outcome: Outcome, at: datetime) -> Settle:
+    """The command that records this outcome of this intent, which is an order's own."""
+    payment_id, key = intent.payment_id, intent.idempotency_key
+    assert payment_id is not None, "an intent is a payment's"
+    match intent.action:
+        case EntryAction.AUTHORIZATION:
+            return SettleAuthorization(payment_id=payment_id, outcome=outcome, at=at)  # type: ignore[arg-type]
+        case EntryAction.CAPTURE:
+            return SettleCapture(payment_id=payment_id, idempotency_key=key, outcome=outcome, at=at)  # type: ignore[arg-type]
+        case EntryAction.CANCELLATION:
+            return SettleVoid(payment_id=payment_id, idempotency_key=key, outcome=outcome, at=at)  # type: ignore[arg-type]
+        case EntryAction.REFERENCE:
+            return SettleReference(payment_id=payment_id, outcome=outcome, at=at)  # type: ignore[arg-type]
+        case EntryAction.REFUND:
+            assert intent.refund_id is not None, "a refund's intent names it"
+            return SettleRefund(refund_id=intent.refund_id, payment_id=payment_id, outcome=outcome, at=at)  # type: ignore[arg-type]
+        case _:
+            return SettleAuthentication(payment_id=payment_id, idempotency_key=key, outcome=outcome, at=at)  # type: ignore[arg-type]
