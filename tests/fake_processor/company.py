@@ -1,0 +1,100 @@
+"""What the fake company knows: its charges, and what each call did to them.
+
+The rule a stranger would break: a key counts once, however often and however late its call takes effect.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from uuid import UUID
+
+from tests.fake_processor.modes import Call, Kind, Line, Said
+from tests.fake_processor.record import Record
+
+from ledger.gateways.authentications import Stored
+from ledger.orders.commands import Approved, Declined
+from ledger.orders.outcomes import Captured, CaptureRefused, Refunded, RefundRefused, Voided, VoidRefused
+
+DECLINED = "0002"
+
+
+class Charge:
+    """A granted authorisation."""
+
+    def __init__(self, authorized: Decimal, captured: Decimal) -> None:
+        self.authorized = authorized
+        self.captured = captured
+        self.refunded = Decimal(0)
+        self.voided = False
+
+
+class Company:
+    """Applies calls and keeps their answers."""
+
+    def __init__(self, record: Record) -> None:
+        self._record = record
+        self._charges: dict[tuple[UUID, str], Charge] = {}
+        self._said: dict[tuple[Kind, UUID, str], Said] = {}
+
+    def said(self, kind: Kind, merchant_id: UUID, key: str) -> Said | None:
+        """The answer to a call that took effect."""
+        return self._said.get((kind, merchant_id, key))
+
+    def another(self, kind: Kind, key: str) -> Said | None:
+        """The answer to some other call."""
+        return next((said for (its, _, other), said in self._said.items() if its == kind and other != key), None)
+
+    def apply(self, call: Call) -> Said:
+        """Do what a call asks for, unless its key was seen before; its answer."""
+        place = (call.kind, call.merchant_id, call.key)
+        if place not in self._said:
+            said, line = self._apply(call)
+            self._record.write(line)
+            self._said[place] = said
+        return self._said[place]
+
+    def _apply(self, call: Call) -> tuple[Said, Line]:
+        def line(**moved: Decimal) -> Line:
+            return Line(kind=call.kind, merchant_id=call.merchant_id, key=call.key, applied=True, **moved)
+
+        if call.kind == "AUTHORIZE":
+            return self._authorize(call, line())
+        charge = self._charges.get((call.merchant_id, call.about))
+        amount = call.amount
+        match call.kind:
+            case "CAPTURE":
+                if charge is None or charge.voided or charge.captured + amount > charge.authorized:
+                    return Said(key=call.key, capture=CaptureRefused(code="REFUSED")), line()
+                charge.captured += amount
+                return Said(key=call.key, capture=Captured(amount=amount, processor_reference=f"c_{call.key}")), line(
+                    captured=amount
+                )
+            case "VOID":
+                if charge is None or charge.captured:
+                    return Said(key=call.key, void=VoidRefused(code="REFUSED")), line()
+                charge.voided = True
+                return Said(key=call.key, void=Voided(processor_reference=f"v_{call.key}")), line()
+            case _:
+                if charge is None or charge.refunded + amount > charge.captured:
+                    return Said(key=call.key, refund=RefundRefused(code="REFUSED")), line()
+                charge.refunded += amount
+                return Said(key=call.key, refund=Refunded(amount=amount, processor_reference=f"r_{call.key}")), line(
+                    refunded=amount
+                )
+
+    def _authorize(self, call: Call, line: Line) -> tuple[Said, Line]:
+        if call.last4 == DECLINED:
+            return Said(key=call.key, authorization=Stored(declined=Declined(code="GENERIC_DECLINE"))), line
+        captured = call.amount if call.capture else Decimal(0)
+        reference = f"fake_{call.key}"
+        self._charges[call.merchant_id, reference] = Charge(call.amount, captured)
+        approved = Approved(authorized=call.amount, captured=captured, processor_reference=reference)
+        line = Line(
+            kind=call.kind,
+            merchant_id=call.merchant_id,
+            key=call.key,
+            applied=True,
+            authorized=call.amount,
+            captured=captured,
+        )
+        return Said(key=call.key, authorization=Stored(approved=approved)), line

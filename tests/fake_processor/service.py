@@ -1,0 +1,71 @@
+"""`python -m tests.fake_processor.service PORT`: the service as it is, with the fake company in the sandbox's place.
+
+The rule a stranger would break: the product has no switch for this. In here, around its processes, the name under which
+they find the sandbox processor means another; FAKE_PROCESSOR_PORT says where the company is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tests.chaos.running import Running
+from tests.chaos.service import Service
+from tests.fake_processor.client import FakeCards
+
+from ledger import wiring
+from ledger.serve import Tree, serve
+from ledger.settings import Settings, read_settings
+
+PORT = "FAKE_PROCESSOR_PORT"
+_HERE = "tests.fake_processor.service"
+
+
+def create_app(settings: Settings) -> Any:
+    """The API, in its child process."""
+    _use_the_fake(settings)
+    from api.app import create_app as make
+
+    return make(settings)
+
+
+async def run(settings: Settings, ready: Callable[[], None], stop: asyncio.Event) -> None:
+    """The worker, in its child process."""
+    _use_the_fake(settings)
+    from ledger.reactions.worker import run as work
+
+    await work(settings, ready, stop)
+
+
+def _use_the_fake(settings: Settings) -> None:
+    assert settings.environment == "sandbox", "nothing of this is for production"
+    wiring.SandboxProcessor = partial(FakeCards, port=int(os.environ[PORT]))  # type: ignore[misc, assignment]
+
+
+class FakedService(Service):
+    """`ledger serve` under test, asking the fake company at `fake_port` for card money."""
+
+    def __init__(self, fake_port: int, **given: Any) -> None:
+        super().__init__(**given)
+        self._environ = {**self._environ, PORT: str(fake_port)}
+
+    def spawn(self) -> None:
+        assert self._running is None or not self._running.runs, "it runs already"
+        command = [sys.executable, "-P", "-m", _HERE, str(self.port)]
+        self._running = Running(command, self._environ, self._log)
+
+
+def company(record: Path, log: Path, environment: dict[str, str], *options: str) -> Running:
+    """The fake company, in a process of its own."""
+    command = [sys.executable, "-P", "-m", "tests.fake_processor", "--record", str(record), *options]
+    return Running(command, environment, log)
+
+
+if __name__ == "__main__":
+    tree = Tree(name="ledger serve", api=f"{_HERE}:create_app", worker=f"{_HERE}:run")
+    sys.exit(serve(read_settings(os.environ, port=int(sys.argv[1])), tree))

@@ -1,0 +1,125 @@
+"""Payments with a processor that goes wrong in every way, while the service is killed at random.
+
+The rule a stranger would break: every payment is asked for until it is answered for good, as a merchant's program would;
+then everything is left alone for as long as the recovery may take, and only then counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from pathlib import Path
+from random import Random
+
+import psycopg
+from msgspec import Struct
+from tests.chaos import bodies
+from tests.chaos.clients import Merchant, amount_of
+from tests.chaos.evidence import gather
+from tests.chaos.running import environ
+from tests.chaos.wire import Lost, NotSent, Wire
+from tests.fake_processor.modes import Mode
+from tests.fake_processor.record import read
+from tests.fake_processor.service import FakedService, company
+from tests.unknown_outcomes.comparison import Verdict, compare
+
+_NOT_FOUND_FINAL_S = 8.0
+_SETTLE_S = 60.0
+_GIVE_UP_S = 120.0
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    """How much of what. `kill_every_s` is the mean time between two kills, None for none; `trouble` a share of all calls."""
+
+    payments: int = 5000
+    clients: int = 24
+    seed: int = 1
+    trouble: float = 0.3
+    kill_every_s: float | None = 5.0
+
+
+class Result(Struct, frozen=True):
+    """What came of it: the verdict, how often the service was killed, and the seconds that it took."""
+
+    verdict: Verdict
+    kills: int
+    seconds: float
+
+
+async def run(plan: Plan, home: Path) -> Result:
+    """Run a plan; what it leaves lies in `home`."""
+    began = time.monotonic()
+    record = home / "processor.jsonl"
+    options = ("--seed", str(plan.seed), "--trouble", str(plan.trouble))
+    with company(record, home / "processor.log", environ({}), *options) as fake:
+        settings = {"LEDGER_NOT_FOUND_FINAL_S": str(_NOT_FOUND_FINAL_S)}
+        with FakedService(fake.wait_port(), settings=settings) as service:
+            service.start()
+            merchant = service.merchant("Unknown outcomes")
+            kills = await pay(service, merchant, plan)
+            await _settle(service)
+            with service.database() as url:
+                verdict = compare(read(record), await gather(url))
+    missed = [f"no call was treated as {mode}" for mode in Mode if not verdict.figures.calls.get(mode)]
+    if verdict.figures.payments < plan.payments:
+        missed.append(f"only {verdict.figures.payments} of {plan.payments} payments were asked for")
+    verdict = Verdict([*verdict.violations, *missed], verdict.figures)
+    return Result(verdict, kills, time.monotonic() - began)
+
+
+async def pay(service: FakedService, merchant: Merchant, plan: Plan) -> int:
+    """Make every payment; how often the service was killed meanwhile."""
+    random = Random(plan.seed)
+    names = [f"unknown/{plan.seed}/{n}" for n in range(plan.payments)]
+    todo = iter(names)
+
+    async def client() -> None:
+        wire = Wire()
+        for name in todo:
+            card = "declined" if random.random() < 0.1 else "approved"
+            await _until_answered(service, wire, merchant, name, card)
+        await wire.close()
+
+    paying = asyncio.gather(*[client() for _ in range(plan.clients)])
+    kills = 0
+    while plan.kill_every_s is not None:
+        done, _ = await asyncio.wait([paying], timeout=random.uniform(0.3, 1.7) * plan.kill_every_s)
+        if done:
+            break
+        service.kill_group()
+        service.spawn()
+        await asyncio.to_thread(service.wait_ready)
+        kills += 1
+    await paying
+    return kills
+
+
+async def _until_answered(service: FakedService, wire: Wire, merchant: Merchant, name: str, card: str) -> None:
+    body = bodies.create(name, amount_of(name), card)
+    deadline = time.monotonic() + _GIVE_UP_S
+    while time.monotonic() < deadline:
+        try:
+            await wire.open(service.port)
+            answer = await wire.ask("POST", bodies.ORDERS, merchant.api_key, body)
+        except (NotSent, Lost):
+            await asyncio.sleep(0.1)
+            continue
+        if answer.status in {200, 201, 422}:
+            return
+        if answer.status not in {409, 503} or json.loads(answer.body)["code"] == "DUPLICATE_EXTERNAL_ID":
+            raise AssertionError(f"{name}: {answer.status} {answer.body!r}")
+        await asyncio.sleep(0.1)
+    raise AssertionError(f"{name} was not answered within {_GIVE_UP_S} s")
+
+
+async def _settle(service: FakedService) -> None:
+    """Wait until no call is open, but not for ever: what is open then is a violation."""
+    deadline = time.monotonic() + _SETTLE_S
+    with service.database() as url:
+        async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
+            while time.monotonic() < deadline:
+                query = "select 1 from payment_order where call_deadline_at is not null limit 1"
+                if await (await connection.execute(query)).fetchone() is None:
+                    return
+                await asyncio.sleep(0.1)
