@@ -68,6 +68,10 @@ ROOMS = {
          "msgspec", "starlette", "structlog", "email_validator", "stdnum", "prometheus_client"),
         (r"ledger\.\w+\.(events|evolve|decide\w*|settle)",),
     ),
+    ("api.sandbox",): (  # speaks with the sandbox's own processor, which no other part of the api knows
+        ("api", "projections", "ledger.operations", "ledger.gateways", *CORE, *PURE, "msgspec", "starlette"),
+        (r"ledger\.\w+\.(events|evolve|decide\w*|settle)",),
+    ),
 }  # fmt: skip
 
 

@@ -12,5 +12,6 @@ In reading order:
 - `auth`, `limits`: who may ask, and how often. `call`: one request while it is being answered.
 - `schemas`: what may be sent. `decoding`, `drafting`: what becomes of it. `card_numbers`: what may stand nowhere.
 - `errors`, `refusals`, `answers`: how it is said.
+- `sandbox`: what exists only where no money moves, the payers' pages among it.
 - `openapi`, `reference_page`: the description that is published. `health`: for load balancers.
 """

@@ -22,7 +22,8 @@ from api.metrics import METRICS, Metrics, rooms_figures
 from api.openapi import document
 from api.refusals import Refusal
 from api.resource import Allowed, House, Resource, Rooms
-from api.sandbox import clock
+from api.sandbox import clock, payer_pages, processor_mode
+from api.sandbox.payer_pages import PayerPage
 from api.traffic import Traffic
 from ledger import board
 from ledger.api_keys import Scope as Permission
@@ -90,6 +91,10 @@ def _sandbox(settings: Settings, house: House) -> list[Route]:
     sandbox = f"{settings.base_path}/sandbox"
     return [
         Route(f"{sandbox}/clock", Resource(house, GET=Allowed(clock.show, READ), POST=Allowed(clock.move, WRITE))),
+        Route(f"{sandbox}/processor", Resource(house, POST=Allowed(processor_mode.set_mode, WRITE))),
+        Route(f"{sandbox}/3ds/device-data/{{id}}", PayerPage(house, payer_pages.device_data)),
+        Route(f"{sandbox}/3ds/challenge/{{id}}", PayerPage(house, payer_pages.challenge)),
+        Route(f"{sandbox}/3ds/redirect/{{id}}", PayerPage(house, payer_pages.redirect)),
     ]
 
 

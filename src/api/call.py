@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Mapping
 from itertools import count
 from typing import Final
-from urllib.parse import unquote
+from urllib.parse import parse_qsl, unquote
 from uuid import UUID
 
 from starlette.types import Receive, Scope
@@ -21,7 +21,7 @@ from api.auth import Principal
 from api.card_numbers import holds_card_number
 from api.idempotency import HEADER as IDEMPOTENCY_HEADER
 from api.idempotency import request_key
-from api.refusals import ClientGone, Refusal
+from api.refusals import ClientGone, Refusal, invalid
 from ledger.operations.drafts import Actor
 from ledger.operations.errand import RequestKey
 
@@ -29,6 +29,8 @@ REQUEST_ID_HEADER: Final = b"x-request-id"
 
 _REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9._:-]{1,64}")
 _JSON_TYPE: Final = re.compile(rb"\s*application/json\s*(?:;\s*charset\s*=\s*\"?utf-?8\"?\s*)?", re.IGNORECASE)
+_FORM_TYPE: Final = re.compile(rb"\s*application/x-www-form-urlencoded\s*(?:;.*)?", re.IGNORECASE)
+_FORM_FIELDS_MAX: Final = 20
 _ID_MAX: Final = 255
 
 # A request's own id: the process, drawn once, and a number. Drawing each one would cost more than checking the key.
@@ -93,6 +95,21 @@ class Call:
         Raises Refusal: 415 for another type or an encoding, 413 for a longer one. Raises ClientGone.
         """
         self._check_type()
+        return await self._read(limit)
+
+    async def form(self, limit: int) -> Mapping[str, str]:
+        """The fields of a form as a browser sends it, at most `limit` bytes of it; of two with one name the last counts.
+
+        Raises Refusal: 415 for another type, 413 for a longer one, 400 for one that is none. Raises ClientGone.
+        """
+        if not _FORM_TYPE.fullmatch(self.headers.get(b"content-type", b"")):
+            raise Refusal(415, "UNSUPPORTED_MEDIA_TYPE", "The body must be a form as browsers send it.")
+        try:
+            return dict(parse_qsl((await self._read(limit)).decode(), max_num_fields=_FORM_FIELDS_MAX))
+        except ValueError:
+            raise invalid("body", "must be a form of few fields in UTF-8", "INVALID_FORMAT") from None
+
+    async def _read(self, limit: int) -> bytes:
         declared = self.headers.get(b"content-length", b"")
         if declared.isdigit() and int(declared[:20]) > limit:
             raise _too_large(limit)

@@ -111,3 +111,10 @@ class ClockMoved(Struct, rename="camel"):
 
     now: Annotated[datetime, Meta(description="The merchant's present moment.")]
     jobs_run: Annotated[int, Meta(ge=0, description="How many jobs became due on the way, and have run.")]
+
+
+class ProcessorMode(Struct, rename="camel"):
+    """How the sandbox's processor treats the merchant from now on."""
+
+    mode: Annotated[Literal["OK", "DOWN", "SLOW"], Meta(description="As it was sent.")]
+    times: Annotated[int | None, Meta(description="For how many calls; null: until told otherwise.")]

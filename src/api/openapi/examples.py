@@ -135,6 +135,11 @@ CHARGE: Final[Mapping[str, Json]] = {
     },
 }
 
+SET_PROCESSOR_MODE: Final[Mapping[str, Json]] = {
+    "down": {"summary": "Down for one call", "value": {"mode": "DOWN", "times": 1}},
+    "usual": {"summary": "As usual again", "value": {"mode": "OK"}},
+}
+
 MESSAGES: Final[Mapping[str, str]] = {
     "VALIDATION_ERROR": "amount is required.",
     "CONFLICTING_FIELDS": "externalId and externalMerchantReference are the same field and came with different values.",

@@ -16,9 +16,9 @@ from api.metrics import METRICS
 from api.openapi import bodies, examples
 from api.openapi.parameters import IDEMPOTENCY_KEY, ORDER_ID, list_parameters
 from api.resource import Operation
-from api.sandbox import clock
+from api.sandbox import clock, processor_mode
 from api.schemas.payment_orders import ChargePaymentOrder, CreatePaymentOrder
-from api.schemas.sandbox import MoveClock
+from api.schemas.sandbox import MoveClock, SetProcessorMode
 from projections.documents import OrderDocument
 
 SANDBOX: Final = "Sandbox"
@@ -155,6 +155,19 @@ every further request. The clock never goes back. Sandbox only.
         examples=examples.MOVE_CLOCK,
         answers={200: ("Where the clock stands now, and how many jobs were run.", bodies.ClockMoved)},
         codes=_codes(_ANY, _BODY, {409: ("CONCURRENT_UPDATE",)}),
+    ),
+    processor_mode.set_mode: Described(
+        name="setProcessorMode",
+        summary="Make the sandbox's processor fail or dawdle",
+        description="""
+For this merchant alone: `DOWN` answers the next payments 503 `PROCESSOR_UNAVAILABLE` before anything was sent, `SLOW` lets
+them wait. Sandbox only.
+""",
+        tag=SANDBOX,
+        takes=SetProcessorMode,
+        examples=examples.SET_PROCESSOR_MODE,
+        answers={200: ("The mode.", bodies.ProcessorMode)},
+        codes=_codes(_ANY, _BODY, {503: ("PROCESSOR_UNAVAILABLE",)}),
     ),
 }
 """The operations that need a key, by what carries them out."""

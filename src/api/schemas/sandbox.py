@@ -6,7 +6,7 @@ The rule a stranger would break: nothing of this exists in production.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 
@@ -24,4 +24,17 @@ class MoveClock(Struct, frozen=True, kw_only=True, rename="camel"):
     advance_by: Annotated[
         Duration | None,
         Meta(description="How far to go, in ISO 8601. Years, months and days are those of the merchant's calendar."),
+    ] = None
+
+
+class SetProcessorMode(Struct, frozen=True, kw_only=True, rename="camel"):
+    """How the sandbox's processor treats this merchant's next calls."""
+
+    mode: Annotated[
+        Literal["OK", "DOWN", "SLOW"],
+        Meta(description="OK: as the card says. DOWN: 503 before anything was sent. SLOW: it thinks for some seconds."),
+    ]
+    times: Annotated[
+        Annotated[int, Meta(ge=1, le=1_000_000)] | None,
+        Meta(description="For how many calls; absent: until told otherwise."),
     ] = None

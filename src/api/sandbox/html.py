@@ -1,0 +1,146 @@
+"""How the sandbox's pages for payers look, and how they are sent.
+
+The rule a stranger would break: a page works by itself. Its style and its script stand in it and are the only ones that its
+policy allows; whatever came from outside is escaped; a merchant's page may hold it in a frame.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterable, Mapping
+from hashlib import sha256
+from html import escape
+from string import Template
+from typing import Final
+
+from msgspec import Struct
+from starlette.types import Send
+
+from api.answers import Headers
+
+_STYLE: Final = """
+:root { color-scheme: light dark; --paper: #fff; --ground: #eef1f6; --ink: #16202e; --soft: #4a5568; --line: #cbd3df;
+  --main: #0b5cad; --on-main: #fff; --note: #fff4d6; --on-note: #5b3d00; }
+@media (prefers-color-scheme: dark) { :root { --paper: #18212f; --ground: #0e141d; --ink: #f0f4fa; --soft: #b6c1d1;
+  --line: #3b485b; --main: #7db8f7; --on-main: #08182b; --note: #3d2f08; --on-note: #ffe2a0; } }
+* { box-sizing: border-box; }
+body { margin: 0; min-height: 100vh; display: grid; place-items: center; padding: 1rem; background: var(--ground);
+  color: var(--ink); font: 1rem/1.5 system-ui, sans-serif; }
+main { width: 100%; max-width: 27rem; background: var(--paper); border: 1px solid var(--line); border-radius: .75rem;
+  padding: 1.5rem; }
+h1 { font-size: 1.375rem; line-height: 1.25; margin: 1rem 0 .5rem; }
+p { margin: .5rem 0; }
+dl { display: grid; grid-template-columns: auto 1fr; gap: .375rem 1rem; margin: 1rem 0; padding: .75rem 0;
+  border: solid var(--line); border-width: 1px 0; }
+dt { color: var(--soft); }
+dd { margin: 0; text-align: right; font-weight: 600; overflow-wrap: anywhere; }
+form { display: grid; gap: .75rem; margin: 1rem 0 0; }
+button { min-height: 2.75rem; padding: .5rem 1rem; border: 2px solid var(--main); border-radius: .5rem; font: inherit;
+  font-weight: 600; color: var(--on-main); background: var(--main); cursor: pointer; }
+button.other { color: var(--main); background: transparent; }
+button:focus-visible, summary:focus-visible { outline: 3px solid var(--main); outline-offset: 2px; }
+.note { margin: 0; padding: .5rem .75rem; border-radius: .5rem; background: var(--note); color: var(--on-note);
+  font-size: .875rem; }
+details { margin-top: 1.25rem; color: var(--soft); font-size: .875rem; }
+code { overflow-wrap: anywhere; }
+"""
+
+# Goes on by itself where the page asks for that, and tells the page around this one, or the one that opened it.
+_SCRIPT: Final = """
+const page = document.body.dataset;
+if (page.goOn) document.forms[0].requestSubmit();
+if (page.tells) {
+  const message = JSON.parse(page.tells);
+  for (const other of [window.parent, window.opener]) {
+    if (other && other !== window) other.postMessage(message, "*");
+  }
+}
+"""
+
+_PAGE: Final = Template("""\
+<!doctype html>
+<html lang="es">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>$title</title>
+<link rel="icon" href="data:,">
+<style>$style</style>
+</head>
+<body$told>
+<main>
+<p class="note">Banco de pruebas: aquí no se mueve dinero.</p>
+<h1>$title</h1>
+$content
+</main>
+<script>$script</script>
+</body>
+</html>
+""")
+
+
+def _allowed(text: str) -> str:
+    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
+
+
+_HEADERS: Final[Headers] = (
+    (b"content-type", b"text/html; charset=utf-8"),
+    (
+        b"content-security-policy",
+        f"default-src 'none'; style-src {_allowed(_STYLE)}; script-src {_allowed(_SCRIPT)}; img-src data:; "
+        "form-action 'self'; base-uri 'none'".encode(),
+    ),
+    (b"cache-control", b"no-store"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+)
+
+
+class Html(Struct, frozen=True, kw_only=True):
+    """A page. `content` is HTML; `tells` is JSON for the page around it; with `goes_on` its form sends itself."""
+
+    status: int = 200
+    title: str
+    content: str
+    tells: str | None = None
+    goes_on: bool = False
+
+    def encode(self) -> bytes:
+        told = f' data-tells="{escape(self.tells)}"' if self.tells else ""
+        told += ' data-go-on="yes"' if self.goes_on else ""
+        return _PAGE.substitute(
+            title=escape(self.title), content=self.content, told=told, style=_STYLE, script=_SCRIPT
+        ).encode()
+
+
+def paragraph(text: str) -> str:
+    """Prose as HTML."""
+    return f"<p>{escape(text)}</p>"
+
+
+def facts(pairs: Mapping[str, str]) -> str:
+    """Names and values as a list."""
+    rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in pairs.items())
+    return f"<dl>{rows}</dl>"
+
+
+def form(*buttons: tuple[str, str]) -> str:
+    """A form that sends one `decision` to the page's own address; the buttons are (value, words), the first one leads."""
+    first, *others = (
+        f'<button name="decision" value="{escape(value)}"{{}}>{escape(words)}</button>' for value, words in buttons
+    )
+    choices = [first.format(""), *(button.format(' class="other"') for button in others)]
+    return f'<form method="post">{"".join(choices)}</form>'
+
+
+def for_developers(text: str, code: str) -> str:
+    """What a merchant's developer does next."""
+    return f"<details open><summary>Para quien integra</summary><p>{escape(text)}</p><p><code>{escape(code)}</code></p></details>"
+
+
+async def send_html(page: Html, send: Send, headers: Iterable[tuple[bytes, bytes]]) -> None:
+    """Send a page in one piece, with further headers."""
+    body = page.encode()
+    length = (b"content-length", b"%d" % len(body))
+    await send({"type": "http.response.start", "status": page.status, "headers": [*_HEADERS, length, *headers]})
+    await send({"type": "http.response.body", "body": body})

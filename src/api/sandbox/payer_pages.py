@@ -1,0 +1,156 @@
+"""The pages that a payer's browser is sent to: the device check, the issuer's challenge, the redirect.
+
+The rule a stranger would break: the issuer that speaks here is a simulation, and it decides nothing in the ledger. A choice
+is kept in the sandbox processor's book; the merchant's validate call asks for it, as it would ask a real issuer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import msgspec
+from starlette.types import Receive, Scope, Send
+
+from api.call import Call
+from api.edge import CALL
+from api.refusals import method_not_allowed
+from api.resource import House, Rooms
+from api.sandbox.bank import bank
+from api.sandbox.html import Html, facts, for_developers, form, paragraph, send_html
+from ledger.gateways.authentications import Session
+from ledger.orders.status import NextAction
+from projections.formats import for_people
+
+_FORM_BYTES_MAX: Final = 16 << 10
+_ACCEPT, _REFUSE = "accept", "refuse"
+_INTRO: Final = {
+    NextAction.CHALLENGE: ("Confirma tu compra", "Tu banco te pide confirmar este pago con tarjeta."),
+    NextAction.REDIRECT: ("Autoriza tu pago", "La tienda te envió aquí para autorizar este pago."),
+}
+_NOT_THERE: Final = Html(
+    status=404,
+    title="Esta página no existe",
+    content=paragraph("La dirección no corresponde a ningún pago. Vuelve a la tienda e inténtalo de nuevo."),
+)
+_ENDED: Final = Html(
+    status=410,
+    title="Esta sesión ya terminó",
+    content=paragraph("El pago ya se resolvió o la tienda pidió otra cosa. Vuelve a la tienda para ver cómo quedó."),
+)
+
+Show = Callable[[Rooms, str, str | None], Awaitable[Html]]
+"""Makes a page: for the id in its path, with the decision that its form sent; None where it was only asked for."""
+
+
+class PayerPage:
+    """GET and POST of one page, without a key: its address is known to nobody but the payer and the merchant."""
+
+    def __init__(self, house: House, show: Show) -> None:
+        self._house = house
+        self._show = show
+
+    async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
+        """Answer with a page; what the processor raises is answered at the edge."""
+        call: Call = scope[CALL]
+        method = scope["method"]
+        if method not in {"GET", "HEAD", "POST"}:
+            raise method_not_allowed("GET", "HEAD", "POST")
+        name = call.path_id("id")
+        sent = (await call.form(_FORM_BYTES_MAX)).get("decision", "") if method == "POST" else None
+        page = _NOT_THERE if name is None else await self._show(self._house.opened(), name, sent)
+        await send_html(page, send, call.answer_headers)
+
+
+async def device_data(rooms: Rooms, reference_id: str, decision: str | None) -> Html:
+    """{base}/sandbox/3ds/device-data/{referenceId}: looks at the browser; a POST, as from a hidden frame, says it was."""
+    session = await bank(rooms).pages.session(reference_id)
+    if session is None or session.reference_id != reference_id:
+        return _NOT_THERE
+    if session.stage is not NextAction.DEVICE_DATA:
+        return _ENDED
+    if decision is None:
+        content = paragraph("Revisamos tu navegador para proteger tu pago. Toma un instante.") + form(
+            ("go", "Continuar")
+        )
+        return Html(title="Un momento, por favor", content=content, goes_on=True)
+    await bank(rooms).pages.collect_device_data(reference_id)
+    content = paragraph("Tu navegador quedó revisado. Vuelve a la tienda: ella continúa con el pago.")
+    next_call = _call(session, "device-data", referenceId=reference_id)
+    return Html(
+        title="Listo",
+        content=content + for_developers("El siguiente paso es de tu servidor:", next_call),
+        tells=_told(session, NextAction.DEVICE_DATA, "COLLECTED"),
+    )
+
+
+async def challenge(rooms: Rooms, transaction_id: str, decision: str | None) -> Html:
+    """{base}/sandbox/3ds/challenge/{authenticationTransactionId}: the issuer asks the payer."""
+    return await _asked(rooms, transaction_id, decision, NextAction.CHALLENGE)
+
+
+async def redirect(rooms: Rooms, transaction_id: str, decision: str | None) -> Html:
+    """{base}/sandbox/3ds/redirect/{authenticationTransactionId}: another site asks the payer."""
+    return await _asked(rooms, transaction_id, decision, NextAction.REDIRECT)
+
+
+async def _asked(rooms: Rooms, transaction_id: str, decision: str | None, stage: NextAction) -> Html:
+    session = await bank(rooms).pages.session(transaction_id)
+    if session is None or session.transaction_id != transaction_id:
+        return _NOT_THERE
+    if session.stage is not stage:
+        return _ENDED
+    if decision not in {_ACCEPT, _REFUSE}:  # a form without a choice, as a merchant's page sends it, opens the page
+        return await _question(rooms, session, stage)
+    session = await bank(rooms).pages.conclude(transaction_id, accepted=decision == _ACCEPT)
+    return (
+        _ENDED if session is None or session.accepted is None else _outcome(session, stage, accepted=session.accepted)
+    )
+
+
+async def _question(rooms: Rooms, session: Session, stage: NextAction) -> Html:
+    title, words = _INTRO[stage]
+    merchant = await rooms.ledger.merchant(session.merchant_id)
+    shown = {
+        "Comercio": merchant.name,
+        "Importe": for_people(f"{session.amount:f}", session.currency),
+        "Tarjeta": f"•••• {session.card_last4}",
+    }
+    choices = form((_ACCEPT, "Confirmar el pago"), (_REFUSE, "Rechazar el pago"))
+    return Html(title=title, content=paragraph(words) + facts(shown) + choices)
+
+
+def _outcome(session: Session, stage: NextAction, *, accepted: bool) -> Html:
+    title = "Confirmaste el pago" if accepted else "Rechazaste el pago"
+    words = (
+        "Vuelve a la tienda: ella termina el pago. Ya puedes cerrar esta página."
+        if accepted
+        else "No se hará ningún cargo. Vuelve a la tienda si quieres pagar de otra forma."
+    )
+    answer = "y responde 200:" if accepted else "y responde 422 PAYER_AUTHENTICATION_FAILED:"
+    next_call = _call(session, "validate", authenticationTransactionId=session.transaction_id)
+    return Html(
+        title=title,
+        content=paragraph(words) + for_developers(f"El siguiente paso es de tu servidor, {answer}", next_call),
+        tells=_told(session, stage, "ACCEPTED" if accepted else "REFUSED"),
+    )
+
+
+def _call(session: Session, operation: str, **body: str) -> str:
+    """The merchant's next request, as its developer reads it."""
+    order = session.order_id or "{id}"
+    sent = msgspec.json.format(msgspec.json.encode(body), indent=1).decode().replace("\n", "")
+    return f"POST /v2/payment-orders/{order}/payer-authentication/{operation} {sent}"
+
+
+def _told(session: Session, stage: NextAction, result: str) -> str:
+    """What the page around this one is told, as JSON."""
+    message = {
+        "type": "payer-authentication",
+        "step": stage,
+        "result": result,
+        "paymentOrderId": session.order_id,
+        "authenticationTransactionId": session.transaction_id,
+        "referenceId": session.reference_id,
+    }
+    return msgspec.json.encode(message).decode()

@@ -1,0 +1,51 @@
+"""The sandbox's processor made to fail and to dawdle, for one merchant alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.api.bodies import encoded, field_of, paid_order
+from tests.api.storefront import Merchant, Storefront
+
+from api.sandbox.processor_mode import _decode
+
+pytestmark = pytest.mark.anyio
+
+MODE = "/api/sandbox/processor"
+
+
+async def test_a_processor_that_is_down_for_one_call_is_up_for_the_next(store: Storefront, merchant: Merchant):
+    other = await store.register()
+    said = await merchant.post(MODE, {"mode": "DOWN", "times": 1})
+    assert (said.status_code, said.json()) == (200, {"mode": "DOWN", "times": 1})
+    refused = await merchant.create(paid_order())
+    assert (refused.status_code, refused.json()["code"]) == (503, "PROCESSOR_UNAVAILABLE")
+    assert (await other.create(paid_order())).status_code == 201
+    assert (await merchant.create(paid_order())).status_code == 201
+
+
+async def test_a_processor_that_is_down_until_told_otherwise(merchant: Merchant):
+    assert (await merchant.post(MODE, {"mode": "DOWN"})).json() == {"mode": "DOWN", "times": None}
+    for _ in range(2):
+        assert (await merchant.create(paid_order())).status_code == 503
+    await merchant.post(MODE, {"mode": "OK"})
+    assert (await merchant.create(paid_order())).status_code == 201
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({}, "mode"),
+        ({"mode": "OFF"}, "mode"),
+        ({"mode": None}, "mode"),
+        ({"mode": "DOWN", "times": 0}, "times"),
+        ({"mode": "DOWN", "times": -1}, "times"),
+        ({"mode": "DOWN", "times": 1.5}, "times"),
+        ({"mode": "DOWN", "times": True}, "times"),
+        ({"mode": "DOWN", "times": 10**30}, "times"),
+        (b"[]", "body"),
+    ],
+)
+def test_what_is_no_mode_is_refused(body: Any, field: str):
+    assert field_of(body, lambda sent: _decode(sent if isinstance(sent, bytes) else encoded(sent))) == field

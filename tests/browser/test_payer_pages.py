@@ -1,0 +1,84 @@
+"""The sandbox's pages in a browser: a payer gets through them, with and without JavaScript, and nobody else is asked."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+from playwright.async_api import Browser, expect
+from tests.api.payer import CHALLENGED, FRICTIONLESS, REDIRECTED, opened_session, path_of, validated
+from tests.api.storefront import Storefront, opened
+from tests.browser.test_reference_page import watched
+
+from ledger.orders.commands import Approved, Declined
+from ledger.settings import Settings
+
+pytestmark = pytest.mark.anyio
+
+LISTENS = "window.told = []; window.addEventListener('message', event => window.told.push(event.data))"
+
+
+@pytest.fixture(scope="module")
+async def store(settings: Settings) -> AsyncIterator[Storefront]:
+    """Merchants of the service that the browser visits."""
+    async with opened(settings) as storefront:
+        yield storefront
+
+
+@pytest.mark.parametrize("javascript", [True, False])
+@pytest.mark.parametrize(("button", "said"), [("Confirmar el pago", Approved), ("Rechazar el pago", Declined)])
+async def test_a_payer_answers_the_challenge(
+    browser: Browser, address: str, store: Storefront, button: str, said: type, javascript: bool
+):
+    merchant = await store.register()
+    session = await opened_session(store, merchant, CHALLENGED)
+    page = await browser.new_page(java_script_enabled=javascript)
+    asked, complaints = watched(page)
+    await page.goto(address + path_of(session.step_up_url))
+    await expect(page.get_by_role("heading", name="Confirma tu compra")).to_be_visible()
+    await page.keyboard.press("Tab")
+    await expect(page.get_by_role("button", name="Confirmar el pago")).to_be_focused()
+    await page.get_by_role("button", name=button).click()
+    await expect(page.get_by_text("Vuelve a la tienda")).to_be_visible()
+    assert isinstance(await validated(store, merchant, session), said)
+    assert [url for url in asked if not url.startswith((f"{address}/", "data:"))] == []
+    assert complaints == []
+
+
+async def test_the_device_is_looked_at_in_a_hidden_frame(browser: Browser, address: str, store: Storefront):
+    session = await opened_session(store, await store.register(), FRICTIONLESS)
+    page = await browser.new_page()
+    await page.goto(f"{address}/health/live")
+    await page.evaluate(LISTENS)
+    frame = "address => { const frame = document.createElement('iframe'); frame.src = address; document.body.append(frame) }"
+    await page.evaluate(frame, address + path_of(session.device_data_collection_url))
+    await page.wait_for_function("window.told.length > 0")
+    (told,) = await page.evaluate("window.told")
+    assert (told["step"], told["result"], told["referenceId"]) == ("DEVICE_DATA", "COLLECTED", session.reference_id)
+
+
+async def test_whoever_opened_the_redirect_hears_how_it_ended(browser: Browser, address: str, store: Storefront):
+    session = await opened_session(store, await store.register(), REDIRECTED)
+    page = await browser.new_page()
+    await page.goto(f"{address}/health/live")
+    await page.evaluate(LISTENS)
+    async with page.expect_popup() as opening:
+        await page.evaluate("address => { window.open(address) }", address + path_of(session.step_up_url))
+    popup = await opening.value
+    await popup.get_by_role("button", name="Rechazar el pago").click()
+    await page.wait_for_function("window.told.length > 0")
+    (told,) = await page.evaluate("window.told")
+    assert told["result"] == "REFUSED"
+    assert told["authenticationTransactionId"] == session.authentication_transaction_id
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_the_challenge_fits_a_small_frame(browser: Browser, address: str, store: Storefront, scheme: str):
+    session = await opened_session(store, await store.register(), CHALLENGED)
+    page = await browser.new_page(viewport={"width": 250, "height": 400}, color_scheme=scheme)
+    await page.goto(address + path_of(session.step_up_url))
+    assert await page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    for button in await page.get_by_role("button").all():
+        box = await button.bounding_box()
+        assert box is not None
+        assert box["height"] >= 44
