@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 COMPILE := CUSTOM_COMPILE_COMMAND="make lock" pip-compile --quiet --generate-hashes --strip-extras --allow-unsafe \
   --no-emit-index-url --no-emit-trusted-host --no-emit-find-links
+TESTS ?= tests property_tests
 STAMP := $(VENV)/.installed
 TOOLS := $(VENV)/.tools
 
@@ -13,8 +14,9 @@ TOOLS := $(VENV)/.tools
 run: $(STAMP)
 	@exec $(BIN)/ledger serve --demo
 
+# make test POSTGRES=15 runs on Debian's PostgreSQL 15 instead of the embedded one; TESTS=tests/journal only one room.
 test: $(TOOLS)
-	$(BIN)/python -m pytest tests property_tests
+	$(if $(POSTGRES),LEDGER_TEST_POSTGRES=$(POSTGRES)) $(BIN)/python -m pytest $(TESTS)
 
 check: $(TOOLS)
 	$(BIN)/ruff check .

@@ -1,6 +1,5 @@
 """A real Postgres for the session and a fresh, migrated database for every test that asks for one."""
 
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -11,8 +10,8 @@ import psycopg
 import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
+from tests import postgres_server
 
-from ledger import cluster, data_dir, postgres
 from ledger.migrate import migrate
 
 
@@ -32,17 +31,9 @@ def short_dir() -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def postgres_url(short_dir: Path) -> Iterator[str]:
-    """The owner's connection string of a running Postgres 18, or of LEDGER_TEST_DATABASE_URL.
-
-    It runs with fsync on like any other: what tests show about commits is what an installation does.
-    """
-    if given := os.environ.get("LEDGER_TEST_DATABASE_URL"):
-        yield given
-        return
-    place = data_dir.make_data_dir(short_dir / "session")
-    server = postgres.start(cluster.open_cluster(place), settings={"max_connections": "200"})
-    yield server.url
-    server.stop()
+    """The owner's connection string of the server that this run is about; `postgres_server` tells which."""
+    with postgres_server.running(short_dir / "session") as url:
+        yield url
 
 
 @pytest.fixture(scope="session")

@@ -54,7 +54,8 @@ def page() -> str:
         "Settings",
         _INTRO,
         table(("variable", "value", "default", "meaning"), rows),
-        "`LEDGER_TEST_DATABASE_URL` is read by the tests alone: an own Postgres to run them on.",
+        "The tests alone read `LEDGER_TEST_POSTGRES`, the major version of a packaged Postgres to run them on, and "
+        "`LEDGER_TEST_DATABASE_URL`, a server that runs anyway.",
         "## Settings of a merchant",
         "Changed by `ledger merchants set MERCHANT_ID KEY=VALUE…`. An order keeps the terms that it was created on.",
         table(("key", "default", "meaning"), _merchant_rows()),

@@ -1,0 +1,55 @@
+"""The Postgres that the tests run on: the embedded one, another major version as Debian packages it, or one that is named.
+
+The rule a stranger would break: a version that was asked for and is not there fails. Falling back to another would show
+green what never ran.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ledger import cluster, postgres
+from ledger.cluster import SUPERUSER, Cluster
+from ledger.data_dir import make_data_dir
+
+_MANY = {"max_connections": "200"}
+
+
+@contextmanager
+def running(home: Path) -> Iterator[str]:
+    """The owner's connection string of a server that runs as long as the block.
+
+    LEDGER_TEST_DATABASE_URL names one that runs anyway, LEDGER_TEST_POSTGRES a major version under /usr/lib/postgresql;
+    without either it is the embedded one. It runs with fsync on like any other: what tests show about commits is what an
+    installation does.
+    """
+    if given := os.environ.get("LEDGER_TEST_DATABASE_URL"):
+        yield given
+        return
+    major = os.environ.get("LEDGER_TEST_POSTGRES") or cluster.MAJOR
+    made = cluster.open_cluster(make_data_dir(home)) if major == cluster.MAJOR else packaged(major, home)
+    server = postgres.start(made, settings=_MANY)
+    try:
+        yield server.url
+    finally:
+        server.stop()
+
+
+def packaged(major: str, home: Path) -> Cluster:
+    """A new cluster in `home` with Debian's programs of that major version, of the account that the embedded one has."""
+    binaries = Path("/usr/lib/postgresql") / major / "bin"
+    assert (binaries / "initdb").exists(), f"there is no PostgreSQL {major}: apt-get install postgresql-{major}"
+    account = cluster._account()
+    home.mkdir()
+    sockets = home / "run"
+    for place in (home, sockets):
+        cluster._own_directory(place, account)
+    made = Cluster(binaries=binaries, home=home, log=home / "postgres.log", sockets=sockets, account=account)
+    initdb = [binaries / "initdb", f"--pgdata={made.directory}", f"--username={SUPERUSER}", "--auth=trust"]
+    options = ["--encoding=UTF8", "--locale=C.UTF-8", "--no-sync"]
+    subprocess.run([*initdb, *options], check=True, capture_output=True, **cluster.as_account(account))
+    return made
