@@ -25,7 +25,7 @@ _SETTINGS: Final = {
     "work_mem": "32MB",
     "plan_cache_mode": "force_generic_plan",
     "statement_timeout": "5s",
-    "lock_timeout": "1s",
+    "lock_timeout": "500ms",  # on top of the patience before the pool: whoever is refused is refused within two seconds
     "idle_in_transaction_session_timeout": "5s",
     "default_transaction_read_only": "on",
 }

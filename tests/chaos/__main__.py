@@ -12,17 +12,22 @@ import sys
 import time
 from collections.abc import Sequence
 
+from tests.chaos.cut_commits import CUT_COMMITS
+from tests.chaos.full_disk import FULL_DATA, FULL_LOG
+from tests.chaos.full_pool import FULL_POOL
 from tests.chaos.held import HELD_HEAD, HELD_TABLE, NO_CONNECTIONS
+from tests.chaos.hostile import HOSTILE_CLIENTS
 from tests.chaos.kill_parts import KILL_PARTS
 from tests.chaos.kill_postgres import KILL_POSTGRES
 from tests.chaos.kill_service import KILL_ALL, KILL_SERVICE
-from tests.chaos.rounds import Campaign, Result, run
+from tests.chaos.rounds import Campaign, Result, run, say
 from tests.chaos.stop_service import STOP_SERVICE
 
 CAMPAIGNS = {
     campaign.name: campaign
     for campaign in (
         KILL_SERVICE, KILL_POSTGRES, KILL_ALL, KILL_PARTS, STOP_SERVICE, HELD_HEAD, HELD_TABLE, NO_CONNECTIONS,
+        FULL_POOL, CUT_COMMITS, FULL_DATA, FULL_LOG, HOSTILE_CLIENTS,
     )
 }  # fmt: skip
 
@@ -37,7 +42,9 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     names = "; ".join(f"{campaign.name}: {campaign.about}" for campaign in CAMPAIGNS.values())
     parser.add_argument("names", nargs="*", metavar="NAME", help=names)
-    parser.add_argument("--rounds", type=int, default=10, help="strikes of each fault (10)")
+    parser.add_argument(
+        "--rounds", type=int, default=None, help="strikes of each fault (10, where one takes a minute 1)"
+    )
     parser.add_argument("--clients", type=int, default=24, help="clients that send requests all the time (24)")
     parser.add_argument(
         "--seed", type=int, default=None, help="which requests, and when it strikes; drawn where absent"
@@ -49,18 +56,14 @@ def main(arguments: Sequence[str]) -> int:
     results = []
     for name in options.names or CAMPAIGNS:
         campaign: Campaign = CAMPAIGNS[name]
-        _say(f"{name}: {campaign.about} (seed {seed})")
-        result = asyncio.run(run(campaign, rounds=options.rounds, seed=seed, clients=options.clients))
+        say(f"{name}: {campaign.about} (seed {seed})")
+        rounds = campaign.rounds if options.rounds is None else options.rounds
+        result = asyncio.run(run(campaign, rounds=rounds, seed=seed, clients=options.clients))
         for violation in result.violations:
-            _say(f"  VIOLATION {violation.rule}: {violation.what}")
+            say(f"  VIOLATION {violation.rule}: {violation.what}")
         results.append(result)
-    _say(table(results))
+    say(table(results))
     return 1 if any(result.violations for result in results) else 0
-
-
-def _say(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
 
 
 def table(results: Sequence[Result]) -> str:

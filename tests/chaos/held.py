@@ -7,6 +7,7 @@ not come is refused by them, within three seconds.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -20,30 +21,32 @@ from tests.chaos.service import Service
 _HELD_S = 5.0
 _ANSWERED_MAX_S = 3.0
 _EXPLAINED = frozenset({200, 201, 404, 409, 422, 503})
-_SLACK_S = 0.5
+SLACK_S = 0.5
 """What a machine with other things to do may add."""
 
 _HOLD_A_HEAD = """
 select 1 from merchant_head where merchant_id = (
   select merchant_id from merchant_head where position > 0 order by merchant_id limit 1) for update
 """
-_HOLD_THE_ORDERS = "lock table payment_order in access exclusive mode"
+HOLD_THE_ORDERS = "lock table payment_order in access exclusive mode"
 _END_OURS = "select pg_terminate_backend(pid) from pg_stat_activity where application_name like 'ledger-%'"
 
 
-async def _hold_a_head(service: Service, _random: Random) -> None:
+async def _hold_a_head(service: Service, _random: Random) -> float:
     with service.database() as url, psycopg.connect(url) as holder:
         holder.execute(_HOLD_A_HEAD)
         await asyncio.sleep(_HELD_S)
+    return time.monotonic()
 
 
-async def _hold_the_orders(service: Service, _random: Random) -> None:
+async def _hold_the_orders(service: Service, _random: Random) -> float:
     with service.database() as url, psycopg.connect(url) as holder:
-        holder.execute(_HOLD_THE_ORDERS)
+        holder.execute(HOLD_THE_ORDERS)
         await asyncio.sleep(_HELD_S)
+    return time.monotonic()
 
 
-async def _take_every_connection(service: Service, _random: Random) -> None:
+async def _take_every_connection(service: Service, _random: Random) -> float:
     """Fill Postgres up, then end what the service has: it cannot come back before others leave."""
     with service.database() as url, _everything_taken(url) as held:
         assert len(held) > 20, "there was hardly any room to take"
@@ -55,6 +58,7 @@ async def _take_every_connection(service: Service, _random: Random) -> None:
             except psycopg.OperationalError:
                 break
         await asyncio.sleep(2)
+    return time.monotonic()
 
 
 @contextmanager
@@ -70,13 +74,13 @@ def _everything_taken(url: str) -> Iterator[list[psycopg.Connection]]:
         yield held
 
 
-def _answered_in_time(around: Sequence[Ended]) -> list[str]:
+def answered_in_time(around: Sequence[Ended]) -> list[str]:
     """Everybody is told something, and who is refused is told soon. (Who repeats a request waits for the first one, N29.)"""
     odd = Counter(request.status for request in around if request.status not in _EXPLAINED)
     wrong = [f"{n} requests were answered with {status or 'nothing'}" for status, n in odd.items()]
     refused = [request for request in around if request.status == 503]
     slowest = max(refused, key=lambda request: request.ended - request.began, default=None)
-    if slowest is not None and (took := slowest.ended - slowest.began) > _ANSWERED_MAX_S + _SLACK_S:
+    if slowest is not None and (took := slowest.ended - slowest.began) > _ANSWERED_MAX_S + SLACK_S:
         wrong.append(f"a {slowest.do} was refused after {took:.1f} s")
     return wrong
 
@@ -85,7 +89,7 @@ def _others_go_on(around: Sequence[Ended]) -> list[str]:
     """Only the merchant whose head is held is refused: the others wait once, for what the first batch waits."""
     written = sum(request.do in {"create", "charge"} and request.status in {200, 201, 422} for request in around)
     refused = sum(request.status == 503 for request in around)
-    wrong = _answered_in_time(around)
+    wrong = answered_in_time(around)
     if not refused:
         wrong.append("nobody was refused")
     if written < 50:
@@ -99,18 +103,21 @@ HELD_HEAD = Campaign(
     strike=_hold_a_head,
     expects=_others_go_on,
     beyond=frozenset({RECOVERED}),
+    back_max_s=5.0,
 )
 HELD_TABLE = Campaign(
     name="held-table",
     about=f"another session holds the table of orders for {_HELD_S:.0f} s",
     strike=_hold_the_orders,
-    expects=_answered_in_time,
+    expects=answered_in_time,
     beyond=frozenset({RECOVERED}),
+    back_max_s=5.0,
 )
 NO_CONNECTIONS = Campaign(
     name="no-connections",
     about="other sessions take every connection that Postgres has, and the service's own are ended",
     strike=_take_every_connection,
-    expects=_answered_in_time,
+    expects=answered_in_time,
     beyond=frozenset({RECOVERED, UNKNOWN}),
+    back_max_s=5.0,
 )

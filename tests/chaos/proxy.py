@@ -13,8 +13,10 @@ from typing import Any
 
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-COMMIT = b"S\x00\x00\x00\x04H\x00\x00\x00\x04"
-"""Sync and Flush, the end of a pipeline: with the first of them Postgres commits."""
+SYNC = b"S\x00\x00\x00\x04"
+"""The end of a statement or a pipeline: with it Postgres commits."""
+COMMIT = SYNC + b"H\x00\x00\x00\x04"
+"""The same and Flush: how psycopg ends a pipeline."""
 
 
 @dataclass(eq=False)

@@ -7,6 +7,7 @@ it is well shows nothing about how it comes back.
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -26,11 +27,22 @@ _RESTS_S = 0.4
 _MARGIN_S = 4.0
 """What the recovery may take on top of its window: its sweeps, its back-off, a machine with other things to do."""
 
-Strike = Callable[[Service, Random], Awaitable[None]]
-"""Does the harm and, where that is part of the story, brings the service back."""
+Strike = Callable[[Service, Random], Awaitable[float | None]]
+"""Does the harm and, where that is part of the story, undoes it or brings the service back. Tells when the harm ended, by the
+monotonic clock, where it is from then on that the way back is measured."""
 
 Expectation = Callable[[Sequence[Ended]], Sequence[str]]
 """What is wrong with how requests ended after a strike."""
+
+
+class Unmet(Exception):
+    """What a strike itself has found wrong. The message says what."""
+
+
+def say(text: str) -> None:
+    """Tell the person who runs the programme."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
 
 
 async def nothing(_service: Service, _number: int) -> None:
@@ -45,7 +57,8 @@ RECOVERED = "nothing left for the recovery"
 class Campaign(Struct, frozen=True, kw_only=True):
     """A fault, and how it is told. `expects` looks at the answers after each strike, `before` is done ahead of each round.
 
-    `make` makes what it happens to; `beyond` names what this fault need not bring about to have been worth its while.
+    `make` makes what it happens to; `beyond` names what this fault need not bring about to have been worth its while. A write
+    has to go through `back_max_s` after the harm has ended; `rounds` are how many strikes do where nobody says.
     """
 
     name: str
@@ -55,6 +68,8 @@ class Campaign(Struct, frozen=True, kw_only=True):
     before: Callable[[Service, int], Awaitable[None]] = nothing
     make: Callable[[], Service] = Service
     beyond: frozenset[str] = frozenset()
+    back_max_s: float = BACK_PATIENCE_S
+    rounds: int = 10
 
 
 class Round(Struct, frozen=True, kw_only=True):
@@ -121,12 +136,16 @@ async def _round(campaign: Campaign, service: Service, load: Load, random: Rando
         await load.first_write_after(time.monotonic(), BACK_PATIENCE_S)
         await asyncio.sleep(random.uniform(0.2, 1.0))
         struck, caught = time.monotonic(), load.in_flight
-        await campaign.strike(service, random)
+        ended: float | None = None
         try:
-            back_s = await load.first_write_after(struck, BACK_PATIENCE_S)
+            ended = await campaign.strike(service, random)
+        except Unmet as unmet:
+            wrong.append(str(unmet))
+        try:
+            back_s = await load.first_write_after(struck if ended is None else ended, campaign.back_max_s)
         except TimeoutError:
             back_s = None
-            wrong.append(f"no write was acknowledged within {BACK_PATIENCE_S} s; it said: {service.last_words()}")
+            wrong.append(f"no write was acknowledged within {campaign.back_max_s} s; it said: {service.last_words()}")
         await asyncio.sleep(_RESTS_S)
     finally:
         await load.stop()

@@ -111,6 +111,10 @@ class Service:
         for role in ("api", "worker"):
             os.kill(random.choice(sorted(pid for pid, its in parts.items() if its == role)), signal.SIGKILL)
 
+    def api_processes(self) -> list[int]:
+        """The pids of the processes that answer requests."""
+        return sorted(pid for pid in _children_of(self._process().pid) if _role(pid) == "api")
+
     def stop(self) -> int | None:
         """SIGTERM, and SIGKILL where that is not enough; the exit status, None where it had ended before."""
         if self._running is None:
@@ -126,6 +130,10 @@ class Service:
     def database(self) -> AbstractContextManager[str]:
         """The owner's connection string of its database, whether it runs or not."""
         return database(None, self.data_dir)
+
+    def postmaster(self) -> int | None:
+        """The pid of its Postgres, None while there is none."""
+        return self._remember_postmaster() if self.runs else None
 
     def merchant(self, name: str) -> Merchant:
         """A new merchant without rate limits, made by the command line while the service runs."""

@@ -1,0 +1,167 @@
+"""A disk that fills up under load: the one with the data, then the one with the write-ahead log.
+
+The rule a stranger would break: the disks are small file systems in memory, mounted for the service alone and gone with it.
+Where nothing can be mounted there is nothing to be shown, and that is said.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+
+from tests.chaos.clients import Ended
+from tests.chaos.rounds import RECOVERED, Campaign, Unmet
+from tests.chaos.service import Service
+
+_DATA_MB, _LOG_MB = 192, 128
+_FULL_S = 3.0
+_PANIC_PATIENCE_S = 60.0
+_EXPLAINED = frozenset({200, 201, 404, 409, 422, 503})
+
+
+class CannotMount(Exception):
+    """This machine does not let us mount anything."""
+
+
+class OnSmallDisks(Service):
+    """`ledger serve` with its data on one small disk and its write-ahead log on another."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.log_disk = self.home / "wal"
+        self.log_disk.mkdir()
+        self._mounted: list[Path] = []
+        try:
+            self._mount(self.data_dir, _DATA_MB)
+            self._mount(self.log_disk, _LOG_MB)
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def __exit__(self, *reason: object) -> None:
+        try:
+            self.stop()
+            self._bury_postgres()
+        finally:
+            for place in self._mounted:
+                subprocess.run(["umount", "--lazy", place], check=True)
+            super().__exit__(*reason)
+
+    def start(self) -> Service:
+        """The cluster is made first; then its log moves to the other disk, and the service starts for good."""
+        super().start()
+        self.stop()
+        self._bury_postgres()
+        log = self.data_dir / "pg" / "pg_wal"
+        place = self.log_disk / "pg_wal"
+        shutil.copytree(log, place)
+        for each in (place, *place.rglob("*")):
+            os.chown(each, log.stat().st_uid, log.stat().st_gid)
+        place.chmod(0o700)
+        shutil.rmtree(log)
+        log.symlink_to(place)
+        return super().start()
+
+    def _mount(self, place: Path, megabytes: int) -> None:
+        mount = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m,mode=0711", "tmpfs", str(place)]
+        done = subprocess.run(mount, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise CannotMount(done.stderr.strip())
+        self._mounted.append(place)
+
+
+def can_mount() -> bool:
+    """Whether the campaigns here can be run at all."""
+    if os.geteuid() != 0:
+        return False
+    try:
+        with OnSmallDisks():
+            return True
+    except (CannotMount, OSError):
+        return False
+
+
+def fill(disk: Path) -> Path:
+    """Leave not a byte on a disk; the file that has to go to make room again."""
+    filler = disk / "filler"
+    with filler.open("wb", buffering=0) as file, suppress(OSError):
+        while True:
+            file.write(bytes(1 << 20))
+    with filler.open("ab", buffering=0) as file, suppress(OSError):
+        while True:
+            file.write(bytes(4096))
+    return filler
+
+
+async def _fill_data(service: Service, _random: Random) -> float:
+    filler = await asyncio.to_thread(fill, service.data_dir)
+    await asyncio.sleep(_FULL_S)
+    filler.unlink()
+    return time.monotonic()
+
+
+async def _fill_log(service: Service, _random: Random) -> float:
+    """Until Postgres gives up, which it does at the next piece of log that it has no room for."""
+    assert isinstance(service, OnSmallDisks), "the campaign makes one"
+    postmaster = service.postmaster()
+    filler = await asyncio.to_thread(fill, service.log_disk)
+    try:
+        until = time.monotonic() + _PANIC_PATIENCE_S
+        while service.postmaster() == postmaster:
+            if time.monotonic() > until:
+                raise Unmet("Postgres never missed the room")
+            await asyncio.sleep(0.05)
+        await asyncio.sleep(0.5)
+    finally:
+        filler.unlink()
+    healed = time.monotonic()
+    await asyncio.sleep(2)
+    if not service.runs:  # it has given up after five starts in vain, as it says; somebody makes room and starts it
+        service.spawn()
+        await asyncio.to_thread(service.wait_ready)
+    return healed
+
+
+def _reads_go_on(around: Sequence[Ended]) -> list[str]:
+    """Writes are refused with 503, reads are not even noticed."""
+    odd = Counter(request.status for request in around if request.status not in _EXPLAINED)
+    wrong = [f"{n} requests were answered with {status or 'nothing'}" for status, n in odd.items()]
+    reads = [request.status for request in around if request.do in {"read", "list"}]
+    if 503 in reads:
+        wrong.append(f"{reads.count(503)} of {len(reads)} reads were refused")
+    if not any(request.status == 503 for request in around):
+        wrong.append("nothing was refused: the disk was not full")
+    return wrong
+
+
+def _refused_or_cut_off(around: Sequence[Ended]) -> list[str]:
+    """Postgres goes down, and the service may give up: then connections are refused or end without an answer."""
+    odd = Counter(request.status for request in around if request.status not in _EXPLAINED | {None})
+    return [f"{n} requests were answered with {status}" for status, n in odd.items()]
+
+
+FULL_DATA = Campaign(
+    name="full-disk",
+    about=f"the disk with the data is full for {_FULL_S:.0f} s; nobody restarts anything",
+    strike=_fill_data,
+    expects=_reads_go_on,
+    make=OnSmallDisks,
+    back_max_s=5.0,
+    beyond=frozenset({RECOVERED}),
+)
+FULL_LOG = Campaign(
+    name="full-wal-disk",
+    about="the disk with the write-ahead log is full until Postgres panics, then has room again",
+    strike=_fill_log,
+    expects=_refused_or_cut_off,
+    make=OnSmallDisks,
+    beyond=frozenset({RECOVERED}),
+)
