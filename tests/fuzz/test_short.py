@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import pytest
+from tests.fuzz.corpus import judge, send_all
 from tests.fuzz.running import fuzzed
 
 
@@ -15,3 +17,24 @@ def test_the_service_answers_as_it_describes_whatever_it_is_asked():
     sent = re.search(r"(\d+) generated, \1 passed", report)
     assert sent, report
     assert int(sent[1]) > 1000
+
+
+def test_no_malformed_request_is_answered_as_it_should_not_be():
+    found = send_all(passes=1)
+    assert found.wrong == []
+    assert len(found.sent) > 300
+    assert {each.status for each in found.sent} == {400, 401, 413, 415, 431}
+
+
+@pytest.mark.parametrize(
+    ("answer", "wrong"),
+    [
+        (b"", "there is no answer"),
+        (b"HTTP/1.1 500 X\r\n\r\n{}", "it was answered with 500"),
+        (b"HTTP/1.1 400 X\r\n\r\n<p>", "the answer is no JSON"),
+        (b'HTTP/1.1 400 X\r\n\r\n{"message":"4242424242424242"}', "it was told what it had sent"),
+        (b'HTTP/1.1 400 X\r\n\r\n{"message":"","code":"VALIDATION_ERROR","requestId":""}', "the answer lacks errors"),
+    ],
+)
+def test_a_wrong_answer_is_found_out(answer: bytes, wrong: str):
+    assert wrong in judge(answer)[1]
