@@ -125,7 +125,7 @@ async def test_a_dispatcher_that_is_cut_off_before_its_commit_has_done_nothing(
     doomed.execute = cut_off  # type: ignore[method-assign]
     with pytest.raises(psycopg.OperationalError):
         await dispatcher.sweep(doomed)
-    assert (due(database_url), cursors(database_url)) == ([], [])
+    assert (due(database_url), [position for position, _ in cursors(database_url)]) == ([], [0])
     await dispatcher.sweep(connection)
     assert set(due(database_url)) == made
 
@@ -216,3 +216,26 @@ async def test_what_a_dead_worker_had_begun_is_taken_over(
     await jobs.take_over()
     await jobs.run_all_of(connection, merchant.merchant_id)
     assert list(map(str, done.streams)) == list(made)
+
+
+async def test_a_stretch_that_another_dispatcher_has_in_hand_is_left_to_it(
+    ledger: Ledger, merchant: Actor, jobs: Jobs, connection: Connection, stack: AsyncExitStack, database_url: str
+) -> None:
+    made = await orders(ledger, merchant, 2)
+    first = await seeing(database_url, stack)
+    dispatcher = Dispatcher(ledger.journal, jobs, [LookAfter()])
+    execute, meanwhile = first.execute, []
+
+    async def in_hand(query, *args, **named):  # type: ignore[no-untyped-def]
+        if "update reaction_cursor" in str(query):
+            meanwhile.append(await dispatcher.sweep(connection))
+            await make_all_due(connection)
+            await due_times.enqueue_due(connection, jobs)
+        return await execute(query, *args, **named)
+
+    first.execute = in_hand  # type: ignore[method-assign]
+    assert await dispatcher.sweep(first)
+    assert meanwhile == [False]
+    await make_all_due(connection)
+    await due_times.enqueue_due(connection, jobs)
+    assert enqueued(database_url) == sorted(made)

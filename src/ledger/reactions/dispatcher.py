@@ -110,8 +110,9 @@ class Dispatcher:
 
     async def _react(self, connection: Connection, reaction: Reaction, merchants: Sequence[UUID]) -> bool:
         """One transaction: whether it brought all of these merchants up to the end of their logs, or found somebody at it."""
+        # Committed at once: in the transaction, a new cursor would have every other dispatcher wait for our end.
+        await connection.execute(_BEGIN, (reaction.name, list(merchants)))
         async with connection.transaction():
-            await connection.execute(_BEGIN, (reaction.name, list(merchants)))
             held = await connection.execute(_HOLD, (reaction.name, list(merchants), _EVENTS_AT_ONCE))
             stretches = [_Stretch(*row) for row in await held.fetchall()]
             effects: list[tuple[UUID, Effect]] = []
