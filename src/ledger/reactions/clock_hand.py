@@ -21,9 +21,8 @@ from ledger.journal.connection import Connection, connect
 from ledger.operations.clocks import BELIEVED_S, Moved
 from ledger.operations.ledger import Ledger
 from ledger.reactions import due_times
-from ledger.reactions.dispatcher import Dispatcher
+from ledger.reactions.dispatcher import AnyReaction, Dispatcher
 from ledger.reactions.jobs import Handler, Jobs, see_jobs
-from ledger.reactions.reaction import Reaction
 from ledger.rejections import ConcurrentUpdate, InvalidTerms
 
 # Take hold of a clock that nobody else holds; whether this is the first time that anybody does.
@@ -50,7 +49,7 @@ class ClockHand:
     """Moves clocks for one process. `reactions` and `handlers` are those of the workers."""
 
     def __init__(
-        self, url: str, ledger: Ledger, reactions: Sequence[Reaction], handlers: Mapping[str, Handler]
+        self, url: str, ledger: Ledger, reactions: Sequence[AnyReaction], handlers: Mapping[str, Handler]
     ) -> None:
         self._url = url
         self._ledger = ledger

@@ -15,8 +15,9 @@ from msgspec import Struct
 
 from ledger.journal.connection import Connection
 from ledger.journal.journal import Journal
+from ledger.journal.reader import Recorded
 from ledger.reactions.jobs import Jobs
-from ledger.reactions.reaction import DoNow, Due, Effect, Reaction
+from ledger.reactions.reaction import DoNow, Due, Effect, Reaction, StandingReaction
 
 _MERCHANTS_AT_ONCE: Final = 64
 _EVENTS_AT_ONCE: Final = 500  # of one merchant in one transaction
@@ -58,6 +59,9 @@ _CLEAR: Final = """
 delete from due_time d using unnest(%s::uuid[], %s::text[], %s::uuid[], %s::uuid[]) as n(merchant_id, kind, stream_id, payment_id)
  where d.merchant_id = n.merchant_id and d.stream_id = n.stream_id and d.kind = n.kind and d.payment_id = n.payment_id
 """
+_CLEAR_STREAM: Final = "delete from due_time where merchant_id = %s and stream_id = %s"
+
+AnyReaction = Reaction | StandingReaction
 
 
 class _Stretch(Struct, frozen=True):
@@ -72,7 +76,7 @@ class _Stretch(Struct, frozen=True):
 class Dispatcher:
     """Lets reactions see what was appended. `dispatched` counts the events that they were shown."""
 
-    def __init__(self, journal: Journal, jobs: Jobs, reactions: Sequence[Reaction]) -> None:
+    def __init__(self, journal: Journal, jobs: Jobs, reactions: Sequence[AnyReaction]) -> None:
         self._journal = journal
         self._jobs = jobs
         self._reactions = reactions
@@ -100,7 +104,7 @@ class Dispatcher:
             await connection.execute("select pg_sleep(0.01)")
 
     async def _behind(
-        self, connection: Connection, reaction: Reaction, merchants: Sequence[UUID] | None
+        self, connection: Connection, reaction: AnyReaction, merchants: Sequence[UUID] | None
     ) -> Sequence[UUID]:
         if merchants is None:
             rows = await connection.execute(_ALL_BEHIND, (reaction.name, _BEHIND_MAX))
@@ -108,7 +112,7 @@ class Dispatcher:
             rows = await connection.execute(_SOME_BEHIND, (reaction.name, list(merchants), _BEHIND_MAX))
         return [merchant_id for (merchant_id,) in await rows.fetchall()]
 
-    async def _react(self, connection: Connection, reaction: Reaction, merchants: Sequence[UUID]) -> bool:
+    async def _react(self, connection: Connection, reaction: AnyReaction, merchants: Sequence[UUID]) -> bool:
         """One transaction: whether it brought all of these merchants up to the end of their logs, or found somebody at it."""
         # Committed at once: in the transaction, a new cursor would have every other dispatcher wait for our end.
         await connection.execute(_BEGIN, (reaction.name, list(merchants)))
@@ -120,13 +124,25 @@ class Dispatcher:
                 seen = await self._journal.reader.stretch(
                     connection, stretch.merchant_id, stretch.after, stretch.until, sorted(reaction.topics)
                 )
-                effects += [(stretch.merchant_id, effect) for each in seen for effect in reaction.react(each)]
+                effects += await self._effects(connection, reaction, stretch.merchant_id, seen)
                 self.dispatched += len(seen)
             await self._write(connection, effects)
             moved = [stretch.merchant_id for stretch in stretches]
             positions = [stretch.until for stretch in stretches]
             await connection.execute(_MOVE, (moved, positions, reaction.name))
         return len(stretches) == len(merchants)
+
+    async def _effects(
+        self, connection: Connection, reaction: AnyReaction, merchant_id: UUID, seen: Sequence[Recorded]
+    ) -> Sequence[tuple[UUID, Effect]]:
+        if not isinstance(reaction, StandingReaction):
+            return [(merchant_id, effect) for each in seen for effect in reaction.react(each)]
+        effects: list[tuple[UUID, Effect]] = []
+        for stream_id in sorted({each.stream_id for each in seen}):
+            standing = await reaction.standing(self._journal, merchant_id, stream_id)
+            await connection.execute(_CLEAR_STREAM, (merchant_id, stream_id))
+            effects += [(merchant_id, due) for due in standing]
+        return effects
 
     async def _write(self, connection: Connection, effects: Iterable[tuple[UUID, Effect]]) -> None:
         last: dict[tuple[UUID, str, UUID, UUID], Effect] = {}

@@ -6,13 +6,14 @@ from this event alone. It asks no clock and no database; what it says is written
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 from uuid import UUID
 
 from msgspec import Struct
 
+from ledger.journal.journal import Journal
 from ledger.journal.reader import Recorded
 
 NO_PAYMENT: Final = UUID(int=0)
@@ -46,6 +47,21 @@ class DoNow(Struct, frozen=True):
 
 
 Effect = Due | NoLongerDue | DoNow
+
+
+@runtime_checkable
+class StandingReaction(Protocol):
+    """A reaction that asks what is due on a stream as it stands, whenever something of its topics happened to it.
+
+    What it answers replaces all that was due on the stream. The stream may have gone on since; then it is asked again.
+    """
+
+    name: str
+    topics: frozenset[str]
+
+    async def standing(self, journal: Journal, merchant_id: UUID, stream_id: UUID) -> Sequence[Due]:
+        """What is due on the stream now."""
+        ...
 
 
 class Reaction(Protocol):

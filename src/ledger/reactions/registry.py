@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from ledger.reactions import order_dues
+from ledger.reactions.dispatcher import AnyReaction
 from ledger.reactions.jobs import Handler
-from ledger.reactions.reaction import Reaction
 
-REACTIONS: Final[tuple[Reaction, ...]] = ()
-HANDLERS: Final[Mapping[str, Handler]] = {}
+REACTIONS: Final[tuple[AnyReaction, ...]] = (order_dues.OrderDues(),)
+HANDLERS: Final[Mapping[str, Handler]] = {**order_dues.HANDLERS}
