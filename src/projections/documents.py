@@ -13,6 +13,7 @@ from decimal import Decimal
 from typing import Annotated
 from uuid import UUID
 
+import msgspec
 from msgspec import Meta, Raw, Struct
 
 from ledger.orders.state import EntryAction, EntryStatus
@@ -50,6 +51,51 @@ class CardDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     updated_at: Moment
 
 
+class SpeiDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
+    """Where to transfer to."""
+
+    id: Annotated[UUID, Meta(description="The one-time method.")]
+    clabe: Annotated[str | None, Meta(description="18 digits, the last of them a control digit.")]
+    expires_at: Annotated[
+        Moment | None, Meta(description="How long the payer is told to have. Later money still counts.")
+    ]
+    created_at: Moment
+    updated_at: Moment
+
+
+class CieDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
+    """What to pay in cash, or at the bank, with."""
+
+    id: Annotated[UUID, Meta(description="The one-time method.")]
+    reference: Annotated[str | None, Meta(description="What the payer says at the counter.")]
+    convenio: Annotated[str | None, Meta(description="The bank's number for payments from the same bank.")]
+    clabe: Annotated[str | None, Meta(description="The account for payments from another bank.")]
+    channel: Annotated[str | None, Meta(description="PAYCASH where the reference is one of that network.")]
+    expires_at: Annotated[
+        Moment | None, Meta(description="How long the payer is told to have. Later money still counts.")
+    ]
+    created_at: Moment
+    updated_at: Moment
+
+
+class PayerAuthenticationDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
+    """3-D Secure: what the payer's browser needs, and how it ended."""
+
+    status: Annotated[
+        str,
+        Meta(description="DEVICE_DATA_REQUIRED, CHALLENGE_REQUIRED, AUTHENTICATED, FAILED or EXPIRED."),
+    ]
+    payment_id: UUID
+    authentication_transaction_id: Annotated[str | None, Meta(description="To validate with.")]
+    reference_id: Annotated[str | None, Meta(description="Of the session.")]
+    device_data_collection_url: Annotated[str | None, Meta(description="The page that looks at the device.")]
+    access_token: Annotated[str | None, Meta(description="For those pages.")]
+    step_up_url: Annotated[str | None, Meta(description="The page of the challenge, or of the redirect.")]
+    three_ds_version: Annotated[str | None, Meta(description="Of the protocol.")] = msgspec.field(name="threeDSVersion")
+    eci: Annotated[str | None, Meta(description="The issuer's word on who is liable.")]
+    expires_at: Annotated[Moment | None, Meta(description="When the session ends.")]
+
+
 class PaymentMethodDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     """How the newest payment of the order is made."""
 
@@ -57,8 +103,8 @@ class PaymentMethodDocument(Struct, frozen=True, kw_only=True, rename="camel", g
     type: MethodKind
     channel: Annotated[str | None, Meta(description="PAYCASH where the reference is one of that network.")]
     card_details: CardDocument | None
-    spei_details: Annotated[None, Meta(description="Where to transfer to.")] = None
-    cie_details: Annotated[None, Meta(description="What to pay in cash with.")] = None
+    spei_details: SpeiDocument | None = None
+    cie_details: CieDocument | None = None
 
 
 class PaymentEventDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
@@ -92,6 +138,9 @@ class PaymentDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=Fals
     currency: Currency
     payment_method_type: MethodKind
     payment_method_id: Annotated[UUID, Meta(description="The saved or one-time method; never a card number.")]
+    spei_details: SpeiDocument | None
+    cie_details: CieDocument | None
+    late_deposit: Annotated[bool, Meta(description="Whether money came after the payment had ended.")]
     virtual_terminal: Annotated[bool, Meta(description="Whether 3-D Secure was skipped.")]
     last_failed_event_reason: Annotated[str | None, Meta(description="Why it failed, where it has.")]
     last_failed_event_at: Annotated[Moment | None, Meta(description="When it failed, where it has.")]
@@ -132,6 +181,7 @@ class OrderHead(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     amount_paid: Annotated[Amount, Meta(description="Everything ever captured; refunds do not lower it.")]
     amount_pending: Annotated[Amount, Meta(description="max(0, amount - (amountPaid - amountRefunded)).")]
     overpaid_amount: Annotated[Amount, Meta(description="What is held beyond amount.")]
+    late_deposit: Annotated[bool, Meta(description="Whether money came on a reference after its payment had ended.")]
     amount_refunded: Annotated[Amount, Meta(description="Everything ever refunded.")]
     refunded_amount: Annotated[Amount, Meta(description="The same as amountRefunded.")]
     allow_partials: Annotated[bool, Meta(description="Whether several payments may cover the order.")]
@@ -146,7 +196,9 @@ class OrderHead(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     billing_postal_code: Annotated[str | None, Meta(description="Postal code.")]
     billing_country: Annotated[str | None, Meta(description="ISO 3166 country.")]
     payment_method: Annotated[PaymentMethodDocument | None, Meta(description="How the newest payment is made.")]
-    payer_authentication: Annotated[None, Meta(description="3-D Secure details while they are needed.")] = None
+    payer_authentication: Annotated[
+        PayerAuthenticationDocument | None, Meta(description="3-D Secure details of the newest payment; null without.")
+    ] = None
     line_items: Annotated[tuple[LineItem, ...], Meta(description="What is sold.")]
     customer_fiscal_data: Annotated[FiscalData | None, Meta(description="Who gets the invoice.")]
     invoice_type: Annotated[

@@ -18,6 +18,7 @@ from ledger.money import plain, shortest
 from ledger.orders.events import PaymentStarted
 from ledger.orders.state import Order, Payment
 from ledger.orders.terms import BillingAddress, MethodType, PaymentMethod
+from projections.actions import cie_details, payer_authentication, spei_details
 from projections.documents import (
     CardDocument,
     OrderHead,
@@ -71,6 +72,7 @@ def render_head(order: Order) -> bytes:
             amount_paid=shortest(order.amount_paid),
             amount_pending=shortest(order.amount_pending),
             overpaid_amount=shortest(order.overpaid_amount),
+            late_deposit=order.late_deposit,
             amount_refunded=refunded,
             refunded_amount=refunded,
             allow_partials=terms.allow_partials,
@@ -84,7 +86,8 @@ def render_head(order: Order) -> bytes:
             billing_state=billing.state,
             billing_postal_code=billing.postal_code,
             billing_country=billing.country,
-            payment_method=_method(order.payments[-1].started) if order.payments else None,
+            payment_method=_method(order.payments[-1]) if order.payments else None,
+            payer_authentication=payer_authentication(order.payments[-1]) if order.payments else None,
             line_items=terms.line_items,
             customer_fiscal_data=terms.fiscal,
             invoice_type=_invoice_type(order),
@@ -128,6 +131,9 @@ def _payment(order: Order, payment: Payment) -> PaymentDocument:
         currency=currency,
         payment_method_type=_kind(started.method),
         payment_method_id=started.method.method_id,
+        spei_details=spei_details(payment),
+        cie_details=cie_details(payment),
+        late_deposit=payment.late,
         virtual_terminal=started.virtual_terminal,
         last_failed_event_reason=None if failure is None else failure.message or failure.code,
         last_failed_event_at=None if failure is None else moment(failure.at),
@@ -183,13 +189,16 @@ def _kind(method: PaymentMethod) -> str:
     return "CIE_CASH_NET" if method.type is MethodType.PAYCASH else method.type.value
 
 
-def _method(started: PaymentStarted) -> PaymentMethodDocument:
+def _method(payment: Payment) -> PaymentMethodDocument:
+    started = payment.started
     method = started.method
     return PaymentMethodDocument(
         id=method.method_id,
         type=_kind(method),
         channel="PAYCASH" if method.type is MethodType.PAYCASH else None,
         card_details=_card(started),
+        spei_details=spei_details(payment),
+        cie_details=cie_details(payment),
     )
 
 

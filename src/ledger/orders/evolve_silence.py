@@ -14,7 +14,6 @@ from ledger.orders.declines import PROCESSOR_TIMEOUT
 from ledger.orders.entries import entered
 from ledger.orders.events import AbandonedBecause, Call, CallAbandoned, CallUnanswered
 from ledger.orders.evolve_back import evolve_refunds, refund_ended
-from ledger.orders.evolve_waiting import as_granted
 from ledger.orders.payment import EntryAction, EntryStatus, Failure, Payment
 from ledger.orders.state import Order
 from ledger.orders.status import PaymentStatus
@@ -77,7 +76,7 @@ def after_capture(payment: Payment, *, retryable: bool) -> PaymentStatus:
         return PaymentStatus.PARTIALLY_CAPTURED
     if not retryable:
         return PaymentStatus.FAILED
-    return as_granted(payment)
+    return PaymentStatus.AUTHORIZED  # in part or not: the table knows one way back, the amounts tell the rest
 
 
 def asked_for(payment: Payment) -> Decimal:
