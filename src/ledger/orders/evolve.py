@@ -97,10 +97,9 @@ def evolve(order: Order | None, event: OrderEvent) -> Order:
 
 
 def _with_payment(order: Order, event: OrderEvent, after: Payment) -> Order:
-    before = order.payment(after.payment_id)
-    payments = tuple(after if payment is before else payment for payment in order.payments)
+    payments = tuple(after if one.payment_id == after.payment_id else one for one in order.payments)
     # Money that comes in after all takes a closing back (section 8.1).
-    closed = order.closed and after.captured == before.captured
+    closed = order.closed and after.captured == order.payment(after.payment_id).captured
     return replace(order, payments=payments, updated_at=event.at, closed=closed)
 
 
