@@ -112,4 +112,5 @@ CUT_COMMITS = Campaign(
     expects=_only_503,
     make=ThroughProxy,
     beyond=frozenset({RECOVERED}),
+    rounds=50,
 )
