@@ -6,7 +6,7 @@ Every command is sent twice. What follows from the second time must be nothing, 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -16,8 +16,9 @@ from ledger.customers.evolve import evolve as evolve_customer
 from ledger.merchants import commands as merchant_commands
 from ledger.merchants import decide as merchants
 from ledger.merchants.evolve import evolve as evolve_merchant
+from ledger.orders import commands as order_commands
 from ledger.orders import decide as orders
-from ledger.orders.commands import ChargeOrder, CreateOrder, ForgetPayer, SettleAuthorization
+from ledger.orders.commands import ChargeOrder, CreateOrder, ForgetPayer, Settle
 from ledger.orders.evolve import evolve as evolve_order
 from ledger.rejections import Rejected
 
@@ -29,7 +30,20 @@ def _create_or_resubmit(order: Any, command: Any) -> Any:
 DECIDERS: dict[type, tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]] = {
     CreateOrder: (_create_or_resubmit, evolve_order),
     ChargeOrder: (orders.decide_charge, evolve_order),
-    SettleAuthorization: (orders.decide_settlement, evolve_order),
+    order_commands.AddPayment: (orders.decide_payment, evolve_order),
+    order_commands.SubmitDeviceData: (orders.decide_device_data, evolve_order),
+    order_commands.ValidateAuthentication: (orders.decide_validation, evolve_order),
+    order_commands.CapturePayment: (orders.decide_capture, evolve_order),
+    order_commands.StartScheduledCapture: (orders.decide_scheduled_capture, evolve_order),
+    order_commands.CancelPayment: (orders.decide_payment_cancellation, evolve_order),
+    order_commands.CancelOrder: (orders.decide_cancellation, evolve_order),
+    order_commands.ExpirePayment: (orders.decide_expiry, evolve_order),
+    order_commands.RefundOrder: (orders.decide_refund, evolve_order),
+    order_commands.RefundOverpayment: (orders.decide_overpayment_refund, evolve_order),
+    order_commands.RecordDeposit: (orders.decide_deposit, evolve_order),
+    order_commands.RecordDispute: (orders.decide_dispute, evolve_order),
+    order_commands.RecordSettlement: (orders.decide_batch, evolve_order),
+    **dict.fromkeys(get_args(Settle), (orders.decide_outcome, evolve_order)),
     ForgetPayer: (orders.decide_forgetting, evolve_order),
     EraseCustomer: (customers.decide_erasure, evolve_customer),
     IntroduceCustomer: (customers.decide_introduction, evolve_customer),

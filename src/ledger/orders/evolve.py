@@ -13,19 +13,15 @@ from msgspec.structs import replace
 from ledger.orders.declines import PROCESSOR_TIMEOUT
 from ledger.orders.entries import entered, failed
 from ledger.orders.events import (
-    PERSONAL,
     AuthorizationAbandoned,
     AuthorizationOutcomeUnknown,
     AuthorizationRequested,
     CallAbandoned,
     CallUnanswered,
-    CancellationRefused,
-    CancellationRequested,
     CaptureRefused,
     CaptureRequested,
     CaptureScheduled,
     LateCaptureReported,
-    OrderCancelled,
     OrderCreated,
     OrderEvent,
     PayerForgotten,
@@ -37,8 +33,8 @@ from ledger.orders.events import (
 from ledger.orders.evolve_back import MoneyBackStep, evolve_money_back, evolve_refunds
 from ledger.orders.evolve_silence import GIVEN_UP, after_capture, asked_for, evolve_silence
 from ledger.orders.evolve_waiting import WaitingStep, evolve_waiting, ordinal
+from ledger.orders.evolve_whole import CancellationStep, evolve_cancellation, evolve_forgetting
 from ledger.orders.state import (
-    Cancellation,
     Entry,
     EntryAction,
     EntryStatus,
@@ -48,7 +44,6 @@ from ledger.orders.state import (
     Payment,
     PaymentStatus,
 )
-from ledger.personal import without
 
 _CardStep = (
     AuthorizationRequested
@@ -78,9 +73,9 @@ def evolve(order: Order | None, event: OrderEvent) -> Order:
     if type(event) in _CARD_STEPS:
         return _with_payment(order, event, _evolve_card(order, order.payment(event.payment_id), event))  # type: ignore[arg-type,union-attr]  # one of them
     if isinstance(event, PayerForgotten):
-        return _forgotten(order, event)
-    if isinstance(event, CancellationRequested | CancellationRefused | OrderCancelled):
-        return _cancelling(order, event)
+        return evolve_forgetting(order, event)
+    if isinstance(event, CancellationStep):
+        return evolve_cancellation(order, event)
     before = order.payment(event.payment_id)
     if isinstance(event, WaitingStep):
         after = evolve_waiting(order, before, event)
@@ -101,26 +96,6 @@ def _with_payment(order: Order, event: OrderEvent, after: Payment) -> Order:
     # Money that comes in after all takes a closing back (section 8.1).
     closed = order.closed and after.captured == order.payment(after.payment_id).captured
     return replace(order, payments=payments, updated_at=event.at, closed=closed)
-
-
-def _cancelling(order: Order, event: CancellationRequested | CancellationRefused | OrderCancelled) -> Order:
-    match event:
-        case CancellationRequested():
-            asked = Cancellation(event.cancellation_id, event.reason, event.refund_captured)
-            return replace(order, cancel_requested=True, cancellation=asked, updated_at=event.at)
-        case CancellationRefused():
-            return replace(order, cancel_requested=False, updated_at=event.at)
-        case OrderCancelled():
-            asked = order.cancellation or Cancellation(event.cancellation_id, event.reason)
-            return replace(order, cancel_requested=False, closed=True, cancellation=asked, updated_at=event.at)
-
-
-def _forgotten(order: Order, event: PayerForgotten) -> Order:
-    payments = tuple(
-        replace(payment, started=without(payment.started, PERSONAL[PaymentStarted])) for payment in order.payments
-    )
-    terms = without(order.terms, PERSONAL[OrderCreated])
-    return replace(order, terms=terms, payments=payments, payer_forgotten=True, updated_at=event.at)
 
 
 def _opened(event: PaymentStarted) -> Payment:
