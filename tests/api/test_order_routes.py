@@ -9,6 +9,8 @@ import pytest
 from tests.api.bodies import APPROVED, DECLINED, by_card, card, charge, line, order, paid_order
 from tests.api.storefront import ORDERS, Merchant, Storefront
 
+from ledger.orders.terms import MethodType
+
 pytestmark = pytest.mark.anyio
 
 
@@ -162,8 +164,9 @@ async def test_an_unknown_customer_or_method_is_not_found(merchant: Merchant):
     assert (method.status_code, method.json()["code"]) == (404, "PAYMENT_METHOD_NOT_FOUND")
 
 
-async def test_a_method_that_is_not_enabled_is_a_422(store: Storefront, merchant: Merchant):
-    answer = await merchant.create(paid_order(paymentMethod={"type": "spei"}))
+async def test_a_method_that_is_not_enabled_is_a_422(store: Storefront):
+    cards_only = await store.register(payment_methods=(MethodType.CARD,))
+    answer = await cards_only.create(paid_order(paymentMethod={"type": "spei"}))
     assert (answer.status_code, answer.json()["code"]) == (422, "METHOD_NOT_ENABLED")
 
 

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from msgspec import Raw
-from tests.journal.action_samples import ACTIONS
+from tests.journal.action_samples import ACTIONS, REFUND
 
 from ledger.customers import events as customers
 from ledger.journal.codec import CODEC
@@ -225,7 +225,9 @@ SAMPLES: dict[str, Any] = {
         expires_at=LATER,
     ),
     "api-key-revoked.v1": merchants.ApiKeyRevoked(merchant_id=MERCHANT, key_id=KEY, at=AT),
-    "request-accepted.v1": requests.RequestAccepted(fingerprint="cd" * 32, order_id=ORDER, at=AT, payment_id=PAYMENT),
+    "request-accepted.v1": requests.RequestAccepted(
+        fingerprint="cd" * 32, order_id=ORDER, at=AT, payment_id=PAYMENT, refund_id=REFUND
+    ),
     "request-answered.v1": requests.RequestAnswered(order_version=7, created=True, at=AT, replayed=True),
     "request-refused.v1": requests.RequestRefused(
         fingerprint="cd" * 32,
@@ -234,6 +236,7 @@ SAMPLES: dict[str, Any] = {
         facts=Raw(b'{"amountPending":"100"}'),
         at=AT,
     ),
+    "request-released.v1": requests.RequestReleased(at=AT),
 }
 
 

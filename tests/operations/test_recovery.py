@@ -12,7 +12,7 @@ from tests.operations.conftest import SILENT, Open, an_order, by_card
 from ledger.operations.drafts import Actor
 from ledger.operations.ledger import Ledger
 from ledger.operations.orders import create_order
-from ledger.operations.settlement import load_order
+from ledger.operations.standing import load_order
 from ledger.orders.commands import Approved, Declined
 from ledger.orders.state import Order, OrderStatus, PaymentStatus
 from ledger.reactions.recovery import Recovery, Windows

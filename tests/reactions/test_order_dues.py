@@ -10,7 +10,7 @@ from tests.operations.conftest import an_order, by_card
 from ledger.operations.drafts import Actor
 from ledger.operations.ledger import Ledger
 from ledger.operations.orders import create_order
-from ledger.operations.settlement import load_order
+from ledger.operations.standing import load_order
 from ledger.orders.status import PaymentStatus
 from ledger.orders.terms import CaptureMethod
 from ledger.reactions.clock_hand import ClockHand

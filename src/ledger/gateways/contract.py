@@ -158,6 +158,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     """How long a reference lives unless the order is due later."""
     partial_payouts: bool = True
     """Whether a part of what came in by a reference can be given back."""
+    is_simulated: bool = False
+    """Whether no money moves, and a transaction's id may ask for how its authentication ends."""
 
 
 class ProcessorTimedOut(Exception):

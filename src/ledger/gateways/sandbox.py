@@ -77,7 +77,7 @@ class SandboxProcessor:
         silence_s: float = 2.0,
         late_arrival_s: float = 60.0,
     ) -> None:
-        self.capabilities = Capabilities(name=NAME, late_arrival_s=late_arrival_s)
+        self.capabilities = Capabilities(name=NAME, late_arrival_s=late_arrival_s, is_simulated=True)
         self.pages = Pages(teller)
         self.outbox = Outbox(teller)
         self._book = book

@@ -21,7 +21,7 @@ from ledger.journal.append import Change, VersionConflict
 from ledger.journal.journal import Context
 from ledger.operations.drafts import Actor
 from ledger.operations.ledger import Ledger
-from ledger.operations.settlement import load_order
+from ledger.operations.standing import load_order
 from ledger.orders.commands import ForgetPayer
 from ledger.orders.decide import decide_forgetting
 from ledger.orders.evolve import evolve as evolve_order

@@ -17,8 +17,9 @@ from ledger.journal.append import Change, Claim, VersionConflict
 from ledger.journal.journal import Context
 from ledger.operations.drafts import Actor
 from ledger.operations.ledger import Ledger
+from ledger.operations.subject import Subject
 from ledger.rejections import RequestInProgress
-from ledger.requests.events import RequestAccepted, RequestAnswered, RequestEvent, RequestRefused
+from ledger.requests.events import RequestAccepted, RequestAnswered, RequestEvent, RequestRefused, RequestReleased
 from ledger.requests.evolve import evolve
 from ledger.requests.state import KeyedRequest
 
@@ -79,12 +80,18 @@ class Errand:
         self.keep(kept)
         return command_id
 
-    def accepted(self, order_id: UUID, payment_id: UUID | None) -> RequestAccepted | None:
+    def accepted(self, order_id: UUID, subject: Subject) -> RequestAccepted | None:
         """The acceptance of this request, if it came under a key."""
         if self.key is None:
             return None
         at = self.ledger.clock.now(self.merchant_id)
-        return RequestAccepted(fingerprint=self.key.fingerprint, order_id=order_id, at=at, payment_id=payment_id)
+        return RequestAccepted(
+            fingerprint=self.key.fingerprint,
+            order_id=order_id,
+            at=at,
+            payment_id=subject.payment_id,
+            refund_id=subject.refund_id,
+        )
 
     def answered(self, order_version: int, *, created: bool, replayed: bool = False) -> RequestAnswered | None:
         """The answer to this request, if it came under a key."""
@@ -92,6 +99,14 @@ class Errand:
             return None
         at = self.ledger.clock.now(self.merchant_id)
         return RequestAnswered(order_version=order_version, created=created, at=at, replayed=replayed)
+
+    def settled(self, order_version: int, *, sent: bool, created: bool) -> list[Change]:
+        """What the last outcome means for the key: the answer, or that nothing left us and the key is free again."""
+        if self.key is None:
+            return []
+        if sent:
+            return self.kept([self.answered(order_version, created=created)])
+        return self.kept([RequestReleased(at=self.ledger.clock.now(self.merchant_id))])
 
     def kept(self, record: Sequence[RequestEvent | None]) -> list[Change]:
         """The change of the key's stream that these events are; none without a key or without events."""

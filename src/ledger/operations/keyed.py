@@ -15,10 +15,10 @@ import msgspec
 
 from ledger.operations.errand import Errand
 from ledger.operations.ledger import OrderReceipt
-from ledger.operations.settlement import load_order
+from ledger.operations.standing import is_under_way, load_order
+from ledger.operations.subject import Subject
 from ledger.orders.evolve import evolve
-from ledger.orders.state import EntryStatus, Order, Payment
-from ledger.orders.status import PaymentStatus
+from ledger.orders.state import Order
 from ledger.rejections import IdempotencyKeyReused, Rejected, RequestInProgress, rejection_of
 from ledger.requests.events import RequestAnswered, RequestRefused
 from ledger.requests.state import KeyedRequest
@@ -26,8 +26,8 @@ from ledger.requests.state import KeyedRequest
 _encode: Final = msgspec.json.Encoder(decimal_format="number").encode
 
 
-async def keyed(errand: Errand, work: Callable[[], Awaitable[OrderReceipt]]) -> OrderReceipt:
-    """Carry out the errand's work, or answer as it was answered before.
+async def keyed(errand: Errand, work: Callable[[], Awaitable[OrderReceipt]], *, creates: bool = False) -> OrderReceipt:
+    """Carry out the errand's work, or answer as it was answered before. `creates`: what the work does makes something new.
 
     Raises what the work raises; IdempotencyKeyReused, RequestInProgress. A rejection of the business is recorded.
     """
@@ -37,7 +37,7 @@ async def keyed(errand: Errand, work: Callable[[], Awaitable[OrderReceipt]]) -> 
     if known is not None:
         if known.fingerprint != errand.key.fingerprint:
             raise IdempotencyKeyReused("This Idempotency-Key was used for another request.")
-        before = await _answered_before(errand, known)
+        before = await _answered_before(errand, known, creates=creates)
         if before is not None:
             return before
     try:
@@ -50,21 +50,21 @@ async def keyed(errand: Errand, work: Callable[[], Awaitable[OrderReceipt]]) -> 
         raise
 
 
-async def _answered_before(errand: Errand, known: KeyedRequest) -> OrderReceipt | None:
+async def _answered_before(errand: Errand, known: KeyedRequest, *, creates: bool) -> OrderReceipt | None:
     """The answer that the key has already; None where the request never left us and is to be carried out again."""
     if known.refusal is not None:
         raise _again(known.refusal)
+    if known.released:
+        return None
     assert known.order_id is not None, "an accepted request is about an order"
     if known.answer is not None:
         return await _receipt(errand, known, known.answer)
     order, version = await load_order(errand.ledger, errand.merchant_id, known.order_id)
-    assert known.payment_id is not None, "only a payment lies between acceptance and answer"
-    payment = order.payment(known.payment_id)
-    if payment.was_not_sent:
+    if known.payment_id is not None and order.payment(known.payment_id).was_not_sent:  # from before releases were told
         return None
-    if _is_under_way(payment):
+    if is_under_way(order, Subject(payment_id=known.payment_id, refund_id=known.refund_id)):
         raise RequestInProgress("A request with this Idempotency-Key is being carried out.")
-    answer = errand.answered(version, created=True)
+    answer = errand.answered(version, created=creates)
     assert answer is not None, "the errand has a key"
     await errand.commit([], record=[answer])
     return await _receipt(errand, known, answer)
@@ -84,16 +84,11 @@ async def _receipt(errand: Errand, known: KeyedRequest, answer: RequestAnswered)
         order=order,
         customer=customer.customer,
         payment_id=known.payment_id,
+        refund_id=known.refund_id,
         created=answer.created,
         replayed=answer.replayed,
         repeated=True,
     )
-
-
-def _is_under_way(payment: Payment) -> bool:
-    if payment.status not in {PaymentStatus.CREATED, PaymentStatus.PENDING_AUTHORIZATION}:
-        return False
-    return not payment.entries or payment.entries[-1].status is not EntryStatus.UNKNOWN
 
 
 def _again(refused: RequestRefused) -> Rejected:

@@ -30,7 +30,8 @@ _MERCHANT_TTL_S: Final = 2.0
 
 
 class OrderReceipt(Struct, frozen=True, kw_only=True):
-    """What an operation on an order ended in. `payment_id` names the payment that it is about, if there is one.
+    """What an operation on an order ended in. `payment_id` or `refund_id` names what it is about, if that is not the order
+    as a whole.
 
     `created` tells a new order or a new payment from what already stood; `replayed` that nothing happened because the
     same thing had been asked before; `repeated` that this is the answer which the same idempotency key got the first time.
@@ -42,6 +43,7 @@ class OrderReceipt(Struct, frozen=True, kw_only=True):
     created: bool
     replayed: bool = False
     repeated: bool = False
+    refund_id: UUID | None = None
 
 
 class RefundReceipt(Struct, frozen=True, kw_only=True):
@@ -113,6 +115,12 @@ class Ledger:
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         return await asyncio.shield(task)
+
+    def begin(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Start something that nobody waits for. It must not raise."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
 
     async def drain(self) -> None:
         """Wait for the operations whose callers have gone."""

@@ -1,4 +1,4 @@
-"""The recovery: asks the processor what became of every intent that has no outcome.
+"""The recovery: asks the processor what became of every call that has no outcome, whatever it was about.
 
 The rule a stranger would break: it looks up, it never sends again. "Not found" waits until the processor can no longer
 apply the call late; an unreadable or missing answer waits for ever, with back-off.
@@ -18,10 +18,12 @@ from msgspec import Struct
 from ledger.gateways.contract import ProcessorTimedOut, ProcessorUnavailable
 from ledger.journal.append import Fault
 from ledger.journal.journal import Context
+from ledger.operations.calls import look_up
+from ledger.operations.carrying_out import Course, record_outcome
 from ledger.operations.ledger import Ledger
-from ledger.operations.settlement import load_order, record_outcome
-from ledger.orders.commands import AuthorizationOutcome, NotFound
-from ledger.orders.outcomes import ActionRequired
+from ledger.operations.standing import load_order
+from ledger.orders.commands import NotFound
+from ledger.orders.outcome import Outcome
 from ledger.orders.state import Intent, Order, Payment
 
 _log = structlog.get_logger()
@@ -50,7 +52,7 @@ class Recovery:
         self._ledger = ledger
         self._due = due
         self._windows = windows
-        self._tries: dict[UUID, tuple[int, datetime]] = {}
+        self._tries: dict[str, tuple[int, datetime]] = {}
         self.settled = 0
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -79,55 +81,57 @@ class Recovery:
         for result in results:
             if isinstance(result, BaseException) and not isinstance(result, Fault):
                 _log.error("recovery_failed", reason=repr(result))
-        open_payments = {payment for payment, (_, at) in self._tries.items() if at > now - timedelta(hours=1)}
-        self._tries = {payment: tried for payment, tried in self._tries.items() if payment in open_payments}
+        self._tries = {key: tried for key, tried in self._tries.items() if tried[1] > now - timedelta(hours=1)}
 
     async def _settle(self, merchant_id: UUID, order_id: UUID) -> None:
         order, version = await load_order(self._ledger, merchant_id, order_id)
+        course = Course(order, version)
         for payment in order.payments:
-            if payment.intent is None or not self._may_try(payment):
+            if payment.intent is None or not self._may_try(payment.intent):
                 continue
-            outcome = await self._look_up(merchant_id, payment.intent)
+            outcome = await self._look_up(merchant_id, order, payment.intent)
             if outcome is None:
-                self._put_off(payment)
+                self._put_off(payment.intent)
                 continue
-            order, version = await self._record(merchant_id, order, version, payment, outcome)
+            course = await self._record(merchant_id, course, payment, payment.intent, outcome)
 
     async def _record(
-        self, merchant_id: UUID, order: Order, version: int, payment: Payment, outcome: AuthorizationOutcome
-    ) -> tuple[Order, int]:
+        self, merchant_id: UUID, course: Course, payment: Payment, intent: Intent, outcome: Outcome
+    ) -> Course:
         context = Context(request="recovery", causation=payment.payment_id)
-        recorded = await record_outcome(self._ledger, merchant_id, order, version, payment.payment_id, outcome, context)
-        self._tries.pop(payment.payment_id, None)
+        recorded = await record_outcome(self._ledger, merchant_id, course, intent, outcome, context)
+        self._tries.pop(intent.idempotency_key, None)
         self.settled += 1
-        _log.info("payment_recovered", order_id=str(order.terms.order_id), outcome=type(outcome).__name__)
+        _log.info(
+            "payment_recovered",
+            order_id=str(course.order.terms.order_id),
+            call=intent.action,
+            outcome=type(outcome).__name__,
+        )
         return recorded
 
-    async def _look_up(self, merchant_id: UUID, intent: Intent) -> AuthorizationOutcome | None:
+    async def _look_up(self, merchant_id: UUID, order: Order, intent: Intent) -> Outcome | None:
         """The outcome, or None where it cannot be told yet."""
         processor = self._ledger.processor
         if processor is None:
             return None
         try:
-            found = await processor.look_up(merchant_id, intent.idempotency_key)
+            found = await look_up(processor, merchant_id, order, intent)
         except (ProcessorTimedOut, ProcessorUnavailable):
-            return None
-        if isinstance(found, ActionRequired):
             return None
         if found is not None:
             return found
         final_at = intent.deadline_at + timedelta(seconds=self._windows.late_s)
         return NotFound() if datetime.now(UTC) >= final_at else None
 
-    def _may_try(self, payment: Payment) -> bool:
-        assert payment.intent is not None, "only open intents are looked up"
+    def _may_try(self, intent: Intent) -> bool:
         now = datetime.now(UTC)
-        if now < payment.intent.deadline_at + timedelta(seconds=self._windows.margin_s):
+        if now < intent.deadline_at + timedelta(seconds=self._windows.margin_s):
             return False
-        tried = self._tries.get(payment.payment_id)
+        tried = self._tries.get(intent.idempotency_key)
         return tried is None or tried[1] <= now
 
-    def _put_off(self, payment: Payment) -> None:
-        tries = self._tries.get(payment.payment_id, (0, None))[0]
+    def _put_off(self, intent: Intent) -> None:
+        tries = self._tries.get(intent.idempotency_key, (0, None))[0]
         pause = min(_BACK_OFF_FIRST_S * 2**tries, _BACK_OFF_MAX_S)
-        self._tries[payment.payment_id] = (tries + 1, datetime.now(UTC) + timedelta(seconds=pause))
+        self._tries[intent.idempotency_key] = (tries + 1, datetime.now(UTC) + timedelta(seconds=pause))

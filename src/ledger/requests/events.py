@@ -20,6 +20,7 @@ class RequestAccepted(Struct, frozen=True, kw_only=True, omit_defaults=True, ren
     order_id: UUID
     at: datetime
     payment_id: UUID | None = None
+    refund_id: UUID | None = None
 
 
 class RequestAnswered(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -41,10 +42,17 @@ class RequestRefused(Struct, frozen=True, kw_only=True, omit_defaults=True, rena
     at: datetime
 
 
-RequestEvent = RequestAccepted | RequestAnswered | RequestRefused
+class RequestReleased(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """Nothing of the request ever left us: the same request under the same key is carried out as if it were the first."""
+
+    at: datetime
+
+
+RequestEvent = RequestAccepted | RequestAnswered | RequestRefused | RequestReleased
 
 TOPICS: Final[dict[str, type[Struct]]] = {
     "request-accepted.v1": RequestAccepted,
     "request-answered.v1": RequestAnswered,
     "request-refused.v1": RequestRefused,
+    "request-released.v1": RequestReleased,
 }

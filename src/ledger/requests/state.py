@@ -10,10 +10,12 @@ from ledger.requests.events import RequestAnswered, RequestRefused
 
 
 class KeyedRequest(Struct, frozen=True, kw_only=True):
-    """A request: under way while it has neither an answer nor a refusal."""
+    """A request: under way while it has neither an answer nor a refusal, and was not released."""
 
     fingerprint: str
     order_id: UUID | None = None
     payment_id: UUID | None = None
+    refund_id: UUID | None = None
+    released: bool = False
     answer: RequestAnswered | None = None
     refusal: RequestRefused | None = None

@@ -1,0 +1,52 @@
+"""Cancel an order: let go of what is authorised, give back what is held where that is wanted.
+
+The rule a stranger would break: a processor that does not let go keeps the order alive. Only the outcomes of all voids and
+refunds close it, and then it may stand again.
+"""
+
+from __future__ import annotations
+
+from uuid_utils.compat import uuid7
+
+from ledger.operations.acting import act, deadline
+from ledger.operations.drafts import Actor, CancelDraft
+from ledger.operations.errand import Errand, RequestKey
+from ledger.operations.keyed import keyed
+from ledger.operations.ledger import Ledger, OrderReceipt
+from ledger.operations.standing import find_order
+from ledger.operations.subject import WHOLE_ORDER
+from ledger.orders.commands import CancelOrder
+from ledger.orders.decide import decide_cancellation
+
+
+async def cancel_order(
+    ledger: Ledger, actor: Actor, reference: str, draft: CancelDraft, key: RequestKey | None = None
+) -> OrderReceipt:
+    """Cancel the order that `reference` names (contract N40). An order that is being cancelled is shown.
+
+    Raises OrderNotFound, OrderHasCapturedFunds, InvalidOrderState, ConcurrentUpdate, ProcessorUnavailable where nothing was
+    sent, a Fault of the journal; under an idempotency key also IdempotencyKeyReused and RequestInProgress.
+    """
+    errand = Errand(ledger, actor, key)
+    return await ledger.complete(keyed(errand, lambda: _cancel(errand, reference, draft)))
+
+
+async def _cancel(errand: Errand, reference: str, draft: CancelDraft) -> OrderReceipt:
+    order_id = await find_order(errand.ledger, errand.merchant_id, reference)
+    cancellation_id, refund_id, deadline_at = uuid7(), uuid7(), deadline(errand.ledger)
+    return await act(
+        errand,
+        order_id,
+        lambda order, at: decide_cancellation(
+            order,
+            CancelOrder(
+                cancellation_id=cancellation_id,
+                refund_id=refund_id,
+                deadline_at=deadline_at,
+                at=at,
+                refund_captured=draft.refund_captured,
+                reason=draft.reason,
+            ),
+        ),
+        lambda _order, _events: WHOLE_ORDER,
+    )
