@@ -208,7 +208,7 @@ def _captured(order: Order, payment: Payment, event: PaymentCaptured) -> Payment
         capture_keys=_with_key(payment, None if payment.intent is None else payment.intent.idempotency_key),
         capture_due_at=None,
         capture_ordinal=ordinal(order, payment),
-        processor_reference=event.processor_reference,
+        processor_reference=payment.processor_reference or event.processor_reference,
         intent=None,
         entries=entered(payment, EntryAction.CAPTURE, EntryStatus.SUCCESS, event.amount, event.at),
         updated_at=event.at,
@@ -226,7 +226,7 @@ def _captured_late(order: Order, payment: Payment, event: LateCaptureReported) -
         captured_at=event.at,
         capture_keys=_with_key(payment, event.idempotency_key),
         capture_ordinal=ordinal(order, payment),
-        processor_reference=event.processor_reference,
+        processor_reference=payment.processor_reference or event.processor_reference,
         entries=(*payment.entries, entry),
         updated_at=event.at,
     )

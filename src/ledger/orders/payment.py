@@ -146,6 +146,9 @@ class Payment(Struct, frozen=True, kw_only=True):
     the payment's status is final. `capture_ordinal` says the how-manieth payment of its order this was to bring money,
     0 while it has brought none.
 
+    `processor_reference` is what the processor calls the payment, in every call about it: the name of its authorisation or its
+    reference, whatever a capture of it was called.
+
     `returns_to` is the status before a refund, a dispute or a void, where it goes on when that comes to nothing. `refunding`
     is what a refund in flight has reserved; `charged_back` the part of `refunded` that a bank took. `keys` are the
     idempotency keys of all calls that were ever announced, `capture_keys` those that brought money.
