@@ -104,7 +104,7 @@ class World:
         said: dict[EntryAction, list[Any]] = {
             EntryAction.AUTHORIZATION: [approved, approved, session, session, c.Declined(code="X")],
             EntryAction.DEVICE_DATA: [approved, session, c.Declined(code="X")],
-            EntryAction.AUTHENTICATION: [approved, approved, c.Declined(code="AUTHENTICATION_FAILED")],
+            EntryAction.AUTHENTICATION: [approved, approved, session, c.Declined(code="AUTHENTICATION_FAILED")],
             EntryAction.CAPTURE: [
                 outcomes.Captured(amount=amount, processor_reference="ref"),
                 outcomes.Captured(amount=intent.amount, processor_reference="ref"),

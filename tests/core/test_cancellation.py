@@ -248,3 +248,10 @@ def test_a_capture_that_was_due_before_its_void_is_due_again() -> None:
     history = (*granted(created()), scheduled(1, 10000), void_asked(1, VOID))
     refused = e.VoidRefused(payment_id=ONE, code="X", at=NOON)
     given(*history).when(void_answered(REFUSES)).then(refused, scheduled(1, 10000))
+
+
+def test_a_void_that_was_given_up_and_comes_about_after_all_ends_the_cancelled_order() -> None:
+    events = given(*REFUSED).when(void_answered(CONFIRMS, name="void-9")).then_events()
+    assert events[0] == requested()
+    assert events[2:] == [gone(e.CancelledBecause.VOIDED), e.OrderCancelled(at=NOON)]
+    assert folded([*REFUSED, *events]).status is OrderStatus.CANCELLED

@@ -15,6 +15,7 @@ from uuid import UUID
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from ledger.orders.events import RefusedBy
+from ledger.orders.members import at_hand
 from ledger.orders.outcomes import ActionRequired, CaptureAnswer, ReferenceAnswer, RefundAnswer, VoidAnswer
 from ledger.orders.terms import (
     BillingAddress,
@@ -212,6 +213,7 @@ class RecordDeposit(Struct, frozen=True, kw_only=True):
     at: datetime
 
 
+@at_hand
 class DisputeStage(StrEnum):
     """How far a dispute is."""
 
@@ -230,6 +232,7 @@ class RecordDispute(Struct, frozen=True, kw_only=True):
     amount: Decimal | None = None
 
 
+@at_hand
 class SettlementStage(StrEnum):
     """How far a settlement batch is."""
 

@@ -27,6 +27,7 @@ from ledger.orders.events import (
     VoidRefused,
     VoidRequested,
 )
+from ledger.orders.evolve import evolve
 from ledger.orders.finish import finished
 from ledger.orders.guards import payment_of, wrong_state
 from ledger.orders.outcomes import Voided
@@ -94,7 +95,7 @@ def settle_void(order: Order, command: SettleVoid) -> list[OrderEvent]:
     asking = intent is not None and intent.idempotency_key == command.idempotency_key
     match command.outcome:
         case Voided():
-            return finished(order, _voided(payment, command, asking=asking))
+            return _voided(order, payment, command, asking=asking)
         case Refusal(code=code, message=message) if asking:
             refused = VoidRefused(payment_id=payment.payment_id, code=code, at=at, message=message)
             return finished(order, [refused, *_captured_after_all(order, payment, at)])
@@ -169,13 +170,25 @@ def _void(payment: Payment, key: str, deadline_at: datetime, at: datetime) -> Vo
     return VoidRequested(payment_id=payment.payment_id, idempotency_key=key, deadline_at=deadline_at, at=at)
 
 
-def _voided(payment: Payment, command: SettleVoid, *, asking: bool) -> list[OrderEvent]:
+def _voided(order: Order, payment: Payment, command: SettleVoid, *, asking: bool) -> list[OrderEvent]:
     voided = PaymentCancelled(payment_id=payment.payment_id, because=CancelledBecause.VOIDED, at=command.at)
     if asking and payment.status is PaymentStatus.PENDING_CANCELLATION:
-        return [voided]
+        return finished(order, [voided])
     if not payment.is_uncaptured or payment.intent is not None:
         return []
-    return [_void(payment, command.idempotency_key, command.at, command.at), voided]
+    void = _void(payment, command.idempotency_key, command.at, command.at)
+    known = order.cancellation
+    if known is None or known.cancellation_id is None or not _fails_without(order):
+        return finished(order, [void, voided])
+    resumed = CancellationRequested(
+        cancellation_id=known.cancellation_id, refund_captured=known.refund_captured, at=command.at, reason=known.reason
+    )
+    return [resumed, *finished(evolve(order, resumed), [void, voided])]
+
+
+def _fails_without(order: Order) -> bool:
+    """Whether the order would be FAILED by a void that was given up: it is the cancellation that has come about after all."""
+    return not (order.terms.allow_partials or order.cancel_requested or order.closed or order.amount_paid)
 
 
 def _captured_after_all(order: Order, payment: Payment, at: datetime) -> list[OrderEvent]:

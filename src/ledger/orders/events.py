@@ -18,6 +18,7 @@ from uuid import UUID
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from ledger.orders.members import at_hand
 from ledger.orders.status import NextAction
 from ledger.orders.terms import (
     AuthenticationSession,
@@ -33,6 +34,7 @@ from ledger.orders.terms import (
 )
 
 
+@at_hand
 class RefusedBy(StrEnum):
     """Who said no to a card payment: the bank that issued the card, or the processor's risk rules."""
 
@@ -40,6 +42,7 @@ class RefusedBy(StrEnum):
     RISK = "RISK"
 
 
+@at_hand
 class AbandonedBecause(StrEnum):
     """Why a call to a processor has no outcome and never will have one."""
 
@@ -47,6 +50,7 @@ class AbandonedBecause(StrEnum):
     NOT_FOUND = "NOT_FOUND"
 
 
+@at_hand
 class Call(StrEnum):
     """What a processor is asked for, beside an authorisation, whose events are its own."""
 
@@ -57,6 +61,7 @@ class Call(StrEnum):
     REFERENCE = "REFERENCE"
 
 
+@at_hand
 class CancelledBecause(StrEnum):
     """Why a payment was cancelled: with its order, alone, for another way of paying, or by the processor's void."""
 
@@ -67,6 +72,7 @@ class CancelledBecause(StrEnum):
     NEVER_AUTHORIZED = "NEVER_AUTHORIZED"
 
 
+@at_hand
 class ExpiredBecause(StrEnum):
     """What ended by the clock: a reference, a 3-D Secure session (or redirect), an authorisation."""
 

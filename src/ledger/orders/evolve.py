@@ -71,7 +71,8 @@ def evolve(order: Order | None, event: OrderEvent) -> Order:
     if isinstance(event, PaymentStarted):
         return replace(order, payments=(*order.payments, _opened(event)), updated_at=event.at)
     if type(event) in _CARD_STEPS:
-        return _with_payment(order, event, _evolve_card(order, order.payment(event.payment_id), event))  # type: ignore[arg-type,union-attr]  # one of them
+        before = order.payment(event.payment_id)  # type: ignore[union-attr]  # one of them
+        return _with_payment(order, event, before, _evolve_card(order, before, event))  # type: ignore[arg-type]
     if isinstance(event, PayerForgotten):
         return evolve_forgetting(order, event)
     if isinstance(event, CancellationStep):
@@ -88,13 +89,13 @@ def evolve(order: Order | None, event: OrderEvent) -> Order:
         after = _not_captured(before, event)
     else:
         after = _evolve_card(order, before, event)
-    return _with_payment(order, event, after)
+    return _with_payment(order, event, before, after)
 
 
-def _with_payment(order: Order, event: OrderEvent, after: Payment) -> Order:
-    payments = tuple(after if one.payment_id == after.payment_id else one for one in order.payments)
+def _with_payment(order: Order, event: OrderEvent, before: Payment, after: Payment) -> Order:
+    payments = tuple(after if one is before else one for one in order.payments) if len(order.payments) > 1 else (after,)
     # Money that comes in after all takes a closing back (section 8.1).
-    closed = order.closed and after.captured == order.payment(after.payment_id).captured
+    closed = order.closed and after.captured == before.captured
     return replace(order, payments=payments, updated_at=event.at, closed=closed)
 
 

@@ -23,6 +23,7 @@ from ledger.orders.events import (
     ReferenceRequested,
     RefusedBy,
 )
+from ledger.orders.members import at_hand
 from ledger.orders.status import NextAction, PaymentStatus
 from ledger.orders.surcharge import Parts, parts_of_capture, parts_of_refund
 from ledger.orders.terms import AuthenticationSession, MethodType, Reference
@@ -57,6 +58,7 @@ HELD: Final = frozenset(
 """Money that is here and that nobody is asking back (contract 2.1)."""
 
 
+@at_hand
 class EntryAction(StrEnum):
     """The step of a payment that an entry (`PaymentEvent` outside) tells of (contract N78)."""
 
@@ -75,6 +77,7 @@ class EntryAction(StrEnum):
     EXPIRATION = "EXPIRATION"
 
 
+@at_hand
 class EntryStatus(StrEnum):
     """How the step that an entry tells of stands."""
 

@@ -14,8 +14,10 @@ from uuid import UUID
 from msgspec import Struct
 
 from ledger.money import ZERO
+from ledger.orders.members import at_hand
 
 
+@at_hand
 class RefundStatus(StrEnum):
     """How a refund, or one payment's part of it, stands."""
 

@@ -31,7 +31,7 @@ from ledger.orders.events import (
 )
 from ledger.orders.finish import finished
 from ledger.orders.outcomes import ActionRequired
-from ledger.orders.state import EntryAction, Order, Payment, PaymentStatus
+from ledger.orders.state import EntryAction, NextAction, Order, Payment, PaymentStatus
 from ledger.orders.terms import AuthenticationSession
 
 _NOT_YET_GRANTED: Final = frozenset({PaymentStatus.REQUIRES_ACTION, PaymentStatus.PENDING_CANCELLATION})
@@ -86,7 +86,7 @@ def action_required(payment: Payment, needed: ActionRequired, at: datetime) -> P
     """The payment waits for its payer, for the length of a session."""
     return PayerActionRequired(
         payment_id=payment.payment_id,
-        action=needed.next_action,
+        action=_next_action(payment, needed),
         expires_at=at + SESSION,
         at=at,
         session=AuthenticationSession(
@@ -98,6 +98,14 @@ def action_required(payment: Payment, needed: ActionRequired, at: datetime) -> P
             three_ds_version=needed.three_ds_version,
         ),
     )
+
+
+def _next_action(payment: Payment, needed: ActionRequired) -> NextAction:
+    """What the payer has to do. Device data leads to a challenge, in a frame or behind a redirect, and never back (2.1)."""
+    now = payment.next_action
+    if now is None or now is needed.next_action:
+        return needed.next_action
+    return NextAction.CHALLENGE if now is NextAction.DEVICE_DATA else now
 
 
 def _approved(payment: Payment, approval: Approved, at: datetime) -> list[OrderEvent]:

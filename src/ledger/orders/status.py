@@ -9,11 +9,14 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from ledger.orders.members import at_hand
+
 if TYPE_CHECKING:
     from ledger.orders.payment import Payment
     from ledger.orders.state import Order
 
 
+@at_hand
 class PaymentStatus(StrEnum):
     """The nineteen statuses of a payment."""
 
@@ -38,6 +41,7 @@ class PaymentStatus(StrEnum):
     EXPIRED = "EXPIRED"
 
 
+@at_hand
 class OrderStatus(StrEnum):
     """The sixteen statuses of a payment order."""
 
@@ -59,6 +63,7 @@ class OrderStatus(StrEnum):
     PAYER_AUTHENTICATION_CHALLENGE_REQUIRED = "PAYER_AUTHENTICATION_CHALLENGE_REQUIRED"
 
 
+@at_hand
 class NextAction(StrEnum):
     """What a payment in REQUIRES_ACTION waits for."""
 

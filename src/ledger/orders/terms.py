@@ -12,7 +12,10 @@ from uuid import UUID
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from ledger.orders.members import at_hand
 
+
+@at_hand
 class CaptureMethod(StrEnum):
     """Whether an authorised card payment is captured by itself or by the merchant's word."""
 
@@ -20,6 +23,7 @@ class CaptureMethod(StrEnum):
     MANUAL = "MANUAL"
 
 
+@at_hand
 class MethodType(StrEnum):
     """How money reaches an order. `PAYCASH` shows outside as `CIE_CASH_NET` with a channel (contract N16)."""
 
