@@ -63,7 +63,7 @@ ROOMS = {
     ),
     ("api",): (
         ("api", "projections", "ledger.operations", "ledger.journal.append", "ledger.gateways.contract",
-         "ledger.gateways.cards", "ledger.api_keys", "ledger.settings", "ledger.secrets", "ledger.board", "ledger.figures",
+         "ledger.gateways.cards", "ledger.gateways.clabe", "ledger.api_keys", "ledger.settings", "ledger.secrets", "ledger.board", "ledger.figures",
          "ledger.logs", "ledger.request_rates", *CORE, *PURE,
          "msgspec", "starlette", "structlog", "email_validator", "stdnum", "prometheus_client"),
         (r"ledger\.\w+\.(events|evolve|decide\w*|settle)",),

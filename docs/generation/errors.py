@@ -29,6 +29,7 @@ FIELD_WORDS: Mapping[str, str | Mapping[int, str]] = {
     "INVALID_ENCODING": "It is not UTF-8.",
     "INVALID_JSON": "The body is not JSON.",
     "INVALID_CARD_NUMBER": "The card number fails Luhn's check.",
+    "INVALID_CLABE": "It is no CLABE: 18 digits, the last of which checks the others.",
     "CARD_EXPIRED": "The card's month has passed.",
     "OUT_OF_RANGE": "The number or the time lies outside the bounds.",
     "LINE_ITEMS_SUM": "The lines do not add up to the amount.",

@@ -1,17 +1,18 @@
 """`statuses.md`: every status with its meaning, and both tables of moves.
 
-The rule a stranger would break: the moves come from the edge tables of the core. Only the meanings are written here, and a
-status without one stops the generation.
+The rule a stranger would break: the moves come from the edge tables of the core. Only the meanings are written here and the
+takers in `moves`; a status or a move without one stops the generation.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import TypeVar
 
 from docs.generation.markdown import codes, table
 from docs.generation.markdown import page as markdown_page
+from docs.generation.moves import ORDER_TAKERS, PAYMENT_TAKERS, TAKERS
 
-from ledger.orders.status import LIVE, ORDER_EDGES, PAYMENT_EDGES, NextAction, OrderStatus, PaymentStatus
+from ledger.orders.status import LIVE, REPORTED_EDGES, NextAction, OrderStatus, PaymentStatus
 
 S = TypeVar("S", bound=StrEnum)
 
@@ -64,39 +65,13 @@ ACTION_MEANINGS: Mapping[NextAction, str] = {
     NextAction.DISPLAY_REFERENCE: "Show the payer the reference to deposit to.",
 }
 
-ORDERS_NOW = frozenset(
-    {
-        OrderStatus.PENDING,
-        OrderStatus.PROCESSING,
-        OrderStatus.AUTHORIZED,
-        OrderStatus.PARTIALLY_AUTHORIZED,
-        OrderStatus.COMPLETED,
-        OrderStatus.PARTIALLY_PAID,
-        OrderStatus.FAILED,
-    }
-)
-"""What an order can stand in with the operations that exist."""
-
-PAYMENTS_NOW = frozenset(
-    {
-        PaymentStatus.CREATED,
-        PaymentStatus.PENDING_AUTHORIZATION,
-        PaymentStatus.AUTHORIZED,
-        PaymentStatus.PARTIALLY_AUTHORIZED,
-        PaymentStatus.PENDING_CAPTURE,
-        PaymentStatus.CAPTURING,
-        PaymentStatus.CAPTURED,
-        PaymentStatus.PARTIALLY_CAPTURED,
-        PaymentStatus.FAILED,
-    }
-)
-
 _INTRO = """
 An order's status is never set. It follows from the order's payments, by `derive_status` in `src/ledger/orders/status.py`;
 the rules in words are in [the contract, section 2](contract.md#2-statuses). The moves below are what the tests hold every
 stream of events against.
 
-*Now* marks what the operations that exist can reach. The others belong to operations that come later.
+A move is taken by one of the operations beside it, and only by those; what a request began may come to its end in a later
+request, or in the background.
 """
 
 
@@ -106,27 +81,42 @@ def page() -> str:
         "Statuses",
         _INTRO,
         "## Payment orders",
-        _meanings(OrderStatus, ORDER_MEANINGS, ORDERS_NOW),
+        _meanings(OrderStatus, ORDER_MEANINGS),
         "### Moves of an order",
-        _moves(OrderStatus, ORDER_EDGES),
+        _moves(OrderStatus, ORDER_TAKERS),
+        "REFUNDED is final for whoever asks something of an order. Money is real, though: what a processor or a bank tells after "
+        f"all is recorded, and may take an order {_reported()}. On a split order, the status shows the newest part that is still "
+        "alive: when that one ends, an older one shows, which may be any status that waits for something.",
         "## Payments",
-        _meanings(PaymentStatus, PAYMENT_MEANINGS, PAYMENTS_NOW),
+        _meanings(PaymentStatus, PAYMENT_MEANINGS),
         "### Moves of a payment",
-        _moves(PaymentStatus, PAYMENT_EDGES),
+        _moves(PaymentStatus, PAYMENT_TAKERS),
         f"A payment is *live* in {codes(sorted(LIVE))}: it may still bring money and has brought none.",
         "### What a payment in REQUIRES_ACTION waits for",
         table(("nextAction", "what to do"), [(codes([action]), ACTION_MEANINGS[action]) for action in NextAction]),
     )
 
 
-def _meanings(statuses: type[S], meanings: Mapping[S, str], now: Iterable[S]) -> str:
-    rows = [(codes([status]), "now" if status in now else "later", meanings[status]) for status in statuses]
-    return table(("status", "", "meaning"), rows)
+def _meanings(statuses: type[S], meanings: Mapping[S, str]) -> str:
+    return table(("status", "meaning"), [(codes([status]), meanings[status]) for status in statuses])
 
 
-def _moves(statuses: type[S], edges: Iterable[tuple[S | None, S]]) -> str:
+def _moves(statuses: type[S], taken: Mapping[tuple[S | None, S], Sequence[str]]) -> str:
     rows = []
     for origin in (None, *statuses):
-        targets = [target for target in statuses if (origin, target) in edges]
-        rows.append((codes([origin]) if origin else "(new)", codes(targets) or "final"))
-    return table(("from", "to"), rows)
+        shown = codes([origin]) if origin else "(new)"
+        moves = [(target, taken[origin, target]) for target in statuses if (origin, target) in taken]
+        for target, takers in moves:
+            rows.append((shown, codes([target]), "; ".join(TAKERS[taker] for taker in takers)))
+        if not moves:
+            rows.append((shown, "final", ""))
+    return table(("from", "to", "taken by"), rows)
+
+
+def _reported() -> str:
+    """The moves that only money reported late takes, in words."""
+    origins = sorted({origin for origin, _ in REPORTED_EDGES if origin is not None})
+    return "; ".join(
+        f"from {codes([origin])} to {codes(sorted(target for start, target in REPORTED_EDGES if start == origin))}"
+        for origin in origins
+    )

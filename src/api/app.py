@@ -14,7 +14,7 @@ from typing import Any
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from api import health, payment_orders, reference_page
+from api import health, order_actions, order_parts, payment_orders, reference_page
 from api.auth import Keys
 from api.edge import Edge
 from api.limits import Limiter, SharedLimiter
@@ -74,6 +74,23 @@ def _routes(settings: Settings, house: House) -> list[Route]:
         ),
         Route(one, Resource(house, GET=Allowed(payment_orders.show, READ))),
         Route(f"{one}/charge", Resource(house, POST=Allowed(payment_orders.charge, WRITE))),
+        Route(
+            f"{one}/payments",
+            Resource(house, GET=Allowed(order_parts.show_payments, READ), POST=Allowed(order_actions.pay, WRITE)),
+        ),
+        Route(f"{one}/payments/{{paymentId}}", Resource(house, GET=Allowed(order_parts.show_payment, READ))),
+        Route(f"{one}/refund", Resource(house, POST=Allowed(order_actions.refund, WRITE))),
+        Route(f"{one}/refunds", Resource(house, GET=Allowed(order_parts.show_refunds, READ))),
+        Route(f"{one}/refunds/{{refundId}}", Resource(house, GET=Allowed(order_parts.show_refund, READ))),
+        Route(f"{one}/cancel", Resource(house, POST=Allowed(order_actions.cancel, WRITE))),
+        Route(f"{one}/capture", Resource(house, POST=Allowed(order_actions.capture, WRITE))),
+        Route(
+            f"{one}/payer-authentication/device-data",
+            Resource(house, POST=Allowed(order_actions.send_device_data, WRITE)),
+        ),
+        Route(
+            f"{one}/payer-authentication/validate", Resource(house, POST=Allowed(order_actions.validate_payer, WRITE))
+        ),
         *_sandbox(settings, house),
         Route("/health/live", health.live()),
         Route("/health/ready", health.ready(house)),

@@ -97,6 +97,14 @@ class Call:
         self._check_type()
         return await self._read(limit)
 
+    async def optional_body(self, limit: int) -> bytes:
+        """Like `body`, for an operation that needs none: `{}` where nothing was sent."""
+        if b"content-type" in self.headers:
+            return await self.body(limit) or b"{}"
+        if await self._read(limit):
+            self._check_type()
+        return b"{}"
+
     async def form(self, limit: int) -> Mapping[str, str]:
         """The fields of a form as a browser sends it, at most `limit` bytes of it; of two with one name the last counts.
 

@@ -33,6 +33,7 @@ _WORDS: Final = {
     "bool": "true or false",
     "object": "an object",
     "array": "a list",
+    "uuid": "a UUID",
     "datetime": "an ISO 8601 date-time such as 2026-01-31T12:00:00Z",
 }
 _BOUNDS: Final = {"<=": "at most", ">=": "at least", "==": "exactly"}
@@ -85,6 +86,8 @@ def _explained(message: str, schema: Any) -> Refusal:
     if length := _LENGTH.match(message):
         kind, bound, count = length.groups()
         return invalid(field, f"must have {_BOUNDS[bound]} {count} {_UNITS[kind]}", "INVALID_LENGTH")
+    if message.startswith("Invalid UUID"):
+        return invalid(field, "must be a UUID", "INVALID_FORMAT")
     if message.startswith("Invalid RFC3339"):
         return invalid(field, f"must be {_WORDS['datetime']}", "INVALID_FORMAT")
     if message.startswith("Invalid enum value"):

@@ -38,6 +38,7 @@ STATUS: Final[Mapping[type[Rejected], int]] = {
     rejections.RequestInProgress: 409,
     rejections.AmountExceedsPending: 422,
     rejections.PaymentNotFound: 404,
+    rejections.RefundNotFound: 404,
     rejections.InvalidOrderState: 409,
     rejections.OrderHasCapturedFunds: 409,
     rejections.OrderNotRefundable: 409,

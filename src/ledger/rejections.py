@@ -83,6 +83,12 @@ class PaymentNotFound(Rejected):
     code = "PAYMENT_NOT_FOUND"
 
 
+class RefundNotFound(Rejected):
+    """The order has no such refund."""
+
+    code = "REFUND_NOT_FOUND"
+
+
 class InvalidOrderState(Rejected):
     """No edge of the state tables leads from here to what was asked."""
 

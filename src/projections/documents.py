@@ -85,7 +85,7 @@ class PayerAuthenticationDocument(Struct, frozen=True, kw_only=True, rename="cam
         str,
         Meta(description="DEVICE_DATA_REQUIRED, CHALLENGE_REQUIRED, AUTHENTICATED, FAILED or EXPIRED."),
     ]
-    payment_id: UUID
+    payment_id: Annotated[UUID, Meta(description="The payment whose payer it is about.")]
     authentication_transaction_id: Annotated[str | None, Meta(description="To validate with.")]
     reference_id: Annotated[str | None, Meta(description="Of the session.")]
     device_data_collection_url: Annotated[str | None, Meta(description="The page that looks at the device.")]
@@ -103,8 +103,8 @@ class PaymentMethodDocument(Struct, frozen=True, kw_only=True, rename="camel", g
     type: MethodKind
     channel: Annotated[str | None, Meta(description="PAYCASH where the reference is one of that network.")]
     card_details: CardDocument | None
-    spei_details: SpeiDocument | None = None
-    cie_details: CieDocument | None = None
+    spei_details: Annotated[SpeiDocument | None, Meta(description="Where to transfer to.")] = None
+    cie_details: Annotated[CieDocument | None, Meta(description="What to pay in cash with.")] = None
 
 
 class PaymentEventDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
@@ -137,9 +137,11 @@ class PaymentDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=Fals
     refunded_amount: AmountText
     currency: Currency
     payment_method_type: MethodKind
-    payment_method_id: Annotated[UUID, Meta(description="The saved or one-time method; never a card number.")]
-    spei_details: SpeiDocument | None
-    cie_details: CieDocument | None
+    payment_method_id: Annotated[
+        str, Meta(description="The CLABE or cash reference; for a card the saved or one-time method, never its number.")
+    ]
+    spei_details: Annotated[SpeiDocument | None, Meta(description="Where to transfer to.")]
+    cie_details: Annotated[CieDocument | None, Meta(description="What to pay in cash with.")]
     late_deposit: Annotated[bool, Meta(description="Whether money came after the payment had ended.")]
     virtual_terminal: Annotated[bool, Meta(description="Whether 3-D Secure was skipped.")]
     last_failed_event_reason: Annotated[str | None, Meta(description="Why it failed, where it has.")]
@@ -155,6 +157,7 @@ class PaymentDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=Fals
     billing_state: Annotated[str | None, Meta(description="State.")]
     billing_postal_code: Annotated[str | None, Meta(description="Postal code.")]
     billing_country: Annotated[str | None, Meta(description="ISO 3166 country.")]
+    description: Annotated[str | None, Meta(description="Free text that came with the payment.")]
     metadata: Annotated[Raw | None, Meta(description="JSON, exactly as the merchant sent it with the payment.")]
     created_at: Moment
     updated_at: Moment

@@ -94,6 +94,22 @@ def page_body(query: OrderQuery, rows: Sequence[tuple[Any, ...]], now: datetime)
     return b'{"data":[' + b",".join(documents) + b'],"pagination":' + msgspec.json.encode(pagination) + b"}"
 
 
+def whole(items: Sequence[bytes]) -> bytes:
+    """The JSON of a list that is short enough to be one page, from its items as JSON."""
+    count = len(items)
+    pagination = Pagination(
+        page=1,
+        limit=max(count, 1),
+        offset=0,
+        total=count,
+        count=count,
+        total_pages=min(count, 1),
+        has_more=False,
+        next_cursor=None,
+    )
+    return b'{"data":[' + b",".join(items) + b'],"pagination":' + msgspec.json.encode(pagination) + b"}"
+
+
 def parse_cursor(text: str) -> Cursor | None:
     """The place that a `nextCursor` stands for, or None where it is not one of ours."""
     try:

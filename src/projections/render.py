@@ -130,7 +130,7 @@ def _payment(order: Order, payment: Payment) -> PaymentDocument:
         refunded_amount=plain(payment.refunded),
         currency=currency,
         payment_method_type=_kind(started.method),
-        payment_method_id=started.method.method_id,
+        payment_method_id=_paid_by(payment),
         spei_details=spei_details(payment),
         cie_details=cie_details(payment),
         late_deposit=payment.late,
@@ -148,6 +148,7 @@ def _payment(order: Order, payment: Payment) -> PaymentDocument:
         billing_state=billing.state,
         billing_postal_code=billing.postal_code,
         billing_country=billing.country,
+        description=started.description,
         metadata=_given(started.metadata),
         created_at=moment(started.at),
         updated_at=moment(payment.updated_at),
@@ -182,6 +183,15 @@ def _billing(order: Order) -> BillingAddress:
         return order.terms.billing_address
     given = (payment.started.billing_address for payment in reversed(order.payments))
     return next((address for address in given if address is not None), _NOWHERE)
+
+
+def _paid_by(payment: Payment) -> str:
+    """What the payer pays against, or with (section 8.10)."""
+    reference = payment.reference
+    if reference is None:
+        return str(payment.started.method.method_id)
+    spei = payment.started.method.type is MethodType.SPEI
+    return (reference.clabe if spei else reference.reference) or str(payment.started.method.method_id)
 
 
 def _kind(method: PaymentMethod) -> str:

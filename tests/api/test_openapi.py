@@ -103,7 +103,6 @@ def test_every_code_that_can_be_answered_is_described_with_its_status():
     elsewhere = {
         ("API_KEY_NOT_FOUND", 404),  # only the command line meets it
         ("METHOD_NOT_ALLOWED", 405),  # no operation: said once, above all of them
-        ("PARTIALS_NOT_ALLOWED", 409),  # reserved
     }
     assert answered - described == elsewhere
     assert described <= answered
@@ -152,6 +151,10 @@ TAXED = line(
         (422, paid_order(paymentMethod=by_card(cardDetails=card(number="4100000000000019")))),
         (422, paid_order(paymentMethod=by_card(persist=True))),
         (201, paid_order(paymentMethod={"type": "spei"})),
+        (201, paid_order(paymentMethod={"type": "paycash"})),
+        (201, paid_order(paymentMethod={"type": "cie_cash_net"})),
+        (201, paid_order(paymentMethod=by_card(cardDetails=card(number="4000000000003220")))),
+        (201, paid_order(paymentMethod=by_card(cardDetails=card(number="4000000000007007")))),
         (404, order(customer={"id": "nobody"})),
         (400, {}),
     ],

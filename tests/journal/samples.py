@@ -132,6 +132,7 @@ SAMPLES: dict[str, Any] = {
         billing_address=ADDRESS,
         device_information=DEVICE,
         metadata=Raw(b'{"try":1}'),
+        description="Anticipo",
     ),
     "authorization-requested.v1": orders.AuthorizationRequested(
         payment_id=PAYMENT,

@@ -76,6 +76,7 @@ def test_an_order_that_waits_for_its_payment() -> None:
         "overpaidAmount": 0,
         "amountRefunded": 0,
         "refundedAmount": 0,
+        "lateDeposit": False,
         "allowPartials": False,
         "captureMethod": "AUTOMATIC",
         "virtualTerminal": False,
@@ -163,6 +164,8 @@ def test_a_captured_payment_tells_its_amounts_as_decimal_strings_and_its_history
         [
             "externalId",
             "nextAction",
+            "speiDetails",
+            "cieDetails",
             "lastFailedEventReason",
             "lastFailedEventAt",
             "declineCode",
@@ -176,6 +179,7 @@ def test_a_captured_payment_tells_its_amounts_as_decimal_strings_and_its_history
             "billingState",
             "billingPostalCode",
             "billingCountry",
+            "description",
             "metadata",
         ]
     )
@@ -192,6 +196,7 @@ def test_a_captured_payment_tells_its_amounts_as_decimal_strings_and_its_history
         "currency": "MXN",
         "paymentMethodType": "CARD",
         "paymentMethodId": str(UUID(int=7)),
+        "lateDeposit": False,
         "virtualTerminal": False,
         "createdAt": AT,
         "updatedAt": AT,

@@ -37,7 +37,7 @@ def read_charge(body: bytes, now: datetime) -> PaymentDraft:
     """The payment that a body asks for. `now` is aware, in the merchant's time zone. Raises Refusal (400)."""
     request = _decode_charge(body)
     with bad_input_refused():
-        draft = _payment_draft(request, now)
+        draft = payment_draft(request, now)
         check_stored_text(draft, "payment", body, typed_number(request.payment_method))
     return draft
 
@@ -95,7 +95,8 @@ def _payment(method: Method, *, virtual_terminal: bool) -> PaymentDraft:
     )
 
 
-def _payment_draft(request: ChargePaymentOrder, now: datetime) -> PaymentDraft:
+def payment_draft(request: ChargePaymentOrder, now: datetime) -> PaymentDraft:
+    """The payment of an order that stands, before its texts were looked through. Raises Refusal (400)."""
     method = payment_method(request.payment_method, now.date())
     external_id = pick(
         "externalId", request.external_id, "externalMerchantReference", request.external_merchant_reference

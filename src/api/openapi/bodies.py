@@ -15,8 +15,9 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from api.refusals import FieldError
 from ledger.orders.declines import Advice
 from ledger.orders.status import OrderStatus
-from projections.documents import OrderDocument
+from projections.documents import OrderDocument, PaymentDocument
 from projections.pages import Pagination
+from projections.refunds import RefundDocument
 
 
 class Error(Struct, kw_only=True, rename="camel"):
@@ -34,7 +35,9 @@ class Conflict(Error, kw_only=True, rename="camel"):
     """A request that is right in itself and cannot be carried out as things stand."""
 
     field: Annotated[str | UnsetType, Meta(description="The field that does not agree with what stands.")] = UNSET
-    current_status: Annotated[OrderStatus | UnsetType, Meta(description="The order's status.")] = UNSET
+    current_status: Annotated[
+        str | UnsetType, Meta(description="The order's status, or that of the payment which is in the way.")
+    ] = UNSET
     allowed_statuses: Annotated[
         list[OrderStatus] | UnsetType, Meta(description="The statuses in which it could be carried out.")
     ] = UNSET
@@ -44,6 +47,11 @@ class Conflict(Error, kw_only=True, rename="camel"):
     amount_reserved: Annotated[
         Decimal | UnsetType, Meta(description="How much of that other payments have reserved, in minor units.")
     ] = UNSET
+    refundable_amount: Annotated[Decimal | UnsetType, Meta(description="What can be refunded, in minor units.")] = UNSET
+    authorized_amount: Annotated[
+        Decimal | UnsetType, Meta(description="What is left of the authorisation, in minor units.")
+    ] = UNSET
+    payment_id: Annotated[UUID | UnsetType, Meta(description="The payment that is in the way.")] = UNSET
 
 
 class Wait(Struct, rename="camel"):
@@ -76,6 +84,26 @@ class OrderPage(Struct, rename="camel"):
     """A page of the merchant's orders, newest first unless asked otherwise."""
 
     data: Annotated[list[OrderDocument], Meta(description="The orders, without their payments.")]
+    pagination: Pagination
+
+
+class OrderWithRefund(OrderDocument, frozen=True, kw_only=True, rename="camel"):
+    """A payment order as a refund is answered: with the refund that was asked for."""
+
+    refund: RefundDocument
+
+
+class PaymentPage(Struct, rename="camel"):
+    """The payments of an order."""
+
+    data: Annotated[list[PaymentDocument], Meta(description="The payments, oldest first.")]
+    pagination: Pagination
+
+
+class RefundPage(Struct, rename="camel"):
+    """The refunds of an order."""
+
+    data: Annotated[list[RefundDocument], Meta(description="The refunds, oldest first.")]
     pagination: Pagination
 
 

@@ -15,7 +15,8 @@ from starlette.routing import Route
 
 from api.openapi import bodies, components, examples
 from api.openapi.codes import words
-from api.openapi.operations import DECLINES, OPERATIONS, PROBES, SANDBOX, Described
+from api.openapi.described import DECLINES, SANDBOX, Described
+from api.openapi.operations import OPERATIONS, PROBES
 from api.openapi.parameters import ANSWER_HEADERS, RATE, REQUEST_HEADERS
 from api.resource import Resource
 
@@ -59,7 +60,7 @@ def describe(routes: Iterable[Route]) -> Json:
         "servers": [{"url": "/", "description": "The service that serves this description."}],
         "security": [{"apiKey": []}],
         "tags": [
-            {"name": _ORDERS, "description": "Create, read and charge."},
+            {"name": _ORDERS, "description": "Create, read, charge, refund, cancel."},
             {"name": SANDBOX, "description": "Move the world around the merchant. Not in production."},
             {"name": _SERVICE, "description": "Whether the service is well."},
         ],
@@ -93,7 +94,7 @@ def _operation(described: Described, *, has_key: bool) -> Json:
     }
     if described.takes is not None:
         content = {"schema": components.reference(described.takes), "examples": dict(described.examples)}
-        operation["requestBody"] = {"required": True, "content": {_JSON: content}}
+        operation["requestBody"] = {"required": not described.optional, "content": {_JSON: content}}
     if not has_key:
         operation["security"] = []
     return operation

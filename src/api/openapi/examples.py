@@ -10,7 +10,7 @@ from typing import Any, Final
 
 Json = dict[str, Any]
 
-_CARD: Final[Json] = {
+CARD: Final[Json] = {
     "type": "card",
     "cardDetails": {
         "number": "4242424242424242",
@@ -20,7 +20,7 @@ _CARD: Final[Json] = {
         "cardholderName": "MARIA F HERNANDEZ",
     },
 }
-_BILLING: Final[Json] = {
+BILLING: Final[Json] = {
     "address": "Av. Chapultepec Sur 284, Int. 5",
     "city": "Guadalajara",
     "state": "Jalisco",
@@ -93,8 +93,8 @@ CREATE: Final[Mapping[str, Json]] = {
             "description": "Pedido 184: café de especialidad y accesorios, envío a Guadalajara",
             "invoiceNumber": "A-000184",
             "customer": _CUSTOMER,
-            "billingAddress": _BILLING,
-            "paymentMethod": _CARD,
+            "billingAddress": BILLING,
+            "paymentMethod": CARD,
             "lineItems": _LINES,
             "metadata": {
                 "channel": "web",
@@ -122,15 +122,15 @@ CREATE: Final[Mapping[str, Json]] = {
 CHARGE: Final[Mapping[str, Json]] = {
     "card": {
         "summary": "All of it by card",
-        "value": {"paymentMethod": _CARD, "billingAddress": _BILLING},
+        "value": {"paymentMethod": CARD, "billingAddress": BILLING},
     },
     "part": {
         "summary": "A part of a split order by card",
         "value": {
             "amount": 50000,
             "externalId": "pedido-2026-000185-1",
-            "paymentMethod": _CARD,
-            "billingAddress": _BILLING,
+            "paymentMethod": CARD,
+            "billingAddress": BILLING,
         },
     },
 }
@@ -164,6 +164,17 @@ MESSAGES: Final[Mapping[str, str]] = {
     "UNSUPPORTED_MEDIA_TYPE": "The body must be sent as application/json in UTF-8.",
     "AMOUNT_EXCEEDS_PENDING": "The amount exceeds what is still to be paid.",
     "METHOD_NOT_ENABLED": "Payments by spei are not enabled for this merchant.",
+    "PARTIALS_NOT_ALLOWED": "The order does not take several payments.",
+    "PAYMENT_NOT_FOUND": "The payment was not found on this order.",
+    "REFUND_NOT_FOUND": "The refund was not found on this order.",
+    "INVALID_ORDER_STATE": "Nothing is authorised on this order.",
+    "ORDER_HAS_CAPTURED_FUNDS": "Money is held on this order.",
+    "ORDER_NOT_REFUNDABLE": "Nothing was captured on this order.",
+    "REFUND_IN_PROGRESS": "A refund of this payment is in progress.",
+    "REFUND_AMOUNT_EXCEEDS_BALANCE": "The amount exceeds what can be refunded.",
+    "REFUND_WINDOW_EXPIRED": "The payment was captured too long ago.",
+    "CAPTURE_EXCEEDS_AUTHORIZED": "The amount exceeds what was authorised.",
+    "PAYER_AUTHENTICATION_FAILED": "The payer could not be authenticated.",
     "RATE_LIMIT_EXCEEDED": "Too many requests with this API key.",
     "INTERNAL_ERROR": "Something went wrong on our side. Tell us the request id if it happens again.",
     "DATABASE_UNAVAILABLE": "The service cannot store anything at the moment. Try again in a moment.",
@@ -179,6 +190,15 @@ _FACTS: Final[Mapping[str, Json]] = {
         "currentStatus": "COMPLETED",
         "allowedStatuses": ["FAILED", "PARTIALLY_PAID", "PENDING", "REFERENCE_GENERATED"],
     },
+    "INVALID_ORDER_STATE": {
+        "currentStatus": "COMPLETED",
+        "allowedStatuses": ["AUTHORIZED", "PARTIALLY_AUTHORIZED"],
+    },
+    "ORDER_HAS_CAPTURED_FUNDS": {"currentStatus": "COMPLETED"},
+    "ORDER_NOT_REFUNDABLE": {"currentStatus": "PENDING"},
+    "REFUND_IN_PROGRESS": {"paymentId": "01a1f8e3-3e4a-7525-a048-fe0093cb03d7"},
+    "REFUND_AMOUNT_EXCEEDS_BALANCE": {"refundableAmount": 4120},
+    "CAPTURE_EXCEEDS_AUTHORIZED": {"authorizedAmount": 50000},
     "AMOUNT_EXCEEDS_PENDING": {"amountPending": 100000, "amountReserved": 50000},
     "RATE_LIMIT_EXCEEDED": {
         "error": {"code": "RATE_LIMIT_EXCEEDED", "message": "Too many requests with this API key.", "retryAfter": 1}

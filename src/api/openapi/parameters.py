@@ -72,6 +72,22 @@ ORDER_ID: Final[Json] = {
     "example": "pedido-2026-000184",
 }
 
+PAYMENT_ID: Final[Json] = {
+    "name": "paymentId",
+    "in": "path",
+    "required": True,
+    "description": "The service's id of the payment, or the merchant's own external id of it.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": TEXT_MAX},
+}
+
+REFUND_ID: Final[Json] = {
+    "name": "refundId",
+    "in": "path",
+    "required": True,
+    "description": "The service's id of the refund, or the merchant's own external id of it.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": TEXT_MAX},
+}
+
 IDEMPOTENCY_KEY: Final[Json] = {
     "name": "Idempotency-Key",
     "in": "header",

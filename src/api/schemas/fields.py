@@ -21,6 +21,7 @@ METADATA_BYTES_MAX: Final = 32_768
 METADATA_DEPTH_MAX: Final = 10
 LINE_ITEMS_MAX: Final = 1000
 TAXES_MAX: Final = 20
+ALLOCATIONS_MAX: Final = 100
 NUMBER_MAX: Final = 999_999_999_999
 
 _RFC: Final = "^[A-Za-z&Ññ]{3,4}[ -]?[0-9]{2}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])[ -]?[A-Za-z0-9]{3}$"
@@ -52,3 +53,4 @@ CardNumber = Annotated[Text, Meta(extra_json_schema={"pattern": "^([ -]*[0-9]){1
 Cvc = Annotated[Text, Meta(extra_json_schema={"pattern": "^[0-9]{3,4}$"})]
 Email = Annotated[Text, Meta(extra_json_schema={"format": "email"})]
 TaxId = Annotated[Text, Meta(extra_json_schema={"pattern": _RFC})]
+Clabe = Annotated[Text, Meta(extra_json_schema={"pattern": "^[0-9]{18}$"}, examples=["032180000118359719"])]

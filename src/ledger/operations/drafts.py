@@ -63,6 +63,7 @@ class PaymentDraft(Struct, frozen=True, kw_only=True):
     billing_address: BillingAddress | None = None
     device_information: DeviceInformation | None = None
     metadata: Raw | UnsetType = UNSET
+    description: str | None = None
 
 
 class OrderDraft(Struct, frozen=True, kw_only=True):

@@ -44,6 +44,7 @@ def new_payment(ledger: Ledger, merchant: Merchant, draft: PaymentDraft) -> NewP
         billing_address=draft.billing_address,
         device_information=draft.device_information,
         metadata=draft.metadata,
+        description=draft.description,
     )
 
 

@@ -50,6 +50,7 @@ class NewPayment(Struct, frozen=True, kw_only=True):
     billing_address: BillingAddress | None = None
     device_information: DeviceInformation | None = None
     metadata: Raw | UnsetType = UNSET
+    description: str | None = None
 
 
 class CreateOrder(Struct, frozen=True, kw_only=True):

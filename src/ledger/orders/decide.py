@@ -274,6 +274,7 @@ def _payment_events(terms: OrderCreated, payment: NewPayment, subtotal: Decimal,
         billing_address=payment.billing_address,
         device_information=payment.device_information,
         metadata=payment.metadata,
+        description=payment.description,
     )
     amount = shortest(subtotal + surcharge)
     if payment.method.type is not MethodType.CARD:

@@ -119,6 +119,7 @@ class PaymentStarted(Struct, frozen=True, kw_only=True, omit_defaults=True, rena
     billing_address: BillingAddress | None = None
     device_information: DeviceInformation | None = None
     metadata: Raw | UnsetType = UNSET
+    description: str | None = None
 
 
 class AuthorizationRequested(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

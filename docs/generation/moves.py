@@ -1,0 +1,133 @@
+"""Which operation takes which move: the words beside the edge tables.
+
+The rule a stranger would break: a move that the core allows and nobody takes stops the generation, and so does a taker of a
+move that the core does not allow.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final, TypeVar
+
+from ledger.orders.status import ORDER_EDGES, PAYMENT_EDGES, OrderStatus, PaymentStatus
+
+S = TypeVar("S", bound=StrEnum)
+Takers = tuple[str, ...]
+
+TAKERS: Final[Mapping[str, str]] = {
+    "create": "`POST /v2/payment-orders`",
+    "charge": "`POST …/{id}/charge`",
+    "pay": "`POST …/{id}/payments`",
+    "device": "`POST …/{id}/payer-authentication/device-data`",
+    "validate": "`POST …/{id}/payer-authentication/validate`",
+    "capture": "`POST …/{id}/capture`",
+    "cancel": "`POST …/{id}/cancel`",
+    "refund": "`POST …/{id}/refund`",
+    "deposit": "a deposit (sandbox: `POST /sandbox/deposits`)",
+    "dispute": "a dispute (sandbox: `POST /sandbox/disputes`)",
+    "settlement": "a settlement batch (sandbox: `POST /sandbox/settlements`)",
+    "confirmation": "the processor's word on a refund that was pending",
+    "due": "a capture that was delayed falls due",
+    "expiry": "time: a reference, a session or an authorisation ends",
+    "recovery": "the recovery, where a call had no answer",
+}
+"""What moves payments and orders, by the names that the tables below use."""
+
+_PAYMENTS: Final = """
+    -:                     CREATED=create,charge,pay
+    CREATED:               PENDING_AUTHORIZATION=create,charge,pay REQUIRES_ACTION=create,charge,pay,recovery
+    CREATED:               FAILED=create,charge,pay,recovery CANCELLED=cancel,charge
+    PENDING_AUTHORIZATION: AUTHORIZED=create,charge,pay,device,recovery
+    PENDING_AUTHORIZATION: PARTIALLY_AUTHORIZED=create,charge,pay,device,validate,recovery
+    PENDING_AUTHORIZATION: REQUIRES_ACTION=create,charge,pay,recovery FAILED=create,charge,pay,device,recovery
+    PENDING_AUTHORIZATION: PENDING_CANCELLATION=cancel
+    REQUIRES_ACTION:       REQUIRES_ACTION=device PENDING_AUTHORIZATION=device,validate AUTHORIZED=validate,recovery
+    REQUIRES_ACTION:       FAILED=device,validate,recovery EXPIRED=expiry CANCELLED=cancel,charge
+    REQUIRES_ACTION:       CAPTURED=deposit PARTIALLY_CAPTURED=deposit
+    AUTHORIZED:            PENDING_CAPTURE=create,charge,pay,device,validate,capture,recovery
+    AUTHORIZED:            PENDING_CANCELLATION=cancel EXPIRED=expiry
+    PARTIALLY_AUTHORIZED:  PENDING_CAPTURE=create,charge,pay,device,validate,capture,recovery
+    PARTIALLY_AUTHORIZED:  PENDING_CANCELLATION=cancel EXPIRED=expiry
+    PENDING_CAPTURE:       CAPTURING=create,charge,pay,device,capture,due,recovery PENDING_CANCELLATION=cancel
+    CAPTURING:             CAPTURED=create,charge,pay,device,capture,due,recovery
+    CAPTURING:             PARTIALLY_CAPTURED=create,charge,pay,device,capture,due,recovery
+    CAPTURING:             AUTHORIZED=capture,due,recovery FAILED=capture,due,recovery
+    CAPTURED:              PENDING_SETTLEMENT=settlement PENDING_REFUND=refund,cancel DISPUTED=dispute
+    PARTIALLY_CAPTURED:    CAPTURED=deposit CAPTURING=capture PENDING_SETTLEMENT=settlement
+    PARTIALLY_CAPTURED:    PENDING_REFUND=refund,cancel DISPUTED=dispute
+    PENDING_SETTLEMENT:    SETTLED=settlement CAPTURED=settlement PENDING_REFUND=refund,cancel DISPUTED=dispute
+    SETTLED:               PENDING_REFUND=refund,cancel DISPUTED=dispute
+    PENDING_CANCELLATION:  CANCELLED=cancel,recovery AUTHORIZED=cancel,recovery PARTIALLY_AUTHORIZED=cancel,recovery
+    PENDING_REFUND:        REFUNDED=refund,cancel,confirmation,recovery
+    PENDING_REFUND:        PARTIALLY_REFUNDED=refund,cancel,confirmation,recovery
+    PENDING_REFUND:        CAPTURED=refund,cancel,confirmation,recovery
+    PENDING_REFUND:        PARTIALLY_CAPTURED=refund,cancel,confirmation,recovery
+    PENDING_REFUND:        PENDING_SETTLEMENT=refund,cancel,confirmation,recovery
+    PENDING_REFUND:        SETTLED=refund,cancel,confirmation,recovery
+    PARTIALLY_REFUNDED:    PENDING_REFUND=refund,cancel DISPUTED=dispute
+    DISPUTED:              REFUNDED=dispute CAPTURED=dispute PARTIALLY_CAPTURED=dispute PENDING_SETTLEMENT=dispute
+    DISPUTED:              SETTLED=dispute PARTIALLY_REFUNDED=dispute
+    EXPIRED:               CAPTURED=deposit
+    CANCELLED:             CAPTURED=deposit
+"""
+
+_ORDERS: Final = """
+    -:                      PENDING=create PROCESSING=create
+    PENDING:                PROCESSING=charge,pay PARTIALLY_PAID=deposit COMPLETED=deposit CANCELLED=cancel
+    PROCESSING:             COMPLETED=create,charge,pay,recovery PARTIALLY_PAID=create,charge,pay,recovery
+    PROCESSING:             AUTHORIZED=create,charge,pay,recovery PARTIALLY_AUTHORIZED=create,charge,pay,recovery
+    PROCESSING:             ACTION_REQUIRED=create,charge,pay,recovery REFERENCE_GENERATED=create,charge,pay,recovery
+    PROCESSING:             PAYER_AUTHENTICATION_DEVICE_DATA_REQUIRED=create,charge,pay,recovery
+    PROCESSING:             PAYER_AUTHENTICATION_CHALLENGE_REQUIRED=create,charge,pay,recovery
+    PROCESSING:             FAILED=create,charge,recovery PENDING=charge,pay,recovery CANCELLATION_REQUESTED=cancel
+    PAYER_AUTHENTICATION_DEVICE_DATA_REQUIRED: PAYER_AUTHENTICATION_CHALLENGE_REQUIRED=device,recovery
+    PAYER_AUTHENTICATION_DEVICE_DATA_REQUIRED: AUTHORIZED=device,recovery COMPLETED=device,recovery
+    PAYER_AUTHENTICATION_DEVICE_DATA_REQUIRED: FAILED=device,expiry,recovery PENDING=device,expiry,recovery
+    PAYER_AUTHENTICATION_DEVICE_DATA_REQUIRED: PARTIALLY_PAID=device,recovery CANCELLED=cancel PROCESSING=device,pay
+    PAYER_AUTHENTICATION_CHALLENGE_REQUIRED:   AUTHORIZED=validate,recovery FAILED=validate,expiry,recovery
+    PAYER_AUTHENTICATION_CHALLENGE_REQUIRED:   PENDING=validate,expiry,recovery PARTIALLY_PAID=validate,recovery
+    PAYER_AUTHENTICATION_CHALLENGE_REQUIRED:   CANCELLED=cancel PROCESSING=validate,pay
+    ACTION_REQUIRED:        AUTHORIZED=validate,recovery COMPLETED=validate,recovery FAILED=validate,expiry,recovery
+    ACTION_REQUIRED:        PENDING=validate,expiry,recovery PARTIALLY_PAID=validate,recovery CANCELLED=cancel
+    ACTION_REQUIRED:        PROCESSING=validate,pay
+    REFERENCE_GENERATED:    COMPLETED=deposit PARTIALLY_PAID=deposit FAILED=expiry PENDING=expiry CANCELLED=cancel
+    REFERENCE_GENERATED:    PROCESSING=charge,pay
+    AUTHORIZED:             COMPLETED=capture,due,recovery PARTIALLY_PAID=capture,due,recovery
+    AUTHORIZED:             CANCELLATION_REQUESTED=cancel FAILED=expiry,capture,due PENDING=expiry,capture,due
+    AUTHORIZED:             PROCESSING=pay
+    PARTIALLY_AUTHORIZED:   COMPLETED=capture,due,recovery PARTIALLY_PAID=capture,due,recovery
+    PARTIALLY_AUTHORIZED:   CANCELLATION_REQUESTED=cancel FAILED=expiry,capture,due PENDING=expiry,capture,due
+    PARTIALLY_AUTHORIZED:   PROCESSING=pay
+    PARTIALLY_PAID:         PARTIALLY_PAID=pay,capture,deposit,refund PROCESSING=charge,pay
+    PARTIALLY_PAID:         COMPLETED=charge,pay,capture,deposit,due,recovery REFUND_PROCESSING=refund
+    PARTIALLY_PAID:         PARTIALLY_REFUNDED=refund,dispute REFUNDED=refund,cancel,dispute
+    PARTIALLY_PAID:         CANCELLATION_REQUESTED=cancel CANCELLED=cancel
+    COMPLETED:              REFUND_PROCESSING=refund PARTIALLY_REFUNDED=refund,dispute REFUNDED=refund,dispute
+    COMPLETED:              PARTIALLY_PAID=refund,dispute
+    REFUND_PROCESSING:      COMPLETED=refund,confirmation,recovery PARTIALLY_REFUNDED=refund,confirmation,recovery
+    REFUND_PROCESSING:      REFUNDED=refund,confirmation,recovery PARTIALLY_PAID=refund,confirmation,recovery
+    PARTIALLY_REFUNDED:     PARTIALLY_REFUNDED=refund,dispute REFUND_PROCESSING=refund REFUNDED=refund,dispute
+    CANCELLATION_REQUESTED: CANCELLED=cancel,recovery REFUNDED=cancel,confirmation,recovery AUTHORIZED=cancel,recovery
+    CANCELLATION_REQUESTED: PARTIALLY_AUTHORIZED=cancel,recovery PENDING=cancel,recovery
+    CANCELLATION_REQUESTED: PARTIALLY_PAID=cancel,confirmation,recovery COMPLETED=cancel,recovery
+    FAILED:                 PROCESSING=create,charge COMPLETED=deposit,recovery PARTIALLY_PAID=deposit,recovery
+    CANCELLED:              COMPLETED=deposit,recovery PARTIALLY_PAID=deposit,recovery
+"""
+
+
+def _takers(statuses: type[S], table: str, edges: frozenset[tuple[S | None, S]]) -> Mapping[tuple[S | None, S], Takers]:
+    """The takers of every move, from lines of `origin: target=taker,taker`."""
+    found: dict[tuple[S | None, S], Takers] = {}
+    for line in table.strip().splitlines():
+        origin, _, targets = line.partition(":")
+        for move in targets.split():
+            target, _, takers = move.partition("=")
+            known = tuple(takers.split(","))
+            assert set(known) <= TAKERS.keys(), f"unknown takers in {line}"
+            found[None if origin.strip() == "-" else statuses(origin.strip()), statuses(target)] = known
+    differ = sorted(f"{origin} -> {target}" for origin, target in found.keys() ^ edges)
+    assert not differ, f"moves and takers differ: {differ}"
+    return found
+
+
+PAYMENT_TAKERS: Final = _takers(PaymentStatus, _PAYMENTS, PAYMENT_EDGES)
+ORDER_TAKERS: Final = _takers(OrderStatus, _ORDERS, ORDER_EDGES)

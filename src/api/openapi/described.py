@@ -1,0 +1,76 @@
+"""What is said of an operation, and the codes that many operations have in common.
+
+The rule a stranger would break: a code stands in a table of several operations only where each of them can answer it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from msgspec import Struct
+
+SANDBOX: Final = "Sandbox"
+Json = dict[str, Any]
+Codes = Mapping[int, tuple[str, ...]]
+
+
+class Described(Struct, frozen=True, kw_only=True):
+    """An operation for readers: what it is called, what goes in, what comes out with which status and codes.
+
+    `text` says what is answered where that is not JSON; `optional` that the body may be left out.
+    """
+
+    name: str
+    summary: str
+    description: str
+    parameters: tuple[Json, ...] = ()
+    takes: type[Struct] | None = None
+    optional: bool = False
+    examples: Mapping[str, Json] = {}
+    answers: Mapping[int, tuple[str, type[Struct]]] = {}
+    text: str | None = None
+    codes: Codes
+    tag: str = "Payment orders"
+    replays: bool = False
+
+
+ANY: Final[Codes] = {
+    400: ("VALIDATION_ERROR",),
+    401: ("INVALID_API_KEY", "KEY_EXPIRED", "KEY_ENVIRONMENT_MISMATCH", "INSUFFICIENT_SCOPE"),
+    404: ("MERCHANT_NOT_FOUND",),
+    414: ("URI_TOO_LONG",),
+    429: ("RATE_LIMIT_EXCEEDED",),
+    431: ("HEADERS_TOO_LARGE",),
+    500: ("INTERNAL_ERROR",),
+    503: ("DATABASE_UNAVAILABLE", "REQUEST_TIMEOUT"),
+}
+BODY: Final[Codes] = {
+    400: ("CONFLICTING_FIELDS", "CARD_NUMBER_NOT_ALLOWED"),
+    408: ("REQUEST_TIMEOUT",),
+    413: ("BODY_TOO_LARGE",),
+    415: ("UNSUPPORTED_MEDIA_TYPE",),
+}
+PAYMENT: Final[Codes] = {
+    404: ("PAYMENT_METHOD_NOT_FOUND",),
+    409: ("IDEMPOTENCY_MISMATCH", "IDEMPOTENCY_KEY_REUSED", "REQUEST_IN_PROGRESS", "CONCURRENT_UPDATE"),
+    422: ("METHOD_NOT_ENABLED", "PAYMENT_DECLINED", "RISK_REJECTED"),
+    503: ("PROCESSOR_UNAVAILABLE",),
+}
+KEYED: Final[Codes] = {
+    404: ("ORDER_NOT_FOUND",),
+    409: ("IDEMPOTENCY_KEY_REUSED", "REQUEST_IN_PROGRESS", "CONCURRENT_UPDATE"),
+    503: ("PROCESSOR_UNAVAILABLE",),
+}
+DECLINED: Final[Codes] = {422: ("PAYMENT_DECLINED", "RISK_REJECTED")}
+DECLINES: Final = frozenset({"PAYMENT_DECLINED", "RISK_REJECTED"})
+
+
+def codes_of(*tables: Codes) -> Codes:
+    """Several tables as one."""
+    merged: dict[int, tuple[str, ...]] = {}
+    for table in tables:
+        for status, codes in table.items():
+            known = merged.get(status, ())
+            merged[status] = (*known, *(code for code in codes if code not in known))
+    return dict(sorted(merged.items()))

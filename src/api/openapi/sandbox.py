@@ -1,0 +1,53 @@
+"""What the sandbox's helpers take and answer.
+
+The rule a stranger would break: these exist in the sandbox alone, and every description says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from api.openapi import bodies, examples
+from api.openapi.described import ANY, BODY, SANDBOX, Described, codes_of
+from api.resource import Operation
+from api.sandbox import clock, processor_mode
+from api.schemas.sandbox import MoveClock, SetProcessorMode
+
+OPERATIONS: Final[Mapping[Operation, Described]] = {
+    clock.show: Described(
+        name="getClock",
+        summary="Read the merchant's clock",
+        description="The merchant's present moment: real time, or ahead of it where the clock was moved. Sandbox only.",
+        tag=SANDBOX,
+        answers={200: ("The clock.", bodies.ClockReading)},
+        codes=ANY,
+    ),
+    clock.move: Described(
+        name="moveClock",
+        summary="Move the merchant's clock",
+        description="""
+Lets time pass for this merchant alone, up to a moment or by a duration. What becomes due on the way is done in the order of
+time, each at its own moment, and what that makes due as well. The answer comes when all of it has run, and then holds for
+every further request. The clock never goes back. Sandbox only.
+""",
+        tag=SANDBOX,
+        takes=MoveClock,
+        examples=examples.MOVE_CLOCK,
+        answers={200: ("Where the clock stands now, and how many jobs were run.", bodies.ClockMoved)},
+        codes=codes_of(ANY, BODY, {409: ("CONCURRENT_UPDATE",)}),
+    ),
+    processor_mode.set_mode: Described(
+        name="setProcessorMode",
+        summary="Make the sandbox's processor fail or dawdle",
+        description="""
+For this merchant alone: `DOWN` answers the next payments 503 `PROCESSOR_UNAVAILABLE` before anything was sent, `SLOW` lets
+them wait. Sandbox only.
+""",
+        tag=SANDBOX,
+        takes=SetProcessorMode,
+        examples=examples.SET_PROCESSOR_MODE,
+        answers={200: ("The mode.", bodies.ProcessorMode)},
+        codes=codes_of(ANY, BODY, {503: ("PROCESSOR_UNAVAILABLE",)}),
+    ),
+}

@@ -1,0 +1,308 @@
+"""Everything that can be done with an order, over HTTP: split tender, refunds, captures, cancellations, references."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import httpx
+import pytest
+from tests.api.bodies import DECLINED, by_card, card, charge, order, paid_order
+from tests.api.storefront import ORDERS, Merchant, Storefront
+
+pytestmark = pytest.mark.anyio
+
+CLABE = "032180000118359719"
+SLOW_REFUND, FAILED_REFUND, HALF, NO_CAPTURE = (
+    "4000000000005126",
+    "4000000000007726",
+    "4000000000000010",
+    "4000000000007015",
+)
+
+
+def with_card(number: str, **changes: Any) -> dict[str, Any]:
+    return paid_order(paymentMethod=by_card(cardDetails=card(number=number)), **changes)
+
+
+async def act(merchant: Merchant, order_id: str, action: str, body: Any = None, **headers: str) -> httpx.Response:
+    return await merchant.post(f"{ORDERS}/{order_id}/{action}", {} if body is None else body, **headers)
+
+
+async def split(merchant: Merchant, **changes: Any) -> str:
+    created = await merchant.create(order(allowPartials=True, **changes))
+    return str(created.json()["id"])
+
+
+# ---------------------------------------------------------------- split tender
+
+
+async def test_the_worked_example_of_a_split_order_with_a_surcharge(store: Storefront):
+    merchant = await store.register(surcharge_rate=Decimal(3))
+    order_id = await split(merchant, amount=10_000)
+    card_part = await act(merchant, order_id, "payments", charge(amount=4000))
+    assert card_part.status_code == 201
+    said = card_part.json()
+    assert (said["amount"], said["amountPaid"], said["amountPending"]) == (10120, 4120, 6000)
+    assert (said["payment"]["amount"], said["status"]) == ("4120", "PARTIALLY_PAID")
+    transfer = (await act(merchant, order_id, "payments", {"paymentMethod": {"type": "spei"}})).json()
+    assert [payment["paymentMethodType"] for payment in transfer["payments"]] == ["CARD", "SPEI"]
+    assert transfer["payment"]["amount"] == "6000"
+    assert len(transfer["payment"]["speiDetails"]["clabe"]) == 18
+    refunded = (await act(merchant, order_id, "refund", {"amount": 1000, "reason": "Taza rota"})).json()
+    assert (refunded["refund"]["subtotalAmount"], refunded["refund"]["surchargeAmount"]) == (971, 29)
+    assert (refunded["surchargeAmount"], refunded["amount"], refunded["status"]) == (91, 10091, "PARTIALLY_PAID")
+    rest = (await act(merchant, order_id, "refund", {"amount": 3120, "reason": "Todo"})).json()
+    assert (rest["refund"]["subtotalAmount"], rest["refund"]["surchargeAmount"]) == (3029, 91)
+    assert (rest["surchargeAmount"], rest["amount"]) == (0, 10000)
+
+
+async def test_a_part_that_is_sent_again_is_answered_as_it_stands(merchant: Merchant):
+    order_id = await split(merchant)
+    part = charge(amount=50_000, externalId="part/1")
+    first = await act(merchant, order_id, "payments", part)
+    again = await act(merchant, order_id, "payments", part)
+    assert (first.status_code, again.status_code) == (201, 200)
+    assert again.headers["idempotent-replayed"] == "true"
+    assert again.json()["payment"]["id"] == first.json()["payment"]["id"]
+    other = await act(merchant, order_id, "payments", charge(amount=1, externalId="part/1"))
+    assert (other.status_code, other.json()["code"]) == (409, "IDEMPOTENCY_MISMATCH")
+
+
+async def test_a_declined_part_leaves_the_order_as_it_was(merchant: Merchant):
+    order_id = await split(merchant)
+    body = charge(amount=50_000, paymentMethod=by_card(cardDetails=card(number=DECLINED)))
+    answer = await act(merchant, order_id, "payments", body)
+    assert answer.status_code == 422
+    said = answer.json()
+    assert (said["code"], said["status"], said["declineCode"]) == ("PAYMENT_DECLINED", "PENDING", "GENERIC_DECLINE")
+    assert said["paymentOrder"]["payments"][0]["status"] == "FAILED"
+
+
+async def test_parts_are_guarded(merchant: Merchant):
+    order_id = await split(merchant)
+    over = await act(merchant, order_id, "payments", charge(amount=150_001))
+    assert (over.status_code, over.json()["code"]) == (422, "AMOUNT_EXCEEDS_PENDING")
+    assert over.json()["amountPending"] == 150_000
+    single = (await merchant.create(order(externalId="single"))).json()["id"]
+    refused = await act(merchant, single, "payments", charge())
+    assert (refused.status_code, refused.json()["code"]) == (409, "PARTIALS_NOT_ALLOWED")
+    await act(merchant, order_id, "payments", charge())
+    paid = await act(merchant, order_id, "payments", charge())
+    assert (paid.status_code, paid.json()["code"], paid.json()["currentStatus"]) == (
+        409,
+        "ORDER_NOT_PAYABLE",
+        "COMPLETED",
+    )
+
+
+# ---------------------------------------------------------------- references
+
+
+@pytest.mark.parametrize(
+    ("kind", "channel", "field"),
+    [("spei", None, "speiDetails"), ("paycash", "PAYCASH", "cieDetails"), ("cie_cash_net", None, "cieDetails")],
+)
+async def test_an_order_waits_for_money_on_its_reference(
+    merchant: Merchant, kind: str, channel: str | None, field: str
+):
+    answer = await merchant.create(order(pending=False, paymentMethod={"type": kind}))
+    said = answer.json()
+    assert (answer.status_code, said["status"]) == (201, "REFERENCE_GENERATED")
+    method = said["paymentMethod"]
+    assert (method["type"], method["channel"]) == ("SPEI" if kind == "spei" else "CIE_CASH_NET", channel)
+    details = method[field]
+    assert details["expiresAt"]
+    assert said["payment"]["paymentMethodId"] == details["clabe" if kind == "spei" else "reference"]
+    assert said["payment"]["nextAction"] == "DISPLAY_REFERENCE"
+    if kind == "paycash":
+        assert (details["convenio"], details["clabe"]) == (None, None)
+    cancelled = await act(merchant, said["id"], "cancel")
+    assert (cancelled.status_code, cancelled.json()["status"]) == (200, "CANCELLED")
+
+
+# ---------------------------------------------------------------- refunds
+
+
+async def test_a_refund_is_answered_with_its_order_and_read_by_either_id(merchant: Merchant):
+    paid = (await merchant.create(paid_order())).json()
+    body = {"amount": 50_000, "reason": "Un kilo abierto", "externalId": "devolución/1"}
+    answer = await act(merchant, paid["id"], "refund", body)
+    assert answer.status_code == 200
+    said = answer.json()
+    refund = said["refund"]
+    assert (said["status"], said["amountRefunded"], said["amountPending"]) == ("PARTIALLY_REFUNDED", 50_000, 50_000)
+    assert (refund["status"], refund["amount"], refund["paymentOrderId"]) == ("SUCCEEDED", 50_000, paid["id"])
+    (allocation,) = refund["allocations"]
+    events = {event["id"]: event for event in said["payments"][0]["paymentEvents"]}
+    assert events[allocation["paymentEventId"]]["action"] == "REFUND"
+    again = await act(merchant, paid["id"], "refund", body)
+    assert (again.headers["idempotent-replayed"], again.json()["refund"]) == ("true", refund)
+    for name in (refund["id"], "devoluci%C3%B3n%2F1"):
+        assert (await merchant.get(f"{ORDERS}/order-1/refunds/{name}")).json() == refund
+    listed = (await merchant.get(f"{ORDERS}/{paid['id']}/refunds")).json()
+    assert listed["data"] == [refund]
+    assert (listed["pagination"]["total"], listed["pagination"]["hasMore"]) == (1, False)
+
+
+@pytest.mark.parametrize(
+    ("number", "status", "order_status"),
+    [(SLOW_REFUND, "PENDING", "REFUND_PROCESSING"), (FAILED_REFUND, "FAILED", "COMPLETED")],
+)
+async def test_a_refund_may_wait_or_fail(merchant: Merchant, number: str, status: str, order_status: str):
+    paid = (await merchant.create(with_card(number))).json()
+    said = (await act(merchant, paid["id"], "refund", {"amount": 150_000})).json()
+    assert (said["refund"]["status"], said["refund"]["reason"], said["status"]) == (
+        status,
+        "unspecified",
+        order_status,
+    )
+
+
+async def test_a_refund_goes_to_the_payments_that_are_named(merchant: Merchant):
+    order_id = await split(merchant)
+    ids = [(await act(merchant, order_id, "payments", charge(amount=50_000))).json()["payment"]["id"] for _ in range(2)]
+    body = {"amount": 300, "allocations": [{"paymentId": ids[0], "amount": 100}, {"paymentId": ids[1], "amount": 200}]}
+    said = (await act(merchant, order_id, "refund", body)).json()
+    assert [(part["paymentId"], part["amount"]) for part in said["refund"]["allocations"]] == [
+        (ids[0], 100),
+        (ids[1], 200),
+    ]
+    one = (await act(merchant, order_id, "refund", {"amount": 5, "paymentId": ids[0]})).json()
+    assert [part["paymentId"] for part in one["refund"]["allocations"]] == [ids[0]]
+    newest = (await act(merchant, order_id, "refund", {"amount": 5})).json()
+    assert [part["paymentId"] for part in newest["refund"]["allocations"]] == [ids[1]]
+
+
+async def test_refunds_are_guarded(merchant: Merchant):
+    waiting = (await merchant.create(order(externalId="waiting"))).json()["id"]
+    paid = (await merchant.create(paid_order())).json()
+    slow = (await merchant.create(with_card(SLOW_REFUND, externalId="slow"))).json()
+    await act(merchant, slow["id"], "refund", {"amount": 1})
+    stranger = paid["id"]
+    cases = [
+        (waiting, {"amount": 1}, 409, "ORDER_NOT_REFUNDABLE"),
+        (paid["id"], {"amount": 150_001}, 422, "REFUND_AMOUNT_EXCEEDS_BALANCE"),
+        (paid["id"], {"amount": 1, "paymentId": stranger}, 404, "PAYMENT_NOT_FOUND"),
+        (slow["id"], {"amount": 1}, 409, "REFUND_IN_PROGRESS"),
+        ("nobody", {"amount": 1}, 404, "ORDER_NOT_FOUND"),
+        (paid["id"], {"amount": 0.5}, 400, "VALIDATION_ERROR"),
+        (paid["id"], {"amount": 2, "allocations": [{"paymentId": stranger, "amount": 1}]}, 400, "VALIDATION_ERROR"),
+    ]
+    for order_id, body, status, code in cases:
+        answer = await act(merchant, order_id, "refund", body)
+        assert (answer.status_code, answer.json()["code"]) == (status, code), body
+        assert answer.json()["message"]
+    over = await act(merchant, paid["id"], "refund", {"amount": 150_001})
+    assert over.json()["refundableAmount"] == 150_000
+
+
+# ---------------------------------------------------------------- capture and cancel
+
+
+async def test_a_manual_capture_takes_what_is_asked(merchant: Merchant):
+    held = (await merchant.create(paid_order(captureMethod="MANUAL"))).json()
+    assert held["status"] == "AUTHORIZED"
+    over = await act(merchant, held["id"], "capture", {"amount": 150_001})
+    assert (over.status_code, over.json()["code"]) == (422, "CAPTURE_EXCEEDS_AUTHORIZED")
+    assert over.json()["authorizedAmount"] == 150_000
+    part = await act(merchant, held["id"], "capture", {"amount": 50_000})
+    assert (part.status_code, part.json()["status"], part.json()["amountPaid"]) == (200, "PARTIALLY_PAID", 50_000)
+    nothing = await act(merchant, (await merchant.create(order(externalId="new"))).json()["id"], "capture")
+    assert (nothing.status_code, nothing.json()["code"]) == (409, "INVALID_ORDER_STATE")
+    assert set(nothing.json()["allowedStatuses"]) == {"AUTHORIZED", "PARTIALLY_AUTHORIZED"}
+
+
+async def test_a_capture_and_a_cancellation_need_no_body(merchant: Merchant):
+    for number, action in enumerate(("capture", "cancel")):
+        held = (await merchant.create(paid_order(captureMethod="MANUAL", externalId=f"held-{number}"))).json()
+        path = f"{ORDERS}/{held['id']}/{action}"
+        plain = await merchant.client.post(path, headers=merchant.key)
+        assert plain.status_code == 200, plain.text
+        text = await merchant.client.post(path, headers=merchant.key, content=b"x=1")
+        assert text.status_code == 415
+
+
+async def test_a_capture_that_is_refused_for_good_is_a_decline(merchant: Merchant):
+    held = (await merchant.create(with_card(NO_CAPTURE, captureMethod="MANUAL"))).json()
+    refused = await act(merchant, held["id"], "capture")
+    assert (refused.status_code, refused.json()["code"], refused.json()["status"]) == (
+        422,
+        "PAYMENT_DECLINED",
+        "FAILED",
+    )
+
+
+async def test_an_order_that_is_paid_is_not_cancelled(merchant: Merchant):
+    held = (await merchant.create(paid_order(captureMethod="MANUAL"))).json()
+    cancelled = await act(merchant, held["id"], "cancel", {"reason": "El cliente ya no lo quiere"})
+    assert (cancelled.status_code, cancelled.json()["status"]) == (200, "CANCELLED")
+    again = await act(merchant, held["id"], "cancel")
+    assert (again.status_code, again.json()["code"]) == (409, "INVALID_ORDER_STATE")
+    paid = (await merchant.create(paid_order(externalId="paid"))).json()
+    for body in ({}, {"refundCaptured": True}):
+        kept = await act(merchant, paid["id"], "cancel", body)
+        assert (kept.status_code, kept.json()["code"]) == (409, "ORDER_HAS_CAPTURED_FUNDS")
+
+
+async def test_a_split_order_is_cancelled_with_its_money(merchant: Merchant):
+    order_id = await split(merchant)
+    await act(merchant, order_id, "payments", charge(amount=50_000))
+    held = await act(merchant, order_id, "cancel")
+    assert held.json()["code"] == "ORDER_HAS_CAPTURED_FUNDS"
+    closed = await act(merchant, order_id, "cancel", {"refundCaptured": True})
+    assert (closed.status_code, closed.json()["status"]) == (200, "REFUNDED")
+
+
+# ---------------------------------------------------------------- reading, keys, strangers
+
+
+async def test_payments_are_read_one_by_one(merchant: Merchant):
+    order_id = await split(merchant)
+    paid = (await act(merchant, order_id, "payments", charge(amount=50_000, externalId="parte 1"))).json()
+    listed = (await merchant.get(f"{ORDERS}/order-1/payments")).json()
+    assert listed["data"] == paid["payments"]
+    assert listed["pagination"]["count"] == 1
+    for name in (paid["payment"]["id"], "parte%201"):
+        assert (await merchant.get(f"{ORDERS}/{order_id}/payments/{name}")).json() == paid["payment"]
+    for path, code in {
+        f"{order_id}/payments/{order_id}": "PAYMENT_NOT_FOUND",
+        f"{order_id}/payments/%00": "PAYMENT_NOT_FOUND",
+        f"{order_id}/refunds/nothing": "REFUND_NOT_FOUND",
+        "nobody/payments": "ORDER_NOT_FOUND",
+        "nobody/refunds": "ORDER_NOT_FOUND",
+        "%ff/refunds": "ORDER_NOT_FOUND",
+    }.items():
+        missing = await merchant.get(f"{ORDERS}/{path}")
+        assert (missing.status_code, missing.json()["code"]) == (404, code)
+
+
+async def test_an_idempotency_key_answers_every_action_alike(merchant: Merchant):
+    paid = (await merchant.create(paid_order(captureMethod="MANUAL"))).json()
+    for action, body in (("capture", {}), ("refund", {"amount": 700})):
+        key = {"idempotency-key": f"key-{action}"}
+        first = await act(merchant, paid["id"], action, body, **key)
+        again = await act(merchant, paid["id"], action, body, **key)
+        assert (first.status_code, again.status_code, again.content) == (200, 200, first.content)
+        assert again.headers["idempotent-replayed"] == "true"
+        other = await act(merchant, paid["id"], action, {"amount": 1}, **key)
+        assert (other.status_code, other.json()["code"]) == (409, "IDEMPOTENCY_KEY_REUSED")
+
+
+async def test_a_strangers_order_is_nobodys(store: Storefront, merchant: Merchant):
+    paid = (await merchant.create(paid_order(captureMethod="MANUAL"))).json()
+    other = await store.register()
+    bodies: dict[str, Any] = {
+        "charge": charge(),
+        "payments": charge(),
+        "refund": {"amount": 1},
+        "cancel": {},
+        "capture": {},
+        "payer-authentication/device-data": {},
+        "payer-authentication/validate": {"authenticationTransactionId": "x"},
+    }
+    for action, body in bodies.items():
+        answer = await act(other, paid["id"], action, body)
+        assert (answer.status_code, answer.json()["code"]) == (404, "ORDER_NOT_FOUND"), action
+    for path in ("payments", f"payments/{paid['payment']['id']}", "refunds", f"refunds/{paid['id']}"):
+        assert (await other.get(f"{ORDERS}/{paid['id']}/{path}")).json()["code"] == "ORDER_NOT_FOUND"
