@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from uuid import UUID
 
@@ -17,6 +17,7 @@ from uuid_utils.compat import uuid7
 from ledger.gateways.inbox import Inbox
 from ledger.gateways.messages import DisputeOpened, DisputeWon, Message
 from ledger.gateways.sandbox import SandboxProcessor
+from ledger.operations.ledger import Clock
 from ledger.reactions.messages import Messages, NotYet, Taken, fetch
 
 pytestmark = pytest.mark.anyio
@@ -185,14 +186,24 @@ async def test_one_message_that_fails_holds_up_no_other(inbox: Inbox):
     assert receipt.waits_for == "it failed with ZeroDivisionError"
 
 
+class Standing(Clock):
+    """A clock that stands still."""
+
+    def __init__(self, at: datetime) -> None:
+        self._at = at
+
+    def now(self, merchant_id: UUID) -> datetime:  # noqa: ARG002 - the same for everybody
+        return self._at
+
+
 async def test_the_sandboxs_messages_come_in_when_their_merchants_clock_says_so(
     inbox: Inbox, sandbox: SandboxProcessor
 ):
     shop = Shop(sandbox)
     await shop.authorized("4000000000000259", capture=True)
-    assert await fetch(sandbox.outbox, inbox, lambda _: NOW) == 0
-    assert await fetch(sandbox.outbox, inbox, lambda _: NOW + timedelta(minutes=1)) == 1
-    assert await fetch(sandbox.outbox, inbox, lambda _: NOW + timedelta(minutes=1)) == 0
+    assert await fetch(sandbox.outbox, inbox, Standing(NOW)) == 0
+    assert await fetch(sandbox.outbox, inbox, Standing(NOW + timedelta(minutes=1))) == 1
+    assert await fetch(sandbox.outbox, inbox, Standing(NOW + timedelta(minutes=1))) == 0
     [message] = await inbox.claim()
     assert isinstance(message, DisputeOpened)
     assert message.payment_id == shop.payment_id

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Final, Protocol
 from uuid import UUID
 
 import psycopg
@@ -45,16 +45,34 @@ Target = Callable[[datetime], datetime]
 """Where to move the clock, given where it stands."""
 
 
+class DueMail(Protocol):
+    """What the sandbox's processor has to tell, by the merchant's clock (see `reactions.mail`)."""
+
+    async def next_due_at(self, merchant_id: UUID, until: datetime) -> datetime | None:
+        """When the next message is due, where that is not later than `until`."""
+        ...
+
+    async def deliver_due(self, merchant_id: UUID, now: datetime) -> int:
+        """Hand over what is due; how many messages that were."""
+        ...
+
+
 class ClockHand:
     """Moves clocks for one process. `reactions` and `handlers` are those of the workers."""
 
     def __init__(
-        self, url: str, ledger: Ledger, reactions: Sequence[AnyReaction], handlers: Mapping[str, Handler]
+        self,
+        url: str,
+        ledger: Ledger,
+        reactions: Sequence[AnyReaction],
+        handlers: Mapping[str, Handler],
+        mail: DueMail | None = None,
     ) -> None:
         self._url = url
         self._ledger = ledger
         self._reactions = reactions
         self._handlers = handlers
+        self._mail = mail
 
     async def advance(self, merchant_id: UUID, field: str, target: Target) -> Moved:
         """Move a merchant's clock (see `ClockMoves`)."""
@@ -77,12 +95,21 @@ class ClockHand:
             await dispatcher.catch_up(connection, merchant_id)
             await jobs.run_all_of(connection, merchant_id)
             await dispatcher.catch_up(connection, merchant_id)
-            due_at = await due_times.next_of(connection, merchant_id, until)
+            due_at = await self._next(connection, merchant_id, until)
             if due_at is None:
                 return jobs_run
             async with connection.transaction():
                 await _move(connection, merchant_id, due_at)
                 jobs_run += await due_times.enqueue_due_of(connection, jobs, merchant_id, due_at)
+            if self._mail is not None:  # before the jobs: money that arrives at the last moment has arrived
+                jobs_run += await self._mail.deliver_due(merchant_id, due_at)
+
+    async def _next(self, connection: Connection, merchant_id: UUID, until: datetime) -> datetime | None:
+        """The earliest moment, not later than that, at which something is due or a processor has something to tell."""
+        moments = [await due_times.next_of(connection, merchant_id, until)]
+        if self._mail is not None:
+            moments.append(await self._mail.next_due_at(merchant_id, until))
+        return min((moment for moment in moments if moment is not None), default=None)
 
     @asynccontextmanager
     async def _holding(self, merchant_id: UUID) -> AsyncIterator[Connection]:

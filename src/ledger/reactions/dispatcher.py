@@ -17,7 +17,7 @@ from ledger.journal.connection import Connection
 from ledger.journal.journal import Journal
 from ledger.journal.reader import Recorded
 from ledger.reactions.jobs import Jobs
-from ledger.reactions.reaction import DoNow, Due, Effect, Reaction, StandingReaction
+from ledger.reactions.reaction import DoNow, Due, Effect, Known, Reaction, StandingReaction
 
 _MERCHANTS_AT_ONCE: Final = 64
 _EVENTS_AT_ONCE: Final = 500  # of one merchant in one transaction
@@ -62,6 +62,12 @@ delete from due_time d using unnest(%s::uuid[], %s::text[], %s::uuid[], %s::uuid
 _CLEAR_STREAM: Final = "delete from due_time where merchant_id = %s and stream_id = %s"
 
 AnyReaction = Reaction | StandingReaction
+
+# What payments are called; a name that is known stays where it is.
+_NAME: Final = """
+insert into payment_name (merchant_id, name, order_id, payment_id)
+select * from unnest(%s::uuid[], %s::text[], %s::uuid[], %s::uuid[]) on conflict do nothing
+"""
 
 
 class _Stretch(Struct, frozen=True):
@@ -147,9 +153,12 @@ class Dispatcher:
     async def _write(self, connection: Connection, effects: Iterable[tuple[UUID, Effect]]) -> None:
         last: dict[tuple[UUID, str, UUID, UUID], Effect] = {}
         now: list[tuple[UUID, DoNow]] = []
+        named: list[tuple[UUID, str, UUID, UUID]] = []
         for merchant_id, effect in effects:
             if isinstance(effect, DoNow):
                 now.append((merchant_id, effect))
+            elif isinstance(effect, Known):
+                named.append((merchant_id, effect.name, effect.stream_id, effect.payment_id))
             else:
                 last[merchant_id, effect.kind, effect.stream_id, effect.payment_id] = effect
         due = [(*key, effect.due_at) for key, effect in last.items() if isinstance(effect, Due)]
@@ -158,6 +167,8 @@ class Dispatcher:
             await connection.execute(_SET, _columns(due))
         if gone:
             await connection.execute(_CLEAR, _columns(gone))
+        if named:
+            await connection.execute(_NAME, _columns(named))
         await self._jobs.enqueue(connection, now)
 
 

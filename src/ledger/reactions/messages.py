@@ -18,6 +18,7 @@ from ledger.gateways.contract import ProcessorTimedOut, ProcessorUnavailable
 from ledger.gateways.inbox import Inbox, Receipt
 from ledger.gateways.messages import Message
 from ledger.journal.append import Fault
+from ledger.operations.ledger import Clock
 
 _log = structlog.get_logger()
 
@@ -91,12 +92,13 @@ class Messages:
             return NotYet(f"it failed with {type(fault).__name__}")
 
 
-async def fetch(sender: Sender, inbox: Inbox, now: Callable[[UUID], datetime]) -> int:
-    """Bring what a sender has to tell into the inbox, by each merchant's clock; how many messages that were."""
+async def fetch(sender: Sender, inbox: Inbox, clock: Clock) -> int:
+    """Bring what a sender has to tell into the inbox, by each merchant's clock; how many messages that were. Raises Fault."""
     fetched = 0
     try:
         for merchant_id in await sender.merchants_waiting():
-            for message in await sender.due_messages(merchant_id, now(merchant_id)):
+            await clock.look(merchant_id)
+            for message in await sender.due_messages(merchant_id, clock.now(merchant_id)):
                 await inbox.receive(message)
                 await sender.delivered(message)
                 fetched += 1

@@ -46,7 +46,15 @@ class DoNow(Struct, frozen=True):
     due_at: datetime
 
 
-Effect = Due | NoLongerDue | DoNow
+class Known(Struct, frozen=True):
+    """A payment of the stream has this name from now on: a processor's message may use it (see `payment_names`)."""
+
+    name: str
+    stream_id: UUID
+    payment_id: UUID
+
+
+Effect = Due | NoLongerDue | DoNow | Known
 
 
 @runtime_checkable

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from ledger.reactions import order_dues
+from ledger.reactions import order_dues, payment_names
 from ledger.reactions.dispatcher import AnyReaction
 from ledger.reactions.jobs import Handler
 
-REACTIONS: Final[tuple[AnyReaction, ...]] = (order_dues.OrderDues(),)
+REACTIONS: Final[tuple[AnyReaction, ...]] = (order_dues.OrderDues(), payment_names.PaymentNames())
 HANDLERS: Final[Mapping[str, Handler]] = {**order_dues.HANDLERS}

@@ -17,6 +17,7 @@ from ledger.reactions import tidying
 from ledger.reactions.dispatcher import Dispatcher
 from ledger.reactions.forgetting import Forgetting
 from ledger.reactions.jobs import Jobs
+from ledger.reactions.mail import open_mail
 from ledger.reactions.recovery import Recovery, Windows
 from ledger.reactions.registry import HANDLERS, REACTIONS
 from ledger.reactions.watching import Watch
@@ -41,6 +42,7 @@ async def run(settings: Settings, ready: Callable[[], None], stop: asyncio.Event
         SearchPacking(url) as search,
         Payers(url) as payers,
         Jobs(url, ledger, HANDLERS) as jobs,
+        open_mail(url, ledger) as mail,
     ):
         watch = Watch(url, Dispatcher(ledger.journal, jobs, REACTIONS), jobs)
         recovery = Recovery(ledger, intents.due, windows)
@@ -57,7 +59,8 @@ async def run(settings: Settings, ready: Callable[[], None], stop: asyncio.Event
         erasures = asyncio.create_task(forgetting.run(stop), name="forgetting")
         watching = asyncio.create_task(watch.run(stop), name="reactions")
         working = asyncio.create_task(jobs.run(stop), name="jobs")
+        delivering = asyncio.create_task(mail.run(stop), name="mail")
         here = board.here("worker")
         with here.telling(figures, partial(process_figures, here)):
             ready()
-            await asyncio.gather(recovering, packing, erasures, watching, working)
+            await asyncio.gather(recovering, packing, erasures, watching, working, delivering)

@@ -1,0 +1,241 @@
+"""What each message of a processor means for its order: the handlers of the inbox.
+
+The rule a stranger would break: a message is taken when the order knows what it says, and not before. What has no place in
+the order yet - or contradicts it - is put off with the reason in words, so that it is tried again and an operator can see it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from functools import partial
+from typing import Final, assert_never, get_args
+from uuid import UUID, uuid5
+
+import msgspec
+
+from ledger.gateways.messages import (
+    DepositReceived,
+    DisputeLost,
+    DisputeOpened,
+    DisputeWon,
+    Message,
+    RefundConfirmed,
+    RefundFailed,
+    SettlementListed,
+    SettlementMatched,
+    SettlementRefused,
+)
+from ledger.journal.journal import Context
+from ledger.operations.acting import deadline
+from ledger.operations.ledger import Ledger
+from ledger.operations.payment_names import PaymentNames
+from ledger.operations.recording import record
+from ledger.operations.standing import load_order
+from ledger.orders.commands import (
+    DisputeStage,
+    RecordDeposit,
+    RecordDispute,
+    RecordSettlement,
+    RefundOverpayment,
+    SettlementStage,
+    SettleRefund,
+)
+from ledger.orders.decide_references import decide_deposit
+from ledger.orders.decide_refunds import decide_overpayment_refund, settle_refund
+from ledger.orders.decide_reports import decide_batch, decide_dispute
+from ledger.orders.events import OrderCreated, OrderEvent
+from ledger.orders.outcomes import Refunded, RefundRefused
+from ledger.orders.refund import RefundPart, RefundStatus
+from ledger.orders.state import Order, Payment
+from ledger.reactions.messages import Handles, NotYet, Taken
+from ledger.rejections import Rejected
+
+KINDS: Final = get_args(Message)
+
+_Refund = RefundConfirmed | RefundFailed
+_Dispute = DisputeOpened | DisputeWon | DisputeLost
+_Settlement = SettlementListed | SettlementMatched | SettlementRefused
+
+
+class _Waits(Exception):
+    """Nothing can be made of the message now, for the reason that it says."""
+
+
+class Inbound:
+    """Takes processors' messages to their orders. `names` finds the order of a message that does not say it."""
+
+    def __init__(self, ledger: Ledger, names: PaymentNames) -> None:
+        self._ledger = ledger
+        self._names = names
+
+    def handles(self) -> Handles:
+        """The handler of every kind of message."""
+        return dict.fromkeys(KINDS, self.take)
+
+    async def take(self, message: Message) -> Taken | NotYet:
+        """Record a message on its order; twice changes nothing. Raises a Fault."""
+        try:
+            order_id, message = await self._addressed(message)
+            context = Context(request="message", causation=message.payment_id)
+            order = await record(
+                self._ledger, message.merchant_id, order_id, partial(_decide, message=message), context
+            )
+            if isinstance(message, DepositReceived):
+                await self._give_back_the_extra(message, order)
+        except _Waits as reason:
+            return NotYet(str(reason))
+        except Rejected as refusal:
+            return NotYet(f"{refusal.code}: {refusal}")
+        return Taken()
+
+    async def _addressed(self, message: Message) -> tuple[UUID, Message]:
+        """The order that a message is about, and the message with the payment that its name stands for."""
+        merchant_id = message.merchant_id
+        if message.order_id is not None:
+            if not await self._ledger.journal.reader.stream_from(merchant_id, message.order_id, OrderCreated):
+                raise _Waits("its order is not known")
+            return message.order_id, message
+        name = _name(message) if message.payment_id is None else str(message.payment_id)
+        for order_id, payment_id in await self._names.places(merchant_id, name):
+            order, _ = await load_order(self._ledger, merchant_id, order_id)
+            if order.payment(payment_id).processor == message.processor:
+                return order_id, msgspec.structs.replace(message, payment_id=payment_id)
+        raise _Waits("no order knows what it is about")
+
+    async def _give_back_the_extra(self, message: DepositReceived, order: Order) -> None:
+        """Refund what is held beyond the order's amount, where the merchant's settings say so (section 4.6).
+
+        The refund's id follows from the message, so that it is asked for once; until then the message is not done with.
+        """
+        merchant = await self._ledger.merchant(message.merchant_id)
+        order_id = order.terms.order_id
+        refund_id = uuid5(order_id, f"overpayment:{message.processor}:{message.message_id}")
+        if not merchant.refund_overpayment or order.overpaid_amount <= 0 or order.refund(refund_id) is not None:
+            return
+
+        def decide(order: Order, at: datetime) -> list[OrderEvent]:
+            if order.overpaid_amount > 0 and any(payment.refunding for payment in order.payments):
+                raise _Waits("a refund is under way: what is held too much is known afterwards")
+            command = RefundOverpayment(refund_id=refund_id, deadline_at=deadline(self._ledger), at=at)
+            return decide_overpayment_refund(order, command)
+
+        context = Context(request="overpayment", causation=message.payment_id)
+        await record(self._ledger, message.merchant_id, order_id, decide, context)
+
+
+def _decide(order: Order, at: datetime, *, message: Message) -> list[OrderEvent]:
+    match message:
+        case DepositReceived():
+            return _deposit(order, message, at)
+        case RefundConfirmed() | RefundFailed():
+            return _refund(order, message, at)
+        case DisputeOpened() | DisputeWon() | DisputeLost():
+            return _dispute(order, message, at)
+        case SettlementListed() | SettlementMatched() | SettlementRefused():
+            return _settlement(order, message, at)
+        case _:
+            assert_never(message)
+
+
+def _deposit(order: Order, message: DepositReceived, at: datetime) -> list[OrderEvent]:
+    payment = _payment_of(order, message)
+    if message.currency != order.terms.currency:
+        raise _Waits("it is in another currency than its order")
+    command = RecordDeposit(
+        payment_id=payment.payment_id,
+        deposit_id=message.processor_reference,
+        amount=message.amount,
+        processor_reference=message.processor_reference,
+        at=at,
+    )
+    return decide_deposit(order, command)
+
+
+def _refund(order: Order, message: _Refund, at: datetime) -> list[OrderEvent]:
+    for refund_id, part in _parts(order):
+        if _key(refund_id, part) == message.idempotency_key:
+            break
+    else:
+        raise _Waits("its order has no such refund")
+    if order.payment(part.payment_id).processor != message.processor:
+        raise _Waits("the refund is another processor's")
+    outcome: Refunded | RefundRefused
+    if isinstance(message, RefundConfirmed):
+        if message.amount != part.amount:
+            raise _Waits("its amount is not the refund's")
+        outcome = Refunded(amount=message.amount, processor_reference=message.processor_reference)
+        told = RefundStatus.SUCCEEDED
+    else:
+        outcome = RefundRefused(code=message.code, message=message.message)
+        told = RefundStatus.FAILED
+    command = SettleRefund(refund_id=refund_id, payment_id=part.payment_id, outcome=outcome, at=at)
+    events = settle_refund(order, command)
+    if not events and part.status is not told:
+        raise _Waits(f"the refund is {part.status}, and the message says otherwise")
+    return events
+
+
+def _dispute(order: Order, message: _Dispute, at: datetime) -> list[OrderEvent]:
+    stages = {DisputeOpened: DisputeStage.OPENED, DisputeWon: DisputeStage.WON, DisputeLost: DisputeStage.LOST}
+    command = RecordDispute(
+        payment_id=_payment_of(order, message).payment_id,
+        dispute_id=message.dispute_id,
+        stage=stages[type(message)],
+        amount=None if isinstance(message, DisputeWon) else message.amount,
+        at=at,
+    )
+    return decide_dispute(order, command)
+
+
+def _settlement(order: Order, message: _Settlement, at: datetime) -> list[OrderEvent]:
+    stages = {
+        SettlementListed: SettlementStage.LISTED,
+        SettlementMatched: SettlementStage.MATCHED,
+        SettlementRefused: SettlementStage.REFUSED,
+    }
+    payment_id = _payment_of(order, message).payment_id
+    command = RecordSettlement(payment_id=payment_id, batch_id=message.batch_id, stage=stages[type(message)], at=at)
+    return decide_batch(order, command)
+
+
+def _payment_of(order: Order, message: Message) -> Payment:
+    """The payment that a message is about, of those that its processor has."""
+    for payment in order.payments:
+        if _is_meant(message, payment):
+            return payment
+    raise _Waits("its order has no such payment")
+
+
+def _is_meant(message: Message, payment: Payment) -> bool:
+    """Whether a message is about this payment: by the id that it echoes, else by what the processor calls it."""
+    if payment.processor != message.processor:
+        return False
+    if message.payment_id is not None:
+        return payment.payment_id == message.payment_id
+    known = payment.reference
+    if isinstance(message, DepositReceived):
+        return known is not None and message.reference in (known.clabe, known.reference)
+    return payment.processor_reference == message.processor_reference
+
+
+def _name(message: Message) -> str:
+    """What a message that echoes no id calls its payment."""
+    match message:
+        case DepositReceived(reference=name):
+            return name
+        case RefundConfirmed(idempotency_key=name) | RefundFailed(idempotency_key=name):
+            return name
+        case _:
+            return message.processor_reference
+
+
+def _parts(order: Order) -> Iterator[tuple[UUID, RefundPart]]:
+    for refund in order.refunds:
+        for part in refund.parts:
+            yield refund.refund_id, part
+
+
+def _key(refund_id: UUID, part: RefundPart) -> str:
+    """The idempotency key under which a part of a refund was asked for."""
+    return f"{refund_id}:{part.payment_id}"
