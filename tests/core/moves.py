@@ -53,6 +53,7 @@ from tests.core.story import (
     payment_id,
     reference_open,
     refund_asked,
+    refund_id,
     refunded,
     scheduled,
     settle,
@@ -62,7 +63,7 @@ from tests.core.story import (
 
 from ledger.orders import events as e
 from ledger.orders import outcomes as o
-from ledger.orders.commands import Declined, DisputeStage, SettlementStage, Unanswered
+from ledger.orders.commands import Declined, DisputeStage, NotSent, SettlementStage, Unanswered
 from ledger.orders.status import NextAction, OrderStatus, PaymentStatus
 
 P, O = PaymentStatus, OrderStatus  # noqa: E741 - two columns of one table
@@ -600,3 +601,111 @@ ORDER_ROWS: list[Row] = [
     (O.CANCELLED, "late deposit", "less", O.PARTIALLY_PAID, _CANCELLED, deposit(9999)),
 ]
 """Table 2.2."""
+
+
+def _part(n: int, *events: Any) -> tuple[Any, ...]:
+    return started(n, 4000), asked(n, 4000, capture=False), *events
+
+
+def _parts(n: int) -> dict[OrderStatus, tuple[tuple[Any, ...], Any]]:
+    """For each status that shows what a part waits for: the part that waits so, and what ends it without money."""
+    void = e.VoidRequested(payment_id=payment_id(n), idempotency_key=VOID, deadline_at=DEADLINE, at=NOON)
+    return {
+        O.PROCESSING: (_part(n), settle(n, NO)),
+        O.REFERENCE_GENERATED: (reference_open(n, 4000), expire(n)),
+        O.AUTHORIZED: (_part(n, authorized(n, 4000)), expire(n)),
+        O.PARTIALLY_AUTHORIZED: (_part(n, authorized(n, 2000)), expire(n)),
+        O.ACTION_REQUIRED: (_part(n, acting(n, REDIRECT)), expire(n)),
+        DDR: (_part(n, acting(n, DEVICE)), expire(n)),
+        CHR: (_part(n, acting(n, CHALLENGE)), expire(n)),
+        O.CANCELLATION_REQUESTED: (
+            _part(n, authorized(n, 4000), void),
+            void_answered(o.Voided(processor_reference="ref"), n),
+        ),
+    }
+
+
+OLDER_PART_ROWS: list[Row] = [
+    (shown, "the newest part ends", "split", behind, (SPLIT_BY_HAND, *older, *newest), end)
+    for shown, (newest, end) in _parts(2).items()
+    for behind, (older, _) in _parts(1).items()
+    if shown is not behind
+]
+"""The newest part of a split order ends, and what the one before it waits for shows."""
+
+_REFUNDED_REFERENCE = (*at_store(created()), deposited(1, 10000), refund_asked(1, 10000), refunded(1, 10000))
+_REFUNDED_PART = (
+    *at_store(SPLIT, 4000),
+    deposited(1, 4000),
+    refund_asked(1, 4000),
+    refunded(1, 4000),
+    e.OrderCancelled(at=NOON),
+)
+_HALF_GIVEN_BACK = (
+    *at_store(created()),
+    deposited(1, 4000),
+    started(2, 6000),
+    asked(2, 6000),
+    *taken(2, 3000),
+    GIVING_ALL_BACK,
+    refund_asked(2, 3000),
+    refund_asked(1, 4000),
+    refunded(2, 3000),
+)
+
+REPORTED_ROWS: list[Row] = [
+    (
+        CHR,
+        "challenge passed",
+        "captured now",
+        O.COMPLETED,
+        going_on(ONCE, CHALLENGE),
+        authentication_answered(approved(10000)),
+    ),
+    (O.REFUNDED, "late deposit", "single", O.PARTIALLY_REFUNDED, _REFUNDED_REFERENCE, deposit(500, name="dep-2")),
+    (O.REFUNDED, "late deposit", "split, less", O.PARTIALLY_PAID, _REFUNDED_PART, deposit(500, name="dep-2")),
+    (O.REFUNDED, "late deposit", "split, covers", O.COMPLETED, _REFUNDED_PART, deposit(10000, name="dep-2")),
+    (
+        O.CANCELLATION_REQUESTED,
+        "refund refused",
+        "single, another went through",
+        O.PARTIALLY_REFUNDED,
+        _HALF_GIVEN_BACK,
+        refund_answered(o.RefundRefused(code="X")),
+    ),
+]
+"""What a processor or a bank says that comes after all."""
+
+NO_ANSWER = Unanswered(reason="no answer")
+_NO_MORE = e.RefundRefused(refund_id=refund_id(1), payment_id=ONE, code="X", at=NOON)
+
+SILENT_ROWS: list[Row] = [
+    (P.CAPTURING, "time-out", "stays", P.CAPTURING, capturing(BY_HAND), capture_answered(NO_ANSWER)),
+    (P.CAPTURING, "never sent", "", P.AUTHORIZED, capturing(BY_HAND), capture_answered(NotSent())),
+    (P.PENDING_AUTHORIZATION, "never sent", "", P.FAILED, card(ONCE), settle(1, NotSent())),
+    (
+        P.FAILED,
+        "a capture reported late",
+        "stays",
+        P.FAILED,
+        (*card(ONCE), declined(1)),
+        settle(1, approved(10000)),
+    ),
+    (
+        P.PENDING_REFUND,
+        "accepted, not confirmed",
+        "stays",
+        P.PENDING_REFUND,
+        (*PAID, refund_asked(1, 1000)),
+        refund_answered(o.RefundPending(processor_reference="ref")),
+    ),
+    (
+        P.CAPTURED,
+        "a refused refund carried out after all",
+        "",
+        P.PARTIALLY_REFUNDED,
+        (*PAID, refund_asked(1, 1000), _NO_MORE),
+        refund_answered(gave_back(1000)),
+    ),
+]
+"""What no table names: no answer, and an answer after the last word."""

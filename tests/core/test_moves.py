@@ -6,13 +6,13 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from tests.core.moves import ORDER_ROWS, PAYMENT_ROWS
+from tests.core.moves import OLDER_PART_ROWS, ORDER_ROWS, PAYMENT_ROWS, REPORTED_ROWS, SILENT_ROWS
 from tests.core.scenario import given
 from tests.core.story import payment_id
 
 from ledger.orders.evolve import evolve
 from ledger.orders.state import Order, OrderStatus, PaymentStatus
-from ledger.orders.status import ORDER_EDGES, PAYMENT_EDGES, is_legal_move
+from ledger.orders.status import OLDER_PART_EDGES, ORDER_EDGES, PAYMENT_EDGES, REPORTED_EDGES, is_legal_move
 
 NEVER_TAKEN = {
     (OrderStatus.PARTIALLY_PAID, OrderStatus.PROCESSING): "a split order that was paid before stays PARTIALLY_PAID",
@@ -48,7 +48,7 @@ def first_payment(order: Order | None) -> PaymentStatus | None:
     return order.payment(payment_id(1)).status if known and order is not None else None
 
 
-@pytest.mark.parametrize("row", PAYMENT_ROWS, ids=named)
+@pytest.mark.parametrize("row", [*PAYMENT_ROWS, *SILENT_ROWS], ids=named)
 def test_a_payment_moves_as_the_table_says(row: Any) -> None:
     origin, _, _, target, history, command = row
     statuses = [first_payment(order) for order in states(history, command)]
@@ -58,7 +58,7 @@ def test_a_payment_moves_as_the_table_says(row: Any) -> None:
         assert before is after or (before, after) in PAYMENT_EDGES
 
 
-@pytest.mark.parametrize("row", ORDER_ROWS, ids=named)
+@pytest.mark.parametrize("row", [*ORDER_ROWS, *OLDER_PART_ROWS, *REPORTED_ROWS], ids=named)
 def test_an_order_moves_as_the_table_says(row: Any) -> None:
     origin, _, _, target, history, command = row
     orders = states(history, command)
@@ -78,3 +78,13 @@ def test_every_move_of_an_order_has_its_row() -> None:
     rows = {(row[0], row[3]) for row in ORDER_ROWS}
     stays = {(OrderStatus.PROCESSING, OrderStatus.PROCESSING)}  # a time-out moves nothing
     assert rows - stays == ORDER_EDGES - set(NEVER_TAKEN)
+
+
+def test_the_moves_beside_the_table_are_taken_and_no_others() -> None:
+    assert {(row[0], row[3]) for row in OLDER_PART_ROWS} - ORDER_EDGES == OLDER_PART_EDGES
+    assert {(row[0], row[3]) for row in REPORTED_ROWS} == REPORTED_EDGES
+    assert not ORDER_EDGES & (OLDER_PART_EDGES | REPORTED_EDGES)
+
+
+def test_an_order_of_one_tender_knows_no_older_parts() -> None:
+    assert not any(is_legal_move(*move, split=False) for move in OLDER_PART_EDGES)
