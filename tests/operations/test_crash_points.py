@@ -1,0 +1,65 @@
+"""Wherever a process is killed around a refund, a capture, a void, an authentication or a reference, it ends in the one right state."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from tests.operations.conftest import Open
+from tests.operations.dying import CASES, name_of
+from tests.operations.test_action_recovery import calls_booked, order_called, recover
+from tests.sealing import MASTER_KEY
+
+from ledger.operations.drafts import Actor
+from ledger.operations.ledger import Ledger
+from ledger.orders.state import OrderStatus
+
+pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", reason="it forks")]
+
+
+def let_them_die(database_url: str, directory: Path) -> None:
+    """Play every case up to its death."""
+    environment = os.environ | {
+        "LEDGER_DATABASE_URL": database_url,
+        "LEDGER_MASTER_KEY": MASTER_KEY,
+        "LEDGER_PROCESSOR_TIMEOUT_S": "2",
+    }
+    command = [sys.executable, "-m", "tests.operations.dying", str(directory)]
+    subprocess.run(command, env=environment, check=True, timeout=120)
+
+
+async def test_every_crash_of_an_action_is_settled_and_told_under_its_key(
+    ledger: Ledger, open_another: Open, database_url: str, tmp_path: Path
+) -> None:
+    await asyncio.to_thread(let_them_die, database_url, tmp_path)
+    ends = {name_of(*case): int((tmp_path / f"{name_of(*case)}.end").read_text()) for case in CASES}
+    assert set(ends.values()) == {-signal.SIGKILL}, ends
+    booked = dict(calls_booked(database_url))
+    other = await open_another()
+    await asyncio.sleep(1)
+    await recover(database_url, ledger, other)
+    assert dict(calls_booked(database_url)) == booked, "it looks up, it never sends again"
+    stands: dict[str, OrderStatus] = {}
+    expected: dict[str, OrderStatus] = {}
+    told: dict[str, tuple[bool, OrderStatus]] = {}
+    for action, point in CASES:
+        name = name_of(action, point)
+        merchant_id, key_id = map(UUID, (tmp_path / name).read_text().split())
+        merchant = Actor(merchant_id=merchant_id, key_id=key_id)
+        unheard = point in {"before-intent", "after-intent"}
+        if point != "before-intent":
+            order = await order_called(ledger, merchant, action.on)
+            assert order.open_intent is None, name
+            stands[name], expected[name] = order.status, action.undone if unheard else action.done
+        again = await action.do(ledger, merchant)
+        told[name] = again.repeated, again.order.status
+    assert stands == expected
+    for (name, (repeated, status)), (action, point) in zip(told.items(), CASES, strict=True):
+        assert repeated is (point != "before-intent"), name
+        assert status is (action.undone if point == "after-intent" else action.done), name
