@@ -22,7 +22,7 @@ from api.metrics import METRICS, Metrics, rooms_figures
 from api.openapi import document
 from api.refusals import Refusal
 from api.resource import Allowed, House, Resource, Rooms
-from api.sandbox import clock, payer_pages, processor_mode
+from api.sandbox import clock, deposits, payer_pages, processor_mode
 from api.sandbox.payer_pages import PayerPage
 from api.traffic import Traffic
 from ledger import board
@@ -30,6 +30,7 @@ from ledger.api_keys import Scope as Permission
 from ledger.figures import process_figures
 from ledger.logs import AccessLog
 from ledger.reactions.clock_hand import ClockHand
+from ledger.reactions.mail import open_mail
 from ledger.reactions.registry import HANDLERS, REACTIONS
 from ledger.request_rates import RequestRates
 from ledger.secrets import Purpose, load_secrets
@@ -108,6 +109,7 @@ def _sandbox(settings: Settings, house: House) -> list[Route]:
     sandbox = f"{settings.base_path}/sandbox"
     return [
         Route(f"{sandbox}/clock", Resource(house, GET=Allowed(clock.show, READ), POST=Allowed(clock.move, WRITE))),
+        Route(f"{sandbox}/deposits", Resource(house, POST=Allowed(deposits.send, WRITE))),
         Route(f"{sandbox}/processor", Resource(house, POST=Allowed(processor_mode.set_mode, WRITE))),
         Route(f"{sandbox}/3ds/device-data/{{id}}", PayerPage(house, payer_pages.device_data)),
         Route(f"{sandbox}/3ds/challenge/{{id}}", PayerPage(house, payer_pages.challenge)),
@@ -134,10 +136,11 @@ async def open_rooms(settings: Settings) -> AsyncIterator[Rooms]:
             per_second=settings.requests_per_second,
         )
         fingerprint_key = secrets.key(Purpose.REQUEST_FINGERPRINT)
-        clocks = None
+        clocks, mail = None, None
         if settings.environment == "sandbox":
-            clocks = ClockHand(settings.database_url, ledger, REACTIONS, HANDLERS)
-        yield Rooms(ledger, reader, keys, Limiter(), settings.body_limit, fingerprint_key, clocks, shared)
+            mail = await stack.enter_async_context(open_mail(settings.database_url, ledger))
+            clocks = ClockHand(settings.database_url, ledger, REACTIONS, HANDLERS, mail)
+        yield Rooms(ledger, reader, keys, Limiter(), settings.body_limit, fingerprint_key, clocks, mail, shared)
 
 
 async def _shared_limiter(url: str, stack: AsyncExitStack) -> SharedLimiter:

@@ -29,6 +29,7 @@ STATUS: Final[Mapping[type[Rejected], int]] = {
     rejections.OrderNotFound: 404,
     rejections.PaymentMethodNotFound: 404,
     rejections.ApiKeyNotFound: 404,
+    rejections.AmountMismatch: 409,
     rejections.ConcurrentUpdate: 409,
     rejections.DuplicateExternalId: 409,
     rejections.IdempotencyKeyReused: 409,

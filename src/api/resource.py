@@ -19,6 +19,7 @@ from api.refusals import method_not_allowed
 from ledger import api_keys
 from ledger.journal.append import DatabaseUnavailable
 from ledger.operations.clocks import ClockMoves
+from ledger.operations.inbound import Mail
 from ledger.operations.ledger import Ledger
 from projections.loader import Reader
 
@@ -34,6 +35,8 @@ class Rooms(Struct, frozen=True):
     fingerprint_key: bytes
     clocks: ClockMoves | None
     """How merchants' clocks are moved: only in the sandbox."""
+    mail: Mail | None
+    """Where processors' messages are handed over: only in the sandbox."""
     shared_limiter: SharedLimiter | None = None
     """Counts instead of `limiter` where several processes serve."""
 

@@ -89,6 +89,12 @@ class RefundNotFound(Rejected):
     code = "REFUND_NOT_FOUND"
 
 
+class AmountMismatch(Rejected):
+    """A store's network takes the exact amount only; `expectedAmount` in the facts."""
+
+    code = "AMOUNT_MISMATCH"
+
+
 class InvalidOrderState(Rejected):
     """No edge of the state tables leads from here to what was asked."""
 

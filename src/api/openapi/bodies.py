@@ -51,6 +51,9 @@ class Conflict(Error, kw_only=True, rename="camel"):
     authorized_amount: Annotated[
         Decimal | UnsetType, Meta(description="What is left of the authorisation, in minor units.")
     ] = UNSET
+    expected_amount: Annotated[
+        Decimal | UnsetType, Meta(description="The only amount that is taken, in minor units.")
+    ] = UNSET
     payment_id: Annotated[UUID | UnsetType, Meta(description="The payment that is in the way.")] = UNSET
 
 
@@ -146,3 +149,12 @@ class ProcessorMode(Struct, rename="camel"):
 
     mode: Annotated[Literal["OK", "DOWN", "SLOW"], Meta(description="As it was sent.")]
     times: Annotated[int | None, Meta(description="For how many calls; null: until told otherwise.")]
+
+
+class Reported(Struct, rename="camel"):
+    """What became of a message of the sandbox's processor."""
+
+    accepted: Annotated[Literal[True], Meta(description="The message is on disk.")]
+    processor_message_id: Annotated[str, Meta(description="The processor's own id of it.")]
+    waits_for: Annotated[str | None, Meta(description="Why no order has taken it in, where none has.")]
+    payment_order: Annotated[OrderDocument | None, Meta(description="The order that has taken it in.")]

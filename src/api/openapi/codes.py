@@ -37,6 +37,7 @@ WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
     "PARTIALS_NOT_ALLOWED": "The order was created without `allowPartials`: it is paid by `charge`.",
     "PAYMENT_NOT_FOUND": "The order has no payment with this id.",
     "REFUND_NOT_FOUND": "The order has no refund with this id.",
+    "AMOUNT_MISMATCH": "Stores take the exact amount of a cash reference only: `expectedAmount`. Sandbox only.",
     "INVALID_ORDER_STATE": "Nothing leads from the order's status to what was asked; `currentStatus` and `allowedStatuses` say more.",
     "ORDER_HAS_CAPTURED_FUNDS": "Money is held: refund the order, or cancel it with `refundCaptured`.",
     "ORDER_NOT_REFUNDABLE": "Nothing was captured, or what was is contested.",

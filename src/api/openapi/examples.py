@@ -140,6 +140,14 @@ SET_PROCESSOR_MODE: Final[Mapping[str, Json]] = {
     "usual": {"summary": "As usual again", "value": {"mode": "OK"}},
 }
 
+SEND_DEPOSIT: Final[Mapping[str, Json]] = {
+    "transfer": {
+        "summary": "A transfer to a CLABE",
+        "value": {"clabe": "646180110400000007", "amount": 150000, "messageId": "spei-2026-03-01-1"},
+    },
+    "store": {"summary": "Cash at a store", "value": {"reference": "93000000000018", "amount": 150000}},
+}
+
 MESSAGES: Final[Mapping[str, str]] = {
     "VALIDATION_ERROR": "amount is required.",
     "CONFLICTING_FIELDS": "externalId and externalMerchantReference are the same field and came with different values.",
@@ -164,6 +172,7 @@ MESSAGES: Final[Mapping[str, str]] = {
     "UNSUPPORTED_MEDIA_TYPE": "The body must be sent as application/json in UTF-8.",
     "AMOUNT_EXCEEDS_PENDING": "The amount exceeds what is still to be paid.",
     "METHOD_NOT_ENABLED": "Payments by spei are not enabled for this merchant.",
+    "AMOUNT_MISMATCH": "The store takes exactly the amount asked for.",
     "PARTIALS_NOT_ALLOWED": "The order does not take several payments.",
     "PAYMENT_NOT_FOUND": "The payment was not found on this order.",
     "REFUND_NOT_FOUND": "The refund was not found on this order.",
@@ -194,6 +203,7 @@ _FACTS: Final[Mapping[str, Json]] = {
         "currentStatus": "COMPLETED",
         "allowedStatuses": ["AUTHORIZED", "PARTIALLY_AUTHORIZED"],
     },
+    "AMOUNT_MISMATCH": {"expectedAmount": 150000},
     "ORDER_HAS_CAPTURED_FUNDS": {"currentStatus": "COMPLETED"},
     "ORDER_NOT_REFUNDABLE": {"currentStatus": "PENDING"},
     "REFUND_IN_PROGRESS": {"paymentId": "01a1f8e3-3e4a-7525-a048-fe0093cb03d7"},

@@ -11,8 +11,8 @@ from typing import Final
 from api.openapi import bodies, examples
 from api.openapi.described import ANY, BODY, SANDBOX, Described, codes_of
 from api.resource import Operation
-from api.sandbox import clock, processor_mode
-from api.schemas.sandbox import MoveClock, SetProcessorMode
+from api.sandbox import clock, deposits, processor_mode
+from api.schemas.sandbox import MoveClock, SendDeposit, SetProcessorMode
 
 OPERATIONS: Final[Mapping[Operation, Described]] = {
     clock.show: Described(
@@ -36,6 +36,22 @@ every further request. The clock never goes back. Sandbox only.
         examples=examples.MOVE_CLOCK,
         answers={200: ("Where the clock stands now, and how many jobs were run.", bodies.ClockMoved)},
         codes=codes_of(ANY, BODY, {409: ("CONCURRENT_UPDATE",)}),
+    ),
+    deposits.send: Described(
+        name="sendDeposit",
+        summary="Send money to a reference",
+        description="""
+As a payer would: a transfer to a CLABE, in any amount, or cash at a store, which takes the exact amount only. A repeated
+`messageId` is the same deposit. Sandbox only.
+""",
+        tag=SANDBOX,
+        takes=SendDeposit,
+        examples=examples.SEND_DEPOSIT,
+        answers={
+            200: ("An order has taken the money in.", bodies.Reported),
+            202: ("No order knows the reference; the money is kept in mind.", bodies.Reported),
+        },
+        codes=codes_of(ANY, BODY, {409: ("AMOUNT_MISMATCH",), 503: ("PROCESSOR_UNAVAILABLE",)}),
     ),
     processor_mode.set_mode: Described(
         name="setProcessorMode",

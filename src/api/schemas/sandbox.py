@@ -8,11 +8,16 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Final, Literal
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from api.schemas.fields import Id, PositiveNumber
 
 DURATION: Final = r"^P(?=[0-9]|T[0-9])([0-9]+Y)?([0-9]+M)?([0-9]+W)?([0-9]+D)?(T(?=[0-9])([0-9]+H)?([0-9]+M)?([0-9]+(\.[0-9]{1,6})?S)?)?$"
 
 Duration = Annotated[str, Meta(max_length=64, examples=["PT72H"], extra_json_schema={"pattern": DURATION})]
+
+
+Digits = Annotated[str, Meta(min_length=1, max_length=40, extra_json_schema={"pattern": "^[0-9]+$"})]
 
 
 class MoveClock(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -38,3 +43,14 @@ class SetProcessorMode(Struct, frozen=True, kw_only=True, rename="camel"):
         Annotated[int, Meta(ge=1, le=1_000_000)] | None,
         Meta(description="For how many calls; absent: until told otherwise."),
     ] = None
+
+
+class SendDeposit(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Money on its way to a reference."""
+
+    clabe: Annotated[Digits | None, Meta(description="The CLABE that it is sent to; or reference.")] = None
+    reference: Annotated[Digits | None, Meta(description="The cash reference that it is paid under.")] = None
+    amount: Annotated[PositiveNumber | UnsetType, Meta(description="Required. In minor units (cents).")] = UNSET
+    message_id: Annotated[Id | None, Meta(description="The network's own id: the same again is the same deposit.")] = (
+        None
+    )

@@ -1,0 +1,59 @@
+"""Money that a payer sends to a reference, as the sandbox's bank reports it.
+
+The rule a stranger would break: nothing is written to the order here. The bank takes the money in and reports it, the report
+goes through the inbox, and the answer tells whether an order has taken it in.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+from uuid import uuid4
+
+from api.answers import Answer
+from api.call import Call
+from api.decoding import BodyDecoder, bad_input_refused
+from api.drafting.values import positive_amount, printable
+from api.refusals import conflicting, invalid, required
+from api.resource import Rooms
+from api.sandbox.bank import bank
+from api.sandbox.reports import reported
+from api.schemas.sandbox import SendDeposit
+from ledger.gateways.references import Deposit, WrongAmount
+from ledger.rejections import AmountMismatch
+
+_decode: Final = BodyDecoder(SendDeposit)
+
+
+async def send(rooms: Rooms, call: Call) -> Answer:
+    """POST {base}/sandbox/deposits: 200 once an order has taken the money in, 202 where none knows the reference."""
+    body = await call.body(rooms.body_limit)
+    with bad_input_refused():
+        request = _decode(body)
+        deposit = Deposit(
+            merchant_id=call.principal.merchant_id,
+            message_id=_message_id(request),
+            sent_to=_sent_to(request),
+            amount=positive_amount(request.amount, "amount"),
+            at=rooms.ledger.clock.now(call.principal.merchant_id),
+        )
+    try:
+        message = await bank(rooms).deposit(deposit)
+    except WrongAmount as wrong:
+        raise AmountMismatch("The store takes exactly the amount asked for.", expectedAmount=wrong.expected) from None
+    return await reported(rooms, call, message)
+
+
+def _sent_to(request: SendDeposit) -> str:
+    if request.clabe is not None and request.reference is not None and request.clabe != request.reference:
+        raise conflicting("clabe", "reference")
+    sent_to = request.clabe or request.reference
+    if sent_to is None:
+        raise required("clabe")
+    if not (sent_to.isascii() and sent_to.isdigit()):
+        raise invalid("clabe" if request.clabe else "reference", "must consist of digits", "INVALID_FORMAT")
+    return sent_to
+
+
+def _message_id(request: SendDeposit) -> str:
+    """The network's own id of the deposit: the one that was sent, or a new one."""
+    return printable(request.message_id, "messageId") or f"sbx_msg_{uuid4().hex}"

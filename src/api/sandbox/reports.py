@@ -1,0 +1,45 @@
+"""A processor's message handed over, and the answer that tells what became of it.
+
+The rule a stranger would break: 202 is no failure. The message is on disk and is tried again until an order takes it in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Final
+
+import msgspec
+
+from api.answers import Answer
+from api.call import Call
+from api.resource import Rooms
+from ledger.gateways.inbox import Receipt
+from ledger.gateways.messages import Message
+
+_PATIENCE_S: Final = 2.0
+_PAUSE_S: Final = 0.1
+
+
+async def reported(rooms: Rooms, call: Call, message: Message) -> Answer:
+    """Hand a message over and answer with its order: 200 once that has taken it in, else 202. Raises a Fault."""
+    receipt = await _delivered(rooms, message)
+    order_id = receipt.message.order_id
+    row = None
+    if receipt.handled_at is not None and order_id is not None:
+        row = await rooms.reader.order(call.principal.merchant_id, str(order_id))
+    head = {"accepted": True, "processorMessageId": receipt.message.message_id, "waitsFor": receipt.waits_for}
+    document = b"null" if row is None else row.document(rooms.ledger.clock.now(call.principal.merchant_id))
+    body = msgspec.json.encode(head)[:-1] + b',"paymentOrder":' + document + b"}"
+    return Answer(200 if receipt.handled_at is not None else 202, body)
+
+
+async def _delivered(rooms: Rooms, message: Message) -> Receipt:
+    """The receipt, after a while where the message has an order that is busy with something else."""
+    assert rooms.mail is not None, "only the sandbox has these routes"
+    receipt = await rooms.mail.deliver(message)
+    until = time.monotonic() + _PATIENCE_S
+    while receipt.handled_at is None and message.order_id is not None and time.monotonic() < until:
+        await asyncio.sleep(_PAUSE_S)
+        receipt = await rooms.mail.deliver(message)
+    return receipt
