@@ -22,6 +22,7 @@ from tests.core.story import (
     SPLIT,
     acting,
     approved,
+    asked,
     authorized,
     continued,
     declined,
@@ -213,3 +214,10 @@ def test_an_approval_for_less_is_granted_in_part() -> None:
 def test_a_further_part_of_a_split_order_may_wait_beside_it() -> None:
     order = folded([*waiting(SPLIT, CHALLENGE, 4000), started(2, 4000)])
     assert order.status is OrderStatus.PROCESSING
+
+
+def test_a_part_that_failed_so_is_known_when_it_is_repeated_and_no_other_part_goes_on() -> None:
+    other = (started(3, 6000), asked(3, 6000), acting(3))
+    history = (SPLIT, *other, *waiting(SPLIT, CHALLENGE, 6000)[1:], *paid(2, 5000))
+    events = given(*history).when(validate()).then_events()
+    assert [event.payment_id for event in events] == [ONE]

@@ -163,6 +163,7 @@ SAMPLES: dict[str, Any] = {
         at=AT,
         message="The card has insufficient funds.",
         refused_by=orders.RefusedBy.RISK,
+        idempotency_key="validate-1",
     ),
     "authorization-outcome-unknown.v1": orders.AuthorizationOutcomeUnknown(
         payment_id=PAYMENT, reason="The processor did not answer in time.", at=AT

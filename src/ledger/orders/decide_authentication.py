@@ -146,7 +146,13 @@ def _go_on(
     if payment.started.subtotal > order.unpaid_subtotal - order.reserved:
         message = "The order was paid otherwise before the payer came back."
         return [
-            PaymentDeclined(payment_id=payment.payment_id, code=AMOUNT_EXCEEDS_PENDING, at=command.at, message=message)
+            PaymentDeclined(
+                payment_id=payment.payment_id,
+                code=AMOUNT_EXCEEDS_PENDING,
+                at=command.at,
+                message=message,
+                idempotency_key=command.idempotency_key,
+            )
         ]
     automatic = order.terms.capture_method is CaptureMethod.AUTOMATIC
     session = payment.session

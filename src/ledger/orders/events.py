@@ -176,13 +176,17 @@ class PaymentCaptured(Struct, frozen=True, kw_only=True, omit_defaults=True, ren
 
 
 class PaymentDeclined(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The payment was refused, with a processor-neutral decline code (contract 5.1)."""
+    """The payment was refused, with a processor-neutral decline code (contract 5.1).
+
+    `idempotency_key` is that of the request which it refused before any call, so that the request is known when it is repeated.
+    """
 
     payment_id: UUID
     code: str
     at: datetime
     message: str | None = None
     refused_by: RefusedBy = RefusedBy.ISSUER
+    idempotency_key: str | None = None
 
 
 class AuthorizationOutcomeUnknown(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

@@ -127,7 +127,9 @@ def _evolve_card(order: Order, payment: Payment, event: _CardStep) -> Payment:
             return _captured(order, payment, event)
         case PaymentDeclined():
             failure = Failure(code=event.code, message=event.message, at=event.at, refused_by=event.refused_by)
-            return _failed(payment, failure)
+            after = _failed(payment, failure)
+            key = event.idempotency_key
+            return after if key is None else replace(after, keys=(*after.keys, key))
         case AuthorizationOutcomeUnknown():
             return _unanswered(payment, event)
         case AuthorizationAbandoned():
