@@ -193,6 +193,14 @@ async def test_a_refund_is_made_once_under_its_key_and_its_name(ledger: Ledger, 
     assert (refund.status, refund.reason) == (RefundStatus.SUCCEEDED, "broken")
 
 
+async def test_the_answer_to_a_refund_is_the_one_of_then(ledger: Ledger, merchant: Actor) -> None:
+    await create_order(ledger, merchant, an_order("1", by_card()))
+    first = await refund_order(ledger, merchant, "1", RefundDraft(amount=Decimal(4_000)), KEY)
+    await refund_order(ledger, merchant, "1", RefundDraft(amount=Decimal(1_000)))
+    again = await refund_order(ledger, merchant, "1", RefundDraft(amount=Decimal(4_000)), KEY)
+    assert (again.repeated, again.order) == (True, first.order)
+
+
 async def test_refunds_at_once_never_give_back_more_than_was_captured(
     ledger: Ledger, merchant: Actor, open_another: Open
 ) -> None:
