@@ -22,13 +22,14 @@ from api.metrics import METRICS, Metrics, rooms_figures
 from api.openapi import document
 from api.refusals import Refusal
 from api.resource import Allowed, House, Resource, Rooms
-from api.sandbox import clock, deposits, payer_pages, processor_mode
+from api.sandbox import clock, deposits, disputes, payer_pages, processor_mode, settlements
 from api.sandbox.payer_pages import PayerPage
 from api.traffic import Traffic
 from ledger import board
 from ledger.api_keys import Scope as Permission
 from ledger.figures import process_figures
 from ledger.logs import AccessLog
+from ledger.operations.payment_names import PaymentNames
 from ledger.reactions.clock_hand import ClockHand
 from ledger.reactions.mail import open_mail
 from ledger.reactions.registry import HANDLERS, REACTIONS
@@ -110,6 +111,8 @@ def _sandbox(settings: Settings, house: House) -> list[Route]:
     return [
         Route(f"{sandbox}/clock", Resource(house, GET=Allowed(clock.show, READ), POST=Allowed(clock.move, WRITE))),
         Route(f"{sandbox}/deposits", Resource(house, POST=Allowed(deposits.send, WRITE))),
+        Route(f"{sandbox}/disputes", Resource(house, POST=Allowed(disputes.report, WRITE))),
+        Route(f"{sandbox}/settlements", Resource(house, POST=Allowed(settlements.settle, WRITE))),
         Route(f"{sandbox}/processor", Resource(house, POST=Allowed(processor_mode.set_mode, WRITE))),
         Route(f"{sandbox}/3ds/device-data/{{id}}", PayerPage(house, payer_pages.device_data)),
         Route(f"{sandbox}/3ds/challenge/{{id}}", PayerPage(house, payer_pages.challenge)),
@@ -136,11 +139,14 @@ async def open_rooms(settings: Settings) -> AsyncIterator[Rooms]:
             per_second=settings.requests_per_second,
         )
         fingerprint_key = secrets.key(Purpose.REQUEST_FINGERPRINT)
-        clocks, mail = None, None
+        clocks, mail, names = None, None, None
         if settings.environment == "sandbox":
             mail = await stack.enter_async_context(open_mail(settings.database_url, ledger))
+            names = PaymentNames(settings.database_url)
+            await names.start()
+            stack.push_async_callback(names.stop)
             clocks = ClockHand(settings.database_url, ledger, REACTIONS, HANDLERS, mail)
-        yield Rooms(ledger, reader, keys, Limiter(), settings.body_limit, fingerprint_key, clocks, mail, shared)
+        yield Rooms(ledger, reader, keys, Limiter(), settings.body_limit, fingerprint_key, clocks, mail, names, shared)
 
 
 async def _shared_limiter(url: str, stack: AsyncExitStack) -> SharedLimiter:

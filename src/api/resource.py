@@ -21,6 +21,7 @@ from ledger.journal.append import DatabaseUnavailable
 from ledger.operations.clocks import ClockMoves
 from ledger.operations.inbound import Mail
 from ledger.operations.ledger import Ledger
+from ledger.operations.payment_names import PaymentNames
 from projections.loader import Reader
 
 
@@ -37,6 +38,8 @@ class Rooms(Struct, frozen=True):
     """How merchants' clocks are moved: only in the sandbox."""
     mail: Mail | None
     """Where processors' messages are handed over: only in the sandbox."""
+    names: PaymentNames | None
+    """Where payments are found by their ids alone: only in the sandbox."""
     shared_limiter: SharedLimiter | None = None
     """Counts instead of `limiter` where several processes serve."""
 

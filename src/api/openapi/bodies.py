@@ -158,3 +158,22 @@ class Reported(Struct, rename="camel"):
     processor_message_id: Annotated[str, Meta(description="The processor's own id of it.")]
     waits_for: Annotated[str | None, Meta(description="Why no order has taken it in, where none has.")]
     payment_order: Annotated[OrderDocument | None, Meta(description="The order that has taken it in.")]
+
+
+class SettlementLine(Struct, rename="camel"):
+    """What a batch says of a payment."""
+
+    payment_order_id: Annotated[UUID, Meta(description="The order.")]
+    payment_id: Annotated[UUID, Meta(description="The payment.")]
+    stage: Annotated[Literal["LISTED", "MATCHED", "REFUSED"], Meta(description="How far it is.")]
+    batch_id: Annotated[str, Meta(description="The batch that it stands in.")]
+    processor_message_id: Annotated[str, Meta(description="The processor's own id of the message.")]
+    waits_for: Annotated[str | None, Meta(description="Why the order has not taken it in, where it has not.")]
+
+
+class Settled(Struct, rename="camel"):
+    """A settlement batch."""
+
+    accepted: Annotated[Literal[True], Meta(description="Every line is on disk.")]
+    batch_id: Annotated[str, Meta(description="The id of the batch.")]
+    lines: Annotated[list[SettlementLine], Meta(description="The lines, stage by stage.")]

@@ -148,6 +148,17 @@ SEND_DEPOSIT: Final[Mapping[str, Json]] = {
     "store": {"summary": "Cash at a store", "value": {"reference": "93000000000018", "amount": 150000}},
 }
 
+REPORT_DISPUTE: Final[Mapping[str, Json]] = {
+    "opened": {
+        "summary": "Opened",
+        "value": {"paymentId": "01a1f8e3-3e4a-7525-a048-fe0093cb03d7", "outcome": "OPENED"},
+    },
+}
+
+SETTLE: Final[Mapping[str, Json]] = {
+    "all": {"summary": "Everything that can be settled", "value": {}},
+}
+
 MESSAGES: Final[Mapping[str, str]] = {
     "VALIDATION_ERROR": "amount is required.",
     "CONFLICTING_FIELDS": "externalId and externalMerchantReference are the same field and came with different values.",

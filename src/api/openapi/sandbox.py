@@ -11,8 +11,8 @@ from typing import Final
 from api.openapi import bodies, examples
 from api.openapi.described import ANY, BODY, SANDBOX, Described, codes_of
 from api.resource import Operation
-from api.sandbox import clock, deposits, processor_mode
-from api.schemas.sandbox import MoveClock, SendDeposit, SetProcessorMode
+from api.sandbox import clock, deposits, disputes, processor_mode, settlements
+from api.schemas.sandbox import MoveClock, ReportDispute, SendDeposit, SetProcessorMode, Settle
 
 OPERATIONS: Final[Mapping[Operation, Described]] = {
     clock.show: Described(
@@ -52,6 +52,29 @@ As a payer would: a transfer to a CLABE, in any amount, or cash at a store, whic
             202: ("No order knows the reference; the money is kept in mind.", bodies.Reported),
         },
         codes=codes_of(ANY, BODY, {409: ("AMOUNT_MISMATCH",), 503: ("PROCESSOR_UNAVAILABLE",)}),
+    ),
+    disputes.report: Described(
+        name="reportDispute",
+        summary="Contest a payment",
+        description="As the payer's bank would: opens a dispute, or decides it. Sandbox only.",
+        tag=SANDBOX,
+        takes=ReportDispute,
+        examples=examples.REPORT_DISPUTE,
+        answers={
+            200: ("The order has taken it in.", bodies.Reported),
+            202: ("The order cannot make anything of it now; it is kept in mind.", bodies.Reported),
+        },
+        codes=codes_of(ANY, BODY, {404: ("PAYMENT_NOT_FOUND",), 409: ("INVALID_ORDER_STATE", "ORDER_NOT_REFUNDABLE")}),
+    ),
+    settlements.settle: Described(
+        name="settle",
+        summary="Settle payments",
+        description="As an acquirer would: lists payments in a batch and pays them out, or refuses the batch. Sandbox only.",
+        tag=SANDBOX,
+        takes=Settle,
+        examples=examples.SETTLE,
+        answers={200: ("The lines of the batch.", bodies.Settled)},
+        codes=codes_of(ANY, BODY, {404: ("PAYMENT_NOT_FOUND",)}),
     ),
     processor_mode.set_mode: Described(
         name="setProcessorMode",

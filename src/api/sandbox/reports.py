@@ -17,7 +17,7 @@ from api.resource import Rooms
 from ledger.gateways.inbox import Receipt
 from ledger.gateways.messages import Message
 
-_PATIENCE_S: Final = 2.0
+_PATIENCE_S: Final = 1.0
 _PAUSE_S: Final = 0.1
 
 

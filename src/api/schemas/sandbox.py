@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from typing import Annotated, Final, Literal
+from uuid import UUID
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
@@ -54,3 +55,25 @@ class SendDeposit(Struct, frozen=True, kw_only=True, rename="camel"):
     message_id: Annotated[Id | None, Meta(description="The network's own id: the same again is the same deposit.")] = (
         None
     )
+
+
+class ReportDispute(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The payer's bank contests a payment, or has decided."""
+
+    payment_id: Annotated[UUID | None, Meta(description="Required. The service's id of the payment.")] = None
+    outcome: Annotated[Literal["OPENED", "WON", "LOST"], Meta(description="LOST without OPENED opens it as well.")]
+    amount: Annotated[
+        PositiveNumber | UnsetType, Meta(description="In minor units; absent: all that can still be refunded.")
+    ] = UNSET
+
+
+class Settle(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A settlement batch of the acquirer."""
+
+    payment_ids: Annotated[
+        Annotated[list[UUID], Meta(max_length=100)] | None,
+        Meta(description="Which payments; absent: those of the newest hundred orders that can be settled."),
+    ] = None
+    stage: Annotated[
+        Literal["LISTED", "MATCHED", "REFUSED"] | None, Meta(description="Absent: listed, then matched.")
+    ] = None

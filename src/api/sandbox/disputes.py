@@ -1,0 +1,54 @@
+"""Disputes as the payer's bank reports them: opened, won, lost.
+
+The rule a stranger would break: a dispute moves the payment at once and its order only when it is lost.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+from uuid import uuid4
+
+from api.answers import Answer
+from api.call import Call
+from api.decoding import BodyDecoder, bad_input_refused
+from api.drafting.values import is_given, positive_amount
+from api.refusals import required
+from api.resource import Rooms
+from api.sandbox.paid import payment_of
+from api.sandbox.reports import reported
+from api.schemas.sandbox import ReportDispute
+from ledger.gateways.messages import DisputeLost, DisputeOpened, DisputeWon
+from ledger.rejections import InvalidOrderState, OrderNotRefundable
+
+_decode: Final = BodyDecoder(ReportDispute)
+
+
+async def report(rooms: Rooms, call: Call) -> Answer:
+    """POST {base}/sandbox/disputes: 200 with the order once it knows; 404 for an unknown payment."""
+    request = _decode(await call.body(rooms.body_limit))
+    if request.payment_id is None:
+        raise required("paymentId")
+    with bad_input_refused():
+        asked = positive_amount(request.amount, "amount") if is_given(request.amount) else None
+    merchant_id = call.principal.merchant_id
+    order, payment = await payment_of(rooms, merchant_id, request.payment_id)
+    if payment.processor_reference is None:
+        raise InvalidOrderState("Nothing was captured by this payment.", currentStatus=order.status, allowedStatuses=())
+    known = payment.dispute if payment.dispute is not None and payment.dispute.open else None
+    about: dict[str, Any] = {
+        "processor": payment.processor,
+        "message_id": f"sbx_msg_{uuid4().hex}",
+        "merchant_id": merchant_id,
+        "occurred_at": rooms.ledger.clock.now(merchant_id),
+        "order_id": order.terms.order_id,
+        "payment_id": payment.payment_id,
+        "dispute_id": known.dispute_id if known else f"sbx_dp_{uuid4().hex}",
+        "processor_reference": payment.processor_reference,
+    }
+    if request.outcome == "WON":
+        return await reported(rooms, call, DisputeWon(**about))
+    amount = asked or (known.amount if known else payment.refundable)
+    if amount <= 0:
+        raise OrderNotRefundable("Nothing of the payment can be contested.", currentStatus=payment.status)
+    kind = DisputeOpened if request.outcome == "OPENED" else DisputeLost
+    return await reported(rooms, call, kind(amount=amount, **about))

@@ -1,0 +1,107 @@
+"""Settlement batches as the acquirer reports them: listed, matched, refused.
+
+The rule a stranger would break: a batch is told line by line, as an acquirer's file is, and each line may fail alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+from uuid import UUID, uuid4
+
+import msgspec
+from msgspec import Struct
+
+from api.answers import Answer, json_answer
+from api.call import Call
+from api.decoding import BodyDecoder
+from api.resource import Rooms
+from api.sandbox.paid import payment_of
+from api.schemas.sandbox import Settle
+from ledger.gateways.messages import SettlementListed, SettlementMatched, SettlementRefused
+from ledger.operations.standing import load_order
+from ledger.orders.state import Order, Payment
+from ledger.orders.status import OrderStatus, PaymentStatus
+from projections.pages import OrderQuery
+
+_decode: Final = BodyDecoder(Settle)
+_Line = SettlementListed | SettlementMatched | SettlementRefused
+_KINDS: Final[Mapping[str, type[_Line]]] = {
+    "LISTED": SettlementListed,
+    "MATCHED": SettlementMatched,
+    "REFUSED": SettlementRefused,
+}
+_WITH_MONEY: Final = (OrderStatus.COMPLETED, OrderStatus.PARTIALLY_PAID)
+_SETTLING: Final = frozenset(
+    {PaymentStatus.CAPTURED, PaymentStatus.PARTIALLY_CAPTURED, PaymentStatus.PENDING_SETTLEMENT}
+)
+_ORDERS_MAX: Final = 100
+
+
+class _Id(Struct):
+    id: UUID
+
+
+class _Page(Struct):
+    data: list[_Id]
+
+
+async def settle(rooms: Rooms, call: Call) -> Answer:
+    """POST {base}/sandbox/settlements: 200 with what became of each line of the batch."""
+    request = _decode(await call.body(rooms.body_limit))
+    merchant_id = call.principal.merchant_id
+    if request.payment_ids:
+        chosen = [await payment_of(rooms, merchant_id, payment_id) for payment_id in request.payment_ids]
+    else:
+        chosen = await _settling(rooms, merchant_id)
+    stages = ("LISTED", "MATCHED") if request.stage is None else (request.stage,)
+    batch_id = f"sbx_batch_{uuid4().hex}"
+    lines = [
+        line for order, payment in chosen for line in await _told(rooms, merchant_id, order, payment, stages, batch_id)
+    ]
+    return json_answer(200, {"accepted": True, "batchId": batch_id, "lines": lines})
+
+
+async def _settling(rooms: Rooms, merchant_id: UUID) -> list[tuple[Order, Payment]]:
+    """What can stand in a batch: captured payments of the newest orders with money."""
+    query = OrderQuery(statuses=_WITH_MONEY, limit=_ORDERS_MAX)
+    page = await rooms.reader.orders(merchant_id, query, rooms.ledger.clock.now(merchant_id))
+    orders = [
+        (await load_order(rooms.ledger, merchant_id, found.id))[0]
+        for found in msgspec.json.decode(page, type=_Page).data
+    ]
+    return [(order, payment) for order in orders for payment in order.payments if payment.status in _SETTLING]
+
+
+async def _told(
+    rooms: Rooms, merchant_id: UUID, order: Order, payment: Payment, stages: Sequence[str], batch_id: str
+) -> list[dict[str, object]]:
+    """Tell a payment's line, stage by stage; one that is listed already goes on in its own batch."""
+    assert rooms.mail is not None, "only the sandbox has these routes"
+    listed = payment.batch if payment.status is PaymentStatus.PENDING_SETTLEMENT else None
+    lines: list[dict[str, object]] = []
+    for stage in stages:
+        if stage == "LISTED" and listed is not None and len(stages) > 1:
+            continue
+        message = _KINDS[stage](
+            processor=payment.processor,
+            message_id=f"sbx_msg_{uuid4().hex}",
+            merchant_id=merchant_id,
+            occurred_at=rooms.ledger.clock.now(merchant_id),
+            order_id=order.terms.order_id,
+            payment_id=payment.payment_id,
+            batch_id=listed.batch_id if listed else batch_id,
+            processor_reference=payment.processor_reference or "",
+        )
+        receipt = await rooms.mail.deliver(message)
+        lines.append(
+            {
+                "paymentOrderId": order.terms.order_id,
+                "paymentId": payment.payment_id,
+                "stage": stage,
+                "batchId": message.batch_id,
+                "processorMessageId": message.message_id,
+                "waitsFor": receipt.waits_for,
+            }
+        )
+    return lines
