@@ -6,6 +6,7 @@ from datetime import timedelta
 from decimal import Decimal
 
 import pytest
+from msgspec.structs import replace
 from tests.core.asking import (
     SUBMITTED,
     VALIDATED,
@@ -58,6 +59,15 @@ def test_a_payer_has_a_session_of_fifteen_minutes() -> None:
     events = given(*card(ONCE)).when(settle(1, payer_must())).then_events()
     assert events == [acting(1)]
     assert events[0].expires_at == NOON + timedelta(minutes=15)
+
+
+def test_a_processor_may_give_its_payers_another_time() -> None:
+    for history, command in (
+        (card(ONCE), settle(1, payer_must())),
+        (going_on(ONCE, DEVICE), authentication_answered(payer_must(), step=DEVICE)),
+    ):
+        events = given(*history).when(replace(command, session_s=60)).then_events()
+        assert events[0].expires_at == NOON + timedelta(minutes=1)
 
 
 def test_device_data_goes_on_with_the_payment() -> None:

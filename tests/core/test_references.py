@@ -42,6 +42,11 @@ def test_a_reference_lives_three_days_or_until_its_order_is_due() -> None:
         assert events[-1].expires_at == NOON + lives
 
 
+def test_a_processor_may_know_another_lifetime() -> None:
+    events = given(created()).when(charge(method=method(SPEI), reference_s=3600)).then_events()
+    assert events[-1].expires_at == NOON + timedelta(hours=1)
+
+
 def test_a_payer_is_shown_the_reference_once_it_is_issued() -> None:
     order = (
         given(*ASKED)

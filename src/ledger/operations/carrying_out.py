@@ -20,7 +20,7 @@ from ledger.journal.journal import Context
 from ledger.operations.calls import NOTHING, Enclosed, call, withdraw_reference
 from ledger.operations.ledger import Ledger
 from ledger.operations.standing import fold, load_order
-from ledger.orders.commands import NotSent
+from ledger.orders.commands import SESSION_S, NotSent
 from ledger.orders.events import (
     AuthenticationRequested,
     AuthorizationRequested,
@@ -127,6 +127,11 @@ async def _called(
         yield await finished
 
 
+def _session_s(ledger: Ledger) -> int:
+    """How long the processor gives a payer to act."""
+    return SESSION_S if ledger.processor is None else int(ledger.processor.capabilities.authentication_session_s)
+
+
 async def _record(
     ledger: Ledger,
     merchant_id: UUID,
@@ -140,7 +145,7 @@ async def _record(
     order, version = course.order, course.version
     await ledger.clock.look(merchant_id)  # the processor has taken its time
     while True:
-        events = decide_outcome(order, settle(intent, outcome, ledger.clock.now(merchant_id)))
+        events = decide_outcome(order, settle(intent, outcome, ledger.clock.now(merchant_id), _session_s(ledger)))
         if not events:
             return Course(order, version, course.sent), events
         after = Course(fold(order, events), version + len(events), course.sent)

@@ -45,6 +45,7 @@ def new_payment(ledger: Ledger, merchant: Merchant, draft: PaymentDraft) -> NewP
         device_information=draft.device_information,
         metadata=draft.metadata,
         description=draft.description,
+        reference_s=int(ledger.processor.capabilities.reference_validity_s),
     )
 
 

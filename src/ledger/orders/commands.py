@@ -30,13 +30,18 @@ from ledger.orders.terms import (
 
 REFUND_WINDOW_S: Final = 180 * 86_400
 """How long after its capture a card payment can be refunded where its processor says nothing else (section 8.11)."""
+SESSION_S: Final = 15 * 60
+"""How long a payer has for 3-D Secure or for a redirect where its processor says nothing else (contract 2.1)."""
+REFERENCE_S: Final = 72 * 3600
+"""How long a reference lives, unless its order is due later, where its processor says nothing else (section 8.10)."""
 
 
 class NewPayment(Struct, frozen=True, kw_only=True):
     """A payment to open, with everything its call to the processor will need except the card itself.
 
     A card is authorised, every other method gets a reference. `amount` is the part of the order's subtotal that it pays,
-    in minor units; None stands for all that is unpaid. `deadline_at` is real time.
+    in minor units; None stands for all that is unpaid. `deadline_at` is real time. `reference_s` is the processor's lifetime of a
+    reference.
     """
 
     payment_id: UUID
@@ -51,6 +56,7 @@ class NewPayment(Struct, frozen=True, kw_only=True):
     device_information: DeviceInformation | None = None
     metadata: Raw | UnsetType = UNSET
     description: str | None = None
+    reference_s: int = REFERENCE_S
 
 
 class CreateOrder(Struct, frozen=True, kw_only=True):
@@ -298,11 +304,12 @@ ReferenceOutcome = ReferenceAnswer | Silence
 
 
 class SettleAuthorization(Struct, frozen=True, kw_only=True):
-    """Record what became of an authorisation that was asked for."""
+    """Record what became of an authorisation that was asked for. `session_s` is the processor's length of a payer's session."""
 
     payment_id: UUID
     outcome: AuthorizationOutcome
     at: datetime
+    session_s: int = SESSION_S
 
 
 class SettleAuthentication(Struct, frozen=True, kw_only=True):
@@ -312,6 +319,7 @@ class SettleAuthentication(Struct, frozen=True, kw_only=True):
     idempotency_key: str
     outcome: AuthorizationOutcome
     at: datetime
+    session_s: int = SESSION_S
 
 
 class SettleCapture(Struct, frozen=True, kw_only=True):

@@ -98,7 +98,7 @@ def settle_authentication(order: Order, command: SettleAuthentication) -> list[O
         case Declined() as refusal:
             return finished(order, [declined(payment, refusal, at)])
         case ActionRequired() as needed:
-            return [action_required(payment, needed, at)]
+            return [action_required(payment, needed, command)]
         case Unanswered(reason=reason):
             unknown = CallUnanswered(payment_id=payment.payment_id, call=Call.AUTHENTICATION, reason=reason, at=at)
             return [] if intent.unknown else [unknown]

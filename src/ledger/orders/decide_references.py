@@ -32,15 +32,12 @@ from ledger.orders.outcomes import ReferenceRefused
 from ledger.orders.state import EntryAction, Order, Payment, PaymentStatus
 from ledger.orders.terms import MethodType, Reference
 
-LIFETIME: Final = timedelta(hours=72)
-"""How long a reference lives, unless its order is due later."""
-
 _ENDED: Final = frozenset({PaymentStatus.EXPIRED, PaymentStatus.CANCELLED})
 
 
 def reference_requested(terms: OrderCreated, payment: NewPayment, amount: Decimal, at: datetime) -> ReferenceRequested:
     """The intent to have a reference for this payment."""
-    expires_at = at + LIFETIME
+    expires_at = at + timedelta(seconds=payment.reference_s)
     if terms.due_date is not None:
         expires_at = max(expires_at, terms.due_date)
     return ReferenceRequested(

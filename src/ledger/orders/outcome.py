@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import assert_never
 
 from ledger.orders.commands import (
+    SESSION_S,
     AuthorizationOutcome,
     CaptureOutcome,
     ReferenceOutcome,
@@ -53,13 +54,13 @@ def decide_outcome(order: Order, command: Settle) -> list[OrderEvent]:
             assert_never(command)
 
 
-def settle(intent: Intent, outcome: Outcome, at: datetime) -> Settle:
-    """The command that records this outcome of this intent, which is an order's own."""
+def settle(intent: Intent, outcome: Outcome, at: datetime, session_s: int = SESSION_S) -> Settle:
+    """The command that records this outcome of this intent, which is an order's own. `session_s` is the processor's."""
     payment_id, key = intent.payment_id, intent.idempotency_key
     assert payment_id is not None, "an intent is a payment's"
     match intent.action:
         case EntryAction.AUTHORIZATION:
-            return SettleAuthorization(payment_id=payment_id, outcome=outcome, at=at)  # type: ignore[arg-type]
+            return SettleAuthorization(payment_id=payment_id, outcome=outcome, at=at, session_s=session_s)  # type: ignore[arg-type]
         case EntryAction.CAPTURE:
             return SettleCapture(payment_id=payment_id, idempotency_key=key, outcome=outcome, at=at)  # type: ignore[arg-type]
         case EntryAction.CANCELLATION:
@@ -70,4 +71,10 @@ def settle(intent: Intent, outcome: Outcome, at: datetime) -> Settle:
             assert intent.refund_id is not None, "a refund's intent names it"
             return SettleRefund(refund_id=intent.refund_id, payment_id=payment_id, outcome=outcome, at=at)  # type: ignore[arg-type]
         case _:
-            return SettleAuthentication(payment_id=payment_id, idempotency_key=key, outcome=outcome, at=at)  # type: ignore[arg-type]
+            return SettleAuthentication(
+                payment_id=payment_id,
+                idempotency_key=key,
+                outcome=outcome,  # type: ignore[arg-type]
+                at=at,
+                session_s=session_s,
+            )

@@ -11,7 +11,15 @@ from decimal import Decimal
 from typing import Final, assert_never
 
 from ledger.money import ZERO, shortest
-from ledger.orders.commands import Approved, Declined, NotFound, NotSent, SettleAuthorization, Unanswered
+from ledger.orders.commands import (
+    Approved,
+    Declined,
+    NotFound,
+    NotSent,
+    SettleAuthentication,
+    SettleAuthorization,
+    Unanswered,
+)
 from ledger.orders.declines import decline
 from ledger.orders.events import (
     AbandonedBecause,
@@ -53,7 +61,7 @@ def decide_settlement(order: Order, command: SettleAuthorization) -> list[OrderE
     if payment.status is PaymentStatus.PENDING_CANCELLATION and not isinstance(outcome, Unanswered):
         because = CancelledBecause.NEVER_AUTHORIZED
         return finished(order, [PaymentCancelled(payment_id=payment.payment_id, because=because, at=at)])
-    return _not_approved(payment, outcome, at)
+    return _not_approved(payment, outcome, command)
 
 
 def _is_being_asked(payment: Payment) -> bool:
@@ -61,13 +69,16 @@ def _is_being_asked(payment: Payment) -> bool:
 
 
 def _not_approved(
-    payment: Payment, outcome: Declined | ActionRequired | Unanswered | NotSent | NotFound, at: datetime
+    payment: Payment,
+    outcome: Declined | ActionRequired | Unanswered | NotSent | NotFound,
+    command: SettleAuthorization,
 ) -> list[OrderEvent]:
+    at = command.at
     match outcome:
         case Declined() as refusal:
             return [declined(payment, refusal, at)]
         case ActionRequired() as needed:
-            return [action_required(payment, needed, at)]
+            return [action_required(payment, needed, command)]
         case Unanswered(reason=reason):
             return [] if _is_known_to_be_unknown(payment) else [_unknown(payment, reason, at)]
         case NotSent():
@@ -78,17 +89,15 @@ def _not_approved(
             assert_never(outcome)
 
 
-SESSION: Final = timedelta(minutes=15)
-"""How long a payer has for 3-D Secure or for a redirect (contract 2.1)."""
-
-
-def action_required(payment: Payment, needed: ActionRequired, at: datetime) -> PayerActionRequired:
+def action_required(
+    payment: Payment, needed: ActionRequired, command: SettleAuthorization | SettleAuthentication
+) -> PayerActionRequired:
     """The payment waits for its payer, for the length of a session."""
     return PayerActionRequired(
         payment_id=payment.payment_id,
         action=_next_action(payment, needed),
-        expires_at=at + SESSION,
-        at=at,
+        expires_at=command.at + timedelta(seconds=command.session_s),
+        at=command.at,
         session=AuthenticationSession(
             transaction_id=needed.authentication_transaction_id,
             reference_id=needed.reference_id,
