@@ -1,0 +1,103 @@
+"""What a refund may ask for, and the order in which it is refused (contract N35 to N39, sections 4.6, 8.7 and 8.11)."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+from tests.core.asking import refund
+from tests.core.moves import GIVING_ALL_BACK, ONE, PAID, at_store, card
+from tests.core.scenario import given
+from tests.core.story import (
+    DEADLINE,
+    NOON,
+    SPLIT,
+    created,
+    deposited,
+    paid,
+    payment_id,
+    refund_asked,
+    refund_id,
+    refunded,
+)
+
+from ledger.orders.commands import Allocation, RefundOrder, RefundOverpayment
+from ledger.orders.state import OrderStatus
+from ledger.rejections import (
+    IdempotencyMismatch,
+    InvalidOrderState,
+    InvalidTerms,
+    OrderNotRefundable,
+    PaymentNotFound,
+    RefundExceedsBalance,
+    RefundWindowExpired,
+)
+
+OVERPAID = (*at_store(created()), deposited(1, 12000))
+
+
+def allocated(total: int, *shares: tuple[int, int]) -> RefundOrder:
+    return refund(
+        total, allocations=tuple(Allocation(payment_id=payment_id(n), amount=Decimal(amount)) for n, amount in shares)
+    )
+
+
+def test_a_named_payment_gives_back_no_more_than_it_holds() -> None:
+    history = (SPLIT, *paid(1, 4000), *paid(2, 6000))
+    given(*history).when(refund(4001, payment_id=ONE)).then_rejected(RefundExceedsBalance, refundableAmount=4000)
+    given(*history).when(refund(10001)).then_rejected(RefundExceedsBalance, refundableAmount=10000)
+    given(*history, refund_asked(1, 1000, 9), refunded(1, 1000, 9)).when(refund(3001, payment_id=ONE)).then_rejected(
+        RefundExceedsBalance, refundableAmount=3000
+    )
+
+
+def test_a_refund_is_shared_out_as_asked() -> None:
+    history = (SPLIT, *paid(1, 4000), *paid(2, 6000))
+    given(*history).when(allocated(5000, (1, 1000), (2, 4000))).then(refund_asked(1, 1000), refund_asked(2, 4000))
+
+
+@pytest.mark.parametrize("command", [allocated(5000, (1, 1000), (2, 3000)), allocated(2000, (1, 1000), (1, 1000))])
+def test_allocations_add_up_and_name_each_payment_once(command: RefundOrder) -> None:
+    given(SPLIT, *paid(1, 4000), *paid(2, 6000)).when(command).then_rejected(InvalidTerms, field="allocations")
+
+
+def test_nothing_is_refunded_where_nothing_was_captured() -> None:
+    given(*card(created())).when(refund(1)).then_rejected(OrderNotRefundable, currentStatus=OrderStatus.PROCESSING)
+    given(*PAID).when(refund(1, payment_id=payment_id(2))).then_rejected(PaymentNotFound)
+    given(*PAID).when(refund(0)).then_rejected(InvalidTerms, field="amount")
+
+
+@pytest.mark.parametrize("named", [None, ONE])
+def test_a_card_is_refunded_for_as_long_as_its_processor_allows(named: object) -> None:
+    window = timedelta(days=180)
+    given(*PAID).when(refund(1000, at=NOON + window + timedelta(seconds=1), payment_id=named)).then_rejected(
+        RefundWindowExpired
+    )
+    assert len(given(*PAID).when(refund(1000, at=NOON + window, payment_id=named)).then_events()) == 1
+    given(*PAID).when(refund(1000, at=NOON + timedelta(seconds=61), card_window_s=60)).then_rejected(
+        RefundWindowExpired
+    )
+
+
+def test_money_on_an_order_that_is_being_cancelled_is_on_its_way_already() -> None:
+    history = (SPLIT, *paid(1, 4000), *paid(2, 2000), GIVING_ALL_BACK, refund_asked(1, 4000, 9))
+    given(*history).when(refund(1000)).then_rejected(
+        InvalidOrderState, currentStatus=OrderStatus.CANCELLATION_REQUESTED, allowedStatuses=()
+    )
+    over = RefundOverpayment(refund_id=refund_id(2), deadline_at=DEADLINE, at=NOON)
+    assert given(*OVERPAID, GIVING_ALL_BACK).when(over).then_events() == []
+
+
+def test_the_merchants_own_id_names_one_refund() -> None:
+    known = refund_asked(1, 1000, external_id="devolución-1")
+    assert given(*PAID, known).when(refund(1000, 2, external_id="devolución-1")).then_events() == []
+    given(*PAID, known).when(refund(999, 2, external_id="devolución-1")).then_rejected(
+        IdempotencyMismatch, field="amount"
+    )
+
+
+def test_what_is_beyond_the_orders_amount_goes_back() -> None:
+    over = RefundOverpayment(refund_id=refund_id(1), deadline_at=DEADLINE, at=NOON)
+    given(*OVERPAID).when(over).then(refund_asked(1, 2000, reason="overpayment", payout=True))
+    assert given(*PAID).when(over).then_events() == []
