@@ -25,8 +25,11 @@ def _journal(server_url: str, _settings: Settings, seconds: float, rounds: int, 
 
 
 def _http(server_url: str, settings: Settings, seconds: float, rounds: int, _events: int) -> list[Report]:
-    with scratch_database(server_url) as url, tempfile.TemporaryDirectory(prefix="ledger-bench-") as folder:
-        return [http.report(url, settings, Path(folder), seconds, rounds)]
+    reports = []
+    for processes in (1, 2):
+        with scratch_database(server_url) as url, tempfile.TemporaryDirectory(prefix="ledger-bench-") as folder:
+            reports.append(http.report(url, settings, Path(folder), seconds, rounds, processes))
+    return reports
 
 
 def _profile(server_url: str, settings: Settings, _seconds: float, _rounds: int, _events: int) -> list[Report]:

@@ -37,16 +37,12 @@ _RESIDENT_MAX_MB: Final = 150
 
 _R, _E = f"R: INSERT, {CLIENTS} clients", f"E: echo, {IN_FLIGHT} in flight"
 _CREATE, _READ, _CARD = "create", "read by id", "create with card"
-_CREATE_BY_TWO, _CARD_BY_TWO = f"{_CREATE}, two API processes", f"{_CARD}, two API processes"
 _RATIOS: Final = (
     (_CREATE, _R, Target(0.40)),
     (_CREATE, _E, Target(0.35)),
     (_READ, _E, Target(0.45)),
     (_CARD, _R, Target(0.18)),
     (_CARD, _E, None),
-    (_CREATE_BY_TWO, _R, None),
-    (_CREATE_BY_TWO, _E, None),
-    (_CARD_BY_TWO, _R, None),
 )
 
 
@@ -136,19 +132,14 @@ def _environment(url: str, folder: Path) -> dict[str, str]:
     }
 
 
-def report(url: str, settings: Settings, folder: Path, seconds: float, rounds: int) -> Report:
-    """Create, read and create with card, in turn with both limits."""
+def report(url: str, settings: Settings, folder: Path, seconds: float, rounds: int, processes: int = 1) -> Report:
+    """Create, read and create with card by so many API processes, in turn with both limits; the targets are those of one."""
     body = order_body.body(f"pedido-{UNIQUE}")
     limit = InsertLimit(url, event := writing.event_bytes("order"))
-    with (
-        service(url, settings, folder / "one") as under_test,
-        service(url, settings, folder / "two", workers=2) as by_two,
-        echo_limit() as echo,
-    ):
+    with service(url, settings, folder, processes) as under_test, echo_limit() as echo:
         say("warming up")
-        for warmed in (under_test, by_two):
-            warmed.create(1, IN_FLIGHT, with_card=False)
-            warmed.create(1, IN_FLIGHT, with_card=True)
+        under_test.create(1, IN_FLIGHT, with_card=False)
+        under_test.create(1, IN_FLIGHT, with_card=True)
         ids = order_ids(url, under_test.merchant_id)
         costs = Costs(api := largest_child(under_test.process.pid))
         taken = in_turns(
@@ -159,16 +150,15 @@ def report(url: str, settings: Settings, folder: Path, seconds: float, rounds: i
                 _CREATE: costs.of(_CREATE, partial(under_test.create, seconds, IN_FLIGHT, with_card=False)),
                 _READ: costs.of(_READ, partial(under_test.read, ids, seconds, IN_FLIGHT)),
                 _CARD: costs.of(_CARD, partial(under_test.create, seconds, IN_FLIGHT, with_card=True)),
-                _CREATE_BY_TWO: partial(by_two.create, seconds, IN_FLIGHT, with_card=False),
-                _CARD_BY_TWO: partial(by_two.create, seconds, IN_FLIGHT, with_card=True),
             },
         )
         resident = resident_mb(api)
         one = {f"{_CREATE}, one in flight": under_test.create(seconds, 1, with_card=False)}
-    ratios = [Ratio(of=of, to=to, value=ratio(taken[of], taken[to], per_second), target=aim) for of, to, aim in _RATIOS]
+    aims = [(of, to, aim if processes == 1 else None) for of, to, aim in _RATIOS]
+    ratios = [Ratio(of=of, to=to, value=ratio(taken[of], taken[to], per_second), target=aim) for of, to, aim in aims]
     ratios.append(Ratio(of=f"{_CREATE}, p99", to=f"{_R}, p99", value=ratio(taken[_CREATE], taken[_R], p99)))
     return Report(
-        name=f"HTTP, {IN_FLIGHT} in flight, one API process where not said otherwise",
+        name=f"HTTP, {IN_FLIGHT} in flight, API processes: {processes}",
         samples={name: typical(some) for name, some in taken.items()} | one,
         ratios=ratios,
         facts={
