@@ -7,6 +7,7 @@ at once share the merchants between them.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 from uuid import UUID
@@ -59,7 +60,7 @@ _CLEAR: Final = """
 delete from due_time d using unnest(%s::uuid[], %s::text[], %s::uuid[], %s::uuid[]) as n(merchant_id, kind, stream_id, payment_id)
  where d.merchant_id = n.merchant_id and d.stream_id = n.stream_id and d.kind = n.kind and d.payment_id = n.payment_id
 """
-_CLEAR_STREAM: Final = "delete from due_time where merchant_id = %s and stream_id = %s"
+_CLEAR_STREAMS: Final = "delete from due_time where merchant_id = %s and stream_id = any(%s)"
 
 AnyReaction = Reaction | StandingReaction
 
@@ -143,12 +144,11 @@ class Dispatcher:
     ) -> Sequence[tuple[UUID, Effect]]:
         if not isinstance(reaction, StandingReaction):
             return [(merchant_id, effect) for each in seen for effect in reaction.react(each)]
-        effects: list[tuple[UUID, Effect]] = []
-        for stream_id in sorted({each.stream_id for each in seen}):
-            standing = await reaction.standing(self._journal, merchant_id, stream_id)
-            await connection.execute(_CLEAR_STREAM, (merchant_id, stream_id))
-            effects += [(merchant_id, due) for due in standing]
-        return effects
+        touched = sorted({each.stream_id for each in seen})
+        # All at once: the reader makes one question of them.
+        standing = await asyncio.gather(*[reaction.standing(self._journal, merchant_id, one) for one in touched])
+        await connection.execute(_CLEAR_STREAMS, (merchant_id, touched))
+        return [(merchant_id, due) for dues in standing for due in dues]
 
     async def _write(self, connection: Connection, effects: Iterable[tuple[UUID, Effect]]) -> None:
         last: dict[tuple[UUID, str, UUID, UUID], Effect] = {}
