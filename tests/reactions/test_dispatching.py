@@ -32,7 +32,8 @@ def due(url: str) -> list[str]:
 
 
 def enqueued(url: str) -> list[str]:
-    return [stream for (stream,) in rows(url, "select args->>'stream_id' from procrastinate_jobs order by 1")]
+    query = "select thing->>1 from procrastinate_jobs, jsonb_array_elements(args->'things') thing order by 1"
+    return [stream for (stream,) in rows(url, query)]
 
 
 def cursors(url: str) -> list[tuple[int, int]]:

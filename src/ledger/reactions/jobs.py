@@ -3,6 +3,9 @@
 The rule a stranger would break: a job is put into the queue on the connection, and so in the transaction, of whoever decided
 that it is due. And it may run twice: a worker that is killed leaves its jobs to others, so what a job does is decided by the
 versions of streams, like everything else.
+
+A job carries many things that are due for one merchant, because the queue takes longer over a job than most things take. Of
+several, each one that fails becomes a job of its own, and from then on has attempts and pauses of its own.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from uuid import UUID
 
 import psycopg
 import structlog
+from msgspec import Struct
 from procrastinate import App, BaseRetryStrategy, JobContext, PsycopgConnector, RetryDecision, exceptions
 from procrastinate.jobs import DeleteJobCondition, Job
 from psycopg_pool import AsyncConnectionPool
@@ -38,6 +42,8 @@ _ATTEMPTS_MAX: Final = 40
 """About five hours: longer than an outage that nobody notices."""
 _PAUSE_FIRST_S, _PAUSE_MAX_S = 1.0, 600.0
 _AT_ONCE: Final = 10
+_TOGETHER: Final = 100  # due things in one job
+_THINGS_AT_ONCE: Final = 32  # of one process, over all its jobs
 _HEARTBEAT_S, _SILENT_S = 2.0, 15.0
 """A worker says this often that it lives; one that has been silent for so long has its jobs taken over."""
 _POLL_S: Final = 2.0
@@ -47,11 +53,15 @@ _FIND_JOBS: Final = """
 select set_config('search_path', current_setting('search_path') || ', ' || quote_ident(current_schema() || '_jobs'), false)
 """
 
-# Jobs of a merchant that run or could run now; those that failed wait for their next attempt.
+# Jobs of a merchant that run or could run now; those that failed wait for their next attempt, with those behind them.
 _OPEN: Final = """
-select count(*) from procrastinate_jobs
- where queue_name = %s and (status = 'doing' or (status = 'todo' and coalesce(scheduled_at, '-infinity') <= now()))
+select count(*) from procrastinate_jobs j
+ where queue_name = %s and (status = 'doing' or (status = 'todo' and coalesce(scheduled_at, '-infinity') <= now() and not exists (
+   select from procrastinate_jobs o where o.queue_name = j.queue_name and o.lock = j.lock and o.status = 'todo' and o.id < j.id)))
 """
+
+# What is left of a job goes into other jobs: it ends with nothing to do, even if its worker does not live to see that.
+_EMPTY: Final = "update procrastinate_jobs set args = jsonb_set(args, '{things}', '[]') where id = %s"
 
 
 async def see_jobs(connection: psycopg.AsyncConnection[Any]) -> None:
@@ -73,15 +83,13 @@ class Patiently(BaseRetryStrategy):
         """When to try again; None once it has been tried often enough."""
         if job.attempts + 1 >= _ATTEMPTS_MAX:
             return None
-        pause = min(_PAUSE_FIRST_S * 2.0 ** min(job.attempts, 20), _PAUSE_MAX_S)
-        again_at = datetime.now(UTC) + timedelta(seconds=pause * random.uniform(0.5, 1.5))
-        return RetryDecision(retry_at=again_at)
+        return RetryDecision(retry_at=_again_at(job.attempts))
 
 
 class Jobs:
     """The queue of one process: puts jobs in, and runs them by `handlers` (kind to handler).
 
-    It counts how attempts ended: `done`, `failed` and to be tried again, `given_up`.
+    It counts how attempts at due things ended: `done`, `failed` and to be tried again, `given_up`.
     """
 
     def __init__(self, url: str, ledger: Ledger, handlers: Mapping[str, Handler]) -> None:
@@ -90,7 +98,9 @@ class Jobs:
         )  # it prints arguments and exceptions; we say our own
         self._ledger = ledger
         self._handlers = handlers
-        connector = PsycopgConnector(
+        self._places = asyncio.Semaphore(_THINGS_AT_ONCE)
+        self._stopping = False
+        self._connector = PsycopgConnector(
             conninfo=url,
             min_size=1,
             max_size=4,
@@ -98,7 +108,7 @@ class Jobs:
             kwargs={"application_name": "ledger-jobs"},
             pool_factory=_pool,
         )
-        self._app = App(connector=connector)
+        self._app = App(connector=self._connector)
         self._app.task(name=_TASK, pass_context=True, retry=Patiently())(self._do)
         self.done = self.failed = self.given_up = 0
 
@@ -112,16 +122,29 @@ class Jobs:
 
     async def enqueue(self, connection: psycopg.AsyncConnection[Any], jobs: Sequence[tuple[UUID, DoNow]]) -> None:
         """Put jobs into their merchants' queues, in this connection's transaction. `see_jobs` was called on it before."""
+        things: dict[UUID, list[DoNow]] = {}
+        for merchant_id, thing in jobs:
+            things.setdefault(merchant_id, []).append(thing)
+        await self._defer(
+            connection,
+            [
+                _job(merchant_id, some[n : n + _TOGETHER])
+                for merchant_id, some in things.items()
+                for n in range(0, len(some), _TOGETHER)
+            ],
+        )
+
+    async def _defer(self, connection: psycopg.AsyncConnection[Any], jobs: Sequence[Job]) -> None:
         if jobs:
-            waiting = [_job(merchant_id, job) for merchant_id, job in jobs]
-            await self._app.job_manager.batch_defer_jobs_async(waiting, connection=connection)
+            await self._app.job_manager.batch_defer_jobs_async(list(jobs), connection=connection)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Run whatever is in any queue until told to stop; a job that has begun is finished."""
+        """Run whatever is in any queue until told to stop; a thing that was begun is finished, and the rest put back."""
         while not stop.is_set():
             worker = asyncio.create_task(self._work())
             stopping = asyncio.create_task(stop.wait())
             await asyncio.wait((worker, stopping), return_when=asyncio.FIRST_COMPLETED)
+            self._stopping = stop.is_set()
             stopping.cancel()
             worker.cancel()
             (ending,) = await asyncio.gather(worker, return_exceptions=True)
@@ -161,24 +184,62 @@ class Jobs:
             update_heartbeat_interval=_HEARTBEAT_S,
         )  # fmt: skip
 
-    async def _do(
-        self, context: JobContext, *, merchant_id: str, kind: str, stream_id: str, payment_id: str, due_at: str
-    ) -> None:
+    async def _do(self, context: JobContext, *, merchant_id: str, things: list[list[str]]) -> None:
+        due = [_thing(row) for row in things]
+        await self._ledger.clock.look(UUID(merchant_id))
+        if len(due) == 1:
+            await self._do_one(UUID(merchant_id), due[0], context.job.attempts)
+            return
+        streams: dict[UUID, list[DoNow]] = {}
+        for thing in due:
+            streams.setdefault(thing.stream_id, []).append(thing)
+        undone = await asyncio.gather(*[self._do_in_order(UUID(merchant_id), some) for some in streams.values()])
+        await self._put_back(context.job, UUID(merchant_id), undone)
+
+    async def _do_in_order(self, merchant_id: UUID, things: Sequence[DoNow]) -> _Undone:
+        """Do what is due about one stream; what comes behind something that fails has to wait for it."""
+        for n, thing in enumerate(things):
+            async with self._places:
+                if self._stopping:
+                    return _Undone(begun=False, things=things[n:])
+                try:
+                    await self._do_one(merchant_id, thing, 0)
+                except Exception:  # noqa: BLE001 - it was logged, and is tried again
+                    return _Undone(begun=True, things=things[n:])
+        return _Undone(begun=False, things=())
+
+    async def _do_one(self, merchant_id: UUID, thing: DoNow, attempts: int) -> None:
         try:
-            await self._ledger.clock.look(UUID(merchant_id))
-            await self._handlers[kind](
-                self._ledger, UUID(merchant_id), UUID(stream_id), UUID(payment_id), datetime.fromisoformat(due_at)
-            )
+            await self._handlers[thing.kind](self._ledger, merchant_id, thing.stream_id, thing.payment_id, thing.due_at)
         except Exception as failure:
-            told = {"kind": kind, "merchant_id": merchant_id, "stream_id": stream_id, "reason": type(failure).__name__}
-            if context.job.attempts + 1 >= _ATTEMPTS_MAX:
+            told = {"kind": thing.kind, "merchant_id": str(merchant_id), "stream_id": str(thing.stream_id)}
+            told |= {"reason": type(failure).__name__}
+            if attempts + 1 >= _ATTEMPTS_MAX:
                 self.given_up += 1
-                _log.error("job_given_up", attempts=context.job.attempts + 1, **told)
+                _log.error("job_given_up", attempts=attempts + 1, **told)
             else:
                 self.failed += 1
-                _log.warning("job_failed", attempts=context.job.attempts + 1, **told)
+                _log.warning("job_failed", attempts=attempts + 1, **told)
             raise
         self.done += 1
+
+    async def _put_back(self, job: Job, merchant_id: UUID, undone: Sequence[_Undone]) -> None:
+        """In one transaction: what failed into jobs of their own, for later, and what was not begun into one for now."""
+        failed = [_job(merchant_id, [thing], _again_at(0)) for some in undone if some.begun for thing in some.things]
+        rest = [thing for some in undone if not some.begun for thing in some.things]
+        if rest:
+            failed.append(_job(merchant_id, rest))
+        if failed:
+            async with self._connector.pool.connection() as connection, connection.transaction():
+                await self._defer(connection, failed)
+                await connection.execute(_EMPTY, (job.id,))
+
+
+class _Undone(Struct, frozen=True):
+    """What of a stream's due things is still to be done, and whether the first of them was tried."""
+
+    begun: bool
+    things: Sequence[DoNow]
 
 
 def _pool(**options: Any) -> AsyncConnectionPool[Any]:
@@ -186,18 +247,28 @@ def _pool(**options: Any) -> AsyncConnectionPool[Any]:
     return AsyncConnectionPool(**options | {"check": None})
 
 
-def _job(merchant_id: UUID, job: DoNow) -> Job:
-    """Two jobs about one stream never run at the same time, and run in the order in which they became due."""
+def _again_at(attempts: int) -> datetime:
+    pause = min(_PAUSE_FIRST_S * 2.0 ** min(attempts, 20), _PAUSE_MAX_S)
+    return datetime.now(UTC) + timedelta(seconds=pause * random.uniform(0.5, 1.5))
+
+
+def _job(merchant_id: UUID, things: Sequence[DoNow], at: datetime | None = None) -> Job:
+    """Jobs of one thing each about one stream never run at the same time, and run in the order in which they became due."""
     return Job(
         queue=queue_of(merchant_id),
-        lock=str(job.stream_id),
+        lock=str(things[0].stream_id) if len(things) == 1 else None,
         queueing_lock=None,
         task_name=_TASK,
         task_kwargs={
             "merchant_id": str(merchant_id),
-            "kind": job.kind,
-            "stream_id": str(job.stream_id),
-            "payment_id": str(job.payment_id),
-            "due_at": job.due_at.isoformat(),
+            "things": [
+                [thing.kind, str(thing.stream_id), str(thing.payment_id), thing.due_at.isoformat()] for thing in things
+            ],
         },
+        scheduled_at=at,
     )
+
+
+def _thing(row: Sequence[str]) -> DoNow:
+    kind, stream_id, payment_id, due_at = row
+    return DoNow(kind, UUID(stream_id), UUID(payment_id), datetime.fromisoformat(due_at))
