@@ -42,7 +42,7 @@ every further request. The clock never goes back. Sandbox only.
         summary="Send money to a reference",
         description="""
 As a payer would: a transfer to a CLABE, in any amount, or cash at a store, which takes the exact amount only. A repeated
-`messageId` is the same deposit. Sandbox only.
+`messageId` is the same deposit and gets the first answer. Sandbox only.
 """,
         tag=SANDBOX,
         takes=SendDeposit,

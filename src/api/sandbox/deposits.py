@@ -22,6 +22,8 @@ from ledger.gateways.references import Deposit, WrongAmount
 from ledger.rejections import AmountMismatch
 
 _decode: Final = BodyDecoder(SendDeposit)
+_OWN: Final = "sbx_"
+"""How the ids begin that the bank gives its other messages: a deposit under one of them would be taken for that message."""
 
 
 async def send(rooms: Rooms, call: Call) -> Answer:
@@ -56,4 +58,7 @@ def _sent_to(request: SendDeposit) -> str:
 
 def _message_id(request: SendDeposit) -> str:
     """The network's own id of the deposit: the one that was sent, or a new one."""
-    return printable(request.message_id, "messageId") or f"sbx_msg_{uuid4().hex}"
+    given = printable(request.message_id, "messageId")
+    if given is not None and given.startswith(_OWN):
+        raise invalid("messageId", f"must not begin with {_OWN}", "INVALID_FORMAT")
+    return given or f"{_OWN}msg_{uuid4().hex}"

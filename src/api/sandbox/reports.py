@@ -8,14 +8,17 @@ from __future__ import annotations
 import asyncio
 import time
 from typing import Final
+from uuid import UUID
 
 import msgspec
 
 from api.answers import Answer
 from api.call import Call
+from api.receipts import document_of
 from api.resource import Rooms
 from ledger.gateways.inbox import Receipt
-from ledger.gateways.messages import Message
+from ledger.gateways.messages import DepositReceived, Message
+from ledger.operations.deposits import upon_deposit
 
 _PATIENCE_S: Final = 1.0
 _PAUSE_S: Final = 0.1
@@ -25,13 +28,23 @@ async def reported(rooms: Rooms, call: Call, message: Message) -> Answer:
     """Hand a message over and answer with its order: 200 once that has taken it in, else 202. Raises a Fault."""
     receipt = await _delivered(rooms, message)
     order_id = receipt.message.order_id
-    row = None
+    document = b"null"
     if receipt.handled_at is not None and order_id is not None:
-        row = await rooms.reader.order(call.principal.merchant_id, str(order_id))
+        document = await _document(rooms, call, order_id, receipt.message)
     head = {"accepted": True, "processorMessageId": receipt.message.message_id, "waitsFor": receipt.waits_for}
-    document = b"null" if row is None else row.document(rooms.ledger.clock.now(call.principal.merchant_id))
     body = msgspec.json.encode(head)[:-1] + b',"paymentOrder":' + document + b"}"
     return Answer(200 if receipt.handled_at is not None else 202, body)
+
+
+async def _document(rooms: Rooms, call: Call, order_id: UUID, message: Message) -> bytes:
+    """The order as it stands; for a deposit, as that left it: the same deposit again gets the first answer."""
+    merchant_id = call.principal.merchant_id
+    if isinstance(message, DepositReceived):
+        left = await upon_deposit(rooms.ledger, merchant_id, order_id, message.processor_reference)
+        if left is not None:
+            return document_of(left, rooms, call)
+    row = await rooms.reader.order(merchant_id, str(order_id))
+    return b"null" if row is None else row.document(rooms.ledger.clock.now(merchant_id))
 
 
 async def _delivered(rooms: Rooms, message: Message) -> Receipt:
