@@ -35,7 +35,10 @@ select merchant_id, position from merchant_head order by merchant_id
 """
 _CLAIMS = "select kind, key, stream_id from claim where merchant_id = %s"
 _BOOK = """
-select idempotency_key, amount, authorized, captured, decline_code is not null from sandbox_charge where merchant_id = %s
+select idempotency_key, amount, authorized, captured + coalesce((
+    select sum(moved) from sandbox_call c
+     where c.merchant_id = b.merchant_id and c.reference = b.reference and c.kind = 'CAPTURE' and c.accepted), 0)::int8,
+  decline_code is not null from sandbox_charge b where merchant_id = %s
 """
 _NOW = "select now()"
 

@@ -18,6 +18,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from importlib import import_module
 from typing import Any, NoReturn
 
+from tests.crash import due_points
+from tests.crash.due_points import DUE_POINTS
+
 from ledger.database import prepare
 from ledger.gateways.sandbox import SandboxProcessor
 from ledger.journal.journal import Journal
@@ -45,6 +48,9 @@ def die() -> NoReturn:
 
 def arm(point: str) -> None:
     """Make this process die at a point."""
+    if point in DUE_POINTS:
+        due_points.arm(point, die)
+        return
     commit, authorize = Journal.commit, SandboxProcessor.authorize
 
     async def deadly_commit(

@@ -16,6 +16,7 @@ from ledger.operations.drafts import Actor
 from ledger.operations.ledger import Ledger
 from ledger.reactions.jobs import Jobs
 from ledger.reactions.reaction import NO_PAYMENT, DoNow
+from ledger.reactions.troubled_jobs import retry_jobs, troubled_jobs
 
 pytestmark = pytest.mark.anyio
 
@@ -167,3 +168,26 @@ async def test_who_is_told_to_stop_finishes_what_was_begun_and_puts_the_rest_bac
     assert {stream for *_, stream in left} == {str(thing.stream_id) for thing in due} - set(map(str, begun))
     assert len(left) == 90 - len(begun)
     assert {tuple(states) for *states, _ in left} == {("todo", 0, False)}
+
+
+async def test_what_was_given_up_is_seen_and_done_when_it_is_retried(
+    merchant: Actor, jobs: Jobs, connection: Connection, done: Done
+) -> None:
+    (due,) = things(1)
+    jobs._handlers = {LOOK_AFTER: failing(done, due.stream_id)}
+    await put(jobs, connection, merchant, [due])
+    await jobs.run_all_of(connection, merchant.merchant_id)
+    (waiting,) = await troubled_jobs(connection)
+    assert (waiting.given_up, waiting.attempts, waiting.order_id) == (False, 1, due.stream_id)
+    assert waiting.next_at is not None
+    await connection.execute("update procrastinate_jobs set attempts = 39")
+    assert await retry_jobs(connection, [waiting.job + 1]) == []
+    assert await retry_jobs(connection, [waiting.job]) == [waiting.job]
+    await connection.execute("update procrastinate_jobs set attempts = 39")
+    await jobs.run_all_of(connection, merchant.merchant_id)
+    (given_up,) = await troubled_jobs(connection)
+    assert (given_up.given_up, given_up.attempts, given_up.next_at, given_up.due_at) == (True, 40, None, due.due_at)
+    jobs._handlers = {LOOK_AFTER: done}
+    assert await retry_jobs(connection, None) == [given_up.job]
+    await jobs.run_all_of(connection, merchant.merchant_id)
+    assert (done.streams, await troubled_jobs(connection)) == ([due.stream_id], [])

@@ -1,0 +1,73 @@
+"""Where a worker dies around something that is due: between its due time and its job, inside the job, behind its outcome.
+
+The rule a stranger would break: the product has no hooks. These functions stand around it in the process that is to die.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, NoReturn
+
+from ledger.gateways.sandbox import SandboxProcessor
+from ledger.journal.journal import Journal
+from ledger.orders.events import PaymentCaptured
+from ledger.reactions import due_times
+from ledger.reactions.jobs import Jobs
+
+DUE_POINTS: Final = ("due-taken", "due-queued", "job-begun", "before-call", "after-call", "call-recorded")
+"""Before the commit that makes a job of a due time, after it, in the job before its intent, after that and before the call,
+after the processor's answer and before its outcome, after that and before the job leaves the queue."""
+
+
+def arm(point: str, die: Callable[[], NoReturn]) -> None:
+    """Make this process die at a point."""
+    if point in {"due-taken", "due-queued"}:
+        _arm_due_times(point, die)
+    elif point == "job-begun":
+
+        async def deadly_do_one(*_: Any) -> None:
+            die()
+
+        Jobs._do_one = deadly_do_one  # type: ignore[method-assign, assignment]
+    else:
+        _arm_call(point, die)
+
+
+def _arm_due_times(point: str, die: Callable[[], NoReturn]) -> None:
+    enqueue, enqueue_due = Jobs.enqueue, due_times.enqueue_due
+
+    async def deadly_enqueue(jobs: Jobs, connection: Any, things: Any) -> None:
+        await enqueue(jobs, connection, things)
+        if things and point == "due-taken":
+            die()
+
+    async def deadly_enqueue_due(connection: Any, jobs: Jobs) -> int:
+        found = await enqueue_due(connection, jobs)
+        if found and point == "due-queued":
+            die()
+        return found
+
+    Jobs.enqueue = deadly_enqueue  # type: ignore[method-assign]
+    due_times.enqueue_due = deadly_enqueue_due
+
+
+def _arm_call(point: str, die: Callable[[], NoReturn]) -> None:
+    capture, commit = SandboxProcessor.capture, Journal.commit
+
+    async def deadly_capture(processor: SandboxProcessor, request: Any) -> Any:
+        if point == "before-call":
+            die()
+        answer = await capture(processor, request)
+        if point == "after-call":
+            die()
+        return answer
+
+    async def deadly_commit(journal: Journal, *given: Any, **named: Any) -> int:
+        position = await commit(journal, *given, **named)
+        events = [event for change in given[2] for event in change.events]
+        if point == "call-recorded" and any(isinstance(event, PaymentCaptured) for event in events):
+            die()
+        return position
+
+    SandboxProcessor.capture = deadly_capture  # type: ignore[method-assign]
+    Journal.commit = deadly_commit  # type: ignore[method-assign, assignment]
