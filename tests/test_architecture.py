@@ -13,6 +13,7 @@ MODULES = {
 }
 LONG = {  # module: why it may be longer than 300 lines
     "ledger.orders.commands": "a list: whoever asks something of an order looks in one place",
+    "ledger.settings": "a list: every setting with its bounds and its words, and how one is read",
     "ledger.orders.events": "a list: the storage format of one stream, with its topics",
 }
 
@@ -63,7 +64,7 @@ ROOMS = {
     ),
     ("api",): (
         ("api", "projections", "ledger.operations", "ledger.journal.append", "ledger.gateways.contract",
-         "ledger.gateways.cards", "ledger.gateways.clabe", "ledger.api_keys", "ledger.settings", "ledger.secrets", "ledger.board", "ledger.figures",
+         "ledger.gateways.cards", "ledger.gateways.messages", "ledger.gateways.clabe", "ledger.api_keys", "ledger.settings", "ledger.secrets", "ledger.board", "ledger.figures",
          "ledger.logs", "ledger.request_rates", *CORE, *PURE,
          "msgspec", "starlette", "structlog", "email_validator", "stdnum", "prometheus_client"),
         (r"ledger\.\w+\.(events|evolve|decide\w*|settle)",),

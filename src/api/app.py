@@ -20,6 +20,7 @@ from api.edge import Edge
 from api.limits import Limiter, SharedLimiter
 from api.metrics import METRICS, Metrics, rooms_figures
 from api.openapi import document
+from api.processor_messages import ProcessorMessages
 from api.refusals import Refusal
 from api.resource import Allowed, House, Resource, Rooms
 from api.sandbox import clock, deposits, disputes, payer_pages, processor_mode, settlements
@@ -34,7 +35,7 @@ from ledger.reactions.clock_hand import ClockHand
 from ledger.reactions.mail import open_mail
 from ledger.reactions.registry import HANDLERS, REACTIONS
 from ledger.request_rates import RequestRates
-from ledger.secrets import Purpose, load_secrets
+from ledger.secrets import Purpose, load_processor_keys, load_secrets
 from ledger.settings import Settings
 from ledger.wiring import open_ledger
 from projections.loader import Reader
@@ -93,6 +94,10 @@ def _routes(settings: Settings, house: House) -> list[Route]:
         Route(
             f"{one}/payer-authentication/validate", Resource(house, POST=Allowed(order_actions.validate_payer, WRITE))
         ),
+        Route(
+            f"{settings.base_path}/processor-messages/{{processor}}",
+            ProcessorMessages(house, load_processor_keys(settings)),
+        ),
         *_sandbox(settings, house),
         Route("/health/live", health.live()),
         Route("/health/ready", health.ready(house)),
@@ -139,9 +144,9 @@ async def open_rooms(settings: Settings) -> AsyncIterator[Rooms]:
             per_second=settings.requests_per_second,
         )
         fingerprint_key = secrets.key(Purpose.REQUEST_FINGERPRINT)
-        clocks, mail, names = None, None, None
+        mail = await stack.enter_async_context(open_mail(settings.database_url, ledger))
+        clocks, names = None, None
         if settings.environment == "sandbox":
-            mail = await stack.enter_async_context(open_mail(settings.database_url, ledger))
             names = PaymentNames(settings.database_url)
             await names.start()
             stack.push_async_callback(names.stop)

@@ -37,7 +37,7 @@ class Rooms(Struct, frozen=True):
     clocks: ClockMoves | None
     """How merchants' clocks are moved: only in the sandbox."""
     mail: Mail | None
-    """Where processors' messages are handed over: only in the sandbox."""
+    """Where processors' messages are handed over."""
     names: PaymentNames | None
     """Where payments are found by their ids alone: only in the sandbox."""
     shared_limiter: SharedLimiter | None = None

@@ -85,6 +85,25 @@ def load_sealing_keys(settings: Settings) -> list[bytes]:
     return [secrets.key(Purpose.DATA_KEY_WRAPPING) for secrets in known]
 
 
+def load_processor_keys(settings: Settings) -> dict[str, tuple[bytes, ...]]:
+    """The keys that processors sign their messages with, by the processor's name: one, or two while it is changed.
+
+    Raises SettingWrong, naming LEDGER_PROCESSOR_KEYS or LEDGER_PROCESSOR_KEYS_FILE.
+    """
+    variable = "LEDGER_PROCESSOR_KEYS"
+    given = settings.processor_keys.split(",") if settings.processor_keys else []
+    if settings.processor_keys_file:
+        variable = "LEDGER_PROCESSOR_KEYS_FILE"
+        given = _text_of(variable, settings.processor_keys_file).split()
+    keys: dict[str, tuple[bytes, ...]] = {}
+    for text in given:
+        name, colon, key = text.strip().partition(":")
+        if not (colon and re.fullmatch(r"[a-z0-9-]{1,64}", name)):
+            raise SettingWrong(variable, "must be name:key, the name in small letters, digits and -")
+        keys[name] = (*keys.get(name, ()), _decoded(variable, key))
+    return keys
+
+
 def _make(place: Path) -> None:
     """Write a new key so that the file is never seen half written, and of two who write at once only the first counts."""
     place.parent.mkdir(mode=0o711 if os.geteuid() == 0 else 0o700, parents=True, exist_ok=True)

@@ -91,6 +91,16 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     sealing_keys_file: Annotated[
         Path | None, Meta(description="A file that holds the sealing keys, one a line; unset: the master key's own.")
     ] = None
+    processor_keys: Annotated[
+        str | None,
+        Meta(
+            description="Keys that processors sign their messages with: `name:key`, 32 bytes in hex or base64, commas between; two of one name while it is changed.",
+            extra=_SECRET,
+        ),
+    ] = None
+    processor_keys_file: Annotated[
+        Path | None, Meta(description="A file that holds the processors' keys, one `name:key` a line.")
+    ] = None
     body_limit: Annotated[
         int, Meta(ge=1024, le=64 << 20, description="The largest request body.", extra={"unit": "bytes"})
     ] = 256 << 10
@@ -289,6 +299,8 @@ def _check_together(settings: Settings) -> None:
         raise SettingWrong("LEDGER_REQUEST_TIMEOUT_S", "must be above LEDGER_PROCESSOR_TIMEOUT_S")
     if settings.master_key and settings.master_key_file:
         raise SettingWrong("LEDGER_MASTER_KEY", "and LEDGER_MASTER_KEY_FILE must not both be set")
+    if settings.processor_keys and settings.processor_keys_file:
+        raise SettingWrong("LEDGER_PROCESSOR_KEYS", "and LEDGER_PROCESSOR_KEYS_FILE must not both be set")
     if settings.sealing_keys and settings.sealing_keys_file:
         raise SettingWrong("LEDGER_SEALING_KEYS", "and LEDGER_SEALING_KEYS_FILE must not both be set")
     if settings.database_app_url and not settings.database_url:

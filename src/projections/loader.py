@@ -35,6 +35,9 @@ class _Question(Struct, frozen=True):
     answer: Callable[[Sequence[Any]], Any]
 
 
+# The inbox's own question (see `gateways.inbox`), for operators.
+_WAITING_MESSAGES: Final = "select count(*), min(received_at) from processor_message where handled_at is null"
+
 _ORDER, _CUSTOMER, _API_KEY = range(3)
 _QUESTIONS: Final = (
     _Question(orders.FIND, orders.find_parameters, orders.found),
@@ -87,6 +90,11 @@ class Reader:
     async def open_calls(self) -> tuple[int, datetime | None]:
         """How many calls to processors have no outcome, over all merchants, and until when the oldest was to be answered."""
         ((number, oldest),) = await self._lists.rows(open_intents.COUNT, {})
+        return number, oldest
+
+    async def waiting_messages(self) -> tuple[int, datetime | None]:
+        """How many messages of processors no order has taken in, over all merchants, and since when (real time) the oldest waits."""
+        ((number, oldest),) = await self._lists.rows(_WAITING_MESSAGES, {})
         return number, oldest
 
     async def reacted_until(self) -> datetime:

@@ -19,8 +19,9 @@ from api.drafting import order_lists
 from api.metrics import METRICS
 from api.openapi import examples
 from api.openapi.document import as_json
-from api.openapi.operations import OPERATIONS, PROBES
+from api.openapi.operations import OPERATIONS, PROBES, PROCESSOR_MESSAGES
 from api.openapi.parameters import LIST
+from api.processor_messages import ProcessorMessages
 from api.reference_page import ASSET, DESCRIPTION, PAGE
 from api.resource import House, Resource
 from api.sandbox.payer_pages import PayerPage
@@ -67,10 +68,12 @@ def test_every_route_is_described_and_every_description_is_routed():
     for route in _routes(Settings(), House()):
         if isinstance(route.endpoint, Resource):
             routed |= {(method.lower(), route.path) for method in route.endpoint.operations}
+        elif isinstance(route.endpoint, ProcessorMessages):
+            routed.add(("post", route.path))
         elif route.path not in {DESCRIPTION, PAGE, ASSET} and not isinstance(route.endpoint, PayerPage):
             routed.add(("get", route.path))
     assert routed == operations().keys()
-    assert len(OPERATIONS) + len(PROBES) == len(routed), "an operation is described twice or never routed"
+    assert len(OPERATIONS) + len(PROBES) + 1 == len(routed), "an operation is described twice or never routed"
 
 
 def test_everything_says_what_it_means():
@@ -95,7 +98,7 @@ def test_the_list_is_described_with_the_parameters_that_it_reads():
 def test_every_code_that_can_be_answered_is_described_with_its_status():
     described = {
         (code, status)
-        for found in (*OPERATIONS.values(), *PROBES.values())
+        for found in (*OPERATIONS.values(), *PROBES.values(), PROCESSOR_MESSAGES)
         for status in found.codes
         for code in found.codes[status]
     }

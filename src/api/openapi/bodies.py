@@ -177,3 +177,42 @@ class Settled(Struct, rename="camel"):
     accepted: Annotated[Literal[True], Meta(description="Every line is on disk.")]
     batch_id: Annotated[str, Meta(description="The id of the batch.")]
     lines: Annotated[list[SettlementLine], Meta(description="The lines, stage by stage.")]
+
+
+class ProcessorMessage(Struct, kw_only=True, rename="camel"):
+    """What a processor tells. Each type has further fields: a page of the documentation lists them."""
+
+    type: Annotated[
+        Literal[
+            "deposit-received",
+            "refund-confirmed",
+            "refund-failed",
+            "dispute-opened",
+            "dispute-won",
+            "dispute-lost",
+            "settlement-listed",
+            "settlement-matched",
+            "settlement-refused",
+        ],
+        Meta(description="What happened."),
+    ]
+    processor: Annotated[str, Meta(description="Who tells it: the name in the address.", max_length=255)]
+    message_id: Annotated[
+        str, Meta(description="The message's id: the same again is the same message.", max_length=255)
+    ]
+    merchant_id: Annotated[UUID, Meta(description="Whose payment it is about.")]
+    occurred_at: Annotated[datetime, Meta(description="When it happened.")]
+    order_id: Annotated[UUID | None, Meta(description="The order, as it was said with the call that this follows.")] = (
+        None
+    )
+    payment_id: Annotated[UUID | None, Meta(description="The payment, likewise.")] = None
+    processor_reference: Annotated[
+        str, Meta(description="What the processor calls the deposit, the refund or the payment.", max_length=255)
+    ]
+
+
+class MessageKept(Struct, rename="camel"):
+    """A processor's message is on disk."""
+
+    accepted: Annotated[Literal[True], Meta(description="It need not be sent again.")]
+    processor_message_id: Annotated[str, Meta(description="Its id.")]

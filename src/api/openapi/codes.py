@@ -14,6 +14,7 @@ WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
     "CONFLICTING_FIELDS": "Two names of one field came with different values.",
     "CARD_NUMBER_NOT_ALLOWED": "A card number stands in a text that would be stored. It is not repeated.",
     "INVALID_API_KEY": "The key is missing, unknown or revoked.",
+    "INVALID_SIGNATURE": "A processor's message is not signed with its key, or more than five minutes ago.",
     "KEY_EXPIRED": "The key has reached its `expiresAt`.",
     "KEY_ENVIRONMENT_MISMATCH": "A sandbox key in production, or the other way round.",
     "INSUFFICIENT_SCOPE": "The key was not issued for this operation.",

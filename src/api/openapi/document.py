@@ -16,8 +16,9 @@ from starlette.routing import Route
 from api.openapi import bodies, components, examples
 from api.openapi.codes import words
 from api.openapi.described import DECLINES, SANDBOX, Described
-from api.openapi.operations import OPERATIONS, PROBES
+from api.openapi.operations import OPERATIONS, PROBES, PROCESSOR_MESSAGES
 from api.openapi.parameters import ANSWER_HEADERS, RATE, REQUEST_HEADERS
+from api.processor_messages import ProcessorMessages
 from api.resource import Resource
 
 Json = dict[str, Any]
@@ -79,6 +80,8 @@ def _operations(route: Route) -> Iterator[tuple[str, Described, bool]]:
     if isinstance(route.endpoint, Resource):
         for method, allowed in route.endpoint.operations.items():
             yield method.lower(), OPERATIONS[allowed.operation], True
+    elif isinstance(route.endpoint, ProcessorMessages):
+        yield "post", PROCESSOR_MESSAGES, False
     elif route.path in PROBES:
         yield "get", PROBES[route.path], False
 

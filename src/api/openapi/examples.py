@@ -159,6 +159,23 @@ SETTLE: Final[Mapping[str, Json]] = {
     "all": {"summary": "Everything that can be settled", "value": {}},
 }
 
+PROCESSOR_MESSAGES: Final[Mapping[str, Json]] = {
+    "deposit": {
+        "summary": "A transfer arrived",
+        "value": {
+            "type": "deposit-received",
+            "processor": "stp",
+            "messageId": "abono-77120934",
+            "merchantId": "019a5d0c-7c00-7000-8000-000000000001",
+            "occurredAt": "2026-03-01T16:04:05.120Z",
+            "reference": "646180110400000007",
+            "amount": "150000",
+            "currency": "MXN",
+            "processorReference": "2026030140014BET0000477120934",
+        },
+    },
+}
+
 MESSAGES: Final[Mapping[str, str]] = {
     "VALIDATION_ERROR": "amount is required.",
     "CONFLICTING_FIELDS": "externalId and externalMerchantReference are the same field and came with different values.",

@@ -78,6 +78,58 @@ order: sent again, the order is answered as it stands.
 }
 """The operations that need a key, by what carries them out."""
 
+PROCESSOR_MESSAGES: Final = Described(
+    name="tellProcessorMessage",
+    summary="Tell what happened at a processor",
+    description="""
+For payment processors, not for merchants: deposits, refunds and payouts that ended, disputes, settlement. The message is kept
+once for its id and taken to its order as soon as that knows what it follows, however often and in whatever order messages
+come. `message-signature` is `v1,` and the base64 of the HMAC-SHA256 over timestamp, a dot and the body, under the
+processor's key; several signatures stand apart by spaces.
+""",
+    parameters=(
+        {
+            "name": "processor",
+            "in": "path",
+            "required": True,
+            "description": "The processor's name, as its keys are set and its messages say.",
+            "schema": {"type": "string"},
+        },
+        {
+            "name": "message-timestamp",
+            "in": "header",
+            "required": True,
+            "description": "When it was signed, in seconds of Unix time: at most five minutes from now.",
+            "schema": {"type": "string"},
+        },
+        {
+            "name": "message-signature",
+            "in": "header",
+            "required": True,
+            "description": "One signature, or one for each of two keys.",
+            "schema": {"type": "string"},
+        },
+    ),
+    takes=bodies.ProcessorMessage,
+    examples=examples.PROCESSOR_MESSAGES,
+    answers={
+        202: ("The message is new, and on disk.", bodies.MessageKept),
+        200: ("The message was known.", bodies.MessageKept),
+    },
+    codes={
+        400: ("VALIDATION_ERROR",),
+        401: ("INVALID_SIGNATURE",),
+        408: ("REQUEST_TIMEOUT",),
+        413: ("BODY_TOO_LARGE",),
+        414: ANY[414],
+        415: ("UNSUPPORTED_MEDIA_TYPE",),
+        431: ANY[431],
+        500: ANY[500],
+        503: ANY[503],
+    },
+)
+"""The one operation that a signature opens instead of a key."""
+
 PROBES: Final[Mapping[str, Described]] = {
     "/health/live": Described(
         name="isLive",

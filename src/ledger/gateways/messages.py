@@ -25,6 +25,7 @@ REPLAY_WINDOW: Final = timedelta(minutes=5)
 """How far a signature's time may be from ours, either way."""
 
 _SCHEME: Final = "v1,"
+_TEXT_MAX: Final = 255
 
 
 class _Sent(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", tag_field="type"):
@@ -152,6 +153,8 @@ def decode(body: bytes) -> Message:
         raise MessageUnreadable(type(fault).__name__) from None
     if not _is_a_moment(message.occurred_at) or not _is_plain(getattr(message, "amount", None)):
         raise MessageUnreadable("a time or an amount that is none")
+    if not all(_is_text(value) for value in msgspec.structs.astuple(message) if isinstance(value, str)):
+        raise MessageUnreadable("a text that is none")
     return message
 
 
@@ -191,6 +194,11 @@ def _is_now(timestamp: str, now: datetime) -> bool:
 def _is_a_moment(at: datetime) -> bool:
     """Whether a time has a zone and can be moved into another one."""
     return at.tzinfo is not None and MINYEAR < at.year < MAXYEAR
+
+
+def _is_text(text: str) -> bool:
+    """Whether a text can be kept and compared: no control characters, and not longer than any id is."""
+    return len(text) <= _TEXT_MAX and text.isprintable()
 
 
 def _is_plain(amount: Decimal | None) -> bool:
