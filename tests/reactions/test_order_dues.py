@@ -9,11 +9,13 @@ from uuid import UUID
 
 import psycopg
 import pytest
+from msgspec.structs import replace
 from tests.operations.conftest import an_order, by_card
-from tests.reactions.conftest import Open
+from tests.reactions.conftest import Open, rows
 from tests.sealing import MASTER_KEY
 
 from ledger.gateways.contract import ProcessorUnavailable
+from ledger.journal.connection import Connection
 from ledger.money import SCALE
 from ledger.operations.authentication import submit_device_data
 from ledger.operations.drafts import Actor, DeviceDataDraft
@@ -27,6 +29,8 @@ from ledger.orders.state import Order
 from ledger.orders.status import OrderStatus, PaymentStatus
 from ledger.orders.terms import CaptureMethod
 from ledger.reactions.clock_hand import ClockHand
+from ledger.reactions.dispatcher import Dispatcher
+from ledger.reactions.jobs import Jobs
 from ledger.reactions.registry import HANDLERS, REACTIONS
 from ledger.reactions.worker import run
 from ledger.settings import Settings
@@ -152,3 +156,28 @@ async def test_an_authorisation_that_nobody_captures_lapses_after_seven_days(
     assert (moved.jobs_run, order.payments[0].status) == (1, PaymentStatus.EXPIRED)
     again = await hand.advance(merchant.merchant_id, "advanceBy", lambda now: now + timedelta(days=30))
     assert again.jobs_run == 0
+
+
+@pytest.mark.parametrize(
+    "number", ["4242424242424242", "4000000000000010", "4000000000003220", FRICTIONLESS, "4000000000007015"]
+)
+@pytest.mark.parametrize("capture_method", list(CaptureMethod))
+async def test_what_is_kept_is_what_is_due_however_an_order_was_paid(
+    number: str,
+    capture_method: CaptureMethod,
+    ledger: Ledger,
+    merchant: Actor,
+    jobs: Jobs,
+    connection: Connection,
+    database_url: str,
+) -> None:
+    draft = replace(an_order("1", by_card(number)), capture_method=capture_method)
+    receipt = await create_order(ledger, merchant, draft)
+    if number == FRICTIONLESS:
+        await submit_device_data(ledger, merchant, "1", DeviceDataDraft())
+    assert await Dispatcher(ledger.journal, jobs, REACTIONS).sweep(connection)
+    order = await order_at(ledger, merchant, receipt.order.terms.order_id)
+    kept = rows(
+        database_url, "select kind, payment_id, due_at from due_time where stream_id = %s", order.terms.order_id
+    )
+    assert sorted(kept) == sorted((due.kind, due.payment_id, due.at) for due in dues(order))

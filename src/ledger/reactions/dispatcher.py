@@ -144,7 +144,12 @@ class Dispatcher:
     ) -> Sequence[tuple[UUID, Effect]]:
         if not isinstance(reaction, StandingReaction):
             return [(merchant_id, effect) for each in seen for effect in reaction.react(each)]
-        touched = sorted({each.stream_id for each in seen})
+        shown: dict[UUID, list[Recorded]] = {}
+        for each in seen:
+            shown.setdefault(each.stream_id, []).append(each)
+        touched = sorted(stream_id for stream_id, events in shown.items() if not reaction.is_settled(events))
+        if not touched:
+            return []
         # All at once: the reader makes one question of them.
         standing = await asyncio.gather(*[reaction.standing(self._journal, merchant_id, one) for one in touched])
         await connection.execute(_CLEAR_STREAMS, (merchant_id, touched))

@@ -13,20 +13,35 @@ from typing import Final
 from uuid import UUID
 
 from ledger.journal.journal import Journal
+from ledger.journal.reader import Recorded
 from ledger.operations.lapses import run_due
 from ledger.operations.ledger import Ledger
 from ledger.orders.dues import DueKind, dues
-from ledger.orders.events import TOPICS
+from ledger.orders.events import TOPICS, CaptureRequested, CaptureScheduled, PaymentAuthorized, PaymentCaptured
 from ledger.orders.evolve import evolve
 from ledger.reactions.jobs import Handler
 from ledger.reactions.reaction import Due
+
+_BRINGS_NOTHING_DUE: Final = frozenset(
+    {"order-created.v1", "payment-started.v1", "authorization-requested.v1", "payer-forgotten.v1"}
+)
+_SALE: Final = (PaymentAuthorized, CaptureScheduled, CaptureRequested, PaymentCaptured)
+_OUTCOME_VERSION: Final = 4
+"""Where the outcome of an order's first payment stands: behind the order, its payment and the payment's intent."""
 
 
 class OrderDues:
     """Looks at every order that something happened to."""
 
     name = "order-dues"
-    topics = frozenset(TOPICS) - {"order-created.v1", "payment-started.v1", "payer-forgotten.v1"}
+    topics = frozenset(TOPICS) - _BRINGS_NOTHING_DUE
+
+    def is_settled(self, seen: Sequence[Recorded]) -> bool:
+        """Whether an order was paid by its first payment in one go: most are, and none of those is worth a question."""
+        if len(seen) != len(_SALE) or seen[0].version != _OUTCOME_VERSION:
+            return False
+        events = [each.event for each in seen]
+        return tuple(map(type, events)) == _SALE and events[0].amount == events[-1].amount
 
     async def standing(self, journal: Journal, merchant_id: UUID, stream_id: UUID) -> Sequence[Due]:
         """What is due on an order as it stands now. Raises a Fault."""

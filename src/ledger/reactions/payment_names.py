@@ -1,7 +1,8 @@
 """Names of payments, noted as they become known: what a processor's message may say instead of an order.
 
 The rule a stranger would break: a name that is not here yet is not unknown. The reaction follows the log; a message that
-finds nobody is put off and asks again.
+finds nobody is put off and asks again. A payment has no name before its processor knows it: what opens one is sealed, and
+would have to be opened for nothing.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from ledger.journal.reader import Recorded
 from ledger.orders.events import (
     PaymentAuthorized,
     PaymentCaptured,
-    PaymentStarted,
     ReferenceIssued,
     RefundRequested,
 )
@@ -25,7 +25,6 @@ class PaymentNames:
     name = "payment-names"
     topics = frozenset(
         {
-            "payment-started.v1",
             "payment-authorized.v1",
             "payment-captured.v1",
             "reference-issued.v1",
@@ -42,12 +41,12 @@ class PaymentNames:
 
 def _names(event: object) -> set[str]:
     match event:
-        case PaymentStarted(payment_id=payment_id):
-            return {str(payment_id)}
-        case PaymentAuthorized(processor_reference=name) | PaymentCaptured(processor_reference=name):
+        case PaymentAuthorized(payment_id=payment_id, processor_reference=name):
+            return {str(payment_id), name}
+        case PaymentCaptured(processor_reference=name):
             return {name}
-        case ReferenceIssued(reference=reference, processor_reference=name):
-            return {part for part in (reference.reference, reference.clabe, name) if part}
+        case ReferenceIssued(payment_id=payment_id, reference=reference, processor_reference=name):
+            return {part for part in (str(payment_id), reference.reference, reference.clabe, name) if part}
         case RefundRequested(idempotency_key=name):
             return {name}
         case _:

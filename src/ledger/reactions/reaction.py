@@ -67,6 +67,10 @@ class StandingReaction(Protocol):
     name: str
     topics: frozenset[str]
 
+    def is_settled(self, seen: Sequence[Recorded]) -> bool:
+        """Whether the first events of a stream that the reaction is shown, in a row, tell that nothing is due: it need not be asked."""
+        ...
+
     async def standing(self, journal: Journal, merchant_id: UUID, stream_id: UUID) -> Sequence[Due]:
         """What is due on the stream now."""
         ...
