@@ -1,0 +1,66 @@
+"""`python -m tests.races [--rounds N]`: each race for money through two processes, that often.
+
+The rule a stranger would break: it exits 1 on anything that is wrong in any round, in the log or in the processor's book.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from uuid import uuid4
+
+import psycopg
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+from tests import postgres_server
+from tests.races.money import RACES, Course
+from tests.races.running import two_processes, wrong_in
+
+from ledger.migrate import migrate
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the races; the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m tests.races", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=500)
+    options = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory(prefix="ledger-races-", dir="/tmp") as place:
+        home = Path(place)
+        home.chmod(0o711)
+        with postgres_server.running(home / "postgres") as url:
+            template = _template(url)
+            with two_processes(url, template, home / "log") as (installation, course):
+                wrong = [what for name in RACES for what in asyncio.run(_rounds(course, name, options.rounds))]
+                wrong += asyncio.run(wrong_in(installation))
+    for what in wrong[:50]:
+        _say(f"WRONG {what}")
+    return 1 if wrong else 0
+
+
+async def _rounds(course: Course, name: str, rounds: int) -> list[str]:
+    began = time.monotonic()
+    wrong = [what for number in range(rounds) for what in await RACES[name](course, f"{name}/{number}")]
+    _say(f"{name}: {rounds} rounds, {len(wrong)} wrong, {time.monotonic() - began:.0f} s")
+    return wrong
+
+
+def _template(url: str) -> str:
+    name = f"template_{uuid4().hex}"
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
+    migrate(make_conninfo(url, dbname=name))
+    return name
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,32 @@
+"""Races for money in short form: `python -m tests.races` runs hundreds of rounds of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.chaos.installation import Installation
+from tests.races.money import RACES, Course
+from tests.races.running import two_processes, wrong_in
+
+pytestmark = pytest.mark.anyio
+
+ROUNDS = 4
+
+
+@pytest.fixture(scope="module")
+def racing(
+    postgres_url: str, template_database: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Installation, Course]]:
+    log: Path = tmp_path_factory.mktemp("races") / "log"
+    with two_processes(postgres_url, template_database, log) as made:
+        yield made
+
+
+@pytest.mark.parametrize("name", RACES)
+async def test_nobody_gets_more_than_there_is(racing: tuple[Installation, Course], name: str) -> None:
+    installation, course = racing
+    for number in range(ROUNDS):
+        assert await RACES[name](course, f"{name}/{number}") == []
+    assert await wrong_in(installation) == []
