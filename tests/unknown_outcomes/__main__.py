@@ -30,7 +30,8 @@ def main(arguments: Sequence[str]) -> int:
     for violation in result.verdict.violations[:50]:
         _say(f"VIOLATION {violation}")
     _say(
-        f"seed {seed}: {figures.payments:,} payments, {figures.captured:,} minor units captured on both sides, "
+        f"seed {seed}: {figures.payments:,} payments, {figures.captured:,} minor units captured and "
+        f"{figures.refunded:,} refunded on both sides, {figures.voided:,} voided, "
         f"{figures.unknown:,} of unknown outcome for a while, {result.kills} kills, {result.seconds:.0f} s"
     )
     _say(", ".join(f"{mode} {n:,}" for mode, n in sorted(figures.calls.items())))

@@ -11,6 +11,7 @@ import json
 import time
 from pathlib import Path
 from random import Random
+from urllib.parse import quote
 
 import psycopg
 from msgspec import Struct
@@ -27,6 +28,16 @@ from tests.unknown_outcomes.comparison import Verdict, compare
 _NOT_FOUND_FINAL_S = 8.0
 _SETTLE_S = 60.0
 _GIVE_UP_S = 120.0
+_QUIET = 30  # looks in a row: what follows from an outcome is due a moment later
+
+_THEN = (None, None, "capture", "cancel", "refund")
+"""What a merchant does next with an order, when anything."""
+_UNDER_WAY = {"PROCESSING", "CANCELLATION_REQUESTED", "REFUND_PROCESSING"}
+
+_OPEN = """
+select exists (select from payment_order where call_deadline_at is not null)
+    or exists (select from due_time where due_at <= now()) or exists (select from public_jobs.procrastinate_jobs)
+"""
 
 
 class Plan(Struct, frozen=True, kw_only=True):
@@ -78,7 +89,10 @@ async def pay(service: FakedService, merchant: Merchant, plan: Plan) -> int:
         wire = Wire()
         for name in todo:
             card = "declined" if random.random() < 0.1 else "approved"
-            await _until_answered(service, wire, merchant, name, card)
+            then = random.choice(_THEN)
+            await _until_answered(service, wire, merchant, name, card, by_hand=then in {"capture", "cancel"})
+            if then is not None:
+                await _until_done(service, wire, merchant, name, then)
         await wire.close()
 
     paying = asyncio.gather(*[client() for _ in range(plan.clients)])
@@ -95,8 +109,12 @@ async def pay(service: FakedService, merchant: Merchant, plan: Plan) -> int:
     return kills
 
 
-async def _until_answered(service: FakedService, wire: Wire, merchant: Merchant, name: str, card: str) -> None:
+async def _until_answered(
+    service: FakedService, wire: Wire, merchant: Merchant, name: str, card: str, *, by_hand: bool
+) -> None:
     body = bodies.create(name, amount_of(name), card)
+    if by_hand:
+        body = json.dumps({**json.loads(body), "captureMethod": "MANUAL"}).encode()
     deadline = time.monotonic() + _GIVE_UP_S
     while time.monotonic() < deadline:
         try:
@@ -113,13 +131,43 @@ async def _until_answered(service: FakedService, wire: Wire, merchant: Merchant,
     raise AssertionError(f"{name} was not answered within {_GIVE_UP_S} s")
 
 
+async def _until_done(service: FakedService, wire: Wire, merchant: Merchant, name: str, action: str) -> None:
+    """Ask for what comes after the payment until it is answered for good, or the payment has turned out to be none."""
+    path = f"{bodies.ORDERS}/{quote(name, safe='')}/{action}"
+    body = json.dumps(_asked(name, action)).encode()
+    deadline = time.monotonic() + _GIVE_UP_S
+    while time.monotonic() < deadline:
+        try:
+            await wire.open(service.port)
+            answer = await wire.ask("POST", path, merchant.api_key, body)
+        except (NotSent, Lost):
+            await asyncio.sleep(0.1)
+            continue
+        if answer.status in {200, 201, 422}:
+            return
+        said = json.loads(answer.body)
+        if answer.status == 409 and said.get("currentStatus", "PROCESSING") not in _UNDER_WAY:
+            return
+        if answer.status not in {409, 503}:
+            raise AssertionError(f"{name} {action}: {answer.status} {answer.body!r}")
+        await asyncio.sleep(0.3)
+    raise AssertionError(f"{action} of {name} was not answered within {_GIVE_UP_S} s")
+
+
+def _asked(name: str, action: str) -> dict[str, object]:
+    if action == "refund":
+        return {"amount": max(1, amount_of(name) // 3), "externalId": f"{name}/refund", "reason": "Taza rota"}
+    return {}
+
+
 async def _settle(service: FakedService) -> None:
-    """Wait until no call is open, but not for ever: what is open then is a violation."""
-    deadline = time.monotonic() + _SETTLE_S
+    """Wait until no call is open and nothing is due, but not for ever: what is open then is a violation."""
+    deadline, quiet = time.monotonic() + _SETTLE_S, 0
     with service.database() as url:
         async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
             while time.monotonic() < deadline:
-                query = "select 1 from payment_order where call_deadline_at is not null limit 1"
-                if await (await connection.execute(query)).fetchone() is None:
+                row = await (await connection.execute(_OPEN)).fetchone()
+                quiet = quiet + 1 if row == (False,) else 0
+                if quiet > _QUIET:
                     return
                 await asyncio.sleep(0.1)

@@ -15,16 +15,21 @@ from msgspec import Struct
 from tests.chaos.evidence import MerchantEvidence
 from tests.fake_processor.modes import Line, Mode
 
-from ledger.orders.state import Order, OrderStatus, Payment
+from ledger.orders.events import AuthorizationOutcomeUnknown, CallUnanswered
+from ledger.orders.state import Order, OrderStatus, Payment, PaymentStatus
 
 Key = tuple[UUID, str]
 
+_UNSETTLED = {OrderStatus.PROCESSING, OrderStatus.CANCELLATION_REQUESTED, OrderStatus.REFUND_PROCESSING}
+
 
 class Figures(Struct, frozen=True, kw_only=True):
-    """What was compared. `captured` in minor units; `unknown` counts payments whose outcome was unknown for a while."""
+    """What was compared. `captured` and `refunded` in minor units; `unknown` counts calls whose outcome was unknown for a while."""
 
     payments: int
     captured: Decimal
+    refunded: Decimal
+    voided: int
     calls: Mapping[Mode, int]
     unknown: int
 
@@ -36,11 +41,20 @@ class Verdict(Struct, frozen=True):
     figures: Figures
 
 
+class Held(Struct, frozen=True):
+    """A payment as the ledger has it, with the keys of all calls that its events announced."""
+
+    order: Order
+    payment: Payment
+    keys: frozenset[str]
+
+
 def compare(lines: Sequence[Line], evidence: Sequence[MerchantEvidence]) -> Verdict:
     """Hold the company's file against every order of every merchant."""
     payments = {
-        (merchant.merchant_id, payment.requested.idempotency_key): (order, payment)
+        (merchant.merchant_id, payment.requested.idempotency_key): Held(order, payment, keys[payment.payment_id])
         for merchant in evidence
+        for keys in [_keys(merchant)]
         for order in merchant.orders.values()
         for payment in order.payments
         if payment.requested is not None
@@ -54,39 +68,66 @@ def compare(lines: Sequence[Line], evidence: Sequence[MerchantEvidence]) -> Verd
     ]
     figures = Figures(
         payments=len(payments),
-        captured=sum((payment.captured for _, payment in payments.values()), Decimal(0)),
+        captured=sum((held.payment.captured for held in payments.values()), Decimal(0)),
+        refunded=sum((held.payment.refunded for held in payments.values()), Decimal(0)),
+        voided=sum(held.payment.status is PaymentStatus.CANCELLED for held in payments.values()),
         calls=Counter(line.mode for line in lines if line.mode is not None),
         unknown=sum(_was_unknown(merchant) for merchant in evidence),
     )
     return Verdict(violations, figures)
 
 
+def _keys(merchant: MerchantEvidence) -> Mapping[UUID, frozenset[str]]:
+    """The keys of every call that was announced, by payment."""
+    keys: dict[UUID, set[str]] = {}
+    for recorded in merchant.log:
+        key = getattr(recorded.event, "idempotency_key", None)
+        if key is not None:
+            keys.setdefault(recorded.event.payment_id, set()).add(key)
+    return {payment_id: frozenset(some) for payment_id, some in keys.items()}
+
+
 def _charged_twice(lines: Sequence[Line]) -> list[str]:
     applied = Counter((line.kind, line.merchant_id, line.key) for line in lines if line.applied)
     twice = [f"{kind} {key} took effect {n} times" for (kind, _, key), n in applied.items() if n > 1]
-    sent = Counter((line.merchant_id, line.key) for line in lines if line.mode and line.kind == "AUTHORIZE")
-    return twice + [f"{key} was sent {n} times" for (_, key), n in sent.items() if n > 1]
+    sent = Counter((line.kind, line.merchant_id, line.key) for line in lines if line.mode)
+    return twice + [f"{kind} {key} was sent {n} times" for (kind, _, key), n in sent.items() if n > 1]
 
 
-def _unknown_to_us(lines: Sequence[Line], payments: Mapping[Key, tuple[Order, Payment]]) -> list[str]:
-    asked = {(line.merchant_id, line.key) for line in lines if line.kind == "AUTHORIZE"}
-    return [f"{key} was asked for and stands in no order" for _, key in sorted(asked - payments.keys())]
+def _unknown_to_us(lines: Sequence[Line], payments: Mapping[Key, Held]) -> list[str]:
+    known = {(merchant_id, key) for (merchant_id, _), held in payments.items() for key in held.keys}
+    asked = {(line.merchant_id, line.key) for line in lines}
+    return [f"{key} was asked for and stands in no order" for _, key in sorted(asked - known)]
 
 
-def _differing(lines: Sequence[Line], payments: Mapping[Key, tuple[Order, Payment]]) -> list[str]:
-    taken = {(line.merchant_id, line.key): line.captured for line in lines if line.kind == "AUTHORIZE" and line.applied}
+def _differing(lines: Sequence[Line], payments: Mapping[Key, Held]) -> list[str]:
+    moved = {(line.merchant_id, line.key): line for line in lines if line.applied}
+    wrong = []
+    for (merchant_id, name), held in payments.items():
+        said = [moved[merchant_id, key] for key in held.keys if (merchant_id, key) in moved]
+        wrong += _differences(name, held.payment, said)
+    return wrong
+
+
+def _differences(name: str, payment: Payment, said: Sequence[Line]) -> list[str]:
+    taken = sum((line.captured for line in said), Decimal(0))
+    given_back = sum((line.refunded for line in said), Decimal(0))
+    wrong = []
+    if payment.captured != taken:
+        wrong.append(f"{name}: the processor took {taken}, the ledger says {payment.captured}")
+    if payment.refunded != given_back:
+        wrong.append(f"{name}: the processor gave back {given_back}, the ledger says {payment.refunded}")
+    is_granted = any(line.authorized for line in said)
+    if payment.status is PaymentStatus.CANCELLED and is_granted and not any(line.kind == "VOID" for line in said):
+        wrong.append(f"{name}: it is cancelled, and the processor voided nothing")
+    return wrong
+
+
+def _open(payments: Mapping[Key, Held]) -> list[str]:
     return [
-        f"{key[1]}: the processor took {taken.get(key, 0)}, the ledger says {payment.captured}"
-        for key, (_, payment) in payments.items()
-        if payment.captured != taken.get(key, 0)
-    ]
-
-
-def _open(payments: Mapping[Key, tuple[Order, Payment]]) -> list[str]:
-    return [
-        f"{key} is open: {payment.status}, order {order.status}"
-        for (_, key), (order, payment) in payments.items()
-        if payment.intent is not None or order.status is OrderStatus.PROCESSING
+        f"{key} is open: {held.payment.status}, order {held.order.status}"
+        for (_, key), held in payments.items()
+        if held.payment.intent is not None or held.order.status in _UNSETTLED
     ]
 
 
@@ -100,4 +141,4 @@ def _paid_twice(evidence: Sequence[MerchantEvidence]) -> list[str]:
 
 
 def _was_unknown(merchant: MerchantEvidence) -> int:
-    return sum(type(recorded.event).__name__ == "AuthorizationOutcomeUnknown" for recorded in merchant.log)
+    return sum(isinstance(recorded.event, AuthorizationOutcomeUnknown | CallUnanswered) for recorded in merchant.log)

@@ -25,6 +25,8 @@ async def test_what_the_processor_took_is_what_the_ledger_says_it_took(short_dir
     assert list(result.verdict.violations) == []
     assert result.verdict.figures.unknown > 0
     assert result.kills > 0
+    assert result.verdict.figures.refunded > 0
+    assert result.verdict.figures.voided > 0
 
 
 async def test_the_comparison_sees_every_difference(short_dir: Path):
@@ -34,7 +36,7 @@ async def test_the_comparison_sees_every_difference(short_dir: Path):
     with company(record, home / "log", environ({})) as fake, FakedService(fake.wait_port(), workers=1) as service:
         service.start()
         await pay(
-            service, service.merchant("Compared"), Plan(payments=4, clients=2, seed=1, trouble=0, kill_every_s=None)
+            service, service.merchant("Compared"), Plan(payments=20, clients=2, seed=1, trouble=0, kill_every_s=None)
         )
         with service.database() as url:
             evidence = await gather(url)
@@ -42,12 +44,18 @@ async def test_the_comparison_sees_every_difference(short_dir: Path):
     assert list(compare(lines, evidence).violations) == []
     paid = next(line for line in lines if line.captured)
     others = [line for line in lines if line is not paid]
+    refund = next(line for line in lines if line.refunded)
+    without_refund = [line for line in lines if line is not refund]
+    void = next(line for line in lines if line.kind == "VOID" and line.applied)
+    without_void = [line for line in lines if line is not void]
     dearer = msgspec.structs.replace(paid, captured=paid.captured + 1)
     stranger = Line(kind="AUTHORIZE", merchant_id=paid.merchant_id, key="stranger", mode=Mode.OK)
     for wrong, said in (
         ([*lines, paid], "took effect 2 times"),
         ([*others, dearer], "the ledger says"),
         (others, "the processor took 0"),
+        (without_refund, "the processor gave back 0"),
+        (without_void, "voided nothing"),
         ([*lines, stranger], "stands in no order"),
         ([*lines, msgspec.structs.replace(paid, mode=Mode.OK, captured=Decimal(0), applied=False)], "was sent 2 times"),
     ):
