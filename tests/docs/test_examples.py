@@ -11,6 +11,17 @@ from ledger.database import _INSERT_ONLY
 
 README, TUTORIAL = ROOT / "README.md", ROOT / "docs" / "tutorial" / "first-payment.md"
 HOW_TO = ROOT / "docs" / "how-to"
+PRACTISED = (
+    "split-an-order",
+    "charge-a-surcharge",
+    "refund-a-payment",
+    "authenticate-a-payer",
+    "take-transfers-and-cash",
+    "capture-and-cancel",
+    "practise-disputes-and-settlement",
+    "practise-in-the-sandbox",
+    "repeat-requests-safely",
+)
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +57,17 @@ def test_the_tutorial_can_be_followed_as_it_is_printed(service, tmp_path):
 def test_keys_are_rotated_as_the_page_says(service):
     with Shell(service) as shell:
         shell.follow(HOW_TO / "rotate-api-keys.md")
+
+
+@pytest.mark.parametrize("page", PRACTISED)
+def test_what_can_be_done_with_orders_is_done_as_the_page_says(service, tmp_path, page):
+    with Shell(service, **{"/tmp/": f"{tmp_path}/"}) as shell:
+        shell.follow(HOW_TO / f"{page}.md")
+
+
+def test_every_page_that_makes_a_merchant_to_practise_with_is_followed():
+    making = {page.stem for page in HOW_TO.glob("*.md") if "merchants create Practice" in page.read_text()}
+    assert making == set(PRACTISED)
 
 
 def test_the_log_is_followed_as_the_page_says(service):
