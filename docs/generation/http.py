@@ -13,10 +13,20 @@ from msgspec import Struct
 from api.app import _routes
 from api.openapi.parameters import list_parameters
 from api.resource import House, Resource
+from api.schemas.order_actions import (
+    AddPayment,
+    CancelPaymentOrder,
+    CapturePaymentOrder,
+    RefundPaymentOrder,
+    SubmitDeviceData,
+    ValidatePayerAuthentication,
+)
 from api.schemas.payment_orders import ChargePaymentOrder, CreatePaymentOrder
 from ledger.settings import Settings
+from projections.authentication import ValidationDocument
 from projections.documents import OrderDocument
 from projections.pages import Pagination
+from projections.refunds import RefundDocument
 
 _HEADERS: Mapping[str, str] = {
     "x-api-key": "The merchant's key. Required.",
@@ -24,6 +34,15 @@ _HEADERS: Mapping[str, str] = {
     "content-type": "`application/json`, with a body.",
     "idempotency-key": "Optional, with POST: 1 to 255 printable characters. The same key and body again get the same answer.",
     "x-request-id": "Optional: your own id of the request, up to 64 letters, digits and `._:-`. It comes back and is logged.",
+}
+
+_ACTIONS: Mapping[str, type[Struct]] = {
+    "Add a payment to a split order": AddPayment,
+    "Refund a payment order": RefundPaymentOrder,
+    "Cancel a payment order": CancelPaymentOrder,
+    "Capture an authorisation": CapturePaymentOrder,
+    "Go on after the payer's device was looked at": SubmitDeviceData,
+    "Go on after the payer's challenge": ValidatePayerAuthentication,
 }
 
 _ANSWER_HEADERS: Mapping[str, str] = {
@@ -62,13 +81,33 @@ def page() -> str:
         *_body(CreatePaymentOrder),
         "## Charge a payment order: the body",
         *_body(ChargePaymentOrder, CreatePaymentOrder),
+        *_actions(),
+        "## Helpers of the sandbox",
+        "Their bodies and answers are on [the sandbox's page](sandbox.md#helpers).",
         "## List payment orders: the query",
         table(("parameter", "meaning"), [(code(known["name"]), known["description"]) for known in list_parameters()]),
         block(_LIST, "text"),
         _answered(Pagination),
+        '<a id="answered-order"></a>',
         "## A payment order, as it is answered",
         *_document(),
+        "## The answer of a refund",
+        "The order as above, and `refund`:",
+        *_answered_whole(RefundDocument, OrderDocument),
+        "## The answer of a validated payer",
+        *_answered_whole(ValidationDocument, OrderDocument),
+        "## Payments and refunds of an order, one by one",
+        "A payment is answered as [above](#answered-payment), a refund as it is under [the answer of a refund]"
+        '(#the-answer-of-a-refund). Lists of them are `{ "data": [ … ], "pagination": { … } }` on one page, the oldest first.',
     )
+
+
+def _actions() -> Iterator[str]:
+    """The bodies of what can be done with an order that stands, without the objects that were described before."""
+    known: list[type[Struct]] = [CreatePaymentOrder, ChargePaymentOrder]
+    for heading, struct in _ACTIONS.items():
+        yield from (f"## {heading}: the body", _about(struct), *_body(struct, *known))
+        known.append(struct)
 
 
 def _operations() -> Iterator[tuple[str, str, str]]:
@@ -93,10 +132,10 @@ def _health() -> list[tuple[str, str, str]]:
     ]
 
 
-def _body(struct: type[Struct], described: type[Struct] | None = None) -> Iterator[str]:
+def _body(struct: type[Struct], *described: type[Struct]) -> Iterator[str]:
     """A body and the objects in it, without those that stand on the page already."""
     yield _sent(struct)
-    known = [] if described is None else parts(described)
+    known = {part for each in described for part in parts(each)}
     for part in parts(struct):
         if part not in known:
             yield from (f'<a id="{anchor(part)}"></a>', f"### {title(part)}", _about(part), _sent(part))
@@ -107,6 +146,16 @@ def _document() -> Iterator[str]:
     for part in parts(OrderDocument):
         yield from (f'<a id="answered-{anchor(part)}"></a>', f"### {title(part)}, as it is answered", _about(part))
         yield _answered(part)
+
+
+def _answered_whole(struct: type[Struct], *described: type[Struct]) -> Iterator[str]:
+    """An answer and the objects in it, without those that stand on the page already."""
+    yield _answered(struct)
+    known = {part for each in described for part in parts(each)}
+    for part in parts(struct):
+        if part not in known:
+            yield from (f'<a id="answered-{anchor(part)}"></a>', f"### {title(part)}, as it is answered", _about(part))
+            yield _answered(part)
 
 
 def _sent(struct: type[Struct]) -> str:

@@ -1,17 +1,23 @@
-"""`sandbox.md`: the test cards, from the script that the sandbox processor plays.
+"""`sandbox.md`: the test cards, from the script that the sandbox processor plays, and the helpers, from their routes.
 
 The rule a stranger would break: a card is listed because the processor knows it. A number that stands here and is simply
 approved says so.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
+from docs.generation import shapes
 from docs.generation.markdown import code, table
 from docs.generation.markdown import page as markdown_page
+from msgspec import Struct
 
+from api.app import _sandbox
+from api.openapi.sandbox import OPERATIONS
+from api.resource import House, Resource
 from ledger.gateways.scripts import APPROVED, SCRIPTS, Authentication, Refunds, Script
 from ledger.orders.declines import decline, public_code
 from ledger.settings import Settings
+from projections.documents import OrderDocument
 
 _USUAL = ("4242424242424242", "4111111111111111", "5555555555554444")
 
@@ -25,6 +31,14 @@ _REFUNDED: Mapping[Refunds, str] = {
     Refunds.AT_ONCE: "approved",
     Refunds.LATER: "approved; a refund is confirmed later",
     Refunds.REFUSED: "approved; every refund is refused",
+}
+
+_ONLY = " Sandbox only."
+_SENT = ("field", "value", "meaning")
+_PAGES: Mapping[str, str] = {
+    "`/sandbox/3ds/device-data/{referenceId}`": "Looks at the browser, in a hidden frame. Then the device data is sent.",
+    "`/sandbox/3ds/challenge/{authenticationTransactionId}`": "The bank asks: accept or refuse. Then validate.",
+    "`/sandbox/3ds/redirect/{authenticationTransactionId}`": "The same on a site of its own.",
 }
 
 _INTRO = """
@@ -47,6 +61,14 @@ def page() -> str:
         "A card that asks its payer for something is approved where that is not allowed, as with `virtualTerminal`. A "
         "transaction id that contains `fail` fails the authentication. A payout by transfer to an account whose holder's name "
         "contains `fail` is taken in and comes to nothing.",
+        "## Helpers",
+        "All of them need the merchant's key and answer for this merchant alone. In production each is a 404. "
+        "[How to practise with them](../how-to/practise-in-the-sandbox.md).",
+        *_helpers(),
+        "## Pages for payers",
+        "Where `payerAuthentication` sends a payer's browser. They need no key, work in a frame and without JavaScript, and "
+        "tell whoever opened them how it went by `postMessage`. They move nothing: the merchant's next call does.",
+        table(("page", "what is done there"), _PAGES.items()),
         "## Time",
         f"The sandbox's answer to card `{grouped('4000000000000119')}` never comes: after "
         f"{Settings().sandbox_deadline_s:g} seconds (`LEDGER_SANDBOX_DEADLINE_S`) the request is answered 201 with an order in "
@@ -54,6 +76,41 @@ def page() -> str:
         f"{Settings().processor_timeout_s:g} + {Settings().recovery_margin_s:g} seconds after the call, and finds it approved. "
         "`LEDGER_SANDBOX_DELAY_MS` lets every other answer take a while.",
     )
+
+
+def _helpers() -> Iterator[str]:
+    """Every helper that is routed: what it does, what it takes, what it answers."""
+    for route in _sandbox(Settings(), House()):
+        if isinstance(route.endpoint, Resource):
+            for method, allowed in route.endpoint.operations.items():
+                described = OPERATIONS[allowed.operation]
+                yield f"### {described.summary}"
+                yield f"{code(f'{method} {route.path}')}: {' '.join(described.description.split()).removesuffix(_ONLY)}"
+                if described.takes is not None:
+                    rows = shapes.fields(described.takes)
+                    yield table(
+                        _SENT, [(code(row.name), row.kind.removesuffix(" or null"), row.meaning) for row in rows]
+                    )
+                yield " ".join(f"**{status}**: {meaning}" for status, (meaning, _) in described.answers.items())
+                for struct in dict.fromkeys(struct for _, struct in described.answers.values()):
+                    yield from _answer(struct)
+
+
+def _answer(struct: type[Struct]) -> Iterator[str]:
+    """An answer and the objects in it; a payment order stands on the interface's page."""
+    yield _answered(struct)
+    of_orders = {OrderDocument, *shapes.parts(OrderDocument)}
+    for part in shapes.parts(struct):
+        if part not in of_orders:
+            yield from (f'<a id="{shapes.anchor(part)}"></a>', f"#### {shapes.title(part)}", _answered(part))
+
+
+def _answered(struct: type[Struct]) -> str:
+    rows = [
+        (row.name, row.kind.replace("](#order)", "](http.md#answered-order)"), row.meaning)
+        for row in shapes.fields(struct)
+    ]
+    return table(("answered", "value", "meaning"), [(code(name), *rest) for name, *rest in rows])
 
 
 def grouped(number: str) -> str:

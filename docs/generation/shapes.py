@@ -84,7 +84,7 @@ def kind(found: inspect.Type, schema: dict[str, Any] | None = None) -> str:
         case inspect.TupleType():
             return "list"
         case inspect.LiteralType():
-            return codes(str(value) for value in found.values)
+            return codes(str(value).lower() if isinstance(value, bool) else str(value) for value in found.values)
         case inspect.EnumType():
             return _enum(found)
         case inspect.StrType():
