@@ -37,7 +37,7 @@ async def show_payment(rooms: Rooms, call: Call) -> Answer:
     payments, name = await _payments(rooms, call), call.path_id("paymentId")
     named = [(msgspec.json.decode(payment, type=_Named), payment) for payment in payments]
     for field in ("id", "external_id"):  # the service's id wins, as everywhere
-        for ids, payment in named:
+        for ids, payment in reversed(named):  # an id that was not sent the first time is its successor's
             if name is not None and getattr(ids, field) == name:
                 return Answer(200, bytes(payment))
     raise PaymentNotFound("The payment was not found on this order.")

@@ -69,6 +69,29 @@ async def test_a_part_that_is_sent_again_is_answered_as_it_stands(merchant: Merc
     assert (other.status_code, other.json()["code"]) == (409, "IDEMPOTENCY_MISMATCH")
 
 
+@pytest.mark.parametrize("headers", [{}, {"Idempotency-Key": "otra-vez"}])
+@pytest.mark.parametrize("action", ["charge", "payments", "refund"])
+async def test_what_was_never_sent_is_carried_out_when_it_is_asked_again(
+    merchant: Merchant, action: str, headers: dict[str, str]
+):
+    """After a 503 nothing was charged, so the merchant's id of it names nothing yet."""
+    order_id = await split(merchant)
+    await act(merchant, order_id, "payments", charge(amount=1000))
+    asked = {"amount": 500, "externalId": "otra-vez"} | ({} if action == "refund" else charge())
+    await merchant.post("/api/sandbox/processor", {"mode": "DOWN", "times": 1})
+    refused = await act(merchant, order_id, action, asked, **headers)
+    assert (refused.status_code, refused.json()["code"]) == (503, "PROCESSOR_UNAVAILABLE")
+    done = await act(merchant, order_id, action, asked, **headers)
+    assert done.status_code in (200, 201)
+    assert "idempotent-replayed" not in done.headers
+    what, outcome = ("refund", "SUCCEEDED") if action == "refund" else ("payment", "CAPTURED")
+    assert (done.json()[what]["externalId"], done.json()[what]["status"]) == ("otra-vez", outcome)
+    again = await act(merchant, order_id, action, asked, **headers)
+    assert (again.headers["idempotent-replayed"], again.json()[what]["id"]) == ("true", done.json()[what]["id"])
+    shown = await merchant.get(f"{ORDERS}/{order_id}/{what}s/otra-vez")
+    assert (shown.json()["id"], shown.json()["status"]) == (done.json()[what]["id"], outcome)
+
+
 async def test_a_declined_part_leaves_the_order_as_it_was(merchant: Merchant):
     order_id = await split(merchant)
     body = charge(amount=50_000, paymentMethod=by_card(cardDetails=card(number=DECLINED)))

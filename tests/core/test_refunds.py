@@ -23,6 +23,7 @@ from tests.core.story import (
 )
 
 from ledger.orders.commands import Allocation, RefundOrder, RefundOverpayment
+from ledger.orders.events import AbandonedBecause, Call, CallAbandoned
 from ledger.orders.state import OrderStatus
 from ledger.rejections import (
     IdempotencyMismatch,
@@ -35,6 +36,10 @@ from ledger.rejections import (
 )
 
 OVERPAID = (*at_store(created()), deposited(1, 12000))
+
+
+def not_sent(n: int) -> CallAbandoned:
+    return CallAbandoned(payment_id=payment_id(n), call=Call.REFUND, because=AbandonedBecause.NOT_SENT, at=NOON)
 
 
 def allocated(total: int, *shares: tuple[int, int]) -> RefundOrder:
@@ -95,6 +100,18 @@ def test_the_merchants_own_id_names_one_refund() -> None:
     given(*PAID, known).when(refund(999, 2, external_id="devolución-1")).then_rejected(
         IdempotencyMismatch, field="amount"
     )
+
+
+def test_an_id_of_which_nothing_was_sent_is_free_again() -> None:
+    asked = [refund_asked(n, amount, external_id="devolución-1") for n, amount in ((2, 6000), (1, 1000))]
+    history = (SPLIT, *paid(1, 4000), *paid(2, 6000), *asked)
+    unsent = [not_sent(n) for n in (1, 2)]
+    again = refund(7000, 2, external_id="devolución-1")
+    given(*history, *unsent).when(again).then(
+        *(refund_asked(n, amount, 2, external_id="devolución-1") for n, amount in ((2, 6000), (1, 1000)))
+    )
+    assert given(*history, unsent[0], refunded(2, 6000)).when(again).then_events() == []
+    assert given(*history, unsent[0]).when(again).then_events() == []
 
 
 def test_what_is_beyond_the_orders_amount_goes_back() -> None:

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from ledger.money import ZERO
 from ledger.orders.entries import entered
 from ledger.orders.events import (
+    AbandonedBecause,
     CallAbandoned,
     DisputeLost,
     DisputeOpened,
@@ -77,7 +78,8 @@ def evolve_refunds(order: Order, payment: Payment, event: MoneyBackStep | CallAb
         case RefundReopened():
             return _settled(order, payment, event.refund_id, RefundStatus.PENDING)
         case CallAbandoned() if payment.intent is not None and payment.intent.refund_id is not None:
-            return _settled(order, payment, payment.intent.refund_id, RefundStatus.FAILED)
+            unsent = event.because is AbandonedBecause.NOT_SENT
+            return _settled(order, payment, payment.intent.refund_id, RefundStatus.FAILED, was_not_sent=unsent)
         case _:
             return order.refunds
 
@@ -232,6 +234,8 @@ def _settled(
     status: RefundStatus,
     reference: str | None = None,
     message: str | None = None,
+    *,
+    was_not_sent: bool = False,
 ) -> tuple[Refund, ...]:
     return tuple(
         replace(
@@ -243,6 +247,7 @@ def _settled(
                     processor_reference=reference or part.processor_reference,
                     message=message,
                     before=payment.refunded,
+                    was_not_sent=was_not_sent,
                 )
                 if part.payment_id == payment.payment_id
                 else part

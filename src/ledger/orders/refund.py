@@ -39,6 +39,7 @@ class RefundPart(Struct, frozen=True, kw_only=True):
     status: RefundStatus = RefundStatus.PENDING
     processor_reference: str | None = None
     message: str | None = None
+    was_not_sent: bool = False
 
 
 class Refund(Struct, frozen=True, kw_only=True):
@@ -61,6 +62,11 @@ class Refund(Struct, frozen=True, kw_only=True):
         statuses = {part.status for part in self.parts}
         worst = (RefundStatus.PENDING, RefundStatus.FAILED, RefundStatus.SUCCEEDED)
         return next(status for status in worst if status in statuses)
+
+    @property
+    def was_not_sent(self) -> bool:
+        """Whether it is certain that no processor ever heard of this refund."""
+        return all(part.was_not_sent for part in self.parts)
 
     def part(self, payment_id: UUID) -> RefundPart | None:
         """The part of this payment, where it has one."""

@@ -166,16 +166,21 @@ class Order(Struct, frozen=True, kw_only=True, dict=True):
         return any(payment.started.payment_id == payment_id for payment in self.payments)
 
     def payment_called(self, external_id: str) -> Payment | None:
-        """The payment that the merchant gave this id, which is unique within the order (section 8.7)."""
-        return next((payment for payment in self.payments if payment.started.external_id == external_id), None)
+        """The payment that the merchant gave this id, which is unique within the order (section 8.7).
+
+        One that never left us holds no id: it was answered 503, and is meant to be asked for again.
+        """
+        named = (payment for payment in self.payments if payment.started.external_id == external_id)
+        return next((payment for payment in named if not payment.was_not_sent), None)
 
     def refund(self, refund_id: UUID) -> Refund | None:
         """The refund with this id, where the order has it."""
         return next((refund for refund in self.refunds if refund.refund_id == refund_id), None)
 
     def refund_called(self, external_id: str) -> Refund | None:
-        """The refund that the merchant gave this id, which is unique within the order (section 8.7)."""
-        return next((refund for refund in self.refunds if refund.external_id == external_id), None)
+        """The refund that the merchant gave this id, which is unique within the order; as for payments."""
+        named = (refund for refund in self.refunds if refund.external_id == external_id)
+        return next((refund for refund in named if not refund.was_not_sent), None)
 
     def _held_subtotal(self, payment: Payment) -> Decimal:
         held = payment.captured_parts(self.quantum).subtotal
