@@ -69,9 +69,9 @@ def method_not_allowed(*allowed: str) -> Refusal:
     return Refusal(405, "METHOD_NOT_ALLOWED", "This address does not know this method.", headers=headers)
 
 
-def conflicting(one: str, other: str) -> Refusal:
-    """A 400 about two spellings of one field that came with different values."""
-    code, message = "CONFLICTING_FIELDS", f"{one} and {other} are the same field and came with different values"
+def conflicting(one: str, other: str, why: str = "are the same field and came with different values") -> Refusal:
+    """A 400 about two spellings of one field that came with different values, or two fields of which one excludes the other."""
+    code, message = "CONFLICTING_FIELDS", f"{one} and {other} {why}"
     errors = (FieldError(one, f"differs from {other}", code), FieldError(other, f"differs from {one}", code))
     return Refusal(400, code, f"{message}.", errors=errors)
 

@@ -48,6 +48,14 @@ async def test_deposits_add_up_and_what_is_too_much_shows(merchant: Merchant):
     assert (more["status"], more["overpaidAmount"]) == ("COMPLETED", 10_000)
 
 
+async def test_money_comes_in_steps_of_the_orders_quantum(merchant: Merchant):
+    said = await waiting(merchant)
+    answer = await deposit(merchant, clabe=clabe(said), amount=1499.5)
+    assert (answer.status_code, answer.json()["errors"][0]["field"]) == (400, "amount")
+    finer = await waiting(merchant, externalId="finer", amount=1500.25)
+    assert (await deposit(merchant, clabe=clabe(finer), amount=1499.5)).status_code == 200
+
+
 async def test_the_same_message_again_is_the_same_deposit(merchant: Merchant):
     said = await waiting(merchant)
     first, again = [

@@ -62,6 +62,32 @@ async def test_without_ids_everything_that_can_be_is_settled(merchant: Merchant)
     assert (await merchant.post(SETTLEMENTS, {})).json()["lines"] == []
 
 
+async def test_an_empty_list_of_payments_settles_none(merchant: Merchant):
+    said = await paid(merchant)
+    assert (await merchant.post(SETTLEMENTS, {"paymentIds": []})).json()["lines"] == []
+    payment = await merchant.get(f"{ORDERS}/{said['id']}/payments/{said['payment']['id']}")
+    assert payment.json()["status"] == "CAPTURED"
+
+
+@pytest.mark.parametrize("amount", [0.5, 150_001])
+@pytest.mark.parametrize("outcome", ["OPENED", "LOST"])
+async def test_what_no_order_could_ever_take_in_is_not_sent(merchant: Merchant, outcome: str, amount: float):
+    said = await paid(merchant)
+    body = {"paymentId": said["payment"]["id"], "outcome": outcome, "amount": amount}
+    answer = await merchant.post(DISPUTES, body)
+    assert (answer.status_code, answer.json()["errors"][0]["field"]) == (400, "amount")
+
+
+async def test_a_dispute_that_was_lost_stays_lost(merchant: Merchant):
+    said = await paid(merchant)
+    answers = [
+        await merchant.post(DISPUTES, {"paymentId": said["payment"]["id"], "outcome": outcome})
+        for outcome in ("LOST", "WON")
+    ]
+    assert [answer.status_code for answer in answers] == [200, 409]
+    assert answers[1].json()["code"] == "ORDER_NOT_REFUNDABLE"
+
+
 async def test_a_strangers_payment_is_nobodys(store: Storefront, merchant: Merchant):
     said = await paid(await store.register())
     for payment_id in (said["payment"]["id"], str(uuid4())):

@@ -15,7 +15,7 @@ from api.call import Call
 from api.decoding import BodyDecoder
 from api.drafting.durations import duration
 from api.drafting.values import moment
-from api.refusals import conflicting, required
+from api.refusals import conflicting, invalid
 from api.resource import Rooms
 from api.schemas.sandbox import MoveClock
 from projections import formats
@@ -42,11 +42,11 @@ def _target(request: MoveClock, call: Call) -> tuple[str, Callable[[datetime], d
     """The field that says where to, and where that is from a present moment. Raises Refusal (400)."""
     zone = call.principal.zone
     if request.advance_to is not None and request.advance_by is not None:
-        raise conflicting("advanceTo", "advanceBy")
+        raise conflicting("advanceTo", "advanceBy", "came together, and a clock is moved by one of the two")
     if request.advance_to is not None:
         until = moment(request.advance_to, "advanceTo", datetime.now(UTC).astimezone(zone))
         return "advanceTo", lambda _: until
     if request.advance_by is not None:
         by = duration(request.advance_by, "advanceBy")
         return "advanceBy", lambda now: by.after(now.astimezone(zone))
-    raise required("advanceTo")
+    raise invalid("advanceTo", "is required, or advanceBy", "REQUIRED")

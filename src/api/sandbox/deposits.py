@@ -13,12 +13,14 @@ from api.answers import Answer
 from api.call import Call
 from api.decoding import BodyDecoder, bad_input_refused
 from api.drafting.values import positive_amount, printable
-from api.refusals import conflicting, invalid, required
+from api.refusals import conflicting, invalid
 from api.resource import Rooms
 from api.sandbox.bank import bank
 from api.sandbox.reports import reported
 from api.schemas.sandbox import SendDeposit
 from ledger.gateways.references import Deposit, WrongAmount
+from ledger.operations.standing import load_order
+from ledger.orders.guards import insist_on_multiple
 from ledger.rejections import AmountMismatch
 
 _decode: Final = BodyDecoder(SendDeposit)
@@ -38,6 +40,7 @@ async def send(rooms: Rooms, call: Call) -> Answer:
             amount=positive_amount(request.amount, "amount"),
             at=rooms.ledger.clock.now(call.principal.merchant_id),
         )
+    await _insist_on_step(rooms, deposit)
     try:
         message = await bank(rooms).deposit(deposit)
     except WrongAmount as wrong:
@@ -45,12 +48,20 @@ async def send(rooms: Rooms, call: Call) -> Answer:
     return await reported(rooms, call, message)
 
 
+async def _insist_on_step(rooms: Rooms, deposit: Deposit) -> None:
+    """No bank moves a part of a minor unit that the order does not know (section 8.6). Raises InvalidTerms on `amount`."""
+    order_id = await bank(rooms).order_of(deposit.merchant_id, deposit.sent_to)
+    if order_id is not None:
+        order, _ = await load_order(rooms.ledger, deposit.merchant_id, order_id)
+        insist_on_multiple(order, deposit.amount)
+
+
 def _sent_to(request: SendDeposit) -> str:
     if request.clabe is not None and request.reference is not None and request.clabe != request.reference:
-        raise conflicting("clabe", "reference")
+        raise conflicting("clabe", "reference", "came with different values, and money is sent to one of the two")
     sent_to = request.clabe or request.reference
     if sent_to is None:
-        raise required("clabe")
+        raise invalid("clabe", "is required, or reference", "REQUIRED")
     if not (sent_to.isascii() and sent_to.isdigit()):
         raise invalid("clabe" if request.clabe else "reference", "must consist of digits", "INVALID_FORMAT")
     return sent_to

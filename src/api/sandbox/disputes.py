@@ -18,7 +18,8 @@ from api.sandbox.paid import payment_of
 from api.sandbox.reports import reported
 from api.schemas.sandbox import ReportDispute
 from ledger.gateways.messages import DisputeLost, DisputeOpened, DisputeWon
-from ledger.rejections import InvalidOrderState, OrderNotRefundable
+from ledger.orders.guards import insist_on_multiple
+from ledger.rejections import InvalidOrderState, InvalidTerms, OrderNotRefundable
 
 _decode: Final = BodyDecoder(ReportDispute)
 
@@ -46,9 +47,14 @@ async def report(rooms: Rooms, call: Call) -> Answer:
         "processor_reference": payment.processor_reference,
     }
     if request.outcome == "WON":
+        if known is None and payment.refundable <= 0:
+            raise OrderNotRefundable("Nothing of the payment can be contested.", currentStatus=payment.status)
         return await reported(rooms, call, DisputeWon(**about))
     amount = asked or (known.amount if known else payment.refundable)
     if amount <= 0:
         raise OrderNotRefundable("Nothing of the payment can be contested.", currentStatus=payment.status)
+    insist_on_multiple(order, amount)
+    if known is None and amount > payment.refundable:
+        raise InvalidTerms("amount", "The amount exceeds what is held of the payment.")
     kind = DisputeOpened if request.outcome == "OPENED" else DisputeLost
     return await reported(rooms, call, kind(amount=amount, **about))

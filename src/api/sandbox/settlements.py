@@ -50,7 +50,7 @@ async def settle(rooms: Rooms, call: Call) -> Answer:
     """POST {base}/sandbox/settlements: 200 with what became of each line of the batch."""
     request = _decode(await call.body(rooms.body_limit))
     merchant_id = call.principal.merchant_id
-    if request.payment_ids:
+    if request.payment_ids is not None:
         chosen = [await payment_of(rooms, merchant_id, payment_id) for payment_id in request.payment_ids]
     else:
         chosen = await _settling(rooms, merchant_id)

@@ -172,6 +172,11 @@ class SandboxProcessor:
         """
         await self._book.set_mode(merchant_id, mode, times)
 
+    async def order_of(self, merchant_id: UUID, sent_to: str) -> UUID | None:
+        """The order that a CLABE or reference of this merchant's was issued for. Raises like `deposit`."""
+        owner = await references.owner_of(self._teller, merchant_id, sent_to)
+        return None if owner is None else owner.order_id
+
     async def deposit(self, sent: Deposit) -> DepositReceived:
         """Send money; the message that reports it, which is also in the outbox. The same message id again is absorbed.
 

@@ -139,13 +139,15 @@ def _asked_shares(order: Order, command: RefundOrder) -> Shares | None:
     """The payments and amounts that the request names, or None where it leaves that to us."""
     if not command.allocations:
         return None if command.payment_id is None else [(payment_of(order, command.payment_id), command.amount)]
-    for allocation in command.allocations:
-        insist_on_multiple(order, allocation.amount, "allocations")
+    for at, allocation in enumerate(command.allocations):
+        insist_on_multiple(order, allocation.amount, f"allocations[{at}].amount")
     if sum((allocation.amount for allocation in command.allocations), ZERO) != command.amount:
         raise InvalidTerms("allocations", "The allocations do not add up to the amount.")
     named = [allocation.payment_id for allocation in command.allocations]
-    if len(set(named)) < len(named) or (command.payment_id is not None and named != [command.payment_id]):
+    if len(set(named)) < len(named):
         raise InvalidTerms("allocations", "Each payment may be named once.")
+    if command.payment_id is not None and named != [command.payment_id]:
+        raise InvalidTerms("allocations", "The allocations name another payment than paymentId does.")
     return [(payment_of(order, allocation.payment_id), allocation.amount) for allocation in command.allocations]
 
 
