@@ -16,10 +16,12 @@ from starlette.routing import Route
 from api.openapi import bodies, components, examples
 from api.openapi.codes import words
 from api.openapi.described import DECLINES, SANDBOX, Described
+from api.openapi.links import LINKS, REFUND_LINKS
 from api.openapi.operations import OPERATIONS, PROBES, PROCESSOR_MESSAGES
 from api.openapi.parameters import ANSWER_HEADERS, RATE, REQUEST_HEADERS
 from api.processor_messages import ProcessorMessages
 from api.resource import Resource
+from projections.documents import OrderDocument
 
 Json = dict[str, Any]
 
@@ -114,8 +116,8 @@ def _answers(described: Described, *, has_key: bool) -> Json:
     for status, (meaning, struct) in described.answers.items():
         rate = list(RATE) if has_key else []
         answers[str(status)] = _answer(meaning, components.reference(struct), ["x-request-id", *rate, *replayed])
-        if struct.__name__ == "OrderDocument" and described.takes is not None:
-            answers[str(status)]["links"] = _links()
+        if issubclass(struct, OrderDocument) and described.takes is not None:
+            answers[str(status)]["links"] = _links(LINKS if struct is OrderDocument else {**LINKS, **REFUND_LINKS})
     if described.text is not None:
         answers["200"] = _answer(described.text, {"type": "string"}, ["x-request-id"], "text/plain")
     for status, codes in described.codes.items():
@@ -164,13 +166,9 @@ def _headers(names: Iterable[str]) -> Json:
     return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
 
 
-def _links() -> Json:
-    """What can be done with the order that was answered."""
-    parameters = {"id": "$response.body#/id"}
-    return {
-        "get": {"operationId": "getPaymentOrder", "parameters": parameters},
-        "charge": {"operationId": "chargePaymentOrder", "parameters": parameters},
-    }
+def _links(names: Iterable[str]) -> Json:
+    """What can be done with what was answered: references, since many answers have them."""
+    return {name: {"$ref": f"#/components/links/{name}"} for name in names}
 
 
 def _components(used: Iterable[Described]) -> Json:
@@ -183,6 +181,7 @@ def _components(used: Iterable[Described]) -> Json:
         "schemas": components.schemas(list(dict.fromkeys(structs))),
         "parameters": dict(parameters),
         "headers": dict(ANSWER_HEADERS),
+        "links": {**LINKS, **REFUND_LINKS},
         "securitySchemes": {
             "apiKey": {
                 "type": "apiKey",
