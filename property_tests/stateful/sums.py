@@ -1,0 +1,202 @@
+"""An order and its payments in whole minor units, and every sum and status that follows from them (contract 2.2 and 4).
+
+The rule a stranger would break: this is the second opinion. It shares no code with the service, and its arithmetic is
+integers only, so that a mistake would have to be made twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from property_tests.stateful.cards import CARDS, Card
+
+HELD = ("CAPTURED", "PARTIALLY_CAPTURED", "PENDING_SETTLEMENT", "SETTLED", "PARTIALLY_REFUNDED")
+UNCAPTURED = ("AUTHORIZED", "PARTIALLY_AUTHORIZED", "PENDING_CAPTURE")
+UNDER_WAY = ("PENDING_AUTHORIZATION", "REQUIRES_ACTION", "PENDING_CANCELLATION")
+WAITS_FOR = {
+    "DEVICE_DATA": "PAYER_AUTHENTICATION_DEVICE_DATA_REQUIRED",
+    "CHALLENGE": "PAYER_AUTHENTICATION_CHALLENGE_REQUIRED",
+    "REDIRECT": "ACTION_REQUIRED",
+    "DISPLAY_REFERENCE": "REFERENCE_GENERATED",
+}
+
+
+def divided(amount: int, part: int, whole: int) -> int:
+    """amount · part / whole, a half rounded up."""
+    return (2 * amount * part + whole) // (2 * whole)
+
+
+@dataclass
+class Payment:
+    """A payment. `method` is card, spei, paycash or cie_cash_net; `nth` says the how-manieth it was to bring money."""
+
+    method: str
+    card_name: str | None
+    subtotal: int
+    surcharge: int
+    surcharged: bool
+    status: str = "CREATED"
+    action: str | None = None
+    authorized: int = 0
+    captured: int = 0
+    refunded: int = 0
+    refunding: int = 0
+    nth: int = 0
+    returns_to: str | None = None
+    contested: int = 0
+    late: bool = False
+    no_longer_fitted: bool = False
+    void_refused: bool = False
+    ends_at: float | None = None
+    granted_at: float | None = None
+    captured_at: float | None = None
+    capture_due_at: float | None = None
+
+    @property
+    def card(self) -> Card:
+        assert self.card_name is not None, "a card's"
+        return CARDS[self.card_name]
+
+    @property
+    def gross(self) -> int:
+        return self.subtotal + self.surcharge
+
+    @property
+    def refundable(self) -> int:
+        return self.captured - self.refunded - self.refunding
+
+    def parts(self, captured: int) -> tuple[int, int]:
+        """What this much of the payment consists of: subtotal, surcharge (section 8.5)."""
+        if captured >= self.gross or not self.surcharge:
+            return (captured - self.surcharge, self.surcharge) if captured else (0, 0)
+        subtotal = min(captured, divided(captured, self.subtotal, self.gross))
+        return subtotal, captured - subtotal
+
+    def parts_back(self, refunded: int) -> tuple[int, int]:
+        """What this much given back consists of (section 4.4)."""
+        if not refunded:
+            return 0, 0
+        subtotal = divided(refunded, self.parts(self.captured)[0], self.captured)
+        return subtotal, refunded - subtotal
+
+    @property
+    def held_subtotal(self) -> int:
+        return self.parts(self.captured)[0] - self.parts_back(self.refunded)[0]
+
+    @property
+    def reserved(self) -> int:
+        """What a card authorisation, granted or being asked, may still take of the subtotal (N33, section 8.3)."""
+        if self.method != "card" or self.captured:
+            return 0
+        if self.status in {"PENDING_AUTHORIZATION", "PENDING_CANCELLATION", *UNCAPTURED}:
+            return self.parts(self.authorized)[0] if self.authorized else self.subtotal
+        return 0
+
+
+@dataclass
+class Order:
+    """An order. `rate` is the surcharge in thousandths of the amount (3.5 % is 35), None where there is none."""
+
+    name: str
+    amount_asked: int
+    split: bool
+    pending: bool
+    manual: bool
+    rate: int | None
+    virtual: bool = False
+    payments: list[Payment] = field(default_factory=list)
+    cancel_requested: bool = False
+    closed: bool = False
+
+    def quoted(self, method: str, subtotal: int) -> int:
+        return 0 if self.rate is None or method != "card" else divided(subtotal, self.rate, 1000)
+
+    @property
+    def paid(self) -> int:
+        return sum(payment.captured for payment in self.payments)
+
+    @property
+    def refunded(self) -> int:
+        return sum(payment.refunded for payment in self.payments)
+
+    @property
+    def net(self) -> int:
+        return self.paid - self.refunded
+
+    @property
+    def unpaid_subtotal(self) -> int:
+        return max(0, self.amount_asked - sum(payment.held_subtotal for payment in self.payments))
+
+    @property
+    def free_subtotal(self) -> int:
+        """What a further payment may pay: unpaid, and not reserved by another."""
+        return self.unpaid_subtotal - sum(payment.reserved for payment in self.payments)
+
+    @property
+    def surcharge(self) -> int | None:
+        """Section 4.3: what landed on a split order; the latest quote, fixed once captured, on a single one."""
+        if self.rate is None:
+            return None
+        if self.split:
+            came = sum(p.parts(p.captured)[1] for p in self.payments)
+            return came - sum(p.parts_back(p.refunded)[1] for p in self.payments)
+        return self._quote()
+
+    def _quote(self) -> int | None:
+        brought = [(p, *p.parts(min(p.captured, p.gross))) for p in self.in_order_of_capture]
+        if self.payments:
+            last = self.payments[-1]
+            subtotal, surcharge = last.parts(min(last.captured, last.gross))
+            brought.append((last, last.subtotal - subtotal, last.surcharge - surcharge))
+        open_, total, applies = self.amount_asked, 0, False
+        for payment, subtotal, surcharge in brought:
+            if open_ <= 0:
+                break
+            applies = applies or payment.surcharged
+            total += surcharge if subtotal <= open_ else divided(open_, surcharge, subtotal)
+            open_ -= subtotal
+        return total if applies else None
+
+    @property
+    def in_order_of_capture(self) -> list[Payment]:
+        return sorted((p for p in self.payments if p.captured), key=lambda p: p.nth)
+
+    @property
+    def amount(self) -> int:
+        return self.amount_asked + (self.surcharge or 0)
+
+    @property
+    def left_to_pay(self) -> int:
+        return max(0, self.amount - self.net)
+
+    @property
+    def status(self) -> str:
+        """The derived status (contract 2.2)."""
+        if self.closed and self.net <= 0:
+            return "REFUNDED" if self.refunded else "CANCELLED"
+        if self.cancel_requested:
+            return "CANCELLATION_REQUESTED"
+        if any(payment.status == "PENDING_REFUND" for payment in self.payments):
+            return "REFUND_PROCESSING"
+        if self.split and self.paid:
+            return "COMPLETED" if self.net >= self.amount else "PARTIALLY_PAID"
+        if not self.split and self.refunded:
+            return "REFUNDED" if self.net <= 0 else "PARTIALLY_REFUNDED"
+        if self.net > 0:
+            return "COMPLETED" if self.net >= self.amount else "PARTIALLY_PAID"
+        return self._unpaid_status()
+
+    def _unpaid_status(self) -> str:
+        for payment in reversed(self.payments):
+            match payment.status:
+                case "REQUIRES_ACTION":
+                    return WAITS_FOR[payment.action or ""]
+                case "AUTHORIZED" | "PENDING_CAPTURE" | "PARTIALLY_AUTHORIZED":
+                    return "AUTHORIZED" if payment.authorized >= payment.gross else "PARTIALLY_AUTHORIZED"
+                case "CREATED" | "PENDING_AUTHORIZATION":
+                    return "PROCESSING"
+                case "PENDING_CANCELLATION":
+                    return "CANCELLATION_REQUESTED"
+        if not self.payments or self.split:
+            return "PENDING"
+        return "PENDING" if self.pending and self.payments[-1].status == "EXPIRED" else "FAILED"
