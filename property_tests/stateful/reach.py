@@ -113,6 +113,12 @@ class Reach:
             if stood is None or stood.status != payment.status or stood.next_action != payment.next_action:
                 self._payment((None if stood is None else str(stood.status), str(payment.status)))
 
+    def whole(self, before: Order | None, after: Order) -> None:
+        """What a commit has done to an order so far: the tables tell of the outcome, not of the steps to it."""
+        move = (None if before is None else str(before.status), str(after.status))
+        if move in ORDER_MOVES:
+            self.orders[move] += 1
+
     def _order(self, move: Move, *, split: bool) -> None:
         older = split and move[0] in WAITING and move[1] in WAITING
         if move[0] != move[1] and not (move in ORDER_MOVES or move in REPORTED_MOVES or older):
@@ -148,6 +154,7 @@ async def reach_of(url: str) -> Reach:
         for (merchant_id,) in merchants:
             reader, position = Reader("", CODEC, data_keys()), 0
             orders: dict[object, Order | None] = {}
+            stood: dict[object, tuple[object, Order | None]] = {}  # before the commit that is being read
             while page := await reader.feed(connection, merchant_id, position, 10_000):
                 position = page[-1].position
                 for recorded in page:
@@ -157,4 +164,9 @@ async def reach_of(url: str) -> Reach:
                         before = orders[recorded.stream_id]
                         after = orders[recorded.stream_id] = evolve(before, recorded.event)
                         reach.took(before, after)
+                        command, first = stood.get(recorded.stream_id, (None, None))
+                        if command != recorded.command_id:
+                            first = before
+                            stood[recorded.stream_id] = (recorded.command_id, before)
+                        reach.whole(first, after)
     return reach
