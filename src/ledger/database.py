@@ -19,7 +19,7 @@ from psycopg.conninfo import make_conninfo
 
 from ledger.data_dir import database
 from ledger.migrate import migrate
-from ledger.secrets import Purpose, Secrets, load_secrets
+from ledger.secrets import Purpose, Secrets, load_processor_keys, load_secrets
 from ledger.settings import CannotRun, Settings
 
 _INSERT_ONLY: Final = ("event", "claim", "schema_migration")
@@ -44,6 +44,7 @@ def prepare(settings: Settings, owner_url: str) -> Settings:
     that could forget what it has acknowledged.
     """
     secrets = load_secrets(settings)
+    load_processor_keys(settings)  # read by whoever serves; a wrong one stops the start here, with one line
     try:
         migrate(owner_url)
         application_url = settings.database_app_url or _application_url(owner_url, secrets)

@@ -117,6 +117,9 @@ async def test_everybody_else_gets_one_and_the_same_answer(merchant: Merchant, s
         encode(a_deposit(Merchant(uuid4(), "", httpx.AsyncClient()), message_id="a\x00")),
         encode(a_deposit(Merchant(uuid4(), "", httpx.AsyncClient()), message_id="a" * 256)),
         encode(a_deposit(Merchant(uuid4(), "", httpx.AsyncClient()), amount=Decimal(-1))),
+        encode(a_deposit(Merchant(uuid4(), "", httpx.AsyncClient()), amount=Decimal("1E+5"))),
+        encode(a_deposit(Merchant(uuid4(), "", httpx.AsyncClient()), message_id="")),
+        encode(a_deposit(Merchant(uuid4(), "", httpx.AsyncClient()), processor_reference="")),
     ],
 )
 async def test_what_is_signed_and_no_message_is_a_400(merchant: Merchant, body: bytes):

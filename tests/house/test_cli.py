@@ -70,3 +70,10 @@ def test_production_does_not_start_without_a_master_key(short_dir):
     assert said.stderr.splitlines()[-1] == (
         "ledger: LEDGER_MASTER_KEY or LEDGER_MASTER_KEY_FILE must be set in production"
     )
+
+
+def test_a_wrong_key_of_a_processor_stops_the_start_with_one_line(short_dir):
+    wrong = {"LEDGER_PROCESSOR_KEYS": "stp=12", "LEDGER_PORT": "0"}
+    said = ledger("serve", "--data-dir", short_dir / uuid4().hex[:8], **wrong)
+    assert (said.returncode, said.stdout) == (1, "")
+    assert said.stderr == ("ledger: LEDGER_PROCESSOR_KEYS must be name:key, the name in small letters, digits and -\n")
