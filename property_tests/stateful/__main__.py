@@ -22,6 +22,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--shrink", action="store_true", help="look for the shortest failing run: minutes")
     asked = parser.parse_args()
     with ExitStack() as stack:
         home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ledger-", dir="/tmp")))
@@ -30,7 +31,7 @@ def main() -> None:
         template = stack.enter_context(migrated(url))
         running = stack.enter_context(service(url, template, home / "log"))
         began = time.monotonic()
-        reached = run(running, asked.runs, asked.steps, asked.seed)
+        reached = run(running, asked.runs, asked.steps, asked.seed, shrink=asked.shrink)
         sys.stdout.write(f"{asked.runs} runs of {asked.steps} steps in {time.monotonic() - began:.0f} s\n")
         reach = asyncio.run(reach_of(running.url))
         sys.stdout.write(f"  {running.restarts} processes killed\n{report(reached)}{reach.report()}")
