@@ -17,10 +17,18 @@ from tests.chaos.service import Service
 
 PLACE = Path(__file__).parent
 ROOT = PLACE.parents[1]
+_UNCOVERED = """
+[[operations]]
+include-operation-id = "{}"
+phases.coverage.enabled = false
+"""
 
 
-def fuzzed(arguments: Sequence[str], *, patience_s: float) -> tuple[int, str]:
-    """The exit status and the report of `st run` with these arguments: 0 where nothing was found that is not excused."""
+def fuzzed(arguments: Sequence[str], *, patience_s: float, uncovered: Sequence[str] = ()) -> tuple[int, str]:
+    """The exit status and the report of `st run` with these arguments: 0 where nothing was found that is not excused.
+
+    Operations that are `uncovered`, by their operationId, are drawn from and linked to, but not covered bound by bound.
+    """
     with (
         Service(workers=1, settings={"LEDGER_SANDBOX_DELAY_MS": "0"}) as service,
         tempfile.TemporaryDirectory() as scratch,
@@ -33,7 +41,9 @@ def fuzzed(arguments: Sequence[str], *, patience_s: float) -> tuple[int, str]:
             "FUZZED_KEY": merchant.api_key,
             "FUZZED_MERCHANT": str(merchant.merchant_id),
         }
-        command = [Path(sys.executable).with_name("st"), "--config-file", PLACE / "schemathesis.toml", "run"]
+        config = Path(scratch) / "schemathesis.toml"
+        config.write_text("\n".join([(PLACE / "schemathesis.toml").read_text(), *map(_UNCOVERED.format, uncovered)]))
+        command = [Path(sys.executable).with_name("st"), "--config-file", config, "run"]
         result = subprocess.run(
             [*command, f"http://127.0.0.1:{service.port}/openapi.json", *arguments],
             env=os.environ | variables,

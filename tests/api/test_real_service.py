@@ -1,0 +1,145 @@
+"""One story through every operation, told to `ledger serve` over a socket: two API processes, a worker, a Postgres.
+
+The rule a stranger would break: an operation that is described is asked here and succeeds. Whoever adds one adds its line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from tests.api.bodies import by_card, card, charge, encoded, order, paid_order
+from tests.api.payer import DEVICE_THEN_CHALLENGE, path_of
+from tests.api.test_openapi import operations
+from tests.chaos.service import Service
+
+ORDERS, SANDBOX = "/api/v2/payment-orders", "/api/sandbox"
+NOT_MERCHANTS = {("post", "/api/processor-messages/{processor}")}
+"""What processors send, signed; it has tests of its own."""
+
+
+class Shop:
+    """A merchant's program that remembers which operations have succeeded."""
+
+    def __init__(self, service: Service) -> None:
+        self._headers = {"x-api-key": service.merchant("Story").api_key, "content-type": "application/json"}
+        self._service = service
+        self.done: set[tuple[str, str]] = set()
+        self._templates = {
+            (method, path): re.compile(re.sub(r"\{\w+\}", "[^/]+", path)) for method, path in operations()
+        }
+
+    def ask(self, method: str, path: str, body: Any = None, *, key: str | None = None) -> httpx.Response:
+        """Any answer that is no fault."""
+        headers = self._headers | ({} if key is None else {"idempotency-key": key})
+        content = None if body is None else encoded(body)
+        url = f"http://127.0.0.1:{self._service.port}{path}"
+        answer = httpx.request(method, url, content=content, headers=headers, timeout=30)
+        if answer.is_success:
+            self.done |= {
+                known
+                for known, template in self._templates.items()
+                if known[0] == method.lower() and template.fullmatch(path.partition("?")[0])
+            }
+        return answer
+
+    def get(self, path: str) -> dict[str, Any]:
+        answer = self.ask("GET", path)
+        assert answer.status_code == 200, answer.text
+        return dict(answer.json())
+
+    def post(self, path: str, body: Any, *, key: str | None = None) -> dict[str, Any]:
+        answer = self.ask("POST", path, body, key=key)
+        assert answer.is_success, answer.text
+        return dict(answer.json())
+
+    def payer(self, address: str, decision: str) -> None:
+        """What a payer's browser sends to a page."""
+        url = f"http://127.0.0.1:{self._service.port}{path_of(address)}"
+        assert httpx.post(url, data={"decision": decision}, timeout=30).status_code == 200
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[Service]:
+    with Service(workers=2) as service:
+        yield service.start()
+
+
+def test_a_merchant_goes_through_every_operation_and_a_restart(service: Service):
+    shop = Shop(service)
+    split_tender(shop)
+    held_and_cancelled(shop)
+    authenticated(shop)
+    outside(shop)
+    to_the_card = {"amount": 1000, "paymentId": shop.get(f"{ORDERS}/split/payments/part")["id"]}
+    refunded = shop.ask("POST", f"{ORDERS}/split/refund", to_the_card, key="refund-1")
+    for probe in ("/health/live", "/health/ready", "/metrics"):
+        shop.ask("GET", probe)
+    before = {name: shop.get(f"{ORDERS}/{name}") for name in ("split", "held", "secure", "contested")}
+    assert service.stop() == 0
+    service.start()
+    assert {name: shop.get(f"{ORDERS}/{name}") for name in before} == before
+    again = shop.ask("POST", f"{ORDERS}/split/refund", to_the_card, key="refund-1")
+    assert (again.content, again.headers["idempotent-replayed"]) == (refunded.content, "true")
+    assert operations().keys() - shop.done == NOT_MERCHANTS
+    assert service.complaints() == []
+
+
+def split_tender(shop: Shop) -> None:
+    """Parts by card and transfer, paid, refunded, read."""
+    shop.post(ORDERS, order(externalId="split", allowPartials=True))
+    part = charge(amount=50_000, externalId="part")
+    first = shop.post(f"{ORDERS}/split/payments", part, key="part-1")
+    assert shop.post(f"{ORDERS}/split/payments", part, key="part-1") == first
+    shop.post(f"{ORDERS}/split/charge", charge(amount=25_000))
+    waiting = shop.post(f"{ORDERS}/split/payments", {"paymentMethod": {"type": "spei"}})
+    transfer = {"clabe": waiting["payment"]["speiDetails"]["clabe"], "amount": 75_000}
+    paid = shop.post(f"{SANDBOX}/deposits", transfer)["paymentOrder"]
+    assert (paid["status"], paid["amountPaid"]) == ("COMPLETED", 150_000)
+    card_first = {"amount": 1000, "paymentId": first["payment"]["id"], "externalId": "back"}
+    back = shop.post(f"{ORDERS}/split/refund", card_first)
+    assert (back["refund"]["status"], back["status"]) == ("SUCCEEDED", "PARTIALLY_PAID")
+    assert shop.get(f"{ORDERS}/split/refunds/back") == back["refund"]
+    assert shop.get(f"{ORDERS}/split/refunds")["data"] == [back["refund"]]
+    assert [each["amount"] for each in shop.get(f"{ORDERS}/split/payments")["data"]] == ["50000", "25000", "75000"]
+    assert shop.get(f"{ORDERS}/split/payments/part")["status"] == "PARTIALLY_REFUNDED"
+
+
+def held_and_cancelled(shop: Shop) -> None:
+    """Captured by hand in part, then closed with its money given back."""
+    assert shop.post(ORDERS, paid_order(externalId="held", captureMethod="MANUAL"))["status"] == "AUTHORIZED"
+    assert shop.post(f"{ORDERS}/held/capture", {"amount": 50_000})["amountPaid"] == 50_000
+    assert shop.post(f"{ORDERS}/held/cancel", {"refundCaptured": True})["status"] == "REFUNDED"
+
+
+def authenticated(shop: Shop) -> None:
+    """Device data, a challenge, the capture that follows by the clock."""
+    with_card = by_card(cardDetails=card(number=DEVICE_THEN_CHALLENGE))
+    said = shop.post(ORDERS, paid_order(externalId="secure", paymentMethod=with_card))
+    shop.payer(said["payerAuthentication"]["deviceDataCollectionUrl"], "go")
+    asked = shop.post(f"{ORDERS}/secure/payer-authentication/device-data", {})["payerAuthentication"]
+    shop.payer(asked["stepUpUrl"], "accept")
+    body = {"authenticationTransactionId": asked["authenticationTransactionId"]}
+    assert shop.post(f"{ORDERS}/secure/payer-authentication/validate", body)["status"] == "AUTHORIZED"
+    before = shop.get(f"{SANDBOX}/clock")["now"]
+    assert shop.post(f"{SANDBOX}/clock", {"advanceBy": "PT10S"})["now"] > before
+    assert shop.get(f"{ORDERS}/secure")["status"] == "COMPLETED"
+
+
+def outside(shop: Shop) -> None:
+    """The card company is down for a call; the bank contests a payment, the acquirer settles another."""
+    shop.post(f"{SANDBOX}/processor", {"mode": "DOWN", "times": 1})
+    down = shop.ask("POST", ORDERS, paid_order(externalId="contested"))
+    assert (down.status_code, down.json()["code"]) == (503, "PROCESSOR_UNAVAILABLE")
+    payment = shop.post(ORDERS, paid_order(externalId="contested"))["payment"]["id"]
+    shop.post(f"{SANDBOX}/clock", {"advanceBy": "PT1S"})
+    lost = shop.post(f"{SANDBOX}/disputes", {"paymentId": payment, "outcome": "LOST", "amount": 50_000})
+    assert lost["paymentOrder"]["status"] == "PARTIALLY_REFUNDED"
+    secure = shop.get(f"{ORDERS}/secure")["payments"][0]["id"]
+    lines = shop.post(f"{SANDBOX}/settlements", {"paymentIds": [secure]})["lines"]
+    assert [line["stage"] for line in lines] == ["LISTED", "MATCHED"]
+    assert shop.get(f"{ORDERS}/secure/payments/{secure}")["status"] == "SETTLED"
+    assert shop.get(f"{ORDERS}?status=COMPLETED")["pagination"]["total"] == 1
