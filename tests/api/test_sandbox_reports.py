@@ -62,6 +62,14 @@ async def test_without_ids_everything_that_can_be_is_settled(merchant: Merchant)
     assert (await merchant.post(SETTLEMENTS, {})).json()["lines"] == []
 
 
+@pytest.mark.parametrize("stage", ["MATCHED", "REFUSED"])
+async def test_only_what_a_batch_lists_is_matched_or_refused(merchant: Merchant, stage: str):
+    said = await paid(merchant)
+    answer = await merchant.post(SETTLEMENTS, {"paymentIds": [said["payment"]["id"]], "stage": stage})
+    assert (answer.status_code, answer.json()["code"]) == (409, "INVALID_ORDER_STATE")
+    assert (await merchant.post(SETTLEMENTS, {"stage": stage})).json()["lines"] == []
+
+
 async def test_an_empty_list_of_payments_settles_none(merchant: Merchant):
     said = await paid(merchant)
     assert (await merchant.post(SETTLEMENTS, {"paymentIds": []})).json()["lines"] == []

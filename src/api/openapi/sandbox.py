@@ -74,7 +74,7 @@ As a payer would: a transfer to a CLABE, in any amount, or cash at a store, whic
         takes=Settle,
         examples=examples.SETTLE,
         answers={200: ("The lines of the batch.", bodies.Settled)},
-        codes=codes_of(ANY, BODY, {404: ("PAYMENT_NOT_FOUND",)}),
+        codes=codes_of(ANY, BODY, {404: ("PAYMENT_NOT_FOUND",), 409: ("INVALID_ORDER_STATE",)}),
     ),
     processor_mode.set_mode: Described(
         name="setProcessorMode",

@@ -23,6 +23,7 @@ from ledger.gateways.messages import SettlementListed, SettlementMatched, Settle
 from ledger.operations.standing import load_order
 from ledger.orders.state import Order, Payment
 from ledger.orders.status import OrderStatus, PaymentStatus
+from ledger.rejections import InvalidOrderState
 from projections.pages import OrderQuery
 
 _decode: Final = BodyDecoder(Settle)
@@ -54,12 +55,37 @@ async def settle(rooms: Rooms, call: Call) -> Answer:
     merchant_id = call.principal.merchant_id
     if request.payment_ids is not None:
         chosen = [await payment_of(rooms, merchant_id, payment_id) for payment_id in request.payment_ids]
+        _insist_on_batch(chosen, request.stage)
     else:
-        chosen = await _settling(rooms, merchant_id)
+        chosen = [
+            each
+            for each in await _settling(rooms, merchant_id)
+            if _is_listed(each[1]) or not _ends_a_batch(request.stage)
+        ]
     stages = ("LISTED", "MATCHED") if request.stage is None else (request.stage,)
     batch_id = f"sbx_batch_{uuid4().hex}"
     lines = await _told_all(rooms, merchant_id, chosen, stages, batch_id)
     return json_answer(200, {"accepted": True, "batchId": batch_id, "lines": lines})
+
+
+def _insist_on_batch(chosen: Sequence[tuple[Order, Payment]], stage: str | None) -> None:
+    """A batch is matched or refused with the lines that it lists; another line no order could ever take in."""
+    for _, payment in chosen:
+        if _ends_a_batch(stage) and not _is_listed(payment):
+            raise InvalidOrderState(
+                "The payment is listed in no batch.",
+                currentStatus=payment.status,
+                allowedStatuses=(PaymentStatus.PENDING_SETTLEMENT,),
+                paymentId=payment.payment_id,
+            )
+
+
+def _ends_a_batch(stage: str | None) -> bool:
+    return stage in {"MATCHED", "REFUSED"}
+
+
+def _is_listed(payment: Payment) -> bool:
+    return payment.status is PaymentStatus.PENDING_SETTLEMENT
 
 
 async def _settling(rooms: Rooms, merchant_id: UUID) -> list[tuple[Order, Payment]]:
@@ -95,7 +121,7 @@ async def _told(
 ) -> list[dict[str, object]]:
     """Tell a payment's line, stage by stage; one that is listed already goes on in its own batch."""
     assert rooms.mail is not None, "only the sandbox has these routes"
-    listed = payment.batch if payment.status is PaymentStatus.PENDING_SETTLEMENT else None
+    listed = payment.batch if _is_listed(payment) else None
     lines: list[dict[str, object]] = []
     for stage in stages:
         if stage == "LISTED" and listed is not None and len(stages) > 1:
