@@ -65,6 +65,13 @@ async def test_the_same_message_again_is_the_same_deposit(merchant: Merchant):
     assert again == first
 
 
+async def test_a_deposits_id_is_no_card_number(merchant: Merchant):
+    said = await waiting(merchant)
+    answer = await deposit(merchant, clabe=clabe(said), amount=700, messageId="4242424242424242")
+    assert (answer.status_code, answer.json()["code"]) == (400, "CARD_NUMBER_NOT_ALLOWED")
+    assert answer.json()["errors"][0]["field"] == "messageId"
+
+
 async def test_a_store_takes_the_exact_amount_only(merchant: Merchant):
     said = await waiting(merchant, "paycash")
     reference = said["paymentMethod"]["cieDetails"]["reference"]

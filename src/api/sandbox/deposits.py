@@ -11,9 +11,10 @@ from uuid import uuid4
 
 from api.answers import Answer
 from api.call import Call
+from api.card_numbers import holds_card_number
 from api.decoding import BodyDecoder, bad_input_refused
 from api.drafting.values import positive_amount, printable
-from api.refusals import conflicting, invalid
+from api.refusals import card_number_in, conflicting, invalid
 from api.resource import Rooms
 from api.sandbox.bank import bank
 from api.sandbox.reports import reported
@@ -72,4 +73,6 @@ def _message_id(request: SendDeposit) -> str:
     given = printable(request.message_id, "messageId")
     if given is not None and given.startswith(_OWN):
         raise invalid("messageId", f"must not begin with {_OWN}", "INVALID_FORMAT")
+    if given is not None and holds_card_number(given):
+        raise card_number_in("messageId")
     return given or f"{_OWN}msg_{uuid4().hex}"
