@@ -13,6 +13,8 @@ from typing import Any
 import schemathesis
 from schemathesis.core.failures import Failure
 from schemathesis.openapi.checks import RejectedPositiveData
+from tests.api.bodies import by_card, card, order, paid_order
+from tests.api.payer import CHALLENGED, FRICTIONLESS
 
 # "status code", for a 400 with " field-code field message" behind it: why what fits the description may be refused so.
 EXCUSED = {
@@ -43,7 +45,18 @@ EXCUSED = {
     r"422 AMOUNT_EXCEEDS_PENDING": "what is still to be paid",
 }
 
+# Orders for links to lead from: one for each thing that can be done with an order.
+STANDING = (
+    order(allowPartials=True),
+    paid_order(),
+    paid_order(captureMethod="MANUAL"),
+    paid_order(paymentMethod=by_card(cardDetails=card(number=CHALLENGED))),
+    paid_order(paymentMethod=by_card(cardDetails=card(number=FRICTIONLESS))),
+    order(pending=False, paymentMethod={"type": "spei"}),
+)
+
 _NUMBERS = count(1)
+_TURNS = count()
 
 
 @schemathesis.hook
@@ -56,6 +69,8 @@ def before_call(context: Any, case: Any, kwargs: dict[str, Any]) -> None:
         case.body = case.body | {"mode": "OK"}  # else every later payment is answered 503, as it should be
     is_create = case.operation.definition.raw.get("operationId") == "createPaymentOrder"
     is_right = case.meta is not None and case.meta.generation.mode.is_positive
+    if is_create and is_right and case.meta.phase.name.value == "stateful":
+        case.body = STANDING[next(_TURNS) % len(STANDING)]  # what is drawn is refused nearly always, and leads nowhere
     if is_create and is_right and isinstance(case.body, dict) and isinstance(case.body.get("externalId"), str):
         own = {name: value for name, value in case.body.items() if name != "externalMerchantReference"}
         case.body = own | {"externalId": f"fuzzed-{next(_NUMBERS)}"}
