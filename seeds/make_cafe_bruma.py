@@ -133,6 +133,7 @@ CARDS = [
 ]  # fmt: skip
 COMPANY_CARDS = ["5555555555554444", "378282246310005", "4000056655665556"]
 NO_FUNDS, NO_REASON, EXPIRED, WRONG_CVC = "4000000000009995", "4000000000000002", "4000000000000069", "4000000000000127"
+CHALLENGE, DEVICE_DATA, DEVICE_THEN_CHALLENGE = "4000000000003220", "4000000000003055", "4000000000003063"
 LOST, RISKY, NO_ISSUER, SILENT, HALF = (
     "4000000000009987", "4100000000000019", "4000000000009235", "4000000000000119", "4000000000000010",
 )  # fmt: skip
@@ -590,6 +591,165 @@ def odd_order(story: Story, payer: Payer, day: date, card: str, *, rest: bool) -
         story.tell(later(dice, at, 5, 50), "charge", pay(payer), order=order["externalId"])
 
 
+def by_reference(kind: str, payer: Payer, **fields: Any) -> Body:
+    """The body of a charge or a part by transfer or in a store."""
+    return {"paymentMethod": {"type": kind}, "billingAddress": payer.address, **fields}
+
+
+def waiting_order(story: Story, payer: Payer, day: date, **fields: Any) -> tuple[datetime, Body]:
+    """An order of the web shop that is made before it is paid; when, and its body."""
+    dice = story.dice
+    at = moment(dice, day, 8, 18)
+    order = story.create(
+        payer,
+        cart(dice, day),
+        externalId=f"WEB-{story.number('web', 20417)}",
+        description="Pedido en línea",
+        metadata={"canal": "web"},
+        pending=True,
+        **fields,
+    )
+    story.tell(at, "create", order)
+    return at, order
+
+
+def referenced_order(
+    story: Story, payer: Payer, day: date, kind: str, hours: int | None, *, back: bool = False
+) -> None:
+    """Somebody pays by transfer or in a store, so many hours later or never; `back` gives a part of it back."""
+    dice = story.dice
+    at, order = waiting_order(story, payer, day)
+    name = order["externalId"]
+    story.tell(later(dice, at, 1, 9), "charge", by_reference(kind, payer), order=name)
+    if hours is None:
+        return
+    paid = at + timedelta(hours=hours, minutes=dice.whole(10, 50))
+    story.tell(paid, "deposit", {}, order=name)
+    if back:
+        refund = {"amount": order["amount"] // 3, "reason": "faltó un paquete"}
+        story.tell(paid + timedelta(days=3), "refund", refund, order=name)
+
+
+def authenticated_order(story: Story, payer: Payer, day: date, card: str, *, accepted: bool | None) -> None:
+    """A bank that wants to know who pays: the payer accepts, refuses, or (None) closes the window."""
+    dice = story.dice
+    at, order = waiting_order(story, payer, day)
+    name = order["externalId"]
+    at = later(dice, at, 1, 5)
+    story.tell(at, "charge", pay(payer, card), order=name)
+    if card != CHALLENGE:
+        at += timedelta(seconds=dice.whole(2, 9))
+        story.tell(at, "device-data", {"deviceInformation": device(dice)}, order=name)
+    if card != DEVICE_DATA and accepted is not None:
+        story.tell(later(dice, at, 1, 4), "validate", {"accepted": accepted}, order=name)
+
+
+def shared_order(story: Story, payers: Sequence[Payer], day: date) -> None:
+    """Two who share a parcel: one pays by card, the other by transfer on the next day."""
+    dice = story.dice
+    at, order = waiting_order(story, payers[0], day, allowPartials=True)
+    name, half = order["externalId"], order["amount"] // 2
+    card = pay(payers[0], amount=half, externalId=f"{name}-1")
+    transfer = by_reference("spei", payers[1], amount=order["amount"] - half, externalId=f"{name}-2")
+    story.tell(later(dice, at, 2, 9), "payment", card, order=name)
+    story.tell(later(dice, at, 20, 50), "payment", transfer, order=name)
+    story.tell(later(dice, at, 900, 1500), "deposit", {}, order=name)
+
+
+def returned_order(story: Story, payer: Payer, day: date, percent: Sequence[int]) -> None:
+    """A parcel that comes back, in part or as a whole, after some days."""
+    dice = story.dice
+    at, order = waiting_order(story, payer, day)
+    name = order["externalId"]
+    story.tell(later(dice, at, 1, 9), "charge", pay(payer), order=name)
+    for ordinal, part in enumerate(percent, start=1):
+        amount = order["amount"] * part // 100
+        refund = {"amount": amount, "reason": dice.pick(["llegó abierto", "devolución", "retraso en la entrega"])}
+        returned = moment(dice, day + timedelta(days=4 * ordinal), 10, 17)
+        story.tell(returned, "refund", {**refund, "externalId": f"{name}-D{ordinal}"}, order=name)
+
+
+def contested_order(story: Story, payer: Payer, day: date, end: str) -> None:
+    """A payer who tells the bank that it was somebody else, and how that ends."""
+    dice = story.dice
+    at, order = waiting_order(story, payer, day)
+    name = order["externalId"]
+    story.tell(later(dice, at, 1, 9), "charge", pay(payer), order=name)
+    story.tell(moment(dice, day + timedelta(days=12), 9, 17), "dispute", {"outcome": "OPENED"}, order=name)
+    story.tell(moment(dice, day + timedelta(days=40), 9, 17), "dispute", {"outcome": end}, order=name)
+
+
+def abandoned_order(story: Story, payer: Payer, day: date) -> None:
+    """Somebody who changes their mind before paying."""
+    at, order = waiting_order(story, payer, day)
+    cancel = {"reason": "el cliente se arrepintió"}
+    story.tell(later(story.dice, at, 30, 600), "cancel", cancel, order=order["externalId"])
+
+
+def shipped_lot(story: Story, payer: Payer, day: date) -> None:
+    """A microlot that was reserved on the card and is captured when it is shipped, three days later."""
+    at = moment(story.dice, day, 9, 17)
+    order = story.create(
+        payer,
+        [line(BEANS[6], 4)],
+        externalId=f"APARTADO-{story.number('apartado', 7)}",
+        description="Apartado de microlote, se cobra al enviar",
+        captureMethod="MANUAL",
+        metadata={"canal": "web"},
+        paymentMethod=by_card(payer),
+    )
+    story.tell(at, "create", order)
+    story.tell(moment(story.dice, day + timedelta(days=3), 9, 17), "capture", {}, order=order["externalId"])
+
+
+def what_else_happens(story: Story, people: Sequence[Payer]) -> None:
+    """Transfers and cash, banks that ask who pays, shared parcels, returns, disputes, and people who change their minds."""
+    for ordinal, (day, kind, hours, back) in enumerate(REFERENCES):
+        referenced_order(story, people[50 + ordinal], day, kind, hours, back=back)
+    for ordinal, (day, card, accepted) in enumerate(AUTHENTICATIONS):
+        authenticated_order(story, people[70 + ordinal], day, card, accepted=accepted)
+    for ordinal, day in enumerate([date(2026, 8, 4), date(2026, 9, 29), date(2026, 11, 3)]):
+        shared_order(story, people[80 + 2 * ordinal : 82 + 2 * ordinal], day)
+    for ordinal, (day, percent) in enumerate(RETURNS):
+        returned_order(story, people[90 + ordinal], day, percent)
+    contested_order(story, people[100], date(2026, 8, 11), "LOST")
+    contested_order(story, people[101], date(2026, 9, 2), "WON")
+    contested_order(story, people[102], date(2026, 10, 30), "LOST")  # still open when the story ends
+    for ordinal, day in enumerate([date(2026, 7, 30), date(2026, 10, 21)]):
+        abandoned_order(story, people[105 + ordinal], day)
+    shipped_lot(story, people[108], date(2026, 10, 6))
+
+
+# Who pays by transfer or in a store: when, how, after how many hours (None: never), and whether a part goes back.
+REFERENCES: list[tuple[date, str, int | None, bool]] = [
+    (date(2026, 7, 2), "spei", 3, False),
+    (date(2026, 7, 21), "paycash", 26, False),
+    (date(2026, 8, 13), "spei", 1, True),
+    (date(2026, 8, 27), "cie_cash_net", 20, False),
+    (date(2026, 9, 10), "paycash", None, False),
+    (date(2026, 9, 22), "spei", 200, False),
+    (date(2026, 10, 8), "paycash", 44, True),
+    (date(2026, 10, 27), "spei", None, False),
+    (date(2026, 11, 5), "cie_cash_net", 5, False),
+    (date(2026, 11, 14), "spei", 2, False),
+]
+AUTHENTICATIONS: list[tuple[date, str, bool | None]] = [
+    (date(2026, 7, 9), CHALLENGE, True),
+    (date(2026, 8, 6), DEVICE_DATA, True),
+    (date(2026, 9, 3), DEVICE_THEN_CHALLENGE, True),
+    (date(2026, 10, 1), CHALLENGE, False),
+    (date(2026, 10, 29), CHALLENGE, None),
+    (date(2026, 11, 13), DEVICE_THEN_CHALLENGE, True),
+]
+RETURNS: list[tuple[date, list[int]]] = [
+    (date(2026, 7, 14), [100]),
+    (date(2026, 8, 20), [30]),
+    (date(2026, 9, 17), [25, 75]),
+    (date(2026, 10, 15), [100]),
+    (date(2026, 11, 6), [50]),
+]
+
+
 def days(first: date, last: date) -> Iterator[date]:
     for ordinal in range(first.toordinal(), last.toordinal() + 1):
         yield date.fromordinal(ordinal)
@@ -661,6 +821,7 @@ def the_story() -> list[Body]:
     odd_order(story, people[40], date(2026, 8, 19), HALF, rest=True)
     odd_order(story, people[41], date(2026, 10, 3), HALF, rest=False)
     odd_order(story, people[42], date(2026, 9, 9), SILENT, rest=False)
+    what_else_happens(story, people)
     return [body for _, body in sorted(story.told, key=lambda told: told[0])]
 
 

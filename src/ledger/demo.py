@@ -25,8 +25,8 @@ from ledger.secrets import Purpose, load_secrets
 from ledger.seeding import fresh_keys, seed
 from ledger.serve import url_of
 from ledger.settings import CannotRun, Settings
-from ledger.stories.actions import merchant_id_of
 from ledger.stories.lines import StoryWrong
+from ledger.stories.scene import merchant_id_of
 from ledger.wiring import open_ledger
 from projections.merchants import FIND_KEY, found_key
 

@@ -6,41 +6,58 @@ itself knows nothing of HTTP, and no second way to read a body exists.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from datetime import datetime
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, ParamSpec, TypeVar
+from uuid import UUID
 
 import msgspec
 
+from api.drafting.order_actions import read_cancel, read_capture, read_device_data, read_payment, read_refund
 from api.drafting.payment_orders import read_charge, read_create
 from api.refusals import Refusal
 from ledger.api_keys import NewKey, new_key
-from ledger.rejections import InvalidTerms
+from ledger.gateways.sandbox import SandboxProcessor
+from ledger.journal.append import Fault
+from ledger.reactions.clock_hand import ClockHand
+from ledger.reactions.held_clocks import holding
+from ledger.reactions.mail import open_mail
+from ledger.reactions.registry import HANDLERS, REACTIONS
+from ledger.rejections import ConcurrentUpdate, InvalidTerms
 from ledger.secrets import Purpose, load_secrets
 from ledger.settings import CannotRun, Settings
-from ledger.stories.actions import Readers
-from ledger.stories.lines import read_lines
-from ledger.stories.telling import Report, StoryClock, tell
+from ledger.stories.lines import Line, Place, read_lines
+from ledger.stories.scene import Readers, merchant_id_of
+from ledger.stories.telling import Post, Report, StoryClock, tell
 from ledger.wiring import open_ledger
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 _SILENCE_S: Final = 0.05
 """How long the sandbox's silent card is waited for: nobody stands at the till of a story."""
 
 
-def _in_our_words(read: Callable[[bytes, datetime], T], body: bytes, now: datetime) -> T:
-    try:
-        return read(body, now)
-    except Refusal as refusal:
-        raise InvalidTerms(refusal.errors[0].field if refusal.errors else "body", refusal.message) from None
+def _in_our_words(read: Callable[P, T]) -> Callable[P, T]:
+    def read_it(*arguments: P.args, **more: P.kwargs) -> T:
+        try:
+            return read(*arguments, **more)
+        except Refusal as refusal:
+            raise InvalidTerms(refusal.errors[0].field if refusal.errors else "body", refusal.message) from None
+
+    return read_it
 
 
 READERS: Final = Readers(
-    create=partial(_in_our_words, read_create),
-    charge=partial(_in_our_words, read_charge),
+    create=_in_our_words(read_create),
+    charge=_in_our_words(read_charge),
+    payment=_in_our_words(read_payment),
+    refund=_in_our_words(read_refund),
+    cancel=_in_our_words(read_cancel),
+    capture=_in_our_words(read_capture),
+    device_data=_in_our_words(read_device_data),
 )
 
 
@@ -53,10 +70,39 @@ async def seed(settings: Settings, file: Path, make_key: Callable[[], NewKey] | 
     if settings.environment == "production":
         raise CannotRun("a story has times of its own, and in production time is real: stories are for the sandbox")
     story = list(read_lines(file))
+    url = settings.database_url
+    assert url is not None, "the command has made sure of its database"
+    merchants = {merchant_id_of(line.merchant) for _, line in story}
     clock = StoryClock()
     impatient = msgspec.structs.replace(settings, sandbox_deadline_s=_SILENCE_S)
-    async with open_ledger(impatient, clock=clock) as ledger:
-        return await tell(ledger, clock, story, READERS, make_key or fresh_keys(settings))
+    try:
+        async with (
+            holding(url, merchants),
+            open_ledger(impatient, clock=clock) as ledger,
+            open_mail(url, ledger) as mail,
+        ):
+            assert isinstance(ledger.processor, SandboxProcessor), "the sandbox has no other"
+            post = Post(ledger.processor.outbox, mail)
+            report = await tell(ledger, clock, story, READERS, make_key or fresh_keys(settings), post)
+        await _move_ahead(settings, story)
+    except ConcurrentUpdate as busy:
+        raise CannotRun(str(busy)) from busy
+    except Fault as fault:
+        raise CannotRun(f"the database does not answer ({type(fault).__name__})") from fault
+    return report
+
+
+async def _move_ahead(settings: Settings, story: Sequence[tuple[Place, Line]]) -> None:
+    """Move the clocks of merchants whose last line lies in the future to that line's moment."""
+    last: dict[UUID, datetime] = {merchant_id_of(line.merchant): line.at for _, line in story}
+    ahead = {merchant_id: at.astimezone(UTC) for merchant_id, at in last.items() if at > datetime.now(UTC)}
+    if not ahead:
+        return
+    assert settings.database_url is not None, "the command has made sure of its database"
+    async with open_ledger(settings) as ledger, open_mail(settings.database_url, ledger) as mail:
+        hand = ClockHand(settings.database_url, ledger, REACTIONS, HANDLERS, mail)
+        for merchant_id, at in ahead.items():
+            await hand.advance(merchant_id, "at", partial(max, at))
 
 
 def fresh_keys(settings: Settings) -> Callable[[], NewKey]:

@@ -14,6 +14,7 @@ from api.drafting.payment_orders import read_create
 from ledger.bench.order_body import BODY, CARD
 from ledger.demo import FIRST_ORDER, MERCHANT, STORY
 from ledger.seeding import seed
+from ledger.stories.actions import ACTIONS
 from ledger.stories.lines import read_lines
 
 SEEDS = Path(__file__).parents[2] / "seeds"
@@ -28,9 +29,16 @@ async def test_the_cafe_can_be_told_and_told_again(settings, log):
     assert log() == before
     statuses = Counter(order["status"] for order in orders(log).values())
     assert 300 <= statuses.total() <= 500
-    assert set(statuses) == {"COMPLETED", "FAILED", "PENDING", "PARTIALLY_PAID", "PROCESSING", "AUTHORIZED"}
+    assert set(statuses) == {
+        "COMPLETED", "FAILED", "PENDING", "PARTIALLY_PAID", "PROCESSING", "AUTHORIZED", "CANCELLED", "REFUNDED",
+        "PARTIALLY_REFUNDED",
+    }  # fmt: skip
     assert statuses["COMPLETED"] > 0.85 * statuses.total()
     assert {order["head"]["currency"] for order in orders(log).values()} == {"MXN", "USD"}
+
+
+def test_the_cafe_tells_some_of_everything_that_a_line_can_do():
+    assert {line.action for _, line in read_lines(SEEDS / STORY)} == set(ACTIONS)
 
 
 def test_the_cafe_lives_in_the_months_that_it_should():

@@ -19,8 +19,8 @@ from tests.stories.conftest import (
 
 from ledger.seeding import seed
 from ledger.settings import CannotRun
-from ledger.stories.actions import merchant_id_of
 from ledger.stories.lines import StoryWrong
+from ledger.stories.scene import merchant_id_of
 
 pytestmark = pytest.mark.anyio
 

@@ -36,11 +36,14 @@ select received_at, handled_at, waits_for, body from processor_message
  where processor = %s and merchant_id = %s and message_id = %s
 """
 
-# Take what may be tried now, the oldest first, for as long as a worker should need; others pass it by.
+# Take what may be tried now, the oldest first, for as long as a worker should need; others pass it by. A merchant whose
+# clock somebody is moving is left to that hand.
 _CLAIM: Final = """
 with mine as (
-  select processor, merchant_id, message_id from processor_message
-   where handled_at is null and next_try_at <= now() order by next_try_at limit %s for update skip locked)
+  select processor, merchant_id, message_id from processor_message p
+   where handled_at is null and next_try_at <= now() and not exists (
+     select from merchant_clock c where c.merchant_id = p.merchant_id and c.moving_until > now())
+   order by next_try_at limit %s for update skip locked)
 update processor_message m set tries = tries + 1, next_try_at = now() + make_interval(secs => %s)
   from mine where (m.processor, m.merchant_id, m.message_id) = (mine.processor, mine.merchant_id, mine.message_id)
 returning m.received_at, m.body

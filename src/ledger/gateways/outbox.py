@@ -32,8 +32,12 @@ select body from sandbox_message
 # When the next of a merchant's messages is due.
 _NEXT: Final = "select min(due_at) from sandbox_message where merchant_id = %s and delivered_at is null"
 
-# Whose messages wait at all.
-_WAITING: Final = "select distinct merchant_id from sandbox_message where delivered_at is null"
+# Whose messages wait at all. Somebody who moves a merchant's clock hands that merchant's over in the order of time.
+_WAITING: Final = """
+select distinct merchant_id from sandbox_message m
+ where delivered_at is null and not exists (
+   select from merchant_clock c where c.merchant_id = m.merchant_id and c.moving_until > now())
+"""
 
 _DELIVERED: Final = "update sandbox_message set delivered_at = now() where merchant_id = %s and message_id = %s"
 

@@ -12,6 +12,6 @@ A story is JSON Lines, one request per line, in the order of time:
 `as` names the merchant, `do` the action (the table in `actions`), `at` is the merchant's clock while the line is told,
 `body` is what would be sent over HTTP, and `order` names by external id the order that an action is about.
 
-Read `lines` (the format), `actions` (what a line can do), `telling` (how they are told: in order where one needs the
-other, side by side where not).
+Read `lines` (the format), `actions` and `order_actions` (what a line can do), `telling` (how they are told: in order where
+one needs the other, side by side where not), `passing` (what becomes of an order between its lines).
 """

@@ -1,7 +1,8 @@
 """Telling a story: each line at its own time, in order where one needs the other, side by side where not.
 
 The rule a stranger would break: a line waits for every earlier line about the same order or the same customer, and for
-nothing else. So no stream ever sees its times run backwards, and months pass in seconds.
+nothing else. So no stream ever sees its times run backwards, and months pass in seconds. Whatever falls due on an order
+between its lines happens at its own moment, before the next line is told.
 """
 
 from __future__ import annotations
@@ -18,14 +19,17 @@ from uuid import UUID
 from msgspec import Struct
 
 from ledger.api_keys import NewKey
-from ledger.gateways.contract import ProcessorUnavailable
+from ledger.gateways.contract import ProcessorTimedOut, ProcessorUnavailable
 from ledger.journal.append import Fault
 from ledger.merchants.state import Merchant
 from ledger.operations.ledger import Clock, Ledger
 from ledger.operations.merchants import UnknownMerchant, merchant_of
+from ledger.operations.standing import find_order
 from ledger.rejections import InvalidTerms, Rejected
-from ledger.stories.actions import ACTIONS, Outcome, Readers, Scene, Step, merchant_id_of
+from ledger.stories.actions import ACTIONS
 from ledger.stories.lines import Line, Place, StoryWrong
+from ledger.stories.passing import Deliver, Outgoing, Passing
+from ledger.stories.scene import Outcome, Readers, Scene, Step, merchant_id_of
 
 _AT_ONCE: Final = 32
 
@@ -71,27 +75,42 @@ class Report(Struct, frozen=True):
         return self.outcomes[Outcome.DECLINED]
 
 
+class Post(Struct, frozen=True):
+    """Where the sandbox's processor puts what it has to tell, and how that is handed over."""
+
+    outgoing: Outgoing
+    mail: Deliver
+
+
 async def tell(
     ledger: Ledger,
     clock: StoryClock,
     story: Sequence[tuple[Place, Line]],
     readers: Readers,
     new_key: Callable[[], NewKey],
+    post: Post,
 ) -> Report:
     """Tell a story on a ledger that lives by `clock`. `new_key` makes the key of a merchant that is registered.
+
+    When the last line is told, time passes for its orders until that line's moment, or the present where that is later.
+    Whoever calls holds the merchants' clocks meanwhile (see `reactions.held_clocks`).
 
     Raises StoryWrong at the first line that cannot be told. An unknown action and a time that runs backwards are found
     before anything is told; of a line that the ledger refuses, what stood before it has happened. A declined payment is
     a part of the story.
     """
-    return await _Telling(ledger, clock, readers, new_key).run(story)
+    return await _Telling(ledger, clock, readers, new_key, post).run(story)
 
 
 class _Telling:
-    def __init__(self, ledger: Ledger, clock: StoryClock, readers: Readers, new_key: Callable[[], NewKey]) -> None:
+    def __init__(
+        self, ledger: Ledger, clock: StoryClock, readers: Readers, new_key: Callable[[], NewKey], post: Post
+    ) -> None:
         self._ledger = ledger
         self._clock = clock
-        self._scene = Scene(ledger, readers, new_key, {}, set())
+        self._passing = Passing(ledger, post.outgoing, post.mail, clock.standing_at)
+        self._scene = Scene(ledger, readers, new_key, {}, set(), post.mail)
+        self._orders: dict[tuple[UUID, str], Place] = {}
         self._merchants: dict[UUID, Merchant] = {}
         self._outcomes: Counter[Outcome] = Counter()
         self._places = asyncio.Semaphore(_AT_ONCE)
@@ -112,6 +131,7 @@ class _Telling:
                     self._latest.update(dict.fromkeys(step.keys, task))
         except BaseExceptionGroup as failures:
             raise _first(failures) from None
+        await self._finish(story)
         return Report(self._outcomes, self._scene.keys)
 
     async def _prepare(self, place: Place, line: Line) -> Step:
@@ -138,8 +158,36 @@ class _Telling:
     async def _told(self, place: Place, line: Line, step: Step, earlier: set[asyncio.Task[None]]) -> None:
         if earlier:
             await asyncio.wait(earlier)
-        with _at_line(place), self._clock.standing_at(line.at):
-            self._outcomes[await step.tell()] += 1
+        merchant_id = merchant_id_of(line.merchant)
+        with _at_line(place):
+            if step.order is not None and (merchant_id, step.order) in self._orders:
+                await self._pass(merchant_id, step.order, line.at)
+            with self._clock.standing_at(line.at):
+                self._outcomes[await step.tell()] += 1
+        if step.order is not None:
+            self._orders[merchant_id, step.order] = place
+
+    async def _pass(self, merchant_id: UUID, order: str, moment: datetime) -> None:
+        await self._passing.until(merchant_id, await find_order(self._ledger, merchant_id, order), moment)
+
+    async def _finish(self, story: Sequence[tuple[Place, Line]]) -> None:
+        """Let time pass for every order until its merchant's last line, or until now."""
+        now = datetime.now(UTC)
+        last = {merchant_id_of(line.merchant): max(line.at, now) for _, line in story}
+        try:
+            async with asyncio.TaskGroup() as group:
+                for (merchant_id, order), place in self._orders.items():
+                    await self._places.acquire()
+                    group.create_task(self._finished(place, merchant_id, order, last[merchant_id]))
+        except BaseExceptionGroup as failures:
+            raise _first(failures) from None
+
+    async def _finished(self, place: Place, merchant_id: UUID, order: str, moment: datetime) -> None:
+        try:
+            with _at_line(place):
+                await self._pass(merchant_id, order, moment)
+        finally:
+            self._places.release()
 
 
 def _check(story: Sequence[tuple[Place, Line]]) -> None:
@@ -162,7 +210,7 @@ def _at_line(place: Place) -> Iterator[None]:
         raise StoryWrong(place, f"{refusal.facts['field']}: {refusal.message}") from None
     except Rejected as refusal:
         raise StoryWrong(place, f"{refusal.code}: {refusal.message}") from None
-    except ProcessorUnavailable as failure:
+    except (ProcessorTimedOut, ProcessorUnavailable) as failure:
         raise StoryWrong(place, str(failure)) from failure
     except Fault as fault:
         raise StoryWrong(place, f"the database does not answer ({type(fault).__name__})") from fault
