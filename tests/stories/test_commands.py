@@ -30,7 +30,7 @@ def test_create_prints_exactly_what_programs_read(ledger, settings, database_url
     pepper = load_secrets(settings).key(Purpose.API_KEY_PEPPER)
     assert keys_in(database_url) == {hash_key(created["apiKey"], pepper)}
     shown = ledger("merchants", "show", created["merchantId"], "--json").json
-    assert (shown["settings"]["requestsPerMinute"], shown["settings"]["requestsPerSecond"]) == (0, 10)
+    assert (shown["settings"]["requestsPerMinute"], shown["settings"]["requestsPerSecond"]) == (0, None)
 
 
 def test_create_says_that_the_key_is_shown_once(ledger):
