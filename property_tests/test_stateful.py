@@ -16,7 +16,7 @@ from property_tests.stateful.reach import reach_of
 from property_tests.stateful.running import report, run, unreached
 from property_tests.stateful.service import service
 
-RUNS, STEPS, SEED = 200, 50, 20_260_131
+RUNS, STEPS, SEED = 60, 50, 20_260_131
 
 
 def test_the_service_does_what_the_model_says(

@@ -77,7 +77,7 @@ def test_the_log_is_followed_as_the_page_says(service):
 
 def test_the_bakerys_story_can_be_told(service, tmp_path):
     page = blocks(HOW_TO / "write-a-story.md")
-    story, *told = (content for language, content in page if language in {"json", "text"})
+    story, *told = [content for language, content in page if language in {"json", "text"}][:3]
     (tmp_path / "espiga.jsonl").write_text(story)
     with Shell(service, **{"espiga.jsonl": f"{tmp_path}/espiga.jsonl"}) as shell:
         assert [reads_like(expected, shell.run("ledger seed espiga.jsonl")) for expected in told] == [True, True]
