@@ -14,9 +14,12 @@ from tests.chaos.witness import Asked, Told, Witness
 from tests.operations.conftest import DECLINED, SILENT, an_order, by_card, register
 from tests.sealing import MASTER_KEY
 
+from ledger.gateways.bookings import Mode
+from ledger.gateways.contract import ProcessorUnavailable
+from ledger.gateways.sandbox import SandboxProcessor
 from ledger.operations.drafts import Actor
 from ledger.operations.ledger import Ledger, OrderReceipt
-from ledger.operations.orders import create_order
+from ledger.operations.orders import charge_order, create_order
 from ledger.settings import Settings
 from ledger.wiring import open_ledger
 
@@ -90,6 +93,12 @@ async def test_a_sound_ledger_passes(story: Story) -> None:
     assert (verdict.figures.acknowledged, verdict.figures.orders) == (3, 3)
 
 
+# A charge that the processor granted for a payment of which the service says that it was never sent.
+_BOOKED = """
+insert into sandbox_charge
+select merchant_id, '{key}', booked_at, amount, currency, capture, card_bin, card_last4, authorized, captured, reference
+  from sandbox_charge where captured > 0 limit 1
+"""
 VIEWS, GAPS = "views follow from the log", "the log has no gap"
 INVARIANTS, TWICE = "orders keep their invariants", "nothing happened twice"
 BOOK, OPEN, LOST = "the book agrees", "nothing is left open", "acknowledged and lost"
@@ -167,6 +176,23 @@ async def test_a_repeated_key_that_is_answered_otherwise_is_a_loss(story: Story)
         again = structs.replace(told(story.told["paid"]), status=status, replayed=True)
         await witness.ended(await witness.invoke(keyed), "ok", again)
     assert await story.broken_rules() == {LOST}
+
+
+@pytest.mark.parametrize(("harm", "rules"), [(None, set[str]()), (_BOOKED, {TWICE, BOOK})])
+async def test_a_payment_that_was_never_sent_gives_its_name_back(
+    story: Story, ledger: Ledger, harm: str | None, rules: set[str]
+):
+    """Unless the processor did hear of it: then one name was charged twice."""
+    bank, named = ledger.processor, by_card(external_id="rent")
+    assert isinstance(bank, SandboxProcessor)
+    await bank.set_mode(story.merchant.merchant_id, Mode.DOWN, times=1)
+    with pytest.raises(ProcessorUnavailable):
+        await charge_order(ledger, story.merchant, "pending", named)
+    paid = await charge_order(ledger, story.merchant, "pending", named)
+    assert [p.started.external_id for p in paid.order.payments] == ["rent", "rent"]
+    if harm is not None:
+        story.harm(harm.format(key=paid.order.payments[0].payment_id, m=story.merchant.merchant_id))
+    assert await story.broken_rules() == rules
 
 
 @pytest.mark.parametrize(("status", "code"), [(500, "INTERNAL_ERROR"), (400, "VALIDATION_ERROR"), (401, None)])
