@@ -61,6 +61,9 @@ FAMILIES: Final = {
     "ledger_reactions_lag_seconds": Family(
         "gauge", "How long ago everything that had been appended by then has been reacted to."
     ),
+    "ledger_reactions_set_aside_merchants": Family(
+        "gauge", "Merchants whose log cannot be read: nothing of theirs falls due until it can.", (), (), True
+    ),
     "ledger_due_times_total": Family("counter", "Due times that came and were made jobs of."),
     "ledger_jobs_total": Family(
         "counter", "Attempts at jobs by how they ended: done, failed and to be tried again, given up.", ("outcome",)

@@ -2,7 +2,7 @@
 
 The rule a stranger would break: what follows from events is written in the transaction that moves the cursor behind them,
 and the cursor's row is held meanwhile. A dispatcher that is killed has done all of a stretch or nothing of it; two that run
-at once share the merchants between them.
+at once share the merchants between them. And one merchant whose log cannot be read holds up no other (see `set_aside`).
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ from ledger.journal.journal import Journal
 from ledger.journal.reader import Recorded
 from ledger.reactions.jobs import Jobs
 from ledger.reactions.reaction import DoNow, Due, Effect, Known, Reaction, StandingReaction
+from ledger.reactions.set_aside import UNREADABLE, SetAside
 
 _MERCHANTS_AT_ONCE: Final = 64
 _EVENTS_AT_ONCE: Final = 500  # of one merchant in one transaction
 _BEHIND_MAX: Final = 1000
 
-# The merchants whose log goes on behind a reaction's cursor, or those of them that are asked for.
+# The merchants whose log goes on behind a reaction's cursor, or those of them that are asked for; not those set aside.
 _BEHIND: Final = """
 select h.merchant_id from merchant_head h
   left join reaction_cursor c on c.merchant_id = h.merchant_id and c.reaction = %s
- where h.position > coalesce(c.position, 0) {some} order by h.merchant_id limit %s
+ where h.position > coalesce(c.position, 0) and h.merchant_id <> all(%s) {some} order by h.merchant_id limit %s
 """
 _ALL_BEHIND: Final = _BEHIND.format(some="")
 _SOME_BEHIND: Final = _BEHIND.format(some="and h.merchant_id = any(%s)")
@@ -81,18 +82,23 @@ class _Stretch(Struct, frozen=True):
 
 
 class Dispatcher:
-    """Lets reactions see what was appended. `dispatched` counts the events that they were shown."""
+    """Lets reactions see what was appended. `dispatched` counts the events that they were shown.
+
+    `aside` holds the merchants whose log cannot be read on now.
+    """
 
     def __init__(self, journal: Journal, jobs: Jobs, reactions: Sequence[AnyReaction]) -> None:
         self._journal = journal
         self._jobs = jobs
         self._reactions = reactions
+        self.aside = SetAside()
         self.dispatched = 0
 
     async def sweep(self, connection: Connection, merchants: Sequence[UUID] | None = None) -> bool:
         """Go through what is new, of these merchants or of all; whether nothing that stood there at the start is left.
 
-        The connection is in autocommit and finds the queue (`see_jobs`). Raises psycopg.Error, a Fault.
+        Merchants that are set aside are not waited for. The connection is in autocommit and finds the queue (`see_jobs`).
+        Raises psycopg.Error, a Fault.
         """
         finished = True
         for reaction in self._reactions:
@@ -106,18 +112,27 @@ class Dispatcher:
         return finished
 
     async def catch_up(self, connection: Connection, merchant_id: UUID) -> None:
-        """Return when all that a merchant's log holds now has been seen, here or by another dispatcher."""
+        """Return when all that a merchant's log holds now has been seen, here or by another dispatcher.
+
+        Raises what is wrong with the log where it cannot be read: nobody knows what is due then.
+        """
         while not await self.sweep(connection, [merchant_id]):
             await connection.execute("select pg_sleep(0.01)")
+        if (fault := self.aside.why(merchant_id)) is not None:
+            raise fault
 
     async def _behind(
         self, connection: Connection, reaction: AnyReaction, merchants: Sequence[UUID] | None
     ) -> Sequence[UUID]:
+        aside = self.aside.now(reaction.name)
         if merchants is None:
-            rows = await connection.execute(_ALL_BEHIND, (reaction.name, _BEHIND_MAX))
+            rows = await connection.execute(_ALL_BEHIND, (reaction.name, aside, _BEHIND_MAX))
         else:
-            rows = await connection.execute(_SOME_BEHIND, (reaction.name, list(merchants), _BEHIND_MAX))
-        return [merchant_id for (merchant_id,) in await rows.fetchall()]
+            rows = await connection.execute(_SOME_BEHIND, (reaction.name, aside, list(merchants), _BEHIND_MAX))
+        behind = [merchant_id for (merchant_id,) in await rows.fetchall()]
+        if merchants is None and len(behind) < _BEHIND_MAX:
+            self.aside.only(reaction.name, {*aside, *behind})  # another worker may know a key that this one lacks
+        return behind
 
     async def _react(self, connection: Connection, reaction: AnyReaction, merchants: Sequence[UUID]) -> bool:
         """One transaction: whether it brought all of these merchants up to the end of their logs, or found somebody at it."""
@@ -127,21 +142,30 @@ class Dispatcher:
             held = await connection.execute(_HOLD, (reaction.name, list(merchants), _EVENTS_AT_ONCE))
             stretches = [_Stretch(*row) for row in await held.fetchall()]
             effects: list[tuple[UUID, Effect]] = []
+            read: list[_Stretch] = []
             for stretch in stretches:
-                seen = await self._journal.reader.stretch(
-                    connection, stretch.merchant_id, stretch.after, stretch.until, sorted(reaction.topics)
-                )
-                effects += await self._effects(connection, reaction, stretch.merchant_id, seen)
-                self.dispatched += len(seen)
+                try:
+                    effects += await self._effects(connection, reaction, stretch)
+                except UNREADABLE as fault:
+                    self.aside.put(reaction.name, stretch.merchant_id, fault)
+                else:
+                    self.aside.take_back(reaction.name, stretch.merchant_id)
+                    read.append(stretch)
             await self._write(connection, effects)
-            moved = [stretch.merchant_id for stretch in stretches]
-            positions = [stretch.until for stretch in stretches]
+            moved = [stretch.merchant_id for stretch in read]
+            positions = [stretch.until for stretch in read]
             await connection.execute(_MOVE, (moved, positions, reaction.name))
         return len(stretches) == len(merchants)
 
     async def _effects(
-        self, connection: Connection, reaction: AnyReaction, merchant_id: UUID, seen: Sequence[Recorded]
+        self, connection: Connection, reaction: AnyReaction, stretch: _Stretch
     ) -> Sequence[tuple[UUID, Effect]]:
+        """What follows from a stretch. Raises one of `UNREADABLE`, having written nothing."""
+        merchant_id = stretch.merchant_id
+        seen = await self._journal.reader.stretch(
+            connection, merchant_id, stretch.after, stretch.until, sorted(reaction.topics)
+        )
+        self.dispatched += len(seen)
         if not isinstance(reaction, StandingReaction):
             return [(merchant_id, effect) for each in seen for effect in reaction.react(each)]
         shown: dict[UUID, list[Recorded]] = {}

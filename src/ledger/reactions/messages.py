@@ -17,7 +17,7 @@ from msgspec import Struct
 from ledger.gateways.contract import ProcessorTimedOut, ProcessorUnavailable
 from ledger.gateways.inbox import Inbox, Receipt
 from ledger.gateways.messages import Message
-from ledger.journal.append import Fault
+from ledger.journal.append import Fault, KeyUnavailable
 from ledger.operations.ledger import Clock
 
 _log = structlog.get_logger()
@@ -85,6 +85,8 @@ class Messages:
     async def _verdict(self, handle: Handle, message: Message) -> Taken | NotYet:
         try:
             return await handle(message)
+        except KeyUnavailable:  # a Fault of this one order, logged where it was found: the others' messages go on
+            return NotYet("the key of its customer's data is not to be had")
         except Fault:
             raise  # the database is away: the lease runs out and the message comes again
         except Exception as fault:  # noqa: BLE001 - one message that we cannot use holds up no other

@@ -44,7 +44,8 @@ async def run(settings: Settings, ready: Callable[[], None], stop: asyncio.Event
         Jobs(url, ledger, HANDLERS) as jobs,
         open_mail(url, ledger) as mail,
     ):
-        watch = Watch(url, Dispatcher(ledger.journal, jobs, REACTIONS), jobs)
+        dispatcher = Dispatcher(ledger.journal, jobs, REACTIONS)
+        watch = Watch(url, dispatcher, jobs)
         recovery = Recovery(ledger, intents.due, windows)
         forgetting = Forgetting(ledger, payers.unfinished, payers.orders_of, payers.finished)
 
@@ -53,6 +54,7 @@ async def run(settings: Settings, ready: Callable[[], None], stop: asyncio.Event
             yield told("ledger_recovery_settled_total", recovery.settled)
             yield from jobs_figures(jobs)
             yield told("ledger_due_times_total", watch.enqueued)
+            yield told("ledger_reactions_set_aside_merchants", dispatcher.aside.merchants)
 
         recovering = asyncio.create_task(recovery.run(stop), name="recovery")
         packing = asyncio.create_task(tidying.run(search.pack, stop), name="search packing")

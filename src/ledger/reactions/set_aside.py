@@ -1,0 +1,81 @@
+"""Merchants whose log cannot be read on: left alone for a while, so that the others' go on.
+
+The rule a stranger would break: nothing is skipped. A merchant's cursor stays where it stands until the log behind it can be
+read, by the same question as ever; only the asking becomes rarer. What is set aside is in sight: a line in the log for every
+attempt, and a figure.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Sequence
+from typing import Final
+from uuid import UUID
+
+import structlog
+from msgspec import Struct
+
+from ledger.journal.append import KeyUnavailable, SealBroken
+from ledger.journal.codec import UnknownTopic
+
+_log = structlog.get_logger()
+
+UNREADABLE: Final = (KeyUnavailable, SealBroken, UnknownTopic)
+"""What is wrong with this merchant's log alone: a key that is lost or not known here, bytes that do not open, a newer event."""
+
+_PAUSE_FIRST_S, _PAUSE_MAX_S = 1.0, 60.0
+
+
+class _Aside(Struct, frozen=True):
+    """How often it was tried, from when (monotonic) it may be again, and what was wrong."""
+
+    tries: int
+    until_s: float
+    fault: Exception
+
+
+class SetAside:
+    """What one dispatcher leaves alone, by reaction and merchant."""
+
+    def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._now_s = now_s
+        self._aside: dict[tuple[str, UUID], _Aside] = {}
+
+    @property
+    def merchants(self) -> int:
+        """How many merchants some reaction does not get on with."""
+        return len({merchant_id for _, merchant_id in self._aside})
+
+    def now(self, reaction: str) -> Sequence[UUID]:
+        """Whom a reaction leaves alone at this moment."""
+        now_s = self._now_s()
+        return [merchant_id for (of, merchant_id), one in self._aside.items() if of == reaction and one.until_s > now_s]
+
+    def why(self, merchant_id: UUID) -> Exception | None:
+        """What is wrong with a merchant's log, where it is set aside."""
+        return next((one.fault for (_, whose), one in self._aside.items() if whose == merchant_id), None)
+
+    def put(self, reaction: str, merchant_id: UUID, fault: Exception) -> None:
+        """Leave a merchant alone: for a second, then two, four, at last a minute."""
+        known = self._aside.get((reaction, merchant_id))
+        tries = 0 if known is None else known.tries
+        pause_s = min(_PAUSE_FIRST_S * 2.0 ** min(tries, 20), _PAUSE_MAX_S)
+        self._aside[reaction, merchant_id] = _Aside(tries + 1, self._now_s() + pause_s, fault)
+        _log.error(
+            "merchant_set_aside",
+            merchant_id=str(merchant_id),
+            reaction=reaction,
+            tries=tries + 1,
+            reason=f"{type(fault).__name__}: {fault}",
+        )
+
+    def take_back(self, reaction: str, merchant_id: UUID) -> None:
+        """The merchant's log was read."""
+        if self._aside.pop((reaction, merchant_id), None) is not None:
+            _log.info("merchant_goes_on", merchant_id=str(merchant_id), reaction=reaction)
+
+    def only(self, reaction: str, merchants: Collection[UUID]) -> None:
+        """Nobody but these is left alone by a reaction: the others' logs have been read, by whomever."""
+        for of, merchant_id in tuple(self._aside):
+            if of == reaction and merchant_id not in merchants:
+                self.take_back(of, merchant_id)
