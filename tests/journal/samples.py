@@ -149,6 +149,7 @@ SAMPLES: dict[str, Any] = {
         processor_reference="sbx-1",
         at=AT,
         authorization_code="831000",
+        validity_s=432_000,
     ),
     "capture-scheduled.v1": orders.CaptureScheduled(payment_id=PAYMENT, amount=Decimal("156.03"), due_at=LATER, at=AT),
     "capture-requested.v1": orders.CaptureRequested(

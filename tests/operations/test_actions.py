@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -262,10 +263,10 @@ async def test_a_challenge_is_passed_and_the_capture_is_put_off(ledger: Ledger, 
     draft = ValidateDraft(transaction_id=session.transaction_id)
     passed = await validate(ledger, merchant, "1", draft, KEY)
     assert passed.order.status is OrderStatus.AUTHORIZED
-    due_at, at = passed.order.payments[0].capture_due_at, passed.order.payments[0].authorized_at
+    due_at, lapses_at = passed.order.payments[0].capture_due_at, passed.order.payments[0].lapses_at
     assert due_at is not None
-    assert at is not None
-    assert (due_at - at).total_seconds() == 5
+    assert lapses_at is not None
+    assert lapses_at - due_at == timedelta(days=7) - timedelta(seconds=5)
     assert (await validate(ledger, merchant, "1", draft, KEY)).order == passed.order
     with pytest.raises(InvalidOrderState):
         await validate(ledger, merchant, "1", draft)

@@ -8,6 +8,7 @@ from uuid import UUID
 
 import psycopg
 import pytest
+from msgspec.structs import replace
 from tests.operations.conftest import Open, an_order, by_card
 from tests.operations.test_action_recovery import calls_booked, order_called, recover, unheard, wrap
 from tests.operations.test_actions import CHALLENGED, MANUAL, SPEI
@@ -71,6 +72,18 @@ async def test_a_reference_a_session_and_an_authorisation_end(ledger: Ledger, me
         ledger.clock = Clock()
         assert ended.status is OrderStatus.FAILED
         assert ended.payments[0].status is PaymentStatus.EXPIRED
+
+
+async def test_an_authorisation_lapses_when_its_processor_says(ledger: Ledger, merchant: Actor) -> None:
+    assert ledger.processor is not None
+    ledger.processor.capabilities = replace(ledger.processor.capabilities, authorization_validity_s=3600.0)
+    order = (await create_order(ledger, merchant, an_order("1", by_card(), **MANUAL))).order
+    (due,) = dues(order)
+    assert (due.kind, due.at - order.updated_at) == (DueKind.LAPSE, timedelta(hours=1))
+    ledger.clock = Ahead(timedelta(minutes=59))
+    assert (await remind(ledger, merchant, order, due)).status is OrderStatus.AUTHORIZED
+    ledger.clock = Ahead(timedelta(minutes=61))
+    assert (await remind(ledger, merchant, order, due)).status is OrderStatus.FAILED
 
 
 async def test_a_void_that_nobody_heard_of_is_made_when_it_is_due_again(

@@ -20,7 +20,7 @@ from ledger.journal.journal import Context
 from ledger.operations.calls import NOTHING, Enclosed, call, withdraw_reference
 from ledger.operations.ledger import Ledger
 from ledger.operations.standing import fold, load_order
-from ledger.orders.commands import SESSION_S, NotSent
+from ledger.orders.commands import AUTHORIZATION_S, SESSION_S, NotSent
 from ledger.orders.events import (
     AuthenticationRequested,
     AuthorizationRequested,
@@ -127,9 +127,12 @@ async def _called(
         yield await finished
 
 
-def _session_s(ledger: Ledger) -> int:
-    """How long the processor gives a payer to act."""
-    return SESSION_S if ledger.processor is None else int(ledger.processor.capabilities.authentication_session_s)
+def _times(ledger: Ledger) -> tuple[int, int]:
+    """How long the processor gives a payer to act, and how long what it grants can be captured, in seconds."""
+    if ledger.processor is None:
+        return SESSION_S, AUTHORIZATION_S
+    able = ledger.processor.capabilities
+    return int(able.authentication_session_s), int(able.authorization_validity_s)
 
 
 async def _record(
@@ -145,7 +148,7 @@ async def _record(
     order, version = course.order, course.version
     await ledger.clock.look(merchant_id)  # the processor has taken its time
     while True:
-        events = decide_outcome(order, settle(intent, outcome, ledger.clock.now(merchant_id), _session_s(ledger)))
+        events = decide_outcome(order, settle(intent, outcome, ledger.clock.now(merchant_id), *_times(ledger)))
         if not events:
             return Course(order, version, course.sent), events
         after = Course(fold(order, events), version + len(events), course.sent)

@@ -32,6 +32,8 @@ REFUND_WINDOW_S: Final = 180 * 86_400
 """How long after its capture a card payment can be refunded where its processor says nothing else (section 8.11)."""
 SESSION_S: Final = 15 * 60
 """How long a payer has for 3-D Secure or for a redirect where its processor says nothing else (contract 2.1)."""
+AUTHORIZATION_S: Final = 7 * 86_400
+"""How long an authorisation stands that nobody captures where its processor says nothing else (contract 2.1)."""
 REFERENCE_S: Final = 72 * 3600
 """How long a reference lives, unless its order is due later, where its processor says nothing else (section 8.10)."""
 
@@ -304,22 +306,27 @@ ReferenceOutcome = ReferenceAnswer | Silence
 
 
 class SettleAuthorization(Struct, frozen=True, kw_only=True):
-    """Record what became of an authorisation that was asked for. `session_s` is the processor's length of a payer's session."""
+    """Record what became of an authorisation that was asked for.
+
+    The processor's own: `session_s` is how long a payer has to act, `authorization_s` how long what is granted can be captured.
+    """
 
     payment_id: UUID
     outcome: AuthorizationOutcome
     at: datetime
     session_s: int = SESSION_S
+    authorization_s: int = AUTHORIZATION_S
 
 
 class SettleAuthentication(Struct, frozen=True, kw_only=True):
-    """Record what became of the call that went on after the payer had acted."""
+    """Record what became of the call that went on after the payer had acted. Its times are as in `SettleAuthorization`."""
 
     payment_id: UUID
     idempotency_key: str
     outcome: AuthorizationOutcome
     at: datetime
     session_s: int = SESSION_S
+    authorization_s: int = AUTHORIZATION_S
 
 
 class SettleCapture(Struct, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ part still fits is decided here, before anything can be authorised (section 8.3)
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal
 
 from ledger.money import ZERO, shortest
@@ -88,10 +88,10 @@ def settle_authentication(order: Order, command: SettleAuthentication) -> list[O
     if not asking or intent is None:
         if not isinstance(command.outcome, Approved):
             return []
-        return finished(order, money_reported(payment, command.outcome, at))
+        return finished(order, money_reported(payment, command.outcome, command))
     match command.outcome:
         case Approved() as approval:
-            return finished(order, _authenticated(order, payment, approval, at))
+            return finished(order, _authenticated(order, payment, approval, command))
         case Declined(code=code, message=message) if code == _AUTHENTICATION_FAILED:
             failed = PayerAuthenticationFailed(payment_id=payment.payment_id, code=code, at=at, message=message)
             return finished(order, [failed])
@@ -174,8 +174,10 @@ def _go_on(
     return [without(requested, ("device_information",)) if order.payer_forgotten else requested]
 
 
-def _authenticated(order: Order, payment: Payment, approval: Approved, at: datetime) -> list[OrderEvent]:
-    session, payment_id = payment.session, payment.payment_id
+def _authenticated(
+    order: Order, payment: Payment, approval: Approved, command: SettleAuthentication
+) -> list[OrderEvent]:
+    session, payment_id, at = payment.session, payment.payment_id, command.at
     frictionless = payment.next_action is NextAction.DEVICE_DATA
     authenticated = PayerAuthenticated(
         payment_id=payment_id,
@@ -185,7 +187,7 @@ def _authenticated(order: Order, payment: Payment, approval: Approved, at: datet
         transaction_id=None if session is None else session.transaction_id,
         three_ds_version=None if session is None else session.three_ds_version,
     )
-    granted = taken_steps(payment, approval, at)
+    granted = taken_steps(payment, approval, command)
     automatic = order.terms.capture_method is CaptureMethod.AUTOMATIC
     if approval.captured > 0 or not automatic:
         return [authenticated, *granted]

@@ -6,7 +6,6 @@ dropped: it is refused, and whoever delivers it tries again.
 
 from __future__ import annotations
 
-from datetime import timedelta
 from decimal import Decimal
 from typing import Final, assert_never
 
@@ -33,9 +32,6 @@ from ledger.orders.finish import finished
 from ledger.orders.guards import insist_on_multiple, payment_of
 from ledger.orders.state import HELD, NextAction, Order, Payment, PaymentStatus
 from ledger.rejections import InvalidOrderState, InvalidTerms
-
-AUTHORIZATION_VALIDITY: Final = timedelta(days=7)
-"""How long an authorisation stands that nobody captures (contract 2.1)."""
 
 _GRANTED: Final = frozenset({PaymentStatus.AUTHORIZED, PaymentStatus.PARTIALLY_AUTHORIZED})
 _UNSETTLED: Final = frozenset({PaymentStatus.CAPTURED, PaymentStatus.PARTIALLY_CAPTURED})
@@ -118,5 +114,5 @@ def _up(payment: Payment, command: ExpirePayment) -> ExpiredBecause | None:
         if payment.next_action is NextAction.DISPLAY_REFERENCE:
             kind = ExpiredBecause.REFERENCE
         return kind if over else None
-    lapsed = payment.authorized_at is not None and payment.authorized_at + AUTHORIZATION_VALIDITY <= command.at
+    lapsed = payment.lapses_at is not None and payment.lapses_at <= command.at
     return ExpiredBecause.AUTHORIZATION if payment.status in _GRANTED and lapsed else None

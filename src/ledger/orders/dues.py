@@ -16,7 +16,7 @@ from msgspec import Struct
 from ledger.orders.commands import CancelPayment, ExpirePayment, StartScheduledCapture
 from ledger.orders.decide_cancellation import decide_payment_cancellation
 from ledger.orders.decide_captures import decide_scheduled_capture
-from ledger.orders.decide_reports import AUTHORIZATION_VALIDITY, decide_expiry
+from ledger.orders.decide_reports import decide_expiry
 from ledger.orders.events import OrderEvent
 from ledger.orders.state import Order, Payment, PaymentStatus
 
@@ -79,8 +79,8 @@ def _dues(order: Order, payment: Payment) -> list[Due]:
         found.append(Due(DueKind.CAPTURE, payment_id, payment.capture_due_at))
     if payment.status is PaymentStatus.REQUIRES_ACTION and payment.action_expires_at is not None:
         found.append(Due(DueKind.EXPIRY, payment_id, payment.action_expires_at))
-    if payment.status in _GRANTED and payment.authorized_at is not None:
-        found.append(Due(DueKind.LAPSE, payment_id, payment.authorized_at + AUTHORIZATION_VALIDITY))
+    if payment.status in _GRANTED and payment.lapses_at is not None:
+        found.append(Due(DueKind.LAPSE, payment_id, payment.lapses_at))
     return found
 
 

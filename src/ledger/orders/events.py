@@ -138,13 +138,14 @@ class AuthorizationRequested(Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class PaymentAuthorized(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The issuer granted `amount`, which may be less than was asked for."""
+    """The issuer granted `amount`, which may be less than was asked for; it can be captured for `validity_s` from `at`."""
 
     payment_id: UUID
     amount: Decimal
     processor_reference: str
     at: datetime
     authorization_code: str | None = None
+    validity_s: int = 604_800
 
 
 class CaptureScheduled(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

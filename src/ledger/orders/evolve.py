@@ -6,6 +6,7 @@ under yesterday's rules must load for ever.
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Final, assert_never, get_args
 
 from msgspec.structs import replace
@@ -170,7 +171,7 @@ def _granted(payment: Payment, event: PaymentAuthorized) -> Payment:
         authorized=event.amount,
         processor_reference=event.processor_reference,
         authorization_code=event.authorization_code,
-        authorized_at=event.at,
+        lapses_at=event.at + timedelta(seconds=event.validity_s),
         next_action=None,
         action_expires_at=None,
         intent=None,

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import assert_never
 
 from ledger.orders.commands import (
+    AUTHORIZATION_S,
     SESSION_S,
     AuthorizationOutcome,
     CaptureOutcome,
@@ -54,13 +55,25 @@ def decide_outcome(order: Order, command: Settle) -> list[OrderEvent]:
             assert_never(command)
 
 
-def settle(intent: Intent, outcome: Outcome, at: datetime, session_s: int = SESSION_S) -> Settle:
-    """The command that records this outcome of this intent, which is an order's own. `session_s` is the processor's."""
+def settle(
+    intent: Intent,
+    outcome: Outcome,
+    at: datetime,
+    session_s: int = SESSION_S,
+    authorization_s: int = AUTHORIZATION_S,
+) -> Settle:
+    """The command that records this outcome of this intent, which is an order's own. The times are the processor's."""
     payment_id, key = intent.payment_id, intent.idempotency_key
     assert payment_id is not None, "an intent is a payment's"
     match intent.action:
         case EntryAction.AUTHORIZATION:
-            return SettleAuthorization(payment_id=payment_id, outcome=outcome, at=at, session_s=session_s)  # type: ignore[arg-type]
+            return SettleAuthorization(
+                payment_id=payment_id,
+                outcome=outcome,  # type: ignore[arg-type]
+                at=at,
+                session_s=session_s,
+                authorization_s=authorization_s,
+            )
         case EntryAction.CAPTURE:
             return SettleCapture(payment_id=payment_id, idempotency_key=key, outcome=outcome, at=at)  # type: ignore[arg-type]
         case EntryAction.CANCELLATION:
@@ -77,4 +90,5 @@ def settle(intent: Intent, outcome: Outcome, at: datetime, session_s: int = SESS
                 outcome=outcome,  # type: ignore[arg-type]
                 at=at,
                 session_s=session_s,
+                authorization_s=authorization_s,
             )

@@ -174,7 +174,7 @@ class Payment(Struct, frozen=True, kw_only=True):
     returns_to: PaymentStatus | None = None
     keys: tuple[str, ...] = ()
     capture_keys: tuple[str, ...] = ()
-    authorized_at: datetime | None = None
+    lapses_at: datetime | None = None
     captured_at: datetime | None = None
     capture_due_at: datetime | None = None
     capture_amount: Decimal = ZERO

@@ -46,6 +46,8 @@ _NOT_YET_GRANTED: Final = frozenset({PaymentStatus.REQUIRES_ACTION, PaymentStatu
 _GRANTED: Final = frozenset({PaymentStatus.AUTHORIZED, PaymentStatus.PARTIALLY_AUTHORIZED})
 _CAPTURING: Final = frozenset({PaymentStatus.CAPTURING, PaymentStatus.PARTIALLY_CAPTURED})
 
+_Settle = SettleAuthorization | SettleAuthentication
+
 
 def decide_settlement(order: Order, command: SettleAuthorization) -> list[OrderEvent]:
     """Record what became of an authorisation; no events where that is known already.
@@ -55,7 +57,7 @@ def decide_settlement(order: Order, command: SettleAuthorization) -> list[OrderE
     payment, at = order.payment(command.payment_id), command.at
     outcome = command.outcome
     if isinstance(outcome, Approved):
-        return finished(order, _approved(payment, outcome, at))
+        return finished(order, _approved(payment, outcome, command))
     if not _is_being_asked(payment):
         return []
     if payment.status is PaymentStatus.PENDING_CANCELLATION and not isinstance(outcome, Unanswered):
@@ -89,9 +91,7 @@ def _not_approved(
             assert_never(outcome)
 
 
-def action_required(
-    payment: Payment, needed: ActionRequired, command: SettleAuthorization | SettleAuthentication
-) -> PayerActionRequired:
+def action_required(payment: Payment, needed: ActionRequired, command: _Settle) -> PayerActionRequired:
     """The payment waits for its payer, for the length of a session."""
     return PayerActionRequired(
         payment_id=payment.payment_id,
@@ -117,8 +117,9 @@ def _next_action(payment: Payment, needed: ActionRequired) -> NextAction:
     return NextAction.CHALLENGE if now is NextAction.DEVICE_DATA else now
 
 
-def _approved(payment: Payment, approval: Approved, at: datetime) -> list[OrderEvent]:
+def _approved(payment: Payment, approval: Approved, command: _Settle) -> list[OrderEvent]:
     """The events that lead from where the payment stands to what the processor granted and took, by legal moves."""
+    at = command.at
     authorized = shortest(max(approval.authorized, approval.captured))
     assert authorized > 0, "a gateway reports an approval of nothing as something else"
     taken = shortest(approval.captured - payment.captured)
@@ -127,7 +128,7 @@ def _approved(payment: Payment, approval: Approved, at: datetime) -> list[OrderE
         resumed: list[OrderEvent] = []
         if status is PaymentStatus.REQUIRES_ACTION and authorized < payment.amount:
             resumed = [PayerAuthenticated(payment_id=payment.payment_id, at=at, resumed=True)]
-        return [*resumed, _granted(payment, approval, authorized, at), *_capture(payment, approval, taken, at)]
+        return [*resumed, _granted(payment, approval, authorized, command), *_capture(payment, approval, taken, at)]
     if taken <= 0:
         return []
     if status in _GRANTED:
@@ -147,29 +148,30 @@ def _approved(payment: Payment, approval: Approved, at: datetime) -> list[OrderE
     ]
 
 
-def money_reported(payment: Payment, approval: Approved, at: datetime) -> list[OrderEvent]:
+def money_reported(payment: Payment, approval: Approved, command: _Settle) -> list[OrderEvent]:
     """What an approval says that comes after its call was given up: only money that was taken counts."""
-    return _approved(payment, approval, at) if approval.captured > payment.captured else []
+    return _approved(payment, approval, command) if approval.captured > payment.captured else []
 
 
-def taken_steps(payment: Payment, approval: Approved, at: datetime) -> list[OrderEvent]:
+def taken_steps(payment: Payment, approval: Approved, command: _Settle) -> list[OrderEvent]:
     """The authorisation that an approval grants, and the capture that happened with it."""
     authorized = shortest(max(approval.authorized, approval.captured))
     taken = shortest(approval.captured)
-    return [_granted(payment, approval, authorized, at), *_capture(payment, approval, taken, at)]
+    return [_granted(payment, approval, authorized, command), *_capture(payment, approval, taken, command.at)]
 
 
 def _key(payment: Payment) -> str | None:
     return None if payment.requested is None else payment.requested.idempotency_key
 
 
-def _granted(payment: Payment, approval: Approved, amount: Decimal, at: datetime) -> PaymentAuthorized:
+def _granted(payment: Payment, approval: Approved, amount: Decimal, command: _Settle) -> PaymentAuthorized:
     return PaymentAuthorized(
         payment_id=payment.payment_id,
         amount=amount,
         processor_reference=approval.processor_reference,
-        at=at,
+        at=command.at,
         authorization_code=approval.authorization_code,
+        validity_s=command.authorization_s,
     )
 
 
