@@ -33,8 +33,8 @@ _MERCHANT_WORDS = {
     "[legal note](../explanation/surcharges-in-mexico.md) first.",
     "surchargeMethods": "Which payment methods bear the surcharge.",
     "timeZone": "In which zone a date without an offset is read.",
-    "paymentMethods": "Which methods the merchant takes; another one is 422 `METHOD_NOT_ENABLED`. This release carries out "
-    "`CARD` only.",
+    "paymentMethods": "Which methods the merchant takes; another one is 422 `METHOD_NOT_ENABLED`. The "
+    "processor may take one in some currencies only: references are for pesos.",
     "requireMerchantHeader": "Whether a request without `x-merchant-id` is refused.",
     "requestsPerMinute": "Rate limit of each key; 0 is no limit. Without one of its own: `LEDGER_REQUESTS_PER_MINUTE`.",
     "requestsPerSecond": "The same for a second; `LEDGER_REQUESTS_PER_SECOND`.",

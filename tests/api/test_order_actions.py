@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.api.bodies import DECLINED, by_card, card, charge, order, paid_order
+from tests.api.bodies import ABSENT, DECLINED, by_card, card, charge, order, paid_order
 from tests.api.storefront import ORDERS, Merchant, Storefront
 
 pytestmark = pytest.mark.anyio
@@ -329,3 +329,33 @@ async def test_a_strangers_order_is_nobodys(store: Storefront, merchant: Merchan
         assert (answer.status_code, answer.json()["code"]) == (404, "ORDER_NOT_FOUND"), action
     for path in ("payments", f"payments/{paid['payment']['id']}", "refunds", f"refunds/{paid['id']}"):
         assert (await other.get(f"{ORDERS}/{paid['id']}/{path}")).json()["code"] == "ORDER_NOT_FOUND"
+
+
+@pytest.mark.parametrize("method", ["spei", "paycash", "cie_cash_net"])
+async def test_a_reference_in_dollars_is_refused_before_anything_has_begun(merchant: Merchant, method: str):
+    by_reference = {"paymentMethod": {"type": method}}
+    whole = await merchant.create(paid_order(externalId="whole", currency="USD", billingAddress=ABSENT, **by_reference))
+    assert (whole.status_code, whole.json()["code"]) == (422, "METHOD_NOT_ENABLED")
+    assert (await merchant.get(f"{ORDERS}/whole")).status_code == 404
+    later = (await merchant.create(order(externalId="later", currency="USD"))).json()
+    parts = await split(merchant, externalId="parts", currency="USD")
+    for order_id, action in ((later["id"], "charge"), (parts, "payments")):
+        refused = await act(merchant, order_id, action, by_reference, **{"idempotency-key": f"key-{action}"})
+        assert (refused.status_code, refused.json()["code"]) == (422, "METHOD_NOT_ENABLED")
+        stands = (await merchant.get(f"{ORDERS}/{order_id}")).json()
+        assert (stands["status"], stands["payments"]) == ("PENDING", [])
+        again = await act(merchant, order_id, action, by_reference, **{"idempotency-key": f"key-{action}"})
+        assert (again.status_code, again.json()["message"]) == (422, refused.json()["message"])
+    paid = await act(merchant, later["id"], "charge", charge())
+    assert paid.json()["status"] == "COMPLETED"
+    late = await act(merchant, later["id"], "charge", by_reference)
+    assert (late.status_code, late.json()["code"]) == (409, "ORDER_NOT_PAYABLE"), "what stands in the way comes first"
+
+
+async def test_an_order_in_dollars_that_failed_is_not_tried_again_by_transfer(merchant: Merchant):
+    failed = await merchant.create(with_card(DECLINED, currency="USD"))
+    assert failed.status_code == 422
+    again = await merchant.create(paid_order(currency="USD", billingAddress=ABSENT, paymentMethod={"type": "spei"}))
+    assert (again.status_code, again.json()["code"]) == (422, "METHOD_NOT_ENABLED")
+    assert len((await merchant.get(f"{ORDERS}/order-1")).json()["payments"]) == 1
+    assert (await merchant.create(paid_order(currency="USD"))).json()["status"] == "COMPLETED"

@@ -53,7 +53,7 @@ WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
     "UNSUPPORTED_MEDIA_TYPE": "The body is not `application/json` in UTF-8, or it is compressed.",
     "HEADERS_TOO_LARGE": "More than 100 headers, or more than 32 KiB of them.",
     "AMOUNT_EXCEEDS_PENDING": "The part is larger than what is unpaid and not reserved; `amountPending` and `amountReserved`.",
-    "METHOD_NOT_ENABLED": "The merchant, or this release, does not take this payment method.",
+    "METHOD_NOT_ENABLED": "The merchant, or this release, does not take this payment method, or its processor not in the order's currency.",
     "PAYMENT_DECLINED": "The issuer said no, or the payment was given up. See below.",
     "RISK_REJECTED": "Risk rules said no before any issuer was asked. The body is that of a decline.",
     "RATE_LIMIT_EXCEEDED": "The key has used up its requests; `Retry-After` says when there is one again.",

@@ -156,6 +156,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     """How long after its capture a card payment can be refunded."""
     reference_validity_s: float = 72 * 3600.0
     """How long a reference lives unless the order is due later."""
+    reference_currencies: frozenset[str] = frozenset({"MXN"})
+    """In which currencies it issues references: CLABEs and stores take pesos."""
     partial_payouts: bool = True
     """Whether a part of what came in by a reference can be given back."""
     is_simulated: bool = False

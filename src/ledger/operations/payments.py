@@ -23,7 +23,10 @@ from ledger.rejections import MethodNotEnabled, PaymentMethodNotFound
 
 
 def new_payment(ledger: Ledger, merchant: Merchant, draft: PaymentDraft) -> NewPayment:
-    """The payment that a draft asks for, with ids. Raises MethodNotEnabled, PaymentMethodNotFound."""
+    """The payment that a draft asks for, with ids. Raises MethodNotEnabled, PaymentMethodNotFound.
+
+    Whether the processor takes the method in the order's currency is asked by the decider, which knows the order.
+    """
     if draft.saved_method_id is not None:
         raise PaymentMethodNotFound("The saved payment method was not found.")
     if ledger.processor is None or draft.type not in merchant.payment_methods:
@@ -32,10 +35,11 @@ def new_payment(ledger: Ledger, merchant: Merchant, draft: PaymentDraft) -> NewP
         raise MethodNotEnabled("Saving cards is not enabled for this merchant.")
     assert draft.type is not MethodType.CARD or draft.card_summary is not None, "a card draft carries its summary"
     payment_id = draft.payment_id or uuid7()
+    able = ledger.processor.capabilities
     return NewPayment(
         payment_id=payment_id,
         method=PaymentMethod(method_id=uuid7(), type=draft.type, card=draft.card_summary),
-        processor=ledger.processor.capabilities.name,
+        processor=able.name,
         idempotency_key=str(payment_id),
         deadline_at=deadline(ledger),
         amount=draft.amount,
@@ -45,7 +49,8 @@ def new_payment(ledger: Ledger, merchant: Merchant, draft: PaymentDraft) -> NewP
         device_information=draft.device_information,
         metadata=draft.metadata,
         description=draft.description,
-        reference_s=int(ledger.processor.capabilities.reference_validity_s),
+        reference_s=int(able.reference_validity_s),
+        currencies=None if draft.type is MethodType.CARD else able.reference_currencies,
     )
 
 

@@ -43,7 +43,7 @@ class NewPayment(Struct, frozen=True, kw_only=True):
 
     A card is authorised, every other method gets a reference. `amount` is the part of the order's subtotal that it pays,
     in minor units; None stands for all that is unpaid. `deadline_at` is real time. `reference_s` is the processor's lifetime of a
-    reference.
+    reference, `currencies` those in which it takes the method; None is any.
     """
 
     payment_id: UUID
@@ -59,6 +59,7 @@ class NewPayment(Struct, frozen=True, kw_only=True):
     metadata: Raw | UnsetType = UNSET
     description: str | None = None
     reference_s: int = REFERENCE_S
+    currencies: frozenset[str] | None = None
 
 
 class CreateOrder(Struct, frozen=True, kw_only=True):

@@ -28,7 +28,7 @@ from ledger.orders.events import (
     PaymentCancelled,
     PaymentStarted,
 )
-from ledger.orders.guards import insist_on_multiple
+from ledger.orders.guards import insist_on_currency, insist_on_multiple
 from ledger.orders.outcome import decide_outcome
 from ledger.orders.settle import decide_settlement
 from ledger.orders.state import NextAction, Order, OrderStatus, PaymentStatus
@@ -93,8 +93,8 @@ _LINES_TOLERANCE: Final = Decimal("0.001")
 def decide_create(order: None, command: CreateOrder) -> list[OrderEvent]:
     """Create an order, and announce its payment where it brings one.
 
-    Raises InvalidTerms on `amount` (N6) and on `lineItems` that do not add up to it (N5). Partial payments are only
-    honoured on an order that is created pending (N22).
+    Raises InvalidTerms on `amount` (N6) and on `lineItems` that do not add up to it (N5), MethodNotEnabled where the method is
+    not taken in its currency. Partial payments are only honoured on an order that is created pending (N22).
     """
     assert order is None, "an external id is claimed once"
     _insist_on_amount(command.amount)
@@ -110,7 +110,7 @@ def decide_resubmission(order: Order, command: CreateOrder) -> list[OrderEvent]:
     """The external id of an order was sent again (contract N25 to N28, section 8.8).
 
     An order that stands is simply shown: no events. A failed one gets a new payment where the request brings a method.
-    Raises IdempotencyMismatch where it asks for other money, DuplicateExternalId where the order was cancelled.
+    Raises IdempotencyMismatch where it asks for other money, DuplicateExternalId where the order was cancelled, MethodNotEnabled.
     """
     terms = order.terms
     for field, stands, asked in (
@@ -131,7 +131,7 @@ def decide_charge(order: Order, command: ChargeOrder) -> list[OrderEvent]:
     """Pay an order that waits for its payment (contract N31): all that is unpaid, or a part of a split order.
 
     The same payment again is absorbed, by its id or by the merchant's id for it (section 8.7). Raises
-    IdempotencyMismatch, InvalidTerms on `amount`, OrderNotPayable, AmountExceedsPending.
+    IdempotencyMismatch, InvalidTerms on `amount`, OrderNotPayable, AmountExceedsPending, MethodNotEnabled.
     """
     payment = command.payment
     if order.has_payment(payment.payment_id) or _is_repeated(order, payment):
@@ -147,7 +147,7 @@ def decide_payment(order: Order, command: AddPayment) -> list[OrderEvent]:
     """Pay a part of a split order (contract N32 and N33), also while other parts are on their way (section 8.3).
 
     The same payment again is absorbed, by its id or by the merchant's id for it (section 8.7). Raises
-    IdempotencyMismatch, PartialsNotAllowed, InvalidTerms on `amount`, OrderNotPayable, AmountExceedsPending.
+    IdempotencyMismatch, PartialsNotAllowed, InvalidTerms on `amount`, OrderNotPayable, AmountExceedsPending, MethodNotEnabled.
     """
     payment = command.payment
     if order.has_payment(payment.payment_id) or _is_repeated(order, payment):
@@ -261,7 +261,8 @@ def _payment_of(order: Order, payment: NewPayment, subtotal: Decimal, at: dateti
 
 
 def _payment_events(terms: OrderCreated, payment: NewPayment, subtotal: Decimal, at: datetime) -> list[OrderEvent]:
-    """A payment of `subtotal` with its surcharge, and the intent to ask the processor for both."""
+    """A payment of `subtotal` with its surcharge, and the intent to ask the processor for both. Raises MethodNotEnabled."""
+    insist_on_currency(terms.currency, payment)
     surcharge = quote(terms.surcharge, payment.method.type, subtotal, quantum_of(terms.amount))
     started = PaymentStarted(
         payment_id=payment.payment_id,

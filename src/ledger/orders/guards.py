@@ -6,8 +6,9 @@ from decimal import Decimal
 from uuid import UUID
 
 from ledger.money import AMOUNT_MAX, ZERO, is_multiple
+from ledger.orders.commands import NewPayment
 from ledger.orders.state import Order, OrderStatus, Payment
-from ledger.rejections import InvalidOrderState, InvalidTerms, PaymentNotFound
+from ledger.rejections import InvalidOrderState, InvalidTerms, MethodNotEnabled, PaymentNotFound
 
 
 def insist_on_multiple(order: Order, amount: Decimal, field: str = "amount") -> None:
@@ -16,6 +17,15 @@ def insist_on_multiple(order: Order, amount: Decimal, field: str = "amount") -> 
         raise InvalidTerms(field, f"The amount must be greater than 0 and at most {AMOUNT_MAX}.")
     if not is_multiple(amount, order.quantum):
         raise InvalidTerms(field, f"The amount must be a multiple of {order.quantum}, as the order's own is.")
+
+
+def insist_on_currency(currency: str, payment: NewPayment) -> None:
+    """The processor takes the payment's method in the order's currency. Raises MethodNotEnabled."""
+    if payment.currencies is not None and currency not in payment.currencies:
+        method = payment.method.type.lower()
+        raise MethodNotEnabled(
+            f"Payments by {method} are not taken in {currency}, only in {_listed(payment.currencies)}."
+        )
 
 
 def payment_of(order: Order, payment_id: UUID) -> Payment:
@@ -28,3 +38,7 @@ def payment_of(order: Order, payment_id: UUID) -> Payment:
 def wrong_state(order: Order, message: str, *allowed: OrderStatus) -> InvalidOrderState:
     """A command that has no edge from where the order stands."""
     return InvalidOrderState(message, currentStatus=order.status, allowedStatuses=allowed)
+
+
+def _listed(names: frozenset[str]) -> str:
+    return ", ".join(sorted(names))
