@@ -2,14 +2,13 @@
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 from uuid import uuid4
 
 import psycopg
 import pytest
 from tests.house.trees import ROOT, environment
+from tests.stories import forked
 
 from ledger.settings import Settings
 
@@ -89,8 +88,8 @@ def log(database_url):
 class Said:
     """What a command printed. `one_line` where it had to refuse."""
 
-    def __init__(self, done):
-        self.code, self.out, self.err = done.returncode, done.stdout, done.stderr
+    def __init__(self, code, out, err):
+        self.code, self.out, self.err = code, out, err
 
     @property
     def json(self):
@@ -110,22 +109,16 @@ class Said:
 
 
 @pytest.fixture
-def ledger(settings, database_url):
+def ledger(settings, database_url, tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+
     def run(*arguments):
         variables = {
             "LEDGER_DATABASE_URL": database_url,
             "LEDGER_DATABASE_APP_URL": database_url,
             "LEDGER_DATA_DIR": str(settings.data_dir),
         }
-        done = subprocess.run(
-            [sys.executable, "-P", "-c", "from ledger.cli import main; main()", *map(str, arguments)],
-            env=environment(**variables),
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
-        return Said(done)
+        code = forked.run([*map(str, arguments)], environment(**variables), tmp_path, timeout=60)
+        return Said(code, *((tmp_path / name).read_text(encoding="utf-8") for name in ("out", "err")))
 
     return run
