@@ -6,6 +6,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 COMPILE := CUSTOM_COMPILE_COMMAND="make lock" pip-compile --quiet --generate-hashes --strip-extras --allow-unsafe \
   --no-emit-index-url --no-emit-trusted-host --no-emit-find-links
 TESTS ?= tests property_tests
+JOBS ?= auto
 STAMP := $(VENV)/.installed
 TOOLS := $(VENV)/.tools
 
@@ -14,9 +15,10 @@ TOOLS := $(VENV)/.tools
 run: $(STAMP)
 	@exec $(BIN)/ledger serve --demo
 
-# make test POSTGRES=15 runs on Debian's PostgreSQL 15 instead of the embedded one; TESTS=tests/journal only one room.
+# make test POSTGRES=15 runs on Debian's PostgreSQL 15 instead of the embedded one; TESTS=tests/journal only one room; JOBS=1
+# one test after another. Every job has a server of its own.
 test: $(TOOLS)
-	$(if $(POSTGRES),LEDGER_TEST_POSTGRES=$(POSTGRES)) $(BIN)/python -m pytest $(TESTS)
+	$(if $(POSTGRES),LEDGER_TEST_POSTGRES=$(POSTGRES)) $(BIN)/python -m pytest $(TESTS) --numprocesses $(JOBS) --maxprocesses 4 --dist worksteal
 
 check: $(TOOLS)
 	$(BIN)/ruff check .

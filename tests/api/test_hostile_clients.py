@@ -74,7 +74,8 @@ async def test_hundreds_of_half_sent_heads_are_given_up_while_a_client_works(sto
         await asyncio.sleep(0.02)
     dripping.cancel()
     answers = await asyncio.gather(*hearing)
-    assert {status_and_code(answer) for answer in answers} == {(408, "REQUEST_TIMEOUT")}
+    # Who sends another byte just as the door closes may lose its answer with the connection.
+    assert {status_and_code(answer) for answer in answers if answer} == {(408, "REQUEST_TIMEOUT")}
     assert store.server.door.closed["head_timeout"] == before + 500
     assert max(took) < 1
     for _, writer in dialled:
@@ -207,7 +208,7 @@ async def test_a_hundred_megabytes_are_refused_and_never_held(store: Served, mer
         writer.write(b"%x\r\n%b\r\n" % (len(piece), piece) if chunked else piece)
         await writer.drain()
         cycles = [each.cycle for each in store.server.door.connections if each.cycle is not None]
-        held = max(held, *(len(cycle.body) for cycle in cycles))
+        held = max([held, *(len(cycle.body) for cycle in cycles)])
     if chunked:
         writer.write(b"0\r\n\r\n")
     writer.write(b"GET /health/live HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
@@ -247,7 +248,7 @@ async def test_where_there_is_no_room_those_make_some_who_were_never_of_use(stor
     used = next(iter(store.server.door.connections))
     door = store.server.door
     before = door.closed["crowded"]
-    idle = [await store.dial() for _ in range(700)]
+    idle = await asyncio.gather(*[store.dial() for _ in range(700)])  # before any of them is too slow
     assert len(door.connections) <= 600
     assert door.closed["crowded"] > before
     assert used in door.connections, "whoever has been served stays before strangers"

@@ -99,7 +99,7 @@ async def test_what_becomes_due_is_done_in_the_order_of_time_each_at_its_moment(
         created = await merchant.create(order(externalId=f"h{hour}"))
         made[UUID(created.json()["id"])] = hour
     moved = await merchant.post(CLOCK, {"advanceBy": "PT10H"})
-    assert moved.json()["jobsRun"] == 4
+    assert (moved.status_code, moved.json().get("jobsRun")) == (200, 4), moved.text
     done = [(made[stream], due_at, at) for stream, due_at, at in REMEMBERED.times if stream in made]
     assert [hour for hour, _, _ in done] == [1, 3, 5, 9]
     assert all(timedelta() <= at - due_at < timedelta(minutes=1) for _, due_at, at in done)

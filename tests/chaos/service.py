@@ -20,6 +20,7 @@ from typing import Self
 from tests.chaos import running
 from tests.chaos.clients import Merchant
 from tests.chaos.running import LEDGER, Running, environ, new_merchant
+from tests.clusters import lay_cluster
 from tests.sealing import MASTER_KEY
 
 from ledger.data_dir import database
@@ -52,6 +53,7 @@ class Service:
         for directory in (self.home, self.data_dir):
             directory.mkdir(exist_ok=True)
             directory.chmod(0o711)
+        lay_cluster(self.data_dir)
         self._environ = environ(
             {
                 "LEDGER_DATA_DIR": str(self.data_dir),

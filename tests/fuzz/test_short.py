@@ -14,13 +14,13 @@ LONG = ("createPaymentOrder", "chargePaymentOrder", "addPayment", "listPaymentOr
 
 
 def test_the_service_answers_as_it_describes_whatever_it_is_asked():
-    status, report = fuzzed(["--max-examples", "8", "--seed", "20261120"], patience_s=540, uncovered=LONG)
+    status, report = fuzzed(["--max-examples", "5", "--seed", "20261120"], patience_s=540, uncovered=LONG)
     assert status == 0, report
     tested = re.search(r"Selected: (\d+)/\1\n\s+Tested: \1\n", report)
     assert tested, report
     sent = re.search(r"(\d+) generated, \1 passed", report)
     assert sent, report
-    assert int(sent[1]) > 1000
+    assert int(sent[1]) > 700
 
 
 def test_no_malformed_request_is_answered_as_it_should_not_be():

@@ -12,13 +12,15 @@ from ledger.settings import CannotRun, read_settings
 
 
 def create_app(settings):
-    """`/` says who answers, `/count` writes and counts rows, `/slow` takes a second, `/die` ends the process."""
+    """`/` says who answers, `/count` writes and counts rows, `/slow` takes a second, `/stuck` a minute, `/die` ends the process."""
 
     async def app(scope, receive, send):
         if scope["type"] == "lifespan":
             await _lifespan(receive, send)
             return
         status, body = 200, str(os.getpid())
+        if scope["path"] in {"/slow", "/stuck"}:
+            await asyncio.to_thread(Path(settings.data_dir, "asked").touch)
         if scope["path"] == "/slow":
             await asyncio.sleep(1)
         elif scope["path"] == "/stuck":

@@ -5,7 +5,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 
 import pytest
 from tests.house.trees import environment
@@ -40,11 +39,9 @@ def test_every_line_carries_the_request_that_it_belongs_to():
 async def test_a_reader_that_does_not_keep_up_loses_lines_and_holds_nobody_up():
     reading, writing = os.pipe()
     log = AccessLog(writing)
-    began = time.monotonic()
-    for n in range(2000):
+    for n in range(2000):  # a pipe holds far less: a log that waited for its reader would wait here for ever
         log.note("GET", "/a/{id}", 200, 0.001, f"req-{n}", None)
     log.flush()
-    assert time.monotonic() - began < 2
     assert 0 < log.dropped < 2000
     os.close(writing)
     with os.fdopen(reading) as pipe:

@@ -14,6 +14,7 @@ from uuid import uuid4
 
 import psycopg
 import pytest
+from tests.clusters import lay_cluster
 from tests.house.trees import environment, eventually, is_alive
 
 from ledger import cluster, postgres
@@ -34,6 +35,12 @@ with database(None, Path(sys.argv[1])) as url:
 
 @pytest.fixture
 def data_dir(short_dir):
+    return lay_cluster(short_dir / uuid4().hex[:8])
+
+
+@pytest.fixture
+def nothing(short_dir):
+    """A data directory that is not there yet."""
     return short_dir / uuid4().hex[:8]
 
 
@@ -58,10 +65,10 @@ def setting(url, name):
         return connection.execute("select setting from pg_settings where name = %s", [name]).fetchone()[0]
 
 
-def test_a_given_database_is_used_as_it_is_and_nothing_is_made(data_dir):
-    with database("host=elsewhere", data_dir) as url:
+def test_a_given_database_is_used_as_it_is_and_nothing_is_made(nothing):
+    with database("host=elsewhere", nothing) as url:
         assert url == "host=elsewhere"
-    assert not data_dir.exists()
+    assert not nothing.exists()
 
 
 def test_a_command_brings_its_own_server_for_as_long_as_it_lasts(data_dir):
@@ -79,7 +86,7 @@ def test_a_command_uses_the_server_that_runs_and_leaves_it_running(data_dir, ser
     assert setting(server.url, "fsync") == "on"
 
 
-def test_many_commands_at_once_on_an_empty_directory_all_end_well(data_dir):
+def test_many_commands_at_once_on_an_empty_directory_all_end_well(nothing):
     """Each in a process of its own, since a lock of the kernel's belongs to the process."""
     program = (
         "import sys, time, psycopg\nfrom pathlib import Path\nfrom ledger.data_dir import database\n"
@@ -88,9 +95,9 @@ def test_many_commands_at_once_on_an_empty_directory_all_end_well(data_dir):
         "        psycopg.connect(url).close(); time.sleep(0.02)\n"
     )
     with ThreadPoolExecutor(4) as pool:
-        runs = [pool.submit(run_python, program, data_dir) for _ in range(4)]
+        runs = [pool.submit(run_python, program, nothing) for _ in range(4)]
         assert [run.result().stderr for run in runs] == ["", "", "", ""]
-    assert not (data_dir / "pg" / "postmaster.pid").exists()
+    assert not (nothing / "pg" / "postmaster.pid").exists()
 
 
 def run_python(program, *arguments):
@@ -151,22 +158,22 @@ def test_a_path_too_long_for_a_socket_gets_a_short_one(short_dir):
     shutil.rmtree(Path(url.split("'")[1]))
 
 
-def test_an_initdb_that_was_killed_leaves_no_half_cluster(data_dir):
-    make_data_dir(data_dir)
-    half = data_dir / "pg.init.1"
+def test_an_initdb_that_was_killed_leaves_no_half_cluster(nothing):
+    make_data_dir(nothing)
+    half = nothing / "pg.init.1"
     half.mkdir()
     (half / "PG_VERSION").write_text("18\n")
-    with database(None, data_dir) as url:
+    with database(None, nothing) as url:
         assert setting(url, "data_checksums") == "on"
     assert not half.exists()
 
 
-def test_the_cluster_of_another_major_version_is_refused_by_name(data_dir):
-    make_data_dir(data_dir)
-    (data_dir / "pg").mkdir()
-    (data_dir / "pg" / "PG_VERSION").write_text("15\n")
+def test_the_cluster_of_another_major_version_is_refused_by_name(nothing):
+    make_data_dir(nothing)
+    (nothing / "pg").mkdir()
+    (nothing / "pg" / "PG_VERSION").write_text("15\n")
     with pytest.raises(cluster.ClusterUnusable, match=r"made by PostgreSQL 15; this release brings 18"):
-        cluster.open_cluster(data_dir)
+        cluster.open_cluster(nothing)
 
 
 def test_a_data_directory_that_cannot_be_made_is_named(tmp_path):

@@ -73,7 +73,7 @@ class Running:
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
-    def end(self, timeout=12):
+    def end(self, timeout=30):
         """The exit status and what was said on standard error."""
         _, said = self.process.communicate(timeout=timeout)
         return self.process.returncode, said

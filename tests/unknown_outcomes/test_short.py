@@ -21,7 +21,7 @@ pytestmark = pytest.mark.anyio
 async def test_what_the_processor_took_is_what_the_ledger_says_it_took(short_dir: Path):
     home = short_dir / "unknown"
     home.mkdir()
-    result = await run(Plan(payments=200, seed=3, trouble=0.4, clients=12, kill_every_s=2.5), home)
+    result = await run(Plan(payments=120, seed=3, trouble=0.4, clients=12, kill_every_s=2.5), home)
     assert list(result.verdict.violations) == []
     assert result.verdict.figures.unknown > 0
     assert result.kills > 0
