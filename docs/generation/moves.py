@@ -97,10 +97,10 @@ _ORDERS: Final = """
     PARTIALLY_AUTHORIZED:   COMPLETED=capture,due,recovery PARTIALLY_PAID=capture,due,recovery
     PARTIALLY_AUTHORIZED:   CANCELLATION_REQUESTED=cancel FAILED=expiry,capture,due PENDING=expiry,capture,due
     PARTIALLY_AUTHORIZED:   PROCESSING=pay
-    PARTIALLY_PAID:         PARTIALLY_PAID=pay,capture,deposit,refund PROCESSING=charge,pay
+    PARTIALLY_PAID:         PARTIALLY_PAID=pay,capture,deposit,refund
     PARTIALLY_PAID:         COMPLETED=charge,pay,capture,deposit,due,recovery REFUND_PROCESSING=refund
     PARTIALLY_PAID:         PARTIALLY_REFUNDED=refund,dispute REFUNDED=refund,cancel,dispute
-    PARTIALLY_PAID:         CANCELLATION_REQUESTED=cancel CANCELLED=cancel
+    PARTIALLY_PAID:         CANCELLATION_REQUESTED=cancel
     COMPLETED:              REFUND_PROCESSING=refund PARTIALLY_REFUNDED=refund,dispute REFUNDED=refund,dispute
     COMPLETED:              PARTIALLY_PAID=refund,dispute
     REFUND_PROCESSING:      COMPLETED=refund,confirmation,recovery PARTIALLY_REFUNDED=refund,confirmation,recovery

@@ -63,8 +63,7 @@ ORDER_MOVES = _moves(
         "REFERENCE_GENERATED": "COMPLETED PARTIALLY_PAID FAILED PENDING CANCELLED PROCESSING",
         "AUTHORIZED": "COMPLETED PARTIALLY_PAID CANCELLATION_REQUESTED FAILED PENDING PROCESSING",
         "PARTIALLY_AUTHORIZED": "PARTIALLY_PAID COMPLETED CANCELLATION_REQUESTED FAILED PENDING PROCESSING",
-        "PARTIALLY_PAID": "PARTIALLY_PAID PROCESSING COMPLETED REFUND_PROCESSING CANCELLATION_REQUESTED CANCELLED REFUNDED "
-        "PARTIALLY_REFUNDED",
+        "PARTIALLY_PAID": "PARTIALLY_PAID COMPLETED REFUND_PROCESSING CANCELLATION_REQUESTED REFUNDED PARTIALLY_REFUNDED",
         "COMPLETED": "REFUND_PROCESSING PARTIALLY_REFUNDED REFUNDED PARTIALLY_PAID",
         "REFUND_PROCESSING": "COMPLETED PARTIALLY_REFUNDED REFUNDED PARTIALLY_PAID",
         "PARTIALLY_REFUNDED": "PARTIALLY_REFUNDED REFUND_PROCESSING REFUNDED",
@@ -85,9 +84,6 @@ REPORTED_MOVES = _moves(
 WAITING = ("PROCESSING", "REFERENCE_GENERATED", "AUTHORIZED", "PARTIALLY_AUTHORIZED", "ACTION_REQUIRED", DDR, CHR,
            "CANCELLATION_REQUESTED")  # fmt: skip
 """Where a split order may go from any to any, when its newest part ends and an older one shows."""
-
-# Moves that the table allows and the status function, which has the last word, never takes.
-NEVER_TAKEN = {("PARTIALLY_PAID", "PROCESSING"), ("PARTIALLY_PAID", "CANCELLED")}
 
 _MERCHANTS = "select merchant_id from merchant_head order by merchant_id"
 
@@ -133,12 +129,12 @@ class Reach:
     @property
     def untaken(self) -> tuple[set[Move], set[Move]]:
         """Moves of the two tables that nothing took, of orders and of payments."""
-        return set(ORDER_MOVES - NEVER_TAKEN) - set(self.orders), set(PAYMENT_MOVES) - set(self.payments)
+        return set(ORDER_MOVES) - set(self.orders), set(PAYMENT_MOVES) - set(self.payments)
 
     def report(self) -> str:
         """How much of the tables was reached, and what was not."""
         orders, payments = self.untaken
-        wanted = len(ORDER_MOVES - NEVER_TAKEN)
+        wanted = len(ORDER_MOVES)
         lines = [f"  {self.events} events"]
         lines += [f"  {wanted - len(orders)} of {wanted} moves of orders"]
         lines += [f"  {len(PAYMENT_MOVES) - len(payments)} of {len(PAYMENT_MOVES)} moves of payments"]

@@ -19,7 +19,7 @@ from api.drafting.payment_orders import payment_draft
 from api.drafting.people import device_information
 from api.drafting.stored_text import check_stored_text
 from api.drafting.values import is_given, pick, positive_amount, printable
-from api.refusals import invalid, required
+from api.refusals import conflicting, invalid, required
 from api.schemas import order_actions as sent
 from api.schemas.fields import PositiveNumber
 from ledger.gateways.clabe import is_clabe
@@ -66,9 +66,20 @@ def read_cancel(body: bytes) -> CancelDraft:
     """The cancellation that a body asks for."""
     request = _decode_cancel(body)
     with bad_input_refused():
-        draft = CancelDraft(reason=request.reason, refund_captured=bool(request.refund_captured))
+        if request.payment_id is not None:
+            _insist_on_alone(request)
+        draft = CancelDraft(
+            reason=request.reason, refund_captured=bool(request.refund_captured), payment_id=request.payment_id
+        )
         check_stored_text(draft, "", body, None)
     return draft
+
+
+def _insist_on_alone(request: sent.CancelPaymentOrder) -> None:
+    """A part that is let go holds no money, and its end knows no reason. Raises Refusal."""
+    for field, given in (("refundCaptured", request.refund_captured), ("reason", request.reason)):
+        if given:
+            raise conflicting("paymentId", field, "came together, and what is about the whole order lets no part go")
 
 
 def read_capture(body: bytes) -> CaptureDraft:

@@ -83,14 +83,20 @@ confirmed. `externalId` names the refund within the order: sent again, it is ans
         summary="Cancel a payment order",
         description="""
 Closes an order that is not paid: what is authorised is let go, sessions and references end. Where money is held it takes
-`refundCaptured`; an order that is paid is refunded instead. Needs no body.
+`refundCaptured`; an order that is paid is refunded instead. Needs no body. With `paymentId` one part of a split order is let
+go, and the order stays open.
 """,
         parameters=(ORDER_ID, IDEMPOTENCY_KEY),
         takes=CancelPaymentOrder,
         optional=True,
         examples=action_examples.CANCEL,
         answers={200: ("The order: cancelled, or waiting for the processor to let go.", OrderDocument)},
-        codes=codes_of(ANY, BODY, KEYED, {409: ("INVALID_ORDER_STATE", "ORDER_HAS_CAPTURED_FUNDS")}),
+        codes=codes_of(
+            ANY,
+            BODY,
+            KEYED,
+            {404: ("PAYMENT_NOT_FOUND",), 409: ("INVALID_ORDER_STATE", "ORDER_HAS_CAPTURED_FUNDS")},
+        ),
         replays=True,
     ),
     order_actions.capture: Described(

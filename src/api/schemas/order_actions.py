@@ -61,10 +61,14 @@ class RefundPaymentOrder(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class CancelPaymentOrder(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Close an order that is not paid."""
+    """Close an order that is not paid, or let one part of a split order go."""
 
     reason: Annotated[Id | None, Meta(description="Why, in the merchant's words.")] = None
     refund_captured: Annotated[bool | None, Meta(description="True gives back what is held; default false.")] = None
+    payment_id: Annotated[
+        UUID | None,
+        Meta(description="The one part of a split order to let go, which stays open; comes without the other fields."),
+    ] = None
 
 
 class CapturePaymentOrder(Struct, frozen=True, kw_only=True, rename="camel"):

@@ -1,10 +1,13 @@
-"""Cancel an order: let go of what is authorised, give back what is held where that is wanted.
+"""Cancel an order, or a part of it: let go of what is authorised, give back what is held where that is wanted.
 
 The rule a stranger would break: a processor that does not let go keeps the order alive. Only the outcomes of all voids and
 refunds close it, and then it may stand again.
 """
 
 from __future__ import annotations
+
+from functools import partial
+from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
@@ -14,21 +17,37 @@ from ledger.operations.errand import Errand, RequestKey
 from ledger.operations.keyed import keyed
 from ledger.operations.ledger import Ledger, OrderReceipt
 from ledger.operations.standing import find_order
-from ledger.operations.subject import WHOLE_ORDER
-from ledger.orders.commands import CancelOrder
-from ledger.orders.decide import decide_cancellation
+from ledger.operations.subject import WHOLE_ORDER, Subject
+from ledger.orders.commands import CancelOrder, CancelPayment
+from ledger.orders.decide import decide_cancellation, decide_payment_cancellation
 
 
 async def cancel_order(
     ledger: Ledger, actor: Actor, reference: str, draft: CancelDraft, key: RequestKey | None = None
 ) -> OrderReceipt:
-    """Cancel the order that `reference` names (contract N40). An order that is being cancelled is shown.
+    """Cancel the order that `reference` names (contract N40), or the one part of it that the draft names. What is being
+    cancelled is shown.
 
-    Raises OrderNotFound, OrderHasCapturedFunds, InvalidOrderState, ConcurrentUpdate, ProcessorUnavailable where nothing was
+    Raises OrderNotFound, PaymentNotFound, OrderHasCapturedFunds, InvalidOrderState, ConcurrentUpdate, ProcessorUnavailable where nothing was
     sent, a Fault of the journal; under an idempotency key also IdempotencyKeyReused and RequestInProgress.
     """
     errand = Errand(ledger, actor, key)
+    if draft.payment_id is not None:
+        return await ledger.complete(keyed(errand, partial(_cancel_part, errand, reference, draft.payment_id)))
     return await ledger.complete(keyed(errand, lambda: _cancel(errand, reference, draft)))
+
+
+async def _cancel_part(errand: Errand, reference: str, payment_id: UUID) -> OrderReceipt:
+    order_id = await find_order(errand.ledger, errand.merchant_id, reference)
+    call_key, deadline_at = str(uuid7()), deadline(errand.ledger)
+    return await act(
+        errand,
+        order_id,
+        lambda order, at: decide_payment_cancellation(
+            order, CancelPayment(payment_id=payment_id, idempotency_key=call_key, deadline_at=deadline_at, at=at)
+        ),
+        lambda _order, _events: Subject(payment_id=payment_id),
+    )
 
 
 async def _cancel(errand: Errand, reference: str, draft: CancelDraft) -> OrderReceipt:

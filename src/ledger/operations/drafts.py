@@ -102,10 +102,11 @@ class RefundDraft(Struct, frozen=True, kw_only=True):
 
 
 class CancelDraft(Struct, frozen=True, kw_only=True):
-    """An order to close; `refund_captured` gives back what is held (contract N40)."""
+    """An order to close; `refund_captured` gives back what is held (contract N40). With `payment_id` one part of it alone."""
 
     reason: str | None = None
     refund_captured: bool = False
+    payment_id: UUID | None = None
 
 
 class CaptureDraft(Struct, frozen=True, kw_only=True):
