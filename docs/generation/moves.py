@@ -26,37 +26,41 @@ TAKERS: Final[Mapping[str, str]] = {
     "dispute": "a dispute (sandbox: `POST /sandbox/disputes`)",
     "settlement": "a settlement batch (sandbox: `POST /sandbox/settlements`)",
     "confirmation": "the processor's word on a refund that was pending",
-    "due": "a capture that was delayed falls due",
+    "due": "a capture or a void that was put off falls due",
     "expiry": "time: a reference, a session or an authorisation ends",
     "recovery": "the recovery, where a call had no answer",
+    "late": "a processor's answer that comes after its call was given up",
 }
 """What moves payments and orders, by the names that the tables below use."""
 
 _PAYMENTS: Final = """
     -:                     CREATED=create,charge,pay
     CREATED:               PENDING_AUTHORIZATION=create,charge,pay REQUIRES_ACTION=create,charge,pay,recovery
-    CREATED:               FAILED=create,charge,pay,recovery CANCELLED=cancel,charge
+    CREATED:               FAILED=create,charge,pay,recovery CANCELLED=cancel
     PENDING_AUTHORIZATION: AUTHORIZED=create,charge,pay,device,recovery
     PENDING_AUTHORIZATION: PARTIALLY_AUTHORIZED=create,charge,pay,device,validate,recovery
-    PENDING_AUTHORIZATION: REQUIRES_ACTION=create,charge,pay,recovery FAILED=create,charge,pay,device,recovery
+    PENDING_AUTHORIZATION: REQUIRES_ACTION=create,charge,pay,recovery FAILED=create,charge,pay,recovery
     PENDING_AUTHORIZATION: PENDING_CANCELLATION=cancel
-    REQUIRES_ACTION:       REQUIRES_ACTION=device PENDING_AUTHORIZATION=device,validate AUTHORIZED=validate,recovery
+    REQUIRES_ACTION:       REQUIRES_ACTION=device,recovery PENDING_AUTHORIZATION=device,validate,recovery
+    REQUIRES_ACTION:       AUTHORIZED=validate,recovery
     REQUIRES_ACTION:       FAILED=device,validate,recovery EXPIRED=expiry CANCELLED=cancel,charge
     REQUIRES_ACTION:       CAPTURED=deposit PARTIALLY_CAPTURED=deposit
-    AUTHORIZED:            PENDING_CAPTURE=create,charge,pay,device,validate,capture,recovery
-    AUTHORIZED:            PENDING_CANCELLATION=cancel EXPIRED=expiry
+    AUTHORIZED:            PENDING_CAPTURE=create,charge,pay,device,validate,capture,due,recovery
+    AUTHORIZED:            PENDING_CANCELLATION=cancel,due EXPIRED=expiry
     PARTIALLY_AUTHORIZED:  PENDING_CAPTURE=create,charge,pay,device,validate,capture,recovery
-    PARTIALLY_AUTHORIZED:  PENDING_CANCELLATION=cancel EXPIRED=expiry
-    PENDING_CAPTURE:       CAPTURING=create,charge,pay,device,capture,due,recovery PENDING_CANCELLATION=cancel
-    CAPTURING:             CAPTURED=create,charge,pay,device,capture,due,recovery
-    CAPTURING:             PARTIALLY_CAPTURED=create,charge,pay,device,capture,due,recovery
+    PARTIALLY_AUTHORIZED:  PENDING_CANCELLATION=cancel,due EXPIRED=expiry
+    PENDING_CAPTURE:       CAPTURING=create,charge,pay,device,validate,capture,due,recovery
+    PENDING_CAPTURE:       PENDING_CANCELLATION=cancel
+    CAPTURING:             CAPTURED=create,charge,pay,device,validate,capture,due,recovery
+    CAPTURING:             PARTIALLY_CAPTURED=create,charge,pay,device,validate,capture,due,recovery
     CAPTURING:             AUTHORIZED=capture,due,recovery FAILED=capture,due,recovery
     CAPTURED:              PENDING_SETTLEMENT=settlement PENDING_REFUND=refund,cancel DISPUTED=dispute
     PARTIALLY_CAPTURED:    CAPTURED=deposit CAPTURING=capture PENDING_SETTLEMENT=settlement
     PARTIALLY_CAPTURED:    PENDING_REFUND=refund,cancel DISPUTED=dispute
     PENDING_SETTLEMENT:    SETTLED=settlement CAPTURED=settlement PENDING_REFUND=refund,cancel DISPUTED=dispute
     SETTLED:               PENDING_REFUND=refund,cancel DISPUTED=dispute
-    PENDING_CANCELLATION:  CANCELLED=cancel,recovery AUTHORIZED=cancel,recovery PARTIALLY_AUTHORIZED=cancel,recovery
+    PENDING_CANCELLATION:  CANCELLED=cancel,due,recovery AUTHORIZED=cancel,due,recovery
+    PENDING_CANCELLATION:  PARTIALLY_AUTHORIZED=cancel,due,recovery
     PENDING_REFUND:        REFUNDED=refund,cancel,confirmation,recovery
     PENDING_REFUND:        PARTIALLY_REFUNDED=refund,cancel,confirmation,recovery
     PENDING_REFUND:        CAPTURED=refund,cancel,confirmation,recovery
@@ -66,8 +70,8 @@ _PAYMENTS: Final = """
     PARTIALLY_REFUNDED:    PENDING_REFUND=refund,cancel DISPUTED=dispute
     DISPUTED:              REFUNDED=dispute CAPTURED=dispute PARTIALLY_CAPTURED=dispute PENDING_SETTLEMENT=dispute
     DISPUTED:              SETTLED=dispute PARTIALLY_REFUNDED=dispute
-    EXPIRED:               CAPTURED=deposit
-    CANCELLED:             CAPTURED=deposit
+    EXPIRED:               CAPTURED=deposit,late
+    CANCELLED:             CAPTURED=deposit,late
 """
 
 _ORDERS: Final = """
@@ -81,23 +85,25 @@ _ORDERS: Final = """
     PROCESSING:             FAILED=create,charge,recovery PENDING=charge,pay,recovery CANCELLATION_REQUESTED=cancel
     PAYER_AUTHENTICATION_DEVICE_DATA_REQUIRED: PAYER_AUTHENTICATION_CHALLENGE_REQUIRED=device,recovery
     PAYER_AUTHENTICATION_DEVICE_DATA_REQUIRED: AUTHORIZED=device,recovery COMPLETED=device,recovery
-    PAYER_AUTHENTICATION_DEVICE_DATA_REQUIRED: FAILED=device,expiry,recovery PENDING=device,expiry,recovery
+    PAYER_AUTHENTICATION_DEVICE_DATA_REQUIRED: FAILED=device,expiry,recovery PENDING=device,expiry,cancel,recovery
     PAYER_AUTHENTICATION_DEVICE_DATA_REQUIRED: PARTIALLY_PAID=device,recovery CANCELLED=cancel PROCESSING=device,pay
     PAYER_AUTHENTICATION_CHALLENGE_REQUIRED:   AUTHORIZED=validate,recovery FAILED=validate,expiry,recovery
-    PAYER_AUTHENTICATION_CHALLENGE_REQUIRED:   PENDING=validate,expiry,recovery PARTIALLY_PAID=validate,recovery
+    PAYER_AUTHENTICATION_CHALLENGE_REQUIRED:   PENDING=validate,expiry,cancel,recovery PARTIALLY_PAID=validate,recovery
     PAYER_AUTHENTICATION_CHALLENGE_REQUIRED:   CANCELLED=cancel PROCESSING=validate,pay
     ACTION_REQUIRED:        AUTHORIZED=validate,recovery COMPLETED=validate,recovery FAILED=validate,expiry,recovery
-    ACTION_REQUIRED:        PENDING=validate,expiry,recovery PARTIALLY_PAID=validate,recovery CANCELLED=cancel
+    ACTION_REQUIRED:        PENDING=validate,expiry,cancel,recovery PARTIALLY_PAID=validate,recovery CANCELLED=cancel
     ACTION_REQUIRED:        PROCESSING=validate,pay
-    REFERENCE_GENERATED:    COMPLETED=deposit PARTIALLY_PAID=deposit FAILED=expiry PENDING=expiry CANCELLED=cancel
+    REFERENCE_GENERATED:    COMPLETED=deposit PARTIALLY_PAID=deposit FAILED=expiry PENDING=expiry,cancel CANCELLED=cancel
     REFERENCE_GENERATED:    PROCESSING=charge,pay
     AUTHORIZED:             COMPLETED=capture,due,recovery PARTIALLY_PAID=capture,due,recovery
-    AUTHORIZED:             CANCELLATION_REQUESTED=cancel FAILED=expiry,capture,due PENDING=expiry,capture,due
+    AUTHORIZED:             CANCELLATION_REQUESTED=cancel,due FAILED=expiry,capture,due,recovery
+    AUTHORIZED:             PENDING=expiry,capture,due,recovery
     AUTHORIZED:             PROCESSING=pay
-    PARTIALLY_AUTHORIZED:   COMPLETED=capture,due,recovery PARTIALLY_PAID=capture,due,recovery
-    PARTIALLY_AUTHORIZED:   CANCELLATION_REQUESTED=cancel FAILED=expiry,capture,due PENDING=expiry,capture,due
+    PARTIALLY_AUTHORIZED:   COMPLETED=deposit PARTIALLY_PAID=capture,due,recovery
+    PARTIALLY_AUTHORIZED:   CANCELLATION_REQUESTED=cancel,due FAILED=expiry,capture,due,recovery
+    PARTIALLY_AUTHORIZED:   PENDING=expiry,capture,due,recovery
     PARTIALLY_AUTHORIZED:   PROCESSING=pay
-    PARTIALLY_PAID:         PARTIALLY_PAID=pay,capture,deposit,refund
+    PARTIALLY_PAID:         PARTIALLY_PAID=pay,capture,deposit,refund,dispute
     PARTIALLY_PAID:         COMPLETED=charge,pay,capture,deposit,due,recovery REFUND_PROCESSING=refund
     PARTIALLY_PAID:         PARTIALLY_REFUNDED=refund,dispute REFUNDED=refund,cancel,dispute
     PARTIALLY_PAID:         CANCELLATION_REQUESTED=cancel
@@ -106,11 +112,12 @@ _ORDERS: Final = """
     REFUND_PROCESSING:      COMPLETED=refund,confirmation,recovery PARTIALLY_REFUNDED=refund,confirmation,recovery
     REFUND_PROCESSING:      REFUNDED=refund,confirmation,recovery PARTIALLY_PAID=refund,confirmation,recovery
     PARTIALLY_REFUNDED:     PARTIALLY_REFUNDED=refund,dispute REFUND_PROCESSING=refund REFUNDED=refund,dispute
-    CANCELLATION_REQUESTED: CANCELLED=cancel,recovery REFUNDED=cancel,confirmation,recovery AUTHORIZED=cancel,recovery
-    CANCELLATION_REQUESTED: PARTIALLY_AUTHORIZED=cancel,recovery PENDING=cancel,recovery
-    CANCELLATION_REQUESTED: PARTIALLY_PAID=cancel,confirmation,recovery COMPLETED=cancel,recovery
-    FAILED:                 PROCESSING=create,charge COMPLETED=deposit,recovery PARTIALLY_PAID=deposit,recovery
-    CANCELLED:              COMPLETED=deposit,recovery PARTIALLY_PAID=deposit,recovery
+    CANCELLATION_REQUESTED: CANCELLED=cancel,due,recovery REFUNDED=cancel,confirmation,recovery
+    CANCELLATION_REQUESTED: AUTHORIZED=cancel,due,recovery PARTIALLY_AUTHORIZED=cancel,due,recovery
+    CANCELLATION_REQUESTED: PENDING=cancel,due,recovery PARTIALLY_PAID=cancel,confirmation,recovery
+    CANCELLATION_REQUESTED: COMPLETED=cancel,confirmation,recovery
+    FAILED:                 PROCESSING=create,charge COMPLETED=deposit,late PARTIALLY_PAID=deposit,late
+    CANCELLED:              COMPLETED=deposit,late PARTIALLY_PAID=deposit,late
 """
 
 

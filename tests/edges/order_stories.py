@@ -91,6 +91,7 @@ def _of_sessions() -> list[Story]:
                 order=f"{status} PENDING",
             ),
             told(f"{status}, cancelled", create(tender), cancel(), order=f"{status} CANCELLED"),
+            told(f"{status}, a part let go", split(), part(tender, 4000), cancel_part(), order=f"{status} PENDING"),
             told(
                 f"{status}, a further part",
                 split(),
@@ -117,6 +118,8 @@ REFERENCES = [
          order="REFERENCE_GENERATED PARTIALLY_PAID PARTIALLY_PAID COMPLETED"),
     told("nobody sends anything", pending(), charge(SPEI), later("PT73H"), order="PROCESSING REFERENCE_GENERATED PENDING"),
     told("nobody sends anything to an order of one moment", create(SPEI), later("PT73H"), order="REFERENCE_GENERATED FAILED"),
+    told("a part let go", split(), part(SPEI), cancel_part(), order="REFERENCE_GENERATED PENDING"),
+    told("a further part", split(), part(SPEI, 4000), part(GOOD, 4000), order="REFERENCE_GENERATED PROCESSING PARTIALLY_PAID"),
     told("cancelled", create(SPEI), cancel(), order="REFERENCE_GENERATED CANCELLED"),
     told("paid in another way", pending(), charge(SPEI), charge(GOOD), order="REFERENCE_GENERATED PROCESSING COMPLETED"),
     told("a part came late", split(), part(SPEI), later("PT73H"), deposit(4000), order="REFERENCE_GENERATED PENDING PARTIALLY_PAID"),
@@ -165,7 +168,8 @@ def _of_grants() -> list[Story]:
                 part(tender, 4000),
                 DOWN,
                 cancel_part(),
-                order=f"{status} CANCELLATION_REQUESTED {status}",
+                later(),
+                order=f"{status} CANCELLATION_REQUESTED {status} CANCELLATION_REQUESTED PENDING",
             ),
         ]
     return stories  # fmt: skip

@@ -7,7 +7,7 @@ the recovery, which no route starts, is let run once the calls' deadlines have p
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -54,10 +54,13 @@ class Move(NamedTuple):
 
 
 class Went(NamedTuple):
-    """The ways of one order and its payments: event by event, and of the order also commit by commit, as readers see it."""
+    """The ways of one order and its payments: event by event, and of the order also commit by commit, as readers see it, and
+    request by request, as whoever asked for it sees it.
+    """
 
     order: Sequence[Move]
     seen: Sequence[Move]
+    asked: Sequence[Move]
     payments: Sequence[Sequence[Move]]
 
 
@@ -134,19 +137,38 @@ class Scene:
         states: list[Order | None] = [None]
         for recorded in stream:
             states.append(evolve(states[-1], recorded.event))
-        takers = [self._taker(recorded) for recorded in stream]
-        ends = [n for n, (one, other) in enumerate(pairwise(stream), 1) if one.command_id != other.command_id]
-        seen = list(_order_moves([states[n] for n in (0, *ends, -1)], [takers[n - 1] for n in (*ends, 0)]))
-        return Went(list(_order_moves(states, takers)), seen, list(_payment_moves(states, takers)))
+        first = {recorded.command_id: recorded for recorded in reversed(stream)}
+        takers = [self._taker(first[recorded.command_id]) for recorded in stream]
+        seen, asked = _ends(stream, lambda each: each.command_id), _ends(stream, self._of_one_request)
+        return Went(
+            order=list(_order_moves(states, takers)),
+            seen=list(_order_moves([states[n] for n in seen], [takers[n - 1] for n in seen[1:]])),
+            asked=list(_order_moves([states[n] for n in asked], [takers[n - 1] for n in asked[1:]])),
+            payments=list(_payment_moves(states, takers)),
+        )
 
-    def _taker(self, recorded: Recorded) -> str:
-        request = msgspec.json.decode(recorded.context).get("request", "")
-        match request, recorded.event:
+    def _taker(self, first: Recorded) -> str:
+        """Whose commit this is, by its first event."""
+        match _request(first), first.event:
             case "due", e.PaymentExpired():
                 return "expiry"
             case "message", event:
-                return _BY_MESSAGE.get(type(event), "message")
-        return self._asked.get(request, request)
+                return _BY_MESSAGE[type(event)]
+            case request, _:
+                return self._asked.get(request, request)
+
+    def _of_one_request(self, recorded: Recorded) -> object:
+        request = _request(recorded)
+        return request if request in self._asked else recorded.command_id
+
+
+def _request(recorded: Recorded) -> str:
+    return str(msgspec.json.decode(recorded.context).get("request"))
+
+
+def _ends(stream: Sequence[Recorded], which: Callable[[Recorded], Any]) -> list[int]:
+    """Behind how many events a commit or a request ends, from none to all of them."""
+    return [0, *(n for n, (one, other) in enumerate(pairwise(stream), 1) if which(one) != which(other)), len(stream)]
 
 
 def _order_moves(states: Sequence[Order | None], takers: Sequence[str]) -> Iterator[Move]:

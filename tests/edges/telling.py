@@ -16,7 +16,7 @@ from tests.edges.told import Edge, Story
 from ledger.journal.connection import connect
 from projections.open_intents import OpenIntents
 
-_AT_ONCE = 16
+_AT_ONCE = 32
 
 
 class Outcome(NamedTuple):
