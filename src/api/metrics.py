@@ -79,7 +79,7 @@ class Metrics:
         try:
             number, oldest = await self._house.rooms.reader.open_calls()
             reacted_until = await self._house.rooms.reader.reacted_until()
-            messages, since = await self._house.rooms.reader.waiting_messages()
+            messages, since, set_aside = await self._house.rooms.reader.waiting_messages()
         except Fault:
             return []
         overdue = timedelta() if oldest is None else datetime.now(UTC) - oldest - self._margin
@@ -88,6 +88,7 @@ class Metrics:
         return [
             told("ledger_reactions_lag_seconds", max(0.0, behind.total_seconds())),
             told("ledger_messages_waiting", messages),
+            told("ledger_messages_set_aside", set_aside),
             told("ledger_messages_waiting_seconds", max(0.0, waited.total_seconds())),
             told("ledger_recovery_open", number),
             told("ledger_recovery_overdue_seconds", max(0.0, overdue.total_seconds())),

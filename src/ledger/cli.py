@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from ledger import cli_bench, cli_jobs, cli_keys, cli_merchants, cli_replay, cli_seed
+from ledger import cli_bench, cli_jobs, cli_keys, cli_merchants, cli_messages, cli_replay, cli_seed
 from ledger.cli_ledger import DataDir
 from ledger.settings import CannotRun, Settings, describe, likely_typos, read_settings
 
@@ -30,6 +30,7 @@ app = typer.Typer(
 app.add_typer(cli_merchants.app, name="merchants")
 app.add_typer(cli_keys.app, name="keys")
 app.add_typer(cli_jobs.app, name="jobs")
+app.add_typer(cli_messages.app, name="messages")
 app.command()(cli_seed.seed)
 app.command()(cli_replay.replay)
 app.command()(cli_bench.bench)

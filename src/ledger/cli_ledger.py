@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 from uuid import UUID
@@ -113,4 +113,4 @@ def echo_table(headings: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> No
 
 def day_and_time(moment: datetime | None) -> str:
     """A time in UTC as an operator reads it; empty for none."""
-    return "" if moment is None else moment.strftime("%Y-%m-%d %H:%M:%SZ")
+    return "" if moment is None else moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%SZ")

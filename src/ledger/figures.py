@@ -57,6 +57,7 @@ FAMILIES: Final = {
     "ledger_recovery_open": Family("gauge", "Calls to a processor without an outcome yet."),
     "ledger_recovery_overdue_seconds": Family("gauge", "How long the oldest of them has been due for a look-up."),
     "ledger_messages_waiting": Family("gauge", "Messages of processors that no order has taken in."),
+    "ledger_messages_set_aside": Family("gauge", "Those of them that contradict their order: an operator decides."),
     "ledger_messages_waiting_seconds": Family("gauge", "How long the oldest of them has waited."),
     "ledger_reactions_lag_seconds": Family(
         "gauge", "How long ago everything that had been appended by then has been reacted to."

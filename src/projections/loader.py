@@ -35,8 +35,10 @@ class _Question(Struct, frozen=True):
     answer: Callable[[Sequence[Any]], Any]
 
 
-# The inbox's own question (see `gateways.inbox`), for operators.
-_WAITING_MESSAGES: Final = "select count(*), min(received_at) from processor_message where handled_at is null"
+# What waits in the inbox (see `gateways.inbox`) and since when, and how many of those wait for an operator.
+_WAITING_MESSAGES: Final = """
+select count(*), min(received_at), count(*) filter (where next_try_at = 'infinity') from processor_message where handled_at is null
+"""
 
 _ORDER, _CUSTOMER, _API_KEY = range(3)
 _QUESTIONS: Final = (
@@ -92,10 +94,10 @@ class Reader:
         ((number, oldest),) = await self._lists.rows(open_intents.COUNT, {})
         return number, oldest
 
-    async def waiting_messages(self) -> tuple[int, datetime | None]:
-        """How many messages of processors no order has taken in, over all merchants, and since when (real time) the oldest waits."""
-        ((number, oldest),) = await self._lists.rows(_WAITING_MESSAGES, {})
-        return number, oldest
+    async def waiting_messages(self) -> tuple[int, datetime | None, int]:
+        """How many messages of processors no order has taken in, since when (real time) the oldest waits, how many were set aside."""
+        ((number, oldest, set_aside),) = await self._lists.rows(_WAITING_MESSAGES, {})
+        return number, oldest, set_aside
 
     async def reacted_until(self) -> datetime:
         """Up to when (real time) everything that was appended has been reacted to."""

@@ -11,14 +11,17 @@ from uuid import UUID
 
 import psycopg
 import pytest
+from structlog.testing import capture_logs
 from tests.gateways.asking import NOW, Shop
 from uuid_utils.compat import uuid7
 
 from ledger.gateways.inbox import Inbox
 from ledger.gateways.messages import DisputeOpened, DisputeWon, Message
 from ledger.gateways.sandbox import SandboxProcessor
+from ledger.journal.connection import connect
 from ledger.operations.ledger import Clock
-from ledger.reactions.messages import Messages, NotYet, Taken, fetch
+from ledger.reactions.messages import Contradicts, Messages, NotYet, Taken, fetch
+from ledger.reactions.waiting_messages import retry_messages, waiting_messages
 
 pytestmark = pytest.mark.anyio
 
@@ -162,12 +165,42 @@ async def test_a_message_that_was_taken_in_is_not_handled_again(inbox: Inbox):
     assert disputes.won == ["d1"]
 
 
-async def test_a_message_for_nobody_waits_until_the_merchant_has_something_new(inbox: Inbox):
+async def test_a_message_for_nobody_waits_without_end(database_url: str, inbox: Inbox):
     work = Messages(inbox, {})
     assert (await work.take_in(opened())).waits_for == "nobody takes DisputeOpened"
     assert await work.sweep() == 0
-    await inbox.wake(MERCHANT)
+    all_due(database_url)
     assert await work.sweep() == 1
+
+
+async def test_what_contradicts_its_order_is_kept_and_tried_again_only_by_hand(
+    database_url: str, inbox: Inbox, another: Inbox
+):
+    tried = []
+
+    async def contradicts(message: Message) -> Contradicts:
+        tried.append(message.message_id)
+        return Contradicts("its amount is none")
+
+    disputes = Disputes()
+    work = Messages(inbox, {DisputeOpened: contradicts, DisputeWon: disputes.decided})
+    with capture_logs() as logs:
+        receipt = await work.take_in(opened())
+    assert (receipt.handled_at, receipt.waits_for) == (None, "its amount is none")
+    assert [(line["event"], line["message_id"]) for line in logs] == [("processor_message_set_aside", "open 1")]
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute("update processor_message set next_try_at = next_try_at - interval '10 years'")
+    assert (await work.sweep(), tried) == (0, ["open 1"]), "no time comes at which it is tried"
+    async with await connect(database_url, "test") as operator:
+        (waiting,) = await waiting_messages(operator)
+        assert (waiting.message, waiting.kind, waiting.set_aside, waiting.next_at) == (
+            "open 1", "dispute-opened", True, None,
+        )  # fmt: skip
+        assert await retry_messages(operator, ["another"]) == []
+        assert await retry_messages(operator, ["open 1"]) == ["open 1"]
+    assert (await Messages(another, {DisputeOpened: disputes.opened}).sweep(), disputes.open) == (1, {"d1"})
+    async with await connect(database_url, "test") as operator:
+        assert (await waiting_messages(operator), await retry_messages(operator, None)) == ([], [])
 
 
 async def test_one_message_that_fails_holds_up_no_other(inbox: Inbox):

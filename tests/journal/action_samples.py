@@ -89,7 +89,13 @@ ACTIONS: dict[str, Any] = {
         at=AT,
     ),
     "deposit-received.v1": orders.DepositReceived(
-        payment_id=PAYMENT, deposit_id="dep-1", amount=AMOUNT, processor_reference="sbx-2", at=AT, late=True
+        payment_id=PAYMENT,
+        deposit_id="dep-1",
+        amount=AMOUNT,
+        processor_reference="sbx-2",
+        at=AT,
+        late=True,
+        amount_differs=True,
     ),
     "refund-requested.v1": orders.RefundRequested(
         refund_id=REFUND,

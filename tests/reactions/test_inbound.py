@@ -11,6 +11,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
+from structlog.testing import capture_logs
 from tests.operations.conftest import an_order, by_card
 from tests.reactions.conftest import Open, rows, seeing
 
@@ -45,7 +46,7 @@ from ledger.reactions.dispatcher import Dispatcher
 from ledger.reactions.inbound import Inbound
 from ledger.reactions.jobs import Jobs
 from ledger.reactions.mail import Mail, open_mail
-from ledger.reactions.messages import NotYet, Taken
+from ledger.reactions.messages import Contradicts, NotYet, Taken
 from ledger.reactions.registry import HANDLERS, REACTIONS
 
 pytestmark = pytest.mark.anyio
@@ -124,6 +125,12 @@ async def note_names(database_url: str, ledger: Ledger) -> None:
 def in_the_inbox(url: str) -> list[tuple[Any, ...]]:
     """What waits, and what for."""
     return rows(url, "select message_id, waits_for from processor_message where handled_at is null order by 1")
+
+
+def set_aside(url: str) -> list[str]:
+    """What waits for an operator."""
+    query = "select message_id from processor_message where handled_at is null and next_try_at = 'infinity'"
+    return [message_id for (message_id,) in rows(url, query)]
 
 
 async def test_a_deposit_pays_its_order_and_the_same_message_again_changes_nothing(
@@ -288,8 +295,54 @@ async def test_a_deposit_in_another_currency_pays_nothing(ledger: Ledger, mercha
     order = await waiting(ledger, merchant)
     said = about(merchant, order, processor_reference="r")
     message = DepositReceived(reference=clabe(order.payments[0]), amount=Decimal(10_000), currency="USD", **said)
-    assert isinstance(await inbound.take(message), NotYet)
+    assert isinstance(await inbound.take(message), Contradicts)
     assert (await current(ledger, merchant, order)).amount_paid == 0
+
+
+async def test_what_no_order_can_ever_take_in_is_set_aside_and_the_next_money_counts(
+    ledger: Ledger, merchant: Actor, mail: Mail, database_url: str
+) -> None:
+    order = await waiting(ledger, merchant)
+    card = await paid(ledger, merchant, "2")
+    to_a_card = about(merchant, card, processor_reference="r")
+    for message in (
+        deposited(merchant, order, message_id="off step", amount=Decimal("9999.5")),
+        DepositReceived(reference="4", amount=Decimal(1), currency="MXN", **to_a_card),
+        DisputeOpened(dispute_id="d", amount=Decimal("0.01"), **about(merchant, card)),
+    ):
+        assert (await mail.deliver(message)).handled_at is None
+    assert len(set_aside(database_url)) == 3
+    assert (await mail.deliver(deposited(merchant, order))).handled_at is not None
+    assert (await current(ledger, merchant, order)).status is OrderStatus.COMPLETED
+
+
+@pytest.mark.parametrize("method", [MethodType.PAYCASH, MethodType.CIE_CASH_NET])
+async def test_a_store_that_took_another_amount_is_told_of_and_its_money_counts(
+    ledger: Ledger, merchant: Actor, mail: Mail, method: MethodType
+) -> None:
+    order = (await create_order(ledger, merchant, an_order("1", PaymentDraft(type=method)))).order
+    known = order.payments[0].reference
+    assert known is not None
+    for amount, status in ((9_000, OrderStatus.PARTIALLY_PAID), (10_000, OrderStatus.COMPLETED)):
+        said = about(merchant, order, processor_reference=uuid4().hex)
+        message = DepositReceived(reference=known.reference, amount=Decimal(amount), currency="MXN", **said)
+        with capture_logs() as logs:
+            assert (await mail.deliver(message)).handled_at is not None
+        order = await current(ledger, merchant, order)
+        differs = amount != 10_000
+        assert order.status is status
+        assert (order.payments[0].entries[-1].reason is not None) is differs
+        assert ("deposit_amount_differs" in {line["event"] for line in logs}) is differs
+    assert (order.amount_paid, order.overpaid_amount) == (19_000, 9_000)
+
+
+async def test_a_transfer_to_the_clabe_of_a_cash_reference_takes_any_amount(
+    ledger: Ledger, merchant: Actor, mail: Mail
+) -> None:
+    order = (await create_order(ledger, merchant, an_order("1", PaymentDraft(type=MethodType.CIE_CASH_NET)))).order
+    await mail.deliver(deposited(merchant, order, amount=9_000))
+    order = await current(ledger, merchant, order)
+    assert (order.status, order.payments[0].entries[-1].reason) == (OrderStatus.PARTIALLY_PAID, None)
 
 
 async def test_settlement_lines_out_of_order_end_as_in_order(
@@ -348,6 +401,29 @@ async def test_a_payout_ends_when_its_message_says_so_and_not_otherwise(
     assert (await mail.deliver(right)).handled_at is not None
     failed = RefundFailed(idempotency_key=key, code="ACCOUNT_REFUSED", **about(merchant, order))
     assert (await mail.deliver(failed)).handled_at is None, "it contradicts what is known"
+    assert failed.message_id in set_aside(database_url)
+    order = await current(ledger, merchant, order)
+    assert (order.status, order.amount_refunded) == (OrderStatus.PARTIALLY_REFUNDED, 4_000)
+
+
+async def test_a_payout_that_failed_and_is_confirmed_waits_for_another_one_that_is_under_way(
+    ledger: Ledger, merchant: Actor, mail: Mail, database_url: str
+) -> None:
+    order = await waiting(ledger, merchant)
+    await mail.deliver(deposited(merchant, order))
+    await bank_knows(ledger, merchant, order)
+    keys: list[str] = []
+    for amount in (4_000, 6_000):
+        draft = RefundDraft(amount=Decimal(amount), reason="x")
+        receipt = await refund_order(ledger, merchant, str(order.terms.order_id), draft)
+        keys.append(f"{receipt.refund_id}:{order.payments[0].payment_id}")
+        if len(keys) == 1:
+            await mail.deliver(RefundFailed(idempotency_key=keys[0], code="X", **about(merchant, order)))
+    after_all = RefundConfirmed(idempotency_key=keys[0], amount=Decimal(4_000), **about(merchant, order))
+    assert (await mail.deliver(after_all)).handled_at is None
+    assert set_aside(database_url) == []
+    await mail.deliver(RefundFailed(idempotency_key=keys[1], code="X", **about(merchant, order)))
+    assert (await mail.deliver(after_all)).handled_at is not None
     order = await current(ledger, merchant, order)
     assert (order.status, order.amount_refunded) == (OrderStatus.PARTIALLY_REFUNDED, 4_000)
 

@@ -66,14 +66,11 @@ update processor_message
  where processor = %s and merchant_id = %s and message_id = %s and handled_at is null
 """
 
-# Something that a merchant's messages may have waited for is there.
-_WAKE: Final = """
-update processor_message set next_try_at = now()
- where merchant_id = %s and handled_at is null and waits_for is not null
+# Never by itself: no time comes at which it is tried, until an operator or another message of its order says so.
+_SET_ASIDE: Final = """
+update processor_message set waits_for = %s, next_try_at = 'infinity'
+ where processor = %s and merchant_id = %s and message_id = %s and handled_at is null
 """
-
-# What waits, and since when.
-COUNT: Final = "select count(*), min(received_at) from processor_message where handled_at is null"
 
 
 class Receipt(Struct, frozen=True, kw_only=True):
@@ -149,9 +146,9 @@ class Inbox:
         """Nothing can be made of it yet; it is handed out again later, with back-off and without end."""
         await self._execute(_PUT_OFF, (waits_for, *_key(message)))
 
-    async def wake(self, merchant_id: UUID) -> None:
-        """Hand out the merchant's messages that were put off: something that they may have waited for is there."""
-        await self._execute(_WAKE, (merchant_id,))
+    async def set_aside(self, message: Message, because: str) -> None:
+        """Its order cannot take it in, now or later: it is kept for an operator, and handed out no more."""
+        await self._execute(_SET_ASIDE, (because, *_key(message)))
 
     async def _execute(self, statement: str, values: tuple[Any, ...]) -> psycopg.AsyncCursor[tuple[Any, ...]]:
         async with self._one_at_a_time:

@@ -214,13 +214,14 @@ class RefundOverpayment(Struct, frozen=True, kw_only=True):
 
 
 class RecordDeposit(Struct, frozen=True, kw_only=True):
-    """Money arrived on a payment's reference; `deposit_id` is the network's own id of it."""
+    """Money arrived on a payment's reference; `deposit_id` is the network's own id of it, `sent_to` the number it was sent to."""
 
     payment_id: UUID
     deposit_id: str
     amount: Decimal
     processor_reference: str
     at: datetime
+    sent_to: str | None = None
 
 
 @at_hand

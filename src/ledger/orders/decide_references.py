@@ -79,7 +79,10 @@ def settle_reference(order: Order, command: SettleReference) -> list[OrderEvent]
 
 
 def decide_deposit(order: Order, command: RecordDeposit) -> list[OrderEvent]:
-    """Record money that arrived on a reference, once under each id. Raises PaymentNotFound, InvalidTerms, InvalidOrderState."""
+    """Record money that arrived on a reference, once under each id. Raises PaymentNotFound, InvalidTerms, InvalidOrderState.
+
+    A store that took another amount than it was to take is told of, and its money counts (section 8.10, decision 0022).
+    """
     payment = payment_of(order, command.payment_id)
     if command.deposit_id in payment.deposits:
         return []
@@ -87,6 +90,7 @@ def decide_deposit(order: Order, command: RecordDeposit) -> list[OrderEvent]:
     if payment.started.method.type is MethodType.CARD or payment.reference is None:
         raise wrong_state(order, "The payment has no reference.")
     late = payment.status in _ENDED or (order.closed and payment.captured == ZERO)
+    exactly = takes_exactly(payment, command.sent_to)
     received = DepositReceived(
         payment_id=payment.payment_id,
         deposit_id=command.deposit_id,
@@ -94,8 +98,17 @@ def decide_deposit(order: Order, command: RecordDeposit) -> list[OrderEvent]:
         processor_reference=command.processor_reference,
         at=command.at,
         late=late,
+        amount_differs=exactly is not None and command.amount != exactly,
     )
     return finished(order, [received])
+
+
+def takes_exactly(payment: Payment, sent_to: str | None) -> Decimal | None:
+    """The only amount that a store should take under this number; None of a CLABE, which takes any (section 8.10)."""
+    known = payment.reference
+    if known is None or sent_to is None or sent_to == known.clabe:
+        return None
+    return payment.amount
 
 
 def _issued(payment: Payment, command: SettleReference) -> list[OrderEvent]:

@@ -351,7 +351,10 @@ class ReferenceIssued(Struct, frozen=True, kw_only=True, omit_defaults=True, ren
 
 
 class DepositReceived(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """Money arrived on the reference, once under each `deposit_id`. `late`: after the payment had ended."""
+    """Money arrived on the reference, once under each `deposit_id`. `late`: after the payment had ended.
+
+    `amount_differs`: a store took it, and it is not the amount that the store was to take.
+    """
 
     payment_id: UUID
     deposit_id: str
@@ -359,6 +362,7 @@ class DepositReceived(Struct, frozen=True, kw_only=True, omit_defaults=True, ren
     processor_reference: str
     at: datetime
     late: bool = False
+    amount_differs: bool = False
 
 
 class RefundRequested(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

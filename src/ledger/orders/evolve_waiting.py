@@ -193,6 +193,8 @@ def _referring(payment: Payment, event: ReferenceRequested | ReferenceIssued) ->
 
 
 _MOVED_BY_DEPOSIT: Final = frozenset({PaymentStatus.REQUIRES_ACTION, PaymentStatus.PARTIALLY_CAPTURED})
+_LATE: Final = "Received after the payment had ended."
+_DIFFERS: Final = "The store took another amount than it was to take."
 _REVIVED_BY_DEPOSIT: Final = frozenset({PaymentStatus.EXPIRED, PaymentStatus.CANCELLED})
 
 
@@ -203,7 +205,7 @@ def _deposited(order: Order, payment: Payment, event: DepositReceived) -> Paymen
         status = PaymentStatus.CAPTURED
     elif status in _MOVED_BY_DEPOSIT:
         status = PaymentStatus.CAPTURED if captured >= payment.amount else PaymentStatus.PARTIALLY_CAPTURED
-    reason = "Received after the payment had ended." if event.late else None
+    remarks = [_LATE] * event.late + [_DIFFERS] * event.amount_differs
     return replace(
         _over(payment),
         status=status,
@@ -213,7 +215,10 @@ def _deposited(order: Order, payment: Payment, event: DepositReceived) -> Paymen
         capture_ordinal=ordinal(order, payment),
         deposits=(*payment.deposits, event.deposit_id),
         late=payment.late or event.late,
-        entries=(*payment.entries, Entry(EntryAction.DEPOSIT, EntryStatus.SUCCESS, event.amount, event.at, reason)),
+        entries=(
+            *payment.entries,
+            Entry(EntryAction.DEPOSIT, EntryStatus.SUCCESS, event.amount, event.at, " ".join(remarks) or None),
+        ),
         updated_at=event.at,
         intent=payment.intent,
     )

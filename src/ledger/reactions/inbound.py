@@ -1,18 +1,21 @@
 """What each message of a processor means for its order: the handlers of the inbox.
 
 The rule a stranger would break: a message is taken when the order knows what it says, and not before. What has no place in
-the order yet - or contradicts it - is put off with the reason in words, so that it is tried again and an operator can see it.
+the order yet is put off with the reason in words, so that it is tried again. What contradicts what can never change about the
+order, such as its currency, is set aside: it is not tried again by itself, and an operator decides.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
+from decimal import Decimal
 from functools import partial
 from typing import Final, assert_never, get_args
 from uuid import UUID, uuid5
 
 import msgspec
+import structlog
 
 from ledger.gateways.messages import (
     DepositReceived,
@@ -41,15 +44,19 @@ from ledger.orders.commands import (
     SettlementStage,
     SettleRefund,
 )
-from ledger.orders.decide_references import decide_deposit
+from ledger.orders.decide_references import decide_deposit, takes_exactly
 from ledger.orders.decide_refunds import decide_overpayment_refund, settle_refund
 from ledger.orders.decide_reports import decide_batch, decide_dispute
 from ledger.orders.events import OrderCreated, OrderEvent
+from ledger.orders.guards import insist_on_multiple
 from ledger.orders.outcomes import Refunded, RefundRefused
 from ledger.orders.refund import RefundPart, RefundStatus
 from ledger.orders.state import Order, Payment
-from ledger.reactions.messages import Handles, NotYet, Taken
-from ledger.rejections import Rejected
+from ledger.orders.terms import MethodType
+from ledger.reactions.messages import Contradicts, Handles, NotYet, Taken, Verdict
+from ledger.rejections import InvalidTerms, Rejected
+
+_log = structlog.get_logger()
 
 KINDS: Final = get_args(Message)
 
@@ -60,6 +67,10 @@ _Settlement = SettlementListed | SettlementMatched | SettlementRefused
 
 class _Waits(Exception):
     """Nothing can be made of the message now, for the reason that it says."""
+
+
+class _Contradicts(Exception):
+    """Nothing can ever be made of the message as it is, for the reason that it says."""
 
 
 class Inbound:
@@ -73,7 +84,7 @@ class Inbound:
         """The handler of every kind of message."""
         return dict.fromkeys(KINDS, self.take)
 
-    async def take(self, message: Message) -> Taken | NotYet:
+    async def take(self, message: Message) -> Verdict:
         """Record a message on its order; twice changes nothing. Raises a Fault."""
         try:
             order_id, message = await self._addressed(message)
@@ -82,9 +93,12 @@ class Inbound:
                 self._ledger, message.merchant_id, order_id, partial(_decide, message=message), context
             )
             if isinstance(message, DepositReceived):
+                _tell_of_another_amount(message, order)
                 await self._give_back_the_extra(message, order)
         except _Waits as reason:
             return NotYet(str(reason))
+        except _Contradicts as reason:
+            return Contradicts(str(reason))
         except Rejected as refusal:
             return NotYet(f"{refusal.code}: {refusal}")
         return Taken()
@@ -124,6 +138,13 @@ class Inbound:
         await record(self._ledger, message.merchant_id, order_id, decide, context)
 
 
+def _tell_of_another_amount(message: DepositReceived, order: Order) -> None:
+    payment = _payment_of(order, message)
+    if takes_exactly(payment, message.reference) not in {None, message.amount}:
+        told = {"order_id": str(order.terms.order_id), "payment_id": str(payment.payment_id)}
+        _log.warning("deposit_amount_differs", processor=message.processor, message_id=message.message_id, **told)
+
+
 def _decide(order: Order, at: datetime, *, message: Message) -> list[OrderEvent]:
     match message:
         case DepositReceived():
@@ -141,13 +162,17 @@ def _decide(order: Order, at: datetime, *, message: Message) -> list[OrderEvent]
 def _deposit(order: Order, message: DepositReceived, at: datetime) -> list[OrderEvent]:
     payment = _payment_of(order, message)
     if message.currency != order.terms.currency:
-        raise _Waits("it is in another currency than its order")
+        raise _Contradicts("it is in another currency than its order")
+    if payment.started.method.type is MethodType.CARD:
+        raise _Contradicts("its payment is by card, which takes no deposits")
+    _insist_on_step(order, message.amount)
     command = RecordDeposit(
         payment_id=payment.payment_id,
         deposit_id=message.processor_reference,
         amount=message.amount,
         processor_reference=message.processor_reference,
         at=at,
+        sent_to=message.reference,
     )
     return decide_deposit(order, command)
 
@@ -159,11 +184,11 @@ def _refund(order: Order, message: _Refund, at: datetime) -> list[OrderEvent]:
     else:
         raise _Waits("its order has no such refund")
     if order.payment(part.payment_id).processor != message.processor:
-        raise _Waits("the refund is another processor's")
+        raise _Contradicts("the refund is another processor's")
     outcome: Refunded | RefundRefused
     if isinstance(message, RefundConfirmed):
         if message.amount != part.amount:
-            raise _Waits("its amount is not the refund's")
+            raise _Contradicts("its amount is not the refund's")
         outcome = Refunded(amount=message.amount, processor_reference=message.processor_reference)
         told = RefundStatus.SUCCEEDED
     else:
@@ -172,11 +197,15 @@ def _refund(order: Order, message: _Refund, at: datetime) -> list[OrderEvent]:
     command = SettleRefund(refund_id=refund_id, payment_id=part.payment_id, outcome=outcome, at=at)
     events = settle_refund(order, command)
     if not events and part.status is not told:
-        raise _Waits(f"the refund is {part.status}, and the message says otherwise")
+        # What failed can still be confirmed, once nothing else of the payment is on its way; what succeeded can never fail.
+        because = f"the refund is {part.status}, and the message says otherwise"
+        raise _Waits(because) if told is RefundStatus.SUCCEEDED else _Contradicts(because)
     return events
 
 
 def _dispute(order: Order, message: _Dispute, at: datetime) -> list[OrderEvent]:
+    if not isinstance(message, DisputeWon):
+        _insist_on_step(order, message.amount)
     stages = {DisputeOpened: DisputeStage.OPENED, DisputeWon: DisputeStage.WON, DisputeLost: DisputeStage.LOST}
     command = RecordDispute(
         payment_id=_payment_of(order, message).payment_id,
@@ -197,6 +226,14 @@ def _settlement(order: Order, message: _Settlement, at: datetime) -> list[OrderE
     payment_id = _payment_of(order, message).payment_id
     command = RecordSettlement(payment_id=payment_id, batch_id=message.batch_id, stage=stages[type(message)], at=at)
     return decide_batch(order, command)
+
+
+def _insist_on_step(order: Order, amount: Decimal) -> None:
+    """An amount that is no multiple of the order's step fits in no sum of the order, now or ever (section 8.6)."""
+    try:
+        insist_on_multiple(order, amount)
+    except InvalidTerms as refusal:
+        raise _Contradicts(str(refusal)) from None
 
 
 def _payment_of(order: Order, message: Message) -> Payment:

@@ -1,7 +1,8 @@
 """From the inbox to the orders: hands every message to what is registered for its kind, until an order has taken it in.
 
 The rule a stranger would break: a message is never dropped. What nobody can use yet - no such order, or one that has not
-heard of what the message follows - is put off; only `Taken` ends it.
+heard of what the message follows - is put off; what contradicts its order for good is set aside, where an operator sees it. Only
+`Taken` ends it.
 """
 
 from __future__ import annotations
@@ -35,7 +36,15 @@ class NotYet(Struct, frozen=True):
     waits_for: str
 
 
-Handle = Callable[[Any], Awaitable[Taken | NotYet]]
+class Contradicts(Struct, frozen=True):
+    """The order can never take the message in as it is; `because` says in words what is wrong with it."""
+
+    because: str
+
+
+Verdict = Taken | NotYet | Contradicts
+
+Handle = Callable[[Any], Awaitable[Verdict]]
 """Makes of a message what follows for its order. It may be called twice for one message. Raises Fault."""
 
 Handles = Mapping[type[Message], Handle]
@@ -77,12 +86,17 @@ class Messages:
     async def _try(self, message: Message) -> None:
         handle = self._handles.get(type(message))
         verdict = await self._verdict(handle, message) if handle else NotYet(f"nobody takes {type(message).__name__}")
-        if isinstance(verdict, Taken):
-            await self._inbox.handled(message)
-        else:
-            await self._inbox.put_off(message, verdict.waits_for)
+        match verdict:
+            case Taken():
+                await self._inbox.handled(message)
+            case NotYet(waits_for=reason):
+                await self._inbox.put_off(message, reason)
+            case Contradicts(because=reason):
+                about = {"processor": message.processor, "merchant_id": str(message.merchant_id)}
+                _log.error("processor_message_set_aside", message_id=message.message_id, reason=reason, **about)
+                await self._inbox.set_aside(message, reason)
 
-    async def _verdict(self, handle: Handle, message: Message) -> Taken | NotYet:
+    async def _verdict(self, handle: Handle, message: Message) -> Verdict:
         try:
             return await handle(message)
         except KeyUnavailable:  # a Fault of this one order, logged where it was found: the others' messages go on
