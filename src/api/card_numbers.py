@@ -8,7 +8,8 @@ machine-made ids must not be taken for cards, or a merchant's ids would be refus
 from __future__ import annotations
 
 import re
-from itertools import accumulate
+from collections.abc import Iterator
+from itertools import accumulate, chain
 from typing import Final
 
 _SHORTEST, _LONGEST = 13, 19
@@ -25,6 +26,14 @@ _OTHER_NUMBERS: Final = re.compile(
 # Groups of one digit do not count: nobody writes a card number like that, and lists of numbers look like it.
 _RUN: Final = re.compile(rf"\d{{2,}}(?:{_GAP}{{1,3}}\d{{2,}})*")
 _GROUP: Final = re.compile(r"\d+")
+# Behind dots, slashes and underscores only groups as they are printed on cards count: four digits and four and four and so
+# on, or four, six and the rest. Decimals, addresses of machines, dates and amounts with a dot at the thousands are written
+# otherwise.
+_DOT: Final = "[ \u00a0]?[._/\u00b7\u2022\uff0e][ \u00a0]?"
+_PRINTED: Final = re.compile(
+    rf"(?<!\d)(?=(\d{{4}}{_DOT}\d{{4}}{_DOT}\d{{4}}{_DOT}\d{{1,4}})(?!\d)"
+    rf"(?:(?P<more>{_DOT}\d{{1,3}})(?!\d))?|(?P<short>\d{{4}}{_DOT}\d{{6}}{_DOT}\d{{4,5}})(?!\d))"
+)
 
 # Lengths and first digits in which cards are issued (ISO/IEC 7812): Visa, Mastercard, American Express, Diners, JCB,
 # Discover, UnionPay, Maestro, Carnet. No card begins with 0, 1, 7, 8 or 9, nor with 20 or 21.
@@ -40,10 +49,20 @@ def holds_card_number(text: str) -> bool:
     True
     >>> holds_card_number("1733412345678"), holds_card_number("+52 55 1234 5678")
     (False, False)
+    >>> holds_card_number("4242.4242.4242.4242"), holds_card_number("4242424242.424242")
+    (True, False)
     """
     if len(text) < _SHORTEST:
         return False
-    return any(_run_holds_one(run.group()) for run in _RUN.finditer(_OTHER_NUMBERS.sub("x", text)))
+    text = _OTHER_NUMBERS.sub("x", text)
+    return any(map(_run_holds_one, chain((run.group() for run in _RUN.finditer(text)), _printed(text))))
+
+
+def _printed(text: str) -> Iterator[str]:
+    """What could be a number in the groups of a card, with dots or the like between them."""
+    for found in _PRINTED.finditer(text):
+        whole, more, short = found.groups()
+        yield from (groups for groups in (short, whole, whole and more and whole + more) if groups)
 
 
 def _run_holds_one(run: str) -> bool:

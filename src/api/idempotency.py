@@ -11,8 +11,9 @@ from typing import Any, Final
 
 import msgspec
 
+from api.card_numbers import holds_card_number
 from api.decoding import bad_input_refused
-from api.refusals import invalid
+from api.refusals import card_number_in, invalid
 from ledger.operations.errand import RequestKey
 
 HEADER: Final = b"idempotency-key"
@@ -26,13 +27,15 @@ def request_key(header: bytes | None, pepper: bytes, method: str, path: str, bod
     """The key that a request came under and the request's fingerprint under `pepper`, or None without the header.
 
     The order of a body's members and the space between them make no difference. Raises Refusal (400) for a key that is
-    empty, longer than 255 characters or not printable ASCII.
+    empty, longer than 255 characters or not printable ASCII, or that holds a card number: it stands in the log for ever.
     """
     if header is None:
         return None
     key = header.decode("latin-1")
     if not (0 < len(key) <= _KEY_MAX and key.isascii() and key.isprintable()):
         raise invalid("Idempotency-Key", f"must have 1 to {_KEY_MAX} printable ASCII characters", "INVALID_FORMAT")
+    if holds_card_number(key):
+        raise card_number_in("Idempotency-Key")
     with bad_input_refused():  # a member that is ignored may still hold a number that Python has no room for
         content = _encode([method, path, _without_secrets(msgspec.json.decode(body))])
     return RequestKey(key, hmac.digest(pepper, content, "sha256").hex())

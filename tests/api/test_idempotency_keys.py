@@ -101,3 +101,24 @@ async def test_a_number_without_room_in_an_ignored_member_is_a_400(merchant: Mer
     body = json.dumps(order())[:-1].encode() + b',"ignored":1e400}'
     answer = await merchant.post(ORDERS, body, **KEY)
     assert answer.status_code == 400
+
+
+@pytest.mark.parametrize("key", ["4242424242424242", "pago 4242-4242-4242-4242", "4242.4242.4242.4242"])
+async def test_a_card_number_is_no_key_and_is_kept_nowhere(
+    merchant: Merchant, key: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    created = (await merchant.create(order())).json()
+    for path, body in ((ORDERS, order(externalId="order-2")), (f"{ORDERS}/{created['id']}/cancel", {})):
+        refused = await merchant.post(path, body, **{"idempotency-key": key})
+        assert (refused.status_code, refused.json()["code"]) == (400, "CARD_NUMBER_NOT_ALLOWED")
+        assert [error["field"] for error in refused.json()["errors"]] == ["Idempotency-Key"]
+        assert "4242" not in refused.text
+    assert (await merchant.get(f"{ORDERS}/order-2")).status_code == 404
+    assert (await merchant.get(f"{ORDERS}/{created['id']}")).json()["status"] == "PENDING"
+    assert "4242" not in "".join(capfd.readouterr())
+
+
+async def test_what_programs_make_for_keys_is_taken(merchant: Merchant) -> None:
+    for n, key in enumerate(("0198b2f6-7e29-7000-8000-000000000000", "2026-01-31T12:00:00.000Z", "1733412345678")):
+        answer = await merchant.post(ORDERS, order(externalId=f"order-{n}"), **{"idempotency-key": key})
+        assert answer.status_code == 201

@@ -21,10 +21,10 @@ _CONTROLS: Final = re.compile("[\x00-\x1f\x7f-\x9f]")
 _CONTROLS_IN_PROSE: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _C1_CONTROLS: Final = re.compile(b"\xc2[\x80-\x9f]")
 
-# Every digit, and every byte of a character that is not ASCII, becomes a 0; spaces and dashes go. Thirteen zeros in a row
+# Every digit, and every byte of a character that is not ASCII, becomes a 0; what may stand between groups goes. Thirteen zeros in a row
 # are then the least that a card number can look like.
 _DIGITS: Final = bytes(0x30 if 0x30 <= byte <= 0x39 or byte >= 0x80 else 0x78 for byte in range(256))
-_GAPS: Final = b" -"
+_GAPS: Final = b" -._/"
 _THIRTEEN: Final = b"0" * 13
 
 # Where a draft's names differ from the interface's.
