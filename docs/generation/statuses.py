@@ -68,10 +68,10 @@ ACTION_MEANINGS: Mapping[NextAction, str] = {
 _INTRO = """
 An order's status is never set. It follows from the order's payments, by `derive_status` in `src/ledger/orders/status.py`;
 the rules in words are in [the contract, section 2](contract.md#2-statuses). The moves below are what the tests hold every
-stream of events against.
+stream of events against; `tests/edges` takes each of them over HTTP, by everybody who is named beside it.
 
-A move is taken by one of the operations beside it, and only by those; what a request began may come to its end in a later
-request, or in the background.
+A move is taken by one of the operations beside it, and only by those; what a request began may come to its end while another
+one is at work on the order, in a later request, or in the background.
 """
 
 

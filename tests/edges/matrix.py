@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
+from uuid import uuid4
 
 import httpx
 from tests.api.storefront import ORDERS
@@ -82,7 +83,7 @@ def _about(taker: str, place: str, body: Callable[[dict[str, Any]], Any]) -> Try
     """A helper of the sandbox, asked about the newest payment, or about one that nobody knows."""
 
     async def ask(scene: Scene, shown: dict[str, Any]) -> httpx.Response:
-        payment = shown["payments"][-1] if shown["payments"] else {"id": shown["id"]}
+        payment = shown["payments"][-1] if shown["payments"] else {"id": str(uuid4())}
         return await scene.ask(taker, f"{SANDBOX}/{place}", body(payment))
 
     return ask
