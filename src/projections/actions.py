@@ -66,9 +66,16 @@ def payer_authentication(payment: Payment) -> PayerAuthenticationDocument | None
         access_token=session.access_token,
         step_up_url=session.step_up_url,
         three_ds_version=session.three_ds_version,
-        eci=None if payment.authenticated is None else payment.authenticated.eci,
+        eci=_eci(payment),
         expires_at=moment_or_null(payment.action_expires_at),
     )
+
+
+def _eci(payment: Payment) -> str | None:
+    """The network's word on the authentication, whichever way it ended."""
+    if payment.authenticated is not None:
+        return payment.authenticated.eci
+    return None if payment.failure is None else payment.failure.eci
 
 
 def _authentication_status(payment: Payment) -> str:

@@ -92,7 +92,13 @@ class PayerAuthenticationDocument(Struct, frozen=True, kw_only=True, rename="cam
     access_token: Annotated[str | None, Meta(description="For those pages.")]
     step_up_url: Annotated[str | None, Meta(description="The page of the challenge, or of the redirect.")]
     three_ds_version: Annotated[str | None, Meta(description="Of the protocol.")] = msgspec.field(name="threeDSVersion")
-    eci: Annotated[str | None, Meta(description="The issuer's word on who is liable.")]
+    eci: Annotated[
+        str | None,
+        Meta(
+            description="The card network's electronic commerce indicator, once the authentication has ended: 05 authenticated, "
+            "06 attempted, 07 failed or none; Mastercard says 02, 01, 00. It decides who is liable for fraud."
+        ),
+    ]
     expires_at: Annotated[Moment | None, Meta(description="When the session ends.")]
 
 

@@ -47,6 +47,7 @@ async def test_a_challenge_that_is_passed_authorises_and_answers_exactly(store: 
     assert later.status_code == 200, later.text
     done = (await merchant.get(f"{ORDERS}/{said['id']}")).json()
     assert (done["status"], done["payerAuthentication"]["status"]) == ("COMPLETED", "AUTHENTICATED")
+    assert (asked["eci"], done["payerAuthentication"]["eci"]) == (None, "05")
 
 
 @pytest.mark.parametrize("by_page", [True, False])
@@ -62,6 +63,8 @@ async def test_a_challenge_that_is_failed_is_a_422_for_ever(store: Storefront, m
         assert (answer.status_code, answer.json()["code"]) == (422, "PAYER_AUTHENTICATION_FAILED")
     shown = (await merchant.get(f"{ORDERS}/{said['id']}")).json()
     assert (shown["status"], shown["payerAuthentication"]["status"]) == ("FAILED", "FAILED")
+    known = "07" if by_page else None  # an id that contains `fail` is nobody's session, so no card is known
+    assert shown["payerAuthentication"]["eci"] == known
 
 
 async def test_device_data_without_a_challenge_pays_at_once_or_soon(store: Storefront, merchant: Merchant):
@@ -73,6 +76,7 @@ async def test_device_data_without_a_challenge_pays_at_once_or_soon(store: Store
     body = {"referenceId": asked["referenceId"], "deviceInformation": {"ipAddress": "201.141.20.7"}}
     answer = await act(merchant, said, "device-data", body)
     assert (answer.status_code, answer.json()["status"]) in [(200, "AUTHORIZED"), (200, "COMPLETED")]
+    assert answer.json()["payerAuthentication"]["eci"] == "05"
 
 
 async def test_device_data_may_lead_to_a_challenge(store: Storefront, merchant: Merchant):
@@ -89,6 +93,8 @@ async def test_a_redirect_is_finished_on_its_page(store: Storefront, merchant: M
     await store.client.post(path_of(said["payerAuthentication"]["stepUpUrl"]), content="decision=accept", headers=FORM)
     answer = await act(merchant, said, "validate", transaction(said))
     assert (answer.status_code, answer.json()["status"]) == (200, "AUTHORIZED")
+    shown = (await merchant.get(f"{ORDERS}/{said['id']}")).json()
+    assert shown["payerAuthentication"]["eci"] is None, "no network tells of a bank's own page"
 
 
 async def test_a_virtual_terminal_asks_its_payer_for_nothing(merchant: Merchant):

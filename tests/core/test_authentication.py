@@ -231,3 +231,18 @@ def test_a_part_that_failed_so_is_known_when_it_is_repeated_and_no_other_part_go
     history = (SPLIT, *other, *waiting(SPLIT, CHALLENGE, 6000)[1:], *paid(2, 5000))
     events = given(*history).when(validate()).then_events()
     assert [event.payment_id for event in events] == [ONE]
+
+
+@pytest.mark.parametrize(
+    ("history", "command"),
+    [
+        (going_on(ONCE, CHALLENGE), authentication_answered(replace(approved(10000), eci="02"))),
+        (going_on(ONCE, DEVICE), authentication_answered(replace(approved(10000), eci="02"), step=DEVICE)),
+        (going_on(ONCE, CHALLENGE), authentication_answered(Declined(code="AUTHENTICATION_FAILED", eci="02"))),
+        (waiting(ONCE, CHALLENGE), settle(1, replace(approved(6000), eci="02"))),
+    ],
+    ids=["challenge", "frictionless", "failed", "reported unasked"],
+)
+def test_the_networks_word_is_kept(history: tuple[object, ...], command: object) -> None:
+    authenticated, *_ = given(*history).when(command).then_events()
+    assert authenticated.eci == "02"

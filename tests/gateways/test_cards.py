@@ -56,3 +56,12 @@ def test_no_range_overlaps_another():
     spans = [(first, last) for first, last, _ in cards._RANGES]
     assert all(first <= last for first, last in spans)
     assert all(last < following for (_, last), (following, _) in itertools.pairwise(spans))
+
+
+@pytest.mark.parametrize(
+    ("brand", "succeeded", "failed"),
+    [("VISA", "05", "07"), ("AMEX", "05", "07"), ("MASTERCARD", "02", "00"), ("CARNET", None, None)],
+)
+def test_each_network_has_its_own_word_for_an_authentication(brand, succeeded, failed):
+    assert cards.eci_of(brand, authenticated=True) == succeeded
+    assert cards.eci_of(brand, authenticated=False) == failed

@@ -58,7 +58,11 @@ ACTIONS: dict[str, Any] = {
         eci="05",
     ),
     "payer-authentication-failed.v1": orders.PayerAuthenticationFailed(
-        payment_id=PAYMENT, code="AUTHENTICATION_FAILED", at=AT, message="The payer could not be authenticated."
+        payment_id=PAYMENT,
+        code="AUTHENTICATION_FAILED",
+        at=AT,
+        message="The payer could not be authenticated.",
+        eci="07",
     ),
     "capture-refused.v1": orders.CaptureRefused(
         payment_id=PAYMENT, code="GENERIC_DECLINE", retryable=True, at=AT, message="Not now."

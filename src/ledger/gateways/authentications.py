@@ -14,6 +14,7 @@ from uuid import UUID, uuid4
 from msgspec import Struct
 
 from ledger.gateways import charges
+from ledger.gateways.cards import describe, eci_of
 from ledger.gateways.charges import Deal, Grant
 from ledger.gateways.contract import AuthenticationRequest, AuthorizationAnswer, AuthorizationRequest
 from ledger.gateways.scripts import Authentication
@@ -50,7 +51,6 @@ _CONCLUDE: Final = """
 update sandbox_authentication set accepted = %s where transaction_id = %s and stage in ('CHALLENGE', 'REDIRECT')
 """
 
-_FAILED: Final = Declined(code="AUTHENTICATION_FAILED", message="The payer could not be authenticated.")
 _STAGES: Final = {
     Authentication.CHALLENGE: NextAction.CHALLENGE,
     Authentication.DEVICE_DATA: NextAction.DEVICE_DATA,
@@ -151,7 +151,7 @@ def submit_device_data(request: AuthenticationRequest, pages_url: str) -> Deal:
     async def deal(connection: Connection) -> Done:
         session = await _session_of(connection, request)
         if session is None or session.stage in {None, NextAction.REDIRECT}:
-            return Done(Stored(declined=_FAILED), accepted=False)
+            return _failed(session)
         if not session.challenges:
             return await _grant(connection, session, request)
         await connection.execute(_MOVE, (NextAction.CHALLENGE, session.transaction_id))
@@ -166,10 +166,10 @@ def validate(request: AuthenticationRequest) -> Deal:
     async def deal(connection: Connection) -> Done:
         session = await _session_of(connection, request)
         if session is None or session.stage not in {NextAction.CHALLENGE, NextAction.REDIRECT}:
-            return Done(Stored(declined=_FAILED), accepted=False)
+            return _failed(session)
         if session.accepted is False:
             await connection.execute(_MOVE, ("ENDED", session.transaction_id))
-            return Done(Stored(declined=_FAILED), accepted=False)
+            return _failed(session)
         return await _grant(connection, session, request)
 
     return deal
@@ -179,7 +179,11 @@ async def _grant(connection: Connection, session: Session, request: Authenticati
     reference, code = charges.name_of(session.merchant_id, session.idempotency_key)
     captured = session.amount if request.capture else ZERO
     approved = Approved(
-        authorized=session.amount, captured=captured, processor_reference=reference, authorization_code=code
+        authorized=session.amount,
+        captured=captured,
+        processor_reference=reference,
+        authorization_code=code,
+        eci=_eci(session, authenticated=True),
     )
     granted = Grant(
         merchant_id=session.merchant_id,
@@ -194,6 +198,19 @@ async def _grant(connection: Connection, session: Session, request: Authenticati
     await charges.grant(connection, granted)
     await connection.execute(_MOVE, ("ENDED", session.transaction_id))
     return Done(Stored(approved=approved))
+
+
+def _failed(session: Session | None) -> Done:
+    message = "The payer could not be authenticated."
+    eci = None if session is None else _eci(session, authenticated=False)
+    return Done(Stored(declined=Declined(code="AUTHENTICATION_FAILED", message=message, eci=eci)), accepted=False)
+
+
+def _eci(session: Session, *, authenticated: bool) -> str | None:
+    """What the card's network says; a redirect is the bank's own affair, of which no network tells."""
+    if session.stage is NextAction.REDIRECT:
+        return None
+    return eci_of(describe(session.card_bin).brand, authenticated=authenticated)
 
 
 async def _session_of(connection: Connection, request: AuthenticationRequest) -> Session | None:

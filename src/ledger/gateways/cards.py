@@ -72,6 +72,24 @@ _TEST_RANGES: Final = {
 }
 
 
+# What a network calls an authentication that succeeded, and one that failed (the electronic commerce indicator, EMV 3-D
+# Secure). Of networks that are not here we know none.
+_ECI: Final = {
+    **dict.fromkeys(("VISA", "AMEX", "DINERS", "DISCOVER", "JCB", "UNIONPAY"), ("05", "07")),
+    **dict.fromkeys(("MASTERCARD", "MAESTRO"), ("02", "00")),
+}
+
+
+def eci_of(brand: str, *, authenticated: bool) -> str | None:
+    """The network's word on a payer's authentication; None where the network has none.
+
+    >>> eci_of("VISA", authenticated=True), eci_of("MASTERCARD", authenticated=False), eci_of("CARNET", authenticated=True)
+    ('05', '00', None)
+    """
+    succeeded, failed = _ECI.get(brand, (None, None))
+    return succeeded if authenticated else failed
+
+
 def describe(number: str) -> Issuer:
     """Brand, type, country and issuing bank of a card number given as digits only.
 

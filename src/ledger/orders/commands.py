@@ -268,20 +268,25 @@ class ForgetPayer(Struct, frozen=True, kw_only=True):
 
 
 class Approved(Struct, frozen=True, kw_only=True):
-    """The processor's yes: what it granted and, where it was asked to capture as well, what it took."""
+    """The processor's yes: what it granted and, where it was asked to capture as well, what it took.
+
+    `eci` is the card network's word on the payer's authentication, where there was one.
+    """
 
     authorized: Decimal
     captured: Decimal
     processor_reference: str
     authorization_code: str | None = None
+    eci: str | None = None
 
 
 class Declined(Struct, frozen=True, kw_only=True):
-    """The processor's no, final for this payment."""
+    """The processor's no, final for this payment. `eci` as in `Approved`."""
 
     code: str
     message: str | None = None
     refused_by: RefusedBy = RefusedBy.ISSUER
+    eci: str | None = None
 
 
 class Unanswered(Struct, frozen=True, kw_only=True):

@@ -92,8 +92,10 @@ def settle_authentication(order: Order, command: SettleAuthentication) -> list[O
     match command.outcome:
         case Approved() as approval:
             return finished(order, _authenticated(order, payment, approval, command))
-        case Declined(code=code, message=message) if code == _AUTHENTICATION_FAILED:
-            failed = PayerAuthenticationFailed(payment_id=payment.payment_id, code=code, at=at, message=message)
+        case Declined(code=code) as refusal if code == _AUTHENTICATION_FAILED:
+            failed = PayerAuthenticationFailed(
+                payment_id=payment.payment_id, code=code, at=at, message=refusal.message, eci=refusal.eci
+            )
             return finished(order, [failed])
         case Declined() as refusal:
             return finished(order, [declined(payment, refusal, at)])
@@ -186,6 +188,7 @@ def _authenticated(
         resumed=frictionless or approval.authorized < payment.amount,
         transaction_id=None if session is None else session.transaction_id,
         three_ds_version=None if session is None else session.three_ds_version,
+        eci=approval.eci,
     )
     granted = taken_steps(payment, approval, command)
     automatic = order.terms.capture_method is CaptureMethod.AUTOMATIC

@@ -253,7 +253,7 @@ class AuthenticationRequested(Struct, frozen=True, kw_only=True, omit_defaults=T
 
 
 class PayerAuthenticated(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The payer was recognised: `frictionless` without being asked, otherwise by passing the challenge.
+    """The payer was recognised: `frictionless` without being asked, otherwise by passing the challenge. `eci` is the network's word.
 
     `resumed` says that the authorisation goes on where it had stopped: after a frictionless recognition, and where less is
     granted than was asked for.
@@ -269,12 +269,13 @@ class PayerAuthenticated(Struct, frozen=True, kw_only=True, omit_defaults=True, 
 
 
 class PayerAuthenticationFailed(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The payer was not recognised, with a decline code: the payment ends, nothing was authorised."""
+    """The payer was not recognised, with a decline code: the payment ends, nothing was authorised. `eci` is the network's word."""
 
     payment_id: UUID
     code: str
     at: datetime
     message: str | None = None
+    eci: str | None = None
 
 
 class CaptureRefused(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

@@ -132,7 +132,7 @@ def _authenticating(
             return replace(
                 _over(payment),
                 status=PaymentStatus.FAILED,
-                failure=Failure(code=event.code, message=event.message, at=event.at),
+                failure=Failure(code=event.code, message=event.message, at=event.at, eci=event.eci),
                 authentication_failed=True,
                 entries=failed(payment, event.at, reason),
                 updated_at=event.at,

@@ -140,6 +140,7 @@ class Failure(Struct, frozen=True, kw_only=True):
     at: datetime
     refused_by: RefusedBy | None = None
     given_up: AbandonedBecause | None = None
+    eci: str | None = None
 
 
 class Payment(Struct, frozen=True, kw_only=True):

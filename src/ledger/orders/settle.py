@@ -127,7 +127,7 @@ def _approved(payment: Payment, approval: Approved, command: _Settle) -> list[Or
     if _is_being_asked(payment) or (status in _NOT_YET_GRANTED and taken > 0):
         resumed: list[OrderEvent] = []
         if status is PaymentStatus.REQUIRES_ACTION and authorized < payment.amount:
-            resumed = [PayerAuthenticated(payment_id=payment.payment_id, at=at, resumed=True)]
+            resumed = [PayerAuthenticated(payment_id=payment.payment_id, at=at, resumed=True, eci=approval.eci)]
         return [*resumed, _granted(payment, approval, authorized, command), *_capture(payment, approval, taken, at)]
     if taken <= 0:
         return []
