@@ -18,7 +18,7 @@ def test_the_lines_add_up_to_the_amount():
 
 def test_it_weighs_as_much_as_real_ones():
     assert len(order_body.body("pedido-2026-000184").encode()) >= 1500
-    assert len(order_body.body("pedido-2026-000184", with_card=True).encode()) >= 1500
+    assert len(order_body.body("pedido-2026-000184", "card").encode()) >= 1500
 
 
 def test_the_event_holds_what_the_body_says():

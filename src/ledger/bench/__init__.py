@@ -4,5 +4,5 @@ The rule a stranger would break: a figure without its limit is not printed as a 
 minute to minute; a ratio of neighbours survives it.
 
 Read `measuring` (samples and turns), `place` (a scratch database), `limits` (R: single INSERTs by pgbench; E: a bare echo),
-`load` and `writing` (what generates the load, each in its own process), `journal`, `http`, `history` (the benchmarks), `report`.
+`load`, `walk` and `writing` (what generates the load, each in its own process), `journal`, `http`, `history` (the benchmarks), `report`.
 """

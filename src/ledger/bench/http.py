@@ -10,7 +10,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import count
@@ -19,30 +20,40 @@ from typing import Final
 from uuid import UUID, uuid4
 
 import psycopg
+from msgspec.structs import replace
 
-from ledger.bench import order_body, writing
+from ledger.bench import order_actions, order_body, writing
 from ledger.bench.children import run_one
 from ledger.bench.journal import CLIENTS, IN_FLIGHT, p99, per_second
 from ledger.bench.limits import EchoLimit, InsertLimit, echo_limit
 from ledger.bench.load import UNIQUE, Plan
 from ledger.bench.measuring import Sample, in_turns, ratio, say, typical
+from ledger.bench.order_body import Way
 from ledger.bench.processes import Costs, largest_child, resident_mb
 from ledger.bench.report import Ratio, Report, Target
+from ledger.bench.walk import Plan as Walks
+from ledger.bench.walk import Step
+from ledger.orders.status import OrderStatus
 from ledger.settings import CannotRun, Settings
 
 _LEDGER: Final = (sys.executable, "-c", "from ledger.cli import main; main()")
 _NO_LIMIT: Final = ("--requests-per-minute", "0", "--requests-per-second", "0")
 _READ_MAX: Final = 5_000
 _RESIDENT_MAX_MB: Final = 150
+_PREPARING_MIN_S: Final = 0.5
+_CAPTURED_MAX_S: Final = 60.0
 
 _R, _E = f"R: INSERT, {CLIENTS} clients", f"E: echo, {IN_FLIGHT} in flight"
 _CREATE, _READ, _CARD = "create", "read by id", "create with card"
+_PART, _REFUND, _SECURE = "part of a split order", "refund", "3-D Secure"
+_ACTIONS: Final = (_PART, _REFUND, _SECURE)
 _RATIOS: Final = (
     (_CREATE, _R, Target(0.40)),
     (_CREATE, _E, Target(0.35)),
     (_READ, _E, Target(0.45)),
     (_CARD, _R, Target(0.18)),
     (_CARD, _E, None),
+    *[(action, limit, None) for action in _ACTIONS for limit in (_R, _E)],
 )
 
 
@@ -57,9 +68,21 @@ class Service:
         self._numbers = count(1)
         self.merchant_id = merchant_id
 
-    def create(self, seconds: float, in_flight: int, *, with_card: bool) -> Sample:
+    def create(self, seconds: float, in_flight: int, way: Way = "pending") -> Sample:
         """POST the README's order, each time under an external id of its own."""
-        return run_one("ledger.bench.load", self._plan(seconds, in_flight, with_card=with_card))
+        plan = Plan(
+            host="127.0.0.1",
+            port=self._port,
+            connections=in_flight,
+            seconds=seconds,
+            expect=201,
+            method="POST",
+            paths=[self._orders],
+            headers=self._headers,
+            body=order_body.body(f"pedido-{UNIQUE}", way),
+            first=next(self._numbers) << 32,
+        )
+        return run_one("ledger.bench.load", plan)
 
     def read(self, order_ids: list[UUID], seconds: float, in_flight: int) -> Sample:
         """GET these orders in turn."""
@@ -74,19 +97,31 @@ class Service:
         )
         return run_one("ledger.bench.load", plan)
 
-    def _plan(self, seconds: float, in_flight: int, *, with_card: bool) -> Plan:
-        return Plan(
+    def part(self, order_ids: list[UUID], seconds: float, in_flight: int) -> Sample:
+        """Pay a tenth of these split orders by card, in turn."""
+        return self._walk(order_actions.part(self._orders), seconds, in_flight, order_ids)
+
+    def refund(self, order_ids: list[UUID], seconds: float, in_flight: int) -> Sample:
+        """Give a tenth of these paid orders back, in turn."""
+        return self._walk(order_actions.refund(self._orders), seconds, in_flight, order_ids)
+
+    def authenticate(self, seconds: float, in_flight: int) -> Sample:
+        """Pay by a card whose bank asks its holder, and accept: three requests each."""
+        return self._walk(order_actions.authentication(self._orders), seconds, in_flight)
+
+    def _walk(self, steps: list[Step], seconds: float, in_flight: int, order_ids: Sequence[UUID] = ()) -> Sample:
+        plan = Walks(
             host="127.0.0.1",
             port=self._port,
             connections=in_flight,
             seconds=seconds,
-            expect=201,
-            method="POST",
-            paths=[self._orders],
+            steps=steps,
             headers=self._headers,
-            body=order_body.body(f"pedido-{UNIQUE}", with_card=with_card),
+            orders=[str(order_id) for order_id in order_ids],
+            uses=order_body.SHARES,
             first=next(self._numbers) << 32,
         )
+        return run_one("ledger.bench.walk", plan)
 
 
 @contextmanager
@@ -133,13 +168,15 @@ def _environment(url: str, folder: Path) -> dict[str, str]:
 
 
 def report(url: str, settings: Settings, folder: Path, seconds: float, rounds: int, processes: int = 1) -> Report:
-    """Create, read and create with card by so many API processes, in turn with both limits; the targets are those of one."""
+    """Creates, reads and what else is done with orders by so many API processes, in turn with both limits; the targets are
+    those of one.
+    """
     body = order_body.body(f"pedido-{UNIQUE}")
     limit = InsertLimit(url, event := writing.event_bytes("order"))
     with service(url, settings, folder, processes) as under_test, echo_limit() as echo:
         say("warming up")
-        under_test.create(1, IN_FLIGHT, with_card=False)
-        under_test.create(1, IN_FLIGHT, with_card=True)
+        under_test.create(1, IN_FLIGHT)
+        under_test.create(1, IN_FLIGHT, "card")
         ids = order_ids(url, under_test.merchant_id)
         costs = Costs(api := largest_child(under_test.process.pid))
         taken = in_turns(
@@ -147,13 +184,14 @@ def report(url: str, settings: Settings, folder: Path, seconds: float, rounds: i
             {
                 _R: partial(limit.run, CLIENTS, seconds),
                 _E: partial(EchoLimit.run, echo, body, IN_FLIGHT, seconds),
-                _CREATE: costs.of(_CREATE, partial(under_test.create, seconds, IN_FLIGHT, with_card=False)),
+                _CREATE: costs.of(_CREATE, partial(under_test.create, seconds, IN_FLIGHT)),
                 _READ: costs.of(_READ, partial(under_test.read, ids, seconds, IN_FLIGHT)),
-                _CARD: costs.of(_CARD, partial(under_test.create, seconds, IN_FLIGHT, with_card=True)),
+                _CARD: costs.of(_CARD, partial(under_test.create, seconds, IN_FLIGHT, "card")),
+                **actions(under_test, url, costs, seconds),
             },
         )
         resident = resident_mb(api)
-        one = {f"{_CREATE}, one in flight": under_test.create(seconds, 1, with_card=False)}
+        one = {f"{_CREATE}, one in flight": under_test.create(seconds, 1)}
     aims = [(of, to, aim if processes == 1 else None) for of, to, aim in _RATIOS]
     ratios = [Ratio(of=of, to=to, value=ratio(taken[of], taken[to], per_second), target=aim) for of, to, aim in aims]
     ratios.append(Ratio(of=f"{_CREATE}, p99", to=f"{_R}, p99", value=ratio(taken[_CREATE], taken[_R], p99)))
@@ -168,6 +206,51 @@ def report(url: str, settings: Settings, folder: Path, seconds: float, rounds: i
             **costs.told(),
         },
     )
+
+
+def actions(
+    under_test: Service, url: str, costs: Costs, seconds: float, in_flight: int = IN_FLIGHT
+) -> dict[str, Callable[[], Sample]]:
+    """Runs of what is done with orders. What they need is made before, and what they leave to do is done, off the clock."""
+
+    def on_new_orders(name: str, way: Way, run: Callable[[list[UUID], float, int], Sample]) -> Callable[[], Sample]:
+        def turn() -> Sample:
+            made = under_test.create(max(seconds / 2, _PREPARING_MIN_S), in_flight, way)
+            ids = newest_orders(url, under_test.merchant_id, made.done)
+            return costs.of(name, partial(run, ids, seconds, in_flight))()
+
+        return turn
+
+    def authenticated() -> Sample:
+        one = costs.of(_SECURE, partial(under_test.authenticate, seconds, in_flight))()
+        left = uncaptured(url, under_test.merchant_id)
+        return replace(one, others=one.others | {"not captured": left}) if left else one
+
+    return {
+        _PART: on_new_orders(_PART, "split", under_test.part),
+        _REFUND: on_new_orders(_REFUND, "card", under_test.refund),
+        _SECURE: authenticated,
+    }
+
+
+def newest_orders(url: str, merchant_id: UUID, limit: int) -> list[UUID]:
+    """The orders that came last, which nobody has touched since."""
+    query = "select order_id from payment_order where merchant_id = %s order by created_at desc limit %s"
+    with psycopg.connect(url) as connection:
+        return [row[0] for row in connection.execute(query, [merchant_id, limit])]
+
+
+def uncaptured(url: str, merchant_id: UUID) -> int:
+    """How many orders are still AUTHORIZED once the worker has had its time: a capture follows by itself within seconds."""
+    query = "select count(*) from payment_order where merchant_id = %s and status = %s"
+    ends_at = time.monotonic() + _CAPTURED_MAX_S
+    with psycopg.connect(url, autocommit=True) as connection:
+        while True:
+            row = connection.execute(query, [merchant_id, OrderStatus.AUTHORIZED.value]).fetchone()
+            assert row is not None, "an aggregate always answers"
+            if not row[0] or time.monotonic() > ends_at:
+                return int(row[0])
+            time.sleep(0.2)
 
 
 def order_ids(url: str, merchant_id: UUID) -> list[UUID]:

@@ -21,8 +21,8 @@ UNIQUE: Final = "{unique}"
 """Stands in a plan's body for sixteen letters that no other request of the plan has."""
 
 # Letters, because sixteen digits look like a card number and would be measured as the rare body that has to be searched.
-_LETTERS: Final = bytes.maketrans(b"0123456789", b"ghijklmnop")
-_END_OF_HEADERS: Final = b"\r\n\r\n"
+LETTERS: Final = bytes.maketrans(b"0123456789", b"ghijklmnop")
+END_OF_HEADERS: Final = b"\r\n\r\n"
 _GRACE_S: Final = 5.0
 
 
@@ -61,7 +61,7 @@ class _Run:
 
     def request(self) -> bytes:
         template = next(self._templates)
-        return template if self._numbers is None else template % (b"%016x" % next(self._numbers)).translate(_LETTERS)
+        return template if self._numbers is None else template % (b"%016x" % next(self._numbers)).translate(LETTERS)
 
     def closed(self) -> None:
         self.open -= 1
@@ -87,12 +87,12 @@ class _Connection(asyncio.Protocol):
             self._missing -= len(data)
         else:
             head = self._head + data
-            end = head.find(_END_OF_HEADERS)
+            end = head.find(END_OF_HEADERS)
             if end < 0:
                 self._head = head
                 return
             self._head = head[:end]
-            self._missing = _length(self._head) - (len(head) - end - 4)
+            self._missing = length(self._head) - (len(head) - end - 4)
         if self._missing <= 0:
             self._answered()
 
@@ -132,7 +132,7 @@ def _template(plan: Plan, path: str) -> bytes:
     return request.replace(b"%", b"%%").replace(UNIQUE.encode(), b"%b") if numbered else request
 
 
-def _length(head: bytes) -> int:
+def length(head: bytes) -> int:
     at = head.find(b"ontent-length: ")
     if at < 0:
         at = head.find(b"ontent-Length: ")

@@ -22,7 +22,8 @@ class NothingDone(CannotRun):
 class Sample(Struct, frozen=True, kw_only=True):
     """What one run of something did. Latencies in milliseconds; `cpu_s` is what the generating process itself used.
 
-    `others` counts what went otherwise than it should; a sample with any is no result.
+    `others` counts what went otherwise than it should; a sample with any is no result. `ended` is what was done from the first
+    request to the last answer, before and behind the `seconds` too, where somebody counted that.
     """
 
     done: int
@@ -31,6 +32,7 @@ class Sample(Struct, frozen=True, kw_only=True):
     p99_ms: float
     cpu_s: float = 0.0
     others: dict[str, int] = {}
+    ended: int = 0
 
     @property
     def per_second(self) -> float:

@@ -8,13 +8,16 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, Literal
 from uuid import UUID
 
 import msgspec
 
 from ledger.orders.commands import CreateOrder
 from ledger.orders.terms import BillingAddress, LineItem
+
+Way = Literal["pending", "card", "split", "challenged"]
+"""How an order is to be paid."""
 
 IVA: Final = [{"type": "IVA", "rate": 0.16, "factor": "Tasa"}]
 
@@ -103,10 +106,46 @@ CARD: Final[dict[str, Any]] = {
 }
 
 
-def body(external_id: str, *, with_card: bool = False) -> str:
-    """The order as JSON, pending or paid by the sandbox's approving card."""
-    payment: dict[str, Any] = {"paymentMethod": CARD} if with_card else {"pending": True}
-    return json.dumps(BODY | {"externalId": external_id} | payment, ensure_ascii=False, separators=(",", ":"))
+CHALLENGED: Final[dict[str, Any]] = {**CARD, "cardDetails": {**CARD["cardDetails"], "number": "4000000000003220"}}
+"""The sandbox's card whose bank asks its holder."""
+
+SHARE: Final = BODY["amount"] // 10
+"""What a part takes of the order, and a refund gives back."""
+SHARES: Final = 9
+"""So many parts leave the order open, so many refunds leave something to refund."""
+
+_WAYS: Final[dict[str, dict[str, Any]]] = {
+    "pending": {"pending": True},
+    "card": {"paymentMethod": CARD},
+    "split": {"pending": True, "allowPartials": True},
+    "challenged": {"paymentMethod": CHALLENGED},
+}
+
+
+def body(external_id: str, way: Way = "pending") -> str:
+    """The order as JSON: pending, paid by the sandbox's approving card, to be paid in parts, or by a card that asks its holder."""
+    return _json(BODY | {"externalId": external_id} | _WAYS[way])
+
+
+def part(external_id: str) -> str:
+    """A tenth of a split order by card, as JSON."""
+    return _json(
+        {
+            "externalId": external_id,
+            "amount": SHARE,
+            "billingAddress": BODY["billingAddress"],
+            "paymentMethod": CARD,
+        }
+    )
+
+
+def refund(external_id: str) -> str:
+    """A tenth of a paid order back, as JSON."""
+    return _json({"externalId": external_id, "amount": SHARE, "reason": "Una bolsa de café llegó abierta"})
+
+
+def _json(value: dict[str, Any]) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def command(order_id: UUID, customer_id: UUID, external_id: str, order_number: str) -> CreateOrder:

@@ -58,14 +58,18 @@ class Costs:
             one = run()
             used, (busy_now, total_now) = cpu_s(self._pid) - cpu, _machine()
             before = self._used.get(name, (0.0, 0, 0.0, 0.0))
-            spent = (used, one.done, busy_now - busy, total_now - total)
+            spent = (used, one.ended or one.done, busy_now - busy, total_now - total)
             self._used[name] = (before[0] + spent[0], before[1] + spent[1], before[2] + spent[2], before[3] + spent[3])
             return one
 
         return noted
 
     def told(self) -> dict[str, str]:
-        """A line for people per kind of run. The processor time includes the warm-up, the requests do not: it is an upper bound."""
+        """A line for people per kind of run.
+
+        The processor time includes the warm-up. The requests do so only where the generator counted them; elsewhere this is an
+        upper bound.
+        """
         return {
             f"cost of {name}": f"{used / max(1, done) * 1e6:.0f} µs of the API process each, machine {busy / max(1.0, total):.0%} busy"
             for name, (used, done, busy, total) in self._used.items()

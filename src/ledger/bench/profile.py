@@ -24,6 +24,7 @@ from ledger.bench import order_body
 from ledger.bench.children import event_loop
 from ledger.bench.http import new_merchant
 from ledger.bench.measuring import say
+from ledger.bench.order_body import Way
 from ledger.bench.report import Report
 from ledger.settings import Settings
 
@@ -54,33 +55,34 @@ def report(url: str, settings: Settings, folder: Path, creates: int = CREATES) -
     key = new_merchant(url, folder)[1]
     settings = replace(settings, database_url=url, data_dir=folder, log_level="warning", environment="sandbox")
     facts: dict[str, str] = {}
-    for name, with_card in (("create", False), ("create with card", True)):
+    ways: dict[str, Way] = {"create": "pending", "create with card": "card"}
+    for name, way in ways.items():
         say(f"profiling: {name}")
         profile = cProfile.Profile()
-        event_loop()(_drive(settings, key, creates, profile, with_card=with_card))
+        event_loop()(_drive(settings, key, creates, profile, way))
         facts |= {f"{name}, {room}": what for room, what in _told(profile, creates)}
     return Report(
         name=f"Profile of {creates:,} creates in process, {_IN_FLIGHT} in flight", samples={}, ratios=[], facts=facts
     )
 
 
-async def _drive(settings: Settings, key: str, creates: int, profile: cProfile.Profile, *, with_card: bool) -> None:
+async def _drive(settings: Settings, key: str, creates: int, profile: cProfile.Profile, way: Way) -> None:
     app = import_module("api.app").create_app(settings)
     async with _lifespan(app):
-        await _create(app, settings, key, _IN_FLIGHT, with_card=with_card)
+        await _create(app, settings, key, _IN_FLIGHT, way)
         profile.enable()
         try:
-            await _create(app, settings, key, creates, with_card=with_card)
+            await _create(app, settings, key, creates, way)
         finally:
             profile.disable()
 
 
-async def _create(app: Any, settings: Settings, key: str, creates: int, *, with_card: bool) -> None:
+async def _create(app: Any, settings: Settings, key: str, creates: int, way: Way) -> None:
     names = iter([f"profile-{uuid4().hex}" for _ in range(creates)])
 
     async def client() -> None:
         for name in names:
-            await _post(app, settings.base_path, key, order_body.body(name, with_card=with_card).encode())
+            await _post(app, settings.base_path, key, order_body.body(name, way).encode())
 
     await asyncio.gather(*[client() for _ in range(_IN_FLIGHT)])
 
