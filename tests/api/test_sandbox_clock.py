@@ -19,7 +19,7 @@ from tests.api.storefront import ORDERS, Merchant, Storefront, opened
 from api import app
 from ledger.journal.reader import Recorded
 from ledger.operations.ledger import Ledger
-from ledger.reactions.reaction import NO_PAYMENT, Due, Effect
+from ledger.reactions.reaction import Due, Effect
 
 pytestmark = pytest.mark.anyio
 
@@ -34,7 +34,7 @@ class Chain:
 
     def react(self, recorded: Recorded) -> Iterable[Effect]:
         step = timedelta(hours=int(recorded.event.external_id.removeprefix("h")))
-        yield Due("remember", recorded.stream_id, NO_PAYMENT, recorded.event.at + step)
+        yield Due("remember", recorded.stream_id, UUID(int=0), recorded.event.at + step)
 
 
 class Remembered:

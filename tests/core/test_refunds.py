@@ -6,6 +6,7 @@ from datetime import timedelta
 from decimal import Decimal
 
 import pytest
+from msgspec.structs import replace
 from tests.core.asking import refund
 from tests.core.moves import GIVING_ALL_BACK, ONE, PAID, at_store, card
 from tests.core.scenario import given
@@ -55,6 +56,15 @@ def test_a_named_payment_gives_back_no_more_than_it_holds() -> None:
     given(*history, refund_asked(1, 1000, 9), refunded(1, 1000, 9)).when(refund(3001, payment_id=ONE)).then_rejected(
         RefundExceedsBalance, refundableAmount=3000
     )
+
+
+def test_some_processors_give_back_all_that_came_in_by_a_reference_or_nothing() -> None:
+    history = (*at_store(created(allow_partials=True), 4000), deposited(1, 4000), *paid(2, 6000))
+    for part in (refund(3999, payment_id=ONE), refund(9999), allocated(2000, (1, 1000), (2, 1000))):
+        given(*history).when(replace(part, partial_payouts=False)).then_rejected(InvalidTerms, field="amount")
+        assert given(*history).when(part).then_events()
+    for whole in (refund(4000, payment_id=ONE), refund(10000), refund(1, payment_id=payment_id(2))):
+        assert given(*history).when(replace(whole, partial_payouts=False)).then_events()
 
 
 def test_a_refund_is_shared_out_as_asked() -> None:

@@ -17,11 +17,12 @@ from ledger.journal.reader import Recorded
 from ledger.operations.ledger import Ledger
 from ledger.reactions.dispatcher import Dispatcher
 from ledger.reactions.jobs import Jobs, see_jobs
-from ledger.reactions.reaction import NO_PAYMENT, Due, Effect
+from ledger.reactions.reaction import Due, Effect
 
 __all__ = ["Open", "ledger", "merchant", "open_another", "register"]
 
 LOOK_AFTER = "look-after"
+NO_PAYMENT = UUID(int=0)
 
 
 class LookAfter:

@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID, uuid4
 
+import msgspec
 import pytest
 from structlog.testing import capture_logs
 from tests.operations.conftest import an_order, by_card
@@ -48,6 +49,7 @@ from ledger.reactions.jobs import Jobs
 from ledger.reactions.mail import Mail, open_mail
 from ledger.reactions.messages import Contradicts, NotYet, Taken
 from ledger.reactions.registry import HANDLERS, REACTIONS
+from ledger.rejections import InvalidTerms
 
 pytestmark = pytest.mark.anyio
 
@@ -404,6 +406,22 @@ async def test_a_payout_ends_when_its_message_says_so_and_not_otherwise(
     assert failed.message_id in set_aside(database_url)
     order = await current(ledger, merchant, order)
     assert (order.status, order.amount_refunded) == (OrderStatus.PARTIALLY_REFUNDED, 4_000)
+
+
+async def test_a_part_of_a_reference_is_not_asked_back_of_who_gives_back_all_or_nothing(
+    ledger: Ledger, merchant: Actor, mail: Mail
+) -> None:
+    processor = bank(ledger)
+    processor.capabilities = msgspec.structs.replace(processor.capabilities, partial_payouts=False)
+    order = await waiting(ledger, merchant)
+    await mail.deliver(deposited(merchant, order))
+    await bank_knows(ledger, merchant, order)
+    name = str(order.terms.order_id)
+    with pytest.raises(InvalidTerms):
+        await refund_order(ledger, merchant, name, RefundDraft(amount=Decimal(4_000)))
+    assert (await current(ledger, merchant, order)).refunds == ()
+    whole = await refund_order(ledger, merchant, name, RefundDraft(amount=Decimal(10_000)))
+    assert whole.order.status is OrderStatus.REFUND_PROCESSING
 
 
 async def test_a_payout_that_failed_and_is_confirmed_waits_for_another_one_that_is_under_way(

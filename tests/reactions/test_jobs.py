@@ -8,14 +8,14 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from tests.reactions.conftest import LOOK_AFTER, Done, rows
+from tests.reactions.conftest import LOOK_AFTER, NO_PAYMENT, Done, rows
 from uuid_utils.compat import uuid7
 
 from ledger.journal.connection import Connection
 from ledger.operations.drafts import Actor
 from ledger.operations.ledger import Ledger
 from ledger.reactions.jobs import Jobs
-from ledger.reactions.reaction import NO_PAYMENT, DoNow
+from ledger.reactions.reaction import DoNow
 from ledger.reactions.troubled_jobs import retry_jobs, troubled_jobs
 
 pytestmark = pytest.mark.anyio

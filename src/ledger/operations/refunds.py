@@ -49,7 +49,8 @@ async def _refund(errand: Errand, reference: str, draft: RefundDraft) -> OrderRe
     ledger = errand.ledger
     order_id = await find_order(ledger, errand.merchant_id, reference)
     refund_id, deadline_at = uuid7(), deadline(ledger)
-    window_s = REFUND_WINDOW_S if ledger.processor is None else int(ledger.processor.capabilities.refund_window_s)
+    able = None if ledger.processor is None else ledger.processor.capabilities
+    window_s = REFUND_WINDOW_S if able is None else int(able.refund_window_s)
     return await act(
         errand,
         order_id,
@@ -66,6 +67,7 @@ async def _refund(errand: Errand, reference: str, draft: RefundDraft) -> OrderRe
                 allocations=draft.allocations,
                 destination=draft.destination,
                 card_window_s=window_s,
+                partial_payouts=able is None or able.partial_payouts,
             ),
         ),
         lambda order, _: Subject(refund_id=_meant(order, refund_id, draft.external_id)),

@@ -190,7 +190,8 @@ class Allocation(Struct, frozen=True, kw_only=True):
 class RefundOrder(Struct, frozen=True, kw_only=True):
     """Give `amount` (gross, with its surcharge) back: as allocated, of one payment, or of the newest ones first.
 
-    `card_window_s` is the processor's refund window. The keys of the calls follow from `refund_id` and the payments' ids.
+    `card_window_s` is the processor's refund window, `partial_payouts` whether it gives back a part of what came in by a reference.
+    The keys of the calls follow from `refund_id` and the payments' ids.
     """
 
     refund_id: UUID
@@ -203,6 +204,7 @@ class RefundOrder(Struct, frozen=True, kw_only=True):
     allocations: tuple[Allocation, ...] = ()
     destination: Destination | None = None
     card_window_s: int = REFUND_WINDOW_S
+    partial_payouts: bool = True
 
 
 class RefundOverpayment(Struct, frozen=True, kw_only=True):

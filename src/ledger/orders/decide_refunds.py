@@ -61,6 +61,8 @@ def decide_refund(order: Order, command: RefundOrder) -> list[OrderEvent]:
     if order.amount_paid == 0:
         raise OrderNotRefundable("Nothing was captured on this order.", currentStatus=order.status)
     shares = _newest_first(order, command) if asked is None else _as_asked(asked, command)
+    if not command.partial_payouts:
+        _insist_on_whole_payouts(shares)
     return [_requested(command, payment, amount) for payment, amount in shares]
 
 
@@ -182,6 +184,15 @@ def _newest_first(order: Order, command: RefundOrder) -> Shares:
     if amount <= left + sum((payment.refundable for payment in too_late), ZERO):
         raise RefundWindowExpired("The payment was captured too long ago.")
     raise RefundExceedsBalance("The amount exceeds what can be refunded.", refundableAmount=shortest(left))
+
+
+def _insist_on_whole_payouts(shares: Shares) -> None:
+    """Some rails give back all that came in by a reference or nothing (N39). Raises InvalidTerms."""
+    for payment, amount in shares:
+        if payment.started.method.type is not MethodType.CARD and amount < payment.refundable:
+            raise InvalidTerms(
+                "amount", f"What came in by this reference goes back whole: {shortest(payment.refundable)}."
+            )
 
 
 def _by_capture(order: Order) -> list[Payment]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
@@ -18,7 +19,7 @@ from ledger.journal.connection import Connection
 from ledger.journal.journal import Journal
 from ledger.journal.reader import Recorded
 from ledger.reactions.jobs import Jobs
-from ledger.reactions.reaction import DoNow, Due, Effect, Known, Reaction, StandingReaction
+from ledger.reactions.reaction import DoNow, Effect, Known, Reaction, StandingReaction
 from ledger.reactions.set_aside import UNREADABLE, SetAside
 
 _MERCHANTS_AT_ONCE: Final = 64
@@ -56,10 +57,6 @@ _SET: Final = """
 insert into due_time (merchant_id, kind, stream_id, payment_id, due_at)
 select * from unnest(%s::uuid[], %s::text[], %s::uuid[], %s::uuid[], %s::timestamptz[])
 on conflict (merchant_id, stream_id, kind, payment_id) do update set due_at = excluded.due_at
-"""
-_CLEAR: Final = """
-delete from due_time d using unnest(%s::uuid[], %s::text[], %s::uuid[], %s::uuid[]) as n(merchant_id, kind, stream_id, payment_id)
- where d.merchant_id = n.merchant_id and d.stream_id = n.stream_id and d.kind = n.kind and d.payment_id = n.payment_id
 """
 _CLEAR_STREAMS: Final = "delete from due_time where merchant_id = %s and stream_id = any(%s)"
 
@@ -180,7 +177,7 @@ class Dispatcher:
         return [(merchant_id, due) for dues in standing for due in dues]
 
     async def _write(self, connection: Connection, effects: Iterable[tuple[UUID, Effect]]) -> None:
-        last: dict[tuple[UUID, str, UUID, UUID], Effect] = {}
+        due: dict[tuple[UUID, str, UUID, UUID], datetime] = {}  # a later word about the same replaces an earlier one
         now: list[tuple[UUID, DoNow]] = []
         named: list[tuple[UUID, str, UUID, UUID]] = []
         for merchant_id, effect in effects:
@@ -189,13 +186,9 @@ class Dispatcher:
             elif isinstance(effect, Known):
                 named.append((merchant_id, effect.name, effect.stream_id, effect.payment_id))
             else:
-                last[merchant_id, effect.kind, effect.stream_id, effect.payment_id] = effect
-        due = [(*key, effect.due_at) for key, effect in last.items() if isinstance(effect, Due)]
-        gone = [key for key, effect in last.items() if not isinstance(effect, Due)]
+                due[merchant_id, effect.kind, effect.stream_id, effect.payment_id] = effect.due_at
         if due:
-            await connection.execute(_SET, _columns(due))
-        if gone:
-            await connection.execute(_CLEAR, _columns(gone))
+            await connection.execute(_SET, _columns([(*key, due_at) for key, due_at in due.items()]))
         if named:
             await connection.execute(_NAME, _columns(named))
         await self._jobs.enqueue(connection, now)

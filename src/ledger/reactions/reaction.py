@@ -8,16 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Final, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 from uuid import UUID
 
 from msgspec import Struct
 
 from ledger.journal.journal import Journal
 from ledger.journal.reader import Recorded
-
-NO_PAYMENT: Final = UUID(int=0)
-"""Stands for the payment where something is due about a stream as a whole."""
 
 
 class Due(Struct, frozen=True):
@@ -27,14 +24,6 @@ class Due(Struct, frozen=True):
     stream_id: UUID
     payment_id: UUID
     due_at: datetime
-
-
-class NoLongerDue(Struct, frozen=True):
-    """What was due of this kind is not any more."""
-
-    kind: str
-    stream_id: UUID
-    payment_id: UUID
 
 
 class DoNow(Struct, frozen=True):
@@ -54,7 +43,7 @@ class Known(Struct, frozen=True):
     payment_id: UUID
 
 
-Effect = Due | NoLongerDue | DoNow | Known
+Effect = Due | DoNow | Known
 
 
 @runtime_checkable
