@@ -27,8 +27,8 @@ on_small_disks = pytest.mark.skipif(not can_mount(), reason="nothing can be moun
 @pytest.mark.parametrize(
     ("campaign", "rounds"),
     [
-        (KILL_SERVICE, 1),
-        (KILL_POSTGRES, 1),
+        (KILL_SERVICE, 2),
+        (KILL_POSTGRES, 2),
         (STOP_SERVICE, 1),
         (CUT_COMMITS, 1),
         pytest.param(FULL_DATA, 1, marks=on_small_disks),
