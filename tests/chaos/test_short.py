@@ -36,11 +36,12 @@ on_small_disks = pytest.mark.skipif(not can_mount(), reason="nothing can be moun
     ids=lambda value: getattr(value, "name", ""),
 )
 async def test_nothing_acknowledged_is_lost_or_doubled(campaign: Campaign, rounds: int) -> None:
-    result = await run(campaign, rounds=rounds, seed=11, clients=16)
-    missed = [
-        violation for violation in result.violations if violation.rule == "reach"
-    ]  # a slow machine may miss a strike
-    assert [violation for violation in result.violations if violation not in missed] == list[Violation]()
+    for seed in (11, 12, 13):  # on a busy machine a strike may hit nothing, and has shown nothing then
+        result = await run(campaign, rounds=rounds, seed=seed, clients=16)
+        missed = [violation for violation in result.violations if violation.rule == "reach"]
+        assert [violation for violation in result.violations if violation not in missed] == list[Violation]()
+        if len(missed) < rounds:
+            break
     assert len(missed) < rounds
     assert (result.figures.lost, result.figures.doubled) == (0, 0)
     assert result.figures.acknowledged > 50
