@@ -68,6 +68,12 @@ class Desk(Merchant):
     def _cancel_with_refunds(self, order: Order) -> Any:
         return self.oracle.cancel(order, refund_captured=True), ["cancel"], {"refundCaptured": True}
 
+    def _cancel_the_newest_part(self, order: Order) -> Any:
+        if not order.payments:
+            return Expected(404, "PAYMENT_NOT_FOUND"), ["cancel"], {"paymentId": self.ids[order.name]}
+        newest = order.payments[-1]
+        return self.oracle.cancel_part(order, newest), ["cancel"], {"paymentId": self._id(order, newest)}
+
     def _refund(self, order: Order) -> Any:
         return self.oracle.refund(order, 10, None), ["refund"], {"amount": 10}
 
@@ -124,14 +130,19 @@ GOES_THROUGH = {
     "PAYER_AUTHENTICATION_CHALLENGE_REQUIRED": {"validate", "cancel", "cancel with refunds"},
     "COMPLETED": {"refund"},
     "PARTIALLY_PAID": {"charge", "payments", "refund", "cancel with refunds"},
-    "CANCELLATION_REQUESTED": {"cancel", "cancel with refunds"},  # it is being done: the order is shown
-    "CANCELLED": set[str](),
+    "CANCELLATION_REQUESTED": {
+        "cancel",
+        "cancel with refunds",
+        "cancel the newest part",
+    },  # it is being done: the order is shown
+    "CANCELLED": {"cancel the newest part"},  # it was done: the order is shown
     "FAILED": {"charge"},
     "REFUND_PROCESSING": set[str](),
     "PARTIALLY_REFUNDED": {"refund"},
     "REFUNDED": set[str](),
 }
-OPERATIONS = ["charge", "payments", "device data", "validate", "capture", "cancel", "cancel with refunds", "refund"]
+OPERATIONS = ["charge", "payments", "device data", "validate", "capture", "cancel", "cancel with refunds",
+              "cancel the newest part", "refund"]  # fmt: skip
 
 
 @pytest.fixture(scope="module")

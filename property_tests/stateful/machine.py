@@ -198,6 +198,17 @@ class Merchant(RuleBasedStateMachine):
             "cancel", order.name, expected, order_path(order.name, "cancel"), {"refundCaptured": refund_captured}
         )
 
+    @rule(n=numbers, which=numbers)
+    @now_and_then("cancel a part", 12)
+    def cancel_part(self, n: int, which: int) -> None:
+        order = self._pick(n, lambda order: order.split and order.payments)
+        if not order.payments:
+            return
+        payment = order.payments[which % len(order.payments)]
+        body = {"paymentId": self._id(order, payment)}
+        expected = self.oracle.cancel_part(order, payment)
+        self._post("cancel a part", order.name, expected, order_path(order.name, "cancel"), body)
+
     @rule(n=numbers, share=shares, named=st.booleans())
     @now_and_then("refund", 15, lambda order: order.net > 0)
     def refund(self, n: int, share: int | None, named: bool) -> None:

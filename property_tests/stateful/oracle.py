@@ -225,6 +225,24 @@ class Oracle:
         self._finish(order)
         return Expected(200)
 
+    def cancel_part(self, order: Order, payment: Payment) -> Expected:
+        """POST …/cancel of one part of a split order."""
+        if payment.status in {"PENDING_CANCELLATION", "CANCELLED"}:
+            return Expected(200)
+        if not (order.split or order.cancel_requested):
+            return Expected(409, "INVALID_ORDER_STATE")
+        match payment.status:
+            case "REQUIRES_ACTION":
+                payment.status, payment.ends_at = "CANCELLED", None
+            case "PENDING_AUTHORIZATION":
+                self._let_go([payment], [])
+            case status if status in UNCAPTURED:
+                self._let_go([], [payment])
+            case _:
+                return Expected(409, "INVALID_ORDER_STATE")
+        self._finish(order)
+        return Expected(200)
+
     def _let_go(self, asking: list[Payment], granted: list[Payment]) -> None:
         for payment in asking:
             payment.status = "PENDING_CANCELLATION"

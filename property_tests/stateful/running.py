@@ -37,7 +37,7 @@ def run(service: Service, runs: int, steps: int, seed: int, *, shrink: bool = Tr
 
 
 RULES = (
-    "create", "create again", "charge", "payments", "device data", "validate", "capture", "cancel", "refund", "deposit",
+    "create", "create again", "charge", "payments", "device data", "validate", "capture", "cancel", "cancel a part", "refund", "deposit",
     "deposit, again", "dispute", "settle", "clock", "restart",
 )  # fmt: skip
 """What can be drawn, by the names under which it is counted."""
