@@ -242,13 +242,14 @@ def _with_key(payment: Payment, key: str | None) -> tuple[str, ...]:
 
 def _not_captured(payment: Payment, event: CaptureRefused) -> Payment:
     failure = Failure(code=event.code, message=event.message, at=event.at)
+    reason = event.message or event.code
     return replace(
         payment,
         status=after_capture(payment, retryable=event.retryable),
         failure=failure,
         intent=None,
         capture_due_at=None,
-        entries=entered(payment, EntryAction.CAPTURE, EntryStatus.FAILED, asked_for(payment), event.at, event.message),
+        entries=entered(payment, EntryAction.CAPTURE, EntryStatus.FAILED, asked_for(payment), event.at, reason),
         updated_at=event.at,
     )
 
