@@ -26,7 +26,7 @@ def settings(postgres_url: str, template_database: str) -> Iterator[Settings]:
             master_key="11" * 32,
             sandbox_deadline_s=0.2,
             processor_timeout_s=1.0,
-            request_timeout_s=2.0,
+            request_timeout_s=20.0,
             body_limit=256 << 10,
         )
         connection.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))

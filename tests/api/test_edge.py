@@ -15,10 +15,17 @@ from tests.api.storefront import JSON, ORDERS, Merchant, Storefront
 
 from api import payment_orders
 from api.edge import Edge
+from ledger.settings import Settings
 
 pytestmark = pytest.mark.anyio
 
 LIMIT = 256 << 10
+
+
+@pytest.fixture(scope="module")
+def settings(settings: Settings) -> Settings:
+    """Little patience, so that tests need little time."""
+    return msgspec.structs.replace(settings, request_timeout_s=2.0)
 
 
 def padded(size: int) -> bytes:

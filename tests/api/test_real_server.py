@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from urllib.parse import quote
 
+import msgspec
 import pytest
 from tests.api.bodies import encoded, order, paid_order
 from tests.api.serving import Served, served
@@ -14,6 +15,12 @@ from tests.api.storefront import ORDERS, Merchant, Storefront
 from ledger.settings import Settings
 
 pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(scope="module")
+def settings(settings: Settings) -> Settings:
+    """Little patience, so that tests need little time."""
+    return msgspec.structs.replace(settings, request_timeout_s=2.0)
 
 
 @pytest.fixture(scope="module")
