@@ -16,8 +16,9 @@ from functools import cache
 from typing import Any, Final
 from uuid import UUID
 
+from projections import search_statements as sql
 from projections.pages import OrderQuery, is_ascending
-from projections.search_text import fold_search
+from projections.search_text import fold_search, triples
 from projections.wire import micros, moment
 
 FEW: Final = 2_000
@@ -63,71 +64,6 @@ with counted as (
      where merchant_id = %(merchant_id)s and customer_id = wanted.customer_id {in_range} {status} {due}) o)
 """
 
-# Everything that a search finds: by the customers' e-mails, where those whose line is outdated are asked themselves, and by
-# the orders' own lines. A block is opened only where the text is somewhere in it.
-_SEARCHED: Final = """
-with outdated as materialized (
-  select distinct u.id, c.email_folded
-    from search_block b cross join lateral unnest(b.ids) as u(id) cross join lateral (
-      select email_folded from customer where merchant_id = %(merchant_id)s and customer_id = u.id limit 1) c
-   where b.merchant_id = %(merchant_id)s and b.kind = 3),
-person as materialized (
-  (select b.ids[u.n] as id from search_block b cross join lateral string_to_table(b.texts, chr(10)) with ordinality as u(line, n)
-   where b.merchant_id = %(merchant_id)s and b.kind = 2 and strpos(b.texts, %(folded)s) > 0
-     and strpos(u.line, %(folded)s) > 0
-   except select id from outdated)
-  union all
-  select id from outdated where strpos(email_folded, %(folded)s) > 0),
-named as materialized (
-  select b.ats[u.n] as created_at, b.ids[u.n] as order_id
-    from search_block b cross join lateral string_to_table(b.texts, chr(10)) with ordinality as u(line, n)
-   where b.merchant_id = %(merchant_id)s and b.kind = 1 and strpos(b.texts, %(folded)s) > 0
-     and strpos(u.line, %(folded)s) > 0),
-by_name as materialized (select exists (select from named) as found),
-found as materialized (
-  select created_at, order_id from named
-  union all
-  select created_at, order_id from payment_order
-   where not (select n.found from by_name n)
-     and merchant_id = %(merchant_id)s and customer_id = any(array(select id from person))
-  union all
-  (select created_at, order_id from payment_order
-    where (select n.found from by_name n)
-      and merchant_id = %(merchant_id)s and customer_id = any(array(select id from person))
-   except select created_at, order_id from named)),
-{listed}
-counted as (select count(*) as total from {list})
-"""
-
-# What was found, within a date range; no other filter is answered by what the lines say.
-_LISTED: Final = "listed as materialized (select created_at, order_id from found where true {in_range}),"
-
-# What was found, filtered by what the lines do not say: few orders one by one, many by going through all from an index.
-# Sets are put together and cut by UNION, EXCEPT and INTERSECT alone, here and above: nobody can estimate what a text finds,
-# and a join or a NOT IN that was planned for the wrong number compares each with each.
-_LISTED_FILTERED: Final = """
-many as materialized (select count(*) > %(few)s as found from found),
-listed as materialized (
-  select created_at, order_id from found cross join lateral (
-    select status, due_at, customer_id from payment_order o
-     where o.merchant_id = %(merchant_id)s and o.order_id = found.order_id limit 1) o
-   where not (select m.found from many m) {in_range} {status} {due} {customer}
-  union all
-  (select created_at, order_id from payment_order
-    where (select m.found from many m) and merchant_id = %(merchant_id)s {in_range} {status} {due} {customer}
-   intersect select created_at, order_id from found)),"""
-
-# Whether the text is in the lines of all orders: what the lines of a block share tells it, and the few that are not packed
-# are opened. The first block without it ends this.
-_EVERYWHERE: Final = """
-everywhere as materialized (
-  select not exists (
-    select from search_block b
-     where b.merchant_id = %(merchant_id)s and b.kind = 1 and (strpos(b.shared, %(folded)s) > 0) is not true
-       and (b.packed or exists (select from string_to_table(b.texts, chr(10)) as u(line)
-                                 where (strpos(u.line, %(folded)s) > 0) is not true))) as found)
-"""
-
 # One page: places first, from an index alone, then the rows that are on the page.
 _PAGE: Final = """
 select t.total, p.created_at, p.order_id, p.status, p.due_at, p.head, p.doc
@@ -152,9 +88,6 @@ select s.created_at, s.order_id from unnest({wanted}) as wanted(value) cross joi
   select created_at, order_id from payment_order
    where merchant_id = %(merchant_id)s and {column} = wanted.value {in_range} {beyond} {status} {due}
    order by created_at {direction}, order_id {direction} limit %(offset)s::int8 + %(limit)s::int8) s"""
-
-# The places of what was found.
-_FOUND_PLACES: Final = "select created_at, order_id from {list} where true {beyond}"
 
 
 def page_statement(
@@ -184,7 +117,8 @@ def page_statement(
         "few": FEW,
         "statuses": [status.value for status in dict.fromkeys(query.statuses)],
         "customers": customers,
-        "folded": None if query.search is None else fold_search(query.search),
+        "folded": (folded := None if query.search is None else fold_search(query.search)),
+        "triples": [] if folded is None else triples(folded),
         **_spans(start, end),
     }
     statement = _statement(
@@ -221,11 +155,11 @@ def _statement(
     }
     if search:
         filtered = statuses or customers or not_overdue
-        listed = (
-            _LISTED_FILTERED if filtered else _LISTED if ranged else ""
-        )  # a list copied costs as much as it took to find
-        asked["list"] = "listed" if listed else "found"
-        total, places = _SEARCHED.format(listed=listed.format(**asked), list=asked["list"]), _FOUND_PLACES
+        listed = sql.LISTED_FILTERED if filtered else sql.LISTED if ranged else None
+        total, places = (
+            (sql.SEARCHED, sql.SEARCHED_PLACES) if listed is None else (sql.SEARCHED_FILTERED, sql.LISTED_PLACES)
+        )
+        total = sql.FINDS.format(holds=sql.HOLDS) + total.format(listed=(listed or "").format(**asked), **asked)
     elif customers:
         total, places = _CUSTOMERS_TOTAL.format(**asked), _EACH_PLACES
         asked |= {"wanted": "%(customers)s::uuid[]", "column": "customer_id"}
@@ -235,7 +169,7 @@ def _statement(
         asked |= {"wanted": "%(statuses)s::text[]", "column": "status", "status": ""}
     condition = " where (select e.found from everywhere e)\n" if if_everywhere else ""
     if if_everywhere:
-        total = total.rstrip() + "," + _EVERYWHERE
+        total = total.rstrip() + "," + sql.EVERYWHERE
     return total + _PAGE.format(places=places.format(**asked), direction=direction, condition=condition)
 
 

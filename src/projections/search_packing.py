@@ -38,22 +38,23 @@ filled as (
                min(split_part(text, chr(31), 3) collate "C")] as lowest,
          array[max(split_part(text, chr(31), 1) collate "C"), max(split_part(text, chr(31), 2) collate "C"),
                max(split_part(text, chr(31), 3) collate "C")] as highest
-    from (select *, sum(octet_length(text) + 40) over (order by id) / 7500 as block from opened) o
+    from (select *, sum(octet_length(text) + 40) over (order by id) / 6500 as block from opened) o
    group by block)
-insert into search_block (merchant_id, kind, first_id, packed, ids, ats, texts, shared)
-select %(merchant_id)s, %(kind)s, first_id, packed, ids, ats, texts, (
+insert into search_block (merchant_id, kind, first_id, packed, ids, ats, texts, grams, shared)
+select %(merchant_id)s, %(kind)s, first_id, packed, ids, ats, texts, search_grams(string_to_array(texts, chr(10))), (
          select string_agg(left(f.lowest, (select count(*) from generate_series(1, length(f.lowest)) as n
                                            where left(f.lowest, n) = left(f.highest, n))::int4), chr(31) order by f.n)
            from unnest(lowest, highest) with ordinality as f(lowest, highest, n))
   from filled
 """
 
-# Pack what is not packed.
+# Pack what is not packed, as much of it as takes about a second.
 _PACK: Final = """
 with gone as (
   delete from search_block where ctid = any(array(
-    select ctid from search_block where merchant_id = %(merchant_id)s and kind = %(kind)s and not packed
-     order by first_id limit 20000))
+    select w.place from (select ctid as place, sum(octet_length(texts)) over (order by first_id, ctid) - octet_length(texts) as before
+                           from search_block where merchant_id = %(merchant_id)s and kind = %(kind)s and not packed) w
+     where w.before < 500000))
   returning ids, ats, texts),
 opened as (
   select u.id, u.at, u.text from gone g cross join lateral unnest(g.ids, g.ats, string_to_array(g.texts, chr(10))) as u(id, at, text))

@@ -59,6 +59,12 @@ def fold_search(search: str) -> str | None:
     return fold(search)
 
 
+def triples(folded: str) -> list[str]:
+    """Three letters that follow each other, from the beginning, the middle and the end of a folded text; none of a shorter one."""
+    last = len(folded) - 3
+    return [folded[at : at + 3] for at in (0, last // 2, last)] if last >= 0 else []
+
+
 def order_rows(merchant_id: UUID, before: Order | None, after: Order) -> list[Row]:
     """The line of an order that has just come into being; none later, for nothing in it changes."""
     if before is not None:

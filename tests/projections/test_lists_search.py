@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from datetime import timedelta
 from typing import Any
 
@@ -25,6 +26,14 @@ async def total(reader: Reader, shop: Shop, search: str, **query: Any) -> int:
     return found
 
 
+async def pack_all(database_url: str) -> None:
+    """Pack every line and look what is in it, however few there are."""
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute(
+            "update search_block set grams = search_grams(string_to_array(texts, chr(10))), packed = true"
+        )
+
+
 @pytest.mark.parametrize(
     ("external_id", "finds", "misses"),
     [
@@ -39,16 +48,20 @@ async def total(reader: Reader, shop: Shop, search: str, **query: Any) -> int:
         ("日本-1", ["日本", "本-"], ["本日"]),
         ("two words", ["o w", " "], ["  "]),
         ("emoji-😀", ["😀"], ["😁"]),
+        ("flag-\U000e0067\U000e0062\U0010fffd", ["\U000e0067\U000e0062\U0010fffd"], ["\U000e0067\U000e0062\U0010fffc"]),
     ],
 )
 async def test_a_text_is_found_literally_and_in_any_case(
-    shop: Shop, reader: Reader, external_id: str, finds: list[str], misses: list[str]
+    shop: Shop, reader: Reader, database_url: str, external_id: str, finds: list[str], misses: list[str]
 ) -> None:
     await shop.order(external_id, order_number="NUMBER")
-    for term in finds:
-        assert await total(reader, shop, term) == 1, term
-    for term in misses:
-        assert await total(reader, shop, term) == 0, term
+    for packed in (False, True):
+        if packed:
+            await pack_all(database_url)
+        for term in finds:
+            assert await total(reader, shop, term) == 1, (term, packed)
+        for term in misses:
+            assert await total(reader, shop, term) == 0, (term, packed)
 
 
 async def test_a_match_never_spans_two_fields_or_two_orders(shop: Shop, reader: Reader) -> None:
@@ -120,7 +133,7 @@ async def test_an_address_that_was_taken_away_stands_nowhere_once_the_lines_are_
         assert not [row for row in rows if "secret" in row[1] or row[0] == 3]
 
 
-async def test_packing_keeps_every_line_once_and_needs_no_more_than_a_page_for_a_hundred(
+async def test_packing_keeps_every_line_once_and_needs_no_more_than_a_page_for_fifty_long_ones(
     shop: Shop, reader: Reader, database_url: str
 ) -> None:
     for n in range(150):
@@ -132,7 +145,7 @@ async def test_packing_keeps_every_line_once_and_needs_no_more_than_a_page_for_a
             await asyncio.gather(packing.pack(), rival.pack())
         assert connection.execute(lines).fetchall() == before
         rows = connection.execute("select packed, pg_column_size(b.*) from search_block b where kind = 1").fetchall()
-        assert len(rows) == 3
+        assert len(rows) == 4
         assert max(size for _, size in rows) < 8_160
         assert [packed for packed, _ in rows].count(False) == 1
 
@@ -192,3 +205,102 @@ async def test_what_a_packed_block_shares_is_what_all_of_its_lines_begin_with(
         shared = connection.execute("select shared from search_block where kind = 1").fetchall()
     assert shared == [("po\x1fñandú-\x1f",)]
     assert [await total(reader, shop, text) for text in ("Ñ", "po", "a", "-0", "-1")] == [20, 20, 20, 10, 10]
+
+
+LETTERS = "aab0-%_\\ñ@."
+DOMAINS = ("example.com", "example.org", "aa.b")
+
+
+def a_word(chance: random.Random) -> str:
+    return "".join(chance.choices(LETTERS, k=chance.randint(1, 9)))
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_whatever_is_looked_for_is_what_a_reader_of_all_texts_would_find(
+    shop: Shop, reader: Reader, database_url: str, seed: int
+) -> None:
+    """Texts of a few letters, so that they come twice in a line, at ends, and across the lines' ends: packed, unpacked, changed."""
+    chance = random.Random(seed)
+    payers = [await customer(shop, f"c{n}", f"{a_word(chance)}@{chance.choice(DOMAINS)}") for n in range(12)]
+    texts: dict[str, tuple[int, tuple[str, ...]]] = {}
+    for n in range(150):
+        payer = chance.randrange(len(payers))
+        named = (f"N{a_word(chance)}", f"{a_word(chance)}{n}", a_word(chance))
+        made = await shop.order(
+            named[1],
+            order_number=named[0],
+            invoice_number=named[2],
+            customer_id=payers[payer].customer_id,
+            at=NOON + timedelta(seconds=n),
+        )
+        texts[str(made.terms.order_id)] = (payer, named)
+        if n in (60, 120):
+            async with SearchPacking(database_url) as packing:
+                await packing.pack()
+    for payer in (0, 1):
+        payers[payer] = await tell(shop, payers[payer], 1, f"new.{a_word(chance)}@{DOMAINS[payer]}" if payer else None)
+    newest_first = list(texts.items())[::-1]
+    everything = [line for _, (payer, named) in newest_first for line in (*named, payers[payer].email or "")]
+    for _ in range(60):
+        line = chance.choice(everything)
+        at = chance.randint(0, len(line))
+        looked_for = line[at : at + chance.randint(1, 6)] or a_word(chance)
+        expected = [
+            order_id
+            for order_id, (payer, named) in newest_first
+            if any(fold(looked_for) in fold(text) for text in (*named, payers[payer].email or ""))
+        ]
+        limit, offset = chance.choice([1, 2, 20]), chance.choice([0, 0, 3])
+        seen = await page(reader, shop, search=looked_for, limit=limit, offset=offset)
+        assert (seen["pagination"]["total"], ids(seen)) == (len(expected), expected[offset : offset + limit]), (
+            looked_for
+        )
+
+
+@pytest.mark.parametrize("spread", ["evenly", "only old ones", "only new ones", "old ones and one"])
+async def test_what_e_mails_find_is_paged_wherever_in_the_list_it_stands(
+    shop: Shop, reader: Reader, database_url: str, spread: str
+) -> None:
+    ana = await customer(shop, "ana", "ana@example.com")
+    bea = await customer(shop, "bea", "bea@example.com")
+    carl = await customer(shop, "carl", "carl@elsewhere.mx")
+    is_wanted = {
+        "evenly": lambda n: n % 7,
+        "only old ones": lambda n: n < 190,
+        "only new ones": lambda n: n > 50,
+        "old ones and one": lambda n: n < 190 or n == 235,
+    }[spread]
+    wanted = []
+    for n in range(240):
+        payer = (ana, bea)[n % 2] if is_wanted(n) else carl
+        made = await shop.order(
+            f"{n:03}", order_number=f"N{n:03}", customer_id=payer.customer_id, at=NOON + timedelta(seconds=n)
+        )
+        if payer is not carl:
+            wanted.append(str(made.terms.order_id))
+    await pack_all(database_url)
+    for ascending in (False, True):
+        expected = wanted if ascending else wanted[::-1]
+        for limit, offset in ((1, 0), (2, 0), (3, 2), (20, 0), (50, len(wanted) - 10)):
+            seen = await page(reader, shop, search="@EXAMPLE", limit=limit, offset=offset, ascending=ascending)
+            assert seen["pagination"]["total"] == len(wanted)
+            assert ids(seen) == expected[offset : offset + limit], (limit, offset, ascending)
+    await tell(shop, bea, 1, "bea@elsewhere.mx")
+    remaining = await page(reader, shop, search="@example", limit=1)
+    assert remaining["pagination"]["total"] < len(wanted)
+    assert {order["customer"]["email"] for order in remaining["data"]} == {"ana@example.com"}
+
+
+async def test_a_block_is_passed_over_only_where_its_bits_say_so(shop: Shop, reader: Reader, database_url: str) -> None:
+    for n in range(20):
+        await shop.order(f"{'ñandú' if n % 2 else 'gato'}-{n:02}")
+    async with SearchPacking(database_url) as packing:
+        await packing.pack()
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        every = connection.execute("select texts, bit_count(grams) from search_block where kind = 1").fetchall()
+        [(texts, bits)] = every
+        different = {line[at : at + 3] for line in texts.split("\n") for at in range(len(line) - 2)}
+        assert 0.9 * len(different) < bits <= len(different)
+        assert await total(reader, shop, "andú") == 10
+        connection.execute("update search_block set grams = set_bit(grams, search_place('ndú'), 0) where kind = 1")
+    assert [await total(reader, shop, text) for text in ("andú", "ñand", "dú-", "dú")] == [0, 10, 10, 10]

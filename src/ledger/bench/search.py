@@ -69,6 +69,7 @@ def queries(orders: int) -> dict[str, dict[str, Any]]:
         "search: an invoice number": {"search": f"a-{middle + 1:06}"},
         "search: an e-mail": {"search": f"CLIENTE.{middle // 5:06}@"},
         "search: a domain of 10": {"search": "tienda-99.example"},
+        "search: 2 letters": {"search": "7a"},
         "search: 3 letters": {"search": "7ab"},
         "search: nothing has it": {"search": "no such thing"},
         "search, status, date range": some | {"search": "7ab", "statuses": pending},
