@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -22,3 +24,10 @@ async def store(settings: Settings) -> AsyncIterator[Storefront]:
     )
     async with opened(own) as storefront:
         yield storefront
+
+
+@pytest.fixture(scope="module")
+def of_this_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory that all processes of this run of the tests share."""
+    own = tmp_path_factory.getbasetemp()
+    return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own

@@ -1,12 +1,18 @@
 """Tells stories side by side, each with a merchant of its own, and keeps what they came to.
 
-The rule a stranger would break: a story that breaks off is no story. Its tests fail with what it broke off at.
+The rule a stranger would break: a story that breaks off is no story. Its tests fail with what it broke off at. And stories are
+told once in a run of the tests, however many processes have tests that ask what they came to.
 """
 
 from __future__ import annotations
 
 import asyncio
+import fcntl
+import os
+import pickle
+import traceback
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from tests.api.storefront import Storefront
@@ -25,7 +31,7 @@ class Outcome(NamedTuple):
     story: Story
     went: Sequence[Went] = ()
     asked: frozenset[str] = frozenset()
-    fault: Exception | None = None
+    fault: str | None = None
 
     @property
     def order_moves(self) -> list[Move]:
@@ -54,6 +60,17 @@ def _contains(gone: Sequence[Move], way: str) -> bool:
     return any(statuses[n : n + len(wanted)] == wanted for n in range(len(statuses)))
 
 
+async def tell_once(store: Storefront, stories: Sequence[Story], kept: Path) -> list[Outcome]:
+    """All of them, told by the first process that asks; `kept` is a file in a directory of this run of the tests."""
+    file = os.open(kept, os.O_RDWR | os.O_CREAT)
+    with os.fdopen(file, "r+b") as book:
+        await asyncio.to_thread(fcntl.flock, book, fcntl.LOCK_EX)  # the application goes on meanwhile
+        if not (written := book.read()):
+            written = pickle.dumps([each[1:] for each in await tell(store, stories)])  # a story is made of functions
+            book.write(written)
+        return [Outcome(story, *rest) for story, rest in zip(stories, pickle.loads(written), strict=True)]
+
+
 async def tell(store: Storefront, stories: Sequence[Story]) -> list[Outcome]:
     """All of them, in the order in which they were given."""
     url = store.settings.database_url
@@ -70,8 +87,8 @@ async def tell(store: Storefront, stories: Sequence[Story]) -> list[Outcome]:
                 try:
                     for step in story.steps:
                         await step(scene)
-                except Exception as fault:  # noqa: BLE001 - it is the story's outcome, and fails its tests
-                    return Outcome(story, fault=fault)
+                except Exception:  # noqa: BLE001 - it is the story's outcome, and fails its tests
+                    return Outcome(story, fault=traceback.format_exc())
             async with reading:
                 return Outcome(story, await scene.went(connection), scene.asked)
 

@@ -7,6 +7,7 @@ Who takes it is what the reference says, `docs/reference/statuses.md`. The stori
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,7 +26,7 @@ from tests.edges.reference import (
     unnamed_takers,
 )
 from tests.edges.taker_stories import TAKER_STORIES
-from tests.edges.telling import Outcome, tell
+from tests.edges.telling import Outcome, tell_once
 from tests.edges.told import Edge, edges
 
 from ledger.orders.status import OLDER_PART_EDGES, ORDER_EDGES, PAYMENT_EDGES, REPORTED_EDGES
@@ -36,8 +37,8 @@ STORIES = [*PAYMENT_STORIES, *ORDER_STORIES, *TAKER_STORIES, *OLDER_PART_STORIES
 
 
 @pytest.fixture(scope="module")
-async def outcomes(store: Storefront) -> list[Outcome]:
-    return await tell(store, STORIES)
+async def outcomes(store: Storefront, of_this_run: Path) -> list[Outcome]:
+    return await tell_once(store, STORIES, of_this_run / "edges.pickle")
 
 
 def by_name(moves: frozenset[tuple[Any, Any]]) -> Any:
@@ -49,8 +50,7 @@ def by_name(moves: frozenset[tuple[Any, Any]]) -> Any:
 def insist_on(edge: Edge, told_for: Sequence[Outcome]) -> None:
     assert told_for, f"no story is told for {edge}"
     for each in told_for:
-        if each.fault is not None:
-            raise each.fault
+        assert each.fault is None, f"{each.story.name}: {each.fault}"
         assert each.missed() == [], each.story.name
 
 
@@ -65,7 +65,7 @@ async def test_an_order_takes_this_move(outcomes: list[Outcome], edge: Edge) -> 
 
 
 async def test_every_story_is_told_to_its_end(outcomes: list[Outcome]) -> None:
-    assert [(each.story.name, repr(each.fault)) for each in outcomes if each.fault] == []
+    assert [(each.story.name, each.fault) for each in outcomes if each.fault] == []
     assert [(each.story.name, each.missed()) for each in outcomes if each.missed()] == []
 
 
