@@ -150,7 +150,8 @@ async def open_rooms(settings: Settings) -> AsyncIterator[Rooms]:
             names = PaymentNames(settings.database_url)
             await names.start()
             stack.push_async_callback(names.stop)
-            clocks = ClockHand(settings.database_url, ledger, REACTIONS, HANDLERS, mail)
+            hand = ClockHand(settings.database_url, ledger, REACTIONS, HANDLERS, mail)
+            clocks = await stack.enter_async_context(hand)
         yield Rooms(ledger, reader, keys, Limiter(), settings.body_limit, fingerprint_key, clocks, mail, names, shared)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import datetime, timedelta
 
 import pytest
-from tests.reactions.conftest import Open
+from tests.reactions.conftest import Open, rows
 
 from ledger.operations import clocks
 from ledger.operations.drafts import Actor
@@ -36,3 +37,31 @@ async def test_the_first_move_waits_until_nobody_can_believe_in_real_time_any_mo
     restarted = await open_another()
     await restarted.clock.look(merchant.merchant_id)
     assert restarted.clock.now(merchant.merchant_id) >= moved.now
+
+
+def hands(url: str) -> list[int]:
+    """The database's processes behind connections that move clocks."""
+    query = "select pid from pg_stat_activity where application_name = 'ledger-clock' and datname = current_database()"
+    return [pid for (pid,) in rows(url, query)]
+
+
+async def test_a_hand_keeps_its_connection_for_the_next_move_and_makes_a_new_one_where_that_was_lost(
+    ledger: Ledger, merchant: Actor, database_url: str
+) -> None:
+    async with ClockHand(database_url, ledger, (), {}) as hand:
+        await hand.advance(merchant.merchant_id, "advanceBy", a_day_later)
+        (kept,) = hands(database_url)
+        await hand.advance(merchant.merchant_id, "advanceBy", a_day_later)
+        assert hands(database_url) == [kept]
+        rows(database_url, f"select pg_terminate_backend({kept}, 5000)")
+        await hand.advance(merchant.merchant_id, "advanceBy", a_day_later)
+        (new,) = hands(database_url)
+        assert new != kept
+    await gone(database_url)
+
+
+async def gone(url: str) -> None:
+    """Wait until no such connection is left: the database hears of an end a little later."""
+    async with asyncio.timeout(10):
+        while hands(url):  # noqa: ASYNC110 - the database tells nobody
+            await asyncio.sleep(0.05)

@@ -10,11 +10,12 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Final, Protocol
+from typing import Final, Protocol, Self
 from uuid import UUID
 
 import psycopg
 from procrastinate.exceptions import ConnectorException
+from psycopg.pq import TransactionStatus
 
 from ledger.journal.append import DatabaseUnavailable
 from ledger.journal.connection import Connection, connect
@@ -58,7 +59,10 @@ class DueMail(Protocol):
 
 
 class ClockHand:
-    """Moves clocks for one process. `reactions` and `handlers` are those of the workers."""
+    """Moves clocks for one process. `reactions` and `handlers` are those of the workers.
+
+    As a context it keeps the connection of its last move for the next one; without, each move has its own.
+    """
 
     def __init__(
         self,
@@ -73,11 +77,22 @@ class ClockHand:
         self._reactions = reactions
         self._handlers = handlers
         self._mail = mail
+        self._keeps = False
+        self._idle: Connection | None = None
+
+    async def __aenter__(self) -> Self:
+        self._keeps = True
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._keeps = False
+        await self._close(self._idle)
 
     async def advance(self, merchant_id: UUID, field: str, target: Target) -> Moved:
         """Move a merchant's clock (see `ClockMoves`)."""
         try:
-            async with self._holding(merchant_id) as connection, Jobs(self._url, self._ledger, self._handlers) as jobs:
+            queue = Jobs(self._url, self._ledger, self._handlers).when_needed()
+            async with self._holding(merchant_id) as connection, queue as jobs:
                 await self._ledger.clock.look(merchant_id)
                 now = self._ledger.clock.now(merchant_id)
                 until = _checked(field, now, target)
@@ -113,9 +128,8 @@ class ClockHand:
 
     @asynccontextmanager
     async def _holding(self, merchant_id: UUID) -> AsyncIterator[Connection]:
-        connection = await connect(self._url, "ledger-clock")
-        async with connection:
-            await see_jobs(connection)
+        connection = await self._connection()
+        try:
             row = await (await connection.execute(_TAKE, (merchant_id,))).fetchone()
             if row is None:
                 raise ConcurrentUpdate("The clock is being moved by another request.")
@@ -126,6 +140,32 @@ class ClockHand:
             finally:
                 if not connection.broken:
                     await connection.execute(_LET_GO, (merchant_id,))
+        finally:
+            await self._keep(connection)
+
+    async def _connection(self) -> Connection:
+        """The one that was kept, where it still lives, or a new one."""
+        kept, self._idle = self._idle, None
+        if kept is not None:
+            try:
+                await kept.execute("")
+            except psycopg.OperationalError:
+                await kept.close()
+            else:
+                return kept
+        connection = await connect(self._url, "ledger-clock")
+        await see_jobs(connection)
+        return connection
+
+    async def _keep(self, connection: Connection) -> None:
+        if self._keeps and self._idle is None and connection.info.transaction_status is TransactionStatus.IDLE:
+            self._idle = connection
+        else:
+            await self._close(connection)
+
+    async def _close(self, connection: Connection | None) -> None:
+        if connection is not None:
+            await connection.close()
 
 
 async def _move(connection: Connection, merchant_id: UUID, moment: datetime) -> None:

@@ -13,8 +13,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Self
 from uuid import UUID
@@ -99,7 +99,7 @@ class Jobs:
         self._ledger = ledger
         self._handlers = handlers
         self._places = asyncio.Semaphore(_THINGS_AT_ONCE)
-        self._stopping = False
+        self._stopping = self._connected = False
         self._connector = PsycopgConnector(
             conninfo=url,
             min_size=1,
@@ -114,11 +114,31 @@ class Jobs:
 
     async def __aenter__(self) -> Self:
         """Connect. Raises procrastinate's ConnectorException where the database is away."""
-        await self._app.open_async()
+        await self._connect()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._app.close_async()
+        await self._disconnect()
+
+    @asynccontextmanager
+    async def when_needed(self) -> AsyncIterator[Self]:
+        """As the context itself, connected only once `run_all_of` finds something to run: connecting costs more than all
+        else that a clock's move does when nothing is due.
+        """
+        try:
+            yield self
+        finally:
+            await self._disconnect()
+
+    async def _connect(self) -> None:
+        if not self._connected:
+            await self._app.open_async()
+            self._connected = True
+
+    async def _disconnect(self) -> None:
+        if self._connected:
+            self._connected = False
+            await self._app.close_async()
 
     async def enqueue(self, connection: psycopg.AsyncConnection[Any], jobs: Sequence[tuple[UUID, DoNow]]) -> None:
         """Put jobs into their merchants' queues, in this connection's transaction. `see_jobs` was called on it before."""
@@ -166,16 +186,19 @@ class Jobs:
         A job that fails is not waited for: it has run, and will again.
         """
         queue = queue_of(merchant_id)
-        while True:
+        while await self._is_open(connection, queue):
+            await self._connect()
             await self._app.run_worker_async(
                 queues=[queue], wait=False, listen_notify=False, concurrency=1, install_signal_handlers=False,
                 delete_jobs=DeleteJobCondition.SUCCESSFUL, stalled_worker_timeout=_SILENT_S,
                 update_heartbeat_interval=_HEARTBEAT_S,
             )  # fmt: skip
-            row = await (await connection.execute(_OPEN, [queue])).fetchone()
-            if row == (0,):
+            if not await self._is_open(connection, queue):
                 return
             await asyncio.sleep(0.02)
+
+    async def _is_open(self, connection: psycopg.AsyncConnection[Any], queue: str) -> bool:
+        return await (await connection.execute(_OPEN, [queue])).fetchone() != (0,)
 
     async def _work(self) -> None:
         await self._app.run_worker_async(
