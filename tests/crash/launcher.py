@@ -18,8 +18,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from importlib import import_module
 from typing import Any, NoReturn
 
-from tests.crash import due_points
+from tests.crash import due_points, inbox_points
 from tests.crash.due_points import DUE_POINTS
+from tests.crash.inbox_points import INBOX_POINTS
 
 from ledger.database import prepare
 from ledger.gateways.sandbox import SandboxProcessor
@@ -50,6 +51,9 @@ def arm(point: str) -> None:
     """Make this process die at a point."""
     if point in DUE_POINTS:
         due_points.arm(point, die)
+        return
+    if point in INBOX_POINTS:
+        inbox_points.arm(point, die)
         return
     commit, authorize = Journal.commit, SandboxProcessor.authorize
 

@@ -1,0 +1,49 @@
+"""Where a worker dies while it works off what processors have told: before, between and behind its three commits.
+
+The rule a stranger would break: the product has no hooks. These functions stand around it in the process that is to die.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, NoReturn
+
+from ledger.gateways.inbox import Inbox
+from ledger.journal.journal import Journal
+from ledger.orders.events import DepositReceived, RefundRequested
+
+INBOX_POINTS: Final = ("claimed", "before-taken", "taken", "before-extra", "extra-asked", "marked")
+"""With messages in its hands and none tried, before the order's commit of a deposit, after it and before the message is
+marked, before the intent to give back what was paid too much, after that and before the call, after the mark and before
+the next message."""
+
+
+def arm(point: str, die: Callable[[], NoReturn]) -> None:
+    """Make this process die at a point."""
+    claim, handled, commit = Inbox.claim, Inbox.handled, Journal.commit
+
+    async def deadly_claim(inbox: Inbox, limit: int = 100) -> Any:
+        claimed = await claim(inbox, limit)
+        if claimed and point == "claimed":
+            die()
+        return claimed
+
+    async def deadly_handled(inbox: Inbox, message: Any) -> None:
+        await handled(inbox, message)
+        if point == "marked":
+            die()
+
+    async def deadly_commit(journal: Journal, *given: Any, **named: Any) -> int:
+        events = [event for change in given[2] for event in change.events]
+        takes = any(isinstance(event, DepositReceived) for event in events)
+        gives_back = any(isinstance(event, RefundRequested) for event in events)
+        if (takes and point == "before-taken") or (gives_back and point == "before-extra"):
+            die()
+        position = await commit(journal, *given, **named)
+        if (takes and point == "taken") or (gives_back and point == "extra-asked"):
+            die()
+        return position
+
+    Inbox.claim = deadly_claim  # type: ignore[method-assign]
+    Inbox.handled = deadly_handled  # type: ignore[method-assign]
+    Journal.commit = deadly_commit  # type: ignore[method-assign, assignment]

@@ -1,0 +1,182 @@
+"""Wherever a worker is killed over the messages of a processor, each of them is carried out exactly once in the end."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psycopg
+import pytest
+from msgspec import Struct
+from tests.chaos.evidence import gather
+from tests.chaos.installation import Installation, installed
+from tests.chaos.running import LEDGER, Running
+from tests.crash.inbox_points import INBOX_POINTS
+from tests.crash.story import _exit_of
+from tests.operations.conftest import an_order, by_card, register
+from tests.reactions.test_inbound import BY_TRANSFER, about, bank_knows, deposited
+from tests.reactions.test_order_dues import moved
+from tests.sealing import MASTER_KEY
+
+from ledger.gateways.messages import (
+    DisputeLost,
+    DisputeOpened,
+    Message,
+    SettlementListed,
+    SettlementMatched,
+    encode,
+    sign,
+)
+from ledger.operations.drafts import Actor
+from ledger.operations.ledger import Ledger
+from ledger.operations.merchants import change_settings
+from ledger.operations.orders import create_order
+from ledger.orders import events
+from ledger.orders.state import Order
+from ledger.orders.status import OrderStatus, PaymentStatus
+from ledger.settings import Settings
+from ledger.wiring import open_ledger
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.skipif(sys.platform != "linux", reason="processes are told of their parent's end by the kernel"),
+]
+
+_KEY = "6b" * 32
+_PATIENCE_S = 60
+_EXTRA = 2_500
+
+# As if it were still the first moment after a worker's death: the next one to be killed leaves its messages alone.
+_LEASED = "update processor_message set next_try_at = now() + interval '1 hour' where handled_at is null"
+# As if the leases and pauses of those who died had run out.
+_NEXT_TRY = "update processor_message set next_try_at = now() where handled_at is null"
+_LEFT = """
+select (select count(*) from processor_message where handled_at is null)
+     + (select count(*) from sandbox_message where delivered_at is null and due_at < now() + interval '1 day')
+     + (select count(*) from payment_order where call_deadline_at is not null)
+"""
+
+_FACTS = (
+    events.DepositReceived,
+    events.RefundRequested,
+    events.PaymentRefunded,
+    events.DisputeOpened,
+    events.DisputeLost,
+    events.SettlementListed,
+    events.SettlementMatched,
+)
+
+
+class Shop(Struct, frozen=True):
+    """A merchant with an order that is paid too much by transfer, and two that were paid by card."""
+
+    merchant: Actor
+    transfer: Order
+    contested: Order
+    settled: Order
+
+    def messages(self) -> Sequence[Message]:
+        """What the processor tells, each perhaps before what it follows; six facts, one of them under two names."""
+        opened = about(self.merchant, self.contested, message_id="opened")
+        listed = about(self.merchant, self.settled, message_id="listed")
+        paid = {"processor_reference": "dep-1"}
+        return [
+            SettlementMatched(batch_id="b", **listed | {"message_id": "matched"}),
+            deposited(self.merchant, self.transfer, 10_000 + _EXTRA, message_id="deposit", **paid),
+            DisputeOpened(dispute_id="d", amount=Decimal(3_000), **opened),
+            SettlementListed(batch_id="b", **listed),
+            deposited(self.merchant, self.transfer, 10_000 + _EXTRA, message_id="deposit too", **paid),
+            DisputeLost(dispute_id="d", amount=Decimal(3_000), **opened | {"message_id": "lost"}),
+        ]
+
+
+async def open_shop(ledger: Ledger) -> Shop:
+    merchant = await register(ledger)
+    await change_settings(ledger, merchant.merchant_id, {"refund_overpayment": True})
+    drafts = [an_order("1", BY_TRANSFER), an_order("2", by_card()), an_order("3", by_card())]
+    orders = [(await create_order(ledger, merchant, draft)).order for draft in drafts]
+    shop = Shop(merchant, *orders)
+    await bank_knows(ledger, merchant, shop.transfer)  # so that it can pay the extra back
+    return shop
+
+
+async def tell(messages: Sequence[Message], port: int) -> None:
+    """Send each message twice, signed, to the address that processors have."""
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
+        for status in (202, 200):
+            for message in messages:
+                signed = sign(encode(message), [bytes.fromhex(_KEY)], datetime.now(UTC))
+                headers = {"message-timestamp": signed.timestamp, "message-signature": signed.signature}
+                headers |= {"content-type": "application/json"}
+                path = "/api/processor-messages/sandbox"
+                answer = await client.post(path, content=signed.body, headers=headers)
+                assert answer.status_code == status, answer.text
+
+
+def execute(url: str, statement: str) -> None:
+    with psycopg.connect(url) as connection:
+        connection.execute(statement)
+
+
+async def worked_off(installation: Installation, log: Path) -> None:
+    """Let two workers that nobody kills finish what the others left."""
+    worker = [*LEDGER, "worker"]
+    with Running(worker, installation.environment, log) as one, Running(worker, installation.environment, log) as two:
+        one.wait_ready()
+        two.wait_ready()
+        async with (
+            asyncio.timeout(_PATIENCE_S),
+            await psycopg.AsyncConnection.connect(installation.url, autocommit=True) as connection,
+        ):
+            await connection.execute(_NEXT_TRY)
+            while await (await connection.execute(_LEFT)).fetchone() != (0,):
+                await asyncio.sleep(0.2)
+                await connection.execute(_NEXT_TRY)
+
+
+async def test_each_message_is_carried_out_once_wherever_its_worker_was_killed(
+    postgres_url: str, template_database: str, tmp_path: Path
+) -> None:
+    log, shops = tmp_path / "log", dict[str, Shop]()
+    settings = {"LEDGER_PROCESSOR_KEYS": f"sandbox:{_KEY}"}
+    with installed(postgres_url, template_database, settings) as installation:
+        own = Settings(database_url=installation.url, master_key=MASTER_KEY)
+        async with open_ledger(own) as ledger:
+            with Running([*LEDGER, "api", "--port", "0"], installation.environment, log) as api:
+                port = api.wait_port()
+                for point in INBOX_POINTS:
+                    shops[point] = await open_shop(ledger)
+                    await tell(shops[point].messages(), port)
+                    deadly = [*LEDGER[:2], "-m", "tests.crash.launcher", "worker", point]
+                    with Running(deadly, installation.environment, log) as launcher:
+                        launcher.wait_ready()
+                        assert await _exit_of(launcher) == -9, point
+                    execute(installation.url, _LEASED)
+        await worked_off(installation, log)
+        evidence = {merchant.merchant_id: merchant for merchant in await gather(installation.url)}
+        paid_out = moved(installation.url, "PAY_OUT")
+    assert paid_out == [_EXTRA] * len(shops)
+    for point, shop in shops.items():
+        found = evidence[shop.merchant.merchant_id]
+        facts = Counter(type(recorded.event) for recorded in found.log if isinstance(recorded.event, _FACTS))
+        # What was paid too much is asked back once more where the first request was never sent, and comes back once.
+        asked = {events.RefundRequested: 2} if point == "extra-asked" else {}
+        assert facts == Counter(dict.fromkeys(_FACTS, 1) | asked), point
+        assert ends(found.orders, shop) == [
+            (OrderStatus.PARTIALLY_REFUNDED, PaymentStatus.PARTIALLY_REFUNDED, 12_500, 2_500),
+            (OrderStatus.PARTIALLY_REFUNDED, PaymentStatus.PARTIALLY_REFUNDED, 10_000, 3_000),
+            (OrderStatus.COMPLETED, PaymentStatus.SETTLED, 10_000, 0),
+        ], point
+
+
+def ends(orders: Any, shop: Shop) -> list[tuple[OrderStatus, PaymentStatus, Decimal, Decimal]]:
+    """How the shop's orders ended."""
+    ended = [orders[order.terms.order_id] for order in (shop.transfer, shop.contested, shop.settled)]
+    return [(order.status, order.payments[0].status, order.amount_paid, order.amount_refunded) for order in ended]
