@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -24,6 +25,7 @@ class Shop(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         sent = self.rfile.read(int(self.headers["Content-Length"])).decode()
         self.server.asked[self.path, self.headers["Content-Type"]] += 1
+        time.sleep(self.server.takes_s)
         status, said = self.server.answers[self.path.rpartition("/")[2]]
         if status == 0:
             self.close_connection = True
@@ -42,6 +44,7 @@ class Shop(BaseHTTPRequestHandler):
 def shop():
     with ThreadingHTTPServer(("127.0.0.1", 0), Shop) as server:
         server.asked = Counter()
+        server.takes_s = 0.0
         server.answers = {
             "orders": (
                 201,
@@ -91,6 +94,7 @@ def test_a_walk_goes_where_its_answers_lead(shop):
     }
     times = shop.asked["/orders/order-1/validate", "application/json"]
     assert times - 3 <= sample.done <= sample.ended == times
+    assert sample.done > 3
     assert 0 < sample.p50_ms <= sample.p99_ms < 300
 
 
@@ -111,6 +115,14 @@ def test_a_step_that_is_answered_otherwise_is_an_error_and_no_walk(shop, step, a
     assert (sample.done, set(sample.others)) == (0, {error})
     assert sample.others[error] > 0
     assert never_asked not in {path for path, _ in shop.asked}
+
+
+def test_a_sample_that_is_shorter_than_a_walk_goes_on_until_there_are_some(shop):
+    shop.takes_s = 0.1
+    sample = run_one("ledger.bench.walk", plan(shop, seconds=0.05))
+    assert sample.done >= 3
+    assert sample.per_second == sample.done / sample.seconds
+    assert sample.seconds > 0.05
 
 
 def test_a_server_that_hangs_up_is_an_error(shop):

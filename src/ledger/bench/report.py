@@ -98,7 +98,13 @@ def show(reports: list[Report], machine: dict[str, str]) -> None:
         ratios = Table("ratio", "of", "to", "target", "")
         for ratio in report.ratios:
             verdict = {None: "", True: "[green]reached[/]", False: "[red]missed[/]"}[ratio.reached]
-            ratios.add_row(f"{ratio.value:.2f}", ratio.of, ratio.to, str(ratio.target or ""), verdict)
+            ratios.add_row(
+                f"{ratio.value:.{2 if ratio.value >= 0.1 else 4}f}",
+                ratio.of,
+                ratio.to,
+                str(ratio.target or ""),
+                verdict,
+            )
         if report.ratios:
             console.print(ratios)
         for name, value in report.facts.items():

@@ -48,7 +48,7 @@ class Step(Struct, frozen=True, kw_only=True):
 
 
 class Plan(Struct, frozen=True, kw_only=True):
-    """Which walk, by `connections` at a time, for `seconds` after `warm_up_s`.
+    """Which walk, by `connections` at a time, for `seconds` after `warm_up_s`; on a slow machine until each could have one.
 
     With `orders`, each walk is about the next of them, each of which serves `uses` times and none two walks at once. Every
     walk has a `UNIQUE` of its own, from `first` on.
@@ -111,13 +111,22 @@ class _Run:
         self.others: Counter[str] = Counter()
         self.numbers = count(plan.first)
         self.ended = 0
+        self.over_at: float | None = None
+        self._enough = plan.connections
+
+    def goes_on(self, now: float) -> bool:
+        """Whether another walk begins: a sample shorter than a walk would have none in it."""
+        seen = len(self.latencies) + self.others.total()
+        if self.over_at is None and now > self.ends_at and (seen >= self._enough or now > self.ends_at + _GRACE_S):
+            self.over_at = now
+        return self.over_at is None
 
 
 async def _connection(plan: Plan, run: _Run, orders: list[str]) -> None:
     """Walk after walk on one connection, over orders that no other connection has."""
     _, line = await asyncio.get_running_loop().create_connection(_Line, plan.host, plan.port)
     turns = iter(orders * plan.uses)
-    while (began := time.perf_counter()) <= run.ends_at:
+    while run.goes_on(began := time.perf_counter()):
         order = next(turns, None)
         if plan.orders and order is None:
             run.others[OUT_OF_ORDERS] += 1
@@ -133,7 +142,7 @@ async def _connection(plan: Plan, run: _Run, orders: list[str]) -> None:
             run.others[wrong] += 1
             continue
         run.ended += 1
-        if run.begins_at <= now <= run.ends_at:
+        if run.begins_at <= now and run.over_at is None:
             run.latencies.append(now - began)
     line.close()
 
@@ -195,14 +204,14 @@ async def run(plan: Plan, go: Go) -> Sample:
     ]  # fewer orders than connections: the rest have nothing to do
     await asyncio.sleep(max(0.0, state.begins_at - time.perf_counter()))
     used = time.process_time()
-    await asyncio.sleep(max(0.0, state.ends_at - time.perf_counter()))
+    done, late = await asyncio.wait(walking, timeout=plan.seconds + 2 * _GRACE_S)
     used = time.process_time() - used
-    done, late = await asyncio.wait(walking, timeout=_GRACE_S)
     for task in done:
         task.result()
     if late:
         state.others["no answer"] += len(late)
-    seen = sample(state.latencies, plan.seconds, cpu_s=used, others=state.others)
+    seconds = (state.over_at or state.ends_at) - state.begins_at
+    seen = sample(state.latencies, seconds, cpu_s=used, others=state.others)
     return replace(seen, ended=state.ended)
 
 
