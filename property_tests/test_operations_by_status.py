@@ -153,9 +153,9 @@ def running(postgres_url: str, template_database: str, tmp_path_factory: pytest.
 
 @pytest.fixture(scope="module")
 def desk(running: Service) -> Desk:
-    kind = type("Desk", (Desk,), {"service": running, "shops": running.shops(1), "reached": Counter()})
+    kind = type("Desk", (Desk,), {"service": running, "reached": Counter()})
     made: Desk = kind()
-    made.open_shop()
+    made.begin(None)
     return made
 
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import sys
 import tempfile
 import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from property_tests.stateful.reach import reach_of
 from property_tests.stateful.running import report, run, unreached
 from property_tests.stateful.service import migrated, service
 from tests import postgres_server
@@ -33,11 +31,12 @@ def main() -> None:
         began = time.monotonic()
         reached = run(running, asked.runs, asked.steps, asked.seed, shrink=asked.shrink)
         sys.stdout.write(f"{asked.runs} runs of {asked.steps} steps in {time.monotonic() - began:.0f} s\n")
-        reach = asyncio.run(reach_of(running.url))
-        sys.stdout.write(f"  {running.restarts} processes killed\n{report(reached)}{reach.report()}")
+        reach = running.backstage.reach
+        sys.stdout.write(f"{report(reached)}{reach.report()}")
         for move in reach.illegal:
             sys.stdout.write(f"  not legal: {move}\n")
-        sys.exit(bool(unreached(reached) or reach.illegal))
+        whole = reached.whole(asked.steps) >= asked.runs
+        sys.exit(bool(unreached(reached) or reach.illegal or not whole))
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ code that the service must give; what it refuses it must not have changed.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -30,12 +31,18 @@ class Expected(NamedTuple):
 
 @dataclass
 class Said:
-    """A message of the processor that its book will tell when the merchant's clock is there."""
+    """A message of the processor that its book will tell when the merchant's clock is there, unless it is known (`done`)."""
 
     at: float
     kind: str
     order: Order
     payment: Payment
+    amount: int
+    done: bool = False
+
+
+def _unheard(_: Said) -> None:
+    raise AssertionError("nobody listens to the processor's book")
 
 
 @dataclass
@@ -46,6 +53,7 @@ class Oracle:
     now: float = 0
     orders: dict[str, Order] = field(default_factory=dict)
     outbox: list[Said] = field(default_factory=list)
+    tell: Callable[[Said], None] = field(default=_unheard)
 
     # ---------------------------------------------------------------- paying
 
@@ -134,8 +142,7 @@ class Oracle:
         payment.nth = payment.nth or 1 + max((p.nth for p in order.payments), default=0)
         payment.status = "CAPTURED" if payment.captured >= payment.gross else "PARTIALLY_CAPTURED"
         if payment.method == "card" and payment.card.disputed:
-            payment.contested = amount
-            self.outbox.append(Said(self.now + 2, "dispute", order, payment))
+            self.outbox.append(Said(self.now + 2, "dispute", order, payment, amount))
 
     # ---------------------------------------------------------------- payer authentication
 
@@ -316,13 +323,14 @@ class Oracle:
 
     def _give_back(self, order: Order, payment: Payment, amount: int) -> None:
         way = payment.card.refunds if payment.method == "card" else "LATER"
-        if way == "NEVER":
+        if way == "NEVER" or (payment.method != "card" and amount > payment.banked):
             return
         payment.refunding = amount
         if payment.status in HELD:
             payment.returns_to, payment.status = payment.status, "PENDING_REFUND"
         if way == "LATER":
-            self.outbox.append(Said(self.now + 2, "refund", order, payment))
+            payment.banked -= amount
+            self.outbox.append(Said(self.now + 2, "refund", order, payment, amount))
         else:
             self._given_back(payment)
 
@@ -339,6 +347,12 @@ class Oracle:
         """POST /sandbox/deposits: any amount on a CLABE, the exact one on a cash reference (section 8.10)."""
         if payment.method != "spei" and amount != payment.gross:
             return Expected(409, "AMOUNT_MISMATCH")
+        payment.banked += amount
+        self.arrived(order, payment, amount)
+        return Expected(200)
+
+    def arrived(self, order: Order, payment: Payment, amount: int) -> None:
+        """Money on a reference, whoever tells of it."""
         payment.late = payment.late or payment.status in {"EXPIRED", "CANCELLED"}
         payment.captured += amount
         payment.authorized = max(payment.authorized, payment.captured)
@@ -350,29 +364,39 @@ class Oracle:
             payment.status = "CAPTURED" if payment.captured >= payment.gross else "PARTIALLY_CAPTURED"
         payment.ends_at, order.closed = None, False  # money that comes later opens an order again (section 8.1)
         self._finish(order)
-        return Expected(200)
 
     def dispute(self, payment: Payment, outcome: str) -> Expected:
         """POST /sandbox/disputes about all that is held of a payment; WON and LOST open it where it was not."""
         if payment.status != "DISPUTED":
             if payment.status not in HELD or payment.refundable <= 0:
                 return Expected(409, "INVALID_ORDER_STATE")
-            payment.returns_to, payment.status, payment.contested = payment.status, "DISPUTED", payment.refundable
+            self.contest(payment, payment.refundable, "the sandbox's")
+        self.decided(payment, outcome)
+        return Expected(200)
+
+    def contest(self, payment: Payment, amount: int, name: str) -> None:
+        """The payer's bank takes this much back until it is decided; `name` is the dispute's."""
+        payment.returns_to, payment.status, payment.contested = payment.status, "DISPUTED", amount
+        payment.dispute, payment.contesting = name, True
+
+    def decided(self, payment: Payment, outcome: str) -> None:
+        """A dispute is WON or LOST; one that is only OPENED stays as it is."""
         if outcome == "LOST":
             payment.refunded += payment.contested
             payment.status = "REFUNDED" if payment.refunded >= payment.captured else "PARTIALLY_REFUNDED"
             payment.returns_to = None
         if outcome == "WON":
             payment.status = self._back(payment)
-        return Expected(200)
+        payment.contesting = outcome == "OPENED"
 
     def settle(self, payment: Payment, stage: str) -> Expected:
         """POST /sandbox/settlements: LISTED, then MATCHED or REFUSED."""
         listed = payment.status == "PENDING_SETTLEMENT"
         if stage == "LISTED" and payment.status in {"CAPTURED", "PARTIALLY_CAPTURED"}:
-            payment.status = "PENDING_SETTLEMENT"
+            payment.status, payment.batch, payment.batch_ended = "PENDING_SETTLEMENT", "the sandbox's", None
         elif stage != "LISTED" and listed:
             payment.status = "SETTLED" if stage == "MATCHED" else "CAPTURED"
+            payment.batch_ended = stage.lower()
         else:
             return Expected(409, "INVALID_ORDER_STATE")
         return Expected(200)
@@ -404,18 +428,17 @@ class Oracle:
     def _happen(self) -> None:
         for said in [said for said in self.outbox if said.at <= self.now]:
             self.outbox.remove(said)
-            self._told(said)
+            self.tell(said)
         for order in self.orders.values():
             for payment in order.payments:
                 self._time_is_up(order, payment)
             self._finish(order)
 
-    def _told(self, said: Said) -> None:
-        if said.kind == "refund":
-            self._given_back(said.payment)
-            self._finish(said.order)
-        elif said.payment.status in HELD and said.payment.refundable >= said.payment.contested > 0:
-            said.payment.returns_to, said.payment.status = said.payment.status, "DISPUTED"
+    def confirmed(self, said: Said) -> None:
+        """A refund that was under way is done."""
+        said.done = True
+        self._given_back(said.payment)
+        self._finish(said.order)
 
     def _time_is_up(self, order: Order, payment: Payment) -> None:
         if payment.ends_at is not None and payment.ends_at <= self.now:

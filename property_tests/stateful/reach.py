@@ -8,12 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import chain
+from uuid import UUID
 
-from tests.sealing import data_keys
-
-from ledger.journal.codec import CODEC
-from ledger.journal.connection import connect
-from ledger.journal.reader import Reader
+from ledger.journal.reader import Recorded
 from ledger.orders.events import OrderCreated
 from ledger.orders.evolve import evolve
 from ledger.orders.state import Order
@@ -85,8 +82,6 @@ WAITING = ("PROCESSING", "REFERENCE_GENERATED", "AUTHORIZED", "PARTIALLY_AUTHORI
            "CANCELLATION_REQUESTED")  # fmt: skip
 """Where a split order may go from any to any, when its newest part ends and an older one shows."""
 
-_MERCHANTS = "select merchant_id from merchant_head order by merchant_id"
-
 
 class Reach:
     """Every move of orders and of payments, and what was not legal among them (I7)."""
@@ -142,27 +137,34 @@ class Reach:
         return "\n".join(lines) + "\n"
 
 
-async def reach_of(url: str) -> Reach:
-    """What was reached in the whole database; `url` is the owner's connection string."""
-    reach = Reach()
-    async with await connect(url, "property-tests") as connection:
-        merchants = await (await connection.execute(_MERCHANTS)).fetchall()
-        for (merchant_id,) in merchants:
-            reader, position = Reader("", CODEC, data_keys()), 0
-            orders: dict[object, Order | None] = {}
-            stood: dict[object, tuple[object, Order | None]] = {}  # before the commit that is being read
-            while page := await reader.feed(connection, merchant_id, position, 10_000):
-                position = page[-1].position
-                for recorded in page:
-                    if isinstance(recorded.event, OrderCreated):
-                        orders[recorded.stream_id] = None
-                    if recorded.stream_id in orders:
-                        before = orders[recorded.stream_id]
-                        after = orders[recorded.stream_id] = evolve(before, recorded.event)
-                        reach.took(before, after)
-                        command, first = stood.get(recorded.stream_id, (None, None))
-                        if command != recorded.command_id:
-                            first = before
-                            stood[recorded.stream_id] = (recorded.command_id, before)
-                        reach.whole(first, after)
-    return reach
+class Follower:
+    """Reads one merchant's log event by event: every order as it stands, and on the way what `reach` collects.
+
+    Positions have no gap, and a name has one order (I11).
+    """
+
+    def __init__(self, reach: Reach) -> None:
+        self.orders: dict[UUID, Order] = {}
+        self.position = 0
+        self._reach = reach
+        self._names: set[str] = set()
+        self._stood: dict[UUID, tuple[UUID, Order | None]] = {}  # before the commit that is being read
+
+    def see(self, recorded: Recorded) -> None:
+        """The next event of the log."""
+        assert recorded.position == self.position + 1, f"{recorded.position} follows {self.position}"
+        self.position = recorded.position
+        stream_id, event = recorded.stream_id, recorded.event
+        if isinstance(event, OrderCreated):
+            assert event.external_id not in self._names, f"two orders called {event.external_id}"
+            self._names.add(event.external_id)
+        elif stream_id not in self.orders:
+            return
+        before = self.orders.get(stream_id)
+        after = self.orders[stream_id] = evolve(before, event)
+        self._reach.took(before, after)
+        command, first = self._stood.get(stream_id, (None, None))
+        if command != recorded.command_id:
+            first = before
+            self._stood[stream_id] = (recorded.command_id, before)
+        self._reach.whole(first, after)

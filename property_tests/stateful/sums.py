@@ -28,7 +28,10 @@ def divided(amount: int, part: int, whole: int) -> int:
 
 @dataclass
 class Payment:
-    """A payment. `method` is card, spei, paycash or cie_cash_net; `nth` says the how-manieth it was to bring money."""
+    """A payment. `method` is card, spei, paycash or cie_cash_net; `nth` says the how-manieth it was to bring money.
+
+    `banked` is what the sandbox's bank knows of and has not paid out: a deposit that another tells of is not in its book.
+    """
 
     method: str
     card_name: str | None
@@ -44,6 +47,12 @@ class Payment:
     nth: int = 0
     returns_to: str | None = None
     contested: int = 0
+    contesting: bool = False
+    dispute: str | None = None
+    batch: str | None = None
+    batch_ended: str | None = None
+    deposits: set[str] = field(default_factory=set)
+    banked: int = 0
     late: bool = False
     no_longer_fitted: bool = False
     void_refused: bool = False

@@ -1,0 +1,150 @@
+"""What stands behind the service: its log, read after each step, and a worker's turn at the inbox, taken at a known moment.
+
+The rule a stranger would break: nothing here answers for the service. The log is read on a connection of its own; the
+worker's parts are the product's, and only when they run is the test's choice, so that the model knows what was tried when.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, contextmanager
+from decimal import Decimal
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from property_tests.stateful.reach import Follower, Reach
+from tests.sealing import MASTER_KEY, data_keys
+
+from ledger.api_keys import new_key
+from ledger.gateways import references
+from ledger.gateways.clabe import check_digit
+from ledger.gateways.inbox import Inbox
+from ledger.journal.codec import CODEC
+from ledger.journal.connection import Connection, connect
+from ledger.journal.reader import Reader
+from ledger.operations.ledger import Ledger
+from ledger.operations.merchants import register_merchant
+from ledger.operations.payment_names import PaymentNames
+from ledger.reactions.dispatcher import Dispatcher
+from ledger.reactions.inbound import Inbound
+from ledger.reactions.jobs import Jobs, see_jobs
+from ledger.reactions.messages import Messages
+from ledger.reactions.registry import HANDLERS, REACTIONS
+from ledger.secrets import Purpose, load_secrets
+from ledger.settings import Settings
+from ledger.wiring import open_ledger
+
+PAGE = 10_000
+
+# A clock that stands at real time. Its merchant is new, so that nobody can believe yet that it has none: the half second
+# that the first move of a clock waits for that is not waited for each merchant of each run.
+_WIND = "insert into merchant_clock (merchant_id, ahead_us) values (%s, 0)"
+# As if the pauses between two attempts were over.
+_NEXT_TRY = "update processor_message set next_try_at = now() where merchant_id = %s and handled_at is null"
+_WAITING = "select count(*) from processor_message where merchant_id = %s and handled_at is null"
+_NEXT_ACCOUNT = "select last_value + is_called::int from sandbox_account_number"
+
+
+class Shop(NamedTuple):
+    """A merchant with its key, and its surcharge in thousandths of an amount."""
+
+    merchant_id: UUID
+    key: str
+    rate: int | None
+
+
+class Backstage:
+    """`url` is the owner's connection string; `reach` collects what every merchant's orders went through."""
+
+    def __init__(self, runner: asyncio.Runner, connection: Connection, ledger: Ledger, worker: _Worker) -> None:
+        self.reach = Reach()
+        self._runner, self._connection, self._ledger, self._worker = runner, connection, ledger, worker
+        self._reader = Reader("", CODEC, data_keys())
+
+    def shop(self, rate: int | None) -> Shop:
+        """A new merchant with this surcharge, whose clock can be moved."""
+        return self._runner.run(self._shop(rate))
+
+    def follow(self, merchant_id: UUID, follower: Follower) -> set[UUID]:
+        """Show a follower what was appended since it looked last; the orders that this was about."""
+        return self._runner.run(self._follow(merchant_id, follower))
+
+    def work(self, merchant_id: UUID) -> int:
+        """A worker's turn: it notes names, and tries every message until none can be taken. How many still wait."""
+        return self._runner.run(self._work(merchant_id))
+
+    def next_clabe(self) -> str:
+        """The CLABE that the sandbox's bank will give out next, if the next reference has one."""
+        (number,) = self._runner.run(self._one(_NEXT_ACCOUNT, ()))
+        account = f"{references._BANK_AND_PLACE}{number * references._STRIDE % references._ACCOUNTS:011}"
+        return account + check_digit(account)
+
+    async def _shop(self, rate: int | None) -> Shop:
+        settings = Settings(master_key=MASTER_KEY)
+        key = new_key(settings.environment, load_secrets(settings).key(Purpose.API_KEY_PEPPER))
+        terms: dict[str, Any] = {"requests_per_minute": 0, "requests_per_second": 0}
+        if rate is not None:
+            terms["surcharge_rate"] = Decimal(rate) / 10  # percent
+        merchant, _ = await register_merchant(self._ledger, "Shop", key, settings=terms)
+        await self._connection.execute(_WIND, (merchant.merchant_id,))
+        return Shop(merchant.merchant_id, key.secret, rate)
+
+    async def _follow(self, merchant_id: UUID, follower: Follower) -> set[UUID]:
+        touched: set[UUID] = set()
+        while page := await self._reader.feed(self._connection, merchant_id, follower.position, PAGE):
+            touched.update(recorded.stream_id for recorded in page)
+            for recorded in page:
+                follower.see(recorded)
+        return touched & follower.orders.keys()
+
+    async def _work(self, merchant_id: UUID) -> int:
+        await self._worker.dispatcher.sweep(self._connection, [merchant_id])
+        waited, waiting = -1, await self._waiting(merchant_id)
+        while waiting not in (0, waited):  # what was taken may be what another one waits for
+            waited = waiting
+            await self._connection.execute(_NEXT_TRY, (merchant_id,))
+            while await self._worker.messages.sweep():
+                pass
+            waiting = await self._waiting(merchant_id)
+        return waiting
+
+    async def _waiting(self, merchant_id: UUID) -> int:
+        return int((await self._one(_WAITING, (merchant_id,)))[0])
+
+    async def _one(self, statement: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        row = await (await self._connection.execute(statement, values)).fetchone()
+        assert row is not None, "it counts"
+        return row
+
+
+class _Worker(NamedTuple):
+    dispatcher: Dispatcher
+    messages: Messages
+
+
+@contextmanager
+def backstage(url: str) -> Iterator[Backstage]:
+    """Behind the service on this database, as long as the block."""
+    settings = Settings(database_url=url, master_key=MASTER_KEY, sandbox_delay_ms=0)
+    with asyncio.Runner() as runner:
+        stack = AsyncExitStack()
+        try:
+            yield runner.run(_opened(runner, stack, settings))
+        finally:
+            runner.run(stack.aclose())
+
+
+async def _opened(runner: asyncio.Runner, stack: AsyncExitStack, settings: Settings) -> Backstage:
+    url = settings.database_url
+    assert url is not None, "it was given"
+    ledger = await stack.enter_async_context(open_ledger(settings))
+    inbox = await stack.enter_async_context(Inbox(url))
+    names = PaymentNames(url)
+    await names.start()
+    stack.push_async_callback(names.stop)
+    jobs = await stack.enter_async_context(Jobs(url, ledger, HANDLERS))
+    connection = await stack.enter_async_context(await connect(url, "property-tests"))
+    await see_jobs(connection)
+    worker = _Worker(Dispatcher(ledger.journal, jobs, REACTIONS), Messages(inbox, Inbound(ledger, names).handles()))
+    return Backstage(runner, connection, ledger, worker)

@@ -1,0 +1,80 @@
+"""One kept-open HTTP/1.1 connection, as light as it can be: the library's own takes longer than the service's answer.
+
+The rule a stranger would break: nothing is sent twice. A connection that was closed meanwhile is noticed before the request.
+"""
+
+from __future__ import annotations
+
+import socket
+from typing import NamedTuple
+
+import msgspec
+
+_PATIENCE_S = 60.0
+
+
+class Answer(NamedTuple):
+    """What came back."""
+
+    status: int
+    body: dict[str, object]
+
+    @property
+    def code(self) -> str | None:
+        code = self.body.get("code")
+        return None if code is None else str(code)
+
+
+class Wire:
+    """A connection to a port of this machine, opened with the first request."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._socket: socket.socket | None = None
+
+    def ask(self, method: str, path: str, headers: dict[str, str], content: bytes) -> Answer:
+        """Send a request and wait for its answer, which has a length."""
+        line = self._line()
+        named = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        head = f"{method} {path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: {len(content)}\r\n{named}\r\n"
+        line.sendall(head.encode() + content)
+        received = self._more(line, b"")
+        while (end := received.find(b"\r\n\r\n")) < 0:
+            received = self._more(line, received)
+        head_lines = received[:end].lower().split(b"\r\n")
+        length = next(int(row[15:]) for row in head_lines if row.startswith(b"content-length:"))
+        while len(received) < end + 4 + length:
+            received = self._more(line, received)
+        if b"connection: close" in head_lines:
+            self.close()
+        return Answer(int(head_lines[0].split(b" ", 2)[1]), msgspec.json.decode(received[end + 4 :]))
+
+    def close(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def _line(self) -> socket.socket:
+        if self._socket is not None and self._is_over(self._socket):
+            self.close()
+        if self._socket is None:
+            self._socket = socket.create_connection(("127.0.0.1", self._port), _PATIENCE_S)
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return self._socket
+
+    def _is_over(self, line: socket.socket) -> bool:
+        line.setblocking(False)
+        try:
+            line.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+        finally:
+            line.settimeout(_PATIENCE_S)
+        return True
+
+    def _more(self, line: socket.socket, received: bytes) -> bytes:
+        more = line.recv(1 << 16)
+        assert more, "the service closed the connection instead of answering"
+        return received + more
