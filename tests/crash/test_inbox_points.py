@@ -166,7 +166,7 @@ async def test_each_message_is_carried_out_once_wherever_its_worker_was_killed(
     for point, shop in shops.items():
         found = evidence[shop.merchant.merchant_id]
         facts = Counter(type(recorded.event) for recorded in found.log if isinstance(recorded.event, _FACTS))
-        # What was paid too much is asked back once more where the first request was never sent, and comes back once.
+        # What was paid too much is asked back once more where the first request was never sent, and goes back once.
         asked = {events.RefundRequested: 2} if point == "extra-asked" else {}
         assert facts == Counter(dict.fromkeys(_FACTS, 1) | asked), point
         assert ends(found.orders, shop) == [

@@ -16,6 +16,7 @@ from structlog.testing import capture_logs
 from tests.operations.conftest import an_order, by_card
 from tests.reactions.conftest import Open, rows, seeing
 
+from ledger.gateways.bookings import Mode
 from ledger.gateways.inbox import Inbox
 from ledger.gateways.messages import (
     DepositReceived,
@@ -476,6 +477,23 @@ async def test_what_is_paid_too_much_goes_back_once_where_the_merchant_wants_tha
     await finish_payouts(ledger, merchant, mail)
     order = await current(ledger, merchant, order)
     assert (order.net, order.amount_refunded, order.overpaid_amount) == (10_000, 2_800, 0)
+
+
+async def test_what_is_paid_too_much_is_asked_back_until_the_processor_has_heard_of_it(
+    ledger: Ledger, merchant: Actor, inbound: Inbound, mail: Mail
+) -> None:
+    await change_settings(ledger, merchant.merchant_id, {"refund_overpayment": True})
+    order = await waiting(ledger, merchant)
+    message = await paid_by_transfer(ledger, merchant, order, 12_500)
+    for _ in range(2):
+        await bank(ledger).set_mode(merchant.merchant_id, Mode.DOWN, times=1)
+        assert isinstance(await inbound.take(message), NotYet)
+    for _ in range(2):
+        assert await inbound.take(message) == Taken()
+    await finish_payouts(ledger, merchant, mail)
+    order = await current(ledger, merchant, order)
+    assert [refund.status for refund in order.refunds] == ["FAILED", "FAILED", "SUCCEEDED"]
+    assert (order.net, order.amount_refunded, order.overpaid_amount) == (10_000, 2_500, 0)
 
 
 async def test_what_is_paid_too_much_is_kept_where_nobody_said_otherwise(

@@ -68,6 +68,11 @@ class Refund(Struct, frozen=True, kw_only=True):
         """Whether it is certain that no processor ever heard of this refund."""
         return all(part.was_not_sent for part in self.parts)
 
+    @property
+    def has_no_answer(self) -> bool:
+        """Whether a processor has yet to say that it has heard of a part of this refund."""
+        return any(part.status is RefundStatus.PENDING and part.processor_reference is None for part in self.parts)
+
     def part(self, payment_id: UUID) -> RefundPart | None:
         """The part of this payment, where it has one."""
         return next((part for part in self.parts if part.payment_id == payment_id), None)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from decimal import Decimal
 from functools import partial
+from itertools import count
 from typing import Final, assert_never, get_args
 from uuid import UUID, uuid5
 
@@ -120,22 +121,34 @@ class Inbound:
     async def _give_back_the_extra(self, message: DepositReceived, order: Order) -> None:
         """Refund what is held beyond the order's amount, where the merchant's settings say so (section 4.6).
 
-        The refund's id follows from the message, so that it is asked for once; until then the message is not done with.
+        The refund's id follows from the message, so that it is asked for once; until it is known to have left us, the
+        message is not done with. What was never sent is asked for again.
         """
         merchant = await self._ledger.merchant(message.merchant_id)
-        order_id = order.terms.order_id
-        refund_id = uuid5(order_id, f"overpayment:{message.processor}:{message.message_id}")
-        if not merchant.refund_overpayment or order.overpaid_amount <= 0 or order.refund(refund_id) is not None:
+        if not merchant.refund_overpayment or order.overpaid_amount <= 0:
             return
+        order_id, refund_id = order.terms.order_id, _refund_of_the_extra(message, order)
 
         def decide(order: Order, at: datetime) -> list[OrderEvent]:
+            if order.refund(refund_id) is not None:
+                return []
             if order.overpaid_amount > 0 and any(payment.refunding for payment in order.payments):
                 raise _Waits("a refund is under way: what is held too much is known afterwards")
             command = RefundOverpayment(refund_id=refund_id, deadline_at=deadline(self._ledger), at=at)
             return decide_overpayment_refund(order, command)
 
         context = Context(request="overpayment", causation=message.payment_id)
-        await record(self._ledger, message.merchant_id, order_id, decide, context)
+        order = await record(self._ledger, message.merchant_id, order_id, decide, context)
+        refund = order.refund(refund_id)
+        if refund is not None and (refund.was_not_sent or refund.has_no_answer):
+            raise _Waits("the refund of what was paid too much has not been answered yet")
+
+
+def _refund_of_the_extra(message: DepositReceived, order: Order) -> UUID:
+    """The refund that gives a deposit's extra back: another one where all before it were never sent."""
+    name = f"overpayment:{message.processor}:{message.message_id}"
+    ids = (uuid5(order.terms.order_id, f"{name}:{n}" if n else name) for n in count())
+    return next(one for one in ids if (refund := order.refund(one)) is None or not refund.was_not_sent)
 
 
 def _tell_of_another_amount(message: DepositReceived, order: Order) -> None:
