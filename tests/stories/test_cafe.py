@@ -29,9 +29,9 @@ async def test_the_cafe_can_be_told_and_told_again(settings, log):
     assert log() == before
     statuses = Counter(order["status"] for order in orders(log).values())
     assert 300 <= statuses.total() <= 500
-    assert set(statuses) == {
-        "COMPLETED", "FAILED", "PENDING", "PARTIALLY_PAID", "PROCESSING", "AUTHORIZED", "CANCELLED", "REFUNDED",
-        "PARTIALLY_REFUNDED",
+    # What the story leaves authorised lapses a week after its last day: whether it still stands is a matter of today's date.
+    assert set(statuses) - {"AUTHORIZED"} == {
+        "COMPLETED", "FAILED", "PENDING", "PARTIALLY_PAID", "PROCESSING", "CANCELLED", "REFUNDED", "PARTIALLY_REFUNDED",
     }  # fmt: skip
     assert statuses["COMPLETED"] > 0.85 * statuses.total()
     assert {order["head"]["currency"] for order in orders(log).values()} == {"MXN", "USD"}
