@@ -12,14 +12,16 @@ from typing import Final
 from uuid import UUID
 
 from msgspec import Struct
+from psycopg.rows import class_row
 
 from ledger.journal.connection import Connection
 from ledger.reactions.jobs import see_jobs
 
 # What was given up, and what has failed and waits for its next attempt: the oldest first.
 _FIND: Final = """
-select id, status = 'failed', attempts, scheduled_at, (args->>'merchant_id')::uuid, thing->>0, (thing->>1)::uuid,
-       (thing->>3)::timestamptz
+select id as job, status = 'failed' as given_up, attempts, case when status <> 'failed' then scheduled_at end as next_at,
+       (args->>'merchant_id')::uuid as merchant_id, thing->>0 as kind, (thing->>1)::uuid as order_id,
+       (thing->>3)::timestamptz as due_at
   from procrastinate_jobs, jsonb_array_elements(args->'things') thing
  where status = 'failed' or (status = 'todo' and scheduled_at is not null) order by id
 """
@@ -47,20 +49,7 @@ class Troubled(Struct, frozen=True, kw_only=True, rename="camel"):
 async def troubled_jobs(connection: Connection) -> Sequence[Troubled]:
     """Everything that has failed and was not done since. Raises psycopg.OperationalError."""
     await see_jobs(connection)
-    rows = await (await connection.execute(_FIND)).fetchall()
-    return [
-        Troubled(
-            job=job,
-            given_up=given_up,
-            attempts=attempts,
-            next_at=None if given_up else next_at,
-            merchant_id=merchant_id,
-            kind=kind,
-            order_id=order_id,
-            due_at=due_at,
-        )
-        for job, given_up, attempts, next_at, merchant_id, kind, order_id, due_at in rows
-    ]
+    return await (await connection.cursor(row_factory=class_row(Troubled)).execute(_FIND)).fetchall()
 
 
 async def retry_jobs(connection: Connection, jobs: Sequence[int] | None) -> Sequence[int]:

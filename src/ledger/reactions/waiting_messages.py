@@ -12,13 +12,14 @@ from typing import Final
 from uuid import UUID
 
 from msgspec import Struct
+from psycopg.rows import class_row
 
 from ledger.journal.connection import Connection
 
 # What no order has taken in, the oldest first. One that is set aside has no time at which it is tried next.
 _FIND: Final = """
-select processor, merchant_id, message_id, body::json->>'type', order_id, received_at, tries, next_try_at = 'infinity',
-       nullif(next_try_at, 'infinity'), waits_for
+select message_id as message, body::json->>'type' as kind, processor, merchant_id, order_id, received_at, tries,
+       next_try_at = 'infinity' as set_aside, nullif(next_try_at, 'infinity') as next_at, waits_for
   from processor_message where handled_at is null order by received_at, message_id
 """
 
@@ -49,24 +50,7 @@ class Waiting(Struct, frozen=True, kw_only=True, rename="camel"):
 
 async def waiting_messages(connection: Connection) -> Sequence[Waiting]:
     """Everything that no order has taken in. Raises psycopg.OperationalError."""
-    rows = await (await connection.execute(_FIND)).fetchall()
-    return [
-        Waiting(
-            message=message,
-            kind=kind,
-            processor=processor,
-            merchant_id=merchant_id,
-            order_id=order_id,
-            received_at=received_at,
-            tries=tries,
-            set_aside=set_aside,
-            next_at=next_at,
-            waits_for=waits_for,
-        )
-        for (
-            processor, merchant_id, message, kind, order_id, received_at, tries, set_aside, next_at, waits_for,
-        ) in rows
-    ]  # fmt: skip
+    return await (await connection.cursor(row_factory=class_row(Waiting)).execute(_FIND)).fetchall()
 
 
 async def retry_messages(connection: Connection, messages: Sequence[str] | None) -> Sequence[str]:
