@@ -25,7 +25,7 @@ def settings(postgres_url: str, template_database: str) -> Iterator[Settings]:
             database_url=make_conninfo(postgres_url, dbname=name),
             master_key="11" * 32,
             sandbox_deadline_s=0.2,
-            processor_timeout_s=1.0,
+            processor_timeout_s=15.0,
             request_timeout_s=20.0,
             body_limit=256 << 10,
         )

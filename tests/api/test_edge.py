@@ -156,7 +156,7 @@ async def test_a_declared_length_beyond_the_limit_is_refused_before_reading(merc
         yield b""
 
     headers = merchant.key | JSON | {"content-length": str(LIMIT + 1)}
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(8):
         answer = await spoken(merchant, headers, lambda: asyncio.sleep(10))
     assert answer == 413
 

@@ -29,7 +29,7 @@ async def store(settings: Settings) -> AsyncIterator[Served]:
         yield storefront
 
 
-async def said(store: Storefront, request: bytes, hold_s: float = 2.0) -> bytes:
+async def said(store: Storefront, request: bytes, hold_s: float = 20.0) -> bytes:
     """What the server answers to these very bytes."""
     port = store.client.base_url.port
     reader, writer = await asyncio.open_connection("127.0.0.1", port)

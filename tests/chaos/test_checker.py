@@ -29,7 +29,7 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture
 async def ledger(database_url: str) -> AsyncIterator[Ledger]:
     settings = Settings(
-        database_url=database_url, master_key=MASTER_KEY, sandbox_deadline_s=0.05, processor_timeout_s=0.1
+        database_url=database_url, master_key=MASTER_KEY, sandbox_deadline_s=0.05, processor_timeout_s=20
     )
     async with open_ledger(settings) as ledger:
         yield ledger

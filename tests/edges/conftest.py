@@ -18,9 +18,9 @@ __all__ = ["settings"]
 
 @pytest.fixture(scope="module")
 async def store(settings: Settings) -> AsyncIterator[Storefront]:
-    """A call that is slow is given up after three seconds, one that is silent at once."""
+    """A call that is slow is given up before it answers after five seconds, one that is silent at once."""
     own = msgspec.structs.replace(
-        settings, processor_timeout_s=3.0, request_timeout_s=20.0, sandbox_deadline_s=0.05, log_level="warning"
+        settings, processor_timeout_s=4.5, request_timeout_s=20.0, sandbox_deadline_s=0.05, log_level="warning"
     )
     async with opened(own) as storefront:
         yield storefront

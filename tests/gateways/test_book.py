@@ -201,7 +201,7 @@ def cut(sandbox: SandboxProcessor) -> bytes:
 
 
 async def found(sandbox: SandboxProcessor, request: AuthorizationRequest) -> Answer | None:
-    for _ in range(200):
+    for _ in range(2000):
         with suppress(ProcessorTimedOut, ProcessorUnavailable):
             return await sandbox.look_up(request.merchant_id, request.idempotency_key)
         await asyncio.sleep(0.01)
@@ -226,7 +226,7 @@ async def test_without_a_database_nothing_is_sent_and_stopping_does_not_wait(dat
         assert not book.alive
         with pytest.raises(ProcessorUnavailable):
             await sandbox.look_up(ask().merchant_id, "any")
-        await asyncio.wait_for(book.stop(), 1)
+        await asyncio.wait_for(book.stop(), 10)
         connection.execute(allow.format(sql.Identifier(name), sql.Literal(True)))
 
 

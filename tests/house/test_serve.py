@@ -46,7 +46,7 @@ def test_one_line_per_start_names_the_address(data_dir):
     with Running(data_dir) as service:
         service.ready()
         service.send(signal.SIGTERM)
-        said, _ = service.process.communicate(timeout=12)
+        said, _ = service.process.communicate(timeout=30)
         assert said == ""
         assert service.url.startswith("http://127.0.0.1:")
 

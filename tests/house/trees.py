@@ -58,7 +58,7 @@ class Running:
         raise AssertionError(f"it ended before it was ready: {lines} {self.process.stderr.read()}")
 
     def get(self, path):
-        return httpx.get(self.url + path, timeout=10)
+        return httpx.get(self.url + path, timeout=30)
 
     def count(self):
         """Writes one row and tells how many there are, or None where the service says 503."""
@@ -95,7 +95,7 @@ class Running:
         return next(pid for pid, name in self.children().items() if name == "postgres")
 
 
-def eventually(condition, timeout=10.0):
+def eventually(condition, timeout=30.0):
     """The first true value of the condition. Raises AssertionError when there is none in time."""
     end = time.monotonic() + timeout
     while time.monotonic() < end:

@@ -149,7 +149,7 @@ OLD, NEW = "0d" * 32, "4e" * 32
 
 def with_keys(url: str, *keys: str) -> Settings:
     """Settings on which these sealing keys are known, the newest first, beside the master key's own."""
-    return Settings(database_url=url, master_key=MASTER_KEY, sealing_keys=",".join(keys), processor_timeout_s=1.0)
+    return Settings(database_url=url, master_key=MASTER_KEY, sealing_keys=",".join(keys))
 
 
 async def rewrapped(settings: Settings) -> int:

@@ -21,16 +21,16 @@ async def test_the_worker_packs_the_lines_that_appends_left(shop: Shop, database
     stop, ready = asyncio.Event(), asyncio.Event()
     settings = read_settings({"LEDGER_DATABASE_URL": database_url})
     working = asyncio.create_task(worker.run(settings, ready.set, stop))
-    await asyncio.wait_for(ready.wait(), 10)
+    await asyncio.wait_for(ready.wait(), 30)
     with psycopg.connect(database_url, autocommit=True) as connection:
-        for _ in range(100):
+        for _ in range(600):
             [blocks] = connection.execute("select count(*) from search_block where kind = 1").fetchall()
             if blocks == (1,):
                 break
             await asyncio.sleep(0.1)
     assert blocks == (1,)
     stop.set()
-    await asyncio.wait_for(working, 10)
+    await asyncio.wait_for(working, 30)
 
 
 async def test_a_tidying_that_fails_is_tried_again_until_the_end() -> None:
@@ -46,5 +46,5 @@ async def test_a_tidying_that_fails_is_tried_again_until_the_end() -> None:
             raise DatabaseUnavailable("away")
         return 0
 
-    await asyncio.wait_for(tidying.run(tidy, stop, pause_s=0.01), 5)
+    await asyncio.wait_for(tidying.run(tidy, stop, pause_s=0.01), 30)
     assert tries == 3

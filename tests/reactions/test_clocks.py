@@ -62,6 +62,6 @@ async def test_a_hand_keeps_its_connection_for_the_next_move_and_makes_a_new_one
 
 async def gone(url: str) -> None:
     """Wait until no such connection is left: the database hears of an end a little later."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while hands(url):  # noqa: ASYNC110 - the database tells nobody
             await asyncio.sleep(0.05)

@@ -234,7 +234,7 @@ async def until_empty(url: str) -> None:
         select (select count(*) from processor_message where handled_at is null)
              + (select count(*) from sandbox_message where delivered_at is null)
     """
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while rows(url, open_ones) != [(0,)]:  # noqa: ASYNC110 - another process's work has no event
             await asyncio.sleep(0.05)
 

@@ -133,7 +133,7 @@ async def test_a_worker_that_dies_behind_what_it_put_back_has_doubled_nothing(
 
     monkeypatch.setattr(jobs._app.job_manager, "finish_job", dies)
     running = asyncio.create_task(jobs.run_all_of(connection, merchant.merchant_id))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while len(rows(database_url, JOBS)) != 1:  # noqa: ASYNC110 - a table has no bell
             await asyncio.sleep(0.01)
     running.cancel()
@@ -161,7 +161,7 @@ async def test_who_is_told_to_stop_finishes_what_was_begun_and_puts_the_rest_bac
     jobs._handlers = {LOOK_AFTER: slow}
     due = things(90)
     await put(jobs, connection, merchant, due)
-    await asyncio.wait_for(jobs.run(stop), 20)
+    await asyncio.wait_for(jobs.run(stop), 60)
     assert begun
     assert done == begun
     left = rows(database_url, JOBS)

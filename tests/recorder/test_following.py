@@ -173,7 +173,7 @@ def test_a_log_that_nobody_follows_is_written_without_a_notification(module_url,
             "update merchant_head set followed_until = now() + interval '1 minute' where merchant_id = %s", (merchant,)
         )
         write(module_url, merchant)
-        assert len(list(connection.notifies(timeout=5, stop_after=1))) == 1
+        assert len(list(connection.notifies(timeout=30, stop_after=1))) == 1
 
 
 def test_a_follower_outlives_its_connections(module_url, merchant, open_recorder):
@@ -249,7 +249,7 @@ def followed(url: str, merchant: UUID) -> bool:
     return fetch(url, "select followed_until > now() from merchant_head where merchant_id = %s", merchant) == [(True,)]
 
 
-def until(condition: Callable[[], bool], patience_s: float = 10.0) -> None:
+def until(condition: Callable[[], bool], patience_s: float = 30.0) -> None:
     end = time.monotonic() + patience_s
     while not condition():
         assert time.monotonic() < end, "it did not come to that"
