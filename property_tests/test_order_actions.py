@@ -248,7 +248,7 @@ class World:
     def _dispute(self, order: Order) -> None:
         if order.payments:
             payment = self._one(order)
-            name = payment.dispute.dispute_id if payment.dispute and payment.dispute.open else self._key()
+            name = payment.dispute.dispute_id if payment.dispute else self._key()
             amount = self.draw(st.sampled_from([None, order.quantum]))
             command = c.RecordDispute(
                 payment_id=payment.payment_id,

@@ -97,8 +97,10 @@ class Inbox:
         return same and payment.batch_ended == told.kind
 
     def _dispute(self, told: Told, payment: Payment) -> bool:
+        if told.name in payment.decided:
+            return True
         if payment.dispute == told.name:
-            if not payment.contesting or told.kind == "opened":
+            if told.kind == "opened":
                 return True
         elif not self._opened(told, payment):
             return False

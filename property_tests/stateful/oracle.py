@@ -388,6 +388,8 @@ class Oracle:
         if outcome == "WON":
             payment.status = self._back(payment)
         payment.contesting = outcome == "OPENED"
+        if not payment.contesting:
+            payment.decided.add(payment.dispute)
 
     def settle(self, payment: Payment, stage: str) -> Expected:
         """POST /sandbox/settlements: LISTED, then MATCHED or REFUSED."""

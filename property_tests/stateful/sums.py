@@ -49,6 +49,7 @@ class Payment:
     contested: int = 0
     contesting: bool = False
     dispute: str | None = None
+    decided: set[str | None] = field(default_factory=set)
     batch: str | None = None
     batch_ended: str | None = None
     deposits: set[str] = field(default_factory=set)

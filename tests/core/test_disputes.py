@@ -10,6 +10,7 @@ from tests.core.moves import HELD_STORIES, LISTED, LOST, MATCHED, ONE, OPENED, P
 from tests.core.scenario import given
 from tests.core.story import NOON, SPLIT, created, declined, folded, late, paid, payment_id, refund_asked
 
+from ledger.orders import commands as c
 from ledger.orders import events as e
 from ledger.orders.state import HELD, OrderStatus, PaymentStatus
 from ledger.rejections import InvalidOrderState, InvalidTerms, OrderNotRefundable, PaymentNotFound
@@ -46,6 +47,16 @@ def test_a_chargeback_counts_as_refunded_and_is_no_refund() -> None:
 
 def test_a_dispute_that_is_first_heard_of_at_its_end_is_opened_and_ended() -> None:
     given(*PAID).when(dispute(LOST, 2500)).then(opened(2500), lost(2500))
+
+
+@pytest.mark.parametrize("stage", [OPENED, WON, LOST])
+def test_a_dispute_is_decided_once_however_many_came_after_it(stage: c.DisputeStage) -> None:
+    other = (
+        e.DisputeOpened(payment_id=ONE, dispute_id="dsp-2", amount=Decimal(1000), at=NOON),
+        e.DisputeWon(payment_id=ONE, dispute_id="dsp-2", at=NOON),
+    )
+    order = given(*disputed(PAID, 2500), lost(2500), *other).when(dispute(stage, 2500)).then()
+    assert order.payments[0].charged_back == 2500
 
 
 def test_a_split_order_waits_for_what_was_charged_back() -> None:

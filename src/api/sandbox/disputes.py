@@ -35,7 +35,7 @@ async def report(rooms: Rooms, call: Call) -> Answer:
     order, payment = await payment_of(rooms, merchant_id, request.payment_id)
     if payment.processor_reference is None:
         raise InvalidOrderState("Nothing was captured by this payment.", currentStatus=order.status, allowedStatuses=())
-    known = payment.dispute if payment.dispute is not None and payment.dispute.open else None
+    known = payment.dispute
     about: dict[str, Any] = {
         "processor": payment.processor,
         "message_id": f"sbx_msg_{uuid4().hex}",

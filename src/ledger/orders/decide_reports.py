@@ -40,12 +40,13 @@ _UNSETTLED: Final = frozenset({PaymentStatus.CAPTURED, PaymentStatus.PARTIALLY_C
 def decide_dispute(order: Order, command: RecordDispute) -> list[OrderEvent]:
     """Record a dispute's opening or its end. Raises PaymentNotFound, InvalidTerms, InvalidOrderState."""
     payment, at = payment_of(order, command.payment_id), command.at
-    dispute = payment.dispute
-    if dispute is not None and dispute.dispute_id == command.dispute_id:
-        if not dispute.open or command.stage is DisputeStage.OPENED:
+    if command.dispute_id in payment.decided_disputes:
+        return []
+    opened: list[OrderEvent] = []
+    if payment.dispute is not None and payment.dispute.dispute_id == command.dispute_id:
+        if command.stage is DisputeStage.OPENED:
             return []
-        amount = dispute.amount
-        opened: list[OrderEvent] = []
+        amount = payment.dispute.amount
     else:
         amount = _contested(order, payment, command)
         opened = [DisputeOpened(payment_id=payment.payment_id, dispute_id=command.dispute_id, amount=amount, at=at)]

@@ -185,7 +185,8 @@ def _disputed(payment: Payment, event: _DisputeStep) -> Payment:
                 payment,
                 status=_gone_on(payment),
                 returns_to=None,
-                dispute=None if dispute is None else replace(dispute, open=False),
+                dispute=None,
+                decided_disputes=(*payment.decided_disputes, event.dispute_id),
                 entries=entered(payment, EntryAction.DISPUTE, EntryStatus.SUCCESS, amount, event.at),
                 updated_at=event.at,
             )
@@ -205,7 +206,8 @@ def _charged_back(payment: Payment, event: DisputeLost) -> Payment:
         returns_to=None,
         refunded=refunded,
         charged_back=payment.charged_back + event.amount,
-        dispute=Dispute(event.dispute_id, event.amount, open=False),
+        dispute=None,
+        decided_disputes=(*payment.decided_disputes, event.dispute_id),
         entries=entries,
         updated_at=event.at,
     )

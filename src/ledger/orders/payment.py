@@ -118,11 +118,10 @@ class Intent(Struct, frozen=True, kw_only=True):
 
 
 class Dispute(Struct, frozen=True):
-    """What the payer contests at the bank: `amount`, gross; `open` until it is won or lost."""
+    """What the payer contests at the bank, and nobody has decided yet: `amount`, gross."""
 
     dispute_id: str
     amount: Decimal
-    open: bool = True
 
 
 class Batch(Struct, frozen=True):
@@ -155,7 +154,8 @@ class Payment(Struct, frozen=True, kw_only=True):
 
     `returns_to` is the status before a refund, a dispute or a void, where it goes on when that comes to nothing. `refunding`
     is what a refund in flight has reserved; `charged_back` the part of `refunded` that a bank took. `keys` are the
-    idempotency keys of all calls that were ever announced, `capture_keys` those that brought money.
+    idempotency keys of all calls that were ever announced, `capture_keys` those that brought money. `decided_disputes` are
+    those that were won or lost: whatever comes about one of them later is no news.
     """
 
     started: PaymentStarted
@@ -195,6 +195,7 @@ class Payment(Struct, frozen=True, kw_only=True):
     refunding: Decimal = ZERO
     charged_back: Decimal = ZERO
     dispute: Dispute | None = None
+    decided_disputes: tuple[str, ...] = ()
     batch: Batch | None = None
 
     @property

@@ -181,7 +181,7 @@ def _dispute(scene: Scene, line: Line, merchant: Merchant, request_id: str) -> S
         payment = _newest(found, lambda payment: payment.captured > 0)
         if payment is None or payment.processor_reference is None:
             raise InvalidTerms("order", "Nothing was paid that could be contested.")
-        known = payment.dispute if payment.dispute is not None and payment.dispute.open else None
+        known = payment.dispute
         named = moment_id(merchant, line, order)
         about: dict[str, Any] = {
             "processor": payment.processor,
