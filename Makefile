@@ -5,8 +5,8 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 COMPILE := CUSTOM_COMPILE_COMMAND="make lock" pip-compile --quiet --generate-hashes --strip-extras --allow-unsafe \
   --no-emit-index-url --no-emit-trusted-host --no-emit-find-links
-TESTS ?= tests property_tests
-JOBS ?= auto
+TESTS ?= property_tests tests
+JOBS ?= $(shell expr $$(nproc 2>/dev/null || echo 1) + 1)
 STAMP := $(VENV)/.installed
 TOOLS := $(VENV)/.tools
 
@@ -16,7 +16,7 @@ run: $(STAMP)
 	@exec $(BIN)/ledger serve --demo
 
 # make test POSTGRES=15 runs on Debian's PostgreSQL 15 instead of the embedded one; TESTS=tests/journal only one room; JOBS=1
-# one test after another. Every job has a server of its own.
+# one test after another. Every job has a server of its own, and often waits: so there is one more than there are processors.
 test: $(TOOLS)
 	$(if $(POSTGRES),LEDGER_TEST_POSTGRES=$(POSTGRES)) $(BIN)/python -m pytest $(TESTS) --numprocesses $(JOBS) --maxprocesses 4 --dist worksteal
 

@@ -1,5 +1,5 @@
 """The real Postgres of the tests, for the properties that need one."""
 
-from tests.conftest import anyio_backend, postgres_url, short_dir, template_database
+from tests.conftest import anyio_backend, databases, postgres_url, short_dir, template_database
 
-__all__ = ["anyio_backend", "postgres_url", "short_dir", "template_database"]
+__all__ = ["anyio_backend", "databases", "postgres_url", "short_dir", "template_database"]

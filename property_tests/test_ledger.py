@@ -18,6 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from property_tests.folding import digest, fold, the_log
+from tests.databases import Databases
 from tests.operations.conftest import an_order, by_card, register
 from tests.sealing import MASTER_KEY
 
@@ -73,17 +74,10 @@ def loop() -> Iterator[Loop]:
 
 
 @pytest.fixture(scope="module")
-def url(postgres_url: str, template_database: str) -> Iterator[str]:
+def url(databases: Databases) -> Iterator[str]:
     """One database for all examples; each example is another merchant."""
-    import psycopg
-    from psycopg import sql
-    from psycopg.conninfo import make_conninfo
-
-    name = sql.Identifier("property_ledger")
-    with psycopg.connect(postgres_url, autocommit=True) as connection:
-        connection.execute(sql.SQL("create database {} template {}").format(name, sql.Identifier(template_database)))
-        yield make_conninfo(postgres_url, dbname="property_ledger")
-        connection.execute(sql.SQL("drop database {} with (force)").format(name))
+    with databases.lent() as url:
+        yield url
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,7 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 from tests import postgres_server
+from tests.databases import Databases
 
 from ledger.migrate import migrate
 
@@ -47,12 +48,16 @@ def template_database(postgres_url: str) -> Iterator[str]:
         connection.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
 
 
+@pytest.fixture(scope="session")
+def databases(postgres_url: str, template_database: str) -> Iterator[Databases]:
+    """Databases with the current schema, to borrow."""
+    databases = Databases(postgres_url, template_database)
+    yield databases
+    databases.drop()
+
+
 @pytest.fixture
-def database_url(postgres_url: str, template_database: str) -> Iterator[str]:
-    """A database with the current schema that nobody else uses; dropped afterwards, whoever is still connected."""
-    name = f"test_{uuid4().hex}"
-    with psycopg.connect(postgres_url, autocommit=True) as connection:
-        clone = sql.SQL("create database {} template {} strategy wal_log")
-        connection.execute(clone.format(sql.Identifier(name), sql.Identifier(template_database)))
-        yield make_conninfo(postgres_url, dbname=name)
-        connection.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
+def database_url(databases: Databases) -> Iterator[str]:
+    """An empty database with the current schema that nobody else uses; whoever is still connected afterwards is cut off."""
+    with databases.lent() as url:
+        yield url

@@ -12,9 +12,8 @@ import httpx
 import msgspec
 import psycopg
 import pytest
-from psycopg import sql
-from psycopg.conninfo import make_conninfo
 from tests.api.storefront import JSON, Merchant, Storefront, opened
+from tests.databases import Databases
 
 from ledger.gateways.messages import DepositReceived, encode, sign
 from ledger.secrets import load_processor_keys
@@ -27,21 +26,11 @@ KEYS = f"stp:{OLD.hex()},stp:{NEW.hex()},other:{OTHER.hex()}"
 
 
 @pytest.fixture(scope="module", params=["sandbox", "production"])
-async def signed_store(
-    settings: Settings, postgres_url: str, template_database: str, request: Any
-) -> AsyncIterator[Storefront]:
-    name = f"test_{uuid4().hex}"
-    with psycopg.connect(postgres_url, autocommit=True) as connection:
-        clone = sql.SQL("create database {} template {} strategy wal_log")
-        connection.execute(clone.format(sql.Identifier(name), sql.Identifier(template_database)))
-    own = msgspec.structs.replace(
-        settings,
-        environment=request.param,
-        processor_keys=KEYS,
-        database_url=make_conninfo(postgres_url, dbname=name),
-    )
-    async with opened(own) as store:
-        yield store
+async def signed_store(settings: Settings, databases: Databases, request: Any) -> AsyncIterator[Storefront]:
+    with databases.lent() as url:
+        own = msgspec.structs.replace(settings, environment=request.param, processor_keys=KEYS, database_url=url)
+        async with opened(own) as store:
+            yield store
 
 
 @pytest.fixture

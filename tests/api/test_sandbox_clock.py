@@ -6,13 +6,10 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import msgspec
-import psycopg
 import pytest
-from psycopg import sql
-from psycopg.conninfo import make_conninfo
 from tests.api.bodies import order
 from tests.api.storefront import ORDERS, Merchant, Storefront, opened
 
@@ -155,14 +152,8 @@ async def test_two_who_move_one_clock_at_once_do_it_one_after_the_other(merchant
     assert read(await merchant.get(CLOCK)) - datetime.now(UTC) < timedelta(days=1, minutes=1)
 
 
-async def test_production_has_no_clock_to_move(settings: Any, postgres_url: str, template_database: str) -> None:
-    name = f"test_{uuid4().hex}"
-    with psycopg.connect(postgres_url, autocommit=True) as connection:
-        clone = sql.SQL("create database {} template {} strategy wal_log")
-        connection.execute(clone.format(sql.Identifier(name), sql.Identifier(template_database)))
-    real = msgspec.structs.replace(
-        settings, environment="production", database_url=make_conninfo(postgres_url, dbname=name)
-    )
+async def test_production_has_no_clock_to_move(settings: Any, database_url: str) -> None:
+    real = msgspec.structs.replace(settings, environment="production", database_url=database_url)
     async with opened(real) as store:
         merchant = await store.register()
         assert (await merchant.get(CLOCK)).status_code == 404

@@ -7,10 +7,7 @@ from uuid import uuid4
 
 import httpx
 import msgspec
-import psycopg
 import pytest
-from psycopg import sql
-from psycopg.conninfo import make_conninfo
 from tests.api.bodies import ABSENT, by_card, card, order, paid_order
 from tests.api.storefront import ORDERS, Merchant, Storefront, opened
 
@@ -328,14 +325,8 @@ async def test_settled_money_can_be_refunded_and_contested(merchant: Merchant):
 # ---------------------------------------------------------------- production
 
 
-async def test_production_has_none_of_these(settings: Any, postgres_url: str, template_database: str):
-    name = f"test_{uuid4().hex}"
-    with psycopg.connect(postgres_url, autocommit=True) as connection:
-        clone = sql.SQL("create database {} template {} strategy wal_log")
-        connection.execute(clone.format(sql.Identifier(name), sql.Identifier(template_database)))
-    real = msgspec.structs.replace(
-        settings, environment="production", database_url=make_conninfo(postgres_url, dbname=name)
-    )
+async def test_production_has_none_of_these(settings: Any, database_url: str):
+    real = msgspec.structs.replace(settings, environment="production", database_url=database_url)
     async with opened(real) as store:
         merchant = await store.register()
         for path in (DEPOSITS, DISPUTES, SETTLEMENTS):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 
 import psycopg
 import pytest
@@ -12,10 +13,12 @@ from ledger.journal.writer import Writer
 
 
 @pytest.fixture
-def log_url(database_url: str) -> str:
+def log_url(database_url: str) -> Iterator[str]:
     with psycopg.connect(database_url, autocommit=True) as connection:
         connection.execute(SEEN_DDL)
-    return database_url
+    yield database_url
+    with suppress(psycopg.Error), psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute("set lock_timeout = '1s'; drop table seen")  # so that the database can be lent again
 
 
 @pytest.fixture

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import eventsourcing.cryptography
-import psycopg
 import pytest
-from psycopg import sql
-from psycopg.conninfo import make_conninfo
+from tests.databases import Databases
 from tests.journal.small_log import open_log
 
 # The library's cases import its cipher over pycryptodome. It ships the same class over cryptography, which we have.
@@ -18,14 +16,10 @@ sys.modules.setdefault("eventsourcing.cipher", eventsourcing.cryptography)
 
 
 @pytest.fixture(scope="module")
-def module_url(postgres_url: str, template_database: str) -> Iterator[str]:
+def module_url(databases: Databases) -> Iterator[str]:
     """One database for a module's tests, each with a merchant of its own: what one does must not be seen by another."""
-    name = f"test_{uuid4().hex}"
-    with psycopg.connect(postgres_url, autocommit=True) as connection:
-        clone = sql.SQL("create database {} template {} strategy wal_log")
-        connection.execute(clone.format(sql.Identifier(name), sql.Identifier(template_database)))
-        yield make_conninfo(postgres_url, dbname=name)
-        connection.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
+    with databases.lent() as url:
+        yield url
 
 
 @pytest.fixture
