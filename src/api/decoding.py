@@ -86,6 +86,8 @@ def _explained(message: str, schema: Any) -> Refusal:
         return invalid(field, f"must be {' or '.join(kinds)}", "INVALID_TYPE")
     if length := _LENGTH.match(message):
         kind, bound, count = length.groups()
+        if (bound, count) == (">=", "1"):
+            return invalid(field, "must not be empty", "INVALID_LENGTH")
         return invalid(field, f"must have {_BOUNDS[bound]} {count} {_UNITS[kind]}", "INVALID_LENGTH")
     if limit := _RANGE.match(message):
         return invalid(field, f"must be {_BOUNDS[limit.group(1)]} {limit.group(2)}", "OUT_OF_RANGE")

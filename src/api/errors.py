@@ -69,7 +69,7 @@ def answer_to(failure: Exception, request_id: str) -> Answer:
             return _unavailable("PROCESSOR_UNAVAILABLE", "The payment processor cannot be reached.", request_id)
         case FateUnknown():
             return _unavailable(
-                "DATABASE_UNAVAILABLE", "The service ends; the request may have been carried out.", request_id
+                "DATABASE_UNAVAILABLE", "The service is stopping; the request may have been carried out.", request_id
             )
         case Fault():
             return _unavailable("DATABASE_UNAVAILABLE", "The service cannot store anything at the moment.", request_id)
@@ -100,8 +100,8 @@ def _refused(refusal: Refusal, request_id: str) -> Answer:
 
 def _rejected(rejected: Rejected, request_id: str) -> Answer:
     status = STATUS[type(rejected)]
-    if status == 400:
-        errors = (FieldError(rejected.facts["field"], rejected.message, "INVALID_VALUE"),)
+    if isinstance(rejected, rejections.InvalidTerms):
+        errors = (FieldError(rejected.field, rejected.problem, "INVALID_VALUE"),)
         return json_answer(status, error_body(rejected.code, rejected.message, request_id, errors))
     facts = {name: _fact(value) for name, value in rejected.facts.items()}
     return json_answer(status, facts | error_body(rejected.code, rejected.message, request_id), _headers(rejected))

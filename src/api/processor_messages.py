@@ -66,4 +66,8 @@ class ProcessorMessages:
 
 
 def _wrong() -> Refusal:
-    return Refusal(401, "INVALID_SIGNATURE", "The message is not signed with a key of its processor, or not now.")
+    return Refusal(
+        401,
+        "INVALID_SIGNATURE",
+        "The message is not signed with a key of its processor, or its timestamp is too far from the present.",
+    )

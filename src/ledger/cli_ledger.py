@@ -78,7 +78,7 @@ def refusals_in_one_line() -> Iterator[None]:
     try:
         yield
     except InvalidTerms as refusal:
-        raise CannotRun(f"{refusal.facts['field']}: {refusal.message}") from None
+        raise CannotRun(refusal.message) from None
     except Rejected as refusal:
         raise CannotRun(refusal.message) from None
     except (Fault, psycopg.OperationalError) as failure:

@@ -27,12 +27,17 @@ class Rejected(Exception):
 
 
 class InvalidTerms(Rejected):
-    """A field of the request cannot stand on this order; `field` in the facts names it in the interface's spelling."""
+    """A field of the request cannot stand on this order; `field` in the facts names it in the interface's spelling.
+
+    `problem` completes the field's name, as in "amount" "must be a multiple of 1".
+    """
 
     code = "VALIDATION_ERROR"
 
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__(message, field=field)
+    def __init__(self, field: str, problem: str) -> None:
+        super().__init__(f"{field} {problem}.", field=field)
+        self.field = field
+        self.problem = problem
 
 
 class CustomerNotFound(Rejected):

@@ -45,7 +45,8 @@ def _in_our_words(read: Callable[P, T]) -> Callable[P, T]:
         try:
             return read(*arguments, **more)
         except Refusal as refusal:
-            raise InvalidTerms(refusal.errors[0].field if refusal.errors else "body", refusal.message) from None
+            wrong = refusal.errors[0]
+            raise InvalidTerms(wrong.field, wrong.message) from None
 
     return read_it
 

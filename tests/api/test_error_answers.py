@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import json
 import pkgutil
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,6 +27,8 @@ from ledger.rejections import (
     OrderNotPayable,
     Rejected,
 )
+
+SOURCES = Path(ledger.__path__[0]).parent
 
 
 def said(answer: Answer) -> dict[str, Any]:
@@ -46,7 +50,7 @@ def test_the_table_knows_every_refusal_of_the_domain():
 
 @pytest.mark.parametrize("kind", sorted(STATUS, key=lambda kind: kind.__name__))
 def test_a_refusal_is_answered_with_its_status_code_and_message(kind: type[Rejected]):
-    rejected = kind("amount", "Too much.") if kind is InvalidTerms else kind("Too much.")  # type: ignore[call-arg]
+    rejected = kind("Too", "much") if kind is InvalidTerms else kind("Too much.")  # type: ignore[call-arg]
     answer = answer_to(rejected, "r-1")
     assert answer.status == STATUS[kind]
     body = said(answer)
@@ -74,8 +78,22 @@ def test_a_fact_cannot_replace_the_message():
 
 
 def test_a_field_of_the_domain_is_named_like_any_other():
-    body = said(answer_to(InvalidTerms("amount", "The amount is odd."), "r"))
-    assert body["errors"] == [{"field": "amount", "message": "The amount is odd.", "code": "INVALID_VALUE"}]
+    body = said(answer_to(InvalidTerms("amount", "must be even"), "r"))
+    assert body["message"] == "amount must be even."
+    assert body["errors"] == [{"field": "amount", "message": "must be even", "code": "INVALID_VALUE"}]
+
+
+def test_what_is_wrong_with_a_field_completes_its_name():
+    """`amount` `must be even`: no capital and no full stop, wherever one of the two is raised."""
+    problems = [
+        (path.name, text)
+        for path in sorted(SOURCES.rglob("*.py"))
+        for call in ast.walk(ast.parse(path.read_text()))
+        if isinstance(call, ast.Call) and getattr(call.func, "id", "") in {"InvalidTerms", "invalid"}
+        for text in [ast.unparse(call.args[1]).lstrip("f").strip("'\"")]
+    ]
+    assert len(problems) > 60
+    assert [each for each in problems if each[1][0].isupper() or each[1].endswith(".")] == []
 
 
 @pytest.mark.parametrize(

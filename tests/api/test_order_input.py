@@ -99,6 +99,20 @@ def test_a_string_holds_255_characters(place: str, name: str):
 
 
 @pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (order(externalId=""), "externalId must not be empty."),
+        (order(amount=-5), "amount must not be negative."),
+        (order(billingAddress={"country": "MEX"}), "billingAddress.country must be a country code of two letters such as MX."),
+        (paid_order(billingAddress=ABSENT), "billingAddress is required."),
+        (paid_order(billingAddress={}), "billingAddress must not be empty."),
+    ],
+)  # fmt: skip
+def test_a_refusal_says_what_may_stand_there(body: dict[str, Any], message: str):
+    assert refusal_of(body).message == message
+
+
+@pytest.mark.parametrize(
     ("body", "field"),
     [
         (order(amount=ABSENT), "amount"),

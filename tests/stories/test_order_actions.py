@@ -165,7 +165,7 @@ async def test_the_clock_is_held_while_the_story_is_told(settings, write, databa
         (line("dispute", at(2), {"outcome": "OPENED"}, order="o"), "order: Nothing was paid"),
         (line("dispute", at(2), {"outcome": "PERHAPS"}, order="o"), "body: Invalid enum value 'PERHAPS'"),
         (line("refund", at(2), {"amount": 1}, order="o"), "ORDER_NOT_REFUNDABLE"),
-        (line("refund", at(2), {"amount": 1}), "order: A refund names its order"),
+        (line("refund", at(2), {"amount": 1}), "order is required: a refund names its order"),
     ],
 )
 async def test_what_an_order_cannot_take_is_named(settings, write, wrong, reason):

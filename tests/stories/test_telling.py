@@ -144,9 +144,9 @@ async def test_a_story_that_cannot_be_right_is_not_begun(settings, write, log, w
     [
         (line("create", "2026-03-01T10:00:00-06:00", order("o", amount=-1)), "amount"),
         (line("create", "2026-03-01T10:00:00-06:00", order("o", note="x", description="4242 4242 4242 4242")), "card number"),
-        (line("charge", "2026-03-01T10:00:00-06:00", charge(APPROVED)), "order: A charge names its order"),
+        (line("charge", "2026-03-01T10:00:00-06:00", charge(APPROVED)), "order is required: a charge names its order"),
         (line("charge", "2026-03-01T10:00:00-06:00", charge(APPROVED), order="nobody"), "ORDER_NOT_FOUND"),
-        (line("register", "2026-03-01T10:00:00-06:00", {"color": "red"}), "color: There is no setting color"),
+        (line("register", "2026-03-01T10:00:00-06:00", {"color": "red"}), "color is no setting of a merchant"),
         ({**line("create", "2026-03-01T10:00:00-06:00", order("o")), "as": "Nadie"}, "'Nadie' has not been registered"),
     ],
 )  # fmt: skip
@@ -168,7 +168,7 @@ async def test_a_line_that_would_pay_otherwise_than_before_is_refused(settings, 
 
 async def test_two_payments_of_an_order_at_one_moment_are_refused(settings, write):
     twice = line("create", "2026-03-01T10:00:00-06:00", order("o", DECLINED))
-    with pytest.raises(StoryWrong, match=r"story\.jsonl:3: at:"):
+    with pytest.raises(StoryWrong, match=r"story\.jsonl:3: at must differ"):
         await seed(settings, write(opening(), twice, twice))
 
 

@@ -42,7 +42,7 @@ def read_order_query(query: bytes, now: datetime) -> OrderQuery:
     limit = _whole(given, "limit", LIMIT_DEFAULT, 1, LIMIT_MAX)
     places = [name for name in ("page", "offset", "cursor") if name in given]
     if len(places) > 1:
-        raise conflicting(places[0], places[1])
+        raise conflicting(places[0], places[1], "came together, and each says where the page begins")
     page = _whole(given, "page", 1, 1, 999_999_999)
     if given.get("sortField", "createdAt") != "createdAt":
         raise invalid("sortField", "must be createdAt")

@@ -12,7 +12,13 @@ from typing import Final
 from api.decoding import BodyDecoder, bad_input_refused
 from api.drafting.line_items import line_items
 from api.drafting.payment_methods import Method, payment_method, typed_number
-from api.drafting.people import billing_address, customer_draft, device_information, fiscal_data
+from api.drafting.people import (
+    billing_address,
+    customer_draft,
+    device_information,
+    fiscal_data,
+    without_billing_address,
+)
 from api.drafting.stored_text import check_stored_text
 from api.drafting.values import is_given, metadata, moment, pick, positive_amount, printable
 from api.refusals import required
@@ -56,7 +62,7 @@ def _order_draft(request: CreatePaymentOrder, now: datetime) -> OrderDraft:
     if not pending and method is None:
         raise required("paymentMethod")
     if not pending and billing is None and method is not None and method.card is not None:
-        raise required("billingAddress")
+        raise without_billing_address(request.billing_address)
     lines = pick("lineItems", request.line_items, "items", request.items)
     return OrderDraft(
         external_id=printable(external_id, "externalId"),
@@ -104,7 +110,7 @@ def payment_draft(request: ChargePaymentOrder, now: datetime) -> PaymentDraft:
     virtual = pick("virtualTerminal", request.virtual_terminal, "isVirtualTerminal", request.is_virtual_terminal)
     billing = billing_address(request.billing_address)
     if method.type is MethodType.CARD and method.card is not None and billing is None:
-        raise required("billingAddress")
+        raise without_billing_address(request.billing_address)
     return PaymentDraft(
         type=method.type,
         card=method.card,

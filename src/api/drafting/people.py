@@ -9,7 +9,7 @@ from __future__ import annotations
 from msgspec import UnsetType
 
 from api.drafting.values import email, pick, printable, tax_id
-from api.refusals import invalid, required
+from api.refusals import Refusal, invalid, required
 from api.schemas import customers as sent
 from ledger.operations.drafts import CustomerDraft
 from ledger.orders.terms import BillingAddress, DeviceInformation, FiscalAddress, FiscalData
@@ -44,8 +44,10 @@ def billing_address(address: sent.BillingAddress | None) -> BillingAddress | Non
         return None
     country = address.country
     if country is not None:
-        if not (country.isascii() and country.isalpha()):
-            raise invalid("billingAddress.country", "must be a country code of two letters", "INVALID_FORMAT")
+        if not (len(country) == 2 and country.isascii() and country.isalpha()):
+            raise invalid(
+                "billingAddress.country", "must be a country code of two letters such as MX", "INVALID_FORMAT"
+            )
         country = country.upper()
     billing = BillingAddress(
         address=address.address,
@@ -55,6 +57,13 @@ def billing_address(address: sent.BillingAddress | None) -> BillingAddress | Non
         country=country,
     )
     return None if billing == BillingAddress() else billing
+
+
+def without_billing_address(sent_address: sent.BillingAddress | None) -> Refusal:
+    """The 400 about a card without one, whether none was sent or an empty one."""
+    if sent_address is None:
+        return required("billingAddress")
+    return invalid("billingAddress", "must not be empty", "REQUIRED")
 
 
 def device_information(device: sent.DeviceInformation | None) -> DeviceInformation | None:

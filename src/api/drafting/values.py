@@ -78,7 +78,9 @@ def _no_number(raw: Raw, field: str, bounds: str) -> Exception:
     first = bytes(raw)[:1]
     if first == b"n":
         return required(field)
-    if not (first == b"-" or first.isdigit()):
+    if first == b"-":
+        return invalid(field, "must not be negative", "OUT_OF_RANGE")
+    if not first.isdigit():
         return invalid(field, "must be a number", "INVALID_TYPE")
     return invalid(field, f"must be a number {bounds}", "OUT_OF_RANGE")
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
-    "VALIDATION_ERROR": "A field is missing or cannot stand there; `errors` names each.",
+    "VALIDATION_ERROR": "A field is missing or cannot stand there; `errors` names it, the first where there are several.",
     "CONFLICTING_FIELDS": "Two names of one field came with different values.",
     "CARD_NUMBER_NOT_ALLOWED": "A card number stands in a text that would be stored. It is not repeated.",
     "INVALID_API_KEY": "The key is missing, unknown or revoked.",

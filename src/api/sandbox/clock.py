@@ -49,4 +49,4 @@ def _target(request: MoveClock, call: Call) -> tuple[str, Callable[[datetime], d
     if request.advance_by is not None:
         by = duration(request.advance_by, "advanceBy")
         return "advanceBy", lambda now: by.after(now.astimezone(zone))
-    raise invalid("advanceTo", "is required, or advanceBy", "REQUIRED")
+    raise invalid("advanceTo", "is required where advanceBy is absent", "REQUIRED")

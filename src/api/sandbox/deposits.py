@@ -62,7 +62,7 @@ def _sent_to(request: SendDeposit) -> str:
         raise conflicting("clabe", "reference", "came with different values, and money is sent to one of the two")
     sent_to = request.clabe or request.reference
     if sent_to is None:
-        raise invalid("clabe", "is required, or reference", "REQUIRED")
+        raise invalid("clabe", "is required where reference is absent", "REQUIRED")
     if not (sent_to.isascii() and sent_to.isdigit()):
         raise invalid("clabe" if request.clabe else "reference", "must consist of digits", "INVALID_FORMAT")
     return sent_to

@@ -55,6 +55,6 @@ async def report(rooms: Rooms, call: Call) -> Answer:
         raise OrderNotRefundable("Nothing of the payment can be contested.", currentStatus=payment.status)
     insist_on_multiple(order, amount)
     if known is None and amount > payment.refundable:
-        raise InvalidTerms("amount", "The amount exceeds what is held of the payment.")
+        raise InvalidTerms("amount", "must not exceed what is held of the payment")
     kind = DisputeOpened if request.outcome == "OPENED" else DisputeLost
     return await reported(rooms, call, kind(amount=amount, **about))

@@ -30,7 +30,8 @@ Text = Annotated[str, Meta(max_length=TEXT_MAX)]
 LongText = Annotated[str, Meta(max_length=DESCRIPTION_MAX)]
 Id = Annotated[str, Meta(min_length=1, max_length=TEXT_MAX)]
 Country = Annotated[
-    str, Meta(min_length=2, max_length=2, examples=["MX"], extra_json_schema={"pattern": "^[A-Za-z]{2}$"})
+    str,
+    Meta(examples=["MX"], extra_json_schema={"minLength": 2, "maxLength": 2, "pattern": "^[A-Za-z]{2}$"}),
 ]
 Number = Annotated[Raw, Meta(extra_json_schema={"type": "number", "minimum": 0, "maximum": NUMBER_MAX})]
 PositiveNumber = Annotated[

@@ -35,7 +35,7 @@ def decide_registration(merchant: Merchant | None, command: RegisterMerchant) ->
         return []
     name = command.name.strip()
     if not 0 < len(name) <= _NAME_MAX or not name.isprintable():
-        raise InvalidTerms("name", f"A name has 1 to {_NAME_MAX} printable characters.")
+        raise InvalidTerms("name", f"must have 1 to {_NAME_MAX} printable characters")
     return [MerchantRegistered(merchant_id=command.merchant_id, name=name, at=command.at)]
 
 
@@ -58,7 +58,7 @@ def decide_issue(merchant: Merchant, command: IssueApiKey) -> list[MerchantEvent
     if any(key.key_id == command.key_id for key in merchant.keys):
         return []
     if command.expires_at is not None and command.expires_at <= command.at:
-        raise InvalidTerms("expiresAt", "A key cannot expire before it is issued.")
+        raise InvalidTerms("expiresAt", "must be later than now: a key cannot expire before it is issued")
     return [
         ApiKeyIssued(
             merchant_id=merchant.merchant_id,
@@ -90,12 +90,10 @@ def _insist_on_surcharge(command: ChangeSettings) -> None:
         and rate is not None
         and not (rate.is_finite() and 0 <= rate < _RATE_MAX and rate == round(rate, 4))
     ):
-        raise InvalidTerms(
-            "surchargeRate", f"A surcharge is a percentage below {_RATE_MAX} with at most four decimals."
-        )
+        raise InvalidTerms("surchargeRate", f"must be a percentage below {_RATE_MAX} with at most four decimals")
     for name, methods in (("surchargeMethods", command.surcharge_methods), ("paymentMethods", command.payment_methods)):
         if methods is not UNSET and not methods:
-            raise InvalidTerms(name, "At least one payment method is needed.")
+            raise InvalidTerms(name, "must name at least one payment method")
 
 
 def _insist_on_limits(command: ChangeSettings) -> None:
@@ -105,4 +103,4 @@ def _insist_on_limits(command: ChangeSettings) -> None:
         ("captureDelaySeconds", command.capture_delay_seconds, _DELAY_MAX_S),
     ):
         if limit is not UNSET and not 0 <= limit <= most:
-            raise InvalidTerms(name, f"A whole number from 0 to {most}.")
+            raise InvalidTerms(name, f"must be a whole number from 0 to {most}")

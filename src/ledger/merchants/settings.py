@@ -37,12 +37,12 @@ def parse_settings(texts: Mapping[str, str]) -> dict[str, Any]:
     fields = {}
     for name, text in texts.items():
         if name not in SETTINGS:
-            raise InvalidTerms(name, f"There is no setting {name}. There are: {', '.join(SETTINGS)}.")
+            raise InvalidTerms(name, f"is no setting of a merchant; there are {', '.join(SETTINGS)}")
         field, parse = SETTINGS[name]
         try:
             fields[field] = parse(text.strip())
         except (ValueError, KeyError, OSError):
-            raise InvalidTerms(name, f"{text!r} is not a value for {name}.") from None
+            raise InvalidTerms(name, f"cannot be {text!r}") from None
     return fields
 
 

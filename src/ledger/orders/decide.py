@@ -207,9 +207,9 @@ def _is_repeated(order: Order, payment: NewPayment) -> bool:
 
 def _insist_on_amount(amount: Decimal) -> None:
     if not (amount.is_finite() and ZERO < amount <= AMOUNT_MAX):
-        raise InvalidTerms("amount", f"The amount must be greater than 0 and at most {AMOUNT_MAX}.")
+        raise InvalidTerms("amount", f"must be greater than 0 and at most {AMOUNT_MAX}")
     if not is_multiple(amount, quantum_of(amount)):
-        raise InvalidTerms("amount", "The amount has more than four decimals.")
+        raise InvalidTerms("amount", "must have at most four decimals")
 
 
 def _insist_on_lines(command: CreateOrder) -> None:
@@ -217,12 +217,12 @@ def _insist_on_lines(command: CreateOrder) -> None:
         return
     total = sum((line.quantity * line.unit_price for line in command.line_items), ZERO)
     if abs(total - command.amount) > _LINES_TOLERANCE:
-        raise InvalidTerms("lineItems", "The line items do not add up to the amount.")
+        raise InvalidTerms("lineItems", "must add up to amount")
 
 
 def _insist_on_part(order: Order, amount: Decimal) -> None:
     if not order.terms.allow_partials:
-        raise InvalidTerms("amount", "Only an order that allows partial payments can be charged in parts.")
+        raise InvalidTerms("amount", "must be absent: only an order that allows partial payments is charged in parts")
     insist_on_multiple(order, amount)
 
 

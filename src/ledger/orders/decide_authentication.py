@@ -61,7 +61,7 @@ def decide_device_data(order: Order, command: SubmitDeviceData) -> list[OrderEve
     session = payment.session
     known = None if session is None else session.reference_id
     if command.reference_id is not None and known is not None and command.reference_id != known:
-        raise InvalidTerms("referenceId", "The reference is not that of the payment's session.")
+        raise InvalidTerms("referenceId", "must be that of the payment's session")
     return _go_on(order, payment, command, NextAction.DEVICE_DATA)
 
 
@@ -120,7 +120,7 @@ def _waiting(
     if isinstance(command, ValidateAuthentication) and not command.is_simulated:
         named = [p for p in named if p.session is not None and p.session.transaction_id == command.transaction_id]
         if waiting and not any(p in named for p in waiting):
-            raise InvalidTerms("authenticationTransactionId", "The id is not that of the payment's challenge.")
+            raise InvalidTerms("authenticationTransactionId", "must be that of the payment's challenge")
         waiting = [p for p in waiting if p in named]
     for payment in waiting:
         if payment.intent is not None:
@@ -130,7 +130,7 @@ def _waiting(
         return None
     raise wrong_state(
         order,
-        "No payment of the order waits for this.",
+        "No payment of the order waits for its payer in this way.",
         *(_STATUS[action] for action in actions),
     )
 

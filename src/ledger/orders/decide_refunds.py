@@ -144,12 +144,12 @@ def _asked_shares(order: Order, command: RefundOrder) -> Shares | None:
     for at, allocation in enumerate(command.allocations):
         insist_on_multiple(order, allocation.amount, f"allocations[{at}].amount")
     if sum((allocation.amount for allocation in command.allocations), ZERO) != command.amount:
-        raise InvalidTerms("allocations", "The allocations do not add up to the amount.")
+        raise InvalidTerms("allocations", "must add up to amount")
     named = [allocation.payment_id for allocation in command.allocations]
     if len(set(named)) < len(named):
-        raise InvalidTerms("allocations", "Each payment may be named once.")
+        raise InvalidTerms("allocations", "must name each payment once")
     if command.payment_id is not None and named != [command.payment_id]:
-        raise InvalidTerms("allocations", "The allocations name another payment than paymentId does.")
+        raise InvalidTerms("allocations", "must name the payment that paymentId names, and no other")
     return [(payment_of(order, allocation.payment_id), allocation.amount) for allocation in command.allocations]
 
 
@@ -191,7 +191,7 @@ def _insist_on_whole_payouts(shares: Shares) -> None:
     for payment, amount in shares:
         if payment.started.method.type is not MethodType.CARD and amount < payment.refundable:
             raise InvalidTerms(
-                "amount", f"What came in by this reference goes back whole: {shortest(payment.refundable)}."
+                "amount", f"must be {shortest(payment.refundable)}: what came in by this reference goes back whole"
             )
 
 

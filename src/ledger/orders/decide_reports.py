@@ -99,7 +99,7 @@ def _contested(order: Order, payment: Payment, command: RecordDispute) -> Decima
     amount = payment.refundable if command.amount is None else command.amount
     insist_on_multiple(order, amount)
     if amount > payment.refundable:
-        raise InvalidTerms("amount", "The amount exceeds what is held of the payment.")
+        raise InvalidTerms("amount", "must not exceed what is held of the payment")
     return shortest(amount)
 
 

@@ -14,9 +14,9 @@ from ledger.rejections import InvalidOrderState, InvalidTerms, MethodNotEnabled,
 def insist_on_multiple(order: Order, amount: Decimal, field: str = "amount") -> None:
     """A later amount on an order is positive and a multiple of its quantum (section 8.6). Raises InvalidTerms."""
     if not (amount.is_finite() and ZERO < amount <= AMOUNT_MAX):
-        raise InvalidTerms(field, f"The amount must be greater than 0 and at most {AMOUNT_MAX}.")
+        raise InvalidTerms(field, f"must be greater than 0 and at most {AMOUNT_MAX}")
     if not is_multiple(amount, order.quantum):
-        raise InvalidTerms(field, f"The amount must be a multiple of {order.quantum}, as the order's own is.")
+        raise InvalidTerms(field, f"must be a multiple of {order.quantum}, as the order's own amount is")
 
 
 def insist_on_currency(currency: str, payment: NewPayment) -> None:

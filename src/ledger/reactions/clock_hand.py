@@ -177,9 +177,9 @@ def _checked(field: str, now: datetime, target: Target) -> datetime:
     try:
         until = target(now)
     except (OverflowError, ValueError):
-        raise InvalidTerms(field, "The clock cannot be moved so far.") from None
+        raise InvalidTerms(field, "is too far away for a clock") from None
     if until < now:
-        raise InvalidTerms(field, "A clock never goes back.")
+        raise InvalidTerms(field, "lies in the clock's past, and a clock never goes back")
     if until > _LAST:
-        raise InvalidTerms(field, "The clock cannot be moved so far.")
+        raise InvalidTerms(field, "is too far away for a clock")
     return until

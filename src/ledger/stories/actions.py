@@ -85,7 +85,7 @@ def _texts(body: msgspec.Raw) -> dict[str, str]:
     try:
         settings = msgspec.json.decode(body, type=dict[str, str | int | float | bool | list[str] | None])
     except msgspec.DecodeError as refusal:
-        raise InvalidTerms("body", f"The settings cannot be read: {refusal}.") from None
+        raise InvalidTerms("body", f"must be settings of a merchant: {refusal}") from None
     return {name: ",".join(value) if isinstance(value, list) else _text(value) for name, value in settings.items()}
 
 

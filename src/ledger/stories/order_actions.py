@@ -133,7 +133,7 @@ def _validate(scene: Scene, line: Line, merchant: Merchant, request_id: str) -> 
         found, _ = await load_order(scene.ledger, actor.merchant_id, order_id)
         payment = _newest(found, lambda payment: payment.status is PaymentStatus.REQUIRES_ACTION)
         if payment is None or payment.session is None:
-            raise InvalidTerms("order", "No payer of the order has been sent to a bank's page.")
+            raise InvalidTerms("order", "must have a payer who was sent to a bank's page")
         transaction_id = payment.session.transaction_id
         await _sandbox(scene).pages.conclude(transaction_id, accepted=body.accepted)
         try:
@@ -155,7 +155,7 @@ def _deposit(scene: Scene, line: Line, merchant: Merchant, request_id: str) -> S
         known = None if payment is None else payment.reference
         sent_to = None if known is None else known.clabe or known.reference
         if payment is None or sent_to is None:
-            raise InvalidTerms("order", "The order has no reference that money could be sent to.")
+            raise InvalidTerms("order", "must have a reference that money can be sent to")
         sent = Deposit(
             merchant_id=actor.merchant_id,
             message_id=f"story_{moment_id(merchant, line, order)}",
@@ -166,7 +166,7 @@ def _deposit(scene: Scene, line: Line, merchant: Merchant, request_id: str) -> S
         try:
             message = await _sandbox(scene).deposit(sent)
         except WrongAmount as wrong:
-            raise InvalidTerms("body", f"The store takes exactly {wrong.expected}.") from None
+            raise InvalidTerms("body", f"must be about {wrong.expected}: the store takes exactly that") from None
         return await _taken_in(scene, message)
 
     return _step(scene, line, merchant, request_id, tell, events.DepositReceived)
@@ -180,7 +180,7 @@ def _dispute(scene: Scene, line: Line, merchant: Merchant, request_id: str) -> S
         found, _ = await load_order(scene.ledger, actor.merchant_id, order_id)
         payment = _newest(found, lambda payment: payment.captured > 0)
         if payment is None or payment.processor_reference is None:
-            raise InvalidTerms("order", "Nothing was paid that could be contested.")
+            raise InvalidTerms("order", "must hold a payment that can be contested")
         known = payment.dispute
         named = moment_id(merchant, line, order)
         about: dict[str, Any] = {
@@ -241,7 +241,7 @@ def _newest(order: Order, wanted: Callable[[Payment], bool]) -> Payment | None:
 async def _taken_in(scene: Scene, message: Any) -> Outcome:
     receipt = await scene.mail.deliver(message)
     if receipt.handled_at is None:
-        raise InvalidTerms("body", f"The order cannot take that in: {receipt.waits_for}.")
+        raise InvalidTerms("body", f"cannot be taken in by the order: {receipt.waits_for}")
     return Outcome.NEW
 
 
@@ -255,4 +255,4 @@ def _read(line: Line, body: type[T]) -> T:
     try:
         return msgspec.json.decode(line.body, type=body)
     except msgspec.DecodeError as refusal:
-        raise InvalidTerms("body", str(refusal)) from None
+        raise InvalidTerms("body", f"cannot be read: {refusal}") from None

@@ -73,7 +73,7 @@ class Scene(Struct):
     def claim(self, moment: UUID) -> None:
         """Raises InvalidTerms where an earlier line does the same to the order at the same moment."""
         if moment in self.moments:
-            raise InvalidTerms("at", "An earlier line does the same to the order at this very moment already.")
+            raise InvalidTerms("at", "must differ: an earlier line does the same to the order at this very moment")
         self.moments.add(moment)
 
 
@@ -119,7 +119,7 @@ def local(line: Line, merchant: Merchant) -> datetime:
 def named_order(line: Line) -> str:
     """The external id of the order that the line names. Raises InvalidTerms."""
     if line.order is None:
-        raise InvalidTerms("order", f'A {line.action} names its order: "order": "…", by external id.')
+        raise InvalidTerms("order", f'is required: a {line.action} names its order, as in "order": "…", by external id')
     return line.order
 
 

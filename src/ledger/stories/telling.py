@@ -207,7 +207,7 @@ def _at_line(place: Place) -> Iterator[None]:
     try:
         yield
     except InvalidTerms as refusal:
-        raise StoryWrong(place, f"{refusal.facts['field']}: {refusal.message}") from None
+        raise StoryWrong(place, refusal.message) from None
     except Rejected as refusal:
         raise StoryWrong(place, f"{refusal.code}: {refusal.message}") from None
     except (ProcessorTimedOut, ProcessorUnavailable) as failure:
