@@ -160,10 +160,13 @@ async def test_the_clock_is_held_while_the_story_is_told(settings, write, databa
 @pytest.mark.parametrize(
     ("wrong", "reason"),
     [
-        (line("deposit", at(2), {}, order="o"), "order: The order has no reference"),
-        (line("validate", at(2), {}, order="o"), "order: No payer of the order has been sent"),
-        (line("dispute", at(2), {"outcome": "OPENED"}, order="o"), "order: Nothing was paid"),
-        (line("dispute", at(2), {"outcome": "PERHAPS"}, order="o"), "body: Invalid enum value 'PERHAPS'"),
+        (line("deposit", at(2), {}, order="o"), "order must have a reference"),
+        (line("validate", at(2), {}, order="o"), "order must have a payer who was sent"),
+        (line("dispute", at(2), {"outcome": "OPENED"}, order="o"), "order must hold a payment"),
+        (
+            line("dispute", at(2), {"outcome": "PERHAPS"}, order="o"),
+            "body cannot be read: Invalid enum value 'PERHAPS'",
+        ),
         (line("refund", at(2), {"amount": 1}, order="o"), "ORDER_NOT_REFUNDABLE"),
         (line("refund", at(2), {"amount": 1}), "order is required: a refund names its order"),
     ],
