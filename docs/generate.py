@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from docs.generation import commands, errors, events, http, openapi, sandbox, settings, statuses
+from docs.generation import commands, errors, events, http, metrics, openapi, sandbox, settings, statuses
 
 REFERENCE = Path(__file__).parent / "reference"
 
@@ -23,6 +23,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "settings.md": settings.page,
     "cli.md": commands.page,
     "sandbox.md": sandbox.page,
+    "metrics.md": metrics.page,
 }
 
 

@@ -38,9 +38,9 @@ _MERCHANT_WORDS = {
     "requireMerchantHeader": "Whether a request without `x-merchant-id` is refused.",
     "requestsPerMinute": "Rate limit of each key; 0 is no limit. Without one of its own: `LEDGER_REQUESTS_PER_MINUTE`.",
     "requestsPerSecond": "The same for a second; `LEDGER_REQUESTS_PER_SECOND`.",
-    "captureDelaySeconds": "How long a capture waits after 3-D Secure. Kept for then.",
-    "invoiceTrigger": "When the parent invoice of a split order is stamped: `FIRST_CAPTURE` or `CREATION`. Kept for then.",
-    "refundOverpayment": "Whether money beyond the order is given back by itself. Kept for then.",
+    "captureDelaySeconds": "How long a capture waits after 3-D Secure.",
+    "invoiceTrigger": "When the parent invoice of a split order is stamped: `FIRST_CAPTURE` or `CREATION`. Kept for a release with invoices.",
+    "refundOverpayment": "Whether what a deposit brings too much is given back by itself.",
 }
 
 

@@ -72,15 +72,15 @@ def refusals_in_one_line() -> Iterator[None]:
     """Turn what operations raise into CannotRun."""
     import psycopg
 
-    from ledger.journal.append import Fault
-    from ledger.rejections import InvalidTerms, Rejected
+    from ledger.journal.append import Fault, KeyUnavailable
+    from ledger.rejections import Rejected
 
     try:
         yield
-    except InvalidTerms as refusal:
-        raise CannotRun(refusal.message) from None
     except Rejected as refusal:
         raise CannotRun(refusal.message) from None
+    except KeyUnavailable as missing:
+        raise CannotRun(str(missing)) from missing
     except (Fault, psycopg.OperationalError) as failure:
         raise CannotRun(f"the database does not answer: {' '.join(str(failure).split())}") from failure
 
