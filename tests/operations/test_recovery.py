@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
+import psycopg
 import pytest
+from structlog.testing import capture_logs
+from tests.journal.samples import FISCAL
 from tests.operations.conftest import SILENT, Open, an_order, by_card
 
-from ledger.operations.drafts import Actor
+from ledger.operations.drafts import Actor, CustomerDraft
 from ledger.operations.ledger import Ledger
 from ledger.operations.orders import create_order
 from ledger.operations.standing import load_order
@@ -143,3 +147,112 @@ async def test_an_unreachable_processor_is_asked_again(
         recovery._tries = {key: (n, datetime.now(UTC)) for key, (n, _) in recovery._tries.items()}
         await recovery.sweep()
     assert (await order_of(ledger, merchant, receipt.order.terms.order_id)).status is OrderStatus.COMPLETED
+
+
+def all_over_again(recovery: Recovery) -> None:
+    """As if every pause had passed."""
+    recovery._tries = {key: (n, datetime.now(UTC)) for key, (n, _) in recovery._tries.items()}
+
+
+async def unreadable(ledger: Ledger, merchant: Actor, database_url: str) -> UUID:
+    """An order with an open call, whose customer's data key is lost."""
+    lost = CustomerDraft(external_id="lost", email="lost@example.com")
+    receipt = await create_order(ledger, merchant, an_order("0", by_card(SILENT), customer=lost, fiscal=FISCAL))
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute("delete from data_key where customer_id = %s", (receipt.customer.customer_id,))
+    return receipt.order.terms.order_id
+
+
+def not_known(_: Ledger) -> object:
+    async def nothing(merchant_id: UUID, key: str) -> None:
+        del merchant_id, key
+
+    return nothing
+
+
+def not_understood(_: Ledger) -> object:
+    async def fails(merchant_id: UUID, key: str) -> None:
+        del merchant_id, key
+        raise ValueError("an answer that nobody has thought of")
+
+    return fails
+
+
+async def test_an_order_that_cannot_be_read_is_tried_more_and_more_rarely(
+    ledger: Ledger, merchant: Actor, database_url: str, open_another: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order_id = await unreadable(ledger, merchant, database_url)
+    monkeypatch.setattr("ledger.reactions.recovery._BACK_OFF_FIRST_S", 30.0)
+    async with OpenIntents(database_url) as intents:
+        recovery = Recovery(await open_another(), intents.due, AFTERWARDS)
+        with capture_logs() as logs:
+            await recovery.sweep()
+            await recovery.sweep()
+            all_over_again(recovery)
+            await recovery.sweep()
+    told = [line["order_id"] for line in logs if line["event"] == "recovery_cannot_read"]
+    assert told == [str(order_id)] * 2, "in the second sweep it is left alone"
+    tries, next_at = recovery._tries[order_id]
+    assert tries == 2
+    assert next_at > datetime.now(UTC) + timedelta(seconds=45), "the second pause is twice the first"
+
+
+async def test_an_order_that_cannot_be_read_takes_no_place_from_the_others(
+    ledger: Ledger, merchant: Actor, database_url: str, open_another: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await unreadable(ledger, merchant, database_url)
+    receipt = await create_order(ledger, merchant, an_order("1", by_card(SILENT)))
+    monkeypatch.setattr("ledger.reactions.recovery._ORDERS_MAX", 1)
+    monkeypatch.setattr("ledger.reactions.recovery._BACK_OFF_FIRST_S", 60.0)
+    async with OpenIntents(database_url) as intents:
+        recovery = Recovery(await open_another(), intents.due, AFTERWARDS)
+        await recovery.sweep()
+        await recovery.sweep()
+    assert (await order_of(ledger, merchant, receipt.order.terms.order_id)).status is OrderStatus.COMPLETED
+
+
+@pytest.mark.parametrize("answering", [not_known, not_understood])
+async def test_what_the_processor_cannot_tell_yet_takes_no_place_from_the_others(
+    ledger: Ledger,
+    merchant: Actor,
+    database_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+    answering: Callable[[Ledger], object],
+) -> None:
+    orders = [(await create_order(ledger, merchant, an_order(name, by_card(SILENT)))).order for name in "12"]
+    answers, odd = ledger.processor.look_up, answering(ledger)  # type: ignore[union-attr]
+    first = orders[0].payments[0].keys[0]
+
+    async def knows_the_second(merchant_id: UUID, key: str) -> object:
+        return await (odd if key == first else answers)(merchant_id, key)  # type: ignore[operator]
+
+    ledger.processor.look_up = knows_the_second  # type: ignore[union-attr, method-assign, assignment]
+    monkeypatch.setattr("ledger.reactions.recovery._ORDERS_MAX", 1)
+    monkeypatch.setattr("ledger.reactions.recovery._BACK_OFF_FIRST_S", 60.0)
+    async with OpenIntents(database_url) as intents:
+        recovery = Recovery(ledger, intents.due, Windows(margin_s=-3600, late_s=3600))
+        for _ in range(2):
+            await recovery.sweep()
+        statuses = [(await order_of(ledger, merchant, order.terms.order_id)).status for order in orders]
+        assert statuses == [OrderStatus.PROCESSING, OrderStatus.COMPLETED]
+        ledger.processor.look_up = answers  # type: ignore[union-attr, method-assign]
+        all_over_again(recovery)
+        await recovery.sweep()
+    assert (await order_of(ledger, merchant, orders[0].terms.order_id)).status is OrderStatus.COMPLETED
+
+
+async def test_a_processor_that_is_silent_for_days_is_asked_every_minute(
+    ledger: Ledger, merchant: Actor, database_url: str
+) -> None:
+    receipt = await create_order(ledger, merchant, an_order("1", by_card(SILENT)))
+    key = receipt.order.payments[0].keys[0]
+    ledger.processor.look_up = not_known(ledger)  # type: ignore[union-attr, method-assign, assignment]
+    async with OpenIntents(database_url) as intents:
+        recovery = Recovery(ledger, intents.due, Windows(margin_s=-3600, late_s=3600))
+        recovery._tries[key] = (5000, datetime.now(UTC))
+        with capture_logs() as logs:
+            await recovery.sweep()
+    assert [line for line in logs if line["event"] == "recovery_failed"] == []
+    tries, next_at = recovery._tries[key]
+    assert tries == 5001
+    assert next_at <= datetime.now(UTC) + timedelta(seconds=60)

@@ -1,7 +1,8 @@
 """The recovery: asks the processor what became of every call that has no outcome, whatever it was about.
 
 The rule a stranger would break: it looks up, it never sends again. "Not found" waits until the processor can no longer
-apply the call late; an unreadable or missing answer waits for ever, with back-off.
+apply the call late; an unreadable or missing answer waits for ever, with back-off, and so does an order that cannot be read:
+whatever waits takes no place from the others.
 """
 
 from __future__ import annotations
@@ -25,10 +26,13 @@ from ledger.operations.standing import load_order
 from ledger.orders.commands import NotFound
 from ledger.orders.outcome import Outcome
 from ledger.orders.state import Intent, Order, Payment
+from ledger.reactions.set_aside import UNREADABLE
 
 _log = structlog.get_logger()
 
 _AT_ONCE: Final = 20
+_ORDERS_MAX: Final = 1000
+"""How many orders one sweep looks at."""
 _BACK_OFF_FIRST_S, _BACK_OFF_MAX_S = 1.0, 60.0
 
 Due = Callable[[datetime, int], Awaitable[Sequence[tuple[UUID, UUID]]]]
@@ -52,7 +56,7 @@ class Recovery:
         self._ledger = ledger
         self._due = due
         self._windows = windows
-        self._tries: dict[str, tuple[int, datetime]] = {}
+        self._tries: dict[str | UUID, tuple[int, datetime]] = {}  # by call, and by order
         self.settled = 0
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -70,30 +74,47 @@ class Recovery:
     async def sweep(self) -> None:
         """Look up everything that is due now."""
         now = datetime.now(UTC)
-        due = await self._due(now - timedelta(seconds=self._windows.margin_s), 1000)
+        self._tries = {key: tried for key, tried in self._tries.items() if tried[1] > now - timedelta(hours=1)}
+        waiting = {key for key, (_, next_at) in self._tries.items() if isinstance(key, UUID) and next_at > now}
+        before = now - timedelta(seconds=self._windows.margin_s)
+        due = [which for which in await self._due(before, _ORDERS_MAX + len(waiting)) if which[1] not in waiting]
         places = asyncio.Semaphore(_AT_ONCE)
 
         async def one(merchant_id: UUID, order_id: UUID) -> None:
             async with places:
-                await self._settle(merchant_id, order_id)
+                await self._try(merchant_id, order_id)
 
-        results = await asyncio.gather(*[one(*which) for which in due], return_exceptions=True)
-        for result in results:
-            if isinstance(result, BaseException) and not isinstance(result, Fault):
-                _log.error("recovery_failed", reason=repr(result))
-        self._tries = {key: tried for key, tried in self._tries.items() if tried[1] > now - timedelta(hours=1)}
+        await asyncio.gather(*[one(*which) for which in due[:_ORDERS_MAX]])
+
+    async def _try(self, merchant_id: UUID, order_id: UUID) -> None:
+        """Settle an order; one that cannot be read, or that fails in any other way, is tried again later."""
+        try:
+            await self._settle(merchant_id, order_id)
+        except UNREADABLE as fault:
+            self._put_off(order_id)
+            _log.error("recovery_cannot_read", order_id=str(order_id), reason=repr(fault))
+        except Fault:
+            return  # the database is away: the next sweep is soon enough
+        except Exception as fault:  # noqa: BLE001 - one order that we cannot settle holds up no other
+            self._put_off(order_id)
+            _log.error("recovery_failed", order_id=str(order_id), reason=repr(fault))
 
     async def _settle(self, merchant_id: UUID, order_id: UUID) -> None:
         order, version = await load_order(self._ledger, merchant_id, order_id)
         course = Course(order, version)
         for payment in order.payments:
-            if payment.intent is None or not self._may_try(payment.intent):
+            if payment.intent is None or self._next_try(payment.intent) > datetime.now(UTC):
                 continue
             outcome = await self._look_up(merchant_id, order, payment.intent)
             if outcome is None:
-                self._put_off(payment.intent)
+                self._put_off(payment.intent.idempotency_key)
                 continue
             course = await self._record(merchant_id, course, payment, payment.intent, outcome)
+        intents = (payment.intent for payment in course.order.payments if payment.intent is not None)
+        next_at = min(map(self._next_try, intents), default=None)
+        self._tries.pop(order_id, None)
+        if next_at is not None:
+            self._tries[order_id] = (0, next_at)
 
     async def _record(
         self, merchant_id: UUID, course: Course, payment: Payment, intent: Intent, outcome: Outcome
@@ -124,14 +145,12 @@ class Recovery:
         final_at = intent.deadline_at + timedelta(seconds=self._windows.late_s)
         return NotFound() if datetime.now(UTC) >= final_at else None
 
-    def _may_try(self, intent: Intent) -> bool:
-        now = datetime.now(UTC)
-        if now < intent.deadline_at + timedelta(seconds=self._windows.margin_s):
-            return False
+    def _next_try(self, intent: Intent) -> datetime:
+        """When this call may be looked up, for the first time or again."""
         tried = self._tries.get(intent.idempotency_key)
-        return tried is None or tried[1] <= now
+        return intent.deadline_at + timedelta(seconds=self._windows.margin_s) if tried is None else tried[1]
 
-    def _put_off(self, intent: Intent) -> None:
-        tries = self._tries.get(intent.idempotency_key, (0, None))[0]
-        pause = min(_BACK_OFF_FIRST_S * 2**tries, _BACK_OFF_MAX_S)
-        self._tries[intent.idempotency_key] = (tries + 1, datetime.now(UTC) + timedelta(seconds=pause))
+    def _put_off(self, key: str | UUID) -> None:
+        tries = self._tries.get(key, (0, None))[0]
+        pause = min(_BACK_OFF_FIRST_S * 2.0 ** min(tries, 20), _BACK_OFF_MAX_S)
+        self._tries[key] = (tries + 1, datetime.now(UTC) + timedelta(seconds=pause))
