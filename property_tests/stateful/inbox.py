@@ -79,9 +79,9 @@ class Inbox:
             return False
         order, payment = self.clabes[told.clabe]
         if told.name not in payment.deposits:
-            payment.deposits.add(told.name)
+            payment.deposits[told.name] = told.amount
             self.oracle.arrived(order, payment, told.amount)
-        return True
+        return payment.deposits[told.name] == told.amount
 
     def _batch(self, told: Told, payment: Payment) -> bool:
         same = payment.batch == told.name
@@ -98,10 +98,14 @@ class Inbox:
 
     def _dispute(self, told: Told, payment: Payment) -> bool:
         if told.name in payment.decided:
-            return True
+            return told.kind == "opened" or payment.decided[told.name] == (told.amount if told.kind == "lost" else 0)
         if payment.dispute == told.name:
             if told.kind == "opened":
                 return True
+            if told.kind == "lost":
+                if told.amount > payment.refundable:
+                    return False
+                payment.contested = told.amount
         elif not self._opened(told, payment):
             return False
         self.oracle.decided(payment, told.kind.upper())

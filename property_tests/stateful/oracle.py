@@ -389,7 +389,7 @@ class Oracle:
             payment.status = self._back(payment)
         payment.contesting = outcome == "OPENED"
         if not payment.contesting:
-            payment.decided.add(payment.dispute)
+            payment.decided[payment.dispute] = payment.contested if outcome == "LOST" else 0
 
     def settle(self, payment: Payment, stage: str) -> Expected:
         """POST /sandbox/settlements: LISTED, then MATCHED or REFUSED."""

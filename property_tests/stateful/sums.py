@@ -49,10 +49,10 @@ class Payment:
     contested: int = 0
     contesting: bool = False
     dispute: str | None = None
-    decided: set[str | None] = field(default_factory=set)
+    decided: dict[str | None, int] = field(default_factory=dict)
     batch: str | None = None
     batch_ended: str | None = None
-    deposits: set[str] = field(default_factory=set)
+    deposits: dict[str, int] = field(default_factory=dict)
     banked: int = 0
     late: bool = False
     no_longer_fitted: bool = False
@@ -83,10 +83,10 @@ class Payment:
         return subtotal, captured - subtotal
 
     def parts_back(self, refunded: int) -> tuple[int, int]:
-        """What this much given back consists of (section 4.4)."""
-        if not refunded:
-            return 0, 0
-        subtotal = divided(refunded, self.parts(self.captured)[0], self.captured)
+        """What this much given back consists of (section 4.4): what came in beyond the payment first, free of surcharge."""
+        beyond = min(refunded, max(0, self.captured - self.gross))
+        taken = min(self.captured, self.gross)
+        subtotal = beyond + (divided(refunded - beyond, self.parts(taken)[0], taken) if taken else 0)
         return subtotal, refunded - subtotal
 
     @property

@@ -18,7 +18,7 @@ from ledger.ids import entry_id
 from ledger.money import ZERO, shortest
 from ledger.orders.refund import Refund, RefundPart, RefundStatus
 from ledger.orders.state import Order
-from ledger.orders.surcharge import Parts, parts_of_refund
+from ledger.orders.surcharge import Parts
 from projections.documents import Amount, Currency, Moment
 from projections.formats import moment
 
@@ -93,9 +93,9 @@ def _allocation(order: Order, part: RefundPart) -> AllocationDocument:
 
 def _parts(order: Order, part: RefundPart) -> Parts:
     """What this refund adds to what its payment had given back before."""
-    captured = order.payment(part.payment_id).captured_parts(order.quantum)
-    before = parts_of_refund(part.before, captured, order.quantum)
-    after = parts_of_refund(part.before + part.amount, captured, order.quantum)
+    payment = order.payment(part.payment_id)
+    before = payment.parts_of_refund(part.before, order.quantum)
+    after = payment.parts_of_refund(part.before + part.amount, order.quantum)
     return Parts(after.subtotal - before.subtotal, after.surcharge - before.surcharge)
 
 

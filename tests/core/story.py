@@ -290,9 +290,10 @@ def refund_id(n: int) -> UUID:
     return UUID(f"01890a5d-ac96-774b-bcce-b302099a82{n:02x}")
 
 
-def reference_open(n: int, subtotal: Number) -> tuple[Any, ...]:
+def reference_open(n: int, subtotal: Number, surcharge: Number = 0) -> tuple[Any, ...]:
     """Every event of a payment whose reference waits for its deposit."""
-    return started(n, subtotal, 0, SPEI), referred(n, subtotal), issued(n)
+    amount = Decimal(subtotal) + Decimal(surcharge)
+    return started(n, subtotal, surcharge, SPEI), referred(n, amount), issued(n)
 
 
 SESSION = AuthenticationSession(

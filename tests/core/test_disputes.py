@@ -45,6 +45,18 @@ def test_a_chargeback_counts_as_refunded_and_is_no_refund() -> None:
     assert (order.refunds, order.payments[0].charged_back) == ((), 2500)
 
 
+@pytest.mark.parametrize("gone", [1000, 2500, 4000])
+def test_a_dispute_takes_what_the_bank_says_at_its_end_and_not_what_was_contested(gone: int) -> None:
+    order = given(*disputed(PAID, 2500)).when(dispute(LOST, gone)).then(lost(gone))
+    assert (order.amount_refunded, order.payments[0].charged_back) == (gone, gone)
+    contested, taken = order.payments[0].entries[-2:]
+    assert (contested.amount, taken.amount) == (2500, gone)
+
+
+def test_a_dispute_takes_no_more_than_is_held() -> None:
+    given(*disputed(PAID, 2500)).when(dispute(LOST, 10001)).then_rejected(InvalidTerms, field="amount")
+
+
 def test_a_dispute_that_is_first_heard_of_at_its_end_is_opened_and_ended() -> None:
     given(*PAID).when(dispute(LOST, 2500)).then(opened(2500), lost(2500))
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from decimal import Decimal
+from typing import Any
+from uuid import UUID
 
 import pytest
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 from tests.core.asking import refund
 from tests.core.moves import GIVING_ALL_BACK, ONE, PAID, at_store, card
 from tests.core.scenario import given
@@ -14,18 +17,24 @@ from tests.core.story import (
     DEADLINE,
     NOON,
     SPLIT,
+    SPLIT_WITH_SURCHARGE,
     created,
     deposited,
+    folded,
+    late,
     paid,
     payment_id,
+    reference_open,
     refund_asked,
     refund_id,
     refunded,
 )
 
 from ledger.orders.commands import Allocation, RefundOrder, RefundOverpayment
-from ledger.orders.events import AbandonedBecause, Call, CallAbandoned
-from ledger.orders.state import OrderStatus
+from ledger.orders.decide_refunds import decide_overpayment_refund
+from ledger.orders.events import AbandonedBecause, Call, CallAbandoned, RefundRequested
+from ledger.orders.evolve import evolve
+from ledger.orders.state import Order, OrderStatus
 from ledger.rejections import (
     IdempotencyMismatch,
     InvalidOrderState,
@@ -128,3 +137,57 @@ def test_what_is_beyond_the_orders_amount_goes_back() -> None:
     over = RefundOverpayment(refund_id=refund_id(1), deadline_at=DEADLINE, at=NOON)
     given(*OVERPAID).when(over).then(refund_asked(1, 2000, reason="overpayment", payout=True))
     assert given(*PAID).when(over).then_events() == []
+
+
+def given_back(history: Sequence[Any], **changes: Any) -> tuple[list[tuple[UUID, Decimal]], Order]:
+    """What each payment gives back of what is held too much, and the order once it has."""
+    order = folded(history)
+    over = RefundOverpayment(refund_id=refund_id(1), deadline_at=DEADLINE, at=NOON, **changes)
+    asked = decide_overpayment_refund(order, over)
+    shares = [(event.payment_id, event.amount) for event in asked if isinstance(event, RefundRequested)]
+    for event in asked:
+        order = evolve(order, event)
+    for n, payment in enumerate(order.payments, 1):
+        if payment.refunding:
+            order = evolve(order, refunded(n, payment.refunding))
+    return shares, order
+
+
+def test_what_was_paid_beyond_a_payment_goes_back_without_surcharge_and_before_the_rest() -> None:
+    history = [SPLIT_WITH_SURCHARGE, *reference_open(1, 200, 6), deposited(1, 250)]
+    payment = folded(history).payments[0]
+    assert [tuple(astuple(payment.parts_of_refund(Decimal(n), Decimal(1)))) for n in (43, 44, 47, 250)] == [
+        (43, 0),
+        (44, 0),
+        (47, 0),
+        (244, 6),
+    ]
+
+
+@pytest.mark.parametrize("second", [6000, 10000])
+def test_the_extra_of_a_split_order_takes_its_surcharge_along(second: int) -> None:
+    surcharge = second * 3 // 100
+    history = [SPLIT_WITH_SURCHARGE, *reference_open(1, 10000, 300), *reference_open(2, second, surcharge)]
+    history += [deposited(1, 10300), deposited(2, second + surcharge)]
+    shares, order = given_back(history)
+    assert shares == [(payment_id(2), second + surcharge)]
+    assert (order.amount, order.net, order.overpaid_amount, order.amount_pending) == (10300, 10300, 0, 0)
+
+
+def test_the_extra_of_a_split_order_is_taken_of_as_many_payments_as_it_came_by() -> None:
+    history = [SPLIT_WITH_SURCHARGE, *(step for n in (1, 2, 3) for step in reference_open(n, 7000, 210))]
+    shares, order = given_back([*history, *(deposited(n, 7210) for n in (1, 2, 3))])
+    assert shares == [(payment_id(3), 7210), (payment_id(2), 4120)]
+    assert (order.amount, order.net, order.overpaid_amount, order.amount_pending) == (10300, 10300, 0, 0)
+
+
+def test_the_extra_stays_where_a_reference_goes_back_whole_or_not_at_all() -> None:
+    assert given_back(OVERPAID, partial_payouts=False)[0] == []
+    twice = [SPLIT, *reference_open(1, 10000, 0), *reference_open(2, 4000, 0), deposited(1, 10000), deposited(2, 4000)]
+    assert given_back(twice, partial_payouts=False)[0] == [(payment_id(2), 4000)]
+
+
+def test_the_extra_of_a_card_stays_once_the_processor_takes_no_refund_of_it_any_more() -> None:
+    history = (*PAID, late(1, 500))
+    assert given_back(history)[0] == [(payment_id(1), 500)]
+    assert given_back(history, card_window_s=-1)[0] == []

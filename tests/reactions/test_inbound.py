@@ -387,6 +387,46 @@ async def test_a_disputes_end_before_its_beginning_is_its_end(
     assert (order.payments[0].status, order.amount_refunded) == wanted
 
 
+async def test_what_a_lost_dispute_took_is_what_its_end_says(ledger: Ledger, merchant: Actor, mail: Mail) -> None:
+    order = await paid(ledger, merchant)
+    await mail.deliver(DisputeOpened(dispute_id="d", amount=Decimal(10_000), **about(merchant, order)))
+    lost = DisputeLost(dispute_id="d", amount=Decimal(3_000), **about(merchant, order))
+    assert (await mail.deliver(lost)).handled_at is not None
+    order = await current(ledger, merchant, order)
+    assert (order.status, order.amount_refunded) == (OrderStatus.PARTIALLY_REFUNDED, 3_000)
+
+
+async def test_what_contradicts_the_end_of_a_dispute_is_set_aside(
+    ledger: Ledger, merchant: Actor, mail: Mail, database_url: str
+) -> None:
+    order = await paid(ledger, merchant)
+    for n, (lost, otherwise) in enumerate([(0, 3_000), (3_000, 0), (3_000, 2_000)]):
+
+        def end(amount: int, name: str = str(n)) -> Message:
+            if not amount:
+                return DisputeWon(dispute_id=name, **about(merchant, order))
+            return DisputeLost(dispute_id=name, amount=Decimal(amount), **about(merchant, order))
+
+        for told in (lost, lost):
+            assert (await mail.deliver(end(told))).handled_at is not None
+        contradiction = end(otherwise)
+        assert (await mail.deliver(contradiction)).handled_at is None
+        assert contradiction.message_id in set_aside(database_url)
+    assert (await current(ledger, merchant, order)).amount_refunded == 6_000
+
+
+async def test_one_deposit_that_is_told_of_with_two_amounts_is_set_aside(
+    ledger: Ledger, merchant: Actor, mail: Mail, database_url: str
+) -> None:
+    order = await waiting(ledger, merchant)
+    await mail.deliver(deposited(merchant, order, 4_000, processor_reference="dep-1"))
+    await mail.deliver(deposited(merchant, order, 100, processor_reference="dep-2"))
+    other = deposited(merchant, order, 5_000, processor_reference="dep-1")
+    assert (await mail.deliver(other)).handled_at is None
+    assert set_aside(database_url) == [other.message_id]
+    assert (await current(ledger, merchant, order)).amount_paid == 4_100
+
+
 async def test_a_payout_ends_when_its_message_says_so_and_not_otherwise(
     ledger: Ledger, merchant: Actor, mail: Mail, database_url: str
 ) -> None:
@@ -494,6 +534,20 @@ async def test_what_is_paid_too_much_is_asked_back_until_the_processor_has_heard
     order = await current(ledger, merchant, order)
     assert [refund.status for refund in order.refunds] == ["FAILED", "FAILED", "SUCCEEDED"]
     assert (order.net, order.amount_refunded, order.overpaid_amount) == (10_000, 2_500, 0)
+
+
+async def test_what_is_paid_too_much_stays_where_a_reference_goes_back_whole_or_not_at_all(
+    ledger: Ledger, merchant: Actor, inbound: Inbound
+) -> None:
+    await change_settings(ledger, merchant.merchant_id, {"refund_overpayment": True})
+    processor = bank(ledger)
+    processor.capabilities = msgspec.structs.replace(processor.capabilities, partial_payouts=False)
+    order = await waiting(ledger, merchant)
+    with capture_logs() as logs:
+        assert await inbound.take(await paid_by_transfer(ledger, merchant, order, 12_500)) == Taken()
+    order = await current(ledger, merchant, order)
+    assert (order.status, order.overpaid_amount, order.refunds) == (OrderStatus.COMPLETED, 2_500, ())
+    assert "overpayment_stays" in {line["event"] for line in logs}
 
 
 async def test_what_is_paid_too_much_is_kept_where_nobody_said_otherwise(

@@ -54,7 +54,7 @@ async def report(rooms: Rooms, call: Call) -> Answer:
     if amount <= 0:
         raise OrderNotRefundable("Nothing of the payment can be contested.", currentStatus=payment.status)
     insist_on_multiple(order, amount)
-    if known is None and amount > payment.refundable:
+    if amount > payment.refundable:
         raise InvalidTerms("amount", "must not exceed what is held of the payment")
     kind = DisputeOpened if request.outcome == "OPENED" else DisputeLost
     return await reported(rooms, call, kind(amount=amount, **about))

@@ -208,11 +208,16 @@ class RefundOrder(Struct, frozen=True, kw_only=True):
 
 
 class RefundOverpayment(Struct, frozen=True, kw_only=True):
-    """Give back what is held beyond the order's amount, because the merchant's setting says so."""
+    """Give back what is held beyond the order's amount, because the merchant's setting says so.
+
+    `card_window_s` and `partial_payouts` as in `RefundOrder`.
+    """
 
     refund_id: UUID
     deadline_at: datetime
     at: datetime
+    card_window_s: int = REFUND_WINDOW_S
+    partial_payouts: bool = True
 
 
 class RecordDeposit(Struct, frozen=True, kw_only=True):

@@ -6,6 +6,7 @@ in flight per payment. That is why no order of events refunds more than was capt
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable
 from datetime import timedelta
 from decimal import Decimal
@@ -68,14 +69,18 @@ def decide_refund(order: Order, command: RefundOrder) -> list[OrderEvent]:
 
 def decide_overpayment_refund(order: Order, command: RefundOverpayment) -> list[OrderEvent]:
     """Give back what is held beyond the order's amount (section 4.6), as far as it is free."""
-    free = [payment for payment in _by_capture(order) if _is_free(payment)]
-    amount = min(order.overpaid_amount, sum((payment.refundable for payment in free), ZERO))
-    if order.refund(command.refund_id) is not None or amount <= 0 or order.cancel_requested:
+    if order.refund(command.refund_id) is not None or order.cancel_requested:
         return []
     refund = RefundOrder(
-        refund_id=command.refund_id, amount=amount, reason="overpayment", deadline_at=command.deadline_at, at=command.at
+        refund_id=command.refund_id,
+        amount=order.overpaid_amount,
+        reason="overpayment",
+        deadline_at=command.deadline_at,
+        at=command.at,
+        card_window_s=command.card_window_s,
+        partial_payouts=command.partial_payouts,
     )
-    return [_requested(refund, payment, share) for payment, share in _shared_out(free, amount)]
+    return [_requested(refund, payment, share) for payment, share in _of_the_extra(order, refund)]
 
 
 def refund_all(order: Order, command: RefundOrder) -> list[OrderEvent]:
@@ -186,13 +191,52 @@ def _newest_first(order: Order, command: RefundOrder) -> Shares:
     raise RefundExceedsBalance("The amount exceeds what can be refunded.", refundableAmount=shortest(left))
 
 
+def _of_the_extra(order: Order, command: RefundOrder) -> Shares:
+    """What is held too much, of the newest payments first. Where a reference goes back whole, it does so only if all of it
+    is too much.
+    """
+    shares: Shares = []
+    left = command.amount
+    for payment in _by_capture(order):
+        amount = _lowering(order, payment, left)
+        if amount <= 0 or not _is_free(payment) or _is_too_late(payment, command):
+            continue
+        if not command.partial_payouts and _is_a_part(payment, amount):
+            continue
+        shares.append((payment, amount))
+        left -= _lowered(order, payment, amount)
+    return shares
+
+
+def _lowering(order: Order, payment: Payment, extra: Decimal) -> Decimal:
+    """The least that the payment has to give back, gross, for the order to be overpaid by `extra` less, or all it has.
+
+    What goes back of a split order takes its surcharge along, which the order's amount is then lowered by.
+    """
+    steps = int(payment.refundable / order.quantum)
+    fits = bisect_left(range(steps), extra, key=lambda n: _lowered(order, payment, n * order.quantum))
+    return fits * order.quantum
+
+
+def _lowered(order: Order, payment: Payment, amount: Decimal) -> Decimal:
+    """By how much less the order is overpaid once the payment has given `amount` back."""
+    if not order.terms.allow_partials:
+        return amount
+    after = payment.parts_of_refund(payment.refunded + amount, order.quantum)
+    return after.subtotal - payment.refunded_parts(order.quantum).subtotal
+
+
 def _insist_on_whole_payouts(shares: Shares) -> None:
     """Some rails give back all that came in by a reference or nothing (N39). Raises InvalidTerms."""
     for payment, amount in shares:
-        if payment.started.method.type is not MethodType.CARD and amount < payment.refundable:
+        if _is_a_part(payment, amount):
             raise InvalidTerms(
                 "amount", f"must be {shortest(payment.refundable)}: what came in by this reference goes back whole"
             )
+
+
+def _is_a_part(payment: Payment, amount: Decimal) -> bool:
+    return payment.started.method.type is not MethodType.CARD and amount < payment.refundable
 
 
 def _by_capture(order: Order) -> list[Payment]:

@@ -38,15 +38,19 @@ _UNSETTLED: Final = frozenset({PaymentStatus.CAPTURED, PaymentStatus.PARTIALLY_C
 
 
 def decide_dispute(order: Order, command: RecordDispute) -> list[OrderEvent]:
-    """Record a dispute's opening or its end. Raises PaymentNotFound, InvalidTerms, InvalidOrderState."""
+    """Record a dispute's opening or its end; what is gone is what the bank says at the end, contested or not.
+
+    Raises PaymentNotFound, InvalidTerms, InvalidOrderState.
+    """
     payment, at = payment_of(order, command.payment_id), command.at
-    if command.dispute_id in payment.decided_disputes:
+    if payment.decided(command.dispute_id) is not None:
         return []
     opened: list[OrderEvent] = []
     if payment.dispute is not None and payment.dispute.dispute_id == command.dispute_id:
         if command.stage is DisputeStage.OPENED:
             return []
-        amount = payment.dispute.amount
+        taken = command.stage is DisputeStage.LOST and command.amount is not None
+        amount = _within(order, payment, command.amount) if taken else payment.dispute.amount
     else:
         amount = _contested(order, payment, command)
         opened = [DisputeOpened(payment_id=payment.payment_id, dispute_id=command.dispute_id, amount=amount, at=at)]
@@ -96,7 +100,12 @@ def decide_expiry(order: Order, command: ExpirePayment) -> list[OrderEvent]:
 def _contested(order: Order, payment: Payment, command: RecordDispute) -> Decimal:
     if payment.status not in HELD or payment.refundable <= 0:
         raise _not_now(payment, f"A payment that is {payment.status} cannot be disputed.")
-    amount = payment.refundable if command.amount is None else command.amount
+    return _within(order, payment, command.amount)
+
+
+def _within(order: Order, payment: Payment, named: Decimal | None) -> Decimal:
+    """The amount that a bank named, or all that is held. Raises InvalidTerms where that is more than is held."""
+    amount = payment.refundable if named is None else named
     insist_on_multiple(order, amount)
     if amount > payment.refundable:
         raise InvalidTerms("amount", "must not exceed what is held of the payment")

@@ -27,7 +27,7 @@ from ledger.orders.events import (
     SettlementMatched,
     SettlementRefused,
 )
-from ledger.orders.payment import HELD, Batch, Dispute, EntryAction, EntryStatus, Intent, Payment
+from ledger.orders.payment import HELD, Batch, Decided, Dispute, EntryAction, EntryStatus, Intent, Payment
 from ledger.orders.refund import Refund, RefundPart, RefundStatus
 from ledger.orders.state import Order
 from ledger.orders.status import PaymentStatus
@@ -186,7 +186,7 @@ def _disputed(payment: Payment, event: _DisputeStep) -> Payment:
                 status=_gone_on(payment),
                 returns_to=None,
                 dispute=None,
-                decided_disputes=(*payment.decided_disputes, event.dispute_id),
+                decided_disputes=(*payment.decided_disputes, Decided(event.dispute_id, ZERO)),
                 entries=entered(payment, EntryAction.DISPUTE, EntryStatus.SUCCESS, amount, event.at),
                 updated_at=event.at,
             )
@@ -196,7 +196,8 @@ def _disputed(payment: Payment, event: _DisputeStep) -> Payment:
 
 def _charged_back(payment: Payment, event: DisputeLost) -> Payment:
     refunded = payment.refunded + event.amount
-    closed = entered(payment, EntryAction.DISPUTE, EntryStatus.FAILED, event.amount, event.at)
+    contested = event.amount if payment.dispute is None else payment.dispute.amount
+    closed = entered(payment, EntryAction.DISPUTE, EntryStatus.FAILED, contested, event.at)
     entries = entered(
         replace(payment, entries=closed), EntryAction.CHARGEBACK, EntryStatus.SUCCESS, event.amount, event.at
     )
@@ -207,7 +208,7 @@ def _charged_back(payment: Payment, event: DisputeLost) -> Payment:
         refunded=refunded,
         charged_back=payment.charged_back + event.amount,
         dispute=None,
-        decided_disputes=(*payment.decided_disputes, event.dispute_id),
+        decided_disputes=(*payment.decided_disputes, Decided(event.dispute_id, event.amount)),
         entries=entries,
         updated_at=event.at,
     )

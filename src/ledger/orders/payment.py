@@ -124,6 +124,13 @@ class Dispute(Struct, frozen=True):
     amount: Decimal
 
 
+class Decided(Struct, frozen=True):
+    """A dispute that has ended: `lost` is what the bank took, zero where it was won."""
+
+    dispute_id: str
+    lost: Decimal
+
+
 class Batch(Struct, frozen=True):
     """The settlement batch that a payment was last named in. `status` as the payment's became by it."""
 
@@ -155,7 +162,7 @@ class Payment(Struct, frozen=True, kw_only=True):
     `returns_to` is the status before a refund, a dispute or a void, where it goes on when that comes to nothing. `refunding`
     is what a refund in flight has reserved; `charged_back` the part of `refunded` that a bank took. `keys` are the
     idempotency keys of all calls that were ever announced, `capture_keys` those that brought money. `decided_disputes` are
-    those that were won or lost: whatever comes about one of them later is no news.
+    those that were won or lost: whatever comes about one of them later is no news, or contradicts it.
     """
 
     started: PaymentStarted
@@ -195,7 +202,7 @@ class Payment(Struct, frozen=True, kw_only=True):
     refunding: Decimal = ZERO
     charged_back: Decimal = ZERO
     dispute: Dispute | None = None
-    decided_disputes: tuple[str, ...] = ()
+    decided_disputes: tuple[Decided, ...] = ()
     batch: Batch | None = None
 
     @property
@@ -240,7 +247,24 @@ class Payment(Struct, frozen=True, kw_only=True):
         return parts_of_capture(min(self.captured, self.amount), self.asked_parts, quantum)
 
     def refunded_parts(self, quantum: Decimal) -> Parts:
-        return parts_of_refund(self.refunded, self.captured_parts(quantum), quantum)
+        return self.parts_of_refund(self.refunded, quantum)
+
+    def parts_of_refund(self, refunded: Decimal, quantum: Decimal) -> Parts:
+        """What `refunded` of what came in consists of. What was paid beyond what was asked for goes back first, and bears
+        no surcharge (section 4.6).
+        """
+        beyond = min(refunded, max(ZERO, self.captured - self.amount))
+        parts = parts_of_refund(refunded - beyond, self.wanted_parts(quantum), quantum)
+        return Parts(parts.subtotal + beyond, parts.surcharge)
+
+    def decided(self, dispute_id: str) -> Decided | None:
+        """How this dispute ended, where it has."""
+        return next((one for one in self.decided_disputes if one.dispute_id == dispute_id), None)
+
+    def deposited(self, deposit_id: str) -> Decimal | None:
+        """What came in by this deposit, where it is known."""
+        amounts = (entry.amount for entry in self.entries if entry.action is EntryAction.DEPOSIT)
+        return dict(zip(self.deposits, amounts, strict=True)).get(deposit_id)
 
     def reserved_subtotal(self, quantum: Decimal) -> Decimal:
         """The part of the order's subtotal that a card authorisation, granted or being asked, may still take.

@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from datetime import datetime
 from decimal import Decimal
 from functools import partial
-from itertools import count
 from typing import Final, assert_never, get_args
-from uuid import UUID, uuid5
+from uuid import UUID
 
 import msgspec
 import structlog
@@ -31,7 +30,7 @@ from ledger.gateways.messages import (
     SettlementRefused,
 )
 from ledger.journal.journal import Context
-from ledger.operations.acting import deadline
+from ledger.money import ZERO
 from ledger.operations.ledger import Ledger
 from ledger.operations.payment_names import PaymentNames
 from ledger.operations.recording import record
@@ -41,12 +40,11 @@ from ledger.orders.commands import (
     RecordDeposit,
     RecordDispute,
     RecordSettlement,
-    RefundOverpayment,
     SettlementStage,
     SettleRefund,
 )
 from ledger.orders.decide_references import decide_deposit, takes_exactly
-from ledger.orders.decide_refunds import decide_overpayment_refund, settle_refund
+from ledger.orders.decide_refunds import settle_refund
 from ledger.orders.decide_reports import decide_batch, decide_dispute
 from ledger.orders.events import OrderCreated, OrderEvent
 from ledger.orders.guards import insist_on_multiple
@@ -55,6 +53,7 @@ from ledger.orders.refund import RefundPart, RefundStatus
 from ledger.orders.state import Order, Payment
 from ledger.orders.terms import MethodType
 from ledger.reactions.messages import Contradicts, Handles, NotYet, Taken, Verdict
+from ledger.reactions.overpayment import Waits, give_back_the_extra
 from ledger.rejections import InvalidTerms, Rejected
 
 _log = structlog.get_logger()
@@ -64,10 +63,6 @@ KINDS: Final = get_args(Message)
 _Refund = RefundConfirmed | RefundFailed
 _Dispute = DisputeOpened | DisputeWon | DisputeLost
 _Settlement = SettlementListed | SettlementMatched | SettlementRefused
-
-
-class _Waits(Exception):
-    """Nothing can be made of the message now, for the reason that it says."""
 
 
 class _Contradicts(Exception):
@@ -95,8 +90,8 @@ class Inbound:
             )
             if isinstance(message, DepositReceived):
                 _tell_of_another_amount(message, order)
-                await self._give_back_the_extra(message, order)
-        except _Waits as reason:
+                await give_back_the_extra(self._ledger, message, order)
+        except Waits as reason:
             return NotYet(str(reason))
         except _Contradicts as reason:
             return Contradicts(str(reason))
@@ -109,46 +104,14 @@ class Inbound:
         merchant_id = message.merchant_id
         if message.order_id is not None:
             if not await self._ledger.journal.reader.stream_from(merchant_id, message.order_id, OrderCreated):
-                raise _Waits("its order is not known")
+                raise Waits("its order is not known")
             return message.order_id, message
         name = _name(message) if message.payment_id is None else str(message.payment_id)
         for order_id, payment_id in await self._names.places(merchant_id, name):
             order, _ = await load_order(self._ledger, merchant_id, order_id)
             if order.payment(payment_id).processor == message.processor:
                 return order_id, msgspec.structs.replace(message, payment_id=payment_id)
-        raise _Waits("no order knows what it is about")
-
-    async def _give_back_the_extra(self, message: DepositReceived, order: Order) -> None:
-        """Refund what is held beyond the order's amount, where the merchant's settings say so (section 4.6).
-
-        The refund's id follows from the message, so that it is asked for once; until it is known to have left us, the
-        message is not done with. What was never sent is asked for again.
-        """
-        merchant = await self._ledger.merchant(message.merchant_id)
-        if not merchant.refund_overpayment or order.overpaid_amount <= 0:
-            return
-        order_id, refund_id = order.terms.order_id, _refund_of_the_extra(message, order)
-
-        def decide(order: Order, at: datetime) -> list[OrderEvent]:
-            if order.refund(refund_id) is not None:
-                return []
-            if order.overpaid_amount > 0 and any(payment.refunding for payment in order.payments):
-                raise _Waits("a refund is under way: what is held too much is known afterwards")
-            command = RefundOverpayment(refund_id=refund_id, deadline_at=deadline(self._ledger), at=at)
-            return decide_overpayment_refund(order, command)
-
-        context = Context(request="overpayment", causation=message.payment_id)
-        order = await record(self._ledger, message.merchant_id, order_id, decide, context)
-        refund = order.refund(refund_id)
-        if refund is not None and (refund.was_not_sent or refund.has_no_answer):
-            raise _Waits("the refund of what was paid too much has not been answered yet")
-
-
-def _refund_of_the_extra(message: DepositReceived, order: Order) -> UUID:
-    """The refund that gives a deposit's extra back: another one where all before it were never sent."""
-    name = f"overpayment:{message.processor}:{message.message_id}"
-    ids = (uuid5(order.terms.order_id, f"{name}:{n}" if n else name) for n in count())
-    return next(one for one in ids if (refund := order.refund(one)) is None or not refund.was_not_sent)
+        raise Waits("no order knows what it is about")
 
 
 def _tell_of_another_amount(message: DepositReceived, order: Order) -> None:
@@ -179,6 +142,8 @@ def _deposit(order: Order, message: DepositReceived, at: datetime) -> list[Order
     if payment.started.method.type is MethodType.CARD:
         raise _Contradicts("its payment is by card, which takes no deposits")
     _insist_on_step(order, message.amount)
+    if payment.deposited(message.processor_reference) not in {None, message.amount}:
+        raise _Contradicts("the same deposit was told of with another amount")
     command = RecordDeposit(
         payment_id=payment.payment_id,
         deposit_id=message.processor_reference,
@@ -195,7 +160,7 @@ def _refund(order: Order, message: _Refund, at: datetime) -> list[OrderEvent]:
         if _key(refund_id, part) == message.idempotency_key:
             break
     else:
-        raise _Waits("its order has no such refund")
+        raise Waits("its order has no such refund")
     if order.payment(part.payment_id).processor != message.processor:
         raise _Contradicts("the refund is another processor's")
     outcome: Refunded | RefundRefused
@@ -212,22 +177,37 @@ def _refund(order: Order, message: _Refund, at: datetime) -> list[OrderEvent]:
     if not events and part.status is not told:
         # What failed can still be confirmed, once nothing else of the payment is on its way; what succeeded can never fail.
         because = f"the refund is {part.status}, and the message says otherwise"
-        raise _Waits(because) if told is RefundStatus.SUCCEEDED else _Contradicts(because)
+        raise Waits(because) if told is RefundStatus.SUCCEEDED else _Contradicts(because)
     return events
 
 
 def _dispute(order: Order, message: _Dispute, at: datetime) -> list[OrderEvent]:
     if not isinstance(message, DisputeWon):
         _insist_on_step(order, message.amount)
+    payment = _payment_of(order, message)
+    decided = payment.decided(message.dispute_id)
+    if decided is not None and decided.lost != _told_to_be_lost(message, decided.lost):
+        raise _Contradicts("the dispute was decided otherwise")
     stages = {DisputeOpened: DisputeStage.OPENED, DisputeWon: DisputeStage.WON, DisputeLost: DisputeStage.LOST}
     command = RecordDispute(
-        payment_id=_payment_of(order, message).payment_id,
+        payment_id=payment.payment_id,
         dispute_id=message.dispute_id,
         stage=stages[type(message)],
         amount=None if isinstance(message, DisputeWon) else message.amount,
         at=at,
     )
     return decide_dispute(order, command)
+
+
+def _told_to_be_lost(message: _Dispute, otherwise: Decimal) -> Decimal:
+    """What is gone by this message; one that a dispute was opened says nothing of its end."""
+    match message:
+        case DisputeOpened():
+            return otherwise
+        case DisputeWon():
+            return ZERO
+        case DisputeLost(amount=amount):
+            return amount
 
 
 def _settlement(order: Order, message: _Settlement, at: datetime) -> list[OrderEvent]:
@@ -254,7 +234,7 @@ def _payment_of(order: Order, message: Message) -> Payment:
     for payment in order.payments:
         if _is_meant(message, payment):
             return payment
-    raise _Waits("its order has no such payment")
+    raise Waits("its order has no such payment")
 
 
 def _is_meant(message: Message, payment: Payment) -> bool:
