@@ -34,6 +34,17 @@ SwaggerUIBundle({
 });
 """
 
+# Swagger UI knows no dark colours. A filter on the root element turns its own about; on any other it would move the dialogs,
+# which are fixed to the window. What is dark already, the code, is turned back.
+_STYLE: Final = """\
+@media (prefers-color-scheme: dark) {
+  html { background: #fff; filter: invert(0.9) hue-rotate(180deg); }
+  .swagger-ui .dialog-ux .backdrop-ux { background: rgba(255, 255, 255, 0.8); }
+  .swagger-ui .microlight, .swagger-ui .highlight-code, .swagger-ui .curl-command { filter: invert(1) hue-rotate(180deg); }
+  .swagger-ui .curl-command .microlight, .swagger-ui .highlight-code .microlight { filter: none; }
+}
+"""
+
 _HTML: Final = """\
 <!doctype html>
 <html lang="en">
@@ -43,6 +54,7 @@ _HTML: Final = """\
 <title>Payment ledger: API reference</title>
 <link rel="icon" href="/docs/favicon-32x32.png">
 <link rel="stylesheet" href="/docs/swagger-ui.css">
+<link rel="stylesheet" href="/docs/page.css">
 </head>
 <body>
 <div id="reference"></div>
@@ -110,6 +122,8 @@ def _asset(scope: Scope) -> tuple[bytes, bytes]:
     name = scope["path_params"]["name"]
     if name == "start.js":
         return b"text/javascript; charset=utf-8", _START.encode()
+    if name == "page.css":
+        return b"text/css; charset=utf-8", _STYLE.encode()
     if name not in _PACKAGED:
         raise Refusal(404, "NOT_FOUND", "There is nothing at this address.")
     return _PACKAGED[name], _packaged(name)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from playwright.async_api import Browser, Page, expect
 
@@ -45,6 +47,17 @@ async def test_an_operation_opens_with_its_example_and_can_be_tried(browser: Bro
     await expect(live.locator(".live-responses-table")).to_contain_text('"status": "live"')
     assert f"{address}/health/live" in asked
     assert [url for url in asked if not url.startswith((f"{address}/", "data:"))] == []
+    assert complaints == []
+
+
+@pytest.mark.parametrize(("scheme", "darkened"), [("light", "none"), ("dark", "invert(0.9) hue-rotate(180deg)")])
+async def test_the_page_is_dark_for_whoever_asks_for_that(browser: Browser, address: str, scheme: Any, darkened: str):
+    page = await browser.new_page(color_scheme=scheme, viewport={"width": 1200, "height": 900})
+    _, complaints = watched(page)
+    await page.goto(f"{address}/docs")
+    await expect(page.locator("html")).to_have_css("filter", darkened)
+    await page.get_by_role("button", name="Authorize").first.click()
+    await expect(page.locator(".modal-ux")).to_be_in_viewport()
     assert complaints == []
 
 

@@ -8,7 +8,9 @@ from uuid import uuid4
 import pytest
 from tests.house.trees import environment
 
-from ledger.settings import Settings
+from ledger.cli_ledger import refusals_in_one_line
+from ledger.journal.append import DatabaseUnavailable, KeyUnavailable
+from ledger.settings import CannotRun, Settings
 
 
 def ledger(*arguments, **variables):
@@ -54,6 +56,13 @@ def test_a_wrong_setting_stops_every_command_with_one_line(command):
 
 def test_a_misspelt_setting_is_pointed_out():
     assert "LEDGER_PROT is no setting; did you mean LEDGER_PORT?" in ledger("settings", LEDGER_PROT="1").stderr
+
+
+def test_a_key_that_is_missing_is_not_blamed_on_the_database():
+    with pytest.raises(CannotRun, match="^customer 1 is sealed under a key"), refusals_in_one_line():
+        raise KeyUnavailable("customer 1 is sealed under a key that LEDGER_SEALING_KEYS lacks")
+    with pytest.raises(CannotRun, match="^the database does not answer: it is away"), refusals_in_one_line():
+        raise DatabaseUnavailable("it is away")
 
 
 def test_migrate_can_be_run_again_and_on_its_own_server(short_dir):

@@ -131,20 +131,16 @@ def _cancelled(order: Order, command: CancelOrder) -> list[OrderEvent]:
     )
     if not asked and not in_flight:
         if order.net > 0:
-            return _nothing_to_give_back(order)
+            raise OrderHasCapturedFunds(
+                "The money on this order cannot be given back now.",
+                currentStatus=order.status,
+                refundableAmount=order.refundable,
+            )
         closed = OrderCancelled(cancellation_id=command.cancellation_id, reason=command.reason, at=at)
         # An order that is PROCESSING waits for its reference; the table leads from there through the request alone.
         return [requested, closed, *waiting] if order.status is OrderStatus.PROCESSING else [closed, *waiting]
     # The newest waiting part shows in the order's status; once it has ended, the authorised ones do.
     return [*waiting, requested, *asked]
-
-
-def _nothing_to_give_back(order: Order) -> list[OrderEvent]:
-    raise OrderHasCapturedFunds(
-        "The money on this order cannot be given back now.",
-        currentStatus=order.status,
-        refundableAmount=order.refundable,
-    )
 
 
 def _let_go(payment: Payment, command: CancelOrder) -> list[OrderEvent]:
