@@ -1,7 +1,7 @@
 """`errors.md`: every code that an answer can carry, its status, and when it comes.
 
 The rule a stranger would break: codes and statuses are read off the code, from the table of rejections and from the
-refusals of the `api` package. Only the words are written here; a code without words, or words without a code, stop the
+refusals of the `api` package and of the connections below it. Only the words are written here; a code without words, or words without a code, stop the
 generation.
 """
 
@@ -16,6 +16,7 @@ from docs.generation.markdown import page as markdown_page
 import api
 from api.errors import STATUS
 from api.openapi.codes import WORDS, words
+from ledger.connections import BEFORE_ANY_REQUEST
 from ledger.orders.declines import DECLINES, Advice
 
 API = Path(api.__file__).parent
@@ -116,6 +117,8 @@ def page() -> str:
 def known_codes() -> dict[str, tuple[int, ...]]:
     """Every code with the statuses that it comes with."""
     found: dict[str, set[int]] = {name: set(statuses) for name, statuses in _ELSEWHERE.items()}
+    for status, (name, _) in BEFORE_ANY_REQUEST.items():
+        found.setdefault(name, set()).add(status)
     for rejection, status in STATUS.items():
         found.setdefault(rejection.code, set()).add(status)
     for call in _calls("Refusal"):

@@ -43,7 +43,7 @@ def list_(data_dir: DataDir = None, json: AsJson = False) -> None:
             )
             for one in found
         ]
-        echo_table(("MESSAGE", "OF", "KIND", "ORDER", "RECEIVED", "TRIES", "NEXT", "WAITS FOR"), rows)
+        echo_table(("MESSAGE", "PROCESSOR", "KIND", "ORDER", "RECEIVED", "TRIES", "NEXT", "WAITS FOR"), rows)
 
 
 @app.command()

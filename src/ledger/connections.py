@@ -39,11 +39,12 @@ _DRAIN_SWEEP_S: Final = 0.1
 _ROOM_SHARE: Final = 32
 """One in so many connections is closed when there is no room left: looking for a single one each time would cost more."""
 
-_MESSAGES: Final = {
+BEFORE_ANY_REQUEST: Final = {
     400: ("BAD_REQUEST", "This is not a valid HTTP request."),
     408: ("REQUEST_TIMEOUT", "The request did not arrive in time."),
     431: ("HEADERS_TOO_LARGE", f"The request line and headers must have at most {HEAD_BYTES_MAX} bytes."),
 }
+"""What is answered, by status, while there is no request yet that the application could be asked about."""
 
 
 class Patience(Struct, frozen=True, kw_only=True):
@@ -280,7 +281,7 @@ class Connection(HttpToolsProtocol):
 
 def _answer(status: int, headers: list[tuple[bytes, bytes]]) -> bytes:
     """The bytes of an answer that the application has no part in, with a body like that of any other refusal."""
-    code, message = _MESSAGES[status]
+    code, message = BEFORE_ANY_REQUEST[status]
     request_id = f"req-{secrets.token_hex(12)}"
     body = msgspec.json.encode({"message": message, "code": code, "requestId": request_id})
     lines = [

@@ -104,6 +104,7 @@ def test_every_code_that_can_be_answered_is_described_with_its_status():
     }
     answered = {(code, status) for code, statuses in known_codes().items() for status in statuses}
     elsewhere = {
+        ("BAD_REQUEST", 400),  # no HTTP: no operation was asked
         ("API_KEY_NOT_FOUND", 404),  # only the command line meets it
         ("METHOD_NOT_ALLOWED", 405),  # no operation: said once, above all of them
     }

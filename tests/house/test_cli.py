@@ -59,9 +59,9 @@ def test_a_misspelt_setting_is_pointed_out():
 
 
 def test_a_key_that_is_missing_is_not_blamed_on_the_database():
-    with pytest.raises(CannotRun, match="^customer 1 is sealed under a key"), refusals_in_one_line():
+    with pytest.raises(CannotRun, match=r"^customer 1 is sealed under a key"), refusals_in_one_line():
         raise KeyUnavailable("customer 1 is sealed under a key that LEDGER_SEALING_KEYS lacks")
-    with pytest.raises(CannotRun, match="^the database does not answer: it is away"), refusals_in_one_line():
+    with pytest.raises(CannotRun, match=r"^the database does not answer: it is away"), refusals_in_one_line():
         raise DatabaseUnavailable("it is away")
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
+    "BAD_REQUEST": "What was sent is no HTTP request.",
     "VALIDATION_ERROR": "A field is missing or cannot stand there; `errors` names it, the first where there are several.",
     "CONFLICTING_FIELDS": "Two names of one field came with different values.",
     "CARD_NUMBER_NOT_ALLOWED": "A card number stands in a text that would be stored. It is not repeated.",
