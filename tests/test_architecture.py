@@ -49,7 +49,7 @@ ROOMS = {
         (),
     ),
     ("ledger.reactions",): (  # owns what is due, the cursors and the queue of jobs, and the only one that knows procrastinate
-        ("ledger.operations", "ledger.reactions", "ledger.journal", "ledger.gateways", "ledger.settings", *CORE, *PURE,
+        ("ledger.operations", "ledger.reactions", "ledger.journal", "ledger.gateways", "ledger.settings", "ledger.logs", *CORE, *PURE,
          "msgspec", "structlog", "psycopg", "psycopg_pool", "procrastinate", "uuid_utils"),
         (r"ledger\.journal\.(writer|statement|packing)",),
     ),

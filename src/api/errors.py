@@ -6,7 +6,6 @@ exception's text, which may repeat what a customer typed.
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, Final
@@ -18,6 +17,7 @@ from api.refusals import FieldError, Refusal, TooManyRequests, invalid
 from ledger import rejections
 from ledger.gateways.contract import ProcessorUnavailable
 from ledger.journal.append import DataRefused, FateUnknown, Fault
+from ledger.logs import places_of
 from ledger.money import shortest
 from ledger.rejections import Rejected
 
@@ -136,5 +136,4 @@ def _failed(request_id: str) -> Answer:
 
 
 def _log_failure(failure: Exception, request_id: str) -> None:
-    places = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in traceback.extract_tb(failure.__traceback__)]
-    _log.error("request_failed", request_id=request_id, reason=type(failure).__name__, at=places[-8:])
+    _log.error("request_failed", request_id=request_id, reason=type(failure).__name__, at=places_of(failure))

@@ -11,6 +11,7 @@ import logging
 import os
 import select
 import sys
+import traceback
 from contextlib import suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
@@ -55,6 +56,12 @@ def configure_logs(level: str) -> None:
         )
     )
     logging.basicConfig(level=max(severity, logging.WARNING), handlers=[handler], force=True)
+
+
+def places_of(failure: BaseException) -> list[str]:
+    """Where an exception came from, for its line: its text stays out, since it may repeat what a customer typed."""
+    frames = traceback.extract_tb(failure.__traceback__)
+    return [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames][-8:]
 
 
 def _with_request_id(_logger: object, _method: str, line: structlog.typing.EventDict) -> structlog.typing.EventDict:

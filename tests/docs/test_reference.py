@@ -1,5 +1,6 @@
 """The documentation says what the code says, and everything that points somewhere arrives."""
 
+import ast
 import re
 
 import pytest
@@ -14,6 +15,7 @@ SOURCES = sorted(
 )
 _RANGE = re.compile(r"\bN(\d+)(?: to |-)N(\d+)\b")
 _POINT = re.compile(r"\b([NI][1-9]\d?)\b")
+_LEVELS = {"debug", "info", "warning", "error"}
 _SECTION = re.compile(r"(?:[Ss]ections?|[Cc]ontract)[ ,(]+(\d(?:\.\d+)?)\b")
 
 
@@ -71,3 +73,19 @@ def test_every_page_can_be_reached_from_the_index():
         targets = ((page.parent / link.partition("#")[0]).resolve() for link in links(page) if not link.startswith("#"))
         waiting += [target for target in targets if target.suffix == ".md"]
     assert {page for page in PAGES if page.is_relative_to(index.parent)} <= reached
+
+
+def test_every_line_of_the_log_stands_on_the_page_for_operators():
+    """And every name on it is logged: an operator who looks one up finds it, and finds nothing that never comes."""
+    logged = {
+        call.args[0].value
+        for path in (ROOT / "src").rglob("*.py")
+        for call in ast.walk(ast.parse(path.read_text()))
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in _LEVELS
+        if ast.unparse(call.func.value) == "_log" and isinstance(call.args[0], ast.Constant)
+    }
+    page = (ROOT / "docs" / "how-to" / "operate.md").read_text()
+    table = page[page.index("| event | meaning |") :].partition("\n\n")[0]
+    listed = {name for row in table.splitlines() for name in re.findall(r"`([a-z_]+)`", row.split("|")[1])}
+    assert len(logged) > 25
+    assert logged == listed

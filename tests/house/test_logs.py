@@ -1,14 +1,17 @@
 """Log lines: JSON, with the request that they belong to, and never in anybody's way."""
 
+import ast
 import asyncio
 import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from tests.house.trees import environment
 
+import ledger
 from ledger.logs import AccessLog
 
 pytestmark = pytest.mark.anyio
@@ -49,3 +52,16 @@ async def test_a_reader_that_does_not_keep_up_loses_lines_and_holds_nobody_up():
     assert len(lines) == 2000 - log.dropped
     assert [json.loads(line)["request_id"] for line in lines] == [f"req-{n}" for n in range(len(lines))]
     await asyncio.sleep(0.25)  # its own flush finds nothing more to do
+
+
+def test_no_line_repeats_the_text_of_a_failure():
+    """It may hold what a customer typed. What two kinds of failure say is ours alone: ids of keys and customers."""
+    ours = {"data_key_unavailable", "recovery_cannot_read"}
+    told = [
+        (path.name, ast.unparse(call.args[0]))
+        for path in Path(ledger.__path__[0]).parent.rglob("*.py")
+        for call in ast.walk(ast.parse(path.read_text()))
+        if isinstance(call, ast.Call) and ast.unparse(call.func).startswith("_log.")
+        if any(ast.unparse(word.value).startswith(("repr(", "str(fault", "str(failure")) for word in call.keywords)
+    ]
+    assert {name.strip("'") for _, name in told} == ours

@@ -19,6 +19,7 @@ from ledger.gateways.contract import ProcessorTimedOut, ProcessorUnavailable
 from ledger.gateways.inbox import Inbox, Receipt
 from ledger.gateways.messages import Message
 from ledger.journal.append import Fault, KeyUnavailable
+from ledger.logs import places_of
 from ledger.operations.ledger import Clock
 
 _log = structlog.get_logger()
@@ -104,8 +105,9 @@ class Messages:
         except Fault:
             raise  # the database is away: the lease runs out and the message comes again
         except Exception as fault:  # noqa: BLE001 - one message that we cannot use holds up no other
-            _log.error("processor_message_failed", message_id=message.message_id, reason=repr(fault))
-            return NotYet(f"it failed with {type(fault).__name__}")
+            reason = type(fault).__name__
+            _log.error("processor_message_failed", message_id=message.message_id, reason=reason, at=places_of(fault))
+            return NotYet(f"it failed with {reason}")
 
 
 async def fetch(sender: Sender, inbox: Inbox, clock: Clock) -> int:

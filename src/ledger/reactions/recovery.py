@@ -19,6 +19,7 @@ from msgspec import Struct
 from ledger.gateways.contract import ProcessorTimedOut, ProcessorUnavailable
 from ledger.journal.append import Fault
 from ledger.journal.journal import Context
+from ledger.logs import places_of
 from ledger.operations.calls import look_up
 from ledger.operations.carrying_out import Course, record_outcome
 from ledger.operations.ledger import Ledger
@@ -97,7 +98,8 @@ class Recovery:
             return  # the database is away: the next sweep is soon enough
         except Exception as fault:  # noqa: BLE001 - one order that we cannot settle holds up no other
             self._put_off(order_id)
-            _log.error("recovery_failed", order_id=str(order_id), reason=repr(fault))
+            reason = type(fault).__name__
+            _log.error("recovery_failed", order_id=str(order_id), reason=reason, at=places_of(fault))
 
     async def _settle(self, merchant_id: UUID, order_id: UUID) -> None:
         order, version = await load_order(self._ledger, merchant_id, order_id)
