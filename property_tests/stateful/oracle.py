@@ -139,7 +139,7 @@ class Oracle:
     def _capture(self, order: Order, payment: Payment, amount: int) -> None:
         payment.captured += amount
         payment.captured_at, payment.capture_due_at = self.now, None
-        payment.nth = payment.nth or 1 + max((p.nth for p in order.payments), default=0)
+        order.note(payment)
         payment.status = "CAPTURED" if payment.captured >= payment.gross else "PARTIALLY_CAPTURED"
         if payment.method == "card" and payment.card.disputed:
             self.outbox.append(Said(self.now + 2, "dispute", order, payment, amount))
@@ -357,7 +357,7 @@ class Oracle:
         payment.captured += amount
         payment.authorized = max(payment.authorized, payment.captured)
         payment.captured_at = self.now
-        payment.nth = payment.nth or 1 + max((p.nth for p in order.payments), default=0)
+        order.note(payment)
         if payment.status in {"EXPIRED", "CANCELLED"}:
             payment.status = "CAPTURED"
         elif payment.status in {"REQUIRES_ACTION", "PARTIALLY_CAPTURED"}:

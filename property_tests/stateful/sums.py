@@ -28,7 +28,8 @@ def divided(amount: int, part: int, whole: int) -> int:
 
 @dataclass
 class Payment:
-    """A payment. `method` is card, spei, paycash or cie_cash_net; `nth` says the how-manieth it was to bring money.
+    """A payment. `method` is card, spei, paycash or cie_cash_net; `came` says when it brought money, among all
+    that came to its order, and how much it had brought by then.
 
     `banked` is what the sandbox's bank knows of and has not paid out: a deposit that another tells of is not in its book.
     """
@@ -44,7 +45,7 @@ class Payment:
     captured: int = 0
     refunded: int = 0
     refunding: int = 0
-    nth: int = 0
+    came: list[tuple[int, int]] = field(default_factory=list)
     returns_to: str | None = None
     contested: int = 0
     contesting: bool = False
@@ -153,7 +154,14 @@ class Order:
         return self._quote()
 
     def _quote(self) -> int | None:
-        brought = [(p, *p.parts(min(p.captured, p.gross))) for p in self.in_order_of_capture]
+        came = []
+        for p in self.payments:
+            before = (0, 0)
+            for nth, captured in p.came:
+                subtotal, surcharge = p.parts(min(captured, p.gross))
+                came.append((nth, p, subtotal - before[0], surcharge - before[1]))
+                before = subtotal, surcharge
+        brought = [(p, subtotal, surcharge) for _, p, subtotal, surcharge in sorted(came, key=lambda one: one[0])]
         if self.payments:
             last = self.payments[-1]
             subtotal, surcharge = last.parts(min(last.captured, last.gross))
@@ -167,9 +175,13 @@ class Order:
             open_ -= subtotal
         return total if applies else None
 
+    def note(self, payment: Payment) -> None:
+        """The payment has brought money."""
+        payment.came.append((sum(len(p.came) for p in self.payments), payment.captured))
+
     @property
     def in_order_of_capture(self) -> list[Payment]:
-        return sorted((p for p in self.payments if p.captured), key=lambda p: p.nth)
+        return sorted((p for p in self.payments if p.captured), key=lambda p: p.came[0])
 
     @property
     def amount(self) -> int:

@@ -18,6 +18,7 @@ from tests.core.story import (
     NOON,
     SPLIT,
     SPLIT_WITH_SURCHARGE,
+    THREE_PERCENT,
     created,
     deposited,
     folded,
@@ -191,3 +192,20 @@ def test_the_extra_of_a_card_stays_once_the_processor_takes_no_refund_of_it_any_
     history = (*PAID, late(1, 500))
     assert given_back(history)[0] == [(payment_id(1), 500)]
     assert given_back(history, card_window_s=-1)[0] == []
+
+
+def test_money_that_comes_once_an_order_is_covered_changes_no_amount_and_goes_back_where_it_came_from() -> None:
+    history = [
+        created(surcharge=THREE_PERCENT),
+        *reference_open(1, 10000),
+        deposited(1, 4000, "dep-1"),
+        *paid(2, 6000, 180),
+    ]
+    covered = folded(history)
+    assert (covered.status, covered.amount, covered.surcharge_amount) == (OrderStatus.COMPLETED, 10180, 180)
+    history += [deposited(1, 6000, "dep-2")]
+    order = folded(history)
+    assert (order.amount, order.surcharge_amount, order.overpaid_amount) == (10180, 180, 6000)
+    shares, order = given_back(history)
+    assert shares == [(payment_id(1), 6000)]
+    assert (order.amount, order.net, order.overpaid_amount, order.amount_pending) == (10180, 10180, 0, 0)

@@ -415,6 +415,18 @@ async def test_what_contradicts_the_end_of_a_dispute_is_set_aside(
     assert (await current(ledger, merchant, order)).amount_refunded == 6_000
 
 
+async def test_a_deposit_to_the_reference_of_another_payment_is_set_aside(
+    ledger: Ledger, merchant: Actor, mail: Mail, database_url: str
+) -> None:
+    order, other = await waiting(ledger, merchant), await waiting(ledger, merchant, "2")
+    said = about(merchant, order, processor_reference="dep-1")
+    stray = DepositReceived(reference=clabe(other.payments[0]), amount=Decimal(10_000), currency="MXN", **said)
+    assert (await mail.deliver(stray)).handled_at is None
+    assert set_aside(database_url) == [stray.message_id]
+    for each in (order, other):
+        assert (await current(ledger, merchant, each)).amount_paid == 0
+
+
 async def test_one_deposit_that_is_told_of_with_two_amounts_is_set_aside(
     ledger: Ledger, merchant: Actor, mail: Mail, database_url: str
 ) -> None:

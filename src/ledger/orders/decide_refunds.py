@@ -192,12 +192,12 @@ def _newest_first(order: Order, command: RefundOrder) -> Shares:
 
 
 def _of_the_extra(order: Order, command: RefundOrder) -> Shares:
-    """What is held too much, of the newest payments first. Where a reference goes back whole, it does so only if all of it
-    is too much.
+    """What is held too much, of the money that came last first. Where a reference goes back whole, it does so only if all of
+    it is too much.
     """
     shares: Shares = []
     left = command.amount
-    for payment in _by_capture(order):
+    for payment in sorted(_by_capture(order), key=lambda payment: payment.arrivals[-1].nth, reverse=True):
         amount = _lowering(order, payment, left)
         if amount <= 0 or not _is_free(payment) or _is_too_late(payment, command):
             continue

@@ -33,7 +33,7 @@ from ledger.orders.events import (
 )
 from ledger.orders.evolve_back import MoneyBackStep, evolve_money_back, evolve_refunds
 from ledger.orders.evolve_silence import GIVEN_UP, after_capture, asked_for, evolve_silence
-from ledger.orders.evolve_waiting import WaitingStep, evolve_waiting, ordinal
+from ledger.orders.evolve_waiting import WaitingStep, arrived, evolve_waiting
 from ledger.orders.evolve_whole import CancellationStep, evolve_cancellation, evolve_forgetting
 from ledger.orders.state import (
     Entry,
@@ -211,7 +211,7 @@ def _captured(order: Order, payment: Payment, event: PaymentCaptured) -> Payment
         captured_at=event.at,
         capture_keys=_with_key(payment, None if payment.intent is None else payment.intent.idempotency_key),
         capture_due_at=None,
-        capture_ordinal=ordinal(order, payment),
+        arrivals=arrived(order, payment, captured),
         processor_reference=payment.processor_reference or event.processor_reference,
         intent=None,
         entries=entered(payment, EntryAction.CAPTURE, EntryStatus.SUCCESS, event.amount, event.at),
@@ -229,7 +229,7 @@ def _captured_late(order: Order, payment: Payment, event: LateCaptureReported) -
         captured=captured,
         captured_at=event.at,
         capture_keys=_with_key(payment, event.idempotency_key),
-        capture_ordinal=ordinal(order, payment),
+        arrivals=arrived(order, payment, captured),
         processor_reference=payment.processor_reference or event.processor_reference,
         entries=(*payment.entries, entry),
         updated_at=event.at,

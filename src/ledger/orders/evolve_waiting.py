@@ -5,6 +5,7 @@ The rule a stranger would break: the same as for `evolve`: nothing here says no.
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Final, assert_never
 
 from msgspec.structs import replace
@@ -26,7 +27,7 @@ from ledger.orders.events import (
     VoidRefused,
     VoidRequested,
 )
-from ledger.orders.payment import Entry, EntryAction, EntryStatus, Failure, Intent, Payment
+from ledger.orders.payment import Arrival, Entry, EntryAction, EntryStatus, Failure, Intent, Payment
 from ledger.orders.state import Order
 from ledger.orders.status import NextAction, PaymentStatus
 
@@ -89,9 +90,9 @@ def as_granted(payment: Payment) -> PaymentStatus:
     return PaymentStatus.AUTHORIZED if in_full else PaymentStatus.PARTIALLY_AUTHORIZED
 
 
-def ordinal(order: Order, payment: Payment) -> int:
-    """The place of a payment among those that brought money, by the order in which they did."""
-    return payment.capture_ordinal or 1 + max((other.capture_ordinal for other in order.payments), default=0)
+def arrived(order: Order, payment: Payment, captured: Decimal) -> tuple[Arrival, ...]:
+    """When the payment brought money, once it has brought this much: behind all that came to the order before."""
+    return (*payment.arrivals, Arrival(1 + sum(len(other.arrivals) for other in order.payments), captured))
 
 
 def _authenticating(
@@ -212,7 +213,7 @@ def _deposited(order: Order, payment: Payment, event: DepositReceived) -> Paymen
         authorized=max(payment.authorized, captured),
         captured=captured,
         captured_at=event.at,
-        capture_ordinal=ordinal(order, payment),
+        arrivals=arrived(order, payment, captured),
         deposits=(*payment.deposits, event.deposit_id),
         late=payment.late or event.late,
         entries=(

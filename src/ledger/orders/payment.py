@@ -124,6 +124,13 @@ class Dispute(Struct, frozen=True):
     amount: Decimal
 
 
+class Arrival(Struct, frozen=True):
+    """Money that a payment brought: the how-manieth that came to its order, and what the payment had brought by then."""
+
+    nth: int
+    captured: Decimal
+
+
 class Decided(Struct, frozen=True):
     """A dispute that has ended: `lost` is what the bank took, zero where it was won."""
 
@@ -153,8 +160,7 @@ class Payment(Struct, frozen=True, kw_only=True):
     """One payment of an order. Amounts are gross of the surcharge unless they say subtotal.
 
     `captured` and `refunded` are what the processor said it took and gave back, ever; a late capture counts even where
-    the payment's status is final. `capture_ordinal` says the how-manieth payment of its order this was to bring money,
-    0 while it has brought none.
+    the payment's status is final. `arrivals` says when it came, among all that came to the order.
 
     `processor_reference` is what the processor calls the payment, in every call about it: the name of its authorisation or its
     reference, whatever a capture of it was called.
@@ -173,7 +179,7 @@ class Payment(Struct, frozen=True, kw_only=True):
     authorized: Decimal = ZERO
     captured: Decimal = ZERO
     refunded: Decimal = ZERO
-    capture_ordinal: int = 0
+    arrivals: tuple[Arrival, ...] = ()
     processor_reference: str | None = None
     authorization_code: str | None = None
     intent: Intent | None = None
@@ -242,9 +248,15 @@ class Payment(Struct, frozen=True, kw_only=True):
     def captured_parts(self, quantum: Decimal) -> Parts:
         return parts_of_capture(self.captured, self.asked_parts, quantum)
 
-    def wanted_parts(self, quantum: Decimal) -> Parts:
-        """What was captured of what was asked for; anything beyond is overpaid."""
-        return parts_of_capture(min(self.captured, self.amount), self.asked_parts, quantum)
+    def wanted_parts(self, quantum: Decimal, captured: Decimal | None = None) -> Parts:
+        """What was captured, now or earlier, of what was asked for; anything beyond is overpaid."""
+        captured = self.captured if captured is None else captured
+        return parts_of_capture(min(captured, self.amount), self.asked_parts, quantum)
+
+    @property
+    def capture_ordinal(self) -> int:
+        """When this payment first brought money, among all that came to the order; 0 while it has brought none."""
+        return self.arrivals[0].nth if self.arrivals else 0
 
     def refunded_parts(self, quantum: Decimal) -> Parts:
         return self.parts_of_refund(self.refunded, quantum)

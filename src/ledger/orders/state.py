@@ -19,6 +19,7 @@ from ledger.orders.lazy import lazy
 from ledger.orders.payment import (
     HELD,
     UNCAPTURED,
+    Arrival,
     Batch,
     Dispute,
     Entry,
@@ -30,7 +31,7 @@ from ledger.orders.payment import (
 )
 from ledger.orders.refund import Refund, RefundPart, RefundStatus
 from ledger.orders.status import NextAction, OrderStatus, PaymentStatus, derive_status
-from ledger.orders.surcharge import Parts
+from ledger.orders.surcharge import NOTHING, Parts
 
 __all__ = [
     "HELD",
@@ -211,15 +212,27 @@ class Order(Struct, frozen=True, kw_only=True, dict=True):
         return total if applies else None
 
     def _contributions(self) -> Iterator[tuple[Payment, Parts]]:
-        """What each payment brought of what it asked for, in the order in which they did, then what the latest may add."""
-        for payment in sorted(self.payments, key=lambda payment: payment.capture_ordinal):
-            if payment.captured:
-                yield payment, payment.wanted_parts(self.quantum)
+        """What came of what its payment asked for, in the order in which it came, then what the latest may add."""
+        for payment, before, arrival in self._arrivals():
+            yield payment, _between(payment.wanted_parts(self.quantum, arrival.captured), before)
         if self.payments:
             latest = self.payments[-1]
-            asked, brought = latest.asked_parts, latest.wanted_parts(self.quantum)
-            yield latest, Parts(asked.subtotal - brought.subtotal, asked.surcharge - brought.surcharge)
+            yield latest, _between(latest.asked_parts, latest.wanted_parts(self.quantum))
+
+    def _arrivals(self) -> list[tuple[Payment, Parts, Arrival]]:
+        """All money that came, in the order in which it did, each with what its payment had brought before."""
+        came: list[tuple[Payment, Parts, Arrival]] = []
+        for payment in self.payments:
+            before = NOTHING
+            for arrival in payment.arrivals:
+                came.append((payment, before, arrival))
+                before = payment.wanted_parts(self.quantum, arrival.captured)
+        return sorted(came, key=lambda one: one[2].nth)
 
     def _is_surcharged(self, payment: Payment) -> bool:
         policy = self.terms.surcharge
         return policy is not None and payment.started.method.type in policy.methods
+
+
+def _between(after: Parts, before: Parts) -> Parts:
+    return Parts(after.subtotal - before.subtotal, after.surcharge - before.surcharge)

@@ -141,6 +141,9 @@ def _deposit(order: Order, message: DepositReceived, at: datetime) -> list[Order
         raise _Contradicts("it is in another currency than its order")
     if payment.started.method.type is MethodType.CARD:
         raise _Contradicts("its payment is by card, which takes no deposits")
+    known = payment.reference
+    if known is not None and message.reference not in (known.clabe, known.reference):
+        raise _Contradicts("it came to another reference than its payment's")
     _insist_on_step(order, message.amount)
     if payment.deposited(message.processor_reference) not in {None, message.amount}:
         raise _Contradicts("the same deposit was told of with another amount")
