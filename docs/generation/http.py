@@ -72,7 +72,7 @@ def page() -> str:
     return markdown_page(
         "HTTP interface",
         _INTRO,
-        table(("method", "path", "answers"), [*routes, *_health()]),
+        table(("method", "path", "answers"), [*routes, *_around()]),
         "`{id}` is the service's id or your own external id, percent-encoded. HEAD works wherever GET does.",
         "## Headers",
         table(("sent", "meaning"), [(code(name), words) for name, words in _HEADERS.items()]),
@@ -123,12 +123,20 @@ def _about_operation(doc: str) -> str:
     return words
 
 
-def _health() -> list[tuple[str, str, str]]:
+def _around() -> list[tuple[str, str, str]]:
+    """What is not a merchant's to ask: it has no key, or one of its own."""
+    messages = code(f"{Settings().base_path}/processor-messages/{{processor}}")
     return [
+        ("POST", messages, "202 once a [processor's signed message](../how-to/connect-a-processor.md) is on disk"),
         ("GET", "`/health/live`", "200 while the process answers"),
+        (
+            "GET",
+            "`/health/ready`",
+            "200 when the database answers, the journal writes and reactions are not behind; else 503 with what does not",
+        ),
+        ("GET", "`/metrics`", "[figures](metrics.md) of all processes, in Prometheus' text format"),
         ("GET", "`/openapi.json`", "this interface as OpenAPI 3.1"),
         ("GET", "`/docs`", "the same as a page for people"),
-        ("GET", "`/health/ready`", "200 when the database answers and the journal writes, else 503 with what does not"),
     ]
 
 

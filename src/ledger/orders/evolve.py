@@ -59,7 +59,7 @@ _CardStep = (
 )
 
 _CARD_STEPS: Final = frozenset(get_args(_CardStep))
-# Looked up first: every card payment goes through these, and a look is a tenth of asking for a union.
+"""Looked up first: every card payment goes through these, and a look is a tenth of asking for a union."""
 
 _REVIVED_BY_MONEY: Final = frozenset({PaymentStatus.EXPIRED, PaymentStatus.CANCELLED})
 
