@@ -6,11 +6,13 @@ stand there; the value may be a card number in the wrong place.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
 from api.answers import Headers
+
+_DIFFER: Final = "are the same field and came with different values"
 
 
 class FieldError(Struct, frozen=True):
@@ -69,10 +71,11 @@ def method_not_allowed(*allowed: str) -> Refusal:
     return Refusal(405, "METHOD_NOT_ALLOWED", "This address does not know this method.", headers=headers)
 
 
-def conflicting(one: str, other: str, why: str = "are the same field and came with different values") -> Refusal:
+def conflicting(one: str, other: str, why: str = _DIFFER) -> Refusal:
     """A 400 about two spellings of one field that came with different values, or two fields of which one excludes the other."""
     code, message = "CONFLICTING_FIELDS", f"{one} and {other} {why}"
-    errors = (FieldError(one, f"differs from {other}", code), FieldError(other, f"differs from {one}", code))
+    problem = "differs from" if why == _DIFFER else "must not come together with"
+    errors = (FieldError(one, f"{problem} {other}", code), FieldError(other, f"{problem} {one}", code))
     return Refusal(400, code, f"{message}.", errors=errors)
 
 

@@ -83,6 +83,13 @@ def test_a_field_of_the_domain_is_named_like_any_other():
     assert body["errors"] == [{"field": "amount", "message": "must be even", "code": "INVALID_VALUE"}]
 
 
+def test_two_fields_that_exclude_each_other_do_not_differ():
+    page, offset = conflicting("page", "offset", "came together, and each says where the page begins").errors
+    assert (page.field, page.message) == ("page", "must not come together with offset")
+    assert (offset.field, offset.message) == ("offset", "must not come together with page")
+    assert conflicting("items", "lineItems").errors[0].message == "differs from lineItems"
+
+
 def test_what_is_wrong_with_a_field_completes_its_name():
     """`amount` `must be even`: no capital and no full stop, wherever one of the two is raised."""
     problems = [
