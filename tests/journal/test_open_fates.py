@@ -65,6 +65,7 @@ async def test_what_the_server_refuses_is_settled_and_what_it_dies_of_is_not(log
         await connection.execute("set statement_timeout = '1ms'")
         with pytest.raises(psycopg.OperationalError) as refused:
             await connection.execute("select pg_sleep(1)")
+        await connection.execute("set statement_timeout = 0")
         with pytest.raises(psycopg.OperationalError) as died:
             await connection.execute("select pg_terminate_backend(pg_backend_pid())")
     assert is_settled(refused.value)
