@@ -13,6 +13,8 @@ from typing import Final
 
 ZERO: Final = Decimal(0)
 AMOUNT_MAX: Final = Decimal(999_999_999_999)
+GROSS_MAX: Final = AMOUNT_MAX * 3 / 2
+"""The largest amount with its surcharge, whose rate is below 50 %: what a payer sends, and a bank takes back, in one sum."""
 SCALE: Final = 10_000
 """SQL keeps an amount as int8, scaled by ten thousand: four decimals of a minor unit."""
 

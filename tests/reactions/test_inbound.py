@@ -415,6 +415,24 @@ async def test_what_contradicts_the_end_of_a_dispute_is_set_aside(
     assert (await current(ledger, merchant, order)).amount_refunded == 6_000
 
 
+async def test_the_largest_order_is_paid_and_contested_with_its_surcharge_on_top(
+    ledger: Ledger, merchant: Actor, mail: Mail
+) -> None:
+    settings = {"surcharge_rate": Decimal(49), "surcharge_methods": (MethodType.SPEI,)}
+    await change_settings(ledger, merchant.merchant_id, settings)
+    order = await waiting(ledger, merchant, amount=Decimal(999_999_999_999))
+    gross = int(order.payments[0].amount)
+    assert gross > 10**12
+    assert (await mail.deliver(deposited(merchant, order, gross))).handled_at is not None
+    assert (await current(ledger, merchant, order)).status is OrderStatus.COMPLETED
+    for message in (
+        DisputeOpened(dispute_id="d", amount=Decimal(gross), **about(merchant, order)),
+        DisputeLost(dispute_id="d", amount=Decimal(gross), **about(merchant, order)),
+    ):
+        assert (await mail.deliver(message)).handled_at is not None
+    assert (await current(ledger, merchant, order)).status is OrderStatus.REFUNDED
+
+
 async def test_a_deposit_to_the_reference_of_another_payment_is_set_aside(
     ledger: Ledger, merchant: Actor, mail: Mail, database_url: str
 ) -> None:

@@ -18,6 +18,7 @@ from api.sandbox.paid import payment_of
 from api.sandbox.reports import reported
 from api.schemas.sandbox import ReportDispute
 from ledger.gateways.messages import DisputeLost, DisputeOpened, DisputeWon
+from ledger.money import GROSS_MAX
 from ledger.orders.guards import insist_on_multiple
 from ledger.rejections import InvalidOrderState, InvalidTerms, OrderNotRefundable
 
@@ -53,7 +54,7 @@ async def report(rooms: Rooms, call: Call) -> Answer:
     amount = asked or (known.amount if known else payment.refundable)
     if amount <= 0:
         raise OrderNotRefundable("Nothing of the payment can be contested.", currentStatus=payment.status)
-    insist_on_multiple(order, amount)
+    insist_on_multiple(order, amount, most=GROSS_MAX)
     if amount > payment.refundable:
         raise InvalidTerms("amount", "must not exceed what is held of the payment")
     kind = DisputeOpened if request.outcome == "OPENED" else DisputeLost

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Final
 
-from ledger.money import ZERO, shortest
+from ledger.money import GROSS_MAX, ZERO, shortest
 from ledger.orders.commands import NewPayment, NotFound, NotSent, RecordDeposit, SettleReference, Unanswered
 from ledger.orders.declines import decline
 from ledger.orders.events import (
@@ -86,7 +86,7 @@ def decide_deposit(order: Order, command: RecordDeposit) -> list[OrderEvent]:
     payment = payment_of(order, command.payment_id)
     if command.deposit_id in payment.deposits:
         return []
-    insist_on_multiple(order, command.amount)
+    insist_on_multiple(order, command.amount, most=GROSS_MAX)
     if payment.started.method.type is MethodType.CARD or payment.reference is None:
         raise wrong_state(order, "The payment has no reference.")
     late = payment.status in _ENDED or (order.closed and payment.captured == ZERO)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Final, assert_never
 
-from ledger.money import shortest
+from ledger.money import GROSS_MAX, shortest
 from ledger.orders.commands import (
     DisputeStage,
     ExpirePayment,
@@ -106,7 +106,7 @@ def _contested(order: Order, payment: Payment, command: RecordDispute) -> Decima
 def _within(order: Order, payment: Payment, named: Decimal | None) -> Decimal:
     """The amount that a bank named, or all that is held. Raises InvalidTerms where that is more than is held."""
     amount = payment.refundable if named is None else named
-    insist_on_multiple(order, amount)
+    insist_on_multiple(order, amount, most=GROSS_MAX)
     if amount > payment.refundable:
         raise InvalidTerms("amount", "must not exceed what is held of the payment")
     return shortest(amount)

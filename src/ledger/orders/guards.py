@@ -11,10 +11,10 @@ from ledger.orders.state import Order, OrderStatus, Payment
 from ledger.rejections import InvalidOrderState, InvalidTerms, MethodNotEnabled, PaymentNotFound
 
 
-def insist_on_multiple(order: Order, amount: Decimal, field: str = "amount") -> None:
+def insist_on_multiple(order: Order, amount: Decimal, field: str = "amount", most: Decimal = AMOUNT_MAX) -> None:
     """A later amount on an order is positive and a multiple of its quantum (section 8.6). Raises InvalidTerms."""
-    if not (amount.is_finite() and ZERO < amount <= AMOUNT_MAX):
-        raise InvalidTerms(field, f"must be greater than 0 and at most {AMOUNT_MAX}")
+    if not (amount.is_finite() and ZERO < amount <= most):
+        raise InvalidTerms(field, f"must be greater than 0 and at most {most}")
     if not is_multiple(amount, order.quantum):
         raise InvalidTerms(field, f"must be a multiple of {order.quantum}, as the order's own amount is")
 

@@ -30,7 +30,7 @@ from ledger.gateways.messages import (
     SettlementRefused,
 )
 from ledger.journal.journal import Context
-from ledger.money import ZERO
+from ledger.money import GROSS_MAX, ZERO
 from ledger.operations.ledger import Ledger
 from ledger.operations.payment_names import PaymentNames
 from ledger.operations.recording import record
@@ -227,7 +227,7 @@ def _settlement(order: Order, message: _Settlement, at: datetime) -> list[OrderE
 def _insist_on_step(order: Order, amount: Decimal) -> None:
     """An amount that is no multiple of the order's step fits in no sum of the order, now or ever (section 8.6)."""
     try:
-        insist_on_multiple(order, amount)
+        insist_on_multiple(order, amount, most=GROSS_MAX)
     except InvalidTerms as refusal:
         raise _Contradicts(str(refusal)) from None
 
