@@ -119,9 +119,9 @@ def _sandbox(settings: Settings, house: House) -> list[Route]:
         Route(f"{sandbox}/disputes", Resource(house, POST=Allowed(disputes.report, WRITE))),
         Route(f"{sandbox}/settlements", Resource(house, POST=Allowed(settlements.settle, WRITE))),
         Route(f"{sandbox}/processor", Resource(house, POST=Allowed(processor_mode.set_mode, WRITE))),
-        Route(f"{sandbox}/3ds/device-data/{{id}}", PayerPage(house, payer_pages.device_data)),
-        Route(f"{sandbox}/3ds/challenge/{{id}}", PayerPage(house, payer_pages.challenge)),
-        Route(f"{sandbox}/3ds/redirect/{{id}}", PayerPage(house, payer_pages.redirect)),
+        Route(f"{sandbox}/3ds/device-data/{{id}}", PayerPage(house, settings.base_path, payer_pages.device_data)),
+        Route(f"{sandbox}/3ds/challenge/{{id}}", PayerPage(house, settings.base_path, payer_pages.challenge)),
+        Route(f"{sandbox}/3ds/redirect/{{id}}", PayerPage(house, settings.base_path, payer_pages.redirect)),
     ]
 
 

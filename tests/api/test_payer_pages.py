@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from html import unescape
 
 import pytest
 from msgspec.structs import replace
@@ -32,6 +34,19 @@ async def test_a_payer_who_accepts_is_granted(store: Storefront, merchant: Merch
     assert "Confirmaste el pago" in done.text
     assert session.authentication_transaction_id in done.text
     assert isinstance(await validated(store, merchant, session), Approved)
+
+
+@pytest.mark.parametrize("number", [CHALLENGED, FRICTIONLESS])
+async def test_the_next_request_that_a_page_shows_can_be_sent_as_it_is(
+    store: Storefront, merchant: Merchant, number: str
+):
+    session = await opened_session(store, merchant, number)
+    page = path_of(session.step_up_url if number == CHALLENGED else session.device_data_collection_url)
+    done = await store.client.post(page, content="decision=accept", headers=FORM)
+    shown = re.search(r"POST (\S+) ({.*?})", unescape(done.text))
+    assert shown is not None, done.text
+    answer = await merchant.post(shown[1], json.loads(shown[2]))
+    assert answer.json()["code"] == "ORDER_NOT_FOUND", "the address is right, and this session was opened for no order"
 
 
 @pytest.mark.parametrize("number", [CHALLENGED, REDIRECTED])

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 import msgspec
+from msgspec import Struct
 from starlette.types import Receive, Scope, Send
 
 from api.call import Call
@@ -39,15 +40,27 @@ _ENDED: Final = Html(
     content=paragraph("El pago ya se resolvió o la tienda pidió otra cosa. Vuelve a la tienda para ver cómo quedó."),
 )
 
-Show = Callable[[Rooms, str, str | None], Awaitable[Html]]
-"""Makes a page: for the id in its path, with the decision that its form sent; None where it was only asked for."""
+
+class Visit(Struct, frozen=True):
+    """What a payer's browser asks for: the id in the path, the decision that its form sent, None where the page was only
+    asked for, and the path that all of the interface lies below.
+    """
+
+    id: str
+    decision: str | None
+    base_path: str
+
+
+Show = Callable[[Rooms, Visit], Awaitable[Html]]
+"""Makes a page."""
 
 
 class PayerPage:
     """GET and POST of one page, without a key: its address is known to nobody but the payer and the merchant."""
 
-    def __init__(self, house: House, show: Show) -> None:
+    def __init__(self, house: House, base_path: str, show: Show) -> None:
         self._house = house
+        self._base_path = base_path
         self._show = show
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
@@ -58,25 +71,27 @@ class PayerPage:
             raise method_not_allowed("GET", "HEAD", "POST")
         name = call.path_id("id")
         sent = (await call.form(_FORM_BYTES_MAX)).get("decision", "") if method == "POST" else None
-        page = _NOT_THERE if name is None else await self._show(self._house.opened(), name, sent)
+        page = _NOT_THERE
+        if name is not None:
+            page = await self._show(self._house.opened(), Visit(name, sent, self._base_path))
         await send_html(page, send, call.answer_headers)
 
 
-async def device_data(rooms: Rooms, reference_id: str, decision: str | None) -> Html:
+async def device_data(rooms: Rooms, visit: Visit) -> Html:
     """{base}/sandbox/3ds/device-data/{referenceId}: looks at the browser; a POST, as from a hidden frame, says it was."""
-    session = await bank(rooms).pages.session(reference_id)
-    if session is None or session.reference_id != reference_id:
+    session = await bank(rooms).pages.session(visit.id)
+    if session is None or session.reference_id != visit.id:
         return _NOT_THERE
     if session.stage is not NextAction.DEVICE_DATA:
         return _ENDED
-    if decision is None:
+    if visit.decision is None:
         content = paragraph("Revisamos tu navegador para proteger tu pago. Toma un instante.") + form(
             ("go", "Continuar")
         )
         return Html(title="Un momento, por favor", content=content, goes_on=True)
-    await bank(rooms).pages.collect_device_data(reference_id)
+    await bank(rooms).pages.collect_device_data(visit.id)
     content = paragraph("Tu navegador quedó revisado. Vuelve a la tienda: ella continúa con el pago.")
-    next_call = _call(session, "device-data", referenceId=reference_id)
+    next_call = _call(visit, session, "device-data", referenceId=visit.id)
     return Html(
         title="Listo",
         content=content + for_developers("El siguiente paso es de tu servidor:", next_call),
@@ -84,28 +99,31 @@ async def device_data(rooms: Rooms, reference_id: str, decision: str | None) -> 
     )
 
 
-async def challenge(rooms: Rooms, transaction_id: str, decision: str | None) -> Html:
+async def challenge(rooms: Rooms, visit: Visit) -> Html:
     """{base}/sandbox/3ds/challenge/{authenticationTransactionId}: the issuer asks the payer."""
-    return await _asked(rooms, transaction_id, decision, NextAction.CHALLENGE)
+    return await _asked(rooms, visit, NextAction.CHALLENGE)
 
 
-async def redirect(rooms: Rooms, transaction_id: str, decision: str | None) -> Html:
+async def redirect(rooms: Rooms, visit: Visit) -> Html:
     """{base}/sandbox/3ds/redirect/{authenticationTransactionId}: another site asks the payer."""
-    return await _asked(rooms, transaction_id, decision, NextAction.REDIRECT)
+    return await _asked(rooms, visit, NextAction.REDIRECT)
 
 
-async def _asked(rooms: Rooms, transaction_id: str, decision: str | None, stage: NextAction) -> Html:
-    session = await bank(rooms).pages.session(transaction_id)
-    if session is None or session.transaction_id != transaction_id:
+async def _asked(rooms: Rooms, visit: Visit, stage: NextAction) -> Html:
+    session = await bank(rooms).pages.session(visit.id)
+    if session is None or session.transaction_id != visit.id:
         return _NOT_THERE
     if session.stage is not stage:
         return _ENDED
-    if decision not in {_ACCEPT, _REFUSE}:  # a form without a choice, as a merchant's page sends it, opens the page
+    if visit.decision not in {
+        _ACCEPT,
+        _REFUSE,
+    }:  # a form without a choice, as a merchant's page sends it, opens the page
         return await _question(rooms, session, stage)
-    session = await bank(rooms).pages.conclude(transaction_id, accepted=decision == _ACCEPT)
-    return (
-        _ENDED if session is None or session.accepted is None else _outcome(session, stage, accepted=session.accepted)
-    )
+    session = await bank(rooms).pages.conclude(visit.id, accepted=visit.decision == _ACCEPT)
+    if session is None or session.accepted is None:
+        return _ENDED
+    return _outcome(visit, session, stage, accepted=session.accepted)
 
 
 async def _question(rooms: Rooms, session: Session, stage: NextAction) -> Html:
@@ -120,7 +138,7 @@ async def _question(rooms: Rooms, session: Session, stage: NextAction) -> Html:
     return Html(title=title, content=paragraph(words) + facts(shown) + choices)
 
 
-def _outcome(session: Session, stage: NextAction, *, accepted: bool) -> Html:
+def _outcome(visit: Visit, session: Session, stage: NextAction, *, accepted: bool) -> Html:
     title = "Confirmaste el pago" if accepted else "Rechazaste el pago"
     words = (
         "Vuelve a la tienda: ella termina el pago. Ya puedes cerrar esta página."
@@ -128,7 +146,7 @@ def _outcome(session: Session, stage: NextAction, *, accepted: bool) -> Html:
         else "No se hará ningún cargo. Vuelve a la tienda si quieres pagar de otra forma."
     )
     answer = "y responde 200:" if accepted else "y responde 422 PAYER_AUTHENTICATION_FAILED:"
-    next_call = _call(session, "validate", authenticationTransactionId=session.transaction_id)
+    next_call = _call(visit, session, "validate", authenticationTransactionId=session.transaction_id)
     return Html(
         title=title,
         content=paragraph(words) + for_developers(f"El siguiente paso es de tu servidor, {answer}", next_call),
@@ -136,11 +154,11 @@ def _outcome(session: Session, stage: NextAction, *, accepted: bool) -> Html:
     )
 
 
-def _call(session: Session, operation: str, **body: str) -> str:
+def _call(visit: Visit, session: Session, operation: str, **body: str) -> str:
     """The merchant's next request, as its developer reads it."""
     order = session.order_id or "{id}"
     sent = msgspec.json.format(msgspec.json.encode(body), indent=1).decode().replace("\n", "")
-    return f"POST /v2/payment-orders/{order}/payer-authentication/{operation} {sent}"
+    return f"POST {visit.base_path}/v2/payment-orders/{order}/payer-authentication/{operation} {sent}"
 
 
 def _told(session: Session, stage: NextAction, result: str) -> str:
