@@ -115,6 +115,10 @@ async def _exchange(port: int, request: bytes) -> bytes:
     return answer
 
 
+_OUR_ID = re.compile(rb'"req-[0-9a-f-]{24,25}"')
+"""A request's id that we gave: now and then its digits look like a card number's."""
+
+
 def judge(answer: bytes) -> tuple[int | None, list[str]]:
     """The status of an answer, and what is wrong with it."""
     head, _, body = answer.partition(b"\r\n\r\n")
@@ -123,7 +127,7 @@ def judge(answer: bytes) -> tuple[int | None, list[str]]:
     status, wrong = int(head[9:12]), []
     if status not in _EXPECTED:
         wrong.append(f"it was answered with {status}")
-    if re.search(rb"\d{13}|4242|drop table", body):
+    if re.search(rb"\d{13}|4242|drop table", _OUR_ID.sub(b"", body)):
         wrong.append("it was told what it had sent")
     try:
         said = msgspec.json.decode(body, type=dict[str, object])

@@ -30,6 +30,12 @@ def test_no_malformed_request_is_answered_as_it_should_not_be():
     assert {each.status for each in found.sent} == {400, 401, 413, 415, 431}
 
 
+def test_an_id_of_ours_is_no_card_number_whatever_its_digits():
+    answer = b'HTTP/1.1 400 X\r\n\r\n{"message":"","code":"BAD_REQUEST","requestId":"req-%s"}'
+    assert judge(answer % b"424242424242424242424242") == (400, [])
+    assert judge(answer % b"4242424242424242-00000001") == (400, [])
+
+
 @pytest.mark.parametrize(
     ("answer", "wrong"),
     [
@@ -37,6 +43,7 @@ def test_no_malformed_request_is_answered_as_it_should_not_be():
         (b"HTTP/1.1 500 X\r\n\r\n{}", "it was answered with 500"),
         (b"HTTP/1.1 400 X\r\n\r\n<p>", "the answer is no JSON"),
         (b'HTTP/1.1 400 X\r\n\r\n{"message":"4242424242424242"}', "it was told what it had sent"),
+        (b'HTTP/1.1 400 X\r\n\r\n{"requestId":"4242424242424242"}', "it was told what it had sent"),
         (b'HTTP/1.1 400 X\r\n\r\n{"message":"","code":"VALIDATION_ERROR","requestId":""}', "the answer lacks errors"),
     ],
 )
