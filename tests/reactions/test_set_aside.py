@@ -30,6 +30,7 @@ from ledger.reactions.dispatcher import AnyReaction, Dispatcher
 from ledger.reactions.jobs import Jobs
 from ledger.reactions.mail import open_mail
 from ledger.reactions.order_dues import OrderDues
+from ledger.reactions.payment_names import PaymentNames
 from ledger.reactions.registry import HANDLERS, REACTIONS
 from ledger.reactions.set_aside import SetAside
 from ledger.reactions.worker import run
@@ -119,6 +120,22 @@ async def test_a_merchant_that_another_worker_has_read_is_set_aside_no_more(
     now_s = 2.0
     await here.sweep(connection)
     assert here.aside.merchants == 0
+
+
+async def test_a_reaction_that_asks_for_nothing_sealed_goes_on_beside_one_that_does(
+    ledger: Ledger, open_another: Open, jobs: Jobs, connection: Connection, database_url: str
+) -> None:
+    merchant = await register(ledger)
+    await held_order(ledger, merchant)
+    dispatcher = Dispatcher((await open_another()).journal, jobs, [LookAfter(), PaymentNames()])
+    cursors = (
+        "select reaction from reaction_cursor c join merchant_head h using (merchant_id) where c.position = h.position"
+    )
+    with without_key(database_url, merchant):
+        assert await dispatcher.sweep(connection)
+        assert rows(database_url, cursors) == [(PaymentNames.name,)]
+        assert rows(database_url, "select count(*) from payment_name") == [(2,)]
+        assert with_due_times(database_url) == set()
 
 
 @pytest.mark.parametrize(("wrong", "said"), [(UNKNOWN, KeyUnavailable), (CORRUPT, SealBroken)])

@@ -7,7 +7,6 @@ Positions are commit-ordered and gap-free; nothing else is.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -175,9 +174,12 @@ class Reader:
         """The keys that these events, each with its merchant, are sealed under."""
         owners = set()
         for merchant_id, data in stored:
-            with suppress(SealBroken):  # whoever decodes it is told
-                if (customer_id := customer_of(data)) is not None:
-                    owners.add((merchant_id, customer_id))
+            try:
+                customer_id = customer_of(data)
+            except SealBroken:  # whoever decodes it is told
+                continue
+            if customer_id is not None:
+                owners.add((merchant_id, customer_id))
         if not owners:
             return {}
         assert self._keys is not None, "whoever reads sealed events is given the keys"

@@ -8,49 +8,55 @@ at once share the merchants between them. And one merchant whose log cannot be r
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ledger.journal.connection import Connection
 from ledger.journal.journal import Journal
+from ledger.journal.packing import PACK
 from ledger.journal.reader import Recorded
 from ledger.reactions.jobs import Jobs
 from ledger.reactions.reaction import DoNow, Effect, Known, Reaction, StandingReaction
 from ledger.reactions.set_aside import UNREADABLE, SetAside
 
-_MERCHANTS_AT_ONCE: Final = 64
+_AT_ONCE: Final = 64
 _EVENTS_AT_ONCE: Final = 500  # of one merchant in one transaction
 _BEHIND_MAX: Final = 1000
 
-# The merchants whose log goes on behind a reaction's cursor, or those of them that are asked for; not those set aside.
+# Whose log goes on behind a reaction's cursor, of all merchants or of those that are asked for; not those set aside.
 _BEHIND: Final = """
-select h.merchant_id from merchant_head h
-  left join reaction_cursor c on c.merchant_id = h.merchant_id and c.reaction = %s
- where h.position > coalesce(c.position, 0) and h.merchant_id <> all(%s) {some} order by h.merchant_id limit %s
+select r.name, h.merchant_id, c.position is null
+  from merchant_head h cross join unnest(%(reactions)s::text[]) as r(name)
+  left join reaction_cursor c on c.merchant_id = h.merchant_id and c.reaction = r.name
+ where h.position > coalesce(c.position, 0) {some}
+   and not exists (select from unnest(%(aside)s::text[], %(whom)s::uuid[]) as a(name, merchant_id)
+                    where a.name = r.name and a.merchant_id = h.merchant_id)
+ order by h.merchant_id, r.name limit %(limit)s
 """
 _ALL_BEHIND: Final = _BEHIND.format(some="")
-_SOME_BEHIND: Final = _BEHIND.format(some="and h.merchant_id = any(%s)")
+_SOME_BEHIND: Final = _BEHIND.format(some="and h.merchant_id = any(%(merchants)s)")
 
-_BEGIN: Final = (
-    "insert into reaction_cursor (merchant_id, reaction) select m, %s from unnest(%s::uuid[]) m on conflict do nothing"
-)
+_BEGIN: Final = "insert into reaction_cursor (reaction, merchant_id) select * from unnest(%s::text[], %s::uuid[]) on conflict do nothing"
 
-# Hold the cursors that nobody else holds, and see how far their logs go.
+# Hold the cursors that nobody else holds, and see how far their logs go: reactions that stand at one place, together.
 _HOLD: Final = """
 with held as (
-  select merchant_id, position from reaction_cursor
-   where reaction = %s and merchant_id = any(%s) order by merchant_id for update skip locked)
-select held.merchant_id, held.position, least(h.position, held.position + %s), h.position
-  from held join merchant_head h using (merchant_id)
+  select reaction, merchant_id, position from reaction_cursor
+   where (reaction, merchant_id) in (select * from unnest(%s::text[], %s::uuid[]))
+   order by merchant_id, reaction for update skip locked)
+select merchant_id, held.position, least(h.position, held.position + %s), h.position, array_agg(reaction)
+  from held join merchant_head h using (merchant_id) group by merchant_id, held.position, h.position
 """
 
 _MOVE: Final = """
-update reaction_cursor c set position = n.position from unnest(%s::uuid[], %s::int8[]) as n(merchant_id, position)
- where c.merchant_id = n.merchant_id and c.reaction = %s
+update reaction_cursor c set position = n.position
+  from unnest(%s::text[], %s::uuid[], %s::int8[]) as n(reaction, merchant_id, position)
+ where c.reaction = n.reaction and c.merchant_id = n.merchant_id
 """
 
 _SET: Final = """
@@ -67,15 +73,21 @@ _NAME: Final = """
 insert into payment_name (merchant_id, name, order_id, payment_id)
 select * from unnest(%s::uuid[], %s::text[], %s::uuid[], %s::uuid[]) on conflict do nothing
 """
+_NAMED: Final = ("uuid", "text", "uuid", "uuid")
+
+
+_Cursor = tuple[str, UUID]  # a reaction's name and a merchant
+_Follows = tuple[UUID, Effect]  # of which merchant's log, and what
 
 
 class _Stretch(Struct, frozen=True):
-    """A piece of a merchant's log: behind `after`, up to `until`; the log ends at `head`."""
+    """A piece of a merchant's log that these reactions have not seen: behind `after`, up to `until`; the log ends at `head`."""
 
     merchant_id: UUID
     after: int
     until: int
     head: int
+    reactions: Sequence[str]
 
 
 class Dispatcher:
@@ -87,7 +99,7 @@ class Dispatcher:
     def __init__(self, journal: Journal, jobs: Jobs, reactions: Sequence[AnyReaction]) -> None:
         self._journal = journal
         self._jobs = jobs
-        self._reactions = reactions
+        self._reactions = {reaction.name: reaction for reaction in reactions}
         self.aside = SetAside()
         self.dispatched = 0
 
@@ -97,16 +109,17 @@ class Dispatcher:
         Merchants that are set aside are not waited for. The connection is in autocommit and finds the queue (`see_jobs`).
         Raises psycopg.Error, a Fault.
         """
-        finished = True
-        for reaction in self._reactions:
-            while behind := await self._behind(connection, reaction, merchants):
-                for n in range(0, len(behind), _MERCHANTS_AT_ONCE):
-                    caught_up = await self._react(connection, reaction, behind[n : n + _MERCHANTS_AT_ONCE])
-                    if not caught_up:
-                        finished = False
-                if not finished:  # another dispatcher holds some of them: it does them, or we find them the next time
-                    break
-        return finished
+        more = True
+        while more:
+            behind = await self._behind(connection, merchants)
+            more = len(behind) == _BEHIND_MAX
+            for n in range(0, len(behind), _AT_ONCE):
+                some = behind[n : n + _AT_ONCE]
+                stretches = await self._react(connection, some)
+                if sum(len(stretch.reactions) for stretch in stretches) < len(some):
+                    return False  # another dispatcher holds the rest: it does them, or we find them the next time
+                more = more or any(stretch.until < stretch.head for stretch in stretches)
+        return True
 
     async def catch_up(self, connection: Connection, merchant_id: UUID) -> None:
         """Return when all that a merchant's log holds now has been seen, here or by another dispatcher.
@@ -118,51 +131,73 @@ class Dispatcher:
         if (fault := self.aside.why(merchant_id)) is not None:
             raise fault
 
-    async def _behind(
-        self, connection: Connection, reaction: AnyReaction, merchants: Sequence[UUID] | None
-    ) -> Sequence[UUID]:
-        aside = self.aside.now(reaction.name)
-        if merchants is None:
-            rows = await connection.execute(_ALL_BEHIND, (reaction.name, aside, _BEHIND_MAX))
-        else:
-            rows = await connection.execute(_SOME_BEHIND, (reaction.name, aside, list(merchants), _BEHIND_MAX))
-        behind = [merchant_id for (merchant_id,) in await rows.fetchall()]
+    async def _behind(self, connection: Connection, merchants: Sequence[UUID] | None) -> Sequence[_Cursor]:
+        """Which cursors are not where their logs end. All of them exist afterwards."""
+        aside = self.aside.now()
+        asked = {
+            "reactions": list(self._reactions),
+            "aside": [name for name, _ in aside],
+            "whom": [merchant_id for _, merchant_id in aside],
+            "merchants": merchants if merchants is None else list(merchants),
+            "limit": _BEHIND_MAX,
+        }
+        rows = await connection.execute(_ALL_BEHIND if merchants is None else _SOME_BEHIND, asked)
+        found = await rows.fetchall()
+        behind = [(name, merchant_id) for name, merchant_id, _ in found]
         if merchants is None and len(behind) < _BEHIND_MAX:
-            self.aside.only(reaction.name, {*aside, *behind})  # another worker may know a key that this one lacks
+            self.aside.only({*aside, *behind})  # another worker may know a key that this one lacks
+        if new := [(name, merchant_id) for name, merchant_id, is_new in found if is_new]:
+            # Committed at once: in the transaction, a new cursor would have every other dispatcher wait for our end.
+            await connection.execute(_BEGIN, _columns(new))
         return behind
 
-    async def _react(self, connection: Connection, reaction: AnyReaction, merchants: Sequence[UUID]) -> bool:
-        """One transaction: whether it brought all of these merchants up to the end of their logs, or found somebody at it."""
-        # Committed at once: in the transaction, a new cursor would have every other dispatcher wait for our end.
-        await connection.execute(_BEGIN, (reaction.name, list(merchants)))
+    async def _react(self, connection: Connection, cursors: Sequence[_Cursor]) -> Sequence[_Stretch]:
+        """Bring what nobody else holds of these cursors forward, in one transaction: the stretches of all that were held."""
         async with connection.transaction():
-            held = await connection.execute(_HOLD, (reaction.name, list(merchants), _EVENTS_AT_ONCE))
+            held = await connection.execute(_HOLD, (*_columns(cursors), _EVENTS_AT_ONCE))
             stretches = [_Stretch(*row) for row in await held.fetchall()]
-            effects: list[tuple[UUID, Effect]] = []
-            read: list[_Stretch] = []
+            follows: list[_Follows] = []
+            moved: list[tuple[str, UUID, int]] = []
             for stretch in stretches:
-                try:
-                    effects += await self._effects(connection, reaction, stretch)
-                except UNREADABLE as fault:
-                    self.aside.put(reaction.name, stretch.merchant_id, fault)
-                else:
-                    self.aside.take_back(reaction.name, stretch.merchant_id)
-                    read.append(stretch)
-            await self._write(connection, effects)
-            moved = [stretch.merchant_id for stretch in read]
-            positions = [stretch.until for stretch in read]
-            await connection.execute(_MOVE, (moved, positions, reaction.name))
-        return len(stretches) == len(merchants)
+                for name in await self._show(connection, stretch, follows):
+                    self.aside.take_back(name, stretch.merchant_id)
+                    moved.append((name, stretch.merchant_id, stretch.until))
+            await self._write(connection, follows)
+            if moved:
+                await connection.execute(_MOVE, _columns(moved))
+        return stretches
+
+    async def _show(self, connection: Connection, stretch: _Stretch, follows: list[_Follows]) -> Sequence[str]:
+        """Show a stretch to its reactions and add what follows; the names of those that could read it."""
+        merchant_id = stretch.merchant_id
+        topics = sorted({topic for name in stretch.reactions for topic in self._reactions[name].topics})
+        try:
+            seen = await self._journal.reader.stretch(connection, merchant_id, stretch.after, stretch.until, topics)
+        except UNREADABLE as fault:
+            if len(stretch.reactions) == 1:
+                self.aside.put(stretch.reactions[0], merchant_id, fault)
+                return []
+            alone = [replace(stretch, reactions=[name]) for name in stretch.reactions]
+            return [
+                name for one in alone for name in await self._show(connection, one, follows)
+            ]  # each by what it asks for
+        able = []
+        for name in stretch.reactions:
+            reaction = self._reactions[name]
+            shown = [each for each in seen if each.topic in reaction.topics]
+            try:
+                follows += await self._effects(connection, reaction, merchant_id, shown)
+            except UNREADABLE as fault:
+                self.aside.put(name, merchant_id, fault)
+            else:
+                self.dispatched += len(shown)
+                able.append(name)
+        return able
 
     async def _effects(
-        self, connection: Connection, reaction: AnyReaction, stretch: _Stretch
-    ) -> Sequence[tuple[UUID, Effect]]:
-        """What follows from a stretch. Raises one of `UNREADABLE`, having written nothing."""
-        merchant_id = stretch.merchant_id
-        seen = await self._journal.reader.stretch(
-            connection, merchant_id, stretch.after, stretch.until, sorted(reaction.topics)
-        )
-        self.dispatched += len(seen)
+        self, connection: Connection, reaction: AnyReaction, merchant_id: UUID, seen: Sequence[Recorded]
+    ) -> Sequence[_Follows]:
+        """What follows from a stretch for a reaction. Raises one of `UNREADABLE`, having written nothing."""
         if not isinstance(reaction, StandingReaction):
             return [(merchant_id, effect) for each in seen for effect in reaction.react(each)]
         shown: dict[UUID, list[Recorded]] = {}
@@ -176,21 +211,23 @@ class Dispatcher:
         await connection.execute(_CLEAR_STREAMS, (merchant_id, touched))
         return [(merchant_id, due) for dues in standing for due in dues]
 
-    async def _write(self, connection: Connection, effects: Iterable[tuple[UUID, Effect]]) -> None:
+    async def _write(self, connection: Connection, follows: Sequence[_Follows]) -> None:
         due: dict[tuple[UUID, str, UUID, UUID], datetime] = {}  # a later word about the same replaces an earlier one
         now: list[tuple[UUID, DoNow]] = []
-        named: list[tuple[UUID, str, UUID, UUID]] = []
-        for merchant_id, effect in effects:
+        named: list[tuple[bytes, bytes, bytes, bytes]] = []
+        for merchant_id, effect in follows:
             if isinstance(effect, DoNow):
                 now.append((merchant_id, effect))
             elif isinstance(effect, Known):
-                named.append((merchant_id, effect.name, effect.stream_id, effect.payment_id))
+                name = effect.name.encode()
+                named.append((merchant_id.bytes, name, effect.stream_id.bytes, effect.payment_id.bytes))
             else:
                 due[merchant_id, effect.kind, effect.stream_id, effect.payment_id] = effect.due_at
         if due:
             await connection.execute(_SET, _columns([(*key, due_at) for key, due_at in due.items()]))
         if named:
-            await connection.execute(_NAME, _columns(named))
+            packed = [PACK[kind](column) for kind, column in zip(_NAMED, zip(*named, strict=True), strict=True)]
+            await connection.execute(_NAME, packed)
         await self._jobs.enqueue(connection, now)
 
 

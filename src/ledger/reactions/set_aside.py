@@ -46,10 +46,10 @@ class SetAside:
         """How many merchants some reaction does not get on with."""
         return len({merchant_id for _, merchant_id in self._aside})
 
-    def now(self, reaction: str) -> Sequence[UUID]:
-        """Whom a reaction leaves alone at this moment."""
+    def now(self) -> Sequence[tuple[str, UUID]]:
+        """Which reaction leaves whom alone at this moment."""
         now_s = self._now_s()
-        return [merchant_id for (of, merchant_id), one in self._aside.items() if of == reaction and one.until_s > now_s]
+        return [whom for whom, one in self._aside.items() if one.until_s > now_s]
 
     def why(self, merchant_id: UUID) -> Exception | None:
         """What is wrong with a merchant's log, where it is set aside."""
@@ -74,8 +74,7 @@ class SetAside:
         if self._aside.pop((reaction, merchant_id), None) is not None:
             _log.info("merchant_goes_on", merchant_id=str(merchant_id), reaction=reaction)
 
-    def only(self, reaction: str, merchants: Collection[UUID]) -> None:
+    def only(self, behind: Collection[tuple[str, UUID]]) -> None:
         """Nobody but these is left alone by a reaction: the others' logs have been read, by whomever."""
-        for of, merchant_id in tuple(self._aside):
-            if of == reaction and merchant_id not in merchants:
-                self.take_back(of, merchant_id)
+        for reaction, merchant_id in set(self._aside).difference(behind):
+            self.take_back(reaction, merchant_id)

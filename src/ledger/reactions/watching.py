@@ -31,6 +31,9 @@ _DUE_S: Final = 0.25
 _TAKE_OVER_S: Final = 5.0
 _AGAIN_S: Final = 1.0
 
+# A look at a log that grows all the time costs as much as what forty orders leave there: so it is given time to grow.
+_REST_S: Final = 0.25
+
 # Everything that had been appended by then has been reacted to. Read before the look, written after it.
 _NOW: Final = "select now()"
 _PROGRESS: Final = "update reaction_progress set as_of = greatest(as_of, %s)"
@@ -104,6 +107,7 @@ class Watch:
                     await connection.execute(_PROGRESS, row)
             elif grown:
                 await self._dispatcher.sweep(connection, sorted(grown))
+                await _pause(stop, _REST_S)
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), max(0.0, everywhere_at - time.monotonic()))
 
