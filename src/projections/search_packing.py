@@ -41,7 +41,7 @@ filled as (
     from (select *, sum(octet_length(text) + 40) over (order by id) / 6500 as block from opened) o
    group by block)
 insert into search_block (merchant_id, kind, first_id, packed, ids, ats, texts, grams, shared)
-select %(merchant_id)s, %(kind)s, first_id, packed, ids, ats, texts, search_grams(string_to_array(texts, chr(10))), (
+select %(merchant_id)s, %(kind)s, first_id, packed, ids, ats, texts, search_grams(texts), (
          select string_agg(left(f.lowest, (select count(*) from generate_series(1, length(f.lowest)) as n
                                            where left(f.lowest, n) = left(f.highest, n))::int4), chr(31) order by f.n)
            from unnest(lowest, highest) with ordinality as f(lowest, highest, n))

@@ -45,12 +45,12 @@ found as materialized (
    except select created_at, order_id from named)),
 """
 
-# Whether a block holds the text. Most blocks lack one of three triples of its letters, and are not read. A shorter text has
+# Whether a block holds the text. Most blocks lack one of three triples of its bytes, and are not read. A shorter text has
 # no triples and a block that nobody has packed no bits: what is not known is looked up.
 HOLDS: Final = """
-       case when (get_bit(b.grams, (select search_place((%(triples)s::text[])[1]))) = 1) is not false
-             and (get_bit(b.grams, (select search_place((%(triples)s::text[])[2]))) = 1) is not false
-             and (get_bit(b.grams, (select search_place((%(triples)s::text[])[3]))) = 1) is not false
+       case when (get_bit(b.grams, (select search_place((%(triples)s::bytea[])[1]))) = 1) is not false
+             and (get_bit(b.grams, (select search_place((%(triples)s::bytea[])[2]))) = 1) is not false
+             and (get_bit(b.grams, (select search_place((%(triples)s::bytea[])[3]))) = 1) is not false
             then strpos(b.texts, %(folded)s) > 0 end""".lstrip()
 
 # How many that is, where nothing else was asked. What e-mails alone find is counted by the index of the customers and never

@@ -59,10 +59,11 @@ def fold_search(search: str) -> str | None:
     return fold(search)
 
 
-def triples(folded: str) -> list[str]:
-    """Three letters that follow each other, from the beginning, the middle and the end of a folded text; none of a shorter one."""
-    last = len(folded) - 3
-    return [folded[at : at + 3] for at in (0, last // 2, last)] if last >= 0 else []
+def triples(folded: str) -> list[bytes]:
+    """Three bytes that follow each other, from the beginning, the middle and the end of a folded text; none of a shorter one."""
+    text = folded.encode()
+    last = len(text) - 3
+    return [text[at : at + 3] for at in (0, last // 2, last)] if last >= 0 else []
 
 
 def order_rows(merchant_id: UUID, before: Order | None, after: Order) -> list[Row]:

@@ -29,9 +29,7 @@ async def total(reader: Reader, shop: Shop, search: str, **query: Any) -> int:
 async def pack_all(database_url: str) -> None:
     """Pack every line and look what is in it, however few there are."""
     with psycopg.connect(database_url, autocommit=True) as connection:
-        connection.execute(
-            "update search_block set grams = search_grams(string_to_array(texts, chr(10))), packed = true"
-        )
+        connection.execute("update search_block set grams = search_grams(texts), packed = true")
 
 
 @pytest.mark.parametrize(
@@ -299,8 +297,11 @@ async def test_a_block_is_passed_over_only_where_its_bits_say_so(shop: Shop, rea
     with psycopg.connect(database_url, autocommit=True) as connection:
         every = connection.execute("select texts, bit_count(grams) from search_block where kind = 1").fetchall()
         [(texts, bits)] = every
-        different = {line[at : at + 3] for line in texts.split("\n") for at in range(len(line) - 2)}
+        lines = texts.encode()
+        different = {lines[at : at + 3] for at in range(len(lines) - 2)}
         assert 0.9 * len(different) < bits <= len(different)
         assert await total(reader, shop, "andú") == 10
-        connection.execute("update search_block set grams = set_bit(grams, search_place('ndú'), 0) where kind = 1")
-    assert [await total(reader, shop, text) for text in ("andú", "ñand", "dú-", "dú")] == [0, 10, 10, 10]
+        connection.execute(
+            "update search_block set grams = set_bit(grams, search_place(%s), 0) where kind = 1", [b"nd\xc3"]
+        )
+    assert [await total(reader, shop, text) for text in ("andú", "ñand", "dú-", "dú", "d")] == [0, 10, 10, 10, 10]

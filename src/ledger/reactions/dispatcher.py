@@ -214,13 +214,15 @@ class Dispatcher:
     async def _write(self, connection: Connection, follows: Sequence[_Follows]) -> None:
         due: dict[tuple[UUID, str, UUID, UUID], datetime] = {}  # a later word about the same replaces an earlier one
         now: list[tuple[UUID, DoNow]] = []
-        named: list[tuple[bytes, bytes, bytes, bytes]] = []
+        named: dict[
+            tuple[bytes, bytes, bytes, bytes], None
+        ] = {}  # a capture is mostly called what its authorisation was
         for merchant_id, effect in follows:
             if isinstance(effect, DoNow):
                 now.append((merchant_id, effect))
             elif isinstance(effect, Known):
                 name = effect.name.encode()
-                named.append((merchant_id.bytes, name, effect.stream_id.bytes, effect.payment_id.bytes))
+                named[merchant_id.bytes, name, effect.stream_id.bytes, effect.payment_id.bytes] = None
             else:
                 due[merchant_id, effect.kind, effect.stream_id, effect.payment_id] = effect.due_at
         if due:

@@ -42,6 +42,13 @@ _DUE_AHEAD: Final = _TAKE.format(
    order by t.due_at limit %s for update of t skip locked"""
 )
 
+# Whether there may be anything of either: asked four times a second, and the answer is nearly always no.
+_IS_DUE: Final = """
+select exists (select from due_time where due_at <= now()),
+       exists (select from merchant_clock c where exists (
+         select from due_time t where t.merchant_id = c.merchant_id and t.due_at <= now() + c.ahead_us * interval '1 microsecond'))
+"""
+
 # What is due of one merchant up to a moment of its clock.
 _DUE_OF: Final = _TAKE.format(
     which="""
@@ -54,9 +61,11 @@ _NEXT: Final = "select min(due_at) from due_time where merchant_id = %s and due_
 
 async def enqueue_due(connection: Connection, jobs: Jobs) -> int:
     """Make jobs of what is due now, for all merchants; how many there were. Raises psycopg.Error."""
+    is_due = await (await connection.execute(_IS_DUE)).fetchone()
+    assert is_due is not None, "it is or it is not"
     found = 0
-    for statement in (_DUE, _DUE_AHEAD):
-        full = True
+    for statement, may_be in zip((_DUE, _DUE_AHEAD), is_due, strict=True):
+        full = may_be
         while full:
             async with connection.transaction():
                 rows = await (await connection.execute(statement, (_AT_ONCE,))).fetchall()
