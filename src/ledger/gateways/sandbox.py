@@ -7,8 +7,6 @@ answer, and the ledger learns what became of a call from a look-up alone, never 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Final, TypeVar
 from uuid import UUID
@@ -95,9 +93,12 @@ class SandboxProcessor:
         deal = authorizations.special(request, script, self._pages_url)
         if deal is not None:
             return await self._authorization(request, request.idempotency_key, deal)
-        async with _until(request.deadline_at):
-            booking = await self._book.book(authorizations.call(request, script))
-            await self._think(booking.mode, script)
+        try:
+            async with _until(request.deadline_at):
+                booking = await self._book.book(authorizations.call(request, script))
+                await self._think(booking.mode, script)
+        except TimeoutError:
+            raise _silence() from None
         if not script.answers:
             raise ProcessorTimedOut("the sandbox never answers for this card")
         return booking.answer
@@ -200,9 +201,12 @@ class SandboxProcessor:
         return (await self._carried_out(request, order, _authorizations)).answer
 
     async def _carried_out(self, request: Request, order: Order, answers: msgspec.json.Decoder[T]) -> T:
-        async with _until(request.deadline_at):
-            answer, mode = await self._teller.carry_out(order, answers.decode)
-            await self._think(mode)
+        try:
+            async with _until(request.deadline_at):
+                answer, mode = await self._teller.carry_out(order, answers.decode)
+                await self._think(mode)
+        except TimeoutError:
+            raise _silence() from None
         return answer
 
     async def _looked_up(
@@ -219,13 +223,12 @@ class SandboxProcessor:
             await asyncio.sleep(pause)
 
 
-@asynccontextmanager
-async def _until(deadline_at: datetime) -> AsyncIterator[None]:
-    try:
-        async with asyncio.timeout((deadline_at - datetime.now(UTC)).total_seconds()):
-            yield
-    except TimeoutError:
-        raise ProcessorTimedOut("no answer before the deadline") from None
+def _until(deadline_at: datetime) -> asyncio.Timeout:
+    return asyncio.timeout((deadline_at - datetime.now(UTC)).total_seconds())
+
+
+def _silence() -> ProcessorTimedOut:
+    return ProcessorTimedOut("no answer before the deadline")
 
 
 def _order(request: Request, kind: Kind, reference: str, deal: Deal) -> Order:

@@ -7,7 +7,7 @@ outcome is decided again on the order as it is now, until it is written. And onl
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 from uuid import UUID
@@ -82,7 +82,8 @@ async def carry_out(
     while intents:
         more: list[Intent] = []
         left = len(intents)
-        async for intent, outcome in _called(ledger, merchant_id, course.order, intents, enclosed):
+        for called in _called(ledger, merchant_id, course.order, intents, enclosed):
+            intent, outcome = await called
             left -= 1
             sent = sent or not isinstance(outcome, NotSent)
             course = Course(course.order, course.version, sent)
@@ -112,19 +113,17 @@ def withdraw_references(ledger: Ledger, merchant_id: UUID, order: Order, events:
                 ledger.begin(withdraw_reference(ledger, merchant_id, order, payment, until))
 
 
-async def _called(
+def _called(
     ledger: Ledger, merchant_id: UUID, order: Order, intents: Sequence[Intent], enclosed: Enclosed
-) -> AsyncIterator[tuple[Intent, Outcome]]:
+) -> Iterable[Awaitable[tuple[Intent, Outcome]]]:
     """Each intent with its outcome, as they come: several calls are made at once, so that none waits out another's deadline."""
-    if len(intents) == 1:
-        yield intents[0], await call(ledger, merchant_id, order, intents[0], enclosed)
-        return
 
     async def one(intent: Intent) -> tuple[Intent, Outcome]:
         return intent, await call(ledger, merchant_id, order, intent, enclosed)
 
-    for finished in asyncio.as_completed([one(intent) for intent in intents]):
-        yield await finished
+    if len(intents) == 1:  # as there mostly is: no task for it
+        return [one(intents[0])]
+    return asyncio.as_completed([one(intent) for intent in intents])
 
 
 def _times(ledger: Ledger) -> tuple[int, int]:

@@ -46,7 +46,7 @@ class MerchantClocks(Clock):
     def now(self, merchant_id: UUID) -> datetime:
         """The merchant's present moment as it was when somebody last looked, aware, in UTC."""
         now = datetime.now(UTC)
-        ahead = self._ahead.get(merchant_id)
+        ahead = self._ahead.get(merchant_id) if self._ahead else None
         return now if ahead is None else now + ahead
 
     async def look(self, merchant_id: UUID) -> None:
