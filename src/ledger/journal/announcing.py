@@ -21,11 +21,12 @@ _log = structlog.get_logger()
 
 CHANNEL: Final = "ledger_log"
 _GATHER_S: Final = 0.05
+_REST_S: Final = 0.2  # who listens rests as long
 _AT_ONCE: Final = 200  # a word holds less than 8,000 bytes
 
 
 class Announcer:
-    """Gathers for a twentieth of a second which merchants' logs have grown, and says so."""
+    """Gathers for a twentieth of a second which merchants' logs have grown, and says so; four times a second at most."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -56,6 +57,7 @@ class Announcer:
             await self._wake.wait()
             await asyncio.sleep(_GATHER_S)
             await self._say()
+            await asyncio.sleep(_REST_S)
 
     async def _say(self) -> None:
         self._wake.clear()
