@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ledger.bench import search
 from ledger.bench.place import scratch_database
 
@@ -19,6 +21,10 @@ def test_every_query_finds_what_was_filled(postgres_url):
     assert (totals["search: an e-mail"], totals["search: half the e-mails"]) == (5, 150)
     assert totals["search: nothing has it"] == 0
     assert 0 < totals["not overdue"] <= orders
+    ratios = search.to_the_limit(samples)
+    assert len(ratios) == len(samples) + 1
+    searches = sorted(one.p50_ms for name, one in samples.items() if name.startswith("search"))
+    assert ratios[-1].value * search.FIRST_PAGE_MS == pytest.approx(searches[len(searches) // 2])
 
 
 def test_the_append_is_measured_with_and_without_what_searches_need(postgres_url):

@@ -115,10 +115,8 @@ async def _asked(rooms: Rooms, visit: Visit, stage: NextAction) -> Html:
         return _NOT_THERE
     if session.stage is not stage:
         return _ENDED
-    if visit.decision not in {
-        _ACCEPT,
-        _REFUSE,
-    }:  # a form without a choice, as a merchant's page sends it, opens the page
+    # A form without a choice, as a merchant's page sends it, opens the page.
+    if visit.decision not in {_ACCEPT, _REFUSE}:
         return await _question(rooms, session, stage)
     session = await bank(rooms).pages.conclude(visit.id, accepted=visit.decision == _ACCEPT)
     if session is None or session.accepted is None:
