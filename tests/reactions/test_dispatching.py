@@ -240,3 +240,18 @@ async def test_a_stretch_that_another_dispatcher_has_in_hand_is_left_to_it(
     await make_all_due(connection)
     await due_times.enqueue_due(connection, jobs)
     assert enqueued(database_url) == sorted(made)
+
+
+async def test_whoever_stands_behind_a_merchant_that_is_held_is_seen_all_the_same(
+    ledger: Ledger, dispatcher: Dispatcher, connection: Connection, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ledger.reactions.dispatcher._AT_ONCE", 1)
+    merchants = sorted([await register(ledger) for _ in range(3)], key=lambda actor: actor.merchant_id)
+    assert await dispatcher.sweep(connection)
+    made = [await orders(ledger, actor, 1) for actor in merchants]
+    with psycopg.connect(database_url) as holding:
+        holding.execute("select from reaction_cursor where merchant_id = %s for update", [merchants[0].merchant_id])
+        assert not await dispatcher.sweep(connection)
+        assert set(due(database_url)) == made[1] | made[2]
+    assert await dispatcher.sweep(connection)
+    assert set(due(database_url)) == made[0] | made[1] | made[2]

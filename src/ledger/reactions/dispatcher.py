@@ -109,17 +109,17 @@ class Dispatcher:
         Merchants that are set aside are not waited for. The connection is in autocommit and finds the queue (`see_jobs`).
         Raises psycopg.Error, a Fault.
         """
-        more = True
-        while more:
+        more = free = True
+        while more and free:
             behind = await self._behind(connection, merchants)
             more = len(behind) == _BEHIND_MAX
             for n in range(0, len(behind), _AT_ONCE):
                 some = behind[n : n + _AT_ONCE]
                 stretches = await self._react(connection, some)
-                if sum(len(stretch.reactions) for stretch in stretches) < len(some):
-                    return False  # another dispatcher holds the rest: it does them, or we find them the next time
                 more = more or any(stretch.until < stretch.head for stretch in stretches)
-        return True
+                if sum(len(stretch.reactions) for stretch in stretches) < len(some):
+                    free = False  # another dispatcher holds the rest: it does them, or we find them the next time
+        return free
 
     async def catch_up(self, connection: Connection, merchant_id: UUID) -> None:
         """Return when all that a merchant's log holds now has been seen, here or by another dispatcher.
@@ -177,10 +177,9 @@ class Dispatcher:
             if len(stretch.reactions) == 1:
                 self.aside.put(stretch.reactions[0], merchant_id, fault)
                 return []
+            # Each by what it asks for itself.
             alone = [replace(stretch, reactions=[name]) for name in stretch.reactions]
-            return [
-                name for one in alone for name in await self._show(connection, one, follows)
-            ]  # each by what it asks for
+            return [name for one in alone for name in await self._show(connection, one, follows)]
         able = []
         for name in stretch.reactions:
             reaction = self._reactions[name]
