@@ -8,7 +8,7 @@ at once share the merchants between them. And one merchant whose log cannot be r
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -18,7 +18,6 @@ from msgspec.structs import replace
 
 from ledger.journal.connection import Connection
 from ledger.journal.journal import Journal
-from ledger.journal.packing import PACK
 from ledger.journal.reader import Recorded
 from ledger.reactions.jobs import Jobs
 from ledger.reactions.reaction import DoNow, Effect, Known, Reaction, StandingReaction
@@ -73,7 +72,6 @@ _NAME: Final = """
 insert into payment_name (merchant_id, name, order_id, payment_id)
 select * from unnest(%s::uuid[], %s::text[], %s::uuid[], %s::uuid[]) on conflict do nothing
 """
-_NAMED: Final = ("uuid", "text", "uuid", "uuid")
 
 
 _Cursor = tuple[str, UUID]  # a reaction's name and a merchant
@@ -213,24 +211,20 @@ class Dispatcher:
     async def _write(self, connection: Connection, follows: Sequence[_Follows]) -> None:
         due: dict[tuple[UUID, str, UUID, UUID], datetime] = {}  # a later word about the same replaces an earlier one
         now: list[tuple[UUID, DoNow]] = []
-        named: dict[
-            tuple[bytes, bytes, bytes, bytes], None
-        ] = {}  # a capture is mostly called what its authorisation was
+        named: dict[tuple[UUID, str, UUID, UUID], None] = {}  # a capture is mostly called what its authorisation was
         for merchant_id, effect in follows:
             if isinstance(effect, DoNow):
                 now.append((merchant_id, effect))
             elif isinstance(effect, Known):
-                name = effect.name.encode()
-                named[merchant_id.bytes, name, effect.stream_id.bytes, effect.payment_id.bytes] = None
+                named[merchant_id, effect.name, effect.stream_id, effect.payment_id] = None
             else:
                 due[merchant_id, effect.kind, effect.stream_id, effect.payment_id] = effect.due_at
         if due:
             await connection.execute(_SET, _columns([(*key, due_at) for key, due_at in due.items()]))
         if named:
-            packed = [PACK[kind](column) for kind, column in zip(_NAMED, zip(*named, strict=True), strict=True)]
-            await connection.execute(_NAME, packed)
+            await connection.execute(_NAME, _columns(named))
         await self._jobs.enqueue(connection, now)
 
 
-def _columns(rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
+def _columns(rows: Iterable[tuple[Any, ...]]) -> list[list[Any]]:
     return [list(column) for column in zip(*rows, strict=True)]
