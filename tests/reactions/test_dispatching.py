@@ -155,6 +155,22 @@ async def test_a_due_time_is_deleted_with_the_commit_of_its_job_or_not_at_all(
     assert (due(database_url), set(enqueued(database_url))) == ([], made)
 
 
+async def test_what_is_due_by_a_clock_that_is_ahead_becomes_a_job_once_nobody_moves_that_clock(
+    ledger: Ledger, dispatcher: Dispatcher, jobs: Jobs, connection: Connection, database_url: str
+) -> None:
+    ahead, moving, other = [await register(ledger) for _ in range(3)]
+    made = {actor.merchant_id: await orders(ledger, actor, 2) for actor in (ahead, moving, other)}
+    await dispatcher.sweep(connection)
+    clocks = "insert into merchant_clock (merchant_id, ahead_us, moving_until) values (%s, 7200000000, now() + %s)"
+    await connection.execute(clocks, [ahead.merchant_id, timedelta(seconds=-1)])
+    await connection.execute(clocks, [moving.merchant_id, timedelta(hours=1)])
+    assert await due_times.enqueue_due(connection, jobs) == 2
+    assert set(enqueued(database_url)) == made[ahead.merchant_id]
+    await connection.execute("update merchant_clock set moving_until = null")
+    assert await due_times.enqueue_due(connection, jobs) == 2
+    assert set(due(database_url)) == made[other.merchant_id]
+
+
 async def test_jobs_run_once_and_leave_the_queue(
     ledger: Ledger,
     merchant: Actor,

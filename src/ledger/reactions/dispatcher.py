@@ -42,13 +42,14 @@ _SOME_BEHIND: Final = _BEHIND.format(some="and h.merchant_id = any(%(merchants)s
 
 _BEGIN: Final = "insert into reaction_cursor (reaction, merchant_id) select * from unnest(%s::text[], %s::uuid[]) on conflict do nothing"
 
-# Hold the cursors that nobody else holds, and see how far their logs go: reactions that stand at one place, together.
+# Hold the cursors that nobody else holds, and see how far their logs go: reactions that stand at one place, together. A cursor
+# that was moved since the statement began is held where it is now, beyond what the statement sees of the log: it stays there.
 _HOLD: Final = """
 with held as (
   select reaction, merchant_id, position from reaction_cursor
    where (reaction, merchant_id) in (select * from unnest(%s::text[], %s::uuid[]))
    order by merchant_id, reaction for update skip locked)
-select merchant_id, held.position, least(h.position, held.position + %s), h.position, array_agg(reaction)
+select merchant_id, held.position, greatest(held.position, least(h.position, held.position + %s)), h.position, array_agg(reaction)
   from held join merchant_head h using (merchant_id) group by merchant_id, held.position, h.position
 """
 
