@@ -31,7 +31,8 @@ _DUE_S: Final = 0.25
 _TAKE_OVER_S: Final = 5.0
 _AGAIN_S: Final = 1.0
 
-# A look at a log that grows all the time costs as much as what forty orders leave there: so it is given time to grow.
+# A look at a log that grows all the time costs as much as what forty orders leave there: so it is given time to grow. But the
+# next look everywhere is not put off by it.
 _REST_S: Final = 0.25
 
 # Everything that had been appended by then has been reacted to. Read before the look, written after it.
@@ -107,7 +108,7 @@ class Watch:
                     await connection.execute(_PROGRESS, row)
             elif grown:
                 await self._dispatcher.sweep(connection, sorted(grown))
-                await _pause(stop, _REST_S)
+                await _pause(stop, min(_REST_S, everywhere_at - time.monotonic()))
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), max(0.0, everywhere_at - time.monotonic()))
 
