@@ -31,8 +31,8 @@ _DUE_S: Final = 0.25
 _TAKE_OVER_S: Final = 5.0
 _AGAIN_S: Final = 1.0
 
-# A look at a log that grows all the time costs as much as what forty orders leave there: so it is given time to grow. But the
-# next look everywhere is not put off by it.
+# A look costs its statements, however little it finds: so a log that grows all the time is given time to grow. But the next
+# look everywhere is not put off by it.
 _REST_S: Final = 0.25
 
 # Everything that had been appended by then has been reacted to. Read before the look, written after it.
