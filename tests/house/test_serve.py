@@ -161,8 +161,12 @@ def test_a_postmaster_that_dies_alone_comes_back_and_requests_meanwhile_are_answ
     before = shared.count()
     for _ in range(3):
         killed = shared.postmaster()
-        os.kill(killed, signal.SIGKILL)
-        eventually(lambda: shared.count() is None)
+        shared.send(signal.SIGSTOP)  # it is brought back once somebody has seen that it is gone, however slow we are
+        try:
+            os.kill(killed, signal.SIGKILL)
+            eventually(lambda: shared.count() is None)
+        finally:
+            shared.send(signal.SIGCONT)
         after = eventually(shared.count)
         assert after > before
         assert shared.postmaster() != killed
