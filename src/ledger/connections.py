@@ -114,15 +114,15 @@ class Door:
 class Connection(HttpToolsProtocol):
     """uvicorn's connection, watched.
 
-    `since` is when what it is at began, by the door's clock: the connection itself, a request that arrives, an answer that
-    was given. `size` counts the bytes received since then.
+    `since` is when what it is at began: the connection itself, and by the door's clock a request that arrives or an answer
+    that was given. `size` counts the bytes received since then.
     """
 
     cycle: RequestResponseCycle | None  # type: ignore[assignment]  # None until a request's headers are there
 
     def __init__(self, door: Door, **parts: Any) -> None:
         super().__init__(**parts)
-        self.since = door.now
+        self.since = time.monotonic()  # the door's clock stands still while the process is busy: nobody has waited yet
         self.size = 0
         self._door = door
         self._arriving = False  # a request has begun and not ended

@@ -50,7 +50,7 @@ async def quiet(store: Served) -> None:
 
 
 async def test_hundreds_of_half_sent_heads_are_given_up_while_a_client_works(store: Served, merchant: Merchant):
-    before = store.server.door.closed["head_timeout"]
+    before = store.server.door.closed.copy()
     dialled = []
     for n in range(500):  # each begins at once: who says nothing is closed for that
         dialled.append(await store.dial())
@@ -74,7 +74,10 @@ async def test_hundreds_of_half_sent_heads_are_given_up_while_a_client_works(sto
     answers = await asyncio.gather(*hearing)
     # Who sends another byte just as the door closes may lose its answer with the connection.
     assert {status_and_code(answer) for answer in answers if answer} == {(408, "REQUEST_TIMEOUT")}
-    assert store.server.door.closed["head_timeout"] == before + 500
+    given_up = store.server.door.closed - before
+    assert given_up.total() == 500
+    # Where the machine stalls between two steps of this loop, a first byte may come too late to have been a beginning.
+    assert given_up.keys() <= {"head_timeout", "idle"}
     assert served > 10, "who is of use waits behind who is of none"
     for _, writer in dialled:
         writer.close()
