@@ -23,6 +23,7 @@ PURE_STDLIB = (
     "__future__", "bisect", "collections", "contextlib", "dataclasses", "datetime", "decimal", "enum", "functools", "itertools",
     "operator", "re", "string", "types", "typing", "uuid", "zoneinfo",
 )  # fmt: skip
+WAITING = ("ledger.deadlines",)
 JOURNAL_TERMS = tuple(f"ledger.journal.{name}" for name in ("append", "coalesce", "connection", "inline", "packing"))
 
 # Where the parts meet: the only modules that may know any other.
@@ -41,7 +42,7 @@ ROOMS = {
         (r"ledger\.journal\.(writer|reader|coalesce)",),
     ),
     ("ledger.gateways",): (
-        ("ledger.gateways", *CORE, *PURE, *JOURNAL_TERMS, "msgspec", "psycopg", "structlog"),
+        ("ledger.gateways", *CORE, *PURE, *JOURNAL_TERMS, *WAITING, "msgspec", "psycopg", "structlog"),
         (r"ledger\.\w+\.(decide\w*|evolve|settle)",),
     ),
     ("ledger.operations.ordinals",): (  # owns the sequence of order numbers, and nothing else of the database
@@ -51,11 +52,11 @@ ROOMS = {
     ("ledger.reactions",): (  # owns what is due, the cursors and the queue of jobs, and the only one that knows procrastinate
         ("ledger.operations", "ledger.reactions", "ledger.journal", "ledger.gateways", "ledger.settings", "ledger.logs", *CORE, *PURE,
          "msgspec", "structlog", "psycopg", "psycopg_pool", "procrastinate", "uuid_utils"),
-        (r"ledger\.journal\.(writer|statement|packing)",),
+        (r"ledger\.journal\.(writer|statement)",),
     ),
     ("ledger.operations",): (
         ("ledger.operations", "ledger.journal", "ledger.gateways", "ledger.api_keys", "ledger.settings",
-         *CORE, *PURE, "msgspec", "structlog", "uuid_utils"),
+         *CORE, *PURE, *WAITING, "msgspec", "structlog", "uuid_utils"),
         (r"ledger\.journal\.(writer|statement|packing)",),
     ),
     ("projections",): (
@@ -65,7 +66,7 @@ ROOMS = {
     ("api",): (
         ("api", "projections", "ledger.operations", "ledger.journal.append", "ledger.gateways.contract",
          "ledger.gateways.cards", "ledger.gateways.messages", "ledger.gateways.clabe", "ledger.api_keys", "ledger.settings", "ledger.secrets", "ledger.board", "ledger.figures",
-         "ledger.logs", "ledger.request_rates", *CORE, *PURE,
+         "ledger.logs", "ledger.request_rates", *CORE, *PURE, *WAITING,
          "msgspec", "starlette", "structlog", "email_validator", "stdnum", "prometheus_client"),
         (r"ledger\.\w+\.(events|evolve|decide\w*|settle)",),
     ),

@@ -19,6 +19,7 @@ from api.call import Call
 from api.errors import answer_to
 from api.refusals import ClientGone, Refusal
 from api.traffic import Traffic
+from ledger.deadlines import Deadlines
 from ledger.logs import REQUEST_ID
 
 CALL: Final = "ledger.call"
@@ -38,6 +39,7 @@ class Edge:
         self._router = router
         self._traffic = traffic
         self._timeout_s = timeout_s
+        self._deadlines = Deadlines()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer an HTTP request; pass on the server's lifespan."""
@@ -64,7 +66,7 @@ class Edge:
         raw_path: bytes = scope.get("raw_path") or quote(scope["path"]).encode()
         scope["path"] = raw_path.decode("latin-1")
         try:
-            async with asyncio.timeout(self._timeout_s):
+            with self._deadlines.within(self._timeout_s):
                 _refuse_oversized(scope, raw_path)
                 await self._router(scope, receive, send)
         except ClientGone:

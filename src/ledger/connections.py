@@ -22,6 +22,8 @@ import msgspec
 from msgspec import Struct
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from ledger.gathered import Gathered
+
 HEAD_BYTES_MAX: Final = 64 << 10
 """What a request line and its headers may weigh before the application has seen them; it has narrower limits itself."""
 
@@ -132,7 +134,7 @@ class Connection(HttpToolsProtocol):
     # ---------------------------------------------------------------- what uvicorn and the parser call
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
+        super().connection_made(Gathered(transport))
         self._door.admit(self)
 
     def connection_lost(self, exc: Exception | None) -> None:

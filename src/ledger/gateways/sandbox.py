@@ -13,6 +13,7 @@ from uuid import UUID
 
 import msgspec
 
+from ledger.deadlines import Deadline, Deadlines
 from ledger.gateways import authentications, authorizations, charges, references
 from ledger.gateways.authentications import Pages, Stored
 from ledger.gateways.book import Book
@@ -84,6 +85,7 @@ class SandboxProcessor:
         self._delay_s = delay_s
         self._slow_s = slow_s
         self._silence_s = silence_s
+        self._deadlines = Deadlines()
 
     # ---------------------------------------------------------------- cards
 
@@ -94,7 +96,7 @@ class SandboxProcessor:
         if deal is not None:
             return await self._authorization(request, request.idempotency_key, deal)
         try:
-            async with _until(request.deadline_at):
+            with self._until(request.deadline_at):
                 booking = await self._book.book(authorizations.call(request, script))
                 await self._think(booking.mode, script)
         except TimeoutError:
@@ -202,7 +204,7 @@ class SandboxProcessor:
 
     async def _carried_out(self, request: Request, order: Order, answers: msgspec.json.Decoder[T]) -> T:
         try:
-            async with _until(request.deadline_at):
+            with self._until(request.deadline_at):
                 answer, mode = await self._teller.carry_out(order, answers.decode)
                 await self._think(mode)
         except TimeoutError:
@@ -222,9 +224,8 @@ class SandboxProcessor:
         if pause:
             await asyncio.sleep(pause)
 
-
-def _until(deadline_at: datetime) -> asyncio.Timeout:
-    return asyncio.timeout((deadline_at - datetime.now(UTC)).total_seconds())
+    def _until(self, deadline_at: datetime) -> Deadline:
+        return self._deadlines.within((deadline_at - datetime.now(UTC)).total_seconds())
 
 
 def _silence() -> ProcessorTimedOut:

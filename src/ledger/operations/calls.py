@@ -6,7 +6,6 @@ that can prove that nothing left this process makes it "not sent"; everything el
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -45,7 +44,7 @@ async def call(ledger: Ledger, merchant_id: UUID, order: Order, intent: Intent, 
     processor = ledger.processor
     assert processor is not None, "no intent is committed without a processor"
     try:
-        async with asyncio.timeout((intent.deadline_at - datetime.now(UTC)).total_seconds()):
+        with ledger.deadlines.within((intent.deadline_at - datetime.now(UTC)).total_seconds()):
             answer = await _ask(processor, merchant_id, order, intent, enclosed)
     except ProcessorUnavailable:
         return NotSent()
@@ -93,7 +92,7 @@ async def withdraw_reference(
         processor_reference=payment.processor_reference,
     )
     try:
-        async with asyncio.timeout((until - datetime.now(UTC)).total_seconds()):
+        with ledger.deadlines.within((until - datetime.now(UTC)).total_seconds()):
             await ledger.processor.cancel_reference(request)
     except Exception as fault:  # noqa: BLE001 - whatever it was, the reference may go on being shown
         _log.warning("reference_not_withdrawn", processor=payment.processor, reason=type(fault).__name__)

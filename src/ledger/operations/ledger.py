@@ -16,6 +16,7 @@ from uuid import UUID
 from msgspec import Struct
 
 from ledger.customers.state import Customer
+from ledger.deadlines import Deadlines
 from ledger.gateways.contract import Processor
 from ledger.journal.journal import Journal
 from ledger.merchants.evolve import evolve as evolve_merchant
@@ -94,6 +95,7 @@ class Ledger:
         self.clock = clock or Clock()
         self.patience = patience
         self.customers = KnownCustomers(journal)
+        self.deadlines = Deadlines()
         self._merchants: dict[UUID, tuple[float, Merchant]] = {}
         self._running: set[asyncio.Task[Any]] = set()
 
