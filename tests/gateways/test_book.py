@@ -9,7 +9,8 @@ import socket
 import sys
 import time
 from collections import Counter
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 import psycopg
 import pytest
@@ -135,20 +136,39 @@ async def test_a_connection_that_breaks_loses_and_doubles_no_call(database_url, 
 
 
 LINGER = """
-create function linger() returns trigger language plpgsql as $$ begin perform pg_sleep(0.4); return null; end $$;
+create function linger() returns trigger language plpgsql as $$ begin perform pg_advisory_xact_lock_shared(7); return null; end $$;
 create constraint trigger linger after insert on sandbox_charge deferrable initially deferred
   for each row execute function linger()
 """
 
 
+@contextmanager
+def held(database_url: str) -> Iterator[psycopg.Connection]:
+    """Inside this block a booking is inserted and gets no further than its commit."""
+    do(database_url, LINGER)
+    with psycopg.connect(database_url, autocommit=True) as holder:
+        holder.execute("select pg_advisory_lock(7)")
+        yield holder
+
+
+async def committing(holder: psycopg.Connection, but: int = 0) -> int:
+    """The backend that waits in its commit, once there is one; another than `but`."""
+    waits = "select pid from pg_locks where locktype = 'advisory' and not granted and pid <> %s"
+    async with asyncio.timeout(60):
+        while (row := holder.execute(waits, (but,)).fetchone()) is None:  # noqa: ASYNC110 - the server tells nobody
+            await asyncio.sleep(0.01)
+    return int(row[0])
+
+
 async def test_a_call_whose_commit_is_still_running_when_the_line_breaks_is_booked_once(
     database_url, sandbox, ask: Ask
 ):
-    do(database_url, LINGER)
     request = ask()
-    call = asyncio.ensure_future(sandbox.authorize(request))
-    await asyncio.sleep(0.15)
-    cut(sandbox)  # the server does not notice, and would go on to commit
+    with held(database_url) as holder:
+        call = asyncio.ensure_future(sandbox.authorize(request))
+        first = await committing(holder)
+        cut(sandbox)  # the server does not notice, and would go on to commit
+        await committing(holder, but=first)
     assert isinstance(await call, Approved)
     assert await sandbox.look_up(request.merchant_id, request.idempotency_key) == call.result()
     assert len(rows(database_url)) == 1
@@ -156,13 +176,13 @@ async def test_a_call_whose_commit_is_still_running_when_the_line_breaks_is_book
 
 async def test_a_refusal_after_the_line_broke_is_final(database_url, sandbox, ask: Ask):
     """The call goes back into the queue and meets a processor that is down: its first try must not commit after that."""
-    do(database_url, LINGER)
-    call = asyncio.ensure_future(sandbox.authorize(ask()))
-    await asyncio.sleep(0.15)
-    do(database_url, f"insert into sandbox_mode values ('{ask().merchant_id}', 'DOWN')")
-    cut(sandbox)
-    with pytest.raises(ProcessorUnavailable):
-        await call
+    with held(database_url) as holder:
+        call = asyncio.ensure_future(sandbox.authorize(ask()))
+        await committing(holder)
+        do(database_url, f"insert into sandbox_mode values ('{ask().merchant_id}', 'DOWN')")
+        cut(sandbox)
+        with pytest.raises(ProcessorUnavailable):
+            await call
     await asyncio.sleep(0.5)
     assert rows(database_url) == []
 
