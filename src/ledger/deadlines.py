@@ -34,20 +34,25 @@ class Deadlines:
         if self._loop is not loop:
             self._loop = loop
             loop.call_later(LATE_MAX_S, self._look, loop)
+        if deadline.at <= time.monotonic():
+            # Not at once: a block that never waits would leave the cancellation to whatever its task waits for next.
+            loop.call_soon(self._end_those_that_passed)
 
     def let_go(self, deadline: Deadline) -> None:
         self._kept.discard(deadline)
 
     def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._loop is loop:
+            if self._kept:
+                loop.call_later(LATE_MAX_S, self._look, loop)
+            else:
+                self._loop = None
+        self._end_those_that_passed()
+
+    def _end_those_that_passed(self) -> None:
         now = time.monotonic()
         for passed in [each for each in self._kept if each.at <= now]:
             passed.pass_over()
-        if self._loop is not loop:
-            return
-        if self._kept:
-            loop.call_later(LATE_MAX_S, self._look, loop)
-        else:
-            self._loop = None
 
 
 class Deadline:
@@ -66,8 +71,6 @@ class Deadline:
         self._task = task
         self._before = task.cancelling()
         self._deadlines.keep(self)
-        if self.at <= time.monotonic():
-            self.pass_over()
         return self
 
     def pass_over(self) -> None:

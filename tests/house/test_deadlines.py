@@ -1,10 +1,11 @@
 """Deadlines: what takes too long is told so, whoever else wants a task to end is heard, and nothing is left behind."""
 
 import asyncio
+import contextlib
 
 import pytest
 
-from ledger.deadlines import Deadlines
+from ledger.deadlines import LATE_MAX_S, Deadlines
 
 pytestmark = pytest.mark.anyio
 
@@ -34,6 +35,13 @@ async def test_a_deadline_that_has_passed_lets_nothing_be_waited_for(deadlines):
     with pytest.raises(TimeoutError), deadlines.within(-1):
         await answer
     assert answer.cancelled()
+
+
+async def test_a_block_that_waits_for_nothing_leaves_no_cancellation_behind(deadlines):
+    with deadlines.within(-1):
+        pass
+    await asyncio.sleep(0)  # would raise if the deadline had not been let go
+    assert asyncio.current_task().cancelling() == 0
 
 
 async def test_many_are_kept_each_at_its_time(deadlines):
@@ -71,6 +79,19 @@ async def test_the_outer_of_two_that_pass_at_once_ends_both(deadlines):
     assert asyncio.current_task().cancelling() == 0
 
 
+async def test_who_goes_on_behind_the_inner_of_two_that_pass_at_once_is_told_so(deadlines):
+    async def work():
+        try:
+            with deadlines.within(-1):
+                await asyncio.Event().wait()
+        except TimeoutError:
+            await asyncio.sleep(0.2)
+            pytest.fail("the inner block took the outer one's cancellation for its own")
+
+    with pytest.raises(TimeoutError), deadlines.within(-1):
+        await work()
+
+
 async def test_who_cancels_the_task_is_obeyed_even_when_the_deadline_passes_too(deadlines):
     async def wait():
         with deadlines.within(-1):
@@ -81,15 +102,61 @@ async def test_who_cancels_the_task_is_obeyed_even_when_the_deadline_passes_too(
         await asyncio.create_task(wait())
 
 
+async def test_a_task_that_ends_may_clean_up_within_a_deadline(deadlines):
+    told = []
+
+    async def work():
+        try:
+            await asyncio.Event().wait()
+        finally:
+            with pytest.raises(TimeoutError), deadlines.within(0.01):
+                await asyncio.sleep(5)
+            told.append("late")
+
+    task = asyncio.create_task(work())
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert told == ["late"]
+
+
 async def test_a_fault_of_the_work_is_its_own(deadlines):
-    with pytest.raises(ZeroDivisionError), deadlines.within(0.01):
+    with pytest.raises(ZeroDivisionError), deadlines.within(30):
         raise ZeroDivisionError
+
+    async def stop_badly():
+        try:
+            await asyncio.sleep(5)
+        except asyncio.CancelledError:
+            raise ZeroDivisionError from None
+
+    with pytest.raises(ZeroDivisionError), deadlines.within(0.01):
+        await stop_badly()
+    assert asyncio.current_task().cancelling() == 0
+
+
+async def test_work_that_is_done_in_spite_of_its_deadline_is_done(deadlines):
+    with deadlines.within(0.01):
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(5)
+        await asyncio.sleep(0)
+    assert asyncio.current_task().cancelling() == 0
+
+
+async def test_looking_begins_again_after_a_time_without_deadlines(deadlines):
+    with deadlines.within(30):
+        await asyncio.sleep(0)
+    await asyncio.sleep(2 * LATE_MAX_S)
+    assert deadlines._loop is None, "nobody looks where there is nothing to see"
+    with pytest.raises(TimeoutError), deadlines.within(0.01):
+        await asyncio.sleep(5)
 
 
 def test_the_next_loop_is_looked_after_too(deadlines):
     async def wait():
         with pytest.raises(TimeoutError), deadlines.within(0.01):
-            await asyncio.wait_for(asyncio.Event().wait(), 60)
+            await asyncio.sleep(5)
 
     async def leave():
         with deadlines.within(30):  # its loop ends before anybody has looked
