@@ -16,8 +16,8 @@ from docs.generation.markdown import page as markdown_page
 import api
 from api.errors import STATUS
 from api.openapi.codes import WORDS, words
-from ledger.connections import BEFORE_ANY_REQUEST
 from ledger.orders.declines import DECLINES, Advice
+from ledger.own_answers import BEFORE_ANY_REQUEST
 
 API = Path(api.__file__).parent
 

@@ -18,7 +18,7 @@ The rooms, in reading order:
 
 The house around them: `settings`, `secrets`, `logs`, `measures`; the database (`cluster`, `data_dir`, `postgres`, `migrate` with
 `migrations`, `database`); the processes (`serve`, `child`, `process`) and what they listen with (`listener`, `server`,
-`connections`); the command line (`cli` and its `cli_…`).
+`connections`, `gathered`, `own_answers`); `deadlines` for whatever waits; the command line (`cli` and its `cli_…`).
 
 What is read stands in `projections`, HTTP in `api`. Why it is so stands in `docs/`.
 """

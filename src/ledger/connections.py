@@ -11,21 +11,16 @@ uvicorn's own protocol and overrides as little of it as that takes.
 from __future__ import annotations
 
 import asyncio
-import secrets
 import time
 from collections import Counter
-from http import HTTPStatus
 from typing import Any, Final
 
 import httptools
-import msgspec
 from msgspec import Struct
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from ledger.gathered import Gathered
-
-HEAD_BYTES_MAX: Final = 64 << 10
-"""What a request line and its headers may weigh before the application has seen them; it has narrower limits itself."""
+from ledger.own_answers import HEAD_BYTES_MAX, own_answer
 
 BODY_GRACE_S: Final = 5.0
 """Before a body's rate is judged: the first packets of an honest client may be late."""
@@ -40,13 +35,6 @@ _SWEEP_S: Final = 1.0
 _DRAIN_SWEEP_S: Final = 0.1
 _ROOM_SHARE: Final = 32
 """One in so many connections is closed when there is no room left: looking for a single one each time would cost more."""
-
-BEFORE_ANY_REQUEST: Final = {
-    400: ("BAD_REQUEST", "This is not a valid HTTP request."),
-    408: ("REQUEST_TIMEOUT", "The request did not arrive in time."),
-    431: ("HEADERS_TOO_LARGE", f"The request line and headers must have at most {HEAD_BYTES_MAX} bytes."),
-}
-"""What is answered, by status, while there is no request yet that the application could be asked about."""
 
 
 class Patience(Struct, frozen=True, kw_only=True):
@@ -120,6 +108,7 @@ class Connection(HttpToolsProtocol):
     that was given. `size` counts the bytes received since then.
     """
 
+    transport: Gathered
     cycle: RequestResponseCycle | None  # type: ignore[assignment]  # None until a request's headers are there
 
     def __init__(self, door: Door, **parts: Any) -> None:
@@ -167,6 +156,7 @@ class Connection(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """As uvicorn does it, without a timer for the idle time: the sweep sees to that."""
+        self.transport.flush()
         self.server_state.total_requests += 1
         if not self._arriving:
             self.since = self._door.now
@@ -270,7 +260,7 @@ class Connection(HttpToolsProtocol):
             self.cycle.keep_alive = False
 
     def _answer_and_hang_up(self, status: int) -> None:
-        self.transport.write(_answer(status, self.server_state.default_headers))
+        self.transport.write(own_answer(status, self.server_state.default_headers))
         self._hang_up()
 
     def _hang_up(self) -> None:
@@ -279,20 +269,3 @@ class Connection(HttpToolsProtocol):
         self.flow.resume_reading()
         if not self.transport.is_closing():
             self.transport.write_eof()
-
-
-def _answer(status: int, headers: list[tuple[bytes, bytes]]) -> bytes:
-    """The bytes of an answer that the application has no part in, with a body like that of any other refusal."""
-    code, message = BEFORE_ANY_REQUEST[status]
-    request_id = f"req-{secrets.token_hex(12)}"
-    body = msgspec.json.encode({"message": message, "code": code, "requestId": request_id})
-    lines = [
-        b"HTTP/1.1 %d %s" % (status, HTTPStatus(status).phrase.encode()),
-        *(name + b": " + value for name, value in headers),
-        b"content-type: application/json",
-        b"content-length: %d" % len(body),
-        b"x-request-id: " + request_id.encode(),
-        b"connection: close",
-        b"\r\n",
-    ]
-    return b"\r\n".join(lines) + body

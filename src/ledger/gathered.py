@@ -1,6 +1,7 @@
-"""A connection's way out: what is written within one turn of the event loop leaves in one piece.
+"""A connection's way out: the head and the body of an answer leave in one piece.
 
-The rule a stranger would break: what ends a connection never overtakes what was written to it before.
+The rule a stranger would break: an answer that is whole is flushed at once. The end of the turn is too late for it: uvloop
+reads before the next one, closes where the client has closed its side, and what was not sent by then is lost.
 
 A server writes the head of an answer and then its body. As two calls of the system, those wake the client twice, and the
 first of them for nothing it can use.
@@ -13,7 +14,7 @@ from typing import Any
 
 
 class Gathered(asyncio.Transport):
-    """A transport that keeps what is written until the turn of the loop is over."""
+    """A transport that keeps what is written until it is flushed, and at the latest until the turn of the loop is over."""
 
     def __init__(self, transport: asyncio.Transport) -> None:
         super().__init__()
@@ -22,17 +23,23 @@ class Gathered(asyncio.Transport):
         self._loop = asyncio.get_running_loop()
 
     def write(self, data: Any) -> None:
-        """Send this with whatever else is written in this turn."""
+        """Send this with whatever else is written before the next flush."""
         if not self._written:
-            self._loop.call_soon(self._send)
+            self._loop.call_soon(self.flush)
         self._written.append(data)
 
+    def flush(self) -> None:
+        """Send what was written."""
+        written, self._written = self._written, []
+        if written:
+            self._transport.write(written[0] if len(written) == 1 else b"".join(written))
+
     def write_eof(self) -> None:
-        self._send()
+        self.flush()
         self._transport.write_eof()
 
     def close(self) -> None:
-        self._send()
+        self.flush()
         self._transport.close()
 
     def abort(self) -> None:
@@ -42,12 +49,6 @@ class Gathered(asyncio.Transport):
 
     def get_write_buffer_size(self) -> int:
         return sum(map(len, self._written)) + self._transport.get_write_buffer_size()
-
-    def _send(self) -> None:
-        written = self._written
-        if written:
-            self._transport.write(written[0] if len(written) == 1 else b"".join(written))
-            written.clear()
 
     # ---------------------------------------------------------------- all else as it was
 

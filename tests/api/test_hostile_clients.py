@@ -12,7 +12,7 @@ from tests.api.bodies import encoded, order
 from tests.api.serving import Served, heard, served
 from tests.api.storefront import ORDERS, Merchant
 
-from ledger.connections import HEAD_BYTES_MAX
+from ledger.own_answers import HEAD_BYTES_MAX
 from ledger.settings import Settings
 
 pytestmark = pytest.mark.anyio

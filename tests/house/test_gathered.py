@@ -1,9 +1,13 @@
 """What is written to a connection in one turn of the loop leaves in one piece, and nothing overtakes it."""
 
 import asyncio
+import socket
 
 import pytest
+import uvicorn
+import uvloop
 
+from ledger.connections import Door, Patience
 from ledger.gathered import Gathered
 
 pytestmark = pytest.mark.anyio
@@ -74,6 +78,29 @@ async def test_every_turn_sends_its_own(wire, gathered):
     assert wire.seen == [b"first", b"second"]
 
 
+async def test_what_is_flushed_does_not_wait_for_the_turn_to_end(wire, gathered):
+    gathered.write(b"head ")
+    gathered.write(b"body")
+    gathered.flush()
+    assert wire.seen == [b"head body"]
+    await turn()
+    gathered.flush()
+    assert wire.seen == [b"head body"]
+
+
+async def test_what_cannot_be_written_is_not_tried_again(wire, gathered):
+    def broken(_data):
+        raise RuntimeError("the other end is gone")
+
+    wire.write = broken
+    gathered.write(b"in vain")
+    with pytest.raises(RuntimeError):
+        gathered.flush()
+    assert gathered.get_write_buffer_size() == 7
+    gathered.close()
+    assert wire.seen == ["close"]
+
+
 @pytest.mark.parametrize("end", ["close", "write_eof"])
 async def test_an_end_waits_for_what_was_written_before_it(wire, gathered, end):
     gathered.write(b"last ")
@@ -99,3 +126,42 @@ async def test_all_else_is_the_connections_own(wire, gathered):
     assert not gathered.is_closing()
     gathered.close()
     assert gathered.is_closing()
+
+
+class Client:
+    """Talks to a connection that is served by the running loop."""
+
+    def __init__(self, app):
+        self.door = Door(Patience())
+        self.server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off"))
+
+    async def dial(self):
+        config, state = self.server.config, self.server.server_state
+        listener = socket.create_server(("127.0.0.1", 0))
+        serving = await asyncio.get_running_loop().create_server(
+            lambda: self.door.connection(config=config, server_state=state, app_state={}), sock=listener
+        )
+        self.socket = socket.create_connection(listener.getsockname())
+        self.socket.settimeout(5)
+        return serving
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+@pytest.mark.parametrize("method", [b"GET", b"HEAD"])
+def test_a_client_that_asks_no_more_still_hears_the_answer_that_was_written(run, method):
+    async def app(scope, receive, send):
+        client.socket.shutdown(socket.SHUT_WR)  # seen at the next look at the sockets, whatever is written meanwhile
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"4")]})
+        await send({"type": "http.response.body", "body": b"body"})
+
+    async def talk():
+        serving = await client.dial()
+        client.socket.sendall(method + b" / HTTP/1.1\r\nhost: x\r\n\r\n")
+        answer = await asyncio.to_thread(client.socket.recv, 1000)
+        serving.close()
+        return answer
+
+    client = Client(app)
+    head, _, body = run(talk()).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200 ")
+    assert body == (b"body" if method == b"GET" else b"")
