@@ -20,7 +20,7 @@ from msgspec import Struct
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from ledger.gathered import Gathered
-from ledger.own_answers import HEAD_BYTES_MAX, own_answer
+from ledger.own_answers import HEAD_BYTES_MAX, own_answer, refusing
 
 BODY_GRACE_S: Final = 5.0
 """Before a body's rate is judged: the first packets of an honest client may be late."""
@@ -222,6 +222,9 @@ class Connection(HttpToolsProtocol):
             self._answer_and_hang_up(status)
         elif self._awaits_head or not self._arriving:
             self._listen_no_more()
+        elif self.pipeline:  # what arrives is the last in it
+            self._listen_no_more()
+            self.pipeline[0] = (cycle, refusing(status))
         else:
             cycle.disconnected = True
             cycle.message_event.set()

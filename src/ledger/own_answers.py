@@ -7,8 +7,9 @@ its errors in one way.
 from __future__ import annotations
 
 import secrets
+from collections.abc import Awaitable, Callable
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -23,18 +24,39 @@ BEFORE_ANY_REQUEST: Final = {
 """What is answered, by status, while there is no request yet that the application could be asked about."""
 
 
-def own_answer(status: int, headers: list[tuple[bytes, bytes]]) -> bytes:
+Headers = list[tuple[bytes, bytes]]
+
+
+def own_answer(status: int, headers: Headers) -> bytes:
     """The bytes of an answer that the application has no part in; `headers` are the server's own."""
-    code, message = BEFORE_ANY_REQUEST[status]
-    request_id = f"req-{secrets.token_hex(12)}"
-    body = msgspec.json.encode({"message": message, "code": code, "requestId": request_id})
+    own, body = _refusal(status)
     lines = [
         b"HTTP/1.1 %d %s" % (status, HTTPStatus(status).phrase.encode()),
-        *(name + b": " + value for name, value in headers),
-        b"content-type: application/json",
-        b"content-length: %d" % len(body),
-        b"x-request-id: " + request_id.encode(),
-        b"connection: close",
+        *(name + b": " + value for name, value in headers + own),
         b"\r\n",
     ]
     return b"\r\n".join(lines) + body
+
+
+def refusing(status: int) -> Callable[..., Awaitable[None]]:
+    """An application that answers a request so, whatever it asks for: one whose turn comes when it is known to be broken."""
+
+    async def refuse(_scope: Any, _receive: Any, send: Callable[[dict[str, Any]], Awaitable[None]]) -> None:
+        headers, body = _refusal(status)
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    return refuse
+
+
+def _refusal(status: int) -> tuple[Headers, bytes]:
+    code, message = BEFORE_ANY_REQUEST[status]
+    request_id = f"req-{secrets.token_hex(12)}"
+    body = msgspec.json.encode({"message": message, "code": code, "requestId": request_id})
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", b"%d" % len(body)),
+        (b"x-request-id", request_id.encode()),
+        (b"connection", b"close"),
+    ]
+    return headers, body

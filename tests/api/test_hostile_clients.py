@@ -205,6 +205,27 @@ async def test_a_body_whose_length_is_told_in_two_ways_is_never_believed(
     writer.close()
 
 
+@pytest.mark.parametrize("earlier", [1, 3])
+@pytest.mark.parametrize("before", [b"", b"2\r\n{}\r\n"], ids=["at once", "later on"])
+async def test_what_was_asked_before_a_broken_body_is_answered_before_it(
+    store: Served, merchant: Merchant, before: bytes, earlier: int
+):
+    reader, writer = await store.dial()
+    asked = b""
+    for n in range(earlier):
+        body = encoded(order(externalId=f"{n}"))
+        asked += head_of(merchant) + b"x-request-id: asked-%d\r\ncontent-length: %d\r\n\r\n" % (n, len(body)) + body
+    writer.write(asked + head_of(merchant) + b"transfer-encoding: chunked\r\n\r\n" + before + b"zz\r\n")
+    *answers, last = (b"HTTP/1.1 " + each for each in (await heard(reader, 60)).split(b"HTTP/1.1 ")[1:])
+    assert [answer[:12] for answer in answers] == [b"HTTP/1.1 201"] * earlier
+    assert [f"asked-{n}".encode() in answer for n, answer in enumerate(answers)] == [True] * earlier
+    assert status_and_code(last) == (400, "BAD_REQUEST")
+    assert b"connection: close" in last
+    assert reader.at_eof()
+    assert (await merchant.get(ORDERS)).json()["pagination"]["total"] == earlier
+    writer.close()
+
+
 @pytest.mark.parametrize("chunked", [False, True], ids=["by length", "in chunks"])
 async def test_a_hundred_megabytes_are_refused_and_never_held(store: Served, merchant: Merchant, *, chunked: bool):
     reader, writer = await store.dial()
