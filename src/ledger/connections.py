@@ -118,7 +118,7 @@ class Connection(HttpToolsProtocol):
         self._door = door
         self._arriving = False  # a request has begun and not ended
         self._deaf = False  # what else arrives is not read any more
-        self._unsent = 0  # bytes of answers that the client had not taken at the last look
+        self._taken = 0  # bytes of answers that the client had taken at the last look
 
     # ---------------------------------------------------------------- what uvicorn and the parser call
 
@@ -186,12 +186,13 @@ class Connection(HttpToolsProtocol):
     def look(self, now: float) -> None:
         """Decide whether the client has had its time. Called at every sweep, but not in a connection's first second."""
         elapsed = now - self.since
-        if unsent := self.transport.get_write_buffer_size():
-            if unsent < self._unsent:
+        if self.transport.get_write_buffer_size():
+            taken = self.transport.taken  # what waits may be as much as before, and yet something else
+            if taken > self._taken:
                 self.since = now
             elif elapsed > self._door.patience.body_s:
                 self.cut("unread")
-            self._unsent = unsent
+            self._taken = taken
         elif self.transport.is_closing() or (self._deaf and self.is_waiting):
             if elapsed > LINGER_S:
                 self.transport.abort()

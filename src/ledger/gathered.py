@@ -20,6 +20,7 @@ class Gathered(asyncio.Transport):
         super().__init__()
         self._transport = transport
         self._written: list[bytes] = []
+        self._flushed = 0
         self._loop = asyncio.get_running_loop()
 
     def write(self, data: Any) -> None:
@@ -32,7 +33,14 @@ class Gathered(asyncio.Transport):
         """Send what was written."""
         written, self._written = self._written, []
         if written:
-            self._transport.write(written[0] if len(written) == 1 else b"".join(written))
+            data = written[0] if len(written) == 1 else b"".join(written)
+            self._flushed += len(data)
+            self._transport.write(data)
+
+    @property
+    def taken(self) -> int:
+        """How many bytes of all that was flushed the client has taken, or the system for it."""
+        return self._flushed - self._transport.get_write_buffer_size()
 
     def write_eof(self) -> None:
         self.flush()
