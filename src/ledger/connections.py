@@ -117,6 +117,7 @@ class Connection(HttpToolsProtocol):
         self.size = 0
         self._door = door
         self._arriving = False  # a request has begun and not ended
+        self._current: RequestResponseCycle | None = None  # the request that is answered now
         self._deaf = False  # what else arrives is not read any more
         self._taken = 0  # bytes of answers that the client had taken at the last look
 
@@ -128,6 +129,8 @@ class Connection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._door.connections.discard(self)
+        if self._current is not None:  # uvicorn tells the request that came last, which may wait behind this one
+            self._current.disconnected = True
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -243,13 +246,14 @@ class Connection(HttpToolsProtocol):
 
     def drain(self) -> None:
         """Let the answer that is being made be the last, and one to a request that arrives within the next moment."""
-        self._start_asgi_task = self._answer_once  # type: ignore[method-assign]
         self.since = self._door.now
         if self.cycle is not None:
             self.cycle.keep_alive = False
 
-    def _answer_once(self, cycle: Any, app: Any) -> None:
-        cycle.keep_alive = False
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._current = cycle
+        if self._door.is_draining:
+            cycle.keep_alive = False
         super()._start_asgi_task(cycle, app)
 
     @property
