@@ -1,4 +1,4 @@
-"""What a connection answers by itself, while there is no request yet that the application could be asked about.
+"""What a connection answers by itself: where there is no request yet that the application could be asked about, or one is broken.
 
 The rule a stranger would break: such an answer looks like any other refusal, with a request id of its own. A client reads
 its errors in one way.
