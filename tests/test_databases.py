@@ -39,7 +39,7 @@ def test_what_was_left_is_gone_and_what_was_there_is_back(databases: Databases) 
         "create index on merchant_head (merchant_id)",
         "grant select on merchant_head to public",
         "create policy everything on merchant_head",
-        "create or replace function search_place(triple bytea) returns int4 language sql immutable as 'select 1'",
+        "create function more() returns int4 language sql immutable as 'select 1'",
         "drop table processor_message cascade",
         "truncate merchant_head cascade",
         "insert into merchant_head (merchant_id) select gen_random_uuid() from generate_series(1, 60000)",

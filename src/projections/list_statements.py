@@ -16,13 +16,19 @@ from functools import cache
 from typing import Any, Final
 from uuid import UUID
 
+from msgspec import Struct
+
 from projections import search_statements as sql
 from projections.pages import OrderQuery, is_ascending
-from projections.search_text import fold_search, triples
+from projections.search_blocks import is_short, places
+from projections.search_text import fold_search
 from projections.wire import micros, moment
 
 FEW: Final = 2_000
 """So many found orders are looked at one by one; more than those are cut from the whole list by its index."""
+
+WALKED: Final = 16_384
+"""Among so many of the newest orders at most is a page looked for before all that has a text is put together."""
 
 _NO_ID: Final = UUID(int=0)
 _BEGINNING: Final = datetime(1, 1, 1, tzinfo=UTC)
@@ -90,21 +96,18 @@ select s.created_at, s.order_id from unnest({wanted}) as wanted(value) cross joi
    order by created_at {direction}, order_id {direction} limit %(offset)s::int8 + %(limit)s::int8) s"""
 
 
-def page_statement(
-    merchant_id: UUID,
-    query: OrderQuery,
-    now: datetime,
-    customers: list[UUID] | None = None,
-    *,
-    if_everywhere: bool = False,
-) -> tuple[str, dict[str, Any]]:
-    """The statement for a page and its parameters. It asks for one order more than the page holds.
+def page_statements(
+    merchant_id: UUID, query: OrderQuery, now: datetime, customers: list[UUID] | None = None
+) -> tuple[list[str], dict[str, Any]]:
+    """The statements for a page, of which the first that gives a row answers, and their parameters. The last one always does.
 
-    `now` by the merchant's clock; `customers` are those that `query.customer` stands for, None where it names none. With
-    `if_everywhere` it answers a search only where every order has the text, and otherwise gives no row at all.
+    `now` by the merchant's clock; `customers` are those that `query.customer` stands for, None where it names none. They ask
+    for one order more than the page holds.
     """
     start, end = _range(query)
     cursor, ascending = query.cursor, is_ascending(query)
+    folded = None if query.search is None else fold_search(query.search)
+    place, middle_place, last_place = (None if folded is None else places(folded)) or (None, None, None)
     parameters: dict[str, Any] = {
         "merchant_id": merchant_id,
         "from": start,
@@ -115,62 +118,100 @@ def page_statement(
         "limit": query.limit + 1,
         "now": now,
         "few": FEW,
+        "walked": WALKED,
         "statuses": [status.value for status in dict.fromkeys(query.statuses)],
         "customers": customers,
-        "folded": (folded := None if query.search is None else fold_search(query.search)),
-        "triples": [] if folded is None else triples(folded),
+        "folded": folded,
+        "place": place,
+        "middle_place": middle_place,
+        "last_place": last_place,
         **_spans(start, end),
     }
-    statement = _statement(
+    asked = _Asked(
         ranged=query.created_from is not None or query.created_to is not None,
         statuses=bool(query.statuses),
         customers=customers is not None,
         not_overdue=query.exclude_overdue,
-        search=query.search is not None and not if_everywhere,
-        if_everywhere=if_everywhere,
         ascending=ascending,
     )
-    return statement, parameters
+    if query.search is None:
+        return [_listed(asked)], parameters
+    searches = [_listed(asked, if_everywhere=True), _searched(asked)]
+    if folded is not None and is_short(folded) and not asked.filtered and not asked.ranged:
+        searches.insert(0, _short(asked))
+    return searches, parameters
+
+
+class _Asked(Struct, frozen=True, kw_only=True):
+    """What a list leaves out, and its direction."""
+
+    ranged: bool
+    statuses: bool
+    customers: bool
+    not_overdue: bool
+    ascending: bool
+
+    @property
+    def filtered(self) -> bool:
+        """Whether it leaves out anything that the lines of a search do not say."""
+        return self.statuses or self.customers or self.not_overdue
+
+    @property
+    def pieces(self) -> dict[str, str]:
+        return {
+            "in_range": _IN_RANGE if self.ranged else "",
+            "status": _STATUS if self.statuses else "",
+            "due": _NOT_OVERDUE if self.not_overdue else "",
+            "customer": _CUSTOMER if self.customers else "",
+            "beyond": _BEYOND[self.ascending],
+            "direction": "asc" if self.ascending else "desc",
+        }
 
 
 @cache
-def _statement(
-    *,
-    ranged: bool,
-    statuses: bool,
-    customers: bool,
-    not_overdue: bool,
-    search: bool,
-    if_everywhere: bool,
-    ascending: bool,
-) -> str:
-    direction = "asc" if ascending else "desc"
-    asked = {
-        "in_range": _IN_RANGE if ranged else "",
-        "status": _STATUS if statuses else "",
-        "due": _NOT_OVERDUE if not_overdue else "",
-        "customer": _CUSTOMER if customers else "",
-        "beyond": _BEYOND[ascending],
-        "direction": direction,
-    }
-    if search:
-        filtered = statuses or customers or not_overdue
-        listed = sql.LISTED_FILTERED if filtered else sql.LISTED if ranged else None
-        total, places = (
-            (sql.SEARCHED, sql.SEARCHED_PLACES) if listed is None else (sql.SEARCHED_FILTERED, sql.LISTED_PLACES)
-        )
-        total = sql.FINDS.format(holds=sql.HOLDS) + total.format(listed=(listed or "").format(**asked), **asked)
-    elif customers:
-        total, places = _CUSTOMERS_TOTAL.format(**asked), _EACH_PLACES
-        asked |= {"wanted": "%(customers)s::uuid[]", "column": "customer_id"}
+def _listed(asked: _Asked, *, if_everywhere: bool = False) -> str:
+    """The list without a search; one that gives rows only where every order has the text, if that is asked."""
+    pieces = asked.pieces
+    if asked.customers:
+        total, found = _CUSTOMERS_TOTAL.format(**pieces), _EACH_PLACES
+        pieces |= {"wanted": "%(customers)s::uuid[]", "column": "customer_id"}
     else:
-        overdue = _OVERDUE.format(**asked) if not_overdue else ""
-        total, places = _TOTAL.format(overdue=overdue, **asked), _EACH_PLACES if statuses else _PLACES
-        asked |= {"wanted": "%(statuses)s::text[]", "column": "status", "status": ""}
-    condition = " where (select e.found from everywhere e)\n" if if_everywhere else ""
+        overdue = _OVERDUE.format(**pieces) if asked.not_overdue else ""
+        total, found = _TOTAL.format(overdue=overdue, **pieces), _EACH_PLACES if asked.statuses else _PLACES
+        pieces |= {"wanted": "%(statuses)s::text[]", "column": "status", "status": ""}
+    condition = ""
     if if_everywhere:
-        total = total.rstrip() + "," + sql.EVERYWHERE
-    return total + _PAGE.format(places=places.format(**asked), direction=direction, condition=condition)
+        total, condition = total.rstrip() + "," + sql.EVERYWHERE, " where (select e.found from everywhere e)\n"
+    return total + _PAGE.format(places=found.format(**pieces), direction=pieces["direction"], condition=condition)
+
+
+@cache
+def _short(asked: _Asked) -> str:
+    """The search for a text of one or two letters, where the counters and the newest orders answer it."""
+    return sql.SHORT.format(**_counting(asked, sql.NAMES)) + _page(asked, sql.NEAR_PLACES)
+
+
+@cache
+def _searched(asked: _Asked) -> str:
+    """The search for any text, under any filter."""
+    listed = sql.LISTED_FILTERED if asked.filtered else sql.LISTED if asked.ranged else None
+    if listed is None:
+        total, found = sql.SEARCHED, sql.SEARCHED_PLACES
+    else:
+        total, found = sql.SEARCHED_FILTERED, sql.LISTED_PLACES
+    pieces = asked.pieces
+    total = total.format(listed=(listed or "").format(**pieces), **_counting(asked))
+    return sql.FINDS.format(holds=sql.HOLDS) + total + _page(asked, found.format(**pieces))
+
+
+def _counting(asked: _Asked, names: str = "") -> dict[str, str]:
+    """The pieces of a search that counts, and looks for its page among the nearest orders: by their e-mails, or by `names` too."""
+    near = sql.NEAR.format(names=names, **asked.pieces)
+    return {"uncounted": sql.UNCOUNTED, "fresh_mail": sql.FRESH_MAIL, "near": near}
+
+
+def _page(asked: _Asked, found: str) -> str:
+    return _PAGE.format(places=found, direction=asked.pieces["direction"], condition="")
 
 
 def _range(query: OrderQuery) -> tuple[datetime, datetime]:

@@ -66,13 +66,20 @@ class Lists:
     async def stop(self) -> None:
         await self._pool.close()
 
-    async def rows(self, statement: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-        """All rows of a list query. Raises DatabaseUnavailable or JournalFull."""
+    async def rows(self, statement: str, parameters: Mapping[str, Any], *others: str) -> list[tuple[Any, ...]]:
+        """All rows of a list query; where it gives none, those of the first of `others` that gives any.
+
+        Raises DatabaseUnavailable or JournalFull.
+        """
+        rows: list[tuple[Any, ...]] = []
         try:
             async with self._pool.connection() as connection:
-                with Bounded(connection, _ANSWER_MAX_S):
-                    answer = await connection.execute(statement, parameters, binary=True)
-                    return await answer.fetchall()
+                for asked in (statement, *others):
+                    with Bounded(connection, _ANSWER_MAX_S):
+                        answer = await connection.execute(asked, parameters, binary=True)
+                        if rows := await answer.fetchall():
+                            break
+                return rows
         except TooManyRequests as fault:
             raise JournalFull("too many lists wait") from fault
         except (psycopg.OperationalError, PoolTimeout) as fault:

@@ -16,7 +16,7 @@ from msgspec import Struct
 from ledger.journal.coalesce import Coalescer
 from ledger.journal.connection import Connection
 from projections import customers, merchants, open_intents, orders
-from projections.list_statements import page_statement
+from projections.list_statements import page_statements
 from projections.lists import Lists
 from projections.merchants import FoundKey
 from projections.orders import OrderRow
@@ -112,12 +112,8 @@ class Reader:
         customers = None
         if query.customer is not None:
             customers = await self._customers(merchant_id, query.customer, related=query.related)
-        if query.search is not None:
-            statement, parameters = page_statement(merchant_id, query, now, customers, if_everywhere=True)
-            if rows := await self._lists.rows(statement, parameters):
-                return page_body(query, rows, now)
-        statement, parameters = page_statement(merchant_id, query, now, customers)
-        return page_body(query, await self._lists.rows(statement, parameters), now)
+        (statement, *others), parameters = page_statements(merchant_id, query, now, customers)
+        return page_body(query, await self._lists.rows(statement, parameters, *others), now)
 
     async def _customers(self, merchant_id: UUID, reference: str, *, related: bool) -> list[UUID]:
         if not _storable(reference):

@@ -21,18 +21,20 @@ from ledger.orders.state import Order
 from ledger.orders.status import OrderStatus
 from projections.customers import render_customer
 from projections.render import render_head, render_payment, render_payments
+from projections.search_text import names_folded
 from projections.wire import micros, text
 
 # The row as the order stands after the commit. What never changes is written again: that costs nothing and forgets nothing.
 _WRITE: Final = """
 insert into payment_order
-  (merchant_id, order_id, version, status, customer_id, external_id, order_number, invoice_number, due_at, created_at,
-   updated_at, call_deadline_at, head, payments)
-select merchant_id, order_id, version, status, customer_id, external_id, order_number, invoice_number, due_at, created_at,
-   updated_at, call_deadline_at, head, payments
+  (merchant_id, order_id, version, status, customer_id, external_id, order_number, invoice_number, names_folded, due_at,
+   created_at, updated_at, call_deadline_at, head, payments)
+select merchant_id, order_id, version, status, customer_id, external_id, order_number, invoice_number, names_folded, due_at,
+   created_at, updated_at, call_deadline_at, head, payments
   from {rows}
 on conflict (merchant_id, order_id) do update set
   version = excluded.version, status = excluded.status, invoice_number = excluded.invoice_number,
+  names_folded = excluded.names_folded,
   due_at = excluded.due_at, updated_at = excluded.updated_at, call_deadline_at = excluded.call_deadline_at,
   head = excluded.head, payments = excluded.payments
 """
@@ -48,6 +50,7 @@ TABLE: Final = InlineTable(
         ("external_id", "text"),
         ("order_number", "text"),
         ("invoice_number", "text"),
+        ("names_folded", "text"),
         ("due_at", "timestamptz"),
         ("created_at", "timestamptz"),
         ("updated_at", "timestamptz"),
@@ -118,6 +121,7 @@ def row(merchant_id: UUID, version: int, order: Order) -> Row:
         terms.external_id.encode(),
         terms.order_number.encode(),
         text(terms.invoice_number),
+        text(names_folded(terms.order_number, terms.external_id, terms.invoice_number)),
         None if terms.due_date is None else micros(terms.due_date),
         micros(terms.at),
         micros(order.updated_at),

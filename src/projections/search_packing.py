@@ -1,94 +1,104 @@
-"""Keeps the lines that searches read packed and up to date: many to a row, and no e-mail that nobody has any more.
+"""Keeps the lines that searches read packed and counted, and no e-mail that nobody has any more.
 
 The rule a stranger would break: nothing here is needed for a search to be right. An append writes its lines itself; this
-makes one row of the many that small appends leave behind, and takes out what a changed or erased e-mail left there.
+makes one row of the many that small appends leave behind, counts what stands in the full ones, and takes out what a changed
+or erased e-mail left there.
+
+One at a time does this, in a transaction that sees one moment: an order is counted by the e-mail that its customer's line
+has at that moment, and a line is replaced together with what it counted for.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Final, Self
 from uuid import UUID
 
 import psycopg
+from psycopg import IsolationLevel
 
 from ledger.journal.append import DatabaseUnavailable
 from ledger.journal.connection import Connection, connect
-from projections.search_text import Kind
+from ledger.journal.packing import PACK
+from projections.search_blocks import BLOCK_BYTES, Line, bits, blocks
+from projections.search_counts import Counts
+from projections.search_text import Kind, order_line
+from projections.wire import micros
 
-_ROWS_MIN: Final = 16
+ROWS_MIN: Final = 16
 """So many unpacked rows of a merchant are worth the work."""
 _MERCHANTS_MAX: Final = 200
-_LOCK: Final = (
-    0x5EA6C4  # any number, the same for ever: one tidying at a time, for each sees blocks that the other replaces
-)
+_BYTES_MAX: Final = 500_000
+"""So much text is packed at once: about a second's work."""
+_LOCK: Final = 0x5EA6C4
+"""Any number, the same for ever."""
 
 # Who has something to tidy, from the partial index alone.
 _DUE: Final = """
-select merchant_id, kind from search_block where not packed group by merchant_id, kind
-having kind = %(changed)s or count(*) >= %(rows)s limit %(limit)s
+select merchant_id from (
+  select merchant_id, kind from search_block where not packed group by merchant_id, kind
+  having kind = %(changed)s or count(*) >= %(rows)s) due
+ group by merchant_id limit %(limit)s
 """
 
-# The lines of `opened` in new rows that fit on a page, each order's or customer's once; the last one is not full. What the
-# lowest and the highest of some texts begin with, in the order of their bytes, all of them begin with.
-_PACKED: Final = """,
-filled as (
-  select (array_agg(id order by id))[1] as first_id, block < max(block) over () as packed, array_agg(id order by id) as ids,
-         array_agg(at order by id) as ats, string_agg(text, chr(10) order by id) as texts,
-         array[min(split_part(text, chr(31), 1) collate "C"), min(split_part(text, chr(31), 2) collate "C"),
-               min(split_part(text, chr(31), 3) collate "C")] as lowest,
-         array[max(split_part(text, chr(31), 1) collate "C"), max(split_part(text, chr(31), 2) collate "C"),
-               max(split_part(text, chr(31), 3) collate "C")] as highest
-    from (select *, sum(octet_length(text) + 40) over (order by id) / 6500 as block from opened) o
-   group by block)
+# The oldest of what is not packed, where that is worth the work.
+_TAKE: Final = """
+delete from search_block where ctid = any(array(
+  select w.place
+    from (select ctid as place, count(*) over () as rows,
+                 sum(octet_length(texts)) over (order by first_id, ctid) - octet_length(texts) as before
+            from search_block where merchant_id = %(merchant_id)s and kind = %(kind)s and not packed) w
+   where w.rows >= %(rows)s and w.before < %(bytes)s))
+returning ids, ats, texts
+"""
+
+_PUT: Final = """
 insert into search_block (merchant_id, kind, first_id, packed, ids, ats, texts, grams, shared)
-select %(merchant_id)s, %(kind)s, first_id, packed, ids, ats, texts, search_grams(texts), (
-         select string_agg(left(f.lowest, (select count(*) from generate_series(1, length(f.lowest)) as n
-                                           where left(f.lowest, n) = left(f.highest, n))::int4), chr(31) order by f.n)
-           from unnest(lowest, highest) with ordinality as f(lowest, highest, n))
-  from filled
+values (%s, %s, %s, %s, %s, %s, %s, %s, %s)
 """
 
-# Pack what is not packed, as much of it as takes about a second.
-_PACK: Final = """
-with gone as (
-  delete from search_block where ctid = any(array(
-    select w.place from (select ctid as place, sum(octet_length(texts)) over (order by first_id, ctid) - octet_length(texts) as before
-                           from search_block where merchant_id = %(merchant_id)s and kind = %(kind)s and not packed) w
-     where w.before < 500000))
-  returning ids, ats, texts),
-opened as (
-  select u.id, u.at, u.text from gone g cross join lateral unnest(g.ids, g.ats, string_to_array(g.texts, chr(10))) as u(id, at, text))
+_EMAILS: Final = """
+select asked.id, c.email_folded from unnest(%(orders)s::uuid[]) as asked(id)
+ cross join lateral (
+   select customer_id from payment_order where merchant_id = %(merchant_id)s and order_id = asked.id limit 1) o
+ cross join lateral (
+   select email_folded from customer where merchant_id = %(merchant_id)s and customer_id = o.customer_id limit 1) c
 """
 
-# Replace the lines of the customers that were noted as changed by what their rows say now.
-_REFRESH: Final = """
-with noted as (
-  delete from search_block where merchant_id = %(merchant_id)s and kind = %(changed)s returning ids),
-changed as materialized (select distinct u.id from noted n cross join lateral unnest(n.ids) as u(id)),
-gone as (
-  delete from search_block where merchant_id = %(merchant_id)s and kind = %(kind)s
-     and ids && (select coalesce(array_agg(id), '{}') from changed)
-  returning ids, ats, texts),
-opened as (
-  select u.id, u.at, u.text from gone g cross join lateral unnest(g.ids, g.ats, string_to_array(g.texts, chr(10))) as u(id, at, text)
-   where u.id not in (select id from changed)
-  union all
-  select h.id, null::timestamptz, c.email_folded from changed h
-    join customer c on c.merchant_id = %(merchant_id)s and c.customer_id = h.id
-   where c.email_folded is not null)
+_TAKE_CHANGED: Final = (
+    "delete from search_block where merchant_id = %(merchant_id)s and kind = %(changed)s returning ids"
+)
+_TAKE_OUTDATED: Final = """
+delete from search_block where merchant_id = %(merchant_id)s and kind = %(kind)s and ids && %(customers)s::uuid[]
+returning ids, ats, texts
+"""
+_EMAILS_NOW: Final = """
+select customer_id, email_folded from customer where merchant_id = %(merchant_id)s and customer_id = any(%(customers)s::uuid[])
+"""
+_UNCOUNTED: Final = """
+select unnest(ids) from search_block where merchant_id = %(merchant_id)s and kind = %(kind)s and not packed
+"""
+_ORDERS: Final = """
+select order_id, customer_id, order_number, external_id, invoice_number from payment_order
+ where merchant_id = %(merchant_id)s and customer_id = any(%(customers)s::uuid[])
 """
 
 
 class SearchPacking:
-    """Packs over all merchants, on a connection of its own that is opened again when it was lost."""
+    """Packs over all merchants, on a connection of its own that is opened again when it was lost.
 
-    def __init__(self, url: str) -> None:
+    `rows_min` unpacked rows of a merchant are packed, into rows of `block_bytes`.
+    """
+
+    def __init__(self, url: str, *, rows_min: int = ROWS_MIN, block_bytes: int = BLOCK_BYTES) -> None:
         self._url = url
+        self._rows_min = rows_min
+        self._block_bytes = block_bytes
         self._connection: Connection | None = None
 
     async def __aenter__(self) -> Self:
         """Connect. Raises psycopg.OperationalError."""
-        self._connection = await connect(self._url, "ledger-search-packing")
+        self._connection = await self._connect()
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -102,24 +112,114 @@ class SearchPacking:
         """
         try:
             if self._connection is None or self._connection.closed:
-                self._connection = await connect(self._url, "ledger-search-packing")
-            return await self._pack(self._connection)
+                self._connection = await self._connect()
+            return await self._pack_one_at_a_time(self._connection)
         except psycopg.OperationalError as fault:
             raise DatabaseUnavailable(type(fault).__name__) from fault
 
-    async def _pack(self, connection: Connection) -> int:
-        limits = {"changed": Kind.CHANGED.value, "rows": _ROWS_MIN, "limit": _MERCHANTS_MAX}
+    async def _connect(self) -> Connection:
+        connection = await connect(self._url, "ledger-search-packing")
+        await connection.set_isolation_level(IsolationLevel.REPEATABLE_READ)
+        return connection
+
+    async def _pack_one_at_a_time(self, connection: Connection) -> int:
+        limits = {"changed": Kind.CHANGED.value, "rows": self._rows_min, "limit": _MERCHANTS_MAX}
         due = await (await connection.execute(_DUE, limits)).fetchall()
-        for merchant_id, kind in due:
-            async with connection.transaction():
-                free = await (await connection.execute("select pg_try_advisory_xact_lock(%s)", (_LOCK,))).fetchone()
-                if free != (True,):
-                    return 0
-                await self._tidy(connection, merchant_id, Kind(kind))
+        if not due:
+            return 0
+        # Held by the connection, and taken before the transaction begins: what is seen in it is all that others have done.
+        free = await (await connection.execute("select pg_try_advisory_lock(%s)", (_LOCK,))).fetchone()
+        if free != (True,):
+            return 0
+        try:
+            for (merchant_id,) in due:
+                async with connection.transaction():
+                    await self._tidy(connection, merchant_id)
+        finally:
+            if not connection.closed:
+                await connection.execute("select pg_advisory_unlock(%s)", (_LOCK,))
         return len(due)
 
-    async def _tidy(self, connection: Connection, merchant_id: UUID, kind: Kind) -> None:
-        refreshes = kind is Kind.CHANGED
-        of = Kind.CUSTOMER if refreshes else kind
-        values = {"merchant_id": merchant_id, "kind": of.value, "changed": Kind.CHANGED.value}
-        await connection.execute((_REFRESH if refreshes else _PACK) + _PACKED, values)
+    async def _tidy(self, connection: Connection, merchant_id: UUID) -> None:
+        counts = Counts()
+        await self._refresh(connection, merchant_id, counts)
+        for kind in (Kind.CUSTOMER, Kind.ORDER):
+            limits = {"rows": self._rows_min, "bytes": _BYTES_MAX}
+            lines = await _lines(connection, _TAKE, {"merchant_id": merchant_id, "kind": kind.value, **limits})
+            await self._put(connection, merchant_id, kind, lines, counts)
+        await counts.write(connection, merchant_id)
+
+    async def _refresh(self, connection: Connection, merchant_id: UUID, counts: Counts) -> None:
+        """Replace the lines of the customers that were noted as changed by what their rows say now."""
+        of: dict[str, object] = {"merchant_id": merchant_id, "changed": Kind.CHANGED.value, "kind": Kind.CUSTOMER.value}
+        noted = await (await connection.execute(_TAKE_CHANGED, of)).fetchall()
+        if not noted:
+            return
+        changed = {customer_id for (ids,) in noted for customer_id in ids}
+        of["customers"] = list(changed)
+        lines = await _lines(connection, _TAKE_OUTDATED, of)
+        now: dict[UUID, str | None] = dict(await (await connection.execute(_EMAILS_NOW, of)).fetchall())
+        were = {line.id: line.text for line in lines if line.id in changed}
+        await _count_again(connection, merchant_id, changed, were, now, counts)
+        kept = [line for line in lines if line.id not in changed]
+        new = [Line(customer_id, None, email) for customer_id, email in now.items() if email is not None]
+        await self._put(connection, merchant_id, Kind.CUSTOMER, kept + new, counts)
+
+    async def _put(
+        self, connection: Connection, merchant_id: UUID, kind: Kind, lines: Iterable[Line], counts: Counts
+    ) -> None:
+        """Write lines in new rows. The last one is not full: it is packed, and its orders are counted, another time."""
+        made = list(blocks(lines, self._block_bytes))
+        if kind is Kind.ORDER:
+            counted = [line for block in made if block.full for line in block.lines]
+            emails = await _emails(connection, merchant_id, counted)
+            for line in counted:
+                counts.add(line.text, emails[line.id])
+        rows = [
+            (
+                merchant_id,
+                kind.value,
+                block.lines[0].id,
+                block.full,
+                PACK["uuid"]([line.id.bytes for line in block.lines]),
+                PACK["timestamptz"]([None if line.at is None else micros(line.at) for line in block.lines]),
+                block.texts,
+                bits(block.texts) if block.full else None,
+                block.shared if block.full else None,
+            )
+            for block in made
+        ]
+        await connection.cursor().executemany(_PUT, rows)
+
+
+async def _lines(connection: Connection, statement: str, values: Mapping[str, object]) -> list[Line]:
+    rows = await connection.execute(statement, values, binary=True)
+    return [
+        Line(line_id, at, text)
+        for ids, ats, texts in await rows.fetchall()
+        for line_id, at, text in zip(ids, ats, texts.split("\n"), strict=True)
+    ]
+
+
+async def _emails(connection: Connection, merchant_id: UUID, orders: Iterable[Line]) -> dict[UUID, str | None]:
+    values = {"merchant_id": merchant_id, "orders": PACK["uuid"]([line.id.bytes for line in orders])}
+    rows = await connection.execute(_EMAILS, values, binary=True)
+    return dict(await rows.fetchall())
+
+
+async def _count_again(
+    connection: Connection,
+    merchant_id: UUID,
+    customers: Iterable[UUID],
+    were: Mapping[UUID, str],
+    now: Mapping[UUID, str | None],
+    counts: Counts,
+) -> None:
+    """Let the orders of these customers that have been counted count by the e-mails of now instead of by those that were."""
+    values = {"merchant_id": merchant_id, "customers": list(customers), "kind": Kind.ORDER.value}
+    uncounted = {order_id for (order_id,) in await (await connection.execute(_UNCOUNTED, values)).fetchall()}
+    async for order_id, customer_id, *names in connection.cursor(binary=True).stream(_ORDERS, values):
+        if order_id not in uncounted:
+            line = order_line(*names)
+            counts.add(line, were.get(customer_id), -1)
+            counts.add(line, now.get(customer_id))

@@ -17,7 +17,8 @@ with outdated as materialized (
       select email_folded from customer where merchant_id = %(merchant_id)s and customer_id = u.id limit 1) c
    where b.merchant_id = %(merchant_id)s and b.kind = 3),
 introduced as materialized (
-  select b.ids[u.n] as id from search_block b cross join lateral string_to_table(b.texts, chr(10)) with ordinality as u(line, n)
+  select b.ids[u.n] as id, strpos(substr(u.line, nullif(strpos(u.line, '@'), 0)), %(folded)s) > 0 as in_tail
+    from search_block b cross join lateral string_to_table(b.texts, chr(10)) with ordinality as u(line, n)
    where b.merchant_id = %(merchant_id)s and b.kind = 2 and {holds}
      and strpos(u.line, %(folded)s) > 0),
 person as (
@@ -45,44 +46,103 @@ found as materialized (
    except select created_at, order_id from named)),
 """
 
-# Whether a block holds the text. Most blocks lack one of three triples of its bytes, and are not read. A shorter text has
-# no triples and a block that nobody has packed no bits: what is not known is looked up.
+# Whether a block holds the text. Most blocks lack one of three bits of it, and are not read. A block that nobody has packed
+# has no bits: what is not known is looked up.
 HOLDS: Final = """
-       case when (get_bit(b.grams, (select search_place((%(triples)s::bytea[])[1]))) = 1) is not false
-             and (get_bit(b.grams, (select search_place((%(triples)s::bytea[])[2]))) = 1) is not false
-             and (get_bit(b.grams, (select search_place((%(triples)s::bytea[])[3]))) = 1) is not false
+       case when (get_bit(b.grams, %(place)s::int8) = 1) is not false
+             and (get_bit(b.grams, %(middle_place)s::int8) = 1) is not false
+             and (get_bit(b.grams, %(last_place)s::int8) = 1) is not false
             then strpos(b.texts, %(folded)s) > 0 end""".lstrip()
 
-# How many that is, where nothing else was asked. What e-mails alone find is counted by the index of the customers and never
-# put together. Its page is looked for among the newest orders, or the oldest, so many of them that eight pages would be there
-# if they were spread evenly; where those are too many to be worth it, or too few hold a page, all that was found is sorted.
-SEARCHED: Final = """
-by_mail as materialized (select exists (select from person) as found),
-mailed as materialized (
-  select count(*) as total from payment_order
-   where not (select n.found from by_name n)
-     and merchant_id = %(merchant_id)s and customer_id = any(array(select id from person))),
-tried as materialized (
-  select case when 4 * o.places < m.total then o.places::int8 else 0 end as places
-    from mailed m cross join lateral (
-      select 8 * (%(offset)s::float8 + %(limit)s::float8) * sum(n)::float8 / greatest(m.total, 1) as places
-        from tally where merchant_id = %(merchant_id)s) o),
+# The orders that nobody has counted yet, and whether there are few of them and no e-mail has changed since the others were.
+UNCOUNTED: Final = """
+fresh as materialized (
+  select u.id, u.line from search_block b cross join lateral unnest(b.ids, string_to_array(b.texts, chr(10))) as u(id, line)
+   where b.merchant_id = %(merchant_id)s and b.kind = 1 and not b.packed limit %(few)s::int8 + 1),
+exact as materialized (
+  select (select count(*) from fresh) <= %(few)s
+     and not exists (select from search_block where merchant_id = %(merchant_id)s and kind = 3 and not packed) as counters),
+""".lstrip()
+
+# The e-mail of a fresh order's customer.
+FRESH_MAIL: Final = """
+ cross join lateral (
+   select customer_id from payment_order where merchant_id = %(merchant_id)s and order_id = f.id limit 1) o
+ cross join lateral (
+   select email_folded from customer where merchant_id = %(merchant_id)s and customer_id = o.customer_id limit 1) c"""
+
+# As many as a page needs of the orders with a text, of so many of the newest or the oldest that are tried, one by one.
+NEAR: Final = """
 near as materialized (
   select k.created_at, k.order_id
     from (select created_at, order_id from payment_order where merchant_id = %(merchant_id)s {beyond}
            order by created_at {direction}, order_id {direction} limit (select t.places from tried t)) k
    cross join lateral (
-     select customer_id from payment_order where merchant_id = %(merchant_id)s and order_id = k.order_id limit 1) o
-   cross join lateral (
-     select email_folded from customer where merchant_id = %(merchant_id)s and customer_id = o.customer_id limit 1) c
-   where strpos(c.email_folded, %(folded)s) > 0
+     select * from payment_order where merchant_id = %(merchant_id)s and order_id = k.order_id limit 1) o
+   where {names} exists (
+     select from (select email_folded from customer
+                   where merchant_id = %(merchant_id)s and customer_id = o.customer_id limit 1) c
+      where strpos(c.email_folded, %(folded)s) > 0)
    order by created_at {direction}, order_id {direction} limit %(offset)s::int8 + %(limit)s::int8),
+""".lstrip()
+
+# The three fields of an order as searches compare them.
+NAMES: Final = """
+strpos(coalesce(o.names_folded, concat_ws(chr(31), lower(o.order_number collate "C"), lower(o.external_id collate "C"),
+                                                   lower(o.invoice_number collate "C"))), %(folded)s) > 0 or""".lstrip()
+
+# How many orders have a text of one or two letters: the counter says it, and the orders that are not counted yet. Its page
+# is looked for among the newest orders, or the oldest: four times as many as would hold it if they were spread evenly. Where
+# the counters are not exact, those are too many or too few of them have it, this is no answer: it gives no row.
+SHORT: Final = """
+with {uncounted}
+found as materialized (
+  select coalesce((select orders from search_count where merchant_id = %(merchant_id)s and kind = 1 and text = %(folded)s), 0)
+       + (select count(*) from fresh f{fresh_mail}
+           where strpos(f.line, %(folded)s) > 0 or strpos(c.email_folded, %(folded)s) > 0) as total
+   where (select e.counters from exact e)),
+tried as materialized (
+  select case when p.places <= %(walked)s then p.places::int8 else 0 end as places
+    from found f cross join lateral (
+      select 4 * (%(offset)s::float8 + %(limit)s::float8) * sum(n)::float8 / f.total as places
+        from tally where merchant_id = %(merchant_id)s and f.total >= %(offset)s::int8 + %(limit)s::int8) p),
+{near}
+counted as (
+  select total from found where total = 0 or (select count(*) from near) = %(offset)s::int8 + %(limit)s::int8)
+"""
+
+# How many that is, where nothing else was asked. What e-mails alone find is counted by the ends that the counters know, where
+# those are exact, and otherwise by the index of the customers; it is never put together. Its page is looked for among the
+# newest orders, or the oldest, so many of them that eight pages would be there if they were spread evenly; where those are too
+# many to be worth it, or too few hold a page, all that was found is sorted.
+SEARCHED: Final = """
+{uncounted}
+by_mail as materialized (select exists (select from person) as found),
+elsewhere as (select id from introduced where not starts_with(%(folded)s, '@') and in_tail is not true),
+mailed as materialized (
+  select case when (select e.counters from exact e)
+    then (select coalesce(sum(orders), 0)::int8 from search_count
+           where merchant_id = %(merchant_id)s and kind = 2 and strpos(text, %(folded)s) > 0)
+       + (select count(*) from fresh f{fresh_mail}
+           where strpos(substr(c.email_folded, nullif(strpos(c.email_folded, '@'), 0)), %(folded)s) > 0)
+       + (select count(*) from payment_order
+           where merchant_id = %(merchant_id)s and customer_id = any(array(select id from elsewhere)))
+    else (select count(*) from payment_order
+           where merchant_id = %(merchant_id)s and customer_id = any(array(select id from person))) end as total
+   where not (select n.found from by_name n)),
+tried as materialized (
+  select case when 4 * o.places < m.total then o.places::int8 else 0 end as places
+    from mailed m cross join lateral (
+      select 8 * (%(offset)s::float8 + %(limit)s::float8) * sum(n)::float8 / greatest(m.total, 1) as places
+        from tally where merchant_id = %(merchant_id)s) o),
+{near}
 enough as materialized (select count(*) = %(offset)s::int8 + %(limit)s::int8 as found from near),
 counted as (
   select case when not n.found then (select total from mailed)
               when not p.found then (select count(*) from named)
               else (select count(*) from found) end as total from by_name n cross join by_mail p)
 """
+NEAR_PLACES: Final = "select created_at, order_id from near"
 
 # The same where more was asked: what was found is filtered first.
 SEARCHED_FILTERED: Final = """

@@ -59,11 +59,17 @@ def fold_search(search: str) -> str | None:
     return fold(search)
 
 
-def triples(folded: str) -> list[bytes]:
-    """Three bytes that follow each other, from the beginning, the middle and the end of a folded text; none of a shorter one."""
-    text = folded.encode()
-    last = len(text) - 3
-    return [text[at : at + 3] for at in (0, last // 2, last)] if last >= 0 else []
+def order_line(order_number: str, external_id: str, invoice_number: str | None) -> str:
+    """The line of an order: its three fields as they are compared."""
+    return FIELD_END.join([_line(text) for text in (order_number, external_id, invoice_number or "")])
+
+
+def names_folded(order_number: str, external_id: str, invoice_number: str | None) -> str | None:
+    """The line of an order whose fields SQL's lower() would fold otherwise; None where they are printable ASCII."""
+    fields = order_number + external_id + (invoice_number or "")
+    if fields.isascii() and fields.isprintable():
+        return None
+    return order_line(order_number, external_id, invoice_number)
 
 
 def order_rows(merchant_id: UUID, before: Order | None, after: Order) -> list[Row]:
@@ -71,8 +77,7 @@ def order_rows(merchant_id: UUID, before: Order | None, after: Order) -> list[Ro
     if before is not None:
         return []
     terms = after.terms
-    texts = (terms.order_number, terms.external_id, terms.invoice_number or "")
-    line = FIELD_END.join([_line(text) for text in texts])
+    line = order_line(terms.order_number, terms.external_id, terms.invoice_number)
     return [(merchant_id.bytes, Kind.ORDER, terms.order_id.bytes, micros(terms.at), line.encode())]
 
 

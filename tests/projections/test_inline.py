@@ -23,7 +23,7 @@ def test_an_order_gives_its_row_and_moves_the_counters() -> None:
     rows = Inline().rows(MERCHANT, Change(ORDER, 3, events, None, order))
     assert set(rows) == {"payment_order", "tally", "search_line"}
     [row] = rows["payment_order"]
-    assert row[:8] == (
+    assert row[:9] == (
         MERCHANT.bytes,
         ORDER.bytes,
         5,
@@ -32,14 +32,15 @@ def test_an_order_gives_its_row_and_moves_the_counters() -> None:
         "ñ".encode(),
         b"PO0000000001",
         None,
+        "po0000000001\x1fñ\x1f".encode(),
     )
-    assert row[8:12] == (None, micros(NOON), micros(NOON), None)
+    assert row[9:13] == (None, micros(NOON), micros(NOON), None)
 
 
 def test_the_row_names_the_deadline_of_the_oldest_open_call() -> None:
     events = [created(allow_partials=True), started(1, 4_000), asked(1, 4_000)]
     [row] = Inline().rows(MERCHANT, Change(ORDER, 0, events, None, folded(events)))["payment_order"]
-    assert moment(row[11]) == events[2].deadline_at
+    assert moment(row[12]) == events[2].deadline_at
 
 
 def test_a_customer_gives_one_row() -> None:

@@ -17,7 +17,7 @@ from uuid_utils.compat import uuid7
 from ledger.journal.append import DatabaseUnavailable
 from ledger.journal.journal import Journal
 from ledger.orders.state import Order, OrderStatus
-from projections.list_statements import page_statement
+from projections.list_statements import page_statements
 from projections.loader import Reader
 from projections.pages import OrderQuery, parse_cursor
 
@@ -182,7 +182,7 @@ def test_what_is_no_cursor_of_ours_is_none(text: str) -> None:
 
 def test_a_range_may_reach_to_both_ends_of_time() -> None:
     far = OrderQuery(created_from=datetime.min.replace(tzinfo=UTC), created_to=datetime.max.replace(tzinfo=UTC))
-    _, parameters = page_statement(uuid7(), far, NOON)
+    _, parameters = page_statements(uuid7(), far, NOON)
     assert parameters["from"].year, parameters["to"].year == (1, 9999)
 
 
@@ -227,7 +227,7 @@ async def test_no_list_reads_more_of_the_orders_than_an_index_tells_it_to(
 ) -> None:
     for statuses, ascending in product([(), (PENDING,)], (False, True)):
         query = OrderQuery(statuses=statuses, ascending=ascending, created_from=FIRST)
-        statement, parameters = page_statement(shop.merchant_id, query, NOON)
+        [statement], parameters = page_statements(shop.merchant_id, query, NOON)
         plan = await reader._lists.rows("explain " + statement, parameters)
         text = "\n".join(line for (line,) in plan)
         assert "Seq Scan on payment_order" not in text

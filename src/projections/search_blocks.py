@@ -1,0 +1,127 @@
+"""What the packed lines of many orders or customers say about themselves: the bits and beginnings by which a search passes
+over them, and the texts whose orders are counted beforehand.
+
+The rule a stranger would break: bits may say too much and never too little, and counts are exact. So whoever looks for a
+text takes its bits and its counted texts from here too.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from enum import IntEnum
+from itertools import pairwise
+from typing import Final
+from uuid import UUID
+
+from msgspec import Struct
+
+from projections.search_text import FIELD_END
+
+BLOCK_BYTES: Final = 6_500
+"""So much of lines and their ids makes a row that fits on a page of the database with its bits."""
+_LINE_BYTES: Final = 40
+"""What a line takes beside its text: an id, a time, their share of what the row says about all."""
+_BITS: Final = 8_192
+_SHORT: Final = 2
+
+
+class Line(Struct, frozen=True, gc=False):
+    """The folded text of an order, with the time of its creation, or of a customer's e-mail."""
+
+    id: UUID
+    at: datetime | None
+    text: str
+
+
+class Block(Struct, frozen=True):
+    """Lines of one row, by id."""
+
+    lines: Sequence[Line]
+    full: bool
+
+    @property
+    def texts(self) -> str:
+        """All lines, one below the other."""
+        return "\n".join([line.text for line in self.lines])
+
+    @property
+    def shared(self) -> str:
+        """The beginnings that each field has in all lines, parted like the fields. What stands in it stands in every line."""
+        fields = zip(*[line.text.split(FIELD_END) for line in self.lines], strict=True)
+        return FIELD_END.join([_beginning(same) for same in fields])
+
+
+class Counted(IntEnum):
+    """What orders are counted by."""
+
+    SHORT = 1
+    """One letter, or two that follow each other, in one of the four fields."""
+    TAIL = 2
+    """The e-mail of an order's customer from its first @ on."""
+
+
+def blocks(lines: Iterable[Line], block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
+    """The lines by id, in blocks of so many bytes. Only the last one is not full."""
+    some: list[Line] = []
+    room = block_bytes
+    for line in sorted(lines, key=lambda line: line.id):
+        size = len(line.text.encode()) + _LINE_BYTES
+        if some and size > room:
+            yield Block(some, full=True)
+            some, room = [], block_bytes
+        some.append(line)
+        room -= size
+    if some:
+        yield Block(some, full=False)
+
+
+def bits(texts: str) -> bytes:
+    """A bit for each one, two and three bytes that follow each other in some lines; several share a bit."""
+    lines = texts.encode()
+    found = bytearray(_BITS // 8)
+    for place in {
+        *[_place(first) for first in set(lines)],
+        *[_place(first, second) for first, second in set(pairwise(lines))],
+        *[_place(*three) for three in set(zip(lines, lines[1:], lines[2:], strict=False))],
+    }:
+        found[place >> 3] |= 1 << (place & 7)
+    return bytes(found)
+
+
+def places(folded: str) -> tuple[int, int, int] | None:
+    """Three bits that are set wherever this text stands: of its beginning, its middle and its end. None of no text."""
+    text = folded.encode()
+    if not text:
+        return None
+    last = max(len(text) - 3, 0)
+    first, middle, end = (_place(*text[at : at + 3]) for at in (0, last // 2, last))
+    return first, middle, end
+
+
+def is_short(folded: str) -> bool:
+    """Whether the orders with this text are counted."""
+    return 1 <= len(folded) <= _SHORT
+
+
+def short_texts(line: str) -> set[str]:
+    """Every letter, and every two that follow each other, of a line. What no field has is never asked for, and is in it too."""
+    return {*line, *map(operator.add, line, line[1:])}
+
+
+def tail(email: str) -> str | None:
+    """An e-mail from its first @ on."""
+    at = email.find("@")
+    return email[at:] if at >= 0 else None
+
+
+def _beginning(texts: Sequence[str]) -> str:
+    """What all texts begin with: what the lowest and the highest of them do."""
+    lowest, highest = min(texts), max(texts)
+    same = next((n for n, (a, b) in enumerate(zip(lowest, highest, strict=False)) if a != b), len(lowest))
+    return lowest[:same]
+
+
+def _place(first: int, second: int = 0, third: int = 0) -> int:
+    return (first * 6151 + second * 389 + third) & (_BITS - 1)
