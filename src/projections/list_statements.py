@@ -188,7 +188,7 @@ def _listed(asked: _Asked, *, if_everywhere: bool = False) -> str:
 @cache
 def _short(asked: _Asked) -> str:
     """The search for a text of one or two letters, where the counters and the newest orders answer it."""
-    return sql.SHORT.format(**_counting(asked, sql.NAMES)) + _page(asked, sql.NEAR_PLACES)
+    return sql.SHORT.format(**_counting(asked)) + _page(asked, sql.NEAR_PLACES)
 
 
 @cache
@@ -201,13 +201,14 @@ def _searched(asked: _Asked) -> str:
         total, found = sql.SEARCHED_FILTERED, sql.LISTED_PLACES
     pieces = asked.pieces
     total = total.format(listed=(listed or "").format(**pieces), **_counting(asked))
-    return sql.FINDS.format(holds=sql.HOLDS) + total + _page(asked, found.format(**pieces))
+    finds = sql.FINDS.format(holds=sql.HOLDS, in_span=sql.IN_SPAN if asked.ranged else "")
+    return finds + total + _page(asked, found.format(**pieces))
 
 
-def _counting(asked: _Asked, names: str = "") -> dict[str, str]:
-    """The pieces of a search that counts, and looks for its page among the nearest orders: by their e-mails, or by `names` too."""
-    near = sql.NEAR.format(names=names, **asked.pieces)
-    return {"uncounted": sql.UNCOUNTED, "fresh_mail": sql.FRESH_MAIL, "near": near}
+def _counting(asked: _Asked) -> dict[str, str]:
+    """The pieces of a search that counts, and looks for its page among the nearest orders."""
+    near = sql.NEAR.format(**asked.pieces)
+    return {"uncounted": sql.UNCOUNTED, "fresh_mail": sql.FRESH_MAIL, "near": near, "holds": sql.HOLDS}
 
 
 def _page(asked: _Asked, found: str) -> str:

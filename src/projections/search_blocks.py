@@ -52,6 +52,12 @@ class Block(Struct, frozen=True):
         fields = zip(*[line.text.split(FIELD_END) for line in self.lines], strict=True)
         return FIELD_END.join([_beginning(same) for same in fields])
 
+    @property
+    def span(self) -> tuple[datetime, datetime]:
+        """When the oldest and the newest of its orders were created."""
+        times = [line.at for line in self.lines if line.at is not None]
+        return min(times), max(times)
+
 
 class Counted(IntEnum):
     """What orders are counted by."""
@@ -88,6 +94,11 @@ def bits(texts: str) -> bytes:
     }:
         found[place >> 3] |= 1 << (place & 7)
     return bytes(found)
+
+
+def local_bits(emails: Iterable[str]) -> bytes:
+    """The bits of what stands in some e-mails before their first @, and of the three bytes that begin there and go on behind it."""
+    return bits("\n".join([email[: email.find("@") + 2] if "@" in email else email for email in emails]))
 
 
 def places(folded: str) -> tuple[int, int, int] | None:

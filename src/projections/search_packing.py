@@ -20,7 +20,7 @@ from psycopg import IsolationLevel
 from ledger.journal.append import DatabaseUnavailable
 from ledger.journal.connection import Connection, connect
 from ledger.journal.packing import PACK
-from projections.search_blocks import BLOCK_BYTES, Line, bits, blocks
+from projections.search_blocks import BLOCK_BYTES, Line, bits, blocks, local_bits
 from projections.search_counts import Counts
 from projections.search_text import Kind, order_line
 from projections.wire import micros
@@ -53,8 +53,8 @@ returning ids, ats, texts
 """
 
 _PUT: Final = """
-insert into search_block (merchant_id, kind, first_id, packed, ids, ats, texts, grams, shared)
-values (%s, %s, %s, %s, %s, %s, %s, %s, %s)
+insert into search_block (merchant_id, kind, first_id, packed, ids, ats, texts, grams, local_grams, shared, oldest, newest)
+values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
 """
 
 _EMAILS: Final = """
@@ -185,7 +185,9 @@ class SearchPacking:
                 PACK["timestamptz"]([None if line.at is None else micros(line.at) for line in block.lines]),
                 block.texts,
                 bits(block.texts) if block.full else None,
+                local_bits(line.text for line in block.lines) if block.full and kind is Kind.CUSTOMER else None,
                 block.shared if block.full else None,
+                *(block.span if block.full and kind is Kind.ORDER else (None, None)),
             )
             for block in made
         ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 # Everything that a search finds: by the customers' e-mails, where those whose line is outdated are asked themselves, and by
-# the orders' own lines. A block is opened only where the text is somewhere in it.
+# the orders' own lines. A block is opened only where the text is somewhere in it, and not in what all of its lines begin with.
 FINDS: Final = """
 with outdated as materialized (
   select distinct u.id, c.email_folded
@@ -17,8 +17,7 @@ with outdated as materialized (
       select email_folded from customer where merchant_id = %(merchant_id)s and customer_id = u.id limit 1) c
    where b.merchant_id = %(merchant_id)s and b.kind = 3),
 introduced as materialized (
-  select b.ids[u.n] as id, strpos(substr(u.line, nullif(strpos(u.line, '@'), 0)), %(folded)s) > 0 as in_tail
-    from search_block b cross join lateral string_to_table(b.texts, chr(10)) with ordinality as u(line, n)
+  select b.ids[u.n] as id from search_block b cross join lateral string_to_table(b.texts, chr(10)) with ordinality as u(line, n)
    where b.merchant_id = %(merchant_id)s and b.kind = 2 and {holds}
      and strpos(u.line, %(folded)s) > 0),
 person as (
@@ -27,11 +26,20 @@ person as (
   (select id from introduced where exists (select from outdated) except select id from outdated)
   union all
   select id from outdated where strpos(email_folded, %(folded)s) > 0),
-named as materialized (
+holding as materialized (
+  select b.ctid as place, cardinality(b.ids) as lines, strpos(b.shared, %(folded)s) > 0 as whole
+    from search_block b where b.merchant_id = %(merchant_id)s and b.kind = 1 {in_span} and {holds}),
+opened as materialized (
   select b.ats[u.n] as created_at, b.ids[u.n] as order_id
-    from search_block b cross join lateral string_to_table(b.texts, chr(10)) with ordinality as u(line, n)
-   where b.merchant_id = %(merchant_id)s and b.kind = 1 and {holds}
-     and strpos(u.line, %(folded)s) > 0),
+    from holding h join search_block b on b.ctid = h.place
+   cross join lateral string_to_table(b.texts, chr(10)) with ordinality as u(line, n)
+   where h.whole is not true and strpos(u.line, %(folded)s) > 0),
+named as (
+  select created_at, order_id from opened
+  union all
+  select u.created_at, u.order_id from holding h join search_block b on b.ctid = h.place
+   cross join lateral unnest(b.ats, b.ids) as u(created_at, order_id)
+   where h.whole),
 by_name as materialized (select exists (select from named) as found),
 found as materialized (
   select created_at, order_id from named
@@ -53,6 +61,9 @@ HOLDS: Final = """
              and (get_bit(b.grams, %(middle_place)s::int8) = 1) is not false
              and (get_bit(b.grams, %(last_place)s::int8) = 1) is not false
             then strpos(b.texts, %(folded)s) > 0 end""".lstrip()
+
+# Whether a block may have orders of a date range.
+IN_SPAN: Final = "and (b.oldest < %(to)s) is not false and (b.newest >= %(from)s) is not false"
 
 # The orders that nobody has counted yet, and whether there are few of them and no e-mail has changed since the others were.
 UNCOUNTED: Final = """
@@ -79,21 +90,19 @@ near as materialized (
            order by created_at {direction}, order_id {direction} limit (select t.places from tried t)) k
    cross join lateral (
      select * from payment_order where merchant_id = %(merchant_id)s and order_id = k.order_id limit 1) o
-   where {names} exists (
+   where strpos(coalesce(o.names_folded, concat_ws(chr(31), lower(o.order_number collate "C"), lower(o.external_id collate "C"),
+                                                            lower(o.invoice_number collate "C"))), %(folded)s) > 0
+      or exists (
      select from (select email_folded from customer
                    where merchant_id = %(merchant_id)s and customer_id = o.customer_id limit 1) c
       where strpos(c.email_folded, %(folded)s) > 0)
    order by created_at {direction}, order_id {direction} limit %(offset)s::int8 + %(limit)s::int8),
 """.lstrip()
 
-# The three fields of an order as searches compare them.
-NAMES: Final = """
-strpos(coalesce(o.names_folded, concat_ws(chr(31), lower(o.order_number collate "C"), lower(o.external_id collate "C"),
-                                                   lower(o.invoice_number collate "C"))), %(folded)s) > 0 or""".lstrip()
-
 # How many orders have a text of one or two letters: the counter says it, and the orders that are not counted yet. Its page
-# is looked for among the newest orders, or the oldest: four times as many as would hold it if they were spread evenly. Where
-# the counters are not exact, those are too many or too few of them have it, this is no answer: it gives no row.
+# is looked for among the newest orders, or the oldest, one by one until it is full: where a fourth of those that may be walked
+# would hold it if they were spread evenly, and then among up to 32 times as many as would. Where the counters are not exact,
+# or too few of those have it, this is no answer: it gives no row.
 SHORT: Final = """
 with {uncounted}
 found as materialized (
@@ -102,7 +111,7 @@ found as materialized (
            where strpos(f.line, %(folded)s) > 0 or strpos(c.email_folded, %(folded)s) > 0) as total
    where (select e.counters from exact e)),
 tried as materialized (
-  select case when p.places <= %(walked)s then p.places::int8 else 0 end as places
+  select case when p.places <= %(walked)s then least(8 * p.places, %(walked)s)::int8 else 0 end as places
     from found f cross join lateral (
       select 4 * (%(offset)s::float8 + %(limit)s::float8) * sum(n)::float8 / f.total as places
         from tally where merchant_id = %(merchant_id)s and f.total >= %(offset)s::int8 + %(limit)s::int8) p),
@@ -112,13 +121,18 @@ counted as (
 """
 
 # How many that is, where nothing else was asked. What e-mails alone find is counted by the ends that the counters know, where
-# those are exact, and otherwise by the index of the customers; it is never put together. Its page is looked for among the
-# newest orders, or the oldest, so many of them that eight pages would be there if they were spread evenly; where those are too
-# many to be worth it, or too few hold a page, all that was found is sorted.
+# those are exact, and by the index of the customers, who are opened only where the text begins before an end; it is never put
+# together. The page is looked for among the newest orders, or the oldest, so many of them that eight pages would be there if
+# they were spread evenly; where those are too many to be worth it, or too few hold a page, all that was found is sorted.
 SEARCHED: Final = """
 {uncounted}
 by_mail as materialized (select exists (select from person) as found),
-elsewhere as (select id from introduced where not starts_with(%(folded)s, '@') and in_tail is not true),
+elsewhere as (
+  select b.ids[u.n] as id from search_block b cross join lateral string_to_table(b.texts, chr(10)) with ordinality as u(line, n)
+   where not starts_with(%(folded)s, '@') and b.merchant_id = %(merchant_id)s and b.kind = 2
+     and (get_bit(b.local_grams, %(place)s::int8) = 1) is not false and {holds}
+     and strpos(u.line, %(folded)s) > 0
+     and (strpos(substr(u.line, nullif(strpos(u.line, '@'), 0)), %(folded)s) > 0) is not true),
 mailed as materialized (
   select case when (select e.counters from exact e)
     then (select coalesce(sum(orders), 0)::int8 from search_count
@@ -130,17 +144,19 @@ mailed as materialized (
     else (select count(*) from payment_order
            where merchant_id = %(merchant_id)s and customer_id = any(array(select id from person))) end as total
    where not (select n.found from by_name n)),
+searched as materialized (
+  select case when not n.found then (select total from mailed)
+              when not p.found
+                then (select count(*) from opened) + (select coalesce(sum(lines), 0)::int8 from holding where whole)
+              else (select count(*) from found) end as total from by_name n cross join by_mail p),
 tried as materialized (
-  select case when 4 * o.places < m.total then o.places::int8 else 0 end as places
-    from mailed m cross join lateral (
-      select 8 * (%(offset)s::float8 + %(limit)s::float8) * sum(n)::float8 / greatest(m.total, 1) as places
+  select case when 4 * o.places < s.total then o.places::int8 else 0 end as places
+    from searched s cross join lateral (
+      select 8 * (%(offset)s::float8 + %(limit)s::float8) * sum(n)::float8 / greatest(s.total, 1) as places
         from tally where merchant_id = %(merchant_id)s) o),
 {near}
 enough as materialized (select count(*) = %(offset)s::int8 + %(limit)s::int8 as found from near),
-counted as (
-  select case when not n.found then (select total from mailed)
-              when not p.found then (select count(*) from named)
-              else (select count(*) from found) end as total from by_name n cross join by_mail p)
+counted as (select total from searched)
 """
 NEAR_PLACES: Final = "select created_at, order_id from near"
 
@@ -179,16 +195,18 @@ everywhere as materialized (
                                  where (strpos(u.line, %(folded)s) > 0) is not true))) as found)
 """
 
-# The places of what a search found alone, of which only one of the four has any, and of what it found among others.
+# The places of what a search found: those nearby, or else all, where only one of the others has any.
 SEARCHED_PLACES: Final = """
-select created_at, order_id from named where not (select p.found from by_mail p) {beyond}
+select created_at, order_id from near where (select e.found from enough e)
+union all
+select created_at, order_id from named
+ where not (select e.found from enough e) and not (select p.found from by_mail p) {beyond}
 union all
 select created_at, order_id from found
- where (select n.found from by_name n) and (select p.found from by_mail p) {beyond}
-union all
-select created_at, order_id from near where not (select n.found from by_name n) and (select e.found from enough e)
+ where not (select e.found from enough e)
+   and (select n.found from by_name n) and (select p.found from by_mail p) {beyond}
 union all
 select created_at, order_id from payment_order
- where not (select n.found from by_name n) and not (select e.found from enough e)
+ where not (select e.found from enough e) and not (select n.found from by_name n)
    and merchant_id = %(merchant_id)s and customer_id = any(array(select id from person)) {beyond}"""
 LISTED_PLACES: Final = "select created_at, order_id from listed where true {beyond}"

@@ -288,6 +288,14 @@ async def test_whatever_is_looked_for_is_what_a_reader_of_all_texts_would_find(
             len(expected_ids),
             expected_ids[offset : offset + limit],
         ), looked_for
+        if len(expected_ids) > 2:
+            wanted, places = expected_ids[1:-1], sorted(list(texts).index(one) for one in expected_ids[1:-1])
+            span = {
+                "created_from": NOON + timedelta(seconds=places[0]),
+                "created_to": NOON + timedelta(seconds=places[-1]),
+            }
+            between = await page(reader, shop, **{**query, **span, "limit": 200})
+            assert ids(between) == wanted, looked_for
         if cursor := seen["pagination"]["nextCursor"]:
             following = await page(reader, shop, cursor=parse_cursor(cursor), **query)
             assert ids(following) == expected_ids[offset + limit : offset + 2 * limit], looked_for

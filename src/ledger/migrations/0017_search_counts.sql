@@ -14,6 +14,12 @@ create table search_count (
 drop function search_grams(text);
 drop function search_place(bytea);
 
+-- The same of what stands in e-mails before their @: what begins there is not counted.
+alter table search_block add column local_grams bytea;
+
+-- When the oldest and the newest order of a packed block were created; a date range passes over the others.
+alter table search_block add column oldest timestamptz, add column newest timestamptz;
+
 -- The worker packs what stood here before once more, and counts it.
 update search_block set packed = false, grams = null where kind in (1, 2);
 
