@@ -44,6 +44,13 @@ _BEYOND: Final = {
     ascending: f"and (created_at, order_id) {'>' if ascending else '<'} (%(after_at)s, %(after_id)s)"
     for ascending in (False, True)
 }
+# How the blocks of a page are chosen, by its direction: the time behind which enough places lie, and what reaches to it.
+_BOUND: Final = {
+    True: {"bound": "min(r.at)", "last": "newest", "first": "h.oldest", "reaches": "<=",
+           "beyond_cursor": "oldest > %(after_at)s"},
+    False: {"bound": "max(r.at)", "last": "oldest", "first": "h.newest", "reaches": ">=",
+            "beyond_cursor": "newest < %(after_at)s"},
+}  # fmt: skip
 _CUSTOMER: Final = "and customer_id = any(%(customers)s::uuid[])"
 
 # How many orders there are: whole days from the counters, the broken days at both ends counted.
@@ -165,6 +172,7 @@ class _Asked(Struct, frozen=True, kw_only=True):
             "customer": _CUSTOMER if self.customers else "",
             "beyond": _BEYOND[self.ascending],
             "direction": "asc" if self.ascending else "desc",
+            **_BOUND[self.ascending],
         }
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 # Everything that a search finds: by the customers' e-mails, where those whose line is outdated are asked themselves, and by
-# the orders' own lines. A block is opened only where the text is somewhere in it, and not in what all of its lines begin with.
+# the orders' own lines. A block is opened only where the text is somewhere in it. How many of its lines have it is known without:
+# all, where it stands in what they begin with, and else one, and one more for each end of a line between two places where it is.
 FINDS: Final = """
 with outdated as materialized (
   select distinct u.id, c.email_folded
@@ -27,20 +28,20 @@ person as (
   union all
   select id from outdated where strpos(email_folded, %(folded)s) > 0),
 holding as materialized (
-  select b.ctid as place, cardinality(b.ids) as lines, strpos(b.shared, %(folded)s) > 0 as whole
-    from search_block b where b.merchant_id = %(merchant_id)s and b.kind = 1 {in_span} and {holds}),
-opened as materialized (
+  select h.place, h.whole, h.oldest, h.newest,
+         case when h.whole then h.lines
+              else 1 + (select count(*) from unnest(h.pieces[2:cardinality(h.pieces) - 1]) as piece
+                         where strpos(piece, chr(10)) > 0) end as hits
+    from (select b.ctid as place, b.oldest, b.newest, cardinality(b.ids) as lines, strpos(b.shared, %(folded)s) > 0 as whole,
+                 case when (strpos(b.shared, %(folded)s) > 0) is not true then string_to_array(b.texts, %(folded)s) end as pieces
+            from search_block b
+           where b.merchant_id = %(merchant_id)s and b.kind = 1 {in_span} and {holds} offset 0) h),
+named as (
   select b.ats[u.n] as created_at, b.ids[u.n] as order_id
     from holding h join search_block b on b.ctid = h.place
    cross join lateral string_to_table(b.texts, chr(10)) with ordinality as u(line, n)
-   where h.whole is not true and strpos(u.line, %(folded)s) > 0),
-named as (
-  select created_at, order_id from opened
-  union all
-  select u.created_at, u.order_id from holding h join search_block b on b.ctid = h.place
-   cross join lateral unnest(b.ats, b.ids) as u(created_at, order_id)
-   where h.whole),
-by_name as materialized (select exists (select from named) as found),
+   where strpos(u.line, %(folded)s) > 0),
+by_name as materialized (select exists (select from holding) as found),
 found as materialized (
   select created_at, order_id from named
   union all
@@ -147,10 +148,10 @@ mailed as materialized (
 searched as materialized (
   select case when not n.found then (select total from mailed)
               when not p.found
-                then (select count(*) from opened) + (select coalesce(sum(lines), 0)::int8 from holding where whole)
+                then (select sum(hits)::int8 from holding)
               else (select count(*) from found) end as total from by_name n cross join by_mail p),
 tried as materialized (
-  select case when 4 * o.places < s.total then o.places::int8 else 0 end as places
+  select case when 4 * o.places < s.total and (select p.found from by_mail p) then o.places::int8 else 0 end as places
     from searched s cross join lateral (
       select 8 * (%(offset)s::float8 + %(limit)s::float8) * sum(n)::float8 / greatest(s.total, 1) as places
         from tally where merchant_id = %(merchant_id)s) o),
@@ -195,12 +196,21 @@ everywhere as materialized (
                                  where (strpos(u.line, %(folded)s) > 0) is not true))) as found)
 """
 
-# The places of what a search found: those nearby, or else all, where only one of the others has any.
+# The places of what a search found: those nearby, or else all, where only one of the others has any. What names alone find
+# is opened only in the blocks that may have a place of the page: there are enough in those that lie before the bound.
 SEARCHED_PLACES: Final = """
 select created_at, order_id from near where (select e.found from enough e)
 union all
-select created_at, order_id from named
- where not (select e.found from enough e) and not (select p.found from by_mail p) {beyond}
+select created_at, order_id from (
+  select b.ats[u.n] as created_at, b.ids[u.n] as order_id
+    from (select {bound} as at from (
+            select {last} as at, sum(hits) over (order by {last} {direction}) as reached from holding where {beyond_cursor}) r
+           where r.reached >= %(offset)s::int8 + %(limit)s::int8) bound
+    join holding h on ({first} {reaches} bound.at) is not false
+    join search_block b on b.ctid = h.place
+   cross join lateral string_to_table(b.texts, chr(10)) with ordinality as u(line, n)
+   where not (select p.found from by_mail p) and strpos(u.line, %(folded)s) > 0) named
+ where true {beyond}
 union all
 select created_at, order_id from found
  where not (select e.found from enough e)
