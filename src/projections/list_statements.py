@@ -27,6 +27,9 @@ from projections.wire import micros, moment
 FEW: Final = 2_000
 """So many found orders are looked at one by one; more than those are cut from the whole list by its index."""
 
+FEW_MAILS: Final = 8_000
+"""Of so many orders at most that e-mails find is it looked up whether their own fields have the text as well."""
+
 WALKED: Final = 16_384
 """Among so many of the newest orders at most is a page looked for before all that has a text is put together."""
 
@@ -125,6 +128,7 @@ def page_statements(
         "limit": query.limit + 1,
         "now": now,
         "few": FEW,
+        "few_mails": FEW_MAILS,
         "walked": WALKED,
         "statuses": [status.value for status in dict.fromkeys(query.statuses)],
         "customers": customers,
@@ -215,8 +219,14 @@ def _searched(asked: _Asked) -> str:
 
 def _counting(asked: _Asked) -> dict[str, str]:
     """The pieces of a search that counts, and looks for its page among the nearest orders."""
-    near = sql.NEAR.format(**asked.pieces)
-    return {"uncounted": sql.UNCOUNTED, "fresh_mail": sql.FRESH_MAIL, "near": near, "holds": sql.HOLDS}
+    near = sql.NEAR.format(in_names=sql.IN_NAMES, **asked.pieces)
+    return {
+        "uncounted": sql.UNCOUNTED,
+        "fresh_mail": sql.FRESH_MAIL,
+        "near": near,
+        "holds": sql.HOLDS,
+        "in_names": sql.IN_NAMES,
+    }
 
 
 def _page(asked: _Asked, found: str) -> str:

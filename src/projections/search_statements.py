@@ -83,16 +83,20 @@ FRESH_MAIL: Final = """
  cross join lateral (
    select email_folded from customer where merchant_id = %(merchant_id)s and customer_id = o.customer_id limit 1) c"""
 
+# Whether an order's own fields have the text.
+IN_NAMES: Final = """
+strpos(coalesce(o.names_folded, concat_ws(chr(31), lower(o.order_number collate "C"), lower(o.external_id collate "C"),
+                                                   lower(o.invoice_number collate "C"))), %(folded)s) > 0""".lstrip()
+
 # As many as a page needs of the orders with a text, of so many of the newest or the oldest that are tried, one by one.
 NEAR: Final = """
 near as materialized (
   select k.created_at, k.order_id
     from (select created_at, order_id from payment_order where merchant_id = %(merchant_id)s {beyond}
-           order by created_at {direction}, order_id {direction} limit (select t.places from tried t)) k
+           order by created_at {direction}, order_id {direction} limit coalesce((select t.places from tried t), 0)) k
    cross join lateral (
      select * from payment_order where merchant_id = %(merchant_id)s and order_id = k.order_id limit 1) o
-   where strpos(coalesce(o.names_folded, concat_ws(chr(31), lower(o.order_number collate "C"), lower(o.external_id collate "C"),
-                                                            lower(o.invoice_number collate "C"))), %(folded)s) > 0
+   where {in_names}
       or exists (
      select from (select email_folded from customer
                    where merchant_id = %(merchant_id)s and customer_id = o.customer_id limit 1) c
@@ -127,7 +131,16 @@ counted as (
 # they were spread evenly; where those are too many to be worth it, or too few hold a page, all that was found is sorted.
 SEARCHED: Final = """
 {uncounted}
-by_mail as materialized (select exists (select from person) as found),
+mails as materialized (
+  select order_id, created_at from payment_order
+   where (select n.found from by_name n)
+     and merchant_id = %(merchant_id)s and customer_id = any(array(select id from person))
+   limit %(few_mails)s::int8 + 1),
+many as materialized (select count(*) > %(few_mails)s as mails from mails),
+besides as materialized (
+  select m.created_at, m.order_id from mails m cross join lateral (
+    select * from payment_order where merchant_id = %(merchant_id)s and order_id = m.order_id limit 1) o
+   where not (select m.mails from many m) and ({in_names}) is not true),
 elsewhere as (
   select b.ids[u.n] as id from search_block b cross join lateral string_to_table(b.texts, chr(10)) with ordinality as u(line, n)
    where not starts_with(%(folded)s, '@') and b.merchant_id = %(merchant_id)s and b.kind = 2
@@ -147,12 +160,11 @@ mailed as materialized (
    where not (select n.found from by_name n)),
 searched as materialized (
   select case when not n.found then (select total from mailed)
-              when not p.found
-                then (select sum(hits)::int8 from holding)
-              else (select count(*) from found) end as total from by_name n cross join by_mail p),
+              when not m.mails then (select sum(hits)::int8 from holding) + (select count(*) from besides)
+              else (select count(*) from found) end as total from by_name n cross join many m),
 tried as materialized (
-  select case when 4 * o.places < s.total and (select p.found from by_mail p) then o.places::int8 else 0 end as places
-    from searched s cross join lateral (
+  select case when 4 * o.places < s.total and (m.mails or not n.found) then o.places::int8 else 0 end as places
+    from searched s cross join by_name n cross join many m cross join lateral (
       select 8 * (%(offset)s::float8 + %(limit)s::float8) * sum(n)::float8 / greatest(s.total, 1) as places
         from tally where merchant_id = %(merchant_id)s) o),
 {near}
@@ -196,8 +208,8 @@ everywhere as materialized (
                                  where (strpos(u.line, %(folded)s) > 0) is not true))) as found)
 """
 
-# The places of what a search found: those nearby, or else all, where only one of the others has any. What names alone find
-# is opened only in the blocks that may have a place of the page: there are enough in those that lie before the bound.
+# The places of what a search found: those nearby, or else all. What names find, and few e-mails besides, is opened only in the
+# blocks that may have a place of the page: there are enough in those that lie before the bound.
 SEARCHED_PLACES: Final = """
 select created_at, order_id from near where (select e.found from enough e)
 union all
@@ -209,12 +221,13 @@ select created_at, order_id from (
     join holding h on ({first} {reaches} bound.at) is not false
     join search_block b on b.ctid = h.place
    cross join lateral string_to_table(b.texts, chr(10)) with ordinality as u(line, n)
-   where not (select p.found from by_mail p) and strpos(u.line, %(folded)s) > 0) named
+   where not (select m.mails from many m) and strpos(u.line, %(folded)s) > 0) named
  where true {beyond}
 union all
+select created_at, order_id from besides where true {beyond}
+union all
 select created_at, order_id from found
- where not (select e.found from enough e)
-   and (select n.found from by_name n) and (select p.found from by_mail p) {beyond}
+ where not (select e.found from enough e) and (select m.mails from many m) {beyond}
 union all
 select created_at, order_id from payment_order
  where not (select e.found from enough e) and not (select n.found from by_name n)
