@@ -11,7 +11,6 @@ import operator
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from enum import IntEnum
-from itertools import pairwise
 from typing import Final
 from uuid import UUID
 
@@ -23,7 +22,8 @@ BLOCK_BYTES: Final = 6_500
 """So much of lines and their ids makes a row that fits on a page of the database with its bits."""
 _LINE_BYTES: Final = 40
 """What a line takes beside its text: an id, a time, their share of what the row says about all."""
-_BITS: Final = 8_192
+_FIRST, _SECOND, _LAST = 6_151, 389, 8_191
+"""Which of 8,192 bits stands for some bytes."""
 _SHORT: Final = 2
 
 
@@ -86,14 +86,14 @@ def blocks(lines: Iterable[Line], block_bytes: int = BLOCK_BYTES) -> Iterator[Bl
 def bits(texts: str) -> bytes:
     """A bit for each one, two and three bytes that follow each other in some lines; several share a bit."""
     lines = texts.encode()
-    found = bytearray(_BITS // 8)
-    for place in {
-        *[_place(first) for first in set(lines)],
-        *[_place(first, second) for first, second in set(pairwise(lines))],
-        *[_place(*three) for three in set(zip(lines, lines[1:], lines[2:], strict=False))],
-    }:
-        found[place >> 3] |= 1 << (place & 7)
-    return bytes(found)
+    threes = set(zip(lines, lines[1:] + b"\n", lines[2:] + b"\n\n", strict=True))
+    found = {(first * _FIRST + second * _SECOND + third) & _LAST for first, second, third in threes}
+    found |= {(first * _FIRST + second * _SECOND) & _LAST for first, second in {three[:2] for three in threes}}
+    found |= {first * _FIRST & _LAST for first in set(lines)}
+    said = bytearray((_LAST + 1) // 8)
+    for place in found:
+        said[place >> 3] |= 1 << (place & 7)
+    return bytes(said)
 
 
 def local_bits(emails: Iterable[str]) -> bytes:
@@ -135,4 +135,6 @@ def _beginning(texts: Sequence[str]) -> str:
 
 
 def _place(first: int, second: int = 0, third: int = 0) -> int:
-    return (first * 6151 + second * 389 + third) & (_BITS - 1)
+    return (
+        first * _FIRST + second * _SECOND + third
+    ) & _LAST  # as in `bits`, where a call for each would cost as much again

@@ -37,18 +37,17 @@ class Counts:
     def __init__(self) -> None:
         self._shorts: Counter[str] = Counter()
         self._tails: Counter[str] = Counter()
-        self._email_shorts: dict[str | None, set[str]] = {None: set()}
+        self._email_shorts: dict[str, set[str]] = {}
 
     def add(self, line: str, email: str | None, n: int = 1) -> None:
         """Count an order with this line, whose customer has this folded e-mail, `n` times."""
-        shorts = self._email_shorts.get(email)
-        if shorts is None and email is not None:
-            shorts = self._email_shorts[email] = short_texts(email)
-        found = short_texts(line) | (shorts or set())
-        if n == 1:
-            self._shorts.update(found)
-        else:
-            self._shorts.update(dict.fromkeys(found, n))
+        found = short_texts(line)
+        if email is not None:
+            shorts = self._email_shorts.get(email)
+            if shorts is None:
+                shorts = self._email_shorts[email] = short_texts(email)
+            found |= shorts
+        self._shorts.update(found if n == 1 else dict.fromkeys(found, n))
         if email is not None and (end := tail(email)) is not None:
             self._tails[end] += n
 

@@ -10,6 +10,7 @@ has at that moment, and a line is replaced together with what it counted for.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Final, Self
 from uuid import UUID
@@ -20,7 +21,7 @@ from psycopg import IsolationLevel
 from ledger.journal.append import DatabaseUnavailable
 from ledger.journal.connection import Connection, connect
 from ledger.journal.packing import PACK
-from projections.search_blocks import BLOCK_BYTES, Line, bits, blocks, local_bits
+from projections.search_blocks import BLOCK_BYTES, Block, Line, bits, blocks, local_bits
 from projections.search_counts import Counts
 from projections.search_text import Kind, order_line
 from projections.wire import micros
@@ -169,29 +170,26 @@ class SearchPacking:
         self, connection: Connection, merchant_id: UUID, kind: Kind, lines: Iterable[Line], counts: Counts
     ) -> None:
         """Write lines in new rows. The last one is not full: it is packed, and its orders are counted, another time."""
-        made = list(blocks(lines, self._block_bytes))
-        if kind is Kind.ORDER:
-            counted = [line for block in made if block.full for line in block.lines]
-            emails = await _emails(connection, merchant_id, counted)
-            for line in counted:
-                counts.add(line.text, emails[line.id])
-        rows = [
-            (
-                merchant_id,
-                kind.value,
-                block.lines[0].id,
-                block.full,
-                PACK["uuid"]([line.id.bytes for line in block.lines]),
-                PACK["timestamptz"]([None if line.at is None else micros(line.at) for line in block.lines]),
-                block.texts,
-                bits(block.texts) if block.full else None,
-                local_bits(line.text for line in block.lines) if block.full and kind is Kind.CUSTOMER else None,
-                block.shared if block.full else None,
-                *(block.span if block.full and kind is Kind.ORDER else (None, None)),
-            )
-            for block in made
-        ]
+        rows = []
+        for block in blocks(lines, self._block_bytes):
+            if block.full and kind is Kind.ORDER:
+                emails = await _emails(connection, merchant_id, block.lines)
+                for line in block.lines:
+                    counts.add(line.text, emails[line.id])
+            rows.append(_row(merchant_id, kind, block))
+            await asyncio.sleep(0)  # a full block is milliseconds of work, and the worker has other things to do
         await connection.cursor().executemany(_PUT, rows)
+
+
+def _row(merchant_id: UUID, kind: Kind, block: Block) -> tuple[object, ...]:
+    said: tuple[object, ...] = (None,) * 5
+    if block.full:
+        emails = local_bits(line.text for line in block.lines) if kind is Kind.CUSTOMER else None
+        span = block.span if kind is Kind.ORDER else (None, None)
+        said = (bits(block.texts), emails, block.shared, *span)
+    ids = PACK["uuid"]([line.id.bytes for line in block.lines])
+    ats = PACK["timestamptz"]([None if line.at is None else micros(line.at) for line in block.lines])
+    return merchant_id, kind.value, block.lines[0].id, block.full, ids, ats, block.texts, *said
 
 
 async def _lines(connection: Connection, statement: str, values: Mapping[str, object]) -> list[Line]:

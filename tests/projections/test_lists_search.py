@@ -345,7 +345,7 @@ async def test_a_block_is_passed_over_only_where_its_bits_say_so(shop: Shop, rea
         [(texts, said)] = connection.execute(every).fetchall()
         lines = texts.encode()
         different = {lines[at : at + size] for size in (1, 2, 3) for at in range(len(lines) - size + 1)}
-        assert 0.9 * len(different) < said <= len(different)
+        assert 0.9 * len(different) < said <= len(different) + 2  # and the line's end behind the last bytes
         assert await total(reader, shop, "andú") == 10
         connection.execute("update search_block set grams = null where kind = 1")
         assert await total(reader, shop, "andú") == 10
