@@ -213,7 +213,7 @@ def _searched(asked: _Asked) -> str:
         total, found = sql.SEARCHED_FILTERED, sql.LISTED_PLACES
     pieces = asked.pieces
     total = total.format(listed=(listed or "").format(**pieces), **_counting(asked))
-    finds = sql.FINDS.format(holds=sql.HOLDS, in_span=sql.IN_SPAN if asked.ranged else "")
+    finds = sql.FINDS.format(holds=sql.HOLDS, may_hold=sql.MAY_HOLD, in_span=sql.IN_SPAN if asked.ranged else "")
     return finds + total + _page(asked, found.format(**pieces))
 
 

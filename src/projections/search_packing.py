@@ -4,8 +4,8 @@ The rule a stranger would break: nothing here is needed for a search to be right
 makes one row of the many that small appends leave behind, counts what stands in the full ones, and takes out what a changed
 or erased e-mail left there.
 
-One at a time does this, in a transaction that sees one moment: an order is counted by the e-mail that its customer's line
-has at that moment, and a line is replaced together with what it counted for.
+One at a time does this, for as long as it is connected, and in transactions that see one moment each: an order is counted by
+the e-mail that its customer's line has at that moment, and a line is replaced together with what it counted for.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MERCHANTS_MAX: Final = 200
 _BYTES_MAX: Final = 500_000
 """So much text is packed at once: about a second's work."""
 _LOCK: Final = 0x5EA6C4
-"""Any number, the same for ever."""
+"""Any number, the same for ever. The connection holds it: a worker of an older release, which does not count, packs nothing."""
 
 # Who has something to tidy, from the partial index alone.
 _DUE: Final = """
@@ -96,6 +96,7 @@ class SearchPacking:
         self._rows_min = rows_min
         self._block_bytes = block_bytes
         self._connection: Connection | None = None
+        self._alone = False
 
     async def __aenter__(self) -> Self:
         """Connect. Raises psycopg.OperationalError."""
@@ -107,38 +108,36 @@ class SearchPacking:
             await self._connection.close()
 
     async def pack(self) -> int:
-        """Do what is due now and return for how many merchants; nothing while another worker does it.
+        """Do what is due now and return for how many merchants; nothing as long as another worker is connected for it.
 
         Raises DatabaseUnavailable; the next call connects again.
         """
         try:
             if self._connection is None or self._connection.closed:
                 self._connection = await self._connect()
-            return await self._pack_one_at_a_time(self._connection)
+            return await self._pack_alone(self._connection)
         except psycopg.OperationalError as fault:
             raise DatabaseUnavailable(type(fault).__name__) from fault
 
     async def _connect(self) -> Connection:
         connection = await connect(self._url, "ledger-search-packing")
         await connection.set_isolation_level(IsolationLevel.REPEATABLE_READ)
+        self._alone = False
         return connection
 
-    async def _pack_one_at_a_time(self, connection: Connection) -> int:
+    async def _pack_alone(self, connection: Connection) -> int:
         limits = {"changed": Kind.CHANGED.value, "rows": self._rows_min, "limit": _MERCHANTS_MAX}
         due = await (await connection.execute(_DUE, limits)).fetchall()
         if not due:
             return 0
-        # Held by the connection, and taken before the transaction begins: what is seen in it is all that others have done.
-        free = await (await connection.execute("select pg_try_advisory_lock(%s)", (_LOCK,))).fetchone()
-        if free != (True,):
+        if not self._alone:
+            mine = await (await connection.execute("select pg_try_advisory_lock(%s)", (_LOCK,))).fetchone()
+            self._alone = mine == (True,)
+        if not self._alone:
             return 0
-        try:
-            for (merchant_id,) in due:
-                async with connection.transaction():
-                    await self._tidy(connection, merchant_id)
-        finally:
-            if not connection.closed:
-                await connection.execute("select pg_advisory_unlock(%s)", (_LOCK,))
+        for (merchant_id,) in due:
+            async with connection.transaction():
+                await self._tidy(connection, merchant_id)
         return len(due)
 
     async def _tidy(self, connection: Connection, merchant_id: UUID) -> None:

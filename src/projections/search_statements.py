@@ -35,7 +35,9 @@ holding as materialized (
     from (select b.ctid as place, b.oldest, b.newest, cardinality(b.ids) as lines, strpos(b.shared, %(folded)s) > 0 as whole,
                  case when (strpos(b.shared, %(folded)s) > 0) is not true then string_to_array(b.texts, %(folded)s) end as pieces
             from search_block b
-           where b.merchant_id = %(merchant_id)s and b.kind = 1 {in_span} and {holds} offset 0) h),
+           where b.merchant_id = %(merchant_id)s and b.kind = 1 and %(folded)s is not null {in_span}
+             and {may_hold} offset 0) h
+   where h.whole or cardinality(h.pieces) > 1),
 named as (
   select b.ats[u.n] as created_at, b.ids[u.n] as order_id
     from holding h join search_block b on b.ctid = h.place
@@ -55,13 +57,13 @@ found as materialized (
    except select created_at, order_id from named)),
 """
 
-# Whether a block holds the text. Most blocks lack one of three bits of it, and are not read. A block that nobody has packed
-# has no bits: what is not known is looked up.
-HOLDS: Final = """
-       case when (get_bit(b.grams, %(place)s::int8) = 1) is not false
-             and (get_bit(b.grams, %(middle_place)s::int8) = 1) is not false
-             and (get_bit(b.grams, %(last_place)s::int8) = 1) is not false
-            then strpos(b.texts, %(folded)s) > 0 end""".lstrip()
+# Whether a block may hold the text. Most lack one of three bits of it, and are not read. A block that nobody has packed has no
+# bits: what is not known is looked up.
+MAY_HOLD: Final = """
+       (get_bit(b.grams, %(place)s::int8) = 1) is not false
+   and (get_bit(b.grams, %(middle_place)s::int8) = 1) is not false
+   and (get_bit(b.grams, %(last_place)s::int8) = 1) is not false""".lstrip()
+HOLDS: Final = f"case when {MAY_HOLD} then strpos(b.texts, %(folded)s) > 0 end"
 
 # Whether a block may have orders of a date range.
 IN_SPAN: Final = "and (b.oldest < %(to)s) is not false and (b.newest >= %(from)s) is not false"

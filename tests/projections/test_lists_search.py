@@ -257,7 +257,7 @@ async def test_what_a_packed_block_shares_is_what_all_of_its_lines_begin_with(
     assert [await total(reader, shop, text) for text in ("Ñ", "po", "a", "-0", "-1")] == [20, 20, 20, 10, 10]
 
 
-LETTERS = "aab0-%_\\ñ@."
+LETTERS = "aAb0-%_\\ñÑ@."
 DOMAINS = ("example.com", "example.org", "aa.b")
 
 

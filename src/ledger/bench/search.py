@@ -54,6 +54,7 @@ def queries(orders: int) -> dict[str, dict[str, Any]]:
     some: dict[str, Any] = {"created_from": now - timedelta(days=40, hours=7), "created_to": now - timedelta(days=3)}
     customer = f"cliente-{middle // 5:06}"
     pending = (OrderStatus.PENDING,)
+    older_half = "0" * (8 - len(str(middle)))
     return {
         "no filter": {},
         "status": {"statuses": pending},
@@ -71,12 +72,16 @@ def queries(orders: int) -> dict[str, dict[str, Any]]:
         "search: an invoice number": {"search": f"a-{middle + 1:06}"},
         "search: an e-mail": {"search": f"CLIENTE.{middle // 5:06}@"},
         "search: a domain of 10": {"search": "tienda-99.example"},
+        "search: 1 letter": {"search": "7"},
         "search: 2 letters": {"search": "7a"},
         "search: 3 letters": {"search": "7ab"},
         "search: nothing has it": {"search": "no such thing"},
         "search, status, date range": some | {"search": "7ab", "statuses": pending},
         "search: all orders have it": {"search": "pedido-2026"},
         "search: half the e-mails": {"search": "@example.com"},
+        "search: a word of e-mails": {"search": "tienda-"},
+        "search: in ids and e-mails": {"search": "123"},
+        "search: the older half": {"search": f"pedido-2026-{older_half}"},
         "search: one letter, status": {"search": "e", "statuses": pending},
     }
 

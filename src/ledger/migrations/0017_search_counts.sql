@@ -10,9 +10,9 @@ create table search_count (
   primary key (merchant_id, kind, text)
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05);
 
--- The bits of a packed block say too which bytes, alone and in twos, stand in it, and are made by the program alone.
+-- The bits of a packed block say too which bytes, alone and in twos, stand in it, and are made by the program. A worker of the
+-- release before, which makes fewer and does not count, cannot pack any more; what it reads by search_place stays right.
 drop function search_grams(text);
-drop function search_place(bytea);
 
 -- The same of what stands in e-mails before their @: what begins there is not counted.
 alter table search_block add column local_grams bytea;
