@@ -10,7 +10,7 @@ from uuid import UUID
 from tests.core.story import NOON, created
 from uuid_utils.compat import uuid7
 
-from ledger.customers.events import CustomerCreated
+from ledger.customers.events import CustomerCreated, CustomerDetailsChanged
 from ledger.customers.evolve import evolve as evolve_customer
 from ledger.customers.state import Customer
 from ledger.journal.append import Change, Claim, ClaimKind
@@ -71,3 +71,21 @@ class Shop:
         await self.journal.commit(self.merchant_id, uuid7(), [change], claims)
         self.states[order_id] = after, version + len(events)
         return after
+
+
+async def customer(shop: Shop, name: str, email: str | None, source_id: UUID | None = None) -> Customer:
+    """One more customer of the shop, with an external id."""
+    created = CustomerCreated(customer_id=uuid7(), external_id=name, at=NOON, email=email, source_id=source_id)
+    state = evolve_customer(None, created)
+    claim = Claim(ClaimKind.CUSTOMER_EXTERNAL_ID, name, state.customer_id)
+    change = Change(state.customer_id, 0, [created], None, state)
+    await shop.journal.commit(shop.merchant_id, uuid7(), [change], [claim])
+    return state
+
+
+async def tell(shop: Shop, before: Customer, version: int, email: str | None) -> Customer:
+    """Give a customer another e-mail, or none."""
+    told = CustomerDetailsChanged(customer_id=before.customer_id, at=NOON, email=email)
+    after = evolve_customer(before, told)
+    await shop.change(before.customer_id, version, [told], before, after)
+    return after

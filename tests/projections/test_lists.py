@@ -6,11 +6,11 @@ import asyncio
 import json
 from datetime import UTC, datetime, timedelta
 from itertools import product
-from typing import Any
 
 import psycopg
 import pytest
 from tests.core.story import NOON, asked, declined, paid, started
+from tests.projections.listing import ids, page
 from tests.projections.shop import Shop
 from uuid_utils.compat import uuid7
 
@@ -39,14 +39,6 @@ MOMENTS = [
 """Times on, just before and just behind the edges of UTC days; one of them twice."""
 
 PENDING, COMPLETED, FAILED = OrderStatus.PENDING, OrderStatus.COMPLETED, OrderStatus.FAILED
-
-
-async def page(reader: Reader, shop: Shop, **query: Any) -> dict[str, Any]:
-    return json.loads(await reader.orders(shop.merchant_id, OrderQuery(**query), NOON))  # type: ignore[no-any-return]
-
-
-def ids(listed: dict[str, Any]) -> list[str]:
-    return [order["id"] for order in listed["data"]]
 
 
 @pytest.fixture

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import timedelta
 from itertools import islice, product
 from typing import Any
 from uuid import UUID
@@ -14,13 +13,11 @@ import psycopg
 import pytest
 from msgspec import Struct
 from tests.core.story import NOON, asked, declined, paid, started
-from tests.projections.shop import Shop
+from tests.projections.listing import ids, page
+from tests.projections.shop import Shop, customer, tell
 from uuid_utils.compat import uuid7
 
-from ledger.customers.events import CustomerCreated, CustomerDetailsChanged
-from ledger.customers.evolve import evolve as evolve_customer
 from ledger.customers.state import Customer
-from ledger.journal.append import Change, Claim, ClaimKind
 from ledger.journal.journal import Journal
 from ledger.orders.state import Order, OrderStatus
 from ledger.rejections import InvalidTerms
@@ -75,22 +72,6 @@ class Market(Struct):
         return meant
 
 
-async def customer(shop: Shop, name: str, email: str | None, source_id: UUID | None = None) -> Customer:
-    created = CustomerCreated(customer_id=uuid7(), external_id=name, at=NOON, email=email, source_id=source_id)
-    state = evolve_customer(None, created)
-    claim = Claim(ClaimKind.CUSTOMER_EXTERNAL_ID, name, state.customer_id)
-    change = Change(state.customer_id, 0, [created], None, state)
-    await shop.journal.commit(shop.merchant_id, uuid7(), [change], [claim])
-    return state
-
-
-async def tell(shop: Shop, before: Customer, version: int, email: str | None) -> Customer:
-    told = CustomerDetailsChanged(customer_id=before.customer_id, at=NOON, email=email)
-    after = evolve_customer(before, told)
-    await shop.change(before.customer_id, version, [told], before, after)
-    return after
-
-
 @pytest.fixture
 async def market(shop: Shop) -> Market:
     customers: list[Customer] = []
@@ -134,14 +115,6 @@ def queries(customers: list[Customer]) -> Iterator[dict[str, Any]]:
         }  # fmt: skip
 
 
-async def page(reader: Reader, shop: Shop, now: datetime = NOW, **query: Any) -> dict[str, Any]:
-    return json.loads(await reader.orders(shop.merchant_id, OrderQuery(**query), now))  # type: ignore[no-any-return]
-
-
-def ids(listed: dict[str, Any]) -> list[str]:
-    return [order["id"] for order in listed["data"]]
-
-
 @pytest.mark.parametrize("few", [list_statements.FEW, 20])
 async def test_every_combination_of_filters_lists_and_counts_what_the_model_does(
     market: Market, reader: Reader, database_url: str, monkeypatch: pytest.MonkeyPatch, few: int
@@ -156,11 +129,11 @@ async def test_every_combination_of_filters_lists_and_counts_what_the_model_does
                 market.customers[0] = await tell(market.shop, market.customers[0], 1, "Ñata@example.net")
             whole = market.matching(OrderQuery(**query))
             limit, offset = chance.choice([1, 7, 100]), chance.choice([0, 0, 5, 290, 400])
-            listed = await page(reader, market.shop, **query, limit=limit, offset=offset)
+            listed = await page(reader, market.shop, NOW, **query, limit=limit, offset=offset)
             assert ids(listed) == whole[offset : offset + limit], query
             assert listed["pagination"]["total"] == len(whole), query
             if (cursor := listed["pagination"]["nextCursor"]) is not None:
-                then = await page(reader, market.shop, **query, limit=limit, cursor=parse_cursor(cursor))
+                then = await page(reader, market.shop, NOW, **query, limit=limit, cursor=parse_cursor(cursor))
                 assert ids(then) == whole[offset + limit : offset + 2 * limit], query
                 assert then["pagination"]["total"] == len(whole), query
             found += len(whole) > 0

@@ -1,0 +1,28 @@
+"""The list of orders as tests ask for it, and what they look for in an answer."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import Any
+
+from tests.core.story import NOON
+from tests.projections.shop import Shop
+
+from projections.loader import Reader
+from projections.pages import OrderQuery
+
+
+async def page(reader: Reader, shop: Shop, now: datetime = NOON, **query: Any) -> dict[str, Any]:
+    """One page of the shop's orders, decoded. `now` decides what is overdue."""
+    return json.loads(await reader.orders(shop.merchant_id, OrderQuery(**query), now))  # type: ignore[no-any-return]
+
+
+def ids(listed: dict[str, Any]) -> list[str]:
+    return [order["id"] for order in listed["data"]]
+
+
+async def total(reader: Reader, shop: Shop, search: str, **query: Any) -> int:
+    """How many orders a search says that it finds."""
+    found: int = (await page(reader, shop, search=search, **query))["pagination"]["total"]
+    return found

@@ -1,0 +1,110 @@
+"""A shop whose orders and e-mails are a few letters each, in a model that knows every text, and what the counters must say.
+
+So few letters come twice in a line, at ends of lines and across them, and every short search finds some orders and misses others.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from datetime import timedelta
+
+import psycopg
+from msgspec import Struct
+from tests.core.story import NOON
+from tests.projections.shop import Shop, customer, tell
+
+from ledger.customers.state import Customer
+from projections.search_packing import SearchPacking
+from projections.search_text import fold
+
+LETTERS = "aAb0-%_\\ñÑ@."
+DOMAINS = ("example.com", "example.org", "aa.b")
+
+Counts = Counter[tuple[int, str]]
+
+
+def a_word(chance: random.Random) -> str:
+    return "".join(chance.choices(LETTERS, k=chance.randint(1, 9)))
+
+
+def an_address(chance: random.Random) -> str:
+    return f"{a_word(chance)}@{chance.choice(DOMAINS)}"
+
+
+async def pack(database_url: str) -> int:
+    """Pack and count whatever is there, a few lines to a row; the last of them are not packed, as ever."""
+    async with SearchPacking(database_url, rows_min=1, block_bytes=120) as packing:
+        return await packing.pack()
+
+
+class Sold(Struct, frozen=True):
+    """An order: its id, which payer's it is, and its own three texts."""
+
+    order_id: str
+    payer: int
+    names: tuple[str, str, str]
+
+
+class Bazaar(Struct):
+    """A shop with every text that its orders are found by, oldest first and a second apart."""
+
+    shop: Shop
+    payers: list[Customer]
+    versions: list[int]
+    orders: list[Sold]
+
+    @classmethod
+    async def open(cls, shop: Shop, chance: random.Random, payers: int) -> Bazaar:
+        known = [await customer(shop, f"c{n}", an_address(chance)) for n in range(payers)]
+        return cls(shop, known, [1] * payers, [])
+
+    async def sell(self, chance: random.Random) -> None:
+        """One more order, of any payer."""
+        n, payer = len(self.orders), chance.randrange(len(self.payers))
+        names = (f"N{a_word(chance)}", f"{a_word(chance)}{n}", a_word(chance))
+        made = await self.shop.order(
+            names[1],
+            order_number=names[0],
+            invoice_number=names[2],
+            customer_id=self.payers[payer].customer_id,
+            at=NOON + timedelta(seconds=n),
+        )
+        self.orders.append(Sold(str(made.terms.order_id), payer, names))
+
+    async def move(self, payer: int, email: str | None) -> None:
+        """Give a payer another address, or take it away."""
+        self.payers[payer] = await tell(self.shop, self.payers[payer], self.versions[payer], email)
+        self.versions[payer] += 1
+
+    def texts(self, order: Sold) -> tuple[str, ...]:
+        return (*order.names, self.payers[order.payer].email or "")
+
+    def having(self, text: str) -> list[int]:
+        """The places of the orders that a search for this text must find, oldest first."""
+        wanted = fold(text)
+        return [n for n, order in enumerate(self.orders) if any(wanted in fold(one) for one in self.texts(order))]
+
+    def a_part(self, chance: random.Random) -> str:
+        """Some letters out of a text that there is."""
+        line = chance.choice(self.texts(chance.choice(self.orders)))
+        at = chance.randint(0, len(line))
+        return line[at : at + chance.choice([1, 1, 2, 2, 3, 5, 12])] or a_word(chance)
+
+
+def counted(database_url: str) -> tuple[Counts, Counts]:
+    """What the counters say, and what whoever reads every packed line and its customer's line would count."""
+    with psycopg.connect(database_url) as connection:
+        said = connection.execute("select kind, text, orders from search_count").fetchall()
+        lines = connection.execute(
+            "select u.text, l.text from search_block b"
+            " cross join lateral unnest(b.ids, string_to_array(b.texts, chr(10))) as u(id, text)"
+            " join payment_order o on o.order_id = u.id"
+            " left join search_line l on l.kind = 2 and l.id = o.customer_id where b.kind = 1 and b.packed"
+        ).fetchall()
+    expected: Counts = Counter()
+    for line, email in lines:
+        fields = [*line.split("\x1f"), email or ""]
+        expected.update({(1, field[at : at + size]) for field in fields for at in range(len(field)) for size in (1, 2)})
+        expected.update([(2, email[email.index("@") :])] if email else [])
+    return Counter({(kind, text): orders for kind, text, orders in said}), expected
