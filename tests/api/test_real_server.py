@@ -18,6 +18,12 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture(scope="module")
+def anyio_backend() -> tuple[str, dict[str, bool]]:
+    """The loop that an installation runs on."""
+    return "asyncio", {"use_uvloop": True}
+
+
+@pytest.fixture(scope="module")
 def settings(settings: Settings) -> Settings:
     """Little patience, so that tests need little time."""
     return msgspec.structs.replace(settings, request_timeout_s=2.0)
