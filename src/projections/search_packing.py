@@ -11,7 +11,8 @@ the e-mail that its customer's line has at that moment, and a line is replaced t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
+from datetime import UTC, datetime
 from typing import Final, Self
 from uuid import UUID
 
@@ -31,6 +32,9 @@ ROWS_MIN: Final = 16
 _MERCHANTS_MAX: Final = 200
 _BYTES_MAX: Final = 500_000
 """So much text is packed at once: about a second's work."""
+ORDERS_AT_ONCE: Final = 1_000
+"""So many orders of a customer whose e-mail has changed are read by one statement."""
+_BEGINNING: Final = datetime.min.replace(tzinfo=UTC)
 _LOCK: Final = 0x5EA6C4
 """Any number, the same for ever. The connection holds it: a worker of an older release, which does not count, packs nothing."""
 
@@ -80,8 +84,10 @@ _UNCOUNTED: Final = """
 select unnest(ids) from search_block where merchant_id = %(merchant_id)s and kind = %(kind)s and not packed
 """
 _ORDERS: Final = """
-select order_id, customer_id, order_number, external_id, invoice_number from payment_order
- where merchant_id = %(merchant_id)s and customer_id = any(%(customers)s::uuid[])
+select created_at, order_id, order_number, external_id, invoice_number from payment_order
+ where merchant_id = %(merchant_id)s and customer_id = %(customer_id)s
+   and (created_at, order_id) > (%(after_at)s, %(after_id)s)
+ order by created_at, order_id limit %(limit)s
 """
 
 
@@ -215,10 +221,27 @@ async def _count_again(
     counts: Counts,
 ) -> None:
     """Let the orders of these customers that have been counted count by the e-mails of now instead of by those that were."""
-    values = {"merchant_id": merchant_id, "customers": list(customers), "kind": Kind.ORDER.value}
+    values = {"merchant_id": merchant_id, "kind": Kind.ORDER.value}
     uncounted = {order_id for (order_id,) in await (await connection.execute(_UNCOUNTED, values)).fetchall()}
-    async for order_id, customer_id, *names in connection.cursor(binary=True).stream(_ORDERS, values):
-        if order_id not in uncounted:
-            line = order_line(*names)
-            counts.add(line, were.get(customer_id), -1)
-            counts.add(line, now.get(customer_id))
+    for customer_id in customers:
+        was, is_now = were.get(customer_id), now.get(customer_id)
+        if was == is_now:
+            continue
+        async for order_id, line in _order_lines(connection, merchant_id, customer_id):
+            if order_id not in uncounted:
+                counts.add(line, was, -1)
+                counts.add(line, is_now)
+
+
+async def _order_lines(connection: Connection, merchant_id: UUID, customer_id: UUID) -> AsyncIterator[tuple[UUID, str]]:
+    """The orders of a customer with their lines: some thousands at a time, for there may be half a million."""
+    after_at, after_id = _BEGINNING, UUID(int=0)
+    while True:
+        place = {"merchant_id": merchant_id, "customer_id": customer_id, "after_at": after_at, "after_id": after_id}
+        rows = await connection.execute(_ORDERS, {**place, "limit": ORDERS_AT_ONCE}, binary=True)
+        orders = await rows.fetchall()
+        for _, order_id, *names in orders:
+            yield order_id, order_line(*names)
+        if len(orders) < ORDERS_AT_ONCE:
+            return
+        after_at, after_id = orders[-1][:2]

@@ -12,6 +12,7 @@ from tests.projections.searching import a_word, an_address, counted, pack
 from tests.projections.shop import Shop, customer, tell
 
 from ledger.customers.state import Customer
+from projections import search_packing
 from projections.loader import Reader
 from projections.search_blocks import bits
 from projections.search_packing import SearchPacking
@@ -60,7 +61,11 @@ async def test_an_address_that_was_taken_away_stands_nowhere_once_the_lines_are_
         assert not [row for row in rows if "secret" in row[1] or row[0] == 3]
 
 
-async def test_no_counter_keeps_the_end_of_an_address_that_nobody_has_any_more(shop: Shop, database_url: str) -> None:
+@pytest.mark.parametrize("at_once", [1, 2, 1_000])
+async def test_no_counter_keeps_the_end_of_an_address_that_nobody_has_any_more(
+    shop: Shop, database_url: str, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    monkeypatch.setattr(search_packing, "ORDERS_AT_ONCE", at_once)
     ana = await customer(shop, "forgotten", "qxw@family-qxw.example")
     for n in range(5):
         await shop.order(f"order-{n}", customer_id=ana.customer_id)
