@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from projections import search_statements as sql
 from projections.pages import OrderQuery, is_ascending
-from projections.search_blocks import is_short, places
+from projections.search_blocks import gram_bits, is_short
 from projections.search_text import fold_search
 from projections.wire import micros, moment
 
@@ -117,7 +117,7 @@ def page_statements(
     start, end = _range(query)
     cursor, ascending = query.cursor, is_ascending(query)
     folded = None if query.search is None else fold_search(query.search)
-    place, middle_place, last_place = (None if folded is None else places(folded)) or (None, None, None)
+    first_bit, middle_bit, last_bit = (None if folded is None else gram_bits(folded)) or (None, None, None)
     parameters: dict[str, Any] = {
         "merchant_id": merchant_id,
         "from": start,
@@ -133,9 +133,9 @@ def page_statements(
         "statuses": [status.value for status in dict.fromkeys(query.statuses)],
         "customers": customers,
         "folded": folded,
-        "place": place,
-        "middle_place": middle_place,
-        "last_place": last_place,
+        "first_bit": first_bit,
+        "middle_bit": middle_bit,
+        "last_bit": last_bit,
         **_spans(start, end),
     }
     asked = _Asked(

@@ -83,31 +83,34 @@ def blocks(lines: Iterable[Line], block_bytes: int = BLOCK_BYTES) -> Iterator[Bl
         yield Block(some, full=False)
 
 
-def bits(texts: str) -> bytes:
-    """A bit for each one, two and three bytes that follow each other in some lines; several share a bit."""
+def grams(texts: str) -> bytes:
+    """A bit for each gram in some lines: for one, two and three bytes that follow each other. Several grams share a bit."""
     lines = texts.encode()
     threes = set(zip(lines, lines[1:] + b"\n", lines[2:] + b"\n\n", strict=True))
+    twos = {three[:2] for three in threes}
+    ones = set(lines)
+    # `_bit`, written out: a call for each would cost as much again.
     found = {(first * _FIRST + second * _SECOND + third) & _LAST for first, second, third in threes}
-    found |= {(first * _FIRST + second * _SECOND) & _LAST for first, second in {three[:2] for three in threes}}
-    found |= {first * _FIRST & _LAST for first in set(lines)}
+    found |= {(first * _FIRST + second * _SECOND) & _LAST for first, second in twos}
+    found |= {first * _FIRST & _LAST for first in ones}
     said = bytearray((_LAST + 1) // 8)
-    for place in found:
-        said[place >> 3] |= 1 << (place & 7)
+    for bit in found:
+        said[bit >> 3] |= 1 << (bit & 7)
     return bytes(said)
 
 
-def local_bits(emails: Iterable[str]) -> bytes:
-    """The bits of what stands in some e-mails before their first @, and of the three bytes that begin there and go on behind it."""
-    return bits("\n".join([email[: email.find("@") + 2] if "@" in email else email for email in emails]))
+def local_grams(emails: Iterable[str]) -> bytes:
+    """The grams of some e-mails that begin before the first @; the last of them reach a byte behind it."""
+    return grams("\n".join([email[: email.find("@") + 2] if "@" in email else email for email in emails]))
 
 
-def places(folded: str) -> tuple[int, int, int] | None:
+def gram_bits(folded: str) -> tuple[int, int, int] | None:
     """Three bits that are set wherever this text stands: of its beginning, its middle and its end. None of no text."""
     text = folded.encode()
     if not text:
         return None
     last = max(len(text) - 3, 0)
-    first, middle, end = (_place(*text[at : at + 3]) for at in (0, last // 2, last))
+    first, middle, end = (_bit(*text[at : at + 3]) for at in (0, last // 2, last))
     return first, middle, end
 
 
@@ -134,7 +137,5 @@ def _beginning(texts: Sequence[str]) -> str:
     return lowest[:same]
 
 
-def _place(first: int, second: int = 0, third: int = 0) -> int:
-    return (
-        first * _FIRST + second * _SECOND + third
-    ) & _LAST  # as in `bits`, where a call for each would cost as much again
+def _bit(first: int, second: int = 0, third: int = 0) -> int:
+    return (first * _FIRST + second * _SECOND + third) & _LAST

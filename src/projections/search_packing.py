@@ -22,7 +22,7 @@ from psycopg import IsolationLevel
 from ledger.journal.append import DatabaseUnavailable
 from ledger.journal.connection import Connection, connect
 from ledger.journal.packing import PACK
-from projections.search_blocks import BLOCK_BYTES, Block, Line, bits, blocks, local_bits
+from projections.search_blocks import BLOCK_BYTES, Block, Line, blocks, grams, local_grams
 from projections.search_counts import Counts
 from projections.search_text import Kind, order_line
 from projections.wire import micros
@@ -49,8 +49,8 @@ select merchant_id from (
 # The oldest of what is not packed, where that is worth the work.
 _TAKE: Final = """
 delete from search_block where ctid = any(array(
-  select w.place
-    from (select ctid as place, count(*) over () as rows,
+  select w.block
+    from (select ctid as block, count(*) over () as rows,
                  sum(octet_length(texts)) over (order by first_id, ctid) - octet_length(texts) as before
             from search_block where merchant_id = %(merchant_id)s and kind = %(kind)s and not packed) w
    where w.rows >= %(rows)s and w.before < %(bytes)s))
@@ -189,9 +189,9 @@ class SearchPacking:
 def _row(merchant_id: UUID, kind: Kind, block: Block) -> tuple[object, ...]:
     said: tuple[object, ...] = (None,) * 5
     if block.full:
-        emails = local_bits(line.text for line in block.lines) if kind is Kind.CUSTOMER else None
+        emails = local_grams(line.text for line in block.lines) if kind is Kind.CUSTOMER else None
         span = block.span if kind is Kind.ORDER else (None, None)
-        said = (bits(block.texts), emails, block.shared, *span)
+        said = (grams(block.texts), emails, block.shared, *span)
     ids = PACK["uuid"]([line.id.bytes for line in block.lines])
     ats = PACK["timestamptz"]([None if line.at is None else micros(line.at) for line in block.lines])
     return merchant_id, kind.value, block.lines[0].id, block.full, ids, ats, block.texts, *said

@@ -28,11 +28,11 @@ person as (
   union all
   select id from outdated where strpos(email_folded, %(folded)s) > 0),
 holding as materialized (
-  select h.place, h.whole, h.oldest, h.newest,
+  select h.block, h.whole, h.oldest, h.newest,
          case when h.whole then h.lines
               else 1 + (select count(*) from unnest(h.pieces[2:cardinality(h.pieces) - 1]) as piece
                          where strpos(piece, chr(10)) > 0) end as hits
-    from (select b.ctid as place, b.oldest, b.newest, cardinality(b.ids) as lines, strpos(b.shared, %(folded)s) > 0 as whole,
+    from (select b.ctid as block, b.oldest, b.newest, cardinality(b.ids) as lines, strpos(b.shared, %(folded)s) > 0 as whole,
                  case when (strpos(b.shared, %(folded)s) > 0) is not true then string_to_array(b.texts, %(folded)s) end as pieces
             from search_block b
            where b.merchant_id = %(merchant_id)s and b.kind = 1 and %(folded)s is not null {in_span}
@@ -40,7 +40,7 @@ holding as materialized (
    where h.whole or cardinality(h.pieces) > 1),
 named as (
   select b.ats[u.n] as created_at, b.ids[u.n] as order_id
-    from holding h join search_block b on b.ctid = h.place
+    from holding h join search_block b on b.ctid = h.block
    cross join lateral string_to_table(b.texts, chr(10)) with ordinality as u(line, n)
    where strpos(u.line, %(folded)s) > 0),
 by_name as materialized (select exists (select from holding) as found),
@@ -60,9 +60,9 @@ found as materialized (
 # Whether a block may hold the text. Most lack one of three bits of it, and are not read. A block that nobody has packed has no
 # bits: what is not known is looked up.
 MAY_HOLD: Final = """
-       (get_bit(b.grams, %(place)s::int8) = 1) is not false
-   and (get_bit(b.grams, %(middle_place)s::int8) = 1) is not false
-   and (get_bit(b.grams, %(last_place)s::int8) = 1) is not false""".lstrip()
+       (get_bit(b.grams, %(first_bit)s::int8) = 1) is not false
+   and (get_bit(b.grams, %(middle_bit)s::int8) = 1) is not false
+   and (get_bit(b.grams, %(last_bit)s::int8) = 1) is not false""".lstrip()
 HOLDS: Final = f"case when {MAY_HOLD} then strpos(b.texts, %(folded)s) > 0 end"
 
 # Whether a block may have orders of a date range.
@@ -146,7 +146,7 @@ besides as materialized (
 elsewhere as (
   select b.ids[u.n] as id from search_block b cross join lateral string_to_table(b.texts, chr(10)) with ordinality as u(line, n)
    where not starts_with(%(folded)s, '@') and b.merchant_id = %(merchant_id)s and b.kind = 2
-     and (get_bit(b.local_grams, %(place)s::int8) = 1) is not false and {holds}
+     and (get_bit(b.local_grams, %(first_bit)s::int8) = 1) is not false and {holds}
      and strpos(u.line, %(folded)s) > 0
      and (strpos(substr(u.line, nullif(strpos(u.line, '@'), 0)), %(folded)s) > 0) is not true),
 mailed as materialized (
@@ -221,7 +221,7 @@ select created_at, order_id from (
             select {last} as at, sum(hits) over (order by {last} {direction}) as reached from holding where {beyond_cursor}) r
            where r.reached >= %(offset)s::int8 + %(limit)s::int8) bound
     join holding h on ({first} {reaches} bound.at) is not false
-    join search_block b on b.ctid = h.place
+    join search_block b on b.ctid = h.block
    cross join lateral string_to_table(b.texts, chr(10)) with ordinality as u(line, n)
    where not (select m.mails from many m) and strpos(u.line, %(folded)s) > 0) named
  where true {beyond}

@@ -14,7 +14,7 @@ from tests.projections.shop import Shop, customer, tell
 from ledger.customers.state import Customer
 from projections import search_packing
 from projections.loader import Reader
-from projections.search_blocks import bits
+from projections.search_blocks import grams
 from projections.search_packing import SearchPacking
 
 pytestmark = pytest.mark.anyio
@@ -135,5 +135,5 @@ async def test_a_block_is_passed_over_only_where_its_bits_say_so(shop: Shop, rea
         assert await total(reader, shop, "andú") == 10
         connection.execute("update search_block set grams = null where kind = 1")
         assert await total(reader, shop, "andú") == 10
-        connection.execute("update search_block set grams = %s where kind = 1", [bits("gato")])
+        connection.execute("update search_block set grams = %s where kind = 1", [grams("gato")])
     assert [await total(reader, shop, text) for text in ("andú", "gat", "gato-")] == [0, 11, 0]
