@@ -20,7 +20,8 @@ from msgspec import Struct
 
 from projections import search_statements as sql
 from projections.pages import OrderQuery, is_ascending
-from projections.search_blocks import gram_bits, is_short
+from projections.search_blocks import gram_bits
+from projections.search_counts import is_counted
 from projections.search_text import fold_search
 from projections.wire import micros, moment
 
@@ -148,7 +149,7 @@ def page_statements(
     if query.search is None:
         return [_listed(asked)], parameters
     searches = [_listed(asked, if_everywhere=True), _searched(asked)]
-    if folded is not None and is_short(folded) and not asked.filtered and not asked.ranged:
+    if folded is not None and is_counted(folded) and not asked.filtered and not asked.ranged:
         searches.insert(0, _short(asked))
     return searches, parameters
 

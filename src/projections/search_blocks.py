@@ -1,16 +1,13 @@
-"""What the packed lines of many orders or customers say about themselves: the bits and beginnings by which a search passes
-over them, and the texts whose orders are counted beforehand.
+"""Many lines in one row of the database, and what it says about them: the bits and beginnings by which a search passes over it.
 
-The rule a stranger would break: bits may say too much and never too little, and counts are exact. So whoever looks for a
-text takes its bits and its counted texts from here too.
+The rule a stranger would break: what a block says may be too much and never too little. So whoever looks for a text takes
+its bits from here too.
 """
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from enum import IntEnum
 from typing import Final
 from uuid import UUID
 
@@ -19,12 +16,11 @@ from msgspec import Struct
 from projections.search_text import FIELD_END
 
 BLOCK_BYTES: Final = 6_500
-"""So much of lines and their ids makes a row that fits on a page of the database with its bits."""
+"""So much of lines and their ids makes a row that fits, with its bits, on one of the 8 KiB pages of the database."""
 _LINE_BYTES: Final = 40
 """What a line takes beside its text: an id, a time, their share of what the row says about all."""
-_FIRST, _SECOND, _LAST = 6_151, 389, 8_191
-"""Which of 8,192 bits stands for some bytes."""
-_SHORT: Final = 2
+_FIRST, _SECOND, _MASK = 6_151, 389, 8_191
+"""Which of 8,192 bits stands for a gram. Stored blocks say it: other numbers need a migration after which all are packed anew."""
 
 
 class Line(Struct, frozen=True, gc=False):
@@ -59,15 +55,6 @@ class Block(Struct, frozen=True):
         return min(times), max(times)
 
 
-class Counted(IntEnum):
-    """What orders are counted by."""
-
-    SHORT = 1
-    """One letter, or two that follow each other, in one of the four fields."""
-    TAIL = 2
-    """The e-mail of an order's customer from its first @ on."""
-
-
 def blocks(lines: Iterable[Line], block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
     """The lines by id, in blocks of so many bytes. Only the last one is not full."""
     some: list[Line] = []
@@ -90,10 +77,10 @@ def grams(texts: str) -> bytes:
     twos = {three[:2] for three in threes}
     ones = set(lines)
     # `_bit`, written out: a call for each would cost as much again.
-    found = {(first * _FIRST + second * _SECOND + third) & _LAST for first, second, third in threes}
-    found |= {(first * _FIRST + second * _SECOND) & _LAST for first, second in twos}
-    found |= {first * _FIRST & _LAST for first in ones}
-    said = bytearray((_LAST + 1) // 8)
+    found = {(first * _FIRST + second * _SECOND + third) & _MASK for first, second, third in threes}
+    found |= {(first * _FIRST + second * _SECOND) & _MASK for first, second in twos}
+    found |= {first * _FIRST & _MASK for first in ones}
+    said = bytearray((_MASK + 1) // 8)
     for bit in found:
         said[bit >> 3] |= 1 << (bit & 7)
     return bytes(said)
@@ -114,22 +101,6 @@ def gram_bits(folded: str) -> tuple[int, int, int] | None:
     return first, middle, end
 
 
-def is_short(folded: str) -> bool:
-    """Whether the orders with this text are counted."""
-    return 1 <= len(folded) <= _SHORT
-
-
-def short_texts(line: str) -> set[str]:
-    """Every letter, and every two that follow each other, of a line. What no field has is never asked for, and is in it too."""
-    return {*line, *map(operator.add, line, line[1:])}
-
-
-def tail(email: str) -> str | None:
-    """An e-mail from its first @ on."""
-    at = email.find("@")
-    return email[at:] if at >= 0 else None
-
-
 def _beginning(texts: Sequence[str]) -> str:
     """What all texts begin with: what the lowest and the highest of them do."""
     lowest, highest = min(texts), max(texts)
@@ -138,4 +109,4 @@ def _beginning(texts: Sequence[str]) -> str:
 
 
 def _bit(first: int, second: int = 0, third: int = 0) -> int:
-    return (first * _FIRST + second * _SECOND + third) & _LAST
+    return (first * _FIRST + second * _SECOND + third) & _MASK

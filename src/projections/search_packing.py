@@ -11,8 +11,7 @@ the e-mail that its customer's line has at that moment, and a line is replaced t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping
-from datetime import UTC, datetime
+from collections.abc import Iterable, Mapping
 from typing import Final, Self
 from uuid import UUID
 
@@ -24,7 +23,7 @@ from ledger.journal.connection import Connection, connect
 from ledger.journal.packing import PACK
 from projections.search_blocks import BLOCK_BYTES, Block, Line, blocks, grams, local_grams
 from projections.search_counts import Counts
-from projections.search_text import Kind, order_line
+from projections.search_text import Kind
 from projections.wire import micros
 
 ROWS_MIN: Final = 16
@@ -32,9 +31,6 @@ ROWS_MIN: Final = 16
 _MERCHANTS_MAX: Final = 200
 _BYTES_MAX: Final = 500_000
 """So much text is packed at once: about a second's work."""
-ORDERS_AT_ONCE: Final = 1_000
-"""So many orders of a customer whose e-mail has changed are read by one statement."""
-_BEGINNING: Final = datetime.min.replace(tzinfo=UTC)
 _LOCK: Final = 0x5EA6C4
 """Any number, the same for ever. The connection holds it: a worker of an older release, which does not count, packs nothing."""
 
@@ -57,37 +53,23 @@ delete from search_block where ctid = any(array(
 returning ids, ats, texts
 """
 
+# A block, and what it says about its lines where it is full.
 _PUT: Final = """
 insert into search_block (merchant_id, kind, first_id, packed, ids, ats, texts, grams, local_grams, shared, oldest, newest)
 values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
 """
 
-_EMAILS: Final = """
-select asked.id, c.email_folded from unnest(%(orders)s::uuid[]) as asked(id)
- cross join lateral (
-   select customer_id from payment_order where merchant_id = %(merchant_id)s and order_id = asked.id limit 1) o
- cross join lateral (
-   select email_folded from customer where merchant_id = %(merchant_id)s and customer_id = o.customer_id limit 1) c
+# Whose e-mails were noted as changed, the blocks with those customers' lines, and their e-mails by their rows.
+_TAKE_CHANGED: Final = """
+delete from search_block where merchant_id = %(merchant_id)s and kind = %(changed)s
+returning ids
 """
-
-_TAKE_CHANGED: Final = (
-    "delete from search_block where merchant_id = %(merchant_id)s and kind = %(changed)s returning ids"
-)
 _TAKE_OUTDATED: Final = """
 delete from search_block where merchant_id = %(merchant_id)s and kind = %(kind)s and ids && %(customers)s::uuid[]
 returning ids, ats, texts
 """
 _EMAILS_NOW: Final = """
 select customer_id, email_folded from customer where merchant_id = %(merchant_id)s and customer_id = any(%(customers)s::uuid[])
-"""
-_UNCOUNTED: Final = """
-select unnest(ids) from search_block where merchant_id = %(merchant_id)s and kind = %(kind)s and not packed
-"""
-_ORDERS: Final = """
-select created_at, order_id, order_number, external_id, invoice_number from payment_order
- where merchant_id = %(merchant_id)s and customer_id = %(customer_id)s
-   and (created_at, order_id) > (%(after_at)s, %(after_id)s)
- order by created_at, order_id limit %(limit)s
 """
 
 
@@ -147,13 +129,13 @@ class SearchPacking:
         return len(due)
 
     async def _tidy(self, connection: Connection, merchant_id: UUID) -> None:
-        counts = Counts()
+        counts = Counts(connection, merchant_id)
         await self._refresh(connection, merchant_id, counts)
         for kind in (Kind.CUSTOMER, Kind.ORDER):
             limits = {"rows": self._rows_min, "bytes": _BYTES_MAX}
             lines = await _lines(connection, _TAKE, {"merchant_id": merchant_id, "kind": kind.value, **limits})
             await self._put(connection, merchant_id, kind, lines, counts)
-        await counts.write(connection, merchant_id)
+        await counts.write()
 
     async def _refresh(self, connection: Connection, merchant_id: UUID, counts: Counts) -> None:
         """Replace the lines of the customers that were noted as changed by what their rows say now."""
@@ -166,7 +148,7 @@ class SearchPacking:
         lines = await _lines(connection, _TAKE_OUTDATED, of)
         now: dict[UUID, str | None] = dict(await (await connection.execute(_EMAILS_NOW, of)).fetchall())
         were = {line.id: line.text for line in lines if line.id in changed}
-        await _count_again(connection, merchant_id, changed, were, now, counts)
+        await counts.recount(changed, were, now)
         kept = [line for line in lines if line.id not in changed]
         new = [Line(customer_id, None, email) for customer_id, email in now.items() if email is not None]
         await self._put(connection, merchant_id, Kind.CUSTOMER, kept + new, counts)
@@ -178,9 +160,7 @@ class SearchPacking:
         rows = []
         for block in blocks(lines, self._block_bytes):
             if block.full and kind is Kind.ORDER:
-                emails = await _emails(connection, merchant_id, block.lines)
-                for line in block.lines:
-                    counts.add(line.text, emails[line.id])
+                await counts.count(block.lines)
             rows.append(_row(merchant_id, kind, block))
             await asyncio.sleep(0)  # a full block is milliseconds of work, and the worker has other things to do
         await connection.cursor().executemany(_PUT, rows)
@@ -204,44 +184,3 @@ async def _lines(connection: Connection, statement: str, values: Mapping[str, ob
         for ids, ats, texts in await rows.fetchall()
         for line_id, at, text in zip(ids, ats, texts.split("\n"), strict=True)
     ]
-
-
-async def _emails(connection: Connection, merchant_id: UUID, orders: Iterable[Line]) -> dict[UUID, str | None]:
-    values = {"merchant_id": merchant_id, "orders": PACK["uuid"]([line.id.bytes for line in orders])}
-    rows = await connection.execute(_EMAILS, values, binary=True)
-    return dict(await rows.fetchall())
-
-
-async def _count_again(
-    connection: Connection,
-    merchant_id: UUID,
-    customers: Iterable[UUID],
-    were: Mapping[UUID, str],
-    now: Mapping[UUID, str | None],
-    counts: Counts,
-) -> None:
-    """Let the orders of these customers that have been counted count by the e-mails of now instead of by those that were."""
-    values = {"merchant_id": merchant_id, "kind": Kind.ORDER.value}
-    uncounted = {order_id for (order_id,) in await (await connection.execute(_UNCOUNTED, values)).fetchall()}
-    for customer_id in customers:
-        was, is_now = were.get(customer_id), now.get(customer_id)
-        if was == is_now:
-            continue
-        async for order_id, line in _order_lines(connection, merchant_id, customer_id):
-            if order_id not in uncounted:
-                counts.add(line, was, -1)
-                counts.add(line, is_now)
-
-
-async def _order_lines(connection: Connection, merchant_id: UUID, customer_id: UUID) -> AsyncIterator[tuple[UUID, str]]:
-    """The orders of a customer with their lines: some thousands at a time, for there may be half a million."""
-    after_at, after_id = _BEGINNING, UUID(int=0)
-    while True:
-        place = {"merchant_id": merchant_id, "customer_id": customer_id, "after_at": after_at, "after_id": after_id}
-        rows = await connection.execute(_ORDERS, {**place, "limit": ORDERS_AT_ONCE}, binary=True)
-        orders = await rows.fetchall()
-        for _, order_id, *names in orders:
-            yield order_id, order_line(*names)
-        if len(orders) < ORDERS_AT_ONCE:
-            return
-        after_at, after_id = orders[-1][:2]

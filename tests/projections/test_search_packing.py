@@ -12,7 +12,7 @@ from tests.projections.searching import a_word, an_address, counted, pack
 from tests.projections.shop import Shop, customer, tell
 
 from ledger.customers.state import Customer
-from projections import search_packing
+from projections import search_counts
 from projections.loader import Reader
 from projections.search_blocks import grams
 from projections.search_packing import SearchPacking
@@ -65,7 +65,7 @@ async def test_an_address_that_was_taken_away_stands_nowhere_once_the_lines_are_
 async def test_no_counter_keeps_the_end_of_an_address_that_nobody_has_any_more(
     shop: Shop, database_url: str, monkeypatch: pytest.MonkeyPatch, at_once: int
 ) -> None:
-    monkeypatch.setattr(search_packing, "ORDERS_AT_ONCE", at_once)
+    monkeypatch.setattr(search_counts, "ORDERS_AT_ONCE", at_once)
     ana = await customer(shop, "forgotten", "qxw@family-qxw.example")
     for n in range(5):
         await shop.order(f"order-{n}", customer_id=ana.customer_id)
