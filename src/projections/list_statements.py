@@ -5,7 +5,7 @@ that anybody sent is ever part of the text.
 
 Without a customer and a search, totals are not counted: whole UTC days come from `tally`, and only the broken days at both
 ends of a date range are counted, from an index, like what is overdue. By customer, the index of that customer is counted.
-With a search, whatever it finds is: first in the packed lines (see `search_text`), then, filtered, order by order. A text
+With a search, whatever it finds is: first in the packed lines (see `search_statements`), then, filtered, order by order. A text
 that every order has filters nothing: that is tried first, and is the list without a search.
 """
 
@@ -44,10 +44,12 @@ _DAY_US: Final = 86_400_000_000
 _IN_RANGE: Final = "and created_at >= %(from)s and created_at < %(to)s"
 _STATUS: Final = "and status = any(%(statuses)s::text[])"
 _NOT_OVERDUE: Final = "and (due_at is null or due_at >= %(now)s)"
+_CUSTOMER: Final = "and customer_id = any(%(customers)s::uuid[])"
 _BEYOND: Final = {
     ascending: f"and (created_at, order_id) {'>' if ascending else '<'} (%(after_at)s, %(after_id)s)"
     for ascending in (False, True)
 }
+
 # How the blocks of a page are chosen, by its direction: the time behind which enough places lie, and what reaches to it.
 _BOUND: Final = {
     True: {"bound": "min(r.at)", "last": "newest", "first": "h.oldest", "reaches": "<=",
@@ -55,7 +57,6 @@ _BOUND: Final = {
     False: {"bound": "max(r.at)", "last": "oldest", "first": "h.newest", "reaches": ">=",
             "beyond_cursor": "newest < %(after_at)s"},
 }  # fmt: skip
-_CUSTOMER: Final = "and customer_id = any(%(customers)s::uuid[])"
 
 # How many orders there are: whole days from the counters, the broken days at both ends counted.
 _TOTAL: Final = """
@@ -115,15 +116,33 @@ def page_statements(
     `now` by the merchant's clock; `customers` are those that `query.customer` stands for, None where it names none. They ask
     for one order more than the page holds.
     """
-    start, end = _range(query)
-    cursor, ascending = query.cursor, is_ascending(query)
     folded = None if query.search is None else fold_search(query.search)
+    asked = _Asked(
+        ranged=query.created_from is not None or query.created_to is not None,
+        statuses=bool(query.statuses),
+        customers=customers is not None,
+        not_overdue=query.exclude_overdue,
+        ascending=is_ascending(query),
+    )
+    statements = [_listed(asked)]
+    if query.search is not None:
+        statements = [_listed(asked, if_everywhere=True), _searched(asked)]
+        if folded is not None and is_counted(folded) and not asked.filtered and not asked.ranged:
+            statements.insert(0, _short(asked))
+    return statements, _parameters(merchant_id, query, now, customers, folded)
+
+
+def _parameters(
+    merchant_id: UUID, query: OrderQuery, now: datetime, customers: list[UUID] | None, folded: str | None
+) -> dict[str, Any]:
+    start, end = _range(query)
+    cursor = query.cursor
     first_bit, middle_bit, last_bit = (None if folded is None else gram_bits(folded)) or (None, None, None)
-    parameters: dict[str, Any] = {
+    return {
         "merchant_id": merchant_id,
         "from": start,
         "to": end,
-        "after_at": (start if ascending else end) if cursor is None else cursor.created_at,
+        "after_at": (start if is_ascending(query) else end) if cursor is None else cursor.created_at,
         "after_id": _NO_ID if cursor is None else cursor.order_id,
         "offset": query.offset if cursor is None else 0,
         "limit": query.limit + 1,
@@ -139,19 +158,6 @@ def page_statements(
         "last_bit": last_bit,
         **_spans(start, end),
     }
-    asked = _Asked(
-        ranged=query.created_from is not None or query.created_to is not None,
-        statuses=bool(query.statuses),
-        customers=customers is not None,
-        not_overdue=query.exclude_overdue,
-        ascending=ascending,
-    )
-    if query.search is None:
-        return [_listed(asked)], parameters
-    searches = [_listed(asked, if_everywhere=True), _searched(asked)]
-    if folded is not None and is_counted(folded) and not asked.filtered and not asked.ranged:
-        searches.insert(0, _short(asked))
-    return searches, parameters
 
 
 class _Asked(Struct, frozen=True, kw_only=True):
@@ -186,52 +192,38 @@ def _listed(asked: _Asked, *, if_everywhere: bool = False) -> str:
     """The list without a search; one that gives rows only where every order has the text, if that is asked."""
     pieces = asked.pieces
     if asked.customers:
-        total, found = _CUSTOMERS_TOTAL.format(**pieces), _EACH_PLACES
+        total, places = _CUSTOMERS_TOTAL.format(**pieces), _EACH_PLACES
         pieces |= {"wanted": "%(customers)s::uuid[]", "column": "customer_id"}
     else:
         overdue = _OVERDUE.format(**pieces) if asked.not_overdue else ""
-        total, found = _TOTAL.format(overdue=overdue, **pieces), _EACH_PLACES if asked.statuses else _PLACES
+        total, places = _TOTAL.format(overdue=overdue, **pieces), _EACH_PLACES if asked.statuses else _PLACES
         pieces |= {"wanted": "%(statuses)s::text[]", "column": "status", "status": ""}
     condition = ""
     if if_everywhere:
         total, condition = total.rstrip() + "," + sql.EVERYWHERE, " where (select e.found from everywhere e)\n"
-    return total + _PAGE.format(places=found.format(**pieces), direction=pieces["direction"], condition=condition)
+    return total + _page(asked, places.format(**pieces), condition)
 
 
 @cache
 def _short(asked: _Asked) -> str:
     """The search for a text of one or two letters, where the counters and the newest orders answer it."""
-    return sql.SHORT.format(**_counting(asked)) + _page(asked, sql.NEAR_PLACES)
+    return sql.SHORT.format(near=sql.NEAR.format(**asked.pieces)) + _page(asked, sql.SHORT_PLACES)
 
 
 @cache
 def _searched(asked: _Asked) -> str:
     """The search for any text, under any filter."""
-    listed = sql.LISTED_FILTERED if asked.filtered else sql.LISTED if asked.ranged else None
-    if listed is None:
-        total, found = sql.SEARCHED, sql.SEARCHED_PLACES
-    else:
-        total, found = sql.SEARCHED_FILTERED, sql.LISTED_PLACES
     pieces = asked.pieces
-    total = total.format(listed=(listed or "").format(**pieces), **_counting(asked))
-    finds = sql.FINDS.format(holds=sql.HOLDS, may_hold=sql.MAY_HOLD, in_span=sql.IN_SPAN if asked.ranged else "")
-    return finds + total + _page(asked, found.format(**pieces))
+    finds = sql.FINDS.format(in_span=sql.IN_SPAN if asked.ranged else "")
+    if asked.filtered or asked.ranged:
+        listed = sql.LISTED_FILTERED if asked.filtered else sql.LISTED
+        return finds + listed.format(**pieces) + sql.LISTED_TOTAL + _page(asked, sql.LISTED_PLACES.format(**pieces))
+    searched = sql.SEARCHED.format(near=sql.NEAR.format(**pieces))
+    return finds + searched + _page(asked, sql.SEARCHED_PLACES.format(**pieces))
 
 
-def _counting(asked: _Asked) -> dict[str, str]:
-    """The pieces of a search that counts, and looks for its page among the nearest orders."""
-    near = sql.NEAR.format(in_names=sql.IN_NAMES, **asked.pieces)
-    return {
-        "uncounted": sql.UNCOUNTED,
-        "fresh_mail": sql.FRESH_MAIL,
-        "near": near,
-        "holds": sql.HOLDS,
-        "in_names": sql.IN_NAMES,
-    }
-
-
-def _page(asked: _Asked, found: str) -> str:
-    return _PAGE.format(places=found, direction=asked.pieces["direction"], condition="")
+def _page(asked: _Asked, places: str, condition: str = "") -> str:
+    return _PAGE.format(places=places, direction=asked.pieces["direction"], condition=condition)
 
 
 def _range(query: OrderQuery) -> tuple[datetime, datetime]:

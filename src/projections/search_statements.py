@@ -2,24 +2,113 @@
 
 The rule a stranger would break: a block is passed over only where its bits or its text say that nothing in it can be found.
 What nobody has packed or looked at yet is opened; no total is ever a guess.
+
+The kinds of blocks are those of `search_text` (1 orders, 2 customers, 3 changed), the kinds of counters those of `search_counts`
+(1 short texts, 2 ends of e-mails). First the pieces, then what is put together of them, in the order in which it is tried.
 """
 
+# ruff: noqa: S608 - every statement is put together from constants of this module
 from __future__ import annotations
 
 from typing import Final
 
+# The lines of a block `b`, each with its number.
+_LINES: Final = "cross join lateral string_to_table(b.texts, chr(10)) with ordinality as u(line, n)"
+
+# Whether a block may hold the text. Most lack one of three bits of it, and are not read. A block that nobody has packed has no
+# bits: what is not known is looked up.
+_MAY_HOLD: Final = """
+       (get_bit(b.grams, %(first_bit)s::int8) = 1) is not false
+   and (get_bit(b.grams, %(middle_bit)s::int8) = 1) is not false
+   and (get_bit(b.grams, %(last_bit)s::int8) = 1) is not false""".lstrip()
+_HOLDS: Final = f"case when {_MAY_HOLD} then strpos(b.texts, %(folded)s) > 0 end"
+
+# Whether a block may have orders of a date range.
+IN_SPAN: Final = "and (b.oldest < %(to)s) is not false and (b.newest >= %(from)s) is not false"
+
+# Whether an order's own fields have the text.
+_IN_NAMES: Final = """
+strpos(coalesce(o.names_folded, concat_ws(chr(31), lower(o.order_number collate "C"), lower(o.external_id collate "C"),
+                                                   lower(o.invoice_number collate "C"))), %(folded)s) > 0""".lstrip()
+
+# The orders that nobody has counted yet, and whether there are few of them and no e-mail has changed since the others were.
+_UNCOUNTED: Final = """
+fresh as materialized (
+  select u.id, u.line from search_block b cross join lateral unnest(b.ids, string_to_array(b.texts, chr(10))) as u(id, line)
+   where b.merchant_id = %(merchant_id)s and b.kind = 1 and not b.packed limit %(few)s::int8 + 1),
+exact as materialized (
+  select (select count(*) from fresh) <= %(few)s
+     and not exists (select from search_block where merchant_id = %(merchant_id)s and kind = 3 and not packed) as counters),
+""".lstrip()
+
+# The e-mail of a fresh order's customer.
+_FRESH_MAIL: Final = """
+ cross join lateral (
+   select customer_id from payment_order where merchant_id = %(merchant_id)s and order_id = f.id limit 1) o
+ cross join lateral (
+   select email_folded from customer where merchant_id = %(merchant_id)s and customer_id = o.customer_id limit 1) c"""
+
+# As many as a page needs of the orders with a text, of so many of the newest or the oldest that are tried, one by one.
+NEAR: Final = f"""
+near as materialized (
+  select k.created_at, k.order_id
+    from (select created_at, order_id from payment_order where merchant_id = %(merchant_id)s {{beyond}}
+           order by created_at {{direction}}, order_id {{direction}} limit coalesce((select t.places from tried t), 0)) k
+   cross join lateral (
+     select * from payment_order where merchant_id = %(merchant_id)s and order_id = k.order_id limit 1) o
+   where {_IN_NAMES}
+      or exists (
+     select from (select email_folded from customer
+                   where merchant_id = %(merchant_id)s and customer_id = o.customer_id limit 1) c
+      where strpos(c.email_folded, %(folded)s) > 0)
+   order by created_at {{direction}}, order_id {{direction}} limit %(offset)s::int8 + %(limit)s::int8),
+""".lstrip()
+
+# How many orders have a text of one or two letters: the counter says it, and the orders that are not counted yet. Its page
+# is looked for among the newest orders, or the oldest, one by one until it is full: where a fourth of those that may be walked
+# would hold it if they were spread evenly, and then among up to 32 times as many as would. Where the counters are not exact,
+# or too few of those have it, this is no answer: it gives no row.
+SHORT: Final = f"""
+with {_UNCOUNTED}
+found as materialized (
+  select coalesce((select orders from search_count where merchant_id = %(merchant_id)s and kind = 1 and text = %(folded)s), 0)
+       + (select count(*) from fresh f{_FRESH_MAIL}
+           where strpos(f.line, %(folded)s) > 0 or strpos(c.email_folded, %(folded)s) > 0) as total
+   where (select e.counters from exact e)),
+tried as materialized (
+  select case when p.places <= %(walked)s then least(8 * p.places, %(walked)s)::int8 else 0 end as places
+    from found f cross join lateral (
+      select 4 * (%(offset)s::float8 + %(limit)s::float8) * sum(n)::float8 / f.total as places
+        from tally where merchant_id = %(merchant_id)s and f.total >= %(offset)s::int8 + %(limit)s::int8) p),
+{{near}}
+counted as (
+  select total from found where total = 0 or (select count(*) from near) = %(offset)s::int8 + %(limit)s::int8)
+"""
+SHORT_PLACES: Final = "select created_at, order_id from near"
+
+# Whether the text is in the lines of all orders: what the lines of a block share tells it, and the few that are not packed
+# are opened. The first block without it ends this.
+EVERYWHERE: Final = """
+everywhere as materialized (
+  select not exists (
+    select from search_block b
+     where b.merchant_id = %(merchant_id)s and b.kind = 1 and (strpos(b.shared, %(folded)s) > 0) is not true
+       and (b.packed or exists (select from string_to_table(b.texts, chr(10)) as u(line)
+                                 where (strpos(u.line, %(folded)s) > 0) is not true))) as found)
+"""
+
 # Everything that a search finds: by the customers' e-mails, where those whose line is outdated are asked themselves, and by
 # the orders' own lines. A block is opened only where the text is somewhere in it. How many of its lines have it is known without:
 # all, where it stands in what they begin with, and else one, and one more for each end of a line between two places where it is.
-FINDS: Final = """
+FINDS: Final = f"""
 with outdated as materialized (
   select distinct u.id, c.email_folded
     from search_block b cross join lateral unnest(b.ids) as u(id) cross join lateral (
       select email_folded from customer where merchant_id = %(merchant_id)s and customer_id = u.id limit 1) c
    where b.merchant_id = %(merchant_id)s and b.kind = 3),
 introduced as materialized (
-  select b.ids[u.n] as id from search_block b cross join lateral string_to_table(b.texts, chr(10)) with ordinality as u(line, n)
-   where b.merchant_id = %(merchant_id)s and b.kind = 2 and {holds}
+  select b.ids[u.n] as id from search_block b {_LINES}
+   where b.merchant_id = %(merchant_id)s and b.kind = 2 and {_HOLDS}
      and strpos(u.line, %(folded)s) > 0),
 person as (
   select id from introduced where not exists (select from outdated)
@@ -35,13 +124,13 @@ holding as materialized (
     from (select b.ctid as block, b.oldest, b.newest, cardinality(b.ids) as lines, strpos(b.shared, %(folded)s) > 0 as whole,
                  case when (strpos(b.shared, %(folded)s) > 0) is not true then string_to_array(b.texts, %(folded)s) end as pieces
             from search_block b
-           where b.merchant_id = %(merchant_id)s and b.kind = 1 and %(folded)s is not null {in_span}
-             and {may_hold} offset 0) h
+           where b.merchant_id = %(merchant_id)s and b.kind = 1 and %(folded)s is not null {{in_span}}
+             and {_MAY_HOLD} offset 0) h
    where h.whole or cardinality(h.pieces) > 1),
 named as (
   select b.ats[u.n] as created_at, b.ids[u.n] as order_id
     from holding h join search_block b on b.ctid = h.block
-   cross join lateral string_to_table(b.texts, chr(10)) with ordinality as u(line, n)
+   {_LINES}
    where strpos(u.line, %(folded)s) > 0),
 by_name as materialized (select exists (select from holding) as found),
 found as materialized (
@@ -57,82 +146,9 @@ found as materialized (
    except select created_at, order_id from named)),
 """
 
-# Whether a block may hold the text. Most lack one of three bits of it, and are not read. A block that nobody has packed has no
-# bits: what is not known is looked up.
-MAY_HOLD: Final = """
-       (get_bit(b.grams, %(first_bit)s::int8) = 1) is not false
-   and (get_bit(b.grams, %(middle_bit)s::int8) = 1) is not false
-   and (get_bit(b.grams, %(last_bit)s::int8) = 1) is not false""".lstrip()
-HOLDS: Final = f"case when {MAY_HOLD} then strpos(b.texts, %(folded)s) > 0 end"
-
-# Whether a block may have orders of a date range.
-IN_SPAN: Final = "and (b.oldest < %(to)s) is not false and (b.newest >= %(from)s) is not false"
-
-# The orders that nobody has counted yet, and whether there are few of them and no e-mail has changed since the others were.
-UNCOUNTED: Final = """
-fresh as materialized (
-  select u.id, u.line from search_block b cross join lateral unnest(b.ids, string_to_array(b.texts, chr(10))) as u(id, line)
-   where b.merchant_id = %(merchant_id)s and b.kind = 1 and not b.packed limit %(few)s::int8 + 1),
-exact as materialized (
-  select (select count(*) from fresh) <= %(few)s
-     and not exists (select from search_block where merchant_id = %(merchant_id)s and kind = 3 and not packed) as counters),
-""".lstrip()
-
-# The e-mail of a fresh order's customer.
-FRESH_MAIL: Final = """
- cross join lateral (
-   select customer_id from payment_order where merchant_id = %(merchant_id)s and order_id = f.id limit 1) o
- cross join lateral (
-   select email_folded from customer where merchant_id = %(merchant_id)s and customer_id = o.customer_id limit 1) c"""
-
-# Whether an order's own fields have the text.
-IN_NAMES: Final = """
-strpos(coalesce(o.names_folded, concat_ws(chr(31), lower(o.order_number collate "C"), lower(o.external_id collate "C"),
-                                                   lower(o.invoice_number collate "C"))), %(folded)s) > 0""".lstrip()
-
-# As many as a page needs of the orders with a text, of so many of the newest or the oldest that are tried, one by one.
-NEAR: Final = """
-near as materialized (
-  select k.created_at, k.order_id
-    from (select created_at, order_id from payment_order where merchant_id = %(merchant_id)s {beyond}
-           order by created_at {direction}, order_id {direction} limit coalesce((select t.places from tried t), 0)) k
-   cross join lateral (
-     select * from payment_order where merchant_id = %(merchant_id)s and order_id = k.order_id limit 1) o
-   where {in_names}
-      or exists (
-     select from (select email_folded from customer
-                   where merchant_id = %(merchant_id)s and customer_id = o.customer_id limit 1) c
-      where strpos(c.email_folded, %(folded)s) > 0)
-   order by created_at {direction}, order_id {direction} limit %(offset)s::int8 + %(limit)s::int8),
-""".lstrip()
-
-# How many orders have a text of one or two letters: the counter says it, and the orders that are not counted yet. Its page
-# is looked for among the newest orders, or the oldest, one by one until it is full: where a fourth of those that may be walked
-# would hold it if they were spread evenly, and then among up to 32 times as many as would. Where the counters are not exact,
-# or too few of those have it, this is no answer: it gives no row.
-SHORT: Final = """
-with {uncounted}
-found as materialized (
-  select coalesce((select orders from search_count where merchant_id = %(merchant_id)s and kind = 1 and text = %(folded)s), 0)
-       + (select count(*) from fresh f{fresh_mail}
-           where strpos(f.line, %(folded)s) > 0 or strpos(c.email_folded, %(folded)s) > 0) as total
-   where (select e.counters from exact e)),
-tried as materialized (
-  select case when p.places <= %(walked)s then least(8 * p.places, %(walked)s)::int8 else 0 end as places
-    from found f cross join lateral (
-      select 4 * (%(offset)s::float8 + %(limit)s::float8) * sum(n)::float8 / f.total as places
-        from tally where merchant_id = %(merchant_id)s and f.total >= %(offset)s::int8 + %(limit)s::int8) p),
-{near}
-counted as (
-  select total from found where total = 0 or (select count(*) from near) = %(offset)s::int8 + %(limit)s::int8)
-"""
-
-# How many that is, where nothing else was asked. What e-mails alone find is counted by the ends that the counters know, where
-# those are exact, and by the index of the customers, who are opened only where the text begins before an end; it is never put
-# together. The page is looked for among the newest orders, or the oldest, so many of them that eight pages would be there if
-# they were spread evenly; where those are too many to be worth it, or too few hold a page, all that was found is sorted.
-SEARCHED: Final = """
-{uncounted}
+# The orders that e-mails find where some are found by their own fields, whether those are many, and which of them, if they are
+# few, are not found by their own fields too.
+_BESIDES: Final = f"""
 mails as materialized (
   select order_id, created_at from payment_order
    where (select n.found from by_name n)
@@ -142,25 +158,36 @@ many as materialized (select count(*) > %(few_mails)s as mails from mails),
 besides as materialized (
   select m.created_at, m.order_id from mails m cross join lateral (
     select * from payment_order where merchant_id = %(merchant_id)s and order_id = m.order_id limit 1) o
-   where not (select m.mails from many m) and ({in_names}) is not true),
+   where not (select m.mails from many m) and ({_IN_NAMES}) is not true),
+""".lstrip()
+
+# How many orders e-mails find where no order is found by its own fields: by the ends that the counters know, where those are exact,
+# and by the index of the customers in whose e-mails the text begins before the end. Those alone are opened.
+_MAILED: Final = f"""
 elsewhere as (
-  select b.ids[u.n] as id from search_block b cross join lateral string_to_table(b.texts, chr(10)) with ordinality as u(line, n)
+  select b.ids[u.n] as id from search_block b {_LINES}
    where not starts_with(%(folded)s, '@') and b.merchant_id = %(merchant_id)s and b.kind = 2
-     and (get_bit(b.local_grams, %(first_bit)s::int8) = 1) is not false and {holds}
+     and (get_bit(b.local_grams, %(first_bit)s::int8) = 1) is not false and {_HOLDS}
      and strpos(u.line, %(folded)s) > 0
      and (strpos(substr(u.line, nullif(strpos(u.line, '@'), 0)), %(folded)s) > 0) is not true),
 mailed as materialized (
   select case when (select e.counters from exact e)
     then (select coalesce(sum(orders), 0)::int8 from search_count
            where merchant_id = %(merchant_id)s and kind = 2 and strpos(text, %(folded)s) > 0)
-       + (select count(*) from fresh f{fresh_mail}
+       + (select count(*) from fresh f{_FRESH_MAIL}
            where strpos(substr(c.email_folded, nullif(strpos(c.email_folded, '@'), 0)), %(folded)s) > 0)
        + (select count(*) from payment_order
            where merchant_id = %(merchant_id)s and customer_id = any(array(select id from elsewhere)))
     else (select count(*) from payment_order
            where merchant_id = %(merchant_id)s and customer_id = any(array(select id from person))) end as total
    where not (select n.found from by_name n)),
-searched as materialized (
+""".lstrip()
+
+# How many orders a search finds, where nothing else was asked; what is found is put together for that only where names find some
+# and e-mails many. The page is looked for among the newest orders, or the oldest, so many of them that eight pages would be there if
+# they were spread evenly; where those are too many to be worth it, or too few hold a page, all that was found is sorted.
+SEARCHED: Final = f"""
+{_UNCOUNTED}{_BESIDES}{_MAILED}searched as materialized (
   select case when not n.found then (select total from mailed)
               when not m.mails then (select sum(hits)::int8 from holding) + (select count(*) from besides)
               else (select count(*) from found) end as total from by_name n cross join many m),
@@ -169,17 +196,35 @@ tried as materialized (
     from searched s cross join by_name n cross join many m cross join lateral (
       select 8 * (%(offset)s::float8 + %(limit)s::float8) * sum(n)::float8 / greatest(s.total, 1) as places
         from tally where merchant_id = %(merchant_id)s) o),
-{near}
+{{near}}
 enough as materialized (select count(*) = %(offset)s::int8 + %(limit)s::int8 as found from near),
 counted as (select total from searched)
 """
-NEAR_PLACES: Final = "select created_at, order_id from near"
 
-# The same where more was asked: what was found is filtered first.
-SEARCHED_FILTERED: Final = """
-{listed}
-counted as (select count(*) as total from listed)
-"""
+# The places of what a search found: those nearby, or else all. What names find, and few e-mails besides, is opened only in the
+# blocks that may have a place of the page: there are enough in those that lie before the bound.
+SEARCHED_PLACES: Final = f"""
+select created_at, order_id from near where (select e.found from enough e)
+union all
+select created_at, order_id from (
+  select b.ats[u.n] as created_at, b.ids[u.n] as order_id
+    from (select {{bound}} as at from (
+            select {{last}} as at, sum(hits) over (order by {{last}} {{direction}}) as reached from holding where {{beyond_cursor}}) r
+           where r.reached >= %(offset)s::int8 + %(limit)s::int8) bound
+    join holding h on ({{first}} {{reaches}} bound.at) is not false
+    join search_block b on b.ctid = h.block
+   {_LINES}
+   where not (select m.mails from many m) and strpos(u.line, %(folded)s) > 0) named
+ where true {{beyond}}
+union all
+select created_at, order_id from besides where true {{beyond}}
+union all
+select created_at, order_id from found
+ where not (select e.found from enough e) and (select m.mails from many m) {{beyond}}
+union all
+select created_at, order_id from payment_order
+ where not (select e.found from enough e) and not (select n.found from by_name n)
+   and merchant_id = %(merchant_id)s and customer_id = any(array(select id from person)) {{beyond}}"""
 
 # What was found, within a date range; no other filter is answered by what the lines say.
 LISTED: Final = "listed as materialized (select created_at, order_id from found where true {in_range}),"
@@ -199,39 +244,8 @@ listed as materialized (
     where (select m.found from many m) and merchant_id = %(merchant_id)s {in_range} {status} {due} {customer}
    intersect select created_at, order_id from found)),"""
 
-# Whether the text is in the lines of all orders: what the lines of a block share tells it, and the few that are not packed
-# are opened. The first block without it ends this.
-EVERYWHERE: Final = """
-everywhere as materialized (
-  select not exists (
-    select from search_block b
-     where b.merchant_id = %(merchant_id)s and b.kind = 1 and (strpos(b.shared, %(folded)s) > 0) is not true
-       and (b.packed or exists (select from string_to_table(b.texts, chr(10)) as u(line)
-                                 where (strpos(u.line, %(folded)s) > 0) is not true))) as found)
+# How many that is.
+LISTED_TOTAL: Final = """
+counted as (select count(*) as total from listed)
 """
-
-# The places of what a search found: those nearby, or else all. What names find, and few e-mails besides, is opened only in the
-# blocks that may have a place of the page: there are enough in those that lie before the bound.
-SEARCHED_PLACES: Final = """
-select created_at, order_id from near where (select e.found from enough e)
-union all
-select created_at, order_id from (
-  select b.ats[u.n] as created_at, b.ids[u.n] as order_id
-    from (select {bound} as at from (
-            select {last} as at, sum(hits) over (order by {last} {direction}) as reached from holding where {beyond_cursor}) r
-           where r.reached >= %(offset)s::int8 + %(limit)s::int8) bound
-    join holding h on ({first} {reaches} bound.at) is not false
-    join search_block b on b.ctid = h.block
-   cross join lateral string_to_table(b.texts, chr(10)) with ordinality as u(line, n)
-   where not (select m.mails from many m) and strpos(u.line, %(folded)s) > 0) named
- where true {beyond}
-union all
-select created_at, order_id from besides where true {beyond}
-union all
-select created_at, order_id from found
- where not (select e.found from enough e) and (select m.mails from many m) {beyond}
-union all
-select created_at, order_id from payment_order
- where not (select e.found from enough e) and not (select n.found from by_name n)
-   and merchant_id = %(merchant_id)s and customer_id = any(array(select id from person)) {beyond}"""
 LISTED_PLACES: Final = "select created_at, order_id from listed where true {beyond}"
