@@ -6,7 +6,7 @@ fails alone, with a fault that says "later", and takes nobody with it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import psycopg
@@ -66,17 +66,21 @@ class Lists:
     async def stop(self) -> None:
         await self._pool.close()
 
-    async def rows(self, statement: str, parameters: Mapping[str, Any], *others: str) -> list[tuple[Any, ...]]:
-        """All rows of a list query; where it gives none, those of the first of `others` that gives any.
+    async def rows(self, statement: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        """All rows of a list query. Raises DatabaseUnavailable or JournalFull."""
+        return await self.first_rows([statement], parameters)
+
+    async def first_rows(self, statements: Iterable[str], parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        """All rows of the first of some list queries that gives any; each has its own time limit.
 
         Raises DatabaseUnavailable or JournalFull.
         """
         rows: list[tuple[Any, ...]] = []
         try:
             async with self._pool.connection() as connection:
-                for asked in (statement, *others):
+                for statement in statements:
                     with Bounded(connection, _ANSWER_MAX_S):
-                        answer = await connection.execute(asked, parameters, binary=True)
+                        answer = await connection.execute(statement, parameters, binary=True)
                         if rows := await answer.fetchall():
                             break
                 return rows

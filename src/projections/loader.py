@@ -112,8 +112,8 @@ class Reader:
         customers = None
         if query.customer is not None:
             customers = await self._customers(merchant_id, query.customer, related=query.related)
-        (statement, *others), parameters = page_statements(merchant_id, query, now, customers)
-        return page_body(query, await self._lists.rows(statement, parameters, *others), now)
+        statements, parameters = page_statements(merchant_id, query, now, customers)
+        return page_body(query, await self._lists.first_rows(statements, parameters), now)
 
     async def _customers(self, merchant_id: UUID, reference: str, *, related: bool) -> list[UUID]:
         if not _storable(reference):
