@@ -26,7 +26,8 @@ from projections.search_text import fold_search
 from projections.wire import micros, moment
 
 FEW: Final = 2_000
-"""So many found orders are looked at one by one; more than those are cut from the whole list by its index."""
+"""So many found orders are looked at one by one; more than those are cut from the whole list by its index. Of so many orders
+that nobody has counted at most is it looked up whether they have a text; with more of those, no counter is asked."""
 
 FEW_MAILS: Final = 8_000
 """Of so many orders at most that e-mails find is it looked up whether their own fields have the text as well."""

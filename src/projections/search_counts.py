@@ -20,9 +20,10 @@ from projections.search_blocks import Line
 from projections.search_text import FIELD_END, Kind, order_line
 
 ORDERS_AT_ONCE: Final = 1_000
-"""So many orders of a customer whose e-mail has changed are read by one statement."""
+"""So many orders of a customer whose e-mail has changed are read by one statement; there may be half a million."""
 _BEGINNING: Final = datetime.min.replace(tzinfo=UTC)
-_SHORT: Final = 2
+_LETTERS_MAX: Final = 2
+"""What a counted text is at most; `_short_texts` makes no other."""
 
 
 class Counted(IntEnum):
@@ -72,7 +73,7 @@ delete from search_count where merchant_id = %(merchant_id)s
 
 def is_counted(folded: str) -> bool:
     """Whether a counter says how many orders have this text."""
-    return 1 <= len(folded) <= _SHORT
+    return 1 <= len(folded) <= _LETTERS_MAX
 
 
 class Counts:
@@ -110,7 +111,7 @@ class Counts:
                     self._add(line, is_now)
 
     async def _lines(self, customer_id: UUID) -> AsyncIterator[tuple[UUID, str]]:
-        """The orders of a customer with their lines: so many at a time, for there may be half a million."""
+        """The ids and the lines of a customer's orders."""
         after_at, after_id = _BEGINNING, UUID(int=0)
         of = {"merchant_id": self._merchant_id, "customer_id": customer_id, "limit": ORDERS_AT_ONCE}
         while True:

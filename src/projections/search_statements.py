@@ -117,7 +117,7 @@ person as (
   union all
   select id from outdated where strpos(email_folded, %(folded)s) > 0),
 holding as materialized (
-  select h.block, h.whole, h.oldest, h.newest,
+  select h.block, h.oldest, h.newest,
          case when h.whole then h.lines
               else 1 + (select count(*) from unnest(h.pieces[2:cardinality(h.pieces) - 1]) as piece
                          where strpos(piece, chr(10)) > 0) end as hits

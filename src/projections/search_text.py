@@ -1,7 +1,7 @@
 """What orders are searched by: the texts of many orders in one row, so that a search reads a few thousand rows, not all.
 
 The rule a stranger would break: both sides of a comparison go through `fold`, here and nowhere else. The database compares
-bytes; it is never asked what a capital letter is.
+bytes; what a capital letter is it is asked of ASCII alone, by the collation C, and of the orders without `names_folded`.
 
 A line is written once, with the order or the customer it belongs to. A customer's e-mail may change: that adds a line of
 the kind CHANGED, and from then on the customer's own row is asked instead of the line, until the tidying has replaced it.
@@ -65,7 +65,7 @@ def order_line(order_number: str, external_id: str, invoice_number: str | None) 
 
 
 def names_folded(order_number: str, external_id: str, invoice_number: str | None) -> str | None:
-    """The line of an order whose fields SQL's lower() would fold otherwise; None where they are printable ASCII."""
+    """The line of an order, where the database cannot fold its fields itself; None where they are printable ASCII."""
     fields = order_number + external_id + (invoice_number or "")
     if fields.isascii() and fields.isprintable():
         return None
