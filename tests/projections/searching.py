@@ -32,9 +32,9 @@ def an_address(chance: random.Random) -> str:
     return f"{a_word(chance)}@{chance.choice(DOMAINS)}"
 
 
-async def pack(database_url: str) -> int:
+async def pack(database_url: str, block_bytes: int = 120) -> int:
     """Pack and count whatever is there, a few lines to a row; the last of them are not packed, as ever."""
-    async with SearchPacking(database_url, rows_min=1, block_bytes=120) as packing:
+    async with SearchPacking(database_url, rows_min=1, block_bytes=block_bytes) as packing:
         return await packing.pack()
 
 

@@ -12,6 +12,7 @@ from tests.projections.searching import a_word, an_address, counted, pack
 from tests.projections.shop import Shop, customer, tell
 
 from ledger.customers.state import Customer
+from ledger.journal.append import DatabaseUnavailable
 from projections import search_counts
 from projections.loader import Reader
 from projections.search_blocks import grams
@@ -44,7 +45,7 @@ async def test_a_packing_whose_connection_was_ended_connects_again(shop: Shop, d
             connection.execute(
                 "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'ledger-search-packing'"
             )
-        with pytest.raises(Exception, match="Admin"):
+        with pytest.raises(DatabaseUnavailable, match="AdminShutdown"):
             await packing.pack()
         assert await packing.pack() == 0
 
@@ -69,7 +70,7 @@ async def test_no_counter_keeps_the_end_of_an_address_that_nobody_has_any_more(
     ana = await customer(shop, "forgotten", "qxw@family-qxw.example")
     for n in range(5):
         await shop.order(f"order-{n}", customer_id=ana.customer_id)
-    await pack(database_url)
+    await pack(database_url)  # all but the last
     with psycopg.connect(database_url, autocommit=True) as connection:
         kept = "select text, orders from search_count where text like '%qx%' order by text"
         assert connection.execute(kept).fetchall() == [("@family-qxw.example", 4), ("qx", 4)]
@@ -113,8 +114,7 @@ async def test_what_a_packed_block_shares_is_what_all_of_its_lines_begin_with(
 ) -> None:
     for n in range(20):
         await shop.order(f"ñandú-{n:02}", order_number=f"PO{n:02}", invoice_number="a" if n else None)
-    async with SearchPacking(database_url, rows_min=1, block_bytes=20 * 55) as packing:
-        await packing.pack()
+    await pack(database_url, block_bytes=20 * 55)
     with psycopg.connect(database_url) as connection:
         shared = connection.execute("select shared from search_block where kind = 1 and packed").fetchall()
     assert shared == [("po\x1fñandú-\x1f",)]
@@ -124,8 +124,7 @@ async def test_what_a_packed_block_shares_is_what_all_of_its_lines_begin_with(
 async def test_a_block_is_passed_over_only_where_its_bits_say_so(shop: Shop, reader: Reader, database_url: str) -> None:
     for n in range(21):
         await shop.order(f"{'ñandú' if n % 2 else 'gato'}-{n:02}")
-    async with SearchPacking(database_url, rows_min=1, block_bytes=21 * 55) as packing:
-        await packing.pack()
+    await pack(database_url, block_bytes=21 * 55)
     with psycopg.connect(database_url, autocommit=True) as connection:
         every = "select texts, bit_count(grams) from search_block where kind = 1 and packed"
         [(texts, said)] = connection.execute(every).fetchall()
