@@ -7,7 +7,7 @@ import random
 
 import psycopg
 import pytest
-from tests.projections.listing import total
+from tests.projections.listing import ids, page, total
 from tests.projections.searching import a_word, an_address, counted, pack
 from tests.projections.shop import Shop, customer, tell
 
@@ -136,3 +136,22 @@ async def test_a_block_is_passed_over_only_where_its_bits_say_so(shop: Shop, rea
         assert await total(reader, shop, "andú") == 10
         connection.execute("update search_block set grams = %s where kind = 1", [grams("gato")])
     assert [await total(reader, shop, text) for text in ("andú", "gat", "gato-")] == [0, 11, 0]
+
+
+async def test_orders_that_an_older_release_wrote_are_folded_once_their_lines_are_packed(
+    shop: Shop, reader: Reader, database_url: str
+) -> None:
+    for n in range(40):
+        await shop.order(f"{'Ñandú' if n % 2 else 'gato'}-{n:02}")
+    unfolded = "select count(*) from payment_order where names_folded is null"
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        assert connection.execute(unfolded).fetchone() == (20,)
+        connection.execute("update payment_order set names_folded = null")
+        await pack(database_url)
+        assert connection.execute(unfolded).fetchone() == (21,)  # the last line is not packed yet
+    assert len(ids(await page(reader, shop, search="ñ", limit=19))) == 19
+
+
+def test_a_worker_of_the_release_before_is_told_to_come_later(database_url: str) -> None:
+    with psycopg.connect(database_url) as connection, pytest.raises(psycopg.OperationalError, match="newer release"):
+        connection.execute("select search_grams('pedido')")

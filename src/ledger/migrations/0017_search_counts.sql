@@ -11,8 +11,13 @@ create table search_count (
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05);
 
 -- The bits of a packed block say too which bytes, alone and in twos, stand in it, and are made by the program. A worker of the
--- release before, which makes fewer and does not count, cannot pack any more; what it reads by search_place stays right.
-drop function search_grams(text);
+-- release before makes fewer and does not count: it is told to come later, and goes on with everything else. What an older
+-- search reads by search_place stays right.
+create or replace function search_grams(lines text) returns bytea language plpgsql as $$
+begin
+  raise exception 'lines are packed by a newer release' using errcode = 'cannot_connect_now';
+end
+$$;
 
 -- The same of what stands in e-mails before their @: what begins there is not counted.
 alter table search_block add column local_grams bytea;
