@@ -22,6 +22,8 @@ from projections.orders import document, is_overdue
 from projections.wire import micros, moment
 
 _CURSOR: Final = struct.Struct("!?qq16s")
+_BEHIND_MAX: Final = 1 << 62
+"""No list is as long. A cursor that somebody made up stands behind at most so many, so that the next one can be written too."""
 
 
 class Cursor(Struct, frozen=True):
@@ -114,7 +116,9 @@ def parse_cursor(text: str) -> Cursor | None:
     """The place that a `nextCursor` stands for, or None where it is not one of ours."""
     try:
         ascending, created, behind, order_id = _CURSOR.unpack(base64.b64decode(text, altchars=b"-_", validate=True))
-        return Cursor(ascending, moment(created), UUID(bytes=order_id), behind) if behind >= 0 else None
+        if not 0 <= behind <= _BEHIND_MAX:
+            return None
+        return Cursor(ascending, moment(created), UUID(bytes=order_id), behind)
     except (ValueError, binascii.Error, struct.error, OverflowError):
         return None
 

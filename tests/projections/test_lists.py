@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
+import struct
 from datetime import UTC, datetime, timedelta
 from itertools import product
 
@@ -167,7 +169,21 @@ async def test_a_row_is_overdue_by_the_moment_of_reading(shop: Shop, reader: Rea
         assert row["isOverdue"] is overdue
 
 
-@pytest.mark.parametrize("text", ["", "x", "AAAA", "é", "=" * 44, "A" * 45, "\0", "_" * 44])
+def made_up(behind: int) -> str:
+    """A cursor that looks like one of ours, before all orders and behind so many."""
+    return base64.urlsafe_b64encode(struct.pack("!?qq16s", True, 0, behind, bytes(16))).decode()
+
+
+async def test_a_page_goes_on_behind_as_many_as_a_made_up_cursor_says_or_it_is_none(shop: Shop, reader: Reader) -> None:
+    for n in range(2):
+        await shop.order(f"{n}")
+    listed = await page(reader, shop, cursor=parse_cursor(made_up(2**62)), limit=1)
+    assert listed["pagination"]["offset"] == 2**62
+    assert listed["pagination"]["hasMore"]
+    assert parse_cursor(made_up(2**62 + 1)) is None
+
+
+@pytest.mark.parametrize("text", ["", "x", "AAAA", "é", "=" * 44, "A" * 45, "\0", "_" * 44, made_up(2**63 - 1)])
 def test_what_is_no_cursor_of_ours_is_none(text: str) -> None:
     assert parse_cursor(text) is None
 
