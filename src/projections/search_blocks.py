@@ -73,7 +73,8 @@ def blocks(lines: Iterable[Line], block_bytes: int = BLOCK_BYTES) -> Iterator[Bl
 def grams(texts: str) -> bytes:
     """A bit for each gram in some lines: for one, two and three bytes that follow each other. Several grams share a bit."""
     lines = texts.encode()
-    threes = set(zip(lines, lines[1:] + b"\n", lines[2:] + b"\n\n", strict=True))
+    ended = lines + b"\n\n"
+    threes = set(zip(lines, ended[1:], ended[2:], strict=False))
     twos = {three[:2] for three in threes}
     ones = set(lines)
     # `_bit`, written out: a call for each would cost as much again.

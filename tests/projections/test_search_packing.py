@@ -15,7 +15,7 @@ from ledger.customers.state import Customer
 from ledger.journal.append import DatabaseUnavailable
 from projections import search_counts
 from projections.loader import Reader
-from projections.search_blocks import grams
+from projections.search_blocks import gram_bits, grams
 from projections.search_packing import SearchPacking
 
 pytestmark = pytest.mark.anyio
@@ -155,3 +155,10 @@ async def test_orders_that_an_older_release_wrote_are_folded_once_their_lines_ar
 def test_a_worker_of_the_release_before_is_told_to_come_later(database_url: str) -> None:
     with psycopg.connect(database_url) as connection, pytest.raises(psycopg.OperationalError, match="newer release"):
         connection.execute("select search_grams('pedido')")
+
+
+@pytest.mark.parametrize("texts", ["", "a", "ab", "ñ", "abc"])
+def test_no_text_is_too_short_for_its_grams(texts: str) -> None:
+    said = grams(texts)
+    assert all(said[bit >> 3] >> (bit & 7) & 1 for bit in gram_bits(texts) or ())
+    assert any(said) == bool(texts)
