@@ -39,7 +39,8 @@ class Counted(IntEnum):
 _EMAILS: Final = """
 select asked.id, c.email_folded from unnest(%(orders)s::uuid[]) as asked(id)
  cross join lateral (
-   select customer_id from payment_order where merchant_id = %(merchant_id)s and order_id = asked.id limit 1) o
+   select customer_id from payment_order
+    where merchant_id = %(merchant_id)s and order_id between asked.id and asked.id order by order_id limit 1) o
  cross join lateral (
    select email_folded from customer where merchant_id = %(merchant_id)s and customer_id = o.customer_id limit 1) c
 """

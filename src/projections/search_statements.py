@@ -44,18 +44,19 @@ exact as materialized (
 # The e-mail of a fresh order's customer.
 _FRESH_MAIL: Final = """
  cross join lateral (
-   select customer_id from payment_order where merchant_id = %(merchant_id)s and order_id = f.id limit 1) o
+   select customer_id from payment_order
+    where merchant_id = %(merchant_id)s and order_id between f.id and f.id order by order_id limit 1) o
  cross join lateral (
    select email_folded from customer where merchant_id = %(merchant_id)s and customer_id = o.customer_id limit 1) c"""
 
-# As many as a page needs of the orders with a text, of so many of the newest or the oldest that are tried, one by one.
+# As many as a page needs of the orders with a text, of so many of the newest or the oldest that are tried, one by one, as the
+# index of the list gives them: thousands are not looked up by their ids.
 NEAR: Final = f"""
 near as materialized (
-  select k.created_at, k.order_id
-    from (select created_at, order_id from payment_order where merchant_id = %(merchant_id)s {{beyond}}
-           order by created_at {{direction}}, order_id {{direction}} limit coalesce((select t.places from tried t), 0)) k
-   cross join lateral (
-     select * from payment_order where merchant_id = %(merchant_id)s and order_id = k.order_id limit 1) o
+  select o.created_at, o.order_id
+    from (select created_at, order_id, customer_id, order_number, external_id, invoice_number, names_folded
+            from payment_order where merchant_id = %(merchant_id)s {{beyond}}
+           order by created_at {{direction}}, order_id {{direction}} limit coalesce((select t.places from tried t), 0)) o
    where {_IN_NAMES}
       or exists (
      select from (select email_folded from customer
@@ -157,7 +158,8 @@ mails as materialized (
 many as materialized (select count(*) > %(few_mails)s as mails from mails),
 besides as materialized (
   select m.created_at, m.order_id from mails m cross join lateral (
-    select * from payment_order where merchant_id = %(merchant_id)s and order_id = m.order_id limit 1) o
+    select * from payment_order
+     where merchant_id = %(merchant_id)s and order_id between m.order_id and m.order_id order by order_id limit 1) o
    where not (select m.mails from many m) and ({_IN_NAMES}) is not true),
 """.lstrip()
 
@@ -237,7 +239,8 @@ many as materialized (select count(*) > %(few)s as found from found),
 listed as materialized (
   select created_at, order_id from found cross join lateral (
     select status, due_at, customer_id from payment_order o
-     where o.merchant_id = %(merchant_id)s and o.order_id = found.order_id limit 1) o
+     where o.merchant_id = %(merchant_id)s and o.order_id between found.order_id and found.order_id
+     order by o.order_id limit 1) o
    where not (select m.found from many m) {in_range} {status} {due} {customer}
   union all
   (select created_at, order_id from payment_order
