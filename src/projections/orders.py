@@ -63,17 +63,20 @@ TABLE: Final = InlineTable(
 
 # Orders by service id or external id: `own` is the order with the service id, and `named`, by the merchant's external id,
 # is looked for only where there is none (the service id wins). Kind 1 is ClaimKind.ORDER_EXTERNAL_ID. Each row says which
-# question it answers.
+# question it answers. Why a range is asked for where one id is meant, `list_statements` says where it reads a page.
 FIND: Final = """
 select q.n, coalesce(own.status, named.status), coalesce(own.due_at, named.due_at), coalesce(own.head, named.head),
        coalesce(own.payments, named.payments), c.doc
   from unnest(%s::int4[], %s::uuid[], %s::uuid[], %s::text[]) as q(n, merchant_id, order_id, reference)
   left join lateral (
     select o.status, o.due_at, o.head, o.payments, o.customer_id from payment_order o
-     where o.merchant_id = q.merchant_id and o.order_id = q.order_id limit 1) own on true
+     where o.merchant_id = q.merchant_id and o.order_id between q.order_id and q.order_id
+     order by o.order_id limit 1) own on true
   left join lateral (
     select o.status, o.due_at, o.head, o.payments, o.customer_id
-      from claim k join payment_order o on o.merchant_id = k.merchant_id and o.order_id = k.stream_id
+      from claim k cross join lateral (
+        select status, due_at, head, payments, customer_id from payment_order
+         where merchant_id = k.merchant_id and order_id between k.stream_id and k.stream_id order by order_id limit 1) o
      where own.customer_id is null
        and k.merchant_id = q.merchant_id and k.kind = 1 and k.key = q.reference
      limit 1) named on true

@@ -1,4 +1,4 @@
-"""How lists are planned on the first day of an installation, while no statistics tell one index from another.
+"""How reads are planned on the first day of an installation, while no statistics tell one index from another.
 
 The rule a stranger would break: such a plan stays on its connection until somebody analyzes the table. It must be as good
 for the orders of ten minutes later.
@@ -18,7 +18,7 @@ import pytest
 from tests.core.story import NOON
 
 from ledger.orders.status import OrderStatus
-from projections import lists, search_counts
+from projections import lists, orders, search_counts
 from projections.list_statements import page_statements
 from projections.pages import OrderQuery
 
@@ -70,6 +70,13 @@ def test_the_packing_looks_orders_up_by_the_primary_key_too(first_day: psycopg.C
     asked = {"merchant_id": uuid4(), "orders": [uuid4()]}
     [lookup] = [node for node in explained(first_day, search_counts._EMAILS, asked) if is_lookup(node)]
     assert lookup["Index Name"] == "payment_order_pkey"
+
+
+def test_a_single_order_is_looked_up_by_the_primary_key_too(first_day: psycopg.Connection[Any]) -> None:
+    asked = ([0], [uuid4()], [uuid4()], ["pedido-1"])
+    lookups = [node for node in explained(first_day, orders.FIND, asked) if is_lookup(node)]
+    assert len(lookups) == 2, "by its own id, and by the merchant's"
+    assert {node["Index Name"] for node in lookups} == {"payment_order_pkey"}
 
 
 def test_a_page_nearby_is_read_in_the_order_of_the_list(first_day: psycopg.Connection[Any]) -> None:
