@@ -62,7 +62,7 @@ values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
 # Orders that a process of an older release has written, without their fields as searches compare them.
 _FOLD: Final = """
 update payment_order o set names_folded = u.line from unnest(%(orders)s::uuid[], %(lines)s::text[]) as u(id, line)
- where o.merchant_id = %(merchant_id)s and o.order_id = u.id and o.names_folded is null
+ where o.merchant_id = %(merchant_id)s and o.order_id between u.id and u.id and o.names_folded is null
 """
 
 # Whose e-mails were noted as changed, the blocks with those customers' lines, and their e-mails by their rows.
