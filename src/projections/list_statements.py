@@ -5,8 +5,9 @@ that anybody sent is ever part of the text.
 
 Without a customer and a search, totals are not counted: whole UTC days come from `tally`, and only the broken days at both
 ends of a date range are counted, from an index, like what is overdue. By customer, the index of that customer is counted.
-With a search, whatever it finds is: first in the packed lines (see `search_statements`), then, filtered, order by order. A text
-that every order has filters nothing: that is tried first, and is the list without a search.
+With a search, whatever it finds is: in the packed lines (see `search_statements`), then, filtered, order by order. What can be told
+with less is tried first: one or two letters by their counter, and a text that every order has, which filters nothing, by the list
+without a search.
 """
 
 from __future__ import annotations

@@ -183,10 +183,10 @@ async def _fold(connection: Connection, merchant_id: UUID, block: Block) -> None
 
 def _row(merchant_id: UUID, kind: Kind, block: Block) -> tuple[object, ...]:
     said: tuple[object, ...] = (None,) * 5
-    if block.full:
-        emails = local_grams(line.text for line in block.lines) if kind is Kind.CUSTOMER else None
-        span = block.span if kind is Kind.ORDER else (None, None)
-        said = (grams(block.texts), emails, block.shared, *span)
+    if block.full and kind is Kind.ORDER:
+        said = (grams(block.texts), None, block.shared, *block.span)
+    elif block.full:
+        said = (grams(block.texts), local_grams(line.text for line in block.lines), None, None, None)
     ids = PACK["uuid"]([line.id.bytes for line in block.lines])
     ats = PACK["timestamptz"]([None if line.at is None else micros(line.at) for line in block.lines])
     return merchant_id, kind.value, block.lines[0].id, block.full, ids, ats, block.texts, *said
