@@ -14,8 +14,8 @@ from uuid import UUID
 from tests.sealing import data_keys
 
 from ledger.journal.codec import CODEC
-from ledger.journal.connection import connect
 from ledger.journal.reader import Reader, Recorded
+from ledger.postgres.connection import connect
 from projections.rebuild import Replay, Rows
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stdnum import luhn
 
-from api.card_numbers import holds_card_number
+from api.fields.pan_detection import holds_card_number
 
 DIGIT = st.sampled_from("0123456789")
 STEMS = {16: ("4", "51", "2221", "6011", "35"), 15: ("34", "37"), 14: ("36", "300"), 19: ("4", "62")}

@@ -22,16 +22,16 @@ from tests.databases import Databases
 from tests.operations.conftest import an_order, by_card, register
 from tests.sealing import MASTER_KEY
 
-from ledger.gateways.contract import ProcessorUnavailable
-from ledger.journal.connection import connect
-from ledger.operations.drafts import Actor, CustomerDraft, OrderDraft
+from ledger.domain.orders.events import OrderCreated
+from ledger.domain.orders.evolve.order import evolve
+from ledger.domain.orders.state import Order
+from ledger.domain.orders.statuses import ORDER_EDGES, PAYMENT_EDGES, OrderStatus
+from ledger.domain.rejections import Rejected
+from ledger.operations.inputs import Actor, CustomerDraft, OrderDraft
 from ledger.operations.ledger import Ledger
-from ledger.operations.orders import charge_order, create_order
-from ledger.orders.events import OrderCreated
-from ledger.orders.evolve import evolve
-from ledger.orders.state import Order, OrderStatus
-from ledger.orders.status import ORDER_EDGES, PAYMENT_EDGES
-from ledger.rejections import Rejected
+from ledger.operations.orders.create import charge_order, create_order
+from ledger.postgres.connection import connect
+from ledger.processors.contract import ProcessorUnavailable
 from ledger.settings import Settings
 from ledger.wiring import open_ledger
 from projections.rebuild import stored

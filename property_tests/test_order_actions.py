@@ -18,24 +18,32 @@ from typing import Any, get_args
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.core.moves import OLDER_PART_ROWS, ORDER_ROWS, PAYMENT_ROWS, REPORTED_ROWS, SILENT_ROWS, Row
-from tests.core.scenario import given as given_events
+from tests.domain.moves import OLDER_PART_ROWS, ORDER_ROWS, PAYMENT_ROWS, REPORTED_ROWS, SILENT_ROWS, Row
+from tests.domain.scenario import given as given_events
 
+from ledger.domain.orders import commands as c
+from ledger.domain.orders import events
+from ledger.domain.orders import processor_outcomes as outcomes
+from ledger.domain.orders.commands import DisputeStage, SettlementStage
+from ledger.domain.orders.decide.authentication import decide_device_data, decide_validation
+from ledger.domain.orders.decide.cancellation import decide_cancellation, decide_payment_cancellation
+from ledger.domain.orders.decide.captures import decide_capture
+from ledger.domain.orders.decide.disputes_and_settlement import decide_batch, decide_dispute
+from ledger.domain.orders.decide.outcomes import decide_outcome, settle
+from ledger.domain.orders.decide.payments import decide_charge, decide_create, decide_payment, decide_resubmission
+from ledger.domain.orders.decide.references import decide_deposit
+from ledger.domain.orders.decide.refunds import decide_overpayment_refund, decide_refund
+from ledger.domain.orders.evolve.order import evolve
+from ledger.domain.orders.payment import EntryAction, Payment
+from ledger.domain.orders.state import LIVE, Order
+from ledger.domain.orders.statuses import PAYMENT_EDGES, NextAction, OrderStatus, PaymentStatus, is_legal_move
+from ledger.domain.orders.terms import CaptureMethod, MethodType, PaymentMethod, SurchargePolicy
+from ledger.domain.orders.timers import decide_due, due_key, dues
+from ledger.domain.rejections import Rejected
 from ledger.journal.codec import CODEC
-from ledger.orders import commands as c
-from ledger.orders import decide as d
-from ledger.orders import events, outcomes
-from ledger.orders.commands import DisputeStage, SettlementStage
-from ledger.orders.dues import decide_due, due_key, dues
-from ledger.orders.evolve import evolve
-from ledger.orders.outcome import settle
-from ledger.orders.state import EntryAction, NextAction, Order, OrderStatus, Payment, PaymentStatus
-from ledger.orders.status import LIVE, PAYMENT_EDGES, is_legal_move
-from ledger.orders.terms import CaptureMethod, MethodType, PaymentMethod, SurchargePolicy
-from ledger.rejections import Rejected
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
-SILENCE: list[Any] = [c.Unanswered(reason="no answer"), c.NotSent(), c.NotFound()]
+SILENCE: list[Any] = [outcomes.Unanswered(reason="no answer"), outcomes.NotSent(), outcomes.NotFound()]
 CARD, SPEI = MethodType.CARD, MethodType.SPEI
 
 Draw = Callable[[Any], Any]
@@ -69,7 +77,7 @@ class World:
             capture_method=draw(st.sampled_from(CaptureMethod)),
             surcharge=policy,
         )
-        self._happen(d.decide_create(None, create))
+        self._happen(decide_create(None, create))
 
     @property
     def is_split(self) -> bool:
@@ -96,7 +104,7 @@ class World:
             at=self.now,
             payment=self._payment(None),
         )
-        self._send(d.decide_resubmission, again)
+        self._send(decide_resubmission, again)
         opened = len(self.order.payments) - count
         assert opened == (status is OrderStatus.FAILED)
 
@@ -105,17 +113,17 @@ class World:
         if intents:
             intent = self.draw(st.sampled_from(intents))
             self.calls.append(intent)
-            self._send(d.decide_outcome, settle(intent, self._answer(intent), self.now))
+            self._send(decide_outcome, settle(intent, self._answer(intent), self.now))
 
     def _late(self, order: Order) -> None:  # noqa: ARG002 - every step's shape
         """Somebody says something about a call that was settled, or given up, long ago."""
         if self.calls:
             intent = self.draw(st.sampled_from(self.calls))
-            self._send(d.decide_outcome, settle(intent, self._answer(intent), self.now))
+            self._send(decide_outcome, settle(intent, self._answer(intent), self.now))
 
     def _answer(self, intent: Any) -> Any:
         amount = max(self._quantum, intent.amount * self.draw(st.sampled_from([4, 4, 4, 2])) / 4 // 1)
-        approved = c.Approved(
+        approved = outcomes.Approved(
             authorized=amount, captured=amount if intent.capture else Decimal(0), processor_reference="ref"
         )
         session = outcomes.ActionRequired(
@@ -124,9 +132,9 @@ class World:
             reference_id="ref",
         )
         said: dict[EntryAction, list[Any]] = {
-            EntryAction.AUTHORIZATION: [approved, approved, session, session, c.Declined(code="X")],
-            EntryAction.DEVICE_DATA: [approved, session, c.Declined(code="X")],
-            EntryAction.AUTHENTICATION: [approved, approved, session, c.Declined(code="AUTHENTICATION_FAILED")],
+            EntryAction.AUTHORIZATION: [approved, approved, session, session, outcomes.Declined(code="X")],
+            EntryAction.DEVICE_DATA: [approved, session, outcomes.Declined(code="X")],
+            EntryAction.AUTHENTICATION: [approved, approved, session, outcomes.Declined(code="AUTHENTICATION_FAILED")],
             EntryAction.CAPTURE: [
                 outcomes.Captured(amount=amount, processor_reference="ref"),
                 outcomes.Captured(amount=intent.amount, processor_reference="ref"),
@@ -160,9 +168,9 @@ class World:
         )
         payment = self._payment(amount)
         if self.draw(st.booleans()):
-            self._send(d.decide_payment, c.AddPayment(payment=payment, at=self.now))
+            self._send(decide_payment, c.AddPayment(payment=payment, at=self.now))
         else:
-            self._send(d.decide_charge, c.ChargeOrder(payment=payment, at=self.now))
+            self._send(decide_charge, c.ChargeOrder(payment=payment, at=self.now))
 
     def _refund(self, order: Order) -> None:
         held = max(order.refundable, order.quantum)
@@ -172,7 +180,7 @@ class World:
             amount += order.quantum
         named = self.draw(st.sampled_from([None, *(p.payment_id for p in order.payments)]))
         refund = c.RefundOrder(refund_id=self._id(), amount=amount, deadline_at=self.now, at=self.now, payment_id=named)
-        self._send(d.decide_refund, refund)
+        self._send(decide_refund, refund)
         for refund_ in order.refunds:  # a message about a refund that was taken on
             for part in refund_.parts:
                 if self.draw(st.booleans()):
@@ -187,11 +195,11 @@ class World:
                     settled = c.SettleRefund(
                         refund_id=refund_.refund_id, payment_id=part.payment_id, outcome=said, at=self.now
                     )
-                    self._send(d.decide_outcome, settled)
+                    self._send(decide_outcome, settled)
 
     def _overpayment(self, order: Order) -> None:  # noqa: ARG002 - every step's shape
         refund = c.RefundOverpayment(refund_id=self._id(), deadline_at=self.now, at=self.now)
-        self._send(d.decide_overpayment_refund, refund)
+        self._send(decide_overpayment_refund, refund)
 
     def _cancel(self, order: Order) -> None:  # noqa: ARG002 - every step's shape
         cancel = c.CancelOrder(
@@ -201,12 +209,12 @@ class World:
             at=self.now,
             refund_captured=self.draw(st.booleans()),
         )
-        self._send(d.decide_cancellation, cancel)
+        self._send(decide_cancellation, cancel)
 
     def _capture(self, order: Order) -> None:
         amount = self.draw(st.sampled_from([None, None, order.quantum, order.quantum * 5]))
         capture = c.CapturePayment(idempotency_key=self._key(), deadline_at=self.now, at=self.now, amount=amount)
-        self._send(d.decide_capture, capture)
+        self._send(decide_capture, capture)
 
     def _device(self, order: Order) -> None:  # noqa: ARG002 - every step's shape
         command = c.SubmitDeviceData(
@@ -215,13 +223,13 @@ class World:
             at=self.now,
             capture_delay_s=self.draw(st.sampled_from([0, 5])),
         )
-        self._send(d.decide_device_data, command)
+        self._send(decide_device_data, command)
 
     def _validate(self, order: Order) -> None:  # noqa: ARG002 - every step's shape
         command = c.ValidateAuthentication(
             transaction_id="fail", idempotency_key=self._key(), deadline_at=self.now, at=self.now, is_simulated=True
         )
-        self._send(d.decide_validation, command)
+        self._send(decide_validation, command)
 
     def _void(self, order: Order) -> None:
         if order.payments:
@@ -229,7 +237,7 @@ class World:
             command = c.CancelPayment(
                 payment_id=payment.payment_id, idempotency_key=self._key(), deadline_at=self.now, at=self.now
             )
-            self._send(d.decide_payment_cancellation, command)
+            self._send(decide_payment_cancellation, command)
 
     def _deposit(self, order: Order) -> None:
         referred = [p for p in order.payments if p.reference is not None]
@@ -243,7 +251,7 @@ class World:
                 processor_reference="ref",
                 at=self.now,
             )
-            self._send(d.decide_deposit, command)
+            self._send(decide_deposit, command)
 
     def _dispute(self, order: Order) -> None:
         if order.payments:
@@ -257,7 +265,7 @@ class World:
                 at=self.now,
                 amount=amount,
             )
-            self._send(d.decide_dispute, command)
+            self._send(decide_dispute, command)
 
     def _settlement(self, order: Order) -> None:
         if order.payments:
@@ -268,7 +276,7 @@ class World:
                 stage=self.draw(st.sampled_from(SettlementStage)),
                 at=self.now,
             )
-            self._send(d.decide_batch, command)
+            self._send(decide_batch, command)
 
     def _wait(self, order: Order) -> None:  # noqa: ARG002 - every step's shape
         self.now += self.draw(st.sampled_from([timedelta(seconds=6), timedelta(minutes=16), timedelta(days=4)]))

@@ -20,15 +20,17 @@ from hypothesis import find, given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
 
+from ledger.domain.money import plain
+from ledger.domain.orders import commands, events
+from ledger.domain.orders import processor_outcomes as outcomes
+from ledger.domain.orders.decide.authorizations import decide_settlement
+from ledger.domain.orders.decide.payments import decide_charge, decide_create, decide_forgetting, decide_resubmission
+from ledger.domain.orders.evolve.order import evolve
+from ledger.domain.orders.state import Order
+from ledger.domain.orders.statuses import ORDER_EDGES, PAYMENT_EDGES, OrderStatus, PaymentStatus
+from ledger.domain.orders.terms import CaptureMethod, CardSummary, MethodType, PaymentMethod, SurchargePolicy
+from ledger.domain.rejections import AmountExceedsPending, IdempotencyMismatch, OrderNotPayable, Rejected
 from ledger.journal.codec import CODEC
-from ledger.money import plain
-from ledger.orders import commands, events
-from ledger.orders.decide import decide_charge, decide_create, decide_forgetting, decide_resubmission, decide_settlement
-from ledger.orders.evolve import evolve
-from ledger.orders.state import Order, OrderStatus, PaymentStatus
-from ledger.orders.status import ORDER_EDGES, PAYMENT_EDGES
-from ledger.orders.terms import CaptureMethod, CardSummary, MethodType, PaymentMethod, SurchargePolicy
-from ledger.rejections import AmountExceedsPending, IdempotencyMismatch, OrderNotPayable, Rejected
 
 PROFILE = settings(max_examples=1500, deadline=None, derandomize=False)
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -261,26 +263,26 @@ class World:
         payment = self.order.payment(payment_id)
         asked = payment.requested.amount if payment.requested is not None else payment.amount
         quarter = max(self.order.quantum, floor_to(asked * step.quarters / 4, self.order.quantum))
-        outcome: commands.AuthorizationOutcome
+        outcome: outcomes.AuthorizationOutcome
         match step.word:
             case "approved" | "authorised":
-                outcome = commands.Approved(
+                outcome = outcomes.Approved(
                     authorized=quarter,
                     captured=quarter if step.word == "approved" else Decimal(0),
                     processor_reference=f"ref-{payment_id.int}",
                 )
             case "declined":
-                outcome = commands.Declined(code="INSUFFICIENT_FUNDS")
+                outcome = outcomes.Declined(code="INSUFFICIENT_FUNDS")
             case "unanswered":
-                outcome = commands.Unanswered(reason="no answer")
+                outcome = outcomes.Unanswered(reason="no answer")
             case "not sent":
-                outcome = commands.NotSent()
+                outcome = outcomes.NotSent()
             case _:
-                outcome = commands.NotFound()
+                outcome = outcomes.NotFound()
         command = commands.SettleAuthorization(payment_id=payment_id, outcome=outcome, at=self._now)
         captured_before = payment.captured
         self._send(decide_settlement, command)
-        if isinstance(outcome, commands.Approved):  # what a processor took is never forgotten
+        if isinstance(outcome, outcomes.Approved):  # what a processor took is never forgotten
             assert self.order.payment(payment_id).captured == max(captured_before, outcome.captured)
 
     def _send(self, decide: Callable[[Any, Any], list[Any]], command: Any) -> list[Any]:

@@ -10,8 +10,8 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from ledger.cluster import open_cluster
-from ledger.data_dir import make_data_dir
+from ledger.postgres.embedded.cluster import open_cluster
+from ledger.postgres.embedded.data_dir import make_data_dir
 
 
 def lay_cluster(data_dir: Path) -> Path:

@@ -13,7 +13,7 @@ from psycopg.conninfo import make_conninfo
 from tests import postgres_server
 from tests.databases import Databases
 
-from ledger.migrate import migrate
+from ledger.postgres.migrate import migrate
 
 
 @pytest.fixture(scope="session")

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ledger import cluster, postgres
-from ledger.cluster import SUPERUSER, Cluster
-from ledger.data_dir import make_data_dir
+from ledger.postgres.embedded import cluster, server
+from ledger.postgres.embedded.cluster import SUPERUSER, Cluster
+from ledger.postgres.embedded.data_dir import make_data_dir
 
 _MANY = {"max_connections": "200"}
 
@@ -32,11 +32,11 @@ def running(home: Path) -> Iterator[str]:
         return
     major = os.environ.get("LEDGER_TEST_POSTGRES") or cluster.MAJOR
     made = cluster.open_cluster(make_data_dir(home)) if major == cluster.MAJOR else packaged(major, home)
-    server = postgres.start(made, settings=_MANY)
+    running = server.start(made, settings=_MANY)
     try:
-        yield server.url
+        yield running.url
     finally:
-        server.stop()
+        running.stop()
 
 
 def packaged(major: str, home: Path) -> Cluster:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ledger.journal.data_keys import DataKeys
-from ledger.journal.sealing_keys import SealingKeys
-from ledger.secrets import load_sealing_keys
+from ledger.journal.encryption.data_keys import DataKeys
+from ledger.journal.encryption.sealing_keys import SealingKeys
+from ledger.security.secrets import load_sealing_keys
 from ledger.settings import Settings
 
 MASTER_KEY = "5e" * 32

@@ -12,67 +12,76 @@ MODULES = {
     ".".join(path.relative_to(SRC).with_suffix("").parts).removesuffix(".__init__"): path for path in SRC.rglob("*.py")
 }
 LONG = {  # module: why it may be longer than 300 lines
-    "ledger.orders.commands": "a list: whoever asks something of an order looks in one place",
+    "ledger.domain.orders.commands": "a list: whoever asks something of an order looks in one place",
     "ledger.settings": "a list: every setting with its bounds and its words, and how one is read",
-    "ledger.orders.events": "a list: the storage format of one stream, with its topics",
+    "ledger.domain.orders.events": "a list: the storage format of one stream, with its topics",
+    "api.openapi.examples": "a list: a request of each kind, as it looks",
 }
+WIDE = {"ledger"}  # packages that may have more than 13 modules and packages: the root, whose map shows them in layers
 
-CORE = ("ledger.orders", "ledger.customers", "ledger.merchants", "ledger.requests")
-PURE = ("ledger.money", "ledger.ids", "ledger.measures", "ledger.personal", "ledger.rejections")
+STREAMS = tuple(f"ledger.domain.{name}" for name in ("orders", "customers", "merchants", "idempotency"))
 PURE_STDLIB = (
     "__future__", "bisect", "collections", "contextlib", "dataclasses", "datetime", "decimal", "enum", "functools", "itertools",
     "operator", "re", "string", "types", "typing", "uuid", "zoneinfo",
 )  # fmt: skip
-WAITING = ("ledger.deadlines",)
-JOURNAL_TERMS = tuple(f"ledger.journal.{name}" for name in ("append", "coalesce", "connection", "inline", "packing"))
+DATABASE = tuple(f"ledger.postgres.{name}" for name in ("arrays", "connection", "dataloader", "faults"))
+STORE = ("ledger.journal.append", "ledger.journal.inline", *DATABASE, "ledger.telemetry.histogram", "ledger.ttl_cache")
+DECIDERS = r"ledger\.domain\.\w+\.(decide\b.*|commands)"
 
 # Where the parts meet: the only modules that may know any other.
-WIRING = re.compile(r"api\.app|ledger\.(wiring|demo|cli(_\w+)?(\..*)?|serve|seeding|bench\..*|reactions\.worker)")
+WIRING = re.compile(
+    r"api\.app|ledger\.(wiring|background\.worker|service\.(supervisor|child_main)|seeding\b.*|cli\b.*|bench\b.*|postgres\.(prepare|embedded\..*))"
+)
 
-# room: (what it may import of ours and of others, what it may not although that is part of it)
-ROOMS = {
-    PURE: ((*PURE, *PURE_STDLIB, "msgspec"), ()),
-    CORE: ((*CORE, *PURE, *PURE_STDLIB, "msgspec"), ()),
+# package: (what it may import of ours and of others, what it may not although that is part of it)
+PACKAGES = {
+    ("ledger.domain",): (("ledger.domain", *PURE_STDLIB, "msgspec"), ()),
+    ("ledger.telemetry",): (("ledger.telemetry", "msgspec", "structlog"), ()),
+    ("ledger.ttl_cache", "ledger.timeouts"): ((), ()),
+    ("ledger.settings",): (("ledger.domain", "msgspec"), ()),
+    ("ledger.security",): (("ledger.settings", "ledger.domain", "cryptography", "msgspec", "structlog"), ()),
+    ("ledger.postgres",): (("ledger.telemetry", "ledger.settings", "msgspec", "procrastinate", "psycopg", "structlog"), ()),
+    ("ledger.service",): (("ledger.settings", "ledger.telemetry", "ledger.timeouts", "httptools", "msgspec", "starlette", "structlog", "uvicorn"), ()),
     ("ledger.journal",): (
-        ("ledger.journal", *CORE, *PURE, "cryptography", "msgspec", "psycopg", "structlog"),
-        (r"ledger\.\w+\.(decide\w*|commands|settle)",),
+        ("ledger.journal", "ledger.domain", *DATABASE, "ledger.telemetry", "ledger.ttl_cache", "cryptography", "msgspec", "psycopg", "structlog"),
+        (DECIDERS,),
     ),
     ("ledger.recorder",): (  # the only one that knows the library
-        ("ledger.recorder", "ledger.journal", "eventsourcing", "msgspec", "psycopg", "psycopg_pool"),
-        (r"ledger\.journal\.(writer|reader|coalesce)",),
+        ("ledger.recorder", "ledger.journal", "ledger.postgres.arrays", "ledger.postgres.connection", "eventsourcing", "msgspec", "psycopg", "psycopg_pool"),
+        (r"ledger\.journal\.(commit\.writer|reader)",),
     ),
-    ("ledger.gateways",): (
-        ("ledger.gateways", *CORE, *PURE, *JOURNAL_TERMS, *WAITING, "msgspec", "psycopg", "structlog"),
-        (r"ledger\.\w+\.(decide\w*|evolve|settle)",),
+    ("ledger.processors",): (
+        ("ledger.processors", "ledger.domain", *STORE, "ledger.timeouts", "msgspec", "psycopg", "structlog"),
+        (r"ledger\.domain\.\w+\.(decide|evolve)\b.*",),
     ),
-    ("ledger.operations.ordinals",): (  # owns the sequence of order numbers, and nothing else of the database
-        ("ledger.journal.append", "ledger.journal.connection", "psycopg"),
+    ("ledger.operations.order_numbers", "ledger.operations.rate_limits", "ledger.operations.payment_lookup", "ledger.operations.clock"): (
+        (*STORE, "ledger.domain", "msgspec", "psycopg", "structlog"),  # each owns a table or a sequence, and nothing else of the database
         (),
     ),
-    ("ledger.reactions",): (  # owns what is due, the cursors and the queue of jobs, and the only one that knows procrastinate
-        ("ledger.operations", "ledger.reactions", "ledger.journal", "ledger.gateways", "ledger.settings", "ledger.logs", *CORE, *PURE,
-         "msgspec", "structlog", "psycopg", "psycopg_pool", "procrastinate", "uuid_utils"),
-        (r"ledger\.journal\.(writer|statement)",),
+    ("ledger.background",): (  # owns due times, the cursors and the queue of jobs, and the only one that knows procrastinate
+        ("ledger.operations", "ledger.background", "ledger.journal", "ledger.processors", "ledger.settings", "ledger.telemetry",
+         "ledger.domain", *DATABASE, "msgspec", "structlog", "psycopg", "psycopg_pool", "procrastinate", "uuid_utils"),
+        (r"ledger\.journal\.commit\.(?!notifier).*",),
     ),
     ("ledger.operations",): (
-        ("ledger.operations", "ledger.journal", "ledger.gateways", "ledger.api_keys", "ledger.settings",
-         *CORE, *PURE, *WAITING, "msgspec", "structlog", "uuid_utils"),
-        (r"ledger\.journal\.(writer|statement|packing)",),
+        ("ledger.operations", "ledger.journal", "ledger.processors", "ledger.security.api_keys", "ledger.settings", "ledger.domain",
+         "ledger.postgres.faults", "ledger.timeouts", "ledger.ttl_cache", "msgspec", "structlog", "uuid_utils"),
+        (r"ledger\.journal\.commit\..*",),
     ),
     ("projections",): (
-        ("projections", *CORE, *PURE, *JOURNAL_TERMS, "msgspec", "psycopg", "psycopg_pool", "uuid_utils"),
-        (r"ledger\.\w+\.(decide\w*|commands|settle)",),
+        ("projections", "ledger.domain", *STORE, "msgspec", "psycopg", "psycopg_pool", "uuid_utils"),
+        (DECIDERS,),
     ),
     ("api",): (
-        ("api", "projections", "ledger.operations", "ledger.journal.append", "ledger.gateways.contract",
-         "ledger.gateways.cards", "ledger.gateways.messages", "ledger.gateways.clabe", "ledger.api_keys", "ledger.settings", "ledger.secrets", "ledger.board", "ledger.figures",
-         "ledger.logs", "ledger.request_rates", *CORE, *PURE, *WAITING,
+        ("api", "projections", "ledger.operations", "ledger.postgres.faults", "ledger.postgres.dataloader", "ledger.journal.append", "ledger.journal.journal", "ledger.processors.contract",
+         "ledger.processors.bins", "ledger.processors.messages", "ledger.processors.clabe", "ledger.security", "ledger.settings",
+         "ledger.telemetry", "ledger.timeouts", "ledger.ttl_cache", "ledger.domain",
          "msgspec", "starlette", "structlog", "email_validator", "stdnum", "prometheus_client"),
-        (r"ledger\.\w+\.(events|evolve|decide\w*|settle)",),
+        (r"ledger\.domain\.\w+\.(events|(evolve|decide)\b.*)",),
     ),
     ("api.sandbox",): (  # speaks with the sandbox's own processor, which no other part of the api knows
-        ("api", "projections", "ledger.operations", "ledger.gateways", *CORE, *PURE, "msgspec", "starlette"),
-        (r"ledger\.\w+\.(events|evolve|decide\w*|settle)",),
+        ("api", "projections", "ledger.operations", "ledger.processors", "ledger.domain", "msgspec", "starlette"),
+        (r"ledger\.domain\.\w+\.(events|(evolve|decide)\b(?!\.guards).*)",),
     ),
 }  # fmt: skip
 
@@ -93,42 +102,83 @@ def lies_in(module, places):
     return any(module == place or module.startswith(f"{place}.") for place in places)
 
 
-def room_of(module):
-    """The narrowest room of the table that a module lies in."""
-    found = [(len(place), rooms) for rooms in ROOMS for place in rooms if lies_in(module, [place])]
+def package_of(module):
+    """The narrowest package of the table that a module lies in."""
+    found = [(len(place), places) for places in PACKAGES for place in places if lies_in(module, [place])]
     return max(found)[1] if found else None
 
 
-@pytest.mark.parametrize("rooms", ROOMS, ids=lambda rooms: rooms[0])
-def test_a_room_imports_only_what_it_may(rooms):
-    allowed, forbidden = ROOMS[rooms]
-    impure = rooms not in {CORE, PURE}
+def circles():
+    """The import circles: each a set of modules that reach each other (Tarjan's algorithm)."""
+    graph = {module: {to for to in imports(path) if to in MODULES} - {module} for module, path in MODULES.items()}
+    index, low, stack, found = {}, {}, [], []
+
+    def visit(module):
+        index[module] = low[module] = len(index)
+        stack.append(module)
+        for to in graph[module]:
+            if to not in index:
+                visit(to)
+            if to in stack:
+                low[module] = min(low[module], low[to])
+        if low[module] == index[module]:
+            place = stack.index(module)
+            found.append(set(stack[place:]))
+            del stack[place:]
+
+    for module in graph:
+        if module not in index:
+            visit(module)
+    return [circle for circle in found if len(circle) > 1]
+
+
+@pytest.mark.parametrize("packages", PACKAGES, ids=lambda packages: packages[0])
+def test_a_package_imports_only_what_it_may(packages):
+    allowed, forbidden = PACKAGES[packages]
     for module, path in MODULES.items():
-        if room_of(module) != rooms or WIRING.fullmatch(module):
+        if package_of(module) != packages or WIRING.fullmatch(module):
             continue
         for imported in imports(path):
-            standard = impure and imported.split(".")[0] in sys.stdlib_module_names
-            assert standard or lies_in(imported, allowed), f"{module} imports {imported}"
+            standard = packages != ("ledger.domain",) and imported.split(".")[0] in sys.stdlib_module_names
+            assert standard or lies_in(imported, (*allowed, *packages)), f"{module} imports {imported}"
             assert not any(re.fullmatch(rule, imported) for rule in forbidden), f"{module} imports {imported}"
 
 
-def test_a_room_of_the_core_knows_only_the_terms_of_another():
+def test_every_module_lies_in_a_package_of_the_table_or_wires():
+    outside = {module for module in MODULES if package_of(module) is None and not WIRING.fullmatch(module)}
+    assert outside == {"ledger"}
+
+
+def test_a_stream_of_the_domain_knows_only_the_terms_of_another():
     for module, path in MODULES.items():
-        for own in (room for room in CORE if lies_in(module, [room])):
+        for own in (stream for stream in STREAMS if lies_in(module, [stream])):
             for imported in imports(path):
-                foreign = lies_in(imported, CORE) and not lies_in(imported, [own])
+                foreign = lies_in(imported, STREAMS) and not lies_in(imported, [own])
                 assert not foreign or imported.endswith(".terms"), f"{module} imports {imported}"
+
+
+def test_no_imports_form_a_circle():
+    """Imports for types included."""
+    assert circles() == []
+
+
+def test_no_package_has_more_entries_than_a_reader_takes_in_at_once():
+    for folder in {path.parent for path in MODULES.values()}:
+        name = ".".join(folder.relative_to(SRC).parts)
+        entries = [each for each in folder.iterdir() if each.suffix == ".py" or (each / "__init__.py").exists()]
+        count = sum(each.name != "__init__.py" for each in entries)
+        assert count <= 13 or name in WIDE, f"{name} has {count} modules and packages"
 
 
 def test_deciding_and_rendering_read_no_clock_and_draw_nothing():
     asked = re.compile(r"\b(now|utcnow|today|uuid1|uuid4|uuid7|getenv)\(|(?<![.\w])open\(")
     for module, path in MODULES.items():
-        if lies_in(module, (*CORE, *PURE, "projections")):
+        if lies_in(module, ["ledger.domain", "projections"]):
             code = ast.unparse(ast.parse(path.read_text()))
             assert not asked.search(code), f"{module}: {asked.search(code)[0]}"
 
 
-def test_only_the_wiring_knows_all_the_rooms():
+def test_only_the_wiring_knows_every_package():
     for module, path in MODULES.items():
         if lies_in(module, ["ledger"]) and not WIRING.fullmatch(module):
             for imported in imports(path):

@@ -11,7 +11,7 @@ import typer.main
 from docs.generation.markdown import block, code, table
 from docs.generation.markdown import page as markdown_page
 
-from ledger.cli import app
+from ledger.cli.main import app
 
 _INTRO = """
 `make` installs the command in `.venv/bin/ledger`. Commands that touch the database take `--data-dir` or

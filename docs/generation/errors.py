@@ -14,10 +14,10 @@ from docs.generation.markdown import block, code, table
 from docs.generation.markdown import page as markdown_page
 
 import api
-from api.errors import STATUS
-from api.openapi.codes import WORDS, words
-from ledger.orders.declines import DECLINES, Advice
-from ledger.own_answers import BEFORE_ANY_REQUEST
+from api.http.error_responses import STATUS
+from api.openapi.error_codes import WORDS, words
+from ledger.domain.orders.declines import DECLINES, Advice
+from ledger.service.protocol_errors import BEFORE_ANY_REQUEST
 
 API = Path(api.__file__).parent
 

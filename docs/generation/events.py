@@ -13,10 +13,10 @@ from docs.generation.markdown import page as markdown_page
 from docs.generation.shapes import anchor, fields, parts, title
 from msgspec import Struct
 
-from ledger.customers import events as customers
-from ledger.merchants import events as merchants
-from ledger.orders import events as orders
-from ledger.requests import events as requests
+from ledger.domain.customers import events as customers
+from ledger.domain.idempotency import events as requests
+from ledger.domain.merchants import events as merchants
+from ledger.domain.orders import events as orders
 
 GOLDEN = Path(__file__).parents[2] / "tests" / "golden"
 

@@ -11,9 +11,10 @@ from docs.generation.shapes import anchor, fields, parts, title
 from msgspec import Struct
 
 from api.app import _routes
+from api.dependencies import House
+from api.http.endpoint import Resource
 from api.openapi.parameters import list_parameters
-from api.resource import House, Resource
-from api.schemas.order_actions import (
+from api.orders.action_schemas import (
     AddPayment,
     CancelPaymentOrder,
     CapturePaymentOrder,
@@ -21,12 +22,12 @@ from api.schemas.order_actions import (
     SubmitDeviceData,
     ValidatePayerAuthentication,
 )
-from api.schemas.payment_orders import ChargePaymentOrder, CreatePaymentOrder
+from api.orders.order_schemas import ChargePaymentOrder, CreatePaymentOrder
 from ledger.settings import Settings
-from projections.authentication import ValidationDocument
-from projections.documents import OrderDocument
-from projections.pages import Pagination
-from projections.refunds import RefundDocument
+from projections.lists.pages import Pagination
+from projections.orders.authentication import ValidationDocument
+from projections.orders.documents import OrderDocument
+from projections.orders.refunds import RefundDocument
 
 _HEADERS: Mapping[str, str] = {
     "x-api-key": "The merchant's key. Required.",

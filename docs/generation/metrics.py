@@ -3,7 +3,7 @@
 from docs.generation.markdown import code, table
 from docs.generation.markdown import page as markdown_page
 
-from ledger.figures import FAMILIES
+from ledger.telemetry.metrics import FAMILIES
 
 _INTRO = """
 `GET /metrics` tells these in Prometheus' text format, for all processes of a service together, to whoever asks from this machine

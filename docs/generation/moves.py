@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final, TypeVar
 
-from ledger.orders.status import ORDER_EDGES, PAYMENT_EDGES, OrderStatus, PaymentStatus
+from ledger.domain.orders.statuses import ORDER_EDGES, PAYMENT_EDGES, OrderStatus, PaymentStatus
 
 S = TypeVar("S", bound=StrEnum)
 Takers = tuple[str, ...]

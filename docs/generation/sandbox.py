@@ -12,12 +12,13 @@ from docs.generation.markdown import page as markdown_page
 from msgspec import Struct
 
 from api.app import _sandbox
-from api.openapi.sandbox import OPERATIONS
-from api.resource import House, Resource
-from ledger.gateways.scripts import APPROVED, SCRIPTS, Authentication, Refunds, Script
-from ledger.orders.declines import decline, public_code
+from api.dependencies import House
+from api.http.endpoint import Resource
+from api.sandbox.descriptions import OPERATIONS
+from ledger.domain.orders.declines import decline, public_code
+from ledger.processors.sandbox.test_cards import APPROVED, SCRIPTS, Authentication, Refunds, Script
 from ledger.settings import Settings
-from projections.documents import OrderDocument
+from projections.orders.documents import OrderDocument
 
 _USUAL = ("4242424242424242", "4111111111111111", "5555555555554444")
 

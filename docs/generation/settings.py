@@ -9,9 +9,9 @@ from uuid import UUID
 from docs.generation.markdown import code, table
 from docs.generation.markdown import page as markdown_page
 
-from ledger.merchants.settings import SETTINGS as MERCHANT_SETTINGS
-from ledger.merchants.settings import settings_of
-from ledger.merchants.state import Merchant
+from ledger.domain.merchants.settings import SETTINGS as MERCHANT_SETTINGS
+from ledger.domain.merchants.settings import settings_of
+from ledger.domain.merchants.state import Merchant
 from ledger.settings import Settings, describe
 
 _INTRO = """

@@ -10,7 +10,7 @@ import msgspec
 from docs.generation.markdown import code, codes
 from msgspec import NODEFAULT, UNSET, inspect
 
-from ledger.orders.status import OrderStatus, PaymentStatus
+from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
 
 _PLAIN = {
     inspect.StrType: "text",

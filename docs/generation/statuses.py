@@ -12,7 +12,8 @@ from docs.generation.markdown import codes, table
 from docs.generation.markdown import page as markdown_page
 from docs.generation.moves import ORDER_TAKERS, PAYMENT_TAKERS, TAKERS
 
-from ledger.orders.status import LIVE, REPORTED_EDGES, NextAction, OrderStatus, PaymentStatus
+from ledger.domain.orders.state import LIVE
+from ledger.domain.orders.statuses import REPORTED_EDGES, NextAction, OrderStatus, PaymentStatus
 
 S = TypeVar("S", bound=StrEnum)
 

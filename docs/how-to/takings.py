@@ -10,8 +10,8 @@ from collections import Counter
 
 from eventsourcing.application import Application
 
-from ledger.data_dir import database
-from ledger.orders.events import LateCaptureReported, OrderCreated, PaymentCaptured
+from ledger.domain.orders.events import LateCaptureReported, OrderCreated, PaymentCaptured
+from ledger.postgres.embedded.data_dir import database
 from ledger.settings import read_settings
 
 settings = read_settings(os.environ)

@@ -9,7 +9,7 @@ import sys
 import msgspec
 import psycopg
 
-from ledger.data_dir import database
+from ledger.postgres.embedded.data_dir import database
 from ledger.settings import read_settings
 
 # The order's stream is found by the claim on its external id; kind 1 is an order's.

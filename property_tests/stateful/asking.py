@@ -20,8 +20,8 @@ from property_tests.stateful.service import API, Service, order_path
 from property_tests.stateful.sums import Order, Payment
 from tests.invariants import broken_sums
 
-from ledger.orders.state import Order as Folded
-from ledger.orders.status import derive_status
+from ledger.domain.orders.state import Order as Folded
+from ledger.domain.orders.state import derive_status
 
 numbers = st.integers(0, 999)
 shares = st.sampled_from([None, None, 1, 2, 3, 0, 9])

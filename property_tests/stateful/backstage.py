@@ -16,22 +16,22 @@ from uuid import UUID
 from property_tests.stateful.reach import Follower, Reach
 from tests.sealing import MASTER_KEY, data_keys
 
-from ledger.api_keys import new_key
-from ledger.gateways import references
-from ledger.gateways.clabe import check_digit
-from ledger.gateways.inbox import Inbox
+from ledger.background.inbox.apply import Inbound
+from ledger.background.inbox.consumer import Messages
+from ledger.background.reactions.dispatcher import Dispatcher
+from ledger.background.reactions.registry import HANDLERS, REACTIONS
+from ledger.background.scheduler.jobs import Jobs, see_jobs
 from ledger.journal.codec import CODEC
-from ledger.journal.connection import Connection, connect
 from ledger.journal.reader import Reader
 from ledger.operations.ledger import Ledger
 from ledger.operations.merchants import register_merchant
-from ledger.operations.payment_names import PaymentNames
-from ledger.reactions.dispatcher import Dispatcher
-from ledger.reactions.inbound import Inbound
-from ledger.reactions.jobs import Jobs, see_jobs
-from ledger.reactions.messages import Messages
-from ledger.reactions.registry import HANDLERS, REACTIONS
-from ledger.secrets import Purpose, load_secrets
+from ledger.operations.payment_lookup import PaymentNames
+from ledger.postgres.connection import Connection, connect
+from ledger.processors.clabe import check_digit
+from ledger.processors.inbox import Inbox
+from ledger.processors.sandbox import references
+from ledger.security.api_keys import new_key
+from ledger.security.secrets import Purpose, load_secrets
 from ledger.settings import Settings
 from ledger.wiring import open_ledger
 

@@ -10,10 +10,10 @@ from collections import Counter
 from itertools import chain
 from uuid import UUID
 
+from ledger.domain.orders.events import OrderCreated
+from ledger.domain.orders.evolve.order import evolve
+from ledger.domain.orders.state import Order
 from ledger.journal.reader import Recorded
-from ledger.orders.events import OrderCreated
-from ledger.orders.evolve import evolve
-from ledger.orders.state import Order
 
 Move = tuple[str | None, str]
 

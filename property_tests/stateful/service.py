@@ -22,7 +22,7 @@ from psycopg.conninfo import make_conninfo
 from tests.chaos.installation import Installation, installed
 from tests.chaos.running import LEDGER, Running
 
-from ledger.migrate import migrate
+from ledger.postgres.migrate import migrate
 
 API = "/api"
 ORDERS = f"{API}/v2/payment-orders"

@@ -20,8 +20,8 @@ from property_tests.stateful.oracle import Expected
 from property_tests.stateful.service import PROCESSOR_KEY
 from property_tests.stateful.world import World
 
-from ledger.gateways import messages
-from ledger.gateways.messages import (
+from ledger.processors import messages
+from ledger.processors.messages import (
     DepositReceived,
     DisputeLost,
     DisputeOpened,

@@ -1,17 +1,13 @@
-"""The HTTP interface: what a merchant's program sends, checked and turned into drafts; what it is answered.
+"""The HTTP interface: parses what a merchant's program sends, calls one operation or query, and encodes the answer.
 
-The rule a stranger would break: nothing here decides about money or holds SQL. A request becomes a draft, a draft goes
-to an operation of the ledger, reading goes to a query of the projections, and every refusal finds its status in one
-table. What may be relied on is written down, point by point, in `docs/reference/contract.md`.
+Nothing here decides about money or holds SQL. `docs/reference/contract.md` says what clients can rely on.
 
 In reading order:
 
-- `app`: every route on one page, and the wiring. `payment_orders`: what the routes do. `sandbox`: the
-  helpers that exist only there.
-- `edge`, `resource`: what happens around every request, and the order of the checks.
-- `auth`, `limits`: who may ask, and how often. `call`: one request while it is being answered.
-- `schemas`: what may be sent. `decoding`, `drafting`: what becomes of it. `card_numbers`: what may stand nowhere.
-- `errors`, `refusals`, `answers`: how it is said.
-- `sandbox`: what exists only where no money moves, the payers' pages among it.
-- `openapi`, `reference_page`: the description that is published. `health`: for load balancers.
+- `app`: every route on one page, and the wiring. `dependencies`: what endpoints are given.
+- `http`: what happens to every request: authentication, rate limits, decoding, errors, responses.
+- `fields`: parts of request bodies: each shape with its limits and its parser.
+- `orders`: the endpoints of payment orders. `sandbox`: helpers and payer pages that exist only there.
+- `processor_messages`: where processors deliver signed messages. `system`: health, metrics, the reference page.
+- `openapi`: the published description.
 """

@@ -14,38 +14,40 @@ from typing import Any
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from api import health, order_actions, order_parts, payment_orders, reference_page
-from api.auth import Keys
-from api.edge import Edge
-from api.limits import Limiter, SharedLimiter
-from api.metrics import METRICS, Metrics, rooms_figures
+from api.dependencies import House, Rooms
+from api.http.auth import Keys
+from api.http.endpoint import Allowed, Resource
+from api.http.errors import Refusal
+from api.http.middleware import Edge
+from api.http.rate_limits import Limiter, SharedLimiter
+from api.http.request_metrics import Traffic
 from api.openapi import document
+from api.orders import actions, endpoints, payments_and_refunds
 from api.processor_messages import ProcessorMessages
-from api.refusals import Refusal
-from api.resource import Allowed, House, Resource, Rooms
 from api.sandbox import clock, deposits, disputes, payer_pages, processor_mode, settlements
 from api.sandbox.payer_pages import PayerPage
-from api.traffic import Traffic
-from ledger import board
-from ledger.api_keys import Scope as Permission
-from ledger.figures import process_figures
-from ledger.logs import AccessLog
-from ledger.operations.payment_names import PaymentNames
-from ledger.reactions.clock_hand import ClockHand
-from ledger.reactions.mail import open_mail
-from ledger.reactions.registry import HANDLERS, REACTIONS
-from ledger.request_rates import RequestRates
-from ledger.secrets import Purpose, load_processor_keys, load_secrets
+from api.system import docs_page, health
+from api.system.metrics import METRICS, Metrics, rooms_figures
+from ledger.background.inbox.delivery import open_mail
+from ledger.background.reactions.registry import HANDLERS, REACTIONS
+from ledger.background.scheduler.clock_advance import ClockHand
+from ledger.operations.payment_lookup import PaymentNames
+from ledger.operations.rate_limits import RequestRates
+from ledger.security.api_keys import Scope as Permission
+from ledger.security.secrets import Purpose, load_processor_keys, load_secrets
 from ledger.settings import Settings
+from ledger.telemetry import shared_metrics
+from ledger.telemetry.logs import AccessLog
+from ledger.telemetry.metrics import process_figures
 from ledger.wiring import open_ledger
-from projections.loader import Reader
+from projections.queries import Reader
 
 READ, WRITE = Permission.ORDERS_READ, Permission.ORDERS_WRITE
 
 
 def create_app(settings: Settings) -> ASGIApp:
     """The service as an ASGI application. It connects when the server starts it; `settings.database_url` must be set then."""
-    house, here = House(), board.here("api")
+    house, here = House(), shared_metrics.here("api")
     logs = settings.access_log == "on" and settings.log_level in ("debug", "info")
     traffic = Traffic(AccessLog() if logs else None)
 
@@ -73,27 +75,25 @@ def _routes(settings: Settings, house: House) -> list[Route]:
     return [
         Route(
             orders,
-            Resource(house, GET=Allowed(payment_orders.show_list, READ), POST=Allowed(payment_orders.create, WRITE)),
+            Resource(house, GET=Allowed(endpoints.show_list, READ), POST=Allowed(endpoints.create, WRITE)),
         ),
-        Route(one, Resource(house, GET=Allowed(payment_orders.show, READ))),
-        Route(f"{one}/charge", Resource(house, POST=Allowed(payment_orders.charge, WRITE))),
+        Route(one, Resource(house, GET=Allowed(endpoints.show, READ))),
+        Route(f"{one}/charge", Resource(house, POST=Allowed(endpoints.charge, WRITE))),
         Route(
             f"{one}/payments",
-            Resource(house, GET=Allowed(order_parts.show_payments, READ), POST=Allowed(order_actions.pay, WRITE)),
+            Resource(house, GET=Allowed(payments_and_refunds.show_payments, READ), POST=Allowed(actions.pay, WRITE)),
         ),
-        Route(f"{one}/payments/{{paymentId}}", Resource(house, GET=Allowed(order_parts.show_payment, READ))),
-        Route(f"{one}/refund", Resource(house, POST=Allowed(order_actions.refund, WRITE))),
-        Route(f"{one}/refunds", Resource(house, GET=Allowed(order_parts.show_refunds, READ))),
-        Route(f"{one}/refunds/{{refundId}}", Resource(house, GET=Allowed(order_parts.show_refund, READ))),
-        Route(f"{one}/cancel", Resource(house, POST=Allowed(order_actions.cancel, WRITE))),
-        Route(f"{one}/capture", Resource(house, POST=Allowed(order_actions.capture, WRITE))),
+        Route(f"{one}/payments/{{paymentId}}", Resource(house, GET=Allowed(payments_and_refunds.show_payment, READ))),
+        Route(f"{one}/refund", Resource(house, POST=Allowed(actions.refund, WRITE))),
+        Route(f"{one}/refunds", Resource(house, GET=Allowed(payments_and_refunds.show_refunds, READ))),
+        Route(f"{one}/refunds/{{refundId}}", Resource(house, GET=Allowed(payments_and_refunds.show_refund, READ))),
+        Route(f"{one}/cancel", Resource(house, POST=Allowed(actions.cancel, WRITE))),
+        Route(f"{one}/capture", Resource(house, POST=Allowed(actions.capture, WRITE))),
         Route(
             f"{one}/payer-authentication/device-data",
-            Resource(house, POST=Allowed(order_actions.send_device_data, WRITE)),
+            Resource(house, POST=Allowed(actions.send_device_data, WRITE)),
         ),
-        Route(
-            f"{one}/payer-authentication/validate", Resource(house, POST=Allowed(order_actions.validate_payer, WRITE))
-        ),
+        Route(f"{one}/payer-authentication/validate", Resource(house, POST=Allowed(actions.validate_payer, WRITE))),
         Route(
             f"{settings.base_path}/processor-messages/{{processor}}",
             ProcessorMessages(house, load_processor_keys(settings)),
@@ -101,10 +101,10 @@ def _routes(settings: Settings, house: House) -> list[Route]:
         *_sandbox(settings, house),
         Route("/health/live", health.live()),
         Route("/health/ready", health.ready(house)),
-        Route(METRICS, Metrics(house, board.here(), settings)),
-        Route(reference_page.DESCRIPTION, reference_page.description(partial(describe_interface, settings))),
-        Route(reference_page.PAGE, reference_page.page()),
-        Route(reference_page.ASSET, reference_page.asset()),
+        Route(METRICS, Metrics(house, shared_metrics.here(), settings)),
+        Route(docs_page.DESCRIPTION, docs_page.description(partial(describe_interface, settings))),
+        Route(docs_page.PAGE, docs_page.page()),
+        Route(docs_page.ASSET, docs_page.asset()),
     ]
 
 

@@ -13,12 +13,12 @@ from typing import Final
 
 from starlette.types import Receive, Scope, Send
 
-from api.answers import json_answer, send_answer
-from api.call import Call
-from api.edge import CALL
-from api.refusals import Refusal, invalid, method_not_allowed
-from api.resource import House
-from ledger.gateways.messages import Message, MessageUnreadable, SignatureWrong, Signed, verify
+from api.dependencies import House
+from api.http.errors import Refusal, invalid, method_not_allowed
+from api.http.middleware import CALL
+from api.http.request import Call
+from api.http.response import json_answer, send_answer
+from ledger.processors.messages import Message, MessageUnreadable, SignatureWrong, Signed, verify
 
 TIMESTAMP: Final = b"message-timestamp"
 SIGNATURE: Final = b"message-signature"

@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from ledger.gateways.book import Book
-from ledger.gateways.contract import Processor
-from ledger.gateways.sandbox import SandboxProcessor
-from ledger.gateways.teller import Teller
-from ledger.journal.data_keys import DataKeys
+from ledger.journal.encryption.data_keys import DataKeys
+from ledger.journal.encryption.sealing_keys import SealingKeys
 from ledger.journal.journal import Journal
-from ledger.journal.sealing_keys import SealingKeys
-from ledger.operations.clocks import MerchantClocks
-from ledger.operations.ledger import Clock, Ledger, Patience
-from ledger.operations.ordinals import Ordinals
-from ledger.secrets import load_sealing_keys
+from ledger.operations.clock import Clock, MerchantClocks
+from ledger.operations.ledger import Ledger, Patience
+from ledger.operations.order_numbers import Ordinals
+from ledger.processors.contract import Processor
+from ledger.processors.sandbox.call_executor import Teller
+from ledger.processors.sandbox.charge_writer import Book
+from ledger.processors.sandbox.processor import SandboxProcessor
+from ledger.security.secrets import load_sealing_keys
 from ledger.settings import Settings, public_url
 from projections.inline import Inline
 

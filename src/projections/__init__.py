@@ -1,19 +1,14 @@
-"""What is true now, for reading: rows that are written in the append's own transaction, and the queries over them.
+"""The read models: rows that the journal writes in the commit of the events they show, and the queries over them.
 
-The rule a stranger would break: a projection of one stream is `render(state)`, never a second fold, so that the decider
-and the read model cannot disagree about money. Nothing here reads a clock, draws a random number or looks at the
-environment: replaying the log gives the same bytes.
+A projection of one stream renders the state that `evolve` folded, so that the decider and the read model agree about money.
+Rendering reads no clock, no random number and no environment: replaying the log gives the same bytes.
 
 In reading order:
 
-- `documents`, `formats`: what a client sees, and how times and amounts are written there.
-- `render`: from an order's state to those bytes; `actions`, what its payer has to do; `refunds` and `authentication`, apart.
-- `orders`, `customers`, `merchants`, `tally`, `search_text`: a table each, with its row and its statements.
-- `inline`: all of them together, as the journal writes them; `wire` is the form in which Postgres takes the values.
-- `loader`: point reads that wait together become one. `lists`: where lists of orders run.
-- `pages`: what a list may be asked for, and its answer. `list_statements`: its SQL; `related_customers`: whose orders it shows.
-- `search_statements`: the SQL of a list's search, over the lines of `search_text`. `search_blocks`: what many lines in one row say
-  about themselves. `search_packing`, `search_counts`: how the worker makes such rows, and counts what is in them.
-- `open_intents`, `payers`, `order_lookup`: what the recovery, an erasure and an operator look for.
+- `queries`: the front door: point reads that are batched, and pages.
+- `orders`: one order, from its state to the bytes that a client reads. `customers`, `merchants`: the same for their streams.
+- `lists`: pages of orders, their filters and totals. `search`: the text search of a page.
+- `inline`: all tables together, as the journal writes them. `binary`: values in Postgres' binary format.
+- `open_calls`, `erasures`, `operator_lookup`: what recovery, erasure and operators look for.
 - `rebuild`: the same rows from the log alone.
 """

@@ -12,13 +12,13 @@ from uuid import UUID
 
 import msgspec
 
-from ledger.customers.state import Customer
+from ledger.domain.customers.state import Customer
 from ledger.journal.inline import InlineTable, Row
-from ledger.journal.packing import PACK
-from projections.documents import CustomerDocument
-from projections.formats import moment
-from projections.search_text import fold
-from projections.wire import text
+from ledger.postgres.arrays import PACK
+from projections.binary import text
+from projections.orders.documents import CustomerDocument
+from projections.orders.formats import moment
+from projections.search.lines import fold
 
 _encode: Final = msgspec.json.Encoder().encode
 

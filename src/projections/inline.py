@@ -10,19 +10,22 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
 
-from ledger.customers.state import Customer
+from ledger.domain.customers.state import Customer
+from ledger.domain.idempotency.state import KeyedRequest
+from ledger.domain.merchants.state import Merchant
+from ledger.domain.orders.state import Order
 from ledger.journal.append import Change
 from ledger.journal.inline import InlineTable, Row
-from ledger.merchants.state import Merchant
-from ledger.orders.state import Order
-from ledger.requests.state import KeyedRequest
-from projections import customers, merchants, orders, search_text, tally
+from projections import customers, merchants
+from projections.lists import tally
+from projections.orders import table
+from projections.search import lines
 
 TABLES: Final[tuple[InlineTable, ...]] = (
-    orders.TABLE,
+    table.TABLE,
     customers.TABLE,
     tally.TABLE,
-    search_text.TABLE,
+    lines.TABLE,
     merchants.TABLE,
     merchants.KEY_TABLE,
 )
@@ -45,14 +48,14 @@ def rows_of(merchant_id: UUID, version: int, before: Any, after: Any) -> dict[st
     match after:
         case Order():
             return {
-                orders.TABLE.name: [orders.row(merchant_id, version, after)],
+                table.TABLE.name: [table.row(merchant_id, version, after)],
                 tally.TABLE.name: tally.moves(merchant_id, before, after),
-                search_text.TABLE.name: search_text.order_rows(merchant_id, before, after),
+                lines.TABLE.name: lines.order_rows(merchant_id, before, after),
             }
         case Customer():
             return {
                 customers.TABLE.name: [customers.row(merchant_id, version, after)],
-                search_text.TABLE.name: search_text.customer_rows(merchant_id, before, after),
+                lines.TABLE.name: lines.customer_rows(merchant_id, before, after),
             }
         case KeyedRequest():
             return {}  # what answers a repeated request is the log itself

@@ -14,12 +14,12 @@ from uuid import UUID
 import msgspec
 from msgspec import Struct
 
-from ledger.journal.connection import Connection
+from ledger.domain.merchants.state import ApiKey, Merchant
+from ledger.domain.orders.terms import MethodType
 from ledger.journal.inline import InlineTable, Row
-from ledger.journal.packing import PACK
-from ledger.merchants.state import ApiKey, Merchant
-from ledger.orders.terms import MethodType
-from projections.wire import micros, text
+from ledger.postgres.arrays import PACK
+from ledger.postgres.connection import Connection
+from projections.binary import micros, text
 
 # The row as the merchant stands after the commit.
 _WRITE: Final = """

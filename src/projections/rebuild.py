@@ -17,18 +17,18 @@ from psycopg.abc import Buffer
 from psycopg.adapt import Loader
 from psycopg.pq import Format
 
-from ledger.customers import events as customer_events
-from ledger.customers.evolve import evolve as evolve_customer
-from ledger.journal.connection import Connection
+from ledger.domain.customers import events as customer_events
+from ledger.domain.customers.evolve import evolve as evolve_customer
+from ledger.domain.idempotency import events as request_events
+from ledger.domain.idempotency.evolve import evolve as evolve_request
+from ledger.domain.merchants import events as merchant_events
+from ledger.domain.merchants.evolve import evolve as evolve_merchant
+from ledger.domain.orders import events as order_events
+from ledger.domain.orders.evolve.order import evolve as evolve_order
 from ledger.journal.inline import Row
-from ledger.merchants import events as merchant_events
-from ledger.merchants.evolve import evolve as evolve_merchant
-from ledger.orders import events as order_events
-from ledger.orders.evolve import evolve as evolve_order
-from ledger.requests import events as request_events
-from ledger.requests.evolve import evolve as evolve_request
-from projections import tally
+from ledger.postgres.connection import Connection
 from projections.inline import TABLES, rows_of
+from projections.lists import tally
 
 Rows = dict[str, list[Row]]
 """All rows of a merchant by table, sorted; of the counters those that do not stand at zero."""

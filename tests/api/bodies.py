@@ -9,9 +9,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from api.drafting.payment_orders import read_charge, read_create
-from api.refusals import Refusal
-from ledger.operations.drafts import OrderDraft, PaymentDraft
+from api.http.errors import Refusal
+from api.orders.parse_orders import read_charge, read_create
+from ledger.operations.inputs import OrderDraft, PaymentDraft
 
 NOW = datetime(2026, 3, 15, 12, 0, tzinfo=ZoneInfo("America/Mexico_City"))
 APPROVED, DECLINED = "4242424242424242", "4000000000000002"

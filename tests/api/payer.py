@@ -8,8 +8,8 @@ from decimal import Decimal
 from tests.api.storefront import Merchant, Storefront
 from uuid_utils.compat import uuid7
 
-from ledger.gateways.contract import AuthenticationRequest, AuthorizationAnswer, AuthorizationRequest, Card
-from ledger.orders.outcomes import ActionRequired
+from ledger.domain.orders.processor_outcomes import ActionRequired
+from ledger.processors.contract import AuthenticationRequest, AuthorizationAnswer, AuthorizationRequest, Card
 
 CHALLENGED, FRICTIONLESS, DEVICE_THEN_CHALLENGE, REDIRECTED = (
     "4000000000003220",

@@ -14,10 +14,10 @@ from starlette.types import ASGIApp
 from tests.api.bodies import encoded
 
 from api.app import create_app
-from ledger.api_keys import new_key
 from ledger.operations.ledger import Ledger
 from ledger.operations.merchants import issue_key, register_merchant
-from ledger.secrets import Purpose, load_secrets
+from ledger.security.api_keys import new_key
+from ledger.security.secrets import Purpose, load_secrets
 from ledger.settings import Settings
 from ledger.wiring import open_ledger
 

@@ -15,8 +15,8 @@ import pytest
 from tests.api.storefront import JSON, Merchant, Storefront, opened
 from tests.databases import Databases
 
-from ledger.gateways.messages import DepositReceived, encode, sign
-from ledger.secrets import load_processor_keys
+from ledger.processors.messages import DepositReceived, encode, sign
+from ledger.security.secrets import load_processor_keys
 from ledger.settings import Settings, SettingWrong
 
 pytestmark = pytest.mark.anyio

@@ -7,9 +7,10 @@ import json
 import psycopg
 import pytest
 
-from ledger.bench import command, history, journal, profile
-from ledger.bench.limits import InsertLimit, echo_limit
-from ledger.bench.place import scratch_database
+from ledger.bench import run
+from ledger.bench.measure.limits import InsertLimit, echo_limit
+from ledger.bench.scratch import scratch_database
+from ledger.bench.suites import history, journal, profile
 from ledger.settings import CannotRun, Settings, read_settings
 
 
@@ -66,12 +67,12 @@ def test_appending_to_a_long_history_scans_nothing(postgres_url):
 
 def test_an_unknown_benchmark_is_said_to_be_one():
     with pytest.raises(CannotRun, match="journal, http, profile, history"):
-        command.bench(Settings(), "speed")
+        run.bench(Settings(), "speed")
 
 
 def test_the_command_prints_json(postgres_url, capsys):
     settings = read_settings({"LEDGER_DATABASE_URL": postgres_url})
-    command.bench(settings, "history", json=True, seconds=0.3, rounds=1, events=1_000)
+    run.bench(settings, "history", json=True, seconds=0.3, rounds=1, events=1_000)
     found = json.loads(capsys.readouterr().out)
     assert [one["name"] for one in found["reports"]] == ["journal, long history"]
     assert found["machine"]["fsync"] == "on"

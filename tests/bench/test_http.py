@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import psycopg
 
-from ledger.bench import http
-from ledger.bench.processes import Costs
+from ledger.bench.measure.resources import Costs
+from ledger.bench.suites import http
 from ledger.settings import read_settings
 
 

@@ -6,7 +6,7 @@ import json
 
 import msgspec
 
-from ledger.bench import order_body, writing
+from ledger.bench.load import commits, order_body
 from ledger.journal.codec import CODEC
 
 
@@ -22,7 +22,7 @@ def test_it_weighs_as_much_as_real_ones():
 
 
 def test_the_event_holds_what_the_body_says():
-    event = CODEC.decode("order-created.v1", writing.event_bytes("order"))
+    event = CODEC.decode("order-created.v1", commits.event_bytes("order"))
     assert event.amount == order_body.BODY["amount"]
     assert [line.description for line in event.line_items] == [x["description"] for x in order_body.BODY["lineItems"]]
     assert event.billing_address.city == "Guadalajara"
@@ -30,4 +30,4 @@ def test_the_event_holds_what_the_body_says():
 
 
 def test_the_lean_event_has_three_hundred_bytes():
-    assert len(writing.event_bytes("lean")) == 300
+    assert len(commits.event_bytes("lean")) == 300

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ledger.bench import search
-from ledger.bench.place import scratch_database
+from ledger.bench.scratch import scratch_database
+from ledger.bench.suites import search
 
 
 def test_every_query_finds_what_was_filled(postgres_url):

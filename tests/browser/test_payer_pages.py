@@ -10,7 +10,7 @@ from tests.api.payer import CHALLENGED, FRICTIONLESS, REDIRECTED, opened_session
 from tests.api.storefront import Storefront, opened
 from tests.browser.test_reference_page import watched
 
-from ledger.orders.commands import Approved, Declined
+from ledger.domain.orders.processor_outcomes import Approved, Declined
 from ledger.settings import Settings
 
 pytestmark = pytest.mark.anyio

@@ -15,8 +15,8 @@ from msgspec import Struct, structs
 from tests.chaos.evidence import MerchantEvidence
 from tests.chaos.witness import Operation, Told
 
+from ledger.domain.orders.state import Order
 from ledger.journal.append import ClaimKind
-from ledger.orders.state import Order
 
 _REFUSALS = {
     "create": {"IDEMPOTENCY_MISMATCH"},

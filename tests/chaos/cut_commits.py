@@ -19,8 +19,8 @@ from tests.chaos.proxy import SYNC, Proxy, Wire, proxied
 from tests.chaos.rounds import RECOVERED, Campaign, Unmet, say
 from tests.chaos.service import Service
 
-from ledger import cluster, postgres
-from ledger.data_dir import make_data_dir
+from ledger.postgres.embedded import cluster, server
+from ledger.postgres.embedded.data_dir import make_data_dir
 
 _CUTS = 20
 _CUT_PATIENCE_S = 5.0
@@ -52,7 +52,7 @@ class ThroughProxy(Service):
     def __init__(self) -> None:
         super().__init__()
         place = make_data_dir(self.home / "postgres")
-        self._server = postgres.start(cluster.open_cluster(place))
+        self._server = server.start(cluster.open_cluster(place))
         self._ended = threading.Event()
         self._proxying = threading.Thread(target=lambda: asyncio.run(self._proxy_until_ended()))
         self._proxy_is_up = threading.Event()

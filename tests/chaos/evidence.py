@@ -18,14 +18,14 @@ import psycopg
 from msgspec import Struct
 from tests.sealing import data_keys
 
+from ledger.domain.money import SCALE
+from ledger.domain.orders.events import OrderCreated
+from ledger.domain.orders.evolve.order import evolve
+from ledger.domain.orders.state import Order
 from ledger.journal.append import ClaimKind
 from ledger.journal.codec import CODEC
-from ledger.journal.connection import Connection, connect
 from ledger.journal.reader import Reader, Recorded
-from ledger.money import SCALE
-from ledger.orders.events import OrderCreated
-from ledger.orders.evolve import evolve
-from ledger.orders.state import Order
+from ledger.postgres.connection import Connection, connect
 from projections.rebuild import Rows, stored
 
 _FEED_PAGE = 10_000

@@ -17,13 +17,14 @@ from uuid import UUID
 import msgspec
 from tests.chaos.evidence import MerchantEvidence
 
-from ledger.customers.events import CustomerCreated
+from ledger.domain.customers.events import CustomerCreated
+from ledger.domain.money import ZERO
+from ledger.domain.orders.events import LateCaptureReported, OrderCreated, PaymentCaptured
+from ledger.domain.orders.payment import Payment
+from ledger.domain.orders.state import Order, derive_status
+from ledger.domain.orders.statuses import ORDER_EDGES, PAYMENT_EDGES
 from ledger.journal.append import ClaimKind
 from ledger.journal.inline import Row
-from ledger.money import ZERO
-from ledger.orders.events import LateCaptureReported, OrderCreated, PaymentCaptured
-from ledger.orders.state import Order, Payment
-from ledger.orders.status import ORDER_EDGES, PAYMENT_EDGES, derive_status
 from projections.inline import TABLES
 from projections.rebuild import replay
 

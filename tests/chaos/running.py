@@ -20,7 +20,7 @@ from uuid import UUID
 from tests.chaos.clients import Merchant
 
 ROOT = Path(__file__).parents[2]
-LEDGER = [sys.executable, "-P", "-c", "from ledger.cli import main; main()"]
+LEDGER = [sys.executable, "-P", "-c", "from ledger.cli.main import main; main()"]
 """The console command, whatever directory it was installed into."""
 
 _STOP_PATIENCE_S = 15.0

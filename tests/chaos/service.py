@@ -23,7 +23,7 @@ from tests.chaos.running import LEDGER, Running, environ, new_merchant
 from tests.clusters import lay_cluster
 from tests.sealing import MASTER_KEY
 
-from ledger.data_dir import database
+from ledger.postgres.embedded.data_dir import database
 
 _GONE_PATIENCE_S = 15.0
 

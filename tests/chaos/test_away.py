@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ledger.journal.append import DatabaseUnavailable
-from ledger.operations.ordinals import Ordinals
+from ledger.operations.order_numbers import Ordinals
+from ledger.postgres.faults import DatabaseUnavailable
 
 pytestmark = pytest.mark.anyio
 

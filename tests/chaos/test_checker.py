@@ -14,12 +14,13 @@ from tests.chaos.witness import Asked, Told, Witness
 from tests.operations.conftest import DECLINED, SILENT, an_order, by_card, register
 from tests.sealing import MASTER_KEY
 
-from ledger.gateways.bookings import Mode
-from ledger.gateways.contract import ProcessorUnavailable
-from ledger.gateways.sandbox import SandboxProcessor
-from ledger.operations.drafts import Actor
-from ledger.operations.ledger import Ledger, OrderReceipt
-from ledger.operations.orders import charge_order, create_order
+from ledger.operations.inputs import Actor
+from ledger.operations.ledger import Ledger
+from ledger.operations.orders.create import charge_order, create_order
+from ledger.operations.results import OrderReceipt
+from ledger.processors.contract import ProcessorUnavailable
+from ledger.processors.sandbox.charge_rows import Mode
+from ledger.processors.sandbox.processor import SandboxProcessor
 from ledger.settings import Settings
 from ledger.wiring import open_ledger
 

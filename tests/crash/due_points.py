@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
-from ledger.gateways.sandbox import SandboxProcessor
+from ledger.background.scheduler import timers
+from ledger.background.scheduler.jobs import Jobs
+from ledger.domain.orders.events import PaymentCaptured
 from ledger.journal.journal import Journal
-from ledger.orders.events import PaymentCaptured
-from ledger.reactions import due_times
-from ledger.reactions.jobs import Jobs
+from ledger.processors.sandbox.processor import SandboxProcessor
 
 DUE_POINTS: Final = ("due-taken", "due-queued", "job-begun", "before-call", "after-call", "call-recorded")
 """Before the commit that makes a job of a due time, after it, in the job before its intent, after that and before the call,
@@ -34,7 +34,7 @@ def arm(point: str, die: Callable[[], NoReturn]) -> None:
 
 
 def _arm_due_times(point: str, die: Callable[[], NoReturn]) -> None:
-    enqueue, enqueue_due = Jobs.enqueue, due_times.enqueue_due
+    enqueue, enqueue_due = Jobs.enqueue, timers.enqueue_due
 
     async def deadly_enqueue(jobs: Jobs, connection: Any, things: Any) -> None:
         await enqueue(jobs, connection, things)
@@ -48,7 +48,7 @@ def _arm_due_times(point: str, die: Callable[[], NoReturn]) -> None:
         return found
 
     Jobs.enqueue = deadly_enqueue  # type: ignore[method-assign]
-    due_times.enqueue_due = deadly_enqueue_due
+    timers.enqueue_due = deadly_enqueue_due
 
 
 def _arm_call(point: str, die: Callable[[], NoReturn]) -> None:

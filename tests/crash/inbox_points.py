@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
-from ledger.gateways.inbox import Inbox
+from ledger.domain.orders.events import DepositReceived, RefundRequested
 from ledger.journal.journal import Journal
-from ledger.orders.events import DepositReceived, RefundRequested
+from ledger.processors.inbox import Inbox
 
 INBOX_POINTS: Final = ("claimed", "before-taken", "taken", "before-extra", "extra-asked", "marked")
 """With messages in its hands and none tried, before the order's commit of a deposit, after it and before the message is

@@ -22,12 +22,17 @@ from tests.crash import due_points, inbox_points
 from tests.crash.due_points import DUE_POINTS
 from tests.crash.inbox_points import INBOX_POINTS
 
-from ledger.database import prepare
-from ledger.gateways.sandbox import SandboxProcessor
+from ledger.domain.orders.events import (
+    AuthorizationAbandoned,
+    AuthorizationRequested,
+    PaymentAuthorized,
+    PaymentDeclined,
+)
 from ledger.journal.journal import Journal
-from ledger.logs import configure_logs
-from ledger.orders.events import AuthorizationAbandoned, AuthorizationRequested, PaymentAuthorized, PaymentDeclined
+from ledger.postgres.prepare import prepare
+from ledger.processors.sandbox.processor import SandboxProcessor
 from ledger.settings import Settings, read_settings
+from ledger.telemetry.logs import configure_logs
 
 POINTS = ("before-intent", "after-intent", "during-call", "after-answer", "after-outcome")
 """Of a payment: before its intent is committed, after that and before the call, while the processor has booked and not
@@ -103,7 +108,7 @@ async def _serve(settings: Settings, listener: socket.socket, ready: Ready) -> N
 
 
 async def _work(settings: Settings, ready: Ready) -> None:
-    from ledger.reactions import worker
+    from ledger.background import worker
 
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)

@@ -10,6 +10,7 @@ from uuid import UUID
 
 import psycopg
 import pytest
+from tests.background.test_order_timers import authenticated, moved
 from tests.chaos import rules
 from tests.chaos.evidence import gather
 from tests.chaos.installation import Installation, installed
@@ -17,17 +18,16 @@ from tests.chaos.running import LEDGER, Running
 from tests.crash.due_points import DUE_POINTS
 from tests.crash.story import _exit_of
 from tests.operations.conftest import register
-from tests.reactions.test_order_dues import authenticated, moved
 from tests.sealing import MASTER_KEY
 
-from ledger.operations.drafts import Actor
+from ledger.background.reactions.registry import HANDLERS, REACTIONS
+from ledger.background.scheduler.clock_advance import ClockHand
+from ledger.domain.orders.events import PaymentCaptured
+from ledger.domain.orders.statuses import OrderStatus
+from ledger.domain.rejections import ConcurrentUpdate
+from ledger.operations.inputs import Actor
 from ledger.operations.ledger import Ledger
 from ledger.operations.merchants import change_settings
-from ledger.orders.events import PaymentCaptured
-from ledger.orders.state import OrderStatus
-from ledger.reactions.clock_hand import ClockHand
-from ledger.reactions.registry import HANDLERS, REACTIONS
-from ledger.rejections import ConcurrentUpdate
 from ledger.settings import Settings
 from ledger.wiring import open_ledger
 

@@ -15,17 +15,24 @@ import httpx
 import psycopg
 import pytest
 from msgspec import Struct
+from tests.background.test_inbox import BY_TRANSFER, about, bank_knows, deposited
+from tests.background.test_order_timers import moved
 from tests.chaos.evidence import gather
 from tests.chaos.installation import Installation, installed
 from tests.chaos.running import LEDGER, Running
 from tests.crash.inbox_points import INBOX_POINTS
 from tests.crash.story import _exit_of
 from tests.operations.conftest import an_order, by_card, register
-from tests.reactions.test_inbound import BY_TRANSFER, about, bank_knows, deposited
-from tests.reactions.test_order_dues import moved
 from tests.sealing import MASTER_KEY
 
-from ledger.gateways.messages import (
+from ledger.domain.orders import events
+from ledger.domain.orders.state import Order
+from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
+from ledger.operations.inputs import Actor
+from ledger.operations.ledger import Ledger
+from ledger.operations.merchants import change_settings
+from ledger.operations.orders.create import create_order
+from ledger.processors.messages import (
     DisputeLost,
     DisputeOpened,
     Message,
@@ -34,13 +41,6 @@ from ledger.gateways.messages import (
     encode,
     sign,
 )
-from ledger.operations.drafts import Actor
-from ledger.operations.ledger import Ledger
-from ledger.operations.merchants import change_settings
-from ledger.operations.orders import create_order
-from ledger.orders import events
-from ledger.orders.state import Order
-from ledger.orders.status import OrderStatus, PaymentStatus
 from ledger.settings import Settings
 from ledger.wiring import open_ledger
 

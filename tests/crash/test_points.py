@@ -13,7 +13,7 @@ from tests.chaos import rules
 from tests.chaos.installation import installed
 from tests.crash.story import AMOUNT, CASES, Case, Played, Story
 
-from ledger.orders.state import OrderStatus, PaymentStatus
+from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="processes are told of their parent's end by the kernel"

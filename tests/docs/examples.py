@@ -8,9 +8,9 @@ import time
 from typing import NamedTuple
 
 from tests.docs.pages import ROOT, blocks
-from tests.house.trees import environment
+from tests.service.trees import environment
 
-_LEDGER = (sys.executable, "-P", "-c", "from ledger.cli import main; main()")
+_LEDGER = (sys.executable, "-P", "-c", "from ledger.cli.main import main; main()")
 _VOLATILE = (
     (re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}"), "UUID"),
     (re.compile(r"\bPO[0-9A-HJKMNP-TV-Z]{10}\b"), "PONUMBER"),

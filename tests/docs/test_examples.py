@@ -7,7 +7,7 @@ import pytest
 from tests.docs.examples import Service, Shell, reads_like
 from tests.docs.pages import PAGES, ROOT, blocks
 
-from ledger.database import _INSERT_ONLY
+from ledger.postgres.prepare import _INSERT_ONLY
 
 README, TUTORIAL = ROOT / "README.md", ROOT / "docs" / "tutorial" / "first-payment.md"
 HOW_TO = ROOT / "docs" / "how-to"

@@ -15,7 +15,8 @@ import msgspec
 from tests.chaos.wire import Answer, Lost, NotSent, Wire
 from tests.fake_processor.modes import Call, Kind, Said
 
-from ledger.gateways.contract import (
+from ledger.domain.orders.processor_outcomes import CaptureAnswer, RefundAnswer, VoidAnswer
+from ledger.processors.contract import (
     AuthorizationAnswer,
     AuthorizationRequest,
     CaptureRequest,
@@ -25,8 +26,7 @@ from ledger.gateways.contract import (
     Request,
     VoidRequest,
 )
-from ledger.gateways.sandbox import SandboxProcessor
-from ledger.orders.outcomes import CaptureAnswer, RefundAnswer, VoidAnswer
+from ledger.processors.sandbox.processor import SandboxProcessor
 
 
 class FakeCards(SandboxProcessor):

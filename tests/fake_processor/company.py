@@ -11,9 +11,17 @@ from uuid import UUID
 from tests.fake_processor.modes import Call, Kind, Line, Said
 from tests.fake_processor.record import Record
 
-from ledger.gateways.authentications import Stored
-from ledger.orders.commands import Approved, Declined
-from ledger.orders.outcomes import Captured, CaptureRefused, Refunded, RefundRefused, Voided, VoidRefused
+from ledger.domain.orders.processor_outcomes import (
+    Approved,
+    Captured,
+    CaptureRefused,
+    Declined,
+    Refunded,
+    RefundRefused,
+    Voided,
+    VoidRefused,
+)
+from ledger.processors.sandbox.authentications import Stored
 
 DECLINED = "0002"
 

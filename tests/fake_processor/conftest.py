@@ -13,8 +13,8 @@ from tests.fake_processor.client import FakeCards
 from tests.fake_processor.modes import Mode
 from tests.fake_processor.service import company
 
-from ledger.gateways.book import Book
-from ledger.gateways.teller import Teller
+from ledger.processors.sandbox.call_executor import Teller
+from ledger.processors.sandbox.charge_writer import Book
 
 Script = Callable[..., Awaitable[None]]
 

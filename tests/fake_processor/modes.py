@@ -12,8 +12,8 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from ledger.gateways.authentications import Stored
-from ledger.orders.outcomes import CaptureAnswer, RefundAnswer, VoidAnswer
+from ledger.domain.orders.processor_outcomes import CaptureAnswer, RefundAnswer, VoidAnswer
+from ledger.processors.sandbox.authentications import Stored
 
 
 class Mode(StrEnum):

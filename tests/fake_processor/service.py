@@ -19,7 +19,7 @@ from tests.chaos.service import Service
 from tests.fake_processor.client import FakeCards
 
 from ledger import wiring
-from ledger.serve import Tree, serve
+from ledger.service.supervisor import Tree, serve
 from ledger.settings import Settings, read_settings
 
 PORT = "FAKE_PROCESSOR_PORT"
@@ -37,7 +37,7 @@ def create_app(settings: Settings) -> Any:
 async def run(settings: Settings, ready: Callable[[], None], stop: asyncio.Event) -> None:
     """The worker, in its child process."""
     _use_the_fake(settings)
-    from ledger.reactions.worker import run as work
+    from ledger.background.worker import run as work
 
     await work(settings, ready, stop)
 

@@ -11,11 +11,18 @@ from tests.fake_processor.client import FakeCards
 from tests.fake_processor.conftest import Script
 from tests.fake_processor.modes import Mode
 from tests.fake_processor.record import read
-from tests.gateways.asking import Shop
+from tests.processors.asking import Shop
 
-from ledger.gateways.contract import AuthorizationRequest, ProcessorTimedOut, ProcessorUnavailable
-from ledger.orders.commands import Approved, Declined
-from ledger.orders.outcomes import Captured, CaptureRefused, Refunded, RefundRefused, Voided
+from ledger.domain.orders.processor_outcomes import (
+    Approved,
+    Captured,
+    CaptureRefused,
+    Declined,
+    Refunded,
+    RefundRefused,
+    Voided,
+)
+from ledger.processors.contract import AuthorizationRequest, ProcessorTimedOut, ProcessorUnavailable
 
 pytestmark = pytest.mark.anyio
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 from tests.api.bodies import APPROVED, encoded, order
-from tests.api.malformed import malformed
+from tests.api.http.malformed import malformed
 from tests.chaos.bodies import ORDERS
 from tests.chaos.service import Service
 

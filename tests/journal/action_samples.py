@@ -10,9 +10,9 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from ledger.orders import events as orders
-from ledger.orders.status import NextAction
-from ledger.orders.terms import AuthenticationSession, Destination, DeviceInformation, Reference
+from ledger.domain.orders import events as orders
+from ledger.domain.orders.statuses import NextAction
+from ledger.domain.orders.terms import AuthenticationSession, Destination, DeviceInformation, Reference
 
 AT = datetime(2026, 1, 31, 18, 30, 15, 123456, tzinfo=UTC)
 LATER = datetime(2026, 1, 31, 18, 45, 15, tzinfo=UTC)
@@ -142,4 +142,4 @@ ACTIONS: dict[str, Any] = {
     "cancellation-refused.v1": orders.CancellationRefused(at=AT),
     "order-cancelled.v1": orders.OrderCancelled(at=AT, cancellation_id=CANCELLATION, reason="ya no"),
 }
-"""By topic, in the order of `ledger.orders.events`."""
+"""By topic, in the order of `ledger.domain.orders.events`."""

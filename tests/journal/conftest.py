@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from tests.journal.small_log import SEEN, SEEN_DDL
 
-from ledger.journal.writer import Writer
+from ledger.journal.commit.writer import Writer
 
 
 @pytest.fixture

@@ -16,12 +16,11 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from msgspec import Raw
 from tests.journal.action_samples import ACTIONS, REFUND
 
-from ledger.customers import events as customers
-from ledger.journal.codec import CODEC
-from ledger.journal.sealing import Seal
-from ledger.merchants import events as merchants
-from ledger.orders import events as orders
-from ledger.orders.terms import (
+from ledger.domain.customers import events as customers
+from ledger.domain.idempotency import events as requests
+from ledger.domain.merchants import events as merchants
+from ledger.domain.orders import events as orders
+from ledger.domain.orders.terms import (
     BillingAddress,
     CaptureMethod,
     CardSummary,
@@ -34,7 +33,8 @@ from ledger.orders.terms import (
     SurchargePolicy,
     Tax,
 )
-from ledger.requests import events as requests
+from ledger.journal.codec import CODEC
+from ledger.journal.encryption.sealing import Seal
 
 AT = datetime(2026, 1, 31, 18, 30, 15, 123456, tzinfo=UTC)
 LATER = datetime(2026, 1, 31, 18, 30, 45, tzinfo=UTC)

@@ -16,11 +16,11 @@ from tests.chaos.proxy import COMMIT, Wire, never, proxied
 from tests.journal.small_log import SEEN, assert_log_is_whole, command, fetch, open_log
 from uuid_utils.compat import uuid7
 
-from ledger.journal import connection as connections
-from ledger.journal.append import DatabaseUnavailable
-from ledger.journal.connection import Connection
-from ledger.journal.held import LOCK_WAIT_S, LOOK_S, HeldMerchants
-from ledger.journal.writer import Writer
+from ledger.journal.commit.locked_merchants import LOCK_WAIT_S, LOOK_S, HeldMerchants
+from ledger.journal.commit.writer import Writer
+from ledger.postgres import connection as connections
+from ledger.postgres.connection import Connection
+from ledger.postgres.faults import DatabaseUnavailable
 
 pytestmark = pytest.mark.anyio
 

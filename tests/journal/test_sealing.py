@@ -12,13 +12,13 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from msgspec.structs import replace
 from tests.journal.samples import CUSTOMER, DATA_KEY, MERCHANT, NONCE, ORDER, SAMPLES, SEAL, SEALED, VERSION
 
-from ledger.customers import events as customer_events
+from ledger.domain.customers import events as customer_events
+from ledger.domain.orders import events as order_events
+from ledger.domain.personal_data import without
 from ledger.journal.append import KeyUnavailable, SealBroken
 from ledger.journal.codec import CODEC, Codec
-from ledger.journal.sealing import Seal, customer_of
-from ledger.journal.sealing_keys import SealingKeys, sealing_key_id
-from ledger.orders import events as order_events
-from ledger.personal import without
+from ledger.journal.encryption.sealing import Seal, customer_of
+from ledger.journal.encryption.sealing_keys import SealingKeys, sealing_key_id
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "sealed"
 PERSONAL = {**order_events.PERSONAL, **customer_events.PERSONAL}

@@ -10,17 +10,9 @@ import pytest
 from tests.journal.small_log import SEEN, assert_log_is_whole, command, fetch, open_log
 from uuid_utils.compat import uuid7
 
-from ledger.journal.append import (
-    Claim,
-    ClaimKind,
-    ClaimTaken,
-    Conflict,
-    DatabaseUnavailable,
-    DataRefused,
-    JournalFull,
-    VersionConflict,
-)
-from ledger.journal.writer import Writer
+from ledger.journal.append import Claim, ClaimKind, ClaimTaken, Conflict, DataRefused, VersionConflict
+from ledger.journal.commit.writer import Writer
+from ledger.postgres.faults import DatabaseUnavailable, JournalFull
 
 pytestmark = pytest.mark.anyio
 

@@ -11,14 +11,14 @@ import pytest
 from tests.sealing import MASTER_KEY
 from uuid_utils.compat import uuid7
 
-from ledger.gateways.contract import Card
+from ledger.domain.merchants.commands import RegisterMerchant
+from ledger.domain.merchants.decide import decide_registration
+from ledger.domain.merchants.evolve import evolve
+from ledger.domain.orders.terms import CardSummary, MethodType
 from ledger.journal.append import Change
-from ledger.merchants.commands import RegisterMerchant
-from ledger.merchants.decide import decide_registration
-from ledger.merchants.evolve import evolve
-from ledger.operations.drafts import Actor, CustomerDraft, OrderDraft, PaymentDraft
+from ledger.operations.inputs import Actor, CustomerDraft, OrderDraft, PaymentDraft
 from ledger.operations.ledger import Ledger
-from ledger.orders.terms import CardSummary, MethodType
+from ledger.processors.contract import Card
 from ledger.settings import Settings
 from ledger.wiring import open_ledger
 

@@ -16,21 +16,22 @@ import pytest
 from tests.operations.conftest import Open, an_order, by_card
 from tests.operations.test_actions import CHALLENGED, FRICTIONLESS, KEY, MANUAL, SPEI
 
-from ledger.gateways.contract import ProcessorTimedOut
-from ledger.journal.append import DatabaseUnavailable
-from ledger.operations.authentication import submit_device_data, validate
-from ledger.operations.cancellation import cancel_order
-from ledger.operations.captures import capture_order
-from ledger.operations.drafts import Actor, CancelDraft, CaptureDraft, DeviceDataDraft, RefundDraft, ValidateDraft
-from ledger.operations.errand import RequestKey
+from ledger.background.recovery import Recovery, Windows
+from ledger.domain.orders.state import Order
+from ledger.domain.orders.statuses import OrderStatus
+from ledger.domain.rejections import RequestInProgress
+from ledger.operations.inputs import Actor, CancelDraft, CaptureDraft, DeviceDataDraft, RefundDraft, ValidateDraft
 from ledger.operations.ledger import Ledger
-from ledger.operations.orders import create_order
-from ledger.operations.refunds import refund_order
-from ledger.operations.standing import find_order, load_order
-from ledger.orders.state import Order, OrderStatus
-from ledger.reactions.recovery import Recovery, Windows
-from ledger.rejections import RequestInProgress
-from projections.open_intents import OpenIntents
+from ledger.operations.orders.authenticate import submit_device_data, validate
+from ledger.operations.orders.cancel import cancel_order
+from ledger.operations.orders.capture import capture_order
+from ledger.operations.orders.create import create_order
+from ledger.operations.orders.refund import refund_order
+from ledger.operations.pipeline.loading import find_order, load_order
+from ledger.operations.pipeline.unit_of_work import RequestKey
+from ledger.postgres.faults import DatabaseUnavailable
+from ledger.processors.contract import ProcessorTimedOut
+from projections.open_calls import OpenIntents
 
 pytestmark = pytest.mark.anyio
 

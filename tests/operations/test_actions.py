@@ -11,30 +11,10 @@ from typing import Any
 import pytest
 from tests.operations.conftest import APPROVED, Open, an_order, by_card
 
-from ledger.gateways.bookings import Mode
-from ledger.gateways.contract import ProcessorUnavailable
-from ledger.gateways.sandbox import SandboxProcessor
-from ledger.operations.authentication import submit_device_data, validate
-from ledger.operations.cancellation import cancel_order
-from ledger.operations.captures import capture_order
-from ledger.operations.drafts import (
-    Actor,
-    CancelDraft,
-    CaptureDraft,
-    DeviceDataDraft,
-    PaymentDraft,
-    RefundDraft,
-    ValidateDraft,
-)
-from ledger.operations.errand import RequestKey
-from ledger.operations.ledger import Ledger
-from ledger.operations.orders import charge_order, create_order
-from ledger.operations.parts import add_payment
-from ledger.operations.refunds import refund_order
-from ledger.orders.refund import RefundStatus
-from ledger.orders.state import OrderStatus, PaymentStatus
-from ledger.orders.terms import CaptureMethod, MethodType
-from ledger.rejections import (
+from ledger.domain.orders.refund import RefundStatus
+from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
+from ledger.domain.orders.terms import CaptureMethod, MethodType
+from ledger.domain.rejections import (
     AmountExceedsPending,
     CaptureExceedsAuthorized,
     InvalidOrderState,
@@ -45,6 +25,26 @@ from ledger.rejections import (
     RefundExceedsBalance,
     RefundInProgress,
 )
+from ledger.operations.inputs import (
+    Actor,
+    CancelDraft,
+    CaptureDraft,
+    DeviceDataDraft,
+    PaymentDraft,
+    RefundDraft,
+    ValidateDraft,
+)
+from ledger.operations.ledger import Ledger
+from ledger.operations.orders.add_payment import add_payment
+from ledger.operations.orders.authenticate import submit_device_data, validate
+from ledger.operations.orders.cancel import cancel_order
+from ledger.operations.orders.capture import capture_order
+from ledger.operations.orders.create import charge_order, create_order
+from ledger.operations.orders.refund import refund_order
+from ledger.operations.pipeline.unit_of_work import RequestKey
+from ledger.processors.contract import ProcessorUnavailable
+from ledger.processors.sandbox.charge_rows import Mode
+from ledger.processors.sandbox.processor import SandboxProcessor
 
 pytestmark = pytest.mark.anyio
 

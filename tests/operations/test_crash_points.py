@@ -16,9 +16,9 @@ from tests.operations.dying import CASES, name_of
 from tests.operations.test_action_recovery import calls_booked, order_called, recover
 from tests.sealing import MASTER_KEY
 
-from ledger.operations.drafts import Actor
+from ledger.domain.orders.statuses import OrderStatus
+from ledger.operations.inputs import Actor
 from ledger.operations.ledger import Ledger
-from ledger.orders.state import OrderStatus
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", reason="it forks")]
 

@@ -13,21 +13,21 @@ from tests.operations.conftest import DECLINED, Open, an_order, by_card
 from tests.operations.test_sealing import NAMES, PLACES, XOCHITL, fetch, personal_order, standing_in
 from tests.sealing import data_keys
 
+from ledger.background.erasure import Forgetting
+from ledger.domain.orders.statuses import OrderStatus
+from ledger.domain.rejections import CustomerNotFound
 from ledger.journal.codec import CODEC
-from ledger.journal.connection import connect
 from ledger.journal.reader import Reader
-from ledger.journal.recent import Recent
-from ledger.operations import known
-from ledger.operations.drafts import Actor, CustomerDraft
-from ledger.operations.erasure import erase_customer
+from ledger.operations.customers import cache
+from ledger.operations.customers.erase import erase_customer
+from ledger.operations.inputs import Actor, CustomerDraft
 from ledger.operations.ledger import Ledger
-from ledger.operations.orders import charge_order, create_order
-from ledger.orders.state import OrderStatus
-from ledger.reactions.forgetting import Forgetting
-from ledger.rejections import CustomerNotFound
-from projections.payers import Payers
+from ledger.operations.orders.create import charge_order, create_order
+from ledger.postgres.connection import connect
+from ledger.ttl_cache import Recent
+from projections.erasures import Payers
 from projections.rebuild import Rows, replay, stored
-from projections.search_packing import SearchPacking
+from projections.search.compaction import SearchPacking
 
 pytestmark = pytest.mark.anyio
 
@@ -198,7 +198,7 @@ async def test_an_interrupted_erasure_is_finished_by_the_worker(
 
 
 async def _interrupted(ledger: Ledger, merchant: Actor, orders_of: Any) -> None:
-    from ledger.operations.erasure import _erase
+    from ledger.operations.customers.erase import _erase
 
     await _erase(ledger, merchant, "c-7", orders_of)
 
@@ -206,7 +206,7 @@ async def _interrupted(ledger: Ledger, merchant: Actor, orders_of: Any) -> None:
 async def test_what_a_process_remembers_is_gone_after_its_time_even_if_nobody_asks(
     merchant: Actor, open_another: Open, payers: Payers, monkeypatch: pytest.MonkeyPatch, ledger: Ledger
 ) -> None:
-    monkeypatch.setattr(known, "_KNOWN_S", 0.3)
+    monkeypatch.setattr(cache, "_KNOWN_S", 0.3)
     other = await open_another()
     other.journal._keys._known = Recent(10, 0.3)  # type: ignore[union-attr]
     await create_order(other, merchant, personal_order("1"))

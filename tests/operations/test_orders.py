@@ -11,14 +11,14 @@ from eventsourcing.persistence import InfrastructureFactory, StoredEvent
 from tests.operations.conftest import DECLINED, SILENT, Open, an_order, by_card
 from uuid_utils.compat import uuid7
 
-from ledger.gateways.bookings import Mode
-from ledger.gateways.contract import ProcessorUnavailable
-from ledger.gateways.sandbox import SandboxProcessor
-from ledger.operations.drafts import Actor, CustomerDraft
+from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
+from ledger.domain.rejections import CustomerNotFound, IdempotencyMismatch, OrderNotFound, OrderNotPayable
+from ledger.operations.inputs import Actor, CustomerDraft
 from ledger.operations.ledger import Ledger
-from ledger.operations.orders import charge_order, create_order
-from ledger.orders.state import OrderStatus, PaymentStatus
-from ledger.rejections import CustomerNotFound, IdempotencyMismatch, OrderNotFound, OrderNotPayable
+from ledger.operations.orders.create import charge_order, create_order
+from ledger.processors.contract import ProcessorUnavailable
+from ledger.processors.sandbox.charge_rows import Mode
+from ledger.processors.sandbox.processor import SandboxProcessor
 
 pytestmark = pytest.mark.anyio
 

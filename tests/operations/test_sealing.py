@@ -16,13 +16,13 @@ from tests.operations.conftest import Open, an_order, by_card, register
 from tests.sealing import MASTER_KEY
 
 from ledger.journal.append import ClaimKind, KeyUnavailable, SealBroken
-from ledger.journal.connection import connect
-from ledger.journal.rewrapping import rewrap
-from ledger.journal.sealing_keys import SealingKeys
-from ledger.operations.drafts import Actor, CustomerDraft, OrderDraft
+from ledger.journal.encryption.rewrapping import rewrap
+from ledger.journal.encryption.sealing_keys import SealingKeys
+from ledger.operations.inputs import Actor, CustomerDraft, OrderDraft
 from ledger.operations.ledger import Ledger
-from ledger.operations.orders import create_order
-from ledger.secrets import load_sealing_keys
+from ledger.operations.orders.create import create_order
+from ledger.postgres.connection import connect
+from ledger.security.secrets import load_sealing_keys
 from ledger.settings import Settings
 from ledger.wiring import open_ledger
 

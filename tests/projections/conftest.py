@@ -10,7 +10,7 @@ from tests.sealing import data_keys
 
 from ledger.journal.journal import Journal
 from projections.inline import Inline
-from projections.loader import Reader
+from projections.queries import Reader
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ import json
 from datetime import datetime
 from typing import Any
 
-from tests.core.story import NOON
+from tests.domain.story import NOON
 from tests.projections.shop import Shop
 
-from projections.loader import Reader
-from projections.pages import OrderQuery
+from projections.lists.pages import OrderQuery
+from projections.queries import Reader
 
 
 async def page(reader: Reader, shop: Shop, now: datetime = NOON, **query: Any) -> dict[str, Any]:

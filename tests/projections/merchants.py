@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from tests.core.story import NOON
+from tests.domain.story import NOON
 from uuid_utils.compat import uuid7
 
+from ledger.domain.merchants.events import ApiKeyIssued, MerchantRegistered
+from ledger.domain.merchants.evolve import evolve
+from ledger.domain.merchants.state import Merchant
 from ledger.journal.append import Change
 from ledger.journal.journal import Journal
-from ledger.merchants.events import ApiKeyIssued, MerchantRegistered
-from ledger.merchants.evolve import evolve
-from ledger.merchants.state import Merchant
 
 
 def registered(merchant_id: UUID, name: str = "Café Tacuba") -> MerchantRegistered:

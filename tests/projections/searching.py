@@ -11,12 +11,12 @@ from datetime import timedelta
 
 import psycopg
 from msgspec import Struct
-from tests.core.story import NOON
+from tests.domain.story import NOON
 from tests.projections.shop import Shop, customer, tell
 
-from ledger.customers.state import Customer
-from projections.search_packing import SearchPacking
-from projections.search_text import fold
+from ledger.domain.customers.state import Customer
+from projections.search.compaction import SearchPacking
+from projections.search.lines import fold
 
 LETTERS = "aAb0-%_\\ñÑ@."
 DOMAINS = ("example.com", "example.org", "aa.b")

@@ -7,16 +7,16 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from tests.core.story import NOON, created
+from tests.domain.story import NOON, created
 from uuid_utils.compat import uuid7
 
-from ledger.customers.events import CustomerCreated, CustomerDetailsChanged
-from ledger.customers.evolve import evolve as evolve_customer
-from ledger.customers.state import Customer
+from ledger.domain.customers.events import CustomerCreated, CustomerDetailsChanged
+from ledger.domain.customers.evolve import evolve as evolve_customer
+from ledger.domain.customers.state import Customer
+from ledger.domain.orders.evolve.order import evolve
+from ledger.domain.orders.state import Order
 from ledger.journal.append import Change, Claim, ClaimKind
 from ledger.journal.journal import Journal
-from ledger.orders.evolve import evolve
-from ledger.orders.state import Order
 
 
 class Shop:

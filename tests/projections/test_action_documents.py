@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.core import action_steps as steps
-from tests.core.action_steps import (
+from tests.domain import action_steps as steps
+from tests.domain.action_steps import (
     CAPTURING,
     CHALLENGED,
     DISPUTED,
@@ -20,7 +20,7 @@ from tests.core.action_steps import (
     REFUNDING,
     VOIDING,
 )
-from tests.core.story import (
+from tests.domain.story import (
     NOON,
     ORDER,
     SESSION,
@@ -40,13 +40,13 @@ from tests.core.story import (
     started,
 )
 
-from ledger.ids import entry_id
-from ledger.orders import events as e
-from ledger.orders.status import NextAction
-from ledger.orders.terms import MethodType, Reference
-from projections.actions import payer_authentication
-from projections.refunds import render_refund, render_refunds
-from projections.render import render_head, render_payments
+from ledger.domain.ids import entry_id
+from ledger.domain.orders import events as e
+from ledger.domain.orders.statuses import NextAction
+from ledger.domain.orders.terms import MethodType, Reference
+from projections.orders.payer_actions import payer_authentication
+from projections.orders.refunds import render_refund, render_refunds
+from projections.orders.render import render_head, render_payments
 
 AT = "2026-01-31T12:00:00.000Z"
 IN_72_HOURS = "2026-02-03T12:00:00.000Z"

@@ -15,12 +15,14 @@ from uuid import uuid4
 
 import psycopg
 import pytest
-from tests.core.story import NOON
+from tests.domain.story import NOON
 
-from ledger.orders.status import OrderStatus
-from projections import lists, orders, search_counts
-from projections.list_statements import page_statements
-from projections.pages import OrderQuery
+from ledger.domain.orders.statuses import OrderStatus
+from projections.lists import pool
+from projections.lists.pages import OrderQuery
+from projections.lists.statements import page_statements
+from projections.orders import table
+from projections.search import counts
 
 QUERIES: list[dict[str, Any]] = [
     {},
@@ -49,7 +51,7 @@ def first_day(database_url: str) -> Iterator[psycopg.Connection[Any]]:
     """A connection as lists have them, over a table that never held anything."""
     with psycopg.connect(database_url, autocommit=True) as connection:
         connection.execute("truncate payment_order")
-        for name, value in lists._SETTINGS.items():
+        for name, value in pool._SETTINGS.items():
             connection.execute(f"set {name} = '{value}'")
         yield connection
 
@@ -68,13 +70,13 @@ def test_an_order_is_looked_up_by_the_primary_key_whenever_that_was_planned(
 
 def test_the_packing_looks_orders_up_by_the_primary_key_too(first_day: psycopg.Connection[Any]) -> None:
     asked = {"merchant_id": uuid4(), "orders": [uuid4()]}
-    [lookup] = [node for node in explained(first_day, search_counts._EMAILS, asked) if is_lookup(node)]
+    [lookup] = [node for node in explained(first_day, counts._EMAILS, asked) if is_lookup(node)]
     assert lookup["Index Name"] == "payment_order_pkey"
 
 
 def test_a_single_order_is_looked_up_by_the_primary_key_too(first_day: psycopg.Connection[Any]) -> None:
     asked = ([0], [uuid4()], [uuid4()], ["pedido-1"])
-    lookups = [node for node in explained(first_day, orders.FIND, asked) if is_lookup(node)]
+    lookups = [node for node in explained(first_day, table.FIND, asked) if is_lookup(node)]
     assert len(lookups) == 2, "by its own id, and by the merchant's"
     assert {node["Index Name"] for node in lookups} == {"payment_order_pkey"}
 

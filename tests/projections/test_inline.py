@@ -7,12 +7,12 @@ from uuid import UUID
 
 import psycopg
 import pytest
-from tests.core.story import CUSTOMER, NOON, ORDER, asked, created, folded, started
+from tests.domain.story import CUSTOMER, NOON, ORDER, asked, created, folded, started
 
-from ledger.customers.state import Customer
+from ledger.domain.customers.state import Customer
 from ledger.journal.append import Change
+from projections.binary import days, micros, moment, utc_day
 from projections.inline import TABLES, Inline
-from projections.wire import days, micros, moment, utc_day
 
 MERCHANT = UUID(int=5)
 

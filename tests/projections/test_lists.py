@@ -11,17 +11,18 @@ from itertools import product
 
 import psycopg
 import pytest
-from tests.core.story import NOON, asked, declined, paid, started
+from tests.domain.story import NOON, asked, declined, paid, started
 from tests.projections.listing import ids, page
 from tests.projections.shop import Shop
 from uuid_utils.compat import uuid7
 
-from ledger.journal.append import DatabaseUnavailable
+from ledger.domain.orders.state import Order
+from ledger.domain.orders.statuses import OrderStatus
 from ledger.journal.journal import Journal
-from ledger.orders.state import Order, OrderStatus
-from projections.list_statements import page_statements
-from projections.loader import Reader
-from projections.pages import OrderQuery, parse_cursor
+from ledger.postgres.faults import DatabaseUnavailable
+from projections.lists.pages import OrderQuery, parse_cursor
+from projections.lists.statements import page_statements
+from projections.queries import Reader
 
 pytestmark = pytest.mark.anyio
 

@@ -12,19 +12,20 @@ from uuid import UUID
 import psycopg
 import pytest
 from msgspec import Struct
-from tests.core.story import NOON, asked, declined, paid, started
+from tests.domain.story import NOON, asked, declined, paid, started
 from tests.projections.listing import ids, page
 from tests.projections.shop import Shop, customer, tell
 from uuid_utils.compat import uuid7
 
-from ledger.customers.state import Customer
+from ledger.domain.customers.state import Customer
+from ledger.domain.orders.state import Order
+from ledger.domain.orders.statuses import OrderStatus
+from ledger.domain.rejections import InvalidTerms
 from ledger.journal.journal import Journal
-from ledger.orders.state import Order, OrderStatus
-from ledger.rejections import InvalidTerms
-from projections import list_statements, related_customers
-from projections.loader import Reader
-from projections.pages import OrderQuery, parse_cursor
-from projections.search_packing import SearchPacking
+from projections.lists import related_customers, statements
+from projections.lists.pages import OrderQuery, parse_cursor
+from projections.queries import Reader
+from projections.search.compaction import SearchPacking
 
 pytestmark = pytest.mark.anyio
 
@@ -115,11 +116,11 @@ def queries(customers: list[Customer]) -> Iterator[dict[str, Any]]:
         }  # fmt: skip
 
 
-@pytest.mark.parametrize("few", [list_statements.FEW, 20])
+@pytest.mark.parametrize("few", [statements.FEW, 20])
 async def test_every_combination_of_filters_lists_and_counts_what_the_model_does(
     market: Market, reader: Reader, database_url: str, monkeypatch: pytest.MonkeyPatch, few: int
 ) -> None:
-    monkeypatch.setattr(list_statements, "FEW", few)
+    monkeypatch.setattr(statements, "FEW", few)
     chance, found = random.Random(3), 0
     async with SearchPacking(database_url) as packing:
         for n, query in enumerate(islice(queries(market.customers), 900)):

@@ -7,17 +7,17 @@ import random
 from datetime import timedelta
 
 import pytest
-from tests.core.story import NOON
+from tests.domain.story import NOON
 from tests.projections.listing import ids, page, total
 from tests.projections.searching import Bazaar, an_address, counted, pack
 from tests.projections.shop import Shop, customer, tell
 
 from ledger.journal.journal import Journal
-from projections import list_statements
-from projections.loader import Reader
-from projections.pages import parse_cursor
-from projections.search_packing import SearchPacking
-from projections.search_text import fold, fold_search
+from projections.lists import statements
+from projections.lists.pages import parse_cursor
+from projections.queries import Reader
+from projections.search.compaction import SearchPacking
+from projections.search.lines import fold, fold_search
 
 pytestmark = pytest.mark.anyio
 
@@ -155,7 +155,7 @@ async def test_whatever_is_looked_for_is_what_a_reader_of_all_texts_would_find(
 ) -> None:
     """Packed, unpacked and changed; with bounds so low that 150 orders go every way that 200,000 go."""
     for name, bound in zip(("FEW", "FEW_MAILS", "WALKED"), bounds, strict=True):
-        monkeypatch.setattr(list_statements, name, bound)
+        monkeypatch.setattr(statements, name, bound)
     chance = random.Random(seed)
     bazaar = await Bazaar.open(shop, chance, payers=12)
     for _ in range(150):

@@ -13,20 +13,21 @@ import psycopg
 import pytest
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
-from tests.core.story import NOON, asked, declined, paid, started
+from tests.domain.story import NOON, asked, declined, paid, started
 from tests.projections import merchants
 from tests.projections.shop import Shop
 from uuid_utils.compat import uuid7
 
-from ledger.customers.events import CustomerDetailsChanged
-from ledger.customers.evolve import evolve as evolve_customer
-from ledger.journal.append import ClaimKind, DatabaseUnavailable
+from ledger.domain.customers.events import CustomerDetailsChanged
+from ledger.domain.customers.evolve import evolve as evolve_customer
+from ledger.domain.merchants.events import ApiKeyRevoked, MerchantSettingsChanged
+from ledger.journal.append import ClaimKind
 from ledger.journal.journal import Journal
-from ledger.merchants.events import ApiKeyRevoked, MerchantSettingsChanged
-from projections import orders
+from ledger.postgres.faults import DatabaseUnavailable
 from projections.customers import render_customer
-from projections.loader import Reader
 from projections.merchants import list_keys, list_merchants
+from projections.orders import table
+from projections.queries import Reader
 
 pytestmark = pytest.mark.anyio
 
@@ -172,7 +173,7 @@ async def test_operators_list_merchants_and_their_keys(journal: Journal, databas
 
 
 def test_the_kind_of_claim_that_the_statement_names_is_that_of_orders() -> None:
-    assert f"k.kind = {ClaimKind.ORDER_EXTERNAL_ID:d}" in orders.FIND
+    assert f"k.kind = {ClaimKind.ORDER_EXTERNAL_ID:d}" in table.FIND
 
 
 # ---------------------------------------------------------------- the database goes away

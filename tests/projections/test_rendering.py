@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 from msgspec import Raw
 from msgspec.structs import replace
-from tests.core.story import (
+from tests.domain.story import (
     CUSTOMER,
     NOON,
     ORDER,
@@ -30,21 +30,14 @@ from tests.core.story import (
     unanswered,
 )
 
-from ledger.customers.state import Customer
-from ledger.ids import entry_id
-from ledger.orders.state import Order
-from ledger.orders.terms import (
-    BillingAddress,
-    FiscalAddress,
-    FiscalData,
-    LineItem,
-    MethodType,
-    Tax,
-)
-from projections.documents import OrderHead, PaymentDocument
-from projections.formats import for_people, moment
-from projections.orders import answer, document, is_overdue
-from projections.render import render_head, render_payment, render_payments
+from ledger.domain.customers.state import Customer
+from ledger.domain.ids import entry_id
+from ledger.domain.orders.state import Order
+from ledger.domain.orders.terms import BillingAddress, FiscalAddress, FiscalData, LineItem, MethodType, Tax
+from projections.orders.documents import OrderHead, PaymentDocument
+from projections.orders.formats import for_people, moment
+from projections.orders.render import render_head, render_payment, render_payments
+from projections.orders.table import answer, document, is_overdue
 
 AT = "2026-01-31T12:00:00.000Z"
 

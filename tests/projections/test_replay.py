@@ -8,17 +8,17 @@ from uuid import UUID
 import psycopg
 import pytest
 from msgspec import Raw
-from tests.core.story import NOON, THREE_PERCENT, asked, declined, late, paid, started, taken, unanswered
+from tests.domain.story import NOON, THREE_PERCENT, asked, declined, late, paid, started, taken, unanswered
 from tests.projections import merchants
 from tests.projections.shop import Shop
 from uuid_utils.compat import uuid7
 
-from ledger.customers.events import CustomerDetailsChanged
-from ledger.customers.evolve import evolve as evolve_customer
+from ledger.domain.customers.events import CustomerDetailsChanged
+from ledger.domain.customers.evolve import evolve as evolve_customer
+from ledger.domain.merchants.events import ApiKeyRevoked
+from ledger.domain.orders.terms import BillingAddress, FiscalData
 from ledger.journal.append import ClaimTaken
 from ledger.journal.journal import Journal
-from ledger.merchants.events import ApiKeyRevoked
-from ledger.orders.terms import BillingAddress, FiscalData
 from projections.rebuild import Replay, replay, stored
 
 pytestmark = pytest.mark.anyio

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import date, timedelta
 from uuid import UUID
 
-from tests.core.story import NOON, asked, created, declined, folded, paid, started, unanswered
+from tests.domain.story import NOON, asked, created, declined, folded, paid, started, unanswered
 
-from projections.tally import moves
-from projections.wire import days
+from projections.binary import days
+from projections.lists.tally import moves
 
 MERCHANT = UUID(int=5)
 TODAY = days(date(2026, 1, 31))

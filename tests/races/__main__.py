@@ -21,7 +21,7 @@ from tests import postgres_server
 from tests.races.money import RACES, Course
 from tests.races.running import two_processes, wrong_in
 
-from ledger.migrate import migrate
+from ledger.postgres.migrate import migrate
 
 
 def main(arguments: Sequence[str]) -> int:

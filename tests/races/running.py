@@ -16,10 +16,10 @@ from tests.chaos.installation import Installation, installed
 from tests.chaos.running import LEDGER, Running, new_merchant
 from tests.races.money import Course
 
-from ledger.journal.connection import connect
-from ledger.money import SCALE, ZERO
-from ledger.orders.state import Order
-from ledger.orders.status import PAYMENT_EDGES, is_legal_move
+from ledger.domain.money import SCALE, ZERO
+from ledger.domain.orders.state import Order
+from ledger.domain.orders.statuses import PAYMENT_EDGES, is_legal_move
+from ledger.postgres.connection import connect
 
 # Long enough for every request to be there while the first one is with the processor.
 _SETTINGS = {"LEDGER_SANDBOX_DELAY_MS": "20", "LEDGER_PROCESSOR_TIMEOUT_S": "20"}

@@ -12,8 +12,9 @@ from tests.chaos.evidence import MerchantEvidence, gather
 from tests.races.conftest import Track
 from tests.races.starting_line import Finish, Runner, race, statuses
 
+from ledger.domain.orders.state import Order
+from ledger.domain.orders.statuses import PaymentStatus
 from ledger.journal.append import ClaimKind
-from ledger.orders.state import Order, PaymentStatus
 
 pytestmark = pytest.mark.anyio
 

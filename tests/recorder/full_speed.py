@@ -19,8 +19,8 @@ from tests.journal.small_log import command
 from uuid_utils.compat import uuid7
 
 from ledger.journal.append import Append
+from ledger.journal.commit.writer import Writer
 from ledger.journal.inline import InlineTable
-from ledger.journal.writer import Writer
 
 BARE = InlineTable(
     "bare",

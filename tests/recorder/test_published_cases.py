@@ -18,7 +18,7 @@ from eventsourcing.utils import Environment
 from tests.journal.small_log import fetch, open_log
 
 from ledger.recorder import JournalFactory, JournalTrackingRecorder
-from ledger.recorder.streams import JournalAggregateRecorder, JournalApplicationRecorder
+from ledger.recorder.recorders import JournalAggregateRecorder, JournalApplicationRecorder
 from ledger.recorder.tracking import JournalProcessRecorder
 
 

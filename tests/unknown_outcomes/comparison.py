@@ -15,8 +15,10 @@ from msgspec import Struct
 from tests.chaos.evidence import MerchantEvidence
 from tests.fake_processor.modes import Line, Mode
 
-from ledger.orders.events import AuthorizationOutcomeUnknown, CallUnanswered
-from ledger.orders.state import Order, OrderStatus, Payment, PaymentStatus
+from ledger.domain.orders.events import AuthorizationOutcomeUnknown, CallUnanswered
+from ledger.domain.orders.payment import Payment
+from ledger.domain.orders.state import Order
+from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
 
 Key = tuple[UUID, str]
 

@@ -13,15 +13,15 @@ from typing import Any, Final
 
 from starlette.routing import Route
 
-from api.openapi import bodies, components, examples
-from api.openapi.codes import words
-from api.openapi.described import DECLINES, SANDBOX, Described
+from api.http.endpoint import Resource
+from api.openapi import components, examples, response_schemas
+from api.openapi.error_codes import words
 from api.openapi.links import LINKS, REFUND_LINKS
-from api.openapi.operations import OPERATIONS, PROBES, PROCESSOR_MESSAGES
+from api.openapi.operation import DECLINES, SANDBOX, Described
 from api.openapi.parameters import ANSWER_HEADERS, RATE, REQUEST_HEADERS
+from api.orders.descriptions import OPERATIONS, PROBES, PROCESSOR_MESSAGES
 from api.processor_messages import ProcessorMessages
-from api.resource import Resource
-from projections.documents import OrderDocument
+from projections.orders.documents import OrderDocument
 
 Json = dict[str, Any]
 
@@ -142,12 +142,16 @@ def _refusal(status: int, codes: tuple[str, ...], *, has_key: bool) -> Json:
 
 def _error_schema(status: int, codes: tuple[str, ...]) -> Json:
     plain = tuple(code for code in codes if code not in DECLINES)
-    struct: Any = {429: bodies.TooManyRequests, 409: bodies.Conflict, 422: bodies.Conflict}.get(status, bodies.Error)
+    struct: Any = {
+        429: response_schemas.TooManyRequests,
+        409: response_schemas.Conflict,
+        422: response_schemas.Conflict,
+    }.get(status, response_schemas.Error)
     schema = _with_codes(components.reference(struct), plain)
     declined = tuple(code for code in codes if code in DECLINES)
     if not declined:
         return schema
-    return {"oneOf": [_with_codes(components.reference(bodies.Declined), declined), schema]}
+    return {"oneOf": [_with_codes(components.reference(response_schemas.Declined), declined), schema]}
 
 
 def _with_codes(schema: Json, codes: tuple[str, ...]) -> Json:
@@ -172,7 +176,12 @@ def _links(names: Iterable[str]) -> Json:
 
 
 def _components(used: Iterable[Described]) -> Json:
-    structs: list[Any] = [bodies.Error, bodies.Conflict, bodies.TooManyRequests, bodies.Declined]
+    structs: list[Any] = [
+        response_schemas.Error,
+        response_schemas.Conflict,
+        response_schemas.TooManyRequests,
+        response_schemas.Declined,
+    ]
     for described in used:
         structs += [struct for _, struct in described.answers.values()]
         structs += [] if described.takes is None else [described.takes]

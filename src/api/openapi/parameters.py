@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from api.drafting.order_lists import GIVEN_ONCE, LIMIT_DEFAULT, LIMIT_MAX
-from api.schemas.fields import TEXT_MAX
+from api.fields.types import TEXT_MAX
+from api.orders.parse_list import GIVEN_ONCE, LIMIT_DEFAULT, LIMIT_MAX
 
 Json = dict[str, Any]
 

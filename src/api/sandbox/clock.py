@@ -10,15 +10,15 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Final
 
-from api.answers import Answer, json_answer
-from api.call import Call
-from api.decoding import BodyDecoder
-from api.drafting.durations import duration
-from api.drafting.values import moment
-from api.refusals import conflicting, invalid
-from api.resource import Rooms
-from api.schemas.sandbox import MoveClock
-from projections import formats
+from api.dependencies import Rooms
+from api.fields.durations import duration
+from api.fields.values import moment
+from api.http.decoding import BodyDecoder
+from api.http.errors import conflicting, invalid
+from api.http.request import Call
+from api.http.response import Answer, json_answer
+from api.sandbox.schemas import MoveClock
+from projections.orders import formats
 
 _decode: Final = BodyDecoder(MoveClock)
 

@@ -9,20 +9,20 @@ from __future__ import annotations
 from typing import Final
 from uuid import uuid4
 
-from api.answers import Answer
-from api.call import Call
-from api.card_numbers import holds_card_number
-from api.decoding import BodyDecoder, bad_input_refused
-from api.drafting.values import positive_amount, printable
-from api.refusals import card_number_in, conflicting, invalid
-from api.resource import Rooms
-from api.sandbox.bank import bank
-from api.sandbox.reports import reported
-from api.schemas.sandbox import SendDeposit
-from ledger.gateways.references import Deposit, WrongAmount
-from ledger.operations.standing import load_order
-from ledger.orders.guards import insist_on_multiple
-from ledger.rejections import AmountMismatch
+from api.dependencies import Rooms
+from api.fields.pan_detection import holds_card_number
+from api.fields.values import positive_amount, printable
+from api.http.decoding import BodyDecoder, bad_input_refused
+from api.http.errors import card_number_in, conflicting, invalid
+from api.http.request import Call
+from api.http.response import Answer
+from api.sandbox.deliver import reported
+from api.sandbox.processor import bank
+from api.sandbox.schemas import SendDeposit
+from ledger.domain.orders.decide.guards import insist_on_multiple
+from ledger.domain.rejections import AmountMismatch
+from ledger.operations.pipeline.loading import load_order
+from ledger.processors.sandbox.references import Deposit, WrongAmount
 
 _decode: Final = BodyDecoder(SendDeposit)
 _OWN: Final = "sbx_"

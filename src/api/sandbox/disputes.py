@@ -8,19 +8,19 @@ from __future__ import annotations
 from typing import Any, Final
 from uuid import uuid4
 
-from api.answers import Answer
-from api.call import Call
-from api.decoding import BodyDecoder, bad_input_refused
-from api.drafting.values import is_given, positive_amount
-from api.refusals import required
-from api.resource import Rooms
-from api.sandbox.paid import payment_of
-from api.sandbox.reports import reported
-from api.schemas.sandbox import ReportDispute
-from ledger.gateways.messages import DisputeLost, DisputeOpened, DisputeWon
-from ledger.money import GROSS_MAX
-from ledger.orders.guards import insist_on_multiple
-from ledger.rejections import InvalidOrderState, InvalidTerms, OrderNotRefundable
+from api.dependencies import Rooms
+from api.fields.values import is_given, positive_amount
+from api.http.decoding import BodyDecoder, bad_input_refused
+from api.http.errors import required
+from api.http.request import Call
+from api.http.response import Answer
+from api.sandbox.deliver import reported
+from api.sandbox.find_payment import payment_of
+from api.sandbox.schemas import ReportDispute
+from ledger.domain.money import GROSS_MAX
+from ledger.domain.orders.decide.guards import insist_on_multiple
+from ledger.domain.rejections import InvalidOrderState, InvalidTerms, OrderNotRefundable
+from ledger.processors.messages import DisputeLost, DisputeOpened, DisputeWon
 
 _decode: Final = BodyDecoder(ReportDispute)
 

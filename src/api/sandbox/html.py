@@ -16,7 +16,7 @@ from typing import Final
 from msgspec import Struct
 from starlette.types import Send
 
-from api.answers import Headers
+from api.http.response import Headers
 
 _STYLE: Final = """
 :root { color-scheme: light dark; --paper: #fff; --ground: #eef1f6; --ink: #16202e; --soft: #4a5568; --line: #cbd3df;

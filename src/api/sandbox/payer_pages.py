@@ -13,15 +13,15 @@ import msgspec
 from msgspec import Struct
 from starlette.types import Receive, Scope, Send
 
-from api.call import Call
-from api.edge import CALL
-from api.refusals import method_not_allowed
-from api.resource import House, Rooms
-from api.sandbox.bank import bank
+from api.dependencies import House, Rooms
+from api.http.errors import method_not_allowed
+from api.http.middleware import CALL
+from api.http.request import Call
 from api.sandbox.html import Html, facts, for_developers, form, paragraph, send_html
-from ledger.gateways.authentications import Session
-from ledger.orders.status import NextAction
-from projections.formats import for_people
+from api.sandbox.processor import bank
+from ledger.domain.orders.statuses import NextAction
+from ledger.processors.sandbox.authentications import Session
+from projections.orders.formats import for_people
 
 _FORM_BYTES_MAX: Final = 16 << 10
 _ACCEPT, _REFUSE = "accept", "refuse"

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from api.answers import Answer, json_answer
-from api.call import Call
-from api.decoding import BodyDecoder
-from api.resource import Rooms
-from api.sandbox.bank import bank
-from api.schemas.sandbox import SetProcessorMode
-from ledger.gateways.bookings import Mode
+from api.dependencies import Rooms
+from api.http.decoding import BodyDecoder
+from api.http.request import Call
+from api.http.response import Answer, json_answer
+from api.sandbox.processor import bank
+from api.sandbox.schemas import SetProcessorMode
+from ledger.processors.sandbox.charge_rows import Mode
 
 _decode: Final = BodyDecoder(SetProcessorMode)
 

@@ -13,18 +13,19 @@ from uuid import UUID, uuid4
 import msgspec
 from msgspec import Struct
 
-from api.answers import Answer, json_answer
-from api.call import Call
-from api.decoding import BodyDecoder
-from api.resource import Rooms
-from api.sandbox.paid import payment_of
-from api.schemas.sandbox import Settle
-from ledger.gateways.messages import SettlementListed, SettlementMatched, SettlementRefused
-from ledger.operations.standing import load_order
-from ledger.orders.state import Order, Payment
-from ledger.orders.status import OrderStatus, PaymentStatus
-from ledger.rejections import InvalidOrderState
-from projections.pages import OrderQuery
+from api.dependencies import Rooms
+from api.http.decoding import BodyDecoder
+from api.http.request import Call
+from api.http.response import Answer, json_answer
+from api.sandbox.find_payment import payment_of
+from api.sandbox.schemas import Settle
+from ledger.domain.orders.payment import Payment
+from ledger.domain.orders.state import Order
+from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
+from ledger.domain.rejections import InvalidOrderState
+from ledger.operations.pipeline.loading import load_order
+from ledger.processors.messages import SettlementListed, SettlementMatched, SettlementRefused
+from projections.lists.pages import OrderQuery
 
 _decode: Final = BodyDecoder(Settle)
 _Line = SettlementListed | SettlementMatched | SettlementRefused

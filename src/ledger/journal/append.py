@@ -13,6 +13,8 @@ from uuid import UUID
 
 from msgspec import Struct
 
+from ledger.postgres.faults import Fault
+
 
 class ClaimKind(IntEnum):
     """What a key must be unique for within a merchant."""
@@ -89,20 +91,8 @@ class ClaimTaken(Conflict):
         self.claim = claim
 
 
-class Fault(Exception):
-    """Infrastructure said no: answered 503, and nothing about the request was wrong."""
-
-
-class DatabaseUnavailable(Fault):
-    """The database cannot be reached, or went away before it said whether it had committed and turned out not to have."""
-
-
 class FateUnknown(Fault):
     """The process ends before the database could be asked whether it had committed. A repeated request is told."""
-
-
-class JournalFull(Fault):
-    """More commands wait than the journal accepts: come back in a moment."""
 
 
 class KeyUnavailable(Fault):

@@ -2,7 +2,7 @@
 
 The rule a stranger would break: bytes that were ever stored must load for ever. A new meaning is a new topic version,
 and an upcaster turns the old one into it while reading; stored rows are never rewritten. What is personal in an event
-(the event modules say which fields) is only ever stored sealed (see `ledger.journal.sealing`).
+(the event modules say which fields) is only ever stored sealed (see `ledger.journal.encryption.sealing`).
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from ledger.customers import events as customer_events
+from ledger.domain.customers import events as customer_events
+from ledger.domain.idempotency import events as request_events
+from ledger.domain.merchants import events as merchant_events
+from ledger.domain.orders import events as order_events
+from ledger.domain.personal_data import split
 from ledger.journal.append import EncodedEvent
-from ledger.journal.sealing import Seal
-from ledger.merchants import events as merchant_events
-from ledger.orders import events as order_events
-from ledger.personal import split
-from ledger.requests import events as request_events
+from ledger.journal.encryption.sealing import Seal
 
 _EPOCH: Final = datetime(2000, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)

@@ -6,25 +6,28 @@ at a higher version is not a retry, it is a different decision that nobody made.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 from uuid import UUID
 
 import msgspec
 from msgspec import Struct
 
-from ledger.customers.state import Customer
-from ledger.journal import data_keys
-from ledger.journal.announcing import Announcer
+from ledger.domain.customers.state import Customer
+from ledger.domain.orders.state import Order
 from ledger.journal.append import Append, Change, Claim, ClaimKind, StreamWrite
 from ledger.journal.codec import CODEC, Codec, postgres_micros
-from ledger.journal.connection import connect
-from ledger.journal.data_keys import DataKey, DataKeys
+from ledger.journal.commit.notifier import Announcer
+from ledger.journal.commit.writer import Writer
+from ledger.journal.encryption import data_keys
+from ledger.journal.encryption.data_keys import DataKey, DataKeys
+from ledger.journal.encryption.sealing import Seal
 from ledger.journal.inline import InlineProjections, Row
 from ledger.journal.reader import Reader
-from ledger.journal.sealing import Seal
-from ledger.journal.writer import Writer
-from ledger.orders.state import Order
+from ledger.postgres.connection import connect
+from ledger.postgres.dataloader import coalescer_figures
+from ledger.telemetry.metrics import spread, told
+from ledger.telemetry.shared_metrics import Reading
 
 S = TypeVar("S")
 
@@ -185,3 +188,21 @@ def _subject(state: Any) -> UUID:
             return state.terms.customer_id
         case _:
             raise AssertionError(f"nobody has said whom {type(state).__name__} is about")
+
+
+def writer_figures(writer: Writer) -> Iterator[Reading]:
+    """What the journal's writer counts."""
+    yield spread("ledger_journal_batch_commands", writer.batch_sizes)
+    yield spread("ledger_journal_commit_seconds", writer.commit_s)
+    yield told("ledger_journal_queue_commands", writer.depth)
+    yield told("ledger_journal_conflicts_total", writer.conflicts)
+    yield told("ledger_journal_bisected_total", writer.halved)
+    yield told("ledger_journal_up", writer.alive)
+    yield told("ledger_database_reconnects_total", writer.lost_connections, "writer")
+
+
+def journal_figures(journal: Journal) -> Iterator[Reading]:
+    """What a process's way into the event store counts."""
+    yield from writer_figures(journal.writer)
+    for coalescer in journal.reader.coalescers:
+        yield from coalescer_figures(coalescer)

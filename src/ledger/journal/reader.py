@@ -14,12 +14,12 @@ from uuid import UUID
 from msgspec import Struct
 
 from ledger.journal.append import ClaimKind, SealBroken
-from ledger.journal.coalesce import Coalescer
 from ledger.journal.codec import Codec, UnknownTopic
-from ledger.journal.connection import Connection
-from ledger.journal.data_keys import DataKey, DataKeys, Owner
-from ledger.journal.packing import PACK
-from ledger.journal.sealing import Seal, customer_of
+from ledger.journal.encryption.data_keys import DataKey, DataKeys, Owner
+from ledger.journal.encryption.sealing import Seal, customer_of
+from ledger.postgres.arrays import PACK
+from ledger.postgres.connection import Connection
+from ledger.postgres.dataloader import Coalescer
 
 # All events of the asked streams, oldest first.
 _STREAMS: Final = """

@@ -9,64 +9,23 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Coroutine
-from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from msgspec import Struct
 
-from ledger.customers.state import Customer
-from ledger.deadlines import Deadlines
-from ledger.gateways.contract import Processor
+from ledger.domain.merchants.evolve import evolve as evolve_merchant
+from ledger.domain.merchants.state import Merchant
 from ledger.journal.journal import Journal
-from ledger.merchants.evolve import evolve as evolve_merchant
-from ledger.merchants.state import Merchant
-from ledger.operations.known import KnownCustomers
-from ledger.operations.ordinals import Ordinals
-from ledger.orders.state import Order
+from ledger.operations.clock import Clock
+from ledger.operations.customers.cache import KnownCustomers
+from ledger.operations.order_numbers import Ordinals
+from ledger.processors.contract import Processor
+from ledger.timeouts import Deadlines
 
 T = TypeVar("T")
 
 _MERCHANT_TTL_S: Final = 2.0
-
-
-class OrderReceipt(Struct, frozen=True, kw_only=True):
-    """What an operation on an order ended in. `payment_id` or `refund_id` names what it is about, if that is not the order
-    as a whole.
-
-    `created` tells a new order or a new payment from what already stood; `replayed` that nothing happened because the
-    same thing had been asked before; `repeated` that this is the answer which the same idempotency key got the first time.
-    """
-
-    order: Order
-    customer: Customer
-    payment_id: UUID | None
-    created: bool
-    replayed: bool = False
-    repeated: bool = False
-    refund_id: UUID | None = None
-
-
-class RefundReceipt(Struct, frozen=True, kw_only=True):
-    """What asking for a refund ended in: the order, and which of its refunds it is about. The flags as in `OrderReceipt`."""
-
-    order: Order
-    customer: Customer
-    refund_id: UUID
-    created: bool
-    replayed: bool = False
-    repeated: bool = False
-
-
-class Clock:
-    """The merchant's clock: what every event is dated by. This one shows real time to everybody (see `operations.clocks`)."""
-
-    def now(self, merchant_id: UUID) -> datetime:  # noqa: ARG002 - in production every merchant lives in real time
-        """The merchant's present moment, aware, in UTC."""
-        return datetime.now(UTC)
-
-    async def look(self, merchant_id: UUID) -> None:
-        """Make sure that `now` knows of every move of the clock that has been answered. Raises a Fault."""
 
 
 class Patience(Struct, frozen=True, kw_only=True):

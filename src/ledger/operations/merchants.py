@@ -13,15 +13,15 @@ from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
-from ledger.api_keys import NewKey
+from ledger.domain.merchants.commands import ChangeSettings, IssueApiKey, RegisterMerchant, RevokeApiKey
+from ledger.domain.merchants.decide import decide_issue, decide_registration, decide_revocation, decide_settings
+from ledger.domain.merchants.events import MerchantEvent
+from ledger.domain.merchants.evolve import evolve
+from ledger.domain.merchants.state import ApiKey, Merchant
+from ledger.domain.rejections import ConcurrentUpdate
 from ledger.journal.append import Change, VersionConflict
-from ledger.merchants.commands import ChangeSettings, IssueApiKey, RegisterMerchant, RevokeApiKey
-from ledger.merchants.decide import decide_issue, decide_registration, decide_revocation, decide_settings
-from ledger.merchants.events import MerchantEvent
-from ledger.merchants.evolve import evolve
-from ledger.merchants.state import ApiKey, Merchant
 from ledger.operations.ledger import Ledger
-from ledger.rejections import ConcurrentUpdate
+from ledger.security.api_keys import NewKey
 from ledger.settings import CannotRun
 
 _ATTEMPTS: Final = 20

@@ -19,11 +19,11 @@ from eventsourcing.persistence import (
 )
 from eventsourcing.utils import Environment, EnvType, resolve_topic
 
-from ledger.journal.connection import OPTIONS
+from ledger.postgres.connection import OPTIONS
+from ledger.recorder.datastore import Store
 from ledger.recorder.mapper import JournalMapper
+from ledger.recorder.recorders import JournalAggregateRecorder, JournalApplicationRecorder
 from ledger.recorder.snapshots import JournalSnapshotRecorder
-from ledger.recorder.store import Store
-from ledger.recorder.streams import JournalAggregateRecorder, JournalApplicationRecorder
 from ledger.recorder.tracking import JournalProcessRecorder, JournalTrackingRecorder
 
 T = TypeVar("T")

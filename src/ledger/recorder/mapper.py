@@ -17,7 +17,7 @@ from ledger.journal.codec import CODEC, TOPICS
 
 
 class JournalEvent(Struct, frozen=True):
-    """An event of the ledger's: `event` is one of `ledger.orders.events` and its like, `originator_id` its stream."""
+    """An event of the ledger's: `event` is one of `ledger.domain.orders.events` and its like, `originator_id` its stream."""
 
     originator_id: UUID
     originator_version: int

@@ -11,8 +11,8 @@ from uuid import UUID
 
 from eventsourcing.persistence import AggregateRecorder, StoredEvent
 
-from ledger.recorder.store import Store
-from ledger.recorder.streams import VERSION_MAX, patiently
+from ledger.recorder.datastore import Store
+from ledger.recorder.recorders import VERSION_MAX, patiently
 
 _KEEP: Final = """
 insert into snapshot (merchant_id, application, stream_id, version, topic, state)

@@ -14,9 +14,9 @@ from uuid import UUID
 import psycopg
 from eventsourcing.persistence import IntegrityError, ProcessRecorder, StoredEvent, Tracking, TrackingRecorder
 
-from ledger.recorder.appending import Command, append
-from ledger.recorder.store import Cursor, Store
-from ledger.recorder.streams import JournalApplicationRecorder, patiently
+from ledger.recorder.append import Command, append
+from ledger.recorder.datastore import Cursor, Store
+from ledger.recorder.recorders import JournalApplicationRecorder, patiently
 
 # Move on to a position. Where the projection has come as far already, the position would be null, which the column refuses:
 # so the whole transaction fails, and two that run at once cannot both have done the event.

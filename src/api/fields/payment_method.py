@@ -1,0 +1,223 @@
+"""The payment method of a request: which kind, and for a card its data from either place and spelling (N10, N11).
+
+The rule a stranger would break: the number and the CVC leave this module inside `Card`, which prints as stars, and
+nowhere else. What may be kept of them is the `CardSummary`.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+from typing import Annotated, Final, Literal
+
+from msgspec import Meta, Struct
+from stdnum import luhn
+
+from api.fields.types import CardNumber, Cvc, Id, Month, Text, Year
+from api.fields.values import pick, printable
+from api.http.errors import invalid, required
+from ledger.domain.orders.terms import CardSummary, MethodType
+from ledger.processors.bins import describe
+from ledger.processors.contract import Card
+
+
+class CardDetails(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A card as the payer typed it."""
+
+    number: Annotated[CardNumber | None, Meta(description="13 to 19 digits.", examples=["4242424242424242"])] = None
+    expiry_month: Annotated[Month | None, Meta(description="1 or 01 to 12.", examples=["12"])] = None
+    exp_month: Annotated[Month | None, Meta(description="Accepted for expiryMonth.")] = None
+    expiry_year: Annotated[Year | None, Meta(description="Two or four digits.", examples=["30", "2030"])] = None
+    exp_year: Annotated[Year | None, Meta(description="Accepted for expiryYear.")] = None
+    cvc: Annotated[Cvc | None, Meta(description="3 or 4 digits. Never stored.", examples=["123"])] = None
+    cardholder_name: Annotated[Text | None, Meta(description="As printed on the card.")] = None
+    persist: Annotated[bool | None, Meta(description="Accepted for paymentMethod.persist.")] = None
+
+    def __repr__(self) -> str:
+        return "CardDetails(***)"
+
+
+class MethodOptions(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The older place of the card data."""
+
+    card: Annotated[CardDetails | None, Meta(description="Accepted for paymentMethod.cardDetails.")] = None
+    persist: Annotated[bool | None, Meta(description="Accepted for paymentMethod.persist.")] = None
+
+
+class PaymentMethod(Struct, frozen=True, kw_only=True, rename="camel"):
+    """How to pay. `card` needs cardDetails, `payment_method_id` needs paymentMethodId, the others nothing more."""
+
+    type: Annotated[
+        Literal["card", "payment_method_id", "spei", "paycash", "cie_cash_net"],
+        Meta(description="A card, a saved card, a bank transfer, or cash by reference."),
+    ]
+    card_details: Annotated[CardDetails | None, Meta(description="The card, for type card.")] = None
+    options: Annotated[MethodOptions | None, Meta(description="Accepted for cardDetails: options.card.")] = None
+    persist: Annotated[bool | None, Meta(description="Save the card for later.")] = None
+    payment_method_id: Annotated[Id | None, Meta(description="The saved method, for type payment_method_id.")] = None
+    cvc: Annotated[Cvc | None, Meta(description="CVC of the saved card. Never stored.")] = None
+
+    def __repr__(self) -> str:
+        return f"PaymentMethod({self.type})"
+
+
+_CARD: Final = "paymentMethod.cardDetails"
+_NUMBER: Final = re.compile(r"[0-9]{13,19}")
+_CVC: Final = re.compile(r"[0-9]{3,4}")
+_REFERENCES: Final = {
+    "spei": MethodType.SPEI,
+    "paycash": MethodType.PAYCASH,
+    "cie_cash_net": MethodType.CIE_CASH_NET,
+}
+_NO_OPTIONS: Final = MethodOptions()
+
+
+class Method(Struct, frozen=True, kw_only=True):
+    """How a payment is to be made, as `PaymentDraft` wants it."""
+
+    type: MethodType
+    card: Card | None = None
+    card_summary: CardSummary | None = None
+    saved_method_id: str | None = None
+    persist: bool = False
+
+
+def payment_method(method: PaymentMethod, today: date) -> Method:
+    """The method that was sent. `today` decides whether a card has expired: it is good until the end of its month."""
+    if method.cvc is not None:
+        _cvc(method.cvc, "paymentMethod.cvc")
+    if method.type == "card":
+        return _card_method(method, today)
+    for idle in (method.card_details, method.options and method.options.card):
+        if idle:
+            _check_idle_card(idle)
+    if method.type == "payment_method_id":
+        return _saved_method(method)
+    return Method(type=_REFERENCES[method.type])
+
+
+def typed_number(method: PaymentMethod | None) -> str | None:
+    """The card number as it stands in the request."""
+    if method is None:
+        return None
+    card = method.card_details or (method.options.card if method.options else None)
+    return card.number if card else None
+
+
+def _saved_method(method: PaymentMethod) -> Method:
+    if method.payment_method_id is None:
+        raise required("paymentMethod.paymentMethodId")
+    saved = printable(method.payment_method_id, "paymentMethod.paymentMethodId")
+    return Method(type=MethodType.CARD, saved_method_id=saved)
+
+
+def _card_method(method: PaymentMethod, today: date) -> Method:
+    options = method.options or _NO_OPTIONS
+    details = _one_card(method.card_details, options.card)
+    persist = pick("paymentMethod.persist", method.persist, f"{_CARD}.persist", details.persist)
+    persist = pick("paymentMethod.persist", persist, "paymentMethod.options.persist", options.persist)
+    number = _number(details.number)
+    month, year = _expiry(details, today)
+    if details.cvc is None:
+        raise required(f"{_CARD}.cvc")
+    card = Card(
+        number=number,
+        exp_month=month,
+        exp_year=year,
+        cvc=_cvc(details.cvc, f"{_CARD}.cvc"),
+        cardholder_name=details.cardholder_name,
+    )
+    return Method(type=MethodType.CARD, card=card, card_summary=_summary(card), persist=bool(persist))
+
+
+def _check_idle_card(card: CardDetails) -> None:
+    """A card beside another method is not used; it has to look like one all the same."""
+    if card.number is not None:
+        _number(card.number)
+    if card.cvc is not None:
+        _cvc(card.cvc, f"{_CARD}.cvc")
+    for month, year in ((card.expiry_month, card.expiry_year), (card.exp_month, card.exp_year)):
+        _month(month)
+        _year(year)
+
+
+def _one_card(details: CardDetails | None, option: CardDetails | None) -> CardDetails:
+    """The card from `cardDetails` and `options.card`, field by field."""
+    if option is None:
+        if details is None:
+            raise required(_CARD)
+        return details
+    if details is None:
+        return option
+    merged = {}
+    for field, name in zip(CardDetails.__struct_fields__, CardDetails.__struct_encode_fields__, strict=True):
+        place, other = f"{_CARD}.{name}", f"paymentMethod.options.card.{name}"
+        merged[field] = pick(place, getattr(details, field), other, getattr(option, field))
+    return CardDetails(**merged)
+
+
+def _number(typed: str | None) -> str:
+    field = f"{_CARD}.number"
+    if typed is None:
+        raise required(field)
+    number = typed.replace(" ", "").replace("-", "")
+    if not _NUMBER.fullmatch(number):
+        raise invalid(field, "must have 13 to 19 digits", "INVALID_FORMAT")
+    if not luhn.is_valid(number):
+        raise invalid(field, "is not a valid card number", "INVALID_CARD_NUMBER")
+    return number
+
+
+def _cvc(typed: str, field: str) -> str:
+    if not _CVC.fullmatch(typed):
+        raise invalid(field, "must have 3 or 4 digits", "INVALID_FORMAT")
+    return typed
+
+
+def _expiry(details: CardDetails, today: date) -> tuple[int, int]:
+    """Month 1 to 12 and four-digit year, from numbers or strings, `1` or `01`, `27` or `2027`."""
+    month_at, year_at = f"{_CARD}.expiryMonth", f"{_CARD}.expiryYear"
+    month = pick(month_at, _month(details.expiry_month), f"{_CARD}.expMonth", _month(details.exp_month))
+    year = pick(year_at, _year(details.expiry_year), f"{_CARD}.expYear", _year(details.exp_year))
+    if month is None:
+        raise required(month_at)
+    if year is None:
+        raise required(year_at)
+    if (year, month) < (today.year, today.month):
+        raise invalid(
+            year_at if year < today.year else month_at, "is in the past: the card has expired", "CARD_EXPIRED"
+        )
+    return month, year
+
+
+def _month(typed: str | int | None) -> int | None:
+    if typed is None:
+        return None
+    text = str(typed)
+    if len(text) <= 2 and text.isascii() and text.isdigit() and 1 <= int(text) <= 12:
+        return int(text)
+    raise invalid(f"{_CARD}.expiryMonth", "must be a month from 1 to 12", "INVALID_FORMAT")
+
+
+def _year(typed: str | int | None) -> int | None:
+    if typed is None:
+        return None
+    text = str(typed)
+    if text.isascii() and text.isdigit() and (len(text) == 2 or (len(text) == 4 and text.startswith("20"))):
+        return 2000 + int(text[-2:])
+    raise invalid(f"{_CARD}.expiryYear", "must be a year of two or four digits", "INVALID_FORMAT")
+
+
+def _summary(card: Card) -> CardSummary:
+    brand, kind, country, issuer_bank = describe(card.number)
+    return CardSummary(
+        bin=card.number[:6],
+        last4=card.number[-4:],
+        brand=brand,
+        type=kind,
+        country=country,
+        issuer_bank=issuer_bank,
+        exp_month=card.exp_month,
+        exp_year=card.exp_year,
+        cardholder_name=card.cardholder_name,
+    )

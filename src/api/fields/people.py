@@ -1,0 +1,179 @@
+"""The people and addresses of a request, in the ledger's words.
+
+The rule a stranger would break: a customer's detail that is absent stays as it was, one that is null is cleared. The two
+must not be folded into one.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from api.fields.types import Country, Email, Id, TaxId, Text
+from api.fields.values import email, pick, printable, tax_id
+from api.http.errors import Refusal, invalid, required
+from ledger.domain.orders import terms
+from ledger.operations.inputs import CustomerDraft
+
+
+class Customer(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Who pays: a known customer by `id`, or a new one by `externalId` or `email`.
+
+    An `externalId` that is already known is the same customer, and the details given here bring it up to date.
+    """
+
+    id: Annotated[Id | None, Meta(description="A known customer: the service's id or the merchant's own.")] = None
+    customer_id: Annotated[Id | None, Meta(description="Accepted for id.")] = None
+    external_id: Annotated[Id | None, Meta(description="The merchant's id of the customer.")] = None
+    first_name: Annotated[Text | None | UnsetType, Meta(description="Given name.")] = UNSET
+    last_name: Annotated[Text | None | UnsetType, Meta(description="Family name.")] = UNSET
+    email: Annotated[Email | None | UnsetType, Meta(description="E-mail address.", examples=["ana@example.com"])] = (
+        UNSET
+    )
+    phone_number: Annotated[Text | None | UnsetType, Meta(description="Phone.", examples=["+525512345678"])] = UNSET
+
+
+class BillingAddress(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Where the card is billed. Required with a card."""
+
+    address: Annotated[Text | None, Meta(description="Street and number.")] = None
+    city: Annotated[Text | None, Meta(description="City.")] = None
+    state: Annotated[Text | None, Meta(description="State.")] = None
+    postal_code: Annotated[Text | None, Meta(description="Postal code.")] = None
+    country: Annotated[Country | None, Meta(description="ISO 3166 country code of two letters.")] = None
+
+
+class DeviceInformation(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What the payer's browser tells about itself, for fraud checks."""
+
+    ip_address: Annotated[Text | None, Meta(description="IP address.")] = None
+    user_agent: Annotated[Text | None, Meta(description="User-Agent header.")] = None
+    http_browser_language: Annotated[Text | None, Meta(description="Language of the browser.")] = None
+    http_browser_screen_width: Annotated[Text | None, Meta(description="Width of the screen in pixels.")] = None
+    http_browser_screen_height: Annotated[Text | None, Meta(description="Height of the screen in pixels.")] = None
+
+
+class FiscalAddress(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The invoice receiver's address."""
+
+    street: Annotated[Text | None, Meta(description="Street.")] = None
+    exterior: Annotated[Text | None, Meta(description="Number of the house.")] = None
+    interior: Annotated[Text | None, Meta(description="Number of the flat.")] = None
+    neighborhood: Annotated[Text | None, Meta(description="Colonia.")] = None
+    city: Annotated[Text | None, Meta(description="City.")] = None
+    municipality: Annotated[Text | None, Meta(description="Municipio or alcaldía.")] = None
+    state: Annotated[Text | None, Meta(description="State.")] = None
+    country: Annotated[Text | None, Meta(description="Country.")] = None
+
+
+class CustomerFiscalData(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The receiver of the electronic invoice (CFDI). Everything is optional and may come with the stamp operation."""
+
+    tax_id: Annotated[TaxId | None, Meta(description="RFC, 12 or 13 characters.", examples=["XAXX010101000"])] = None
+    legal_name: Annotated[Text | None, Meta(description="Name as the tax authority has it.")] = None
+    tax_system: Annotated[Text | None, Meta(description="SAT c_RegimenFiscal.", examples=["601"])] = None
+    cfdi_use: Annotated[Text | None, Meta(description="SAT c_UsoCFDI.", examples=["G03"])] = None
+    zip_code: Annotated[Text | None, Meta(description="Postal code of the fiscal address.")] = None
+    email: Annotated[Email | None, Meta(description="Where the invoice is sent.")] = None
+    payment_form: Annotated[Text | None, Meta(description="SAT c_FormaPago.", examples=["04"])] = None
+    address: Annotated[FiscalAddress | None, Meta(description="Fiscal address.")] = None
+
+
+def customer_draft(customer: Customer | None, customer_id: str | None) -> CustomerDraft:
+    """The customer of a new order; `customer_id` is the alias at the top of the request (contract N8, N9)."""
+    if customer is None:
+        if customer_id is None:
+            raise required("customer")
+        return CustomerDraft(id=printable(customer_id, "customerId"))
+    known = pick("customer.id", customer.id, "customer.customerId", customer.customer_id)
+    known = pick("customer.id", known, "customerId", customer_id)
+    address = customer.email
+    if not isinstance(address, UnsetType) and address is not None:
+        email(address, "customer.email")
+    elif known is None and customer.external_id is None:
+        raise invalid("customer", "must have an id, an externalId or an email", "REQUIRED")
+    return CustomerDraft(
+        id=printable(known, "customer.id"),
+        external_id=printable(customer.external_id, "customer.externalId"),
+        first_name=customer.first_name,
+        last_name=customer.last_name,
+        email=address,
+        phone_number=customer.phone_number,
+    )
+
+
+def billing_address(address: BillingAddress | None) -> terms.BillingAddress | None:
+    """Where a card is billed; an object without anything in it is none."""
+    if address is None:
+        return None
+    country = address.country
+    if country is not None:
+        if not (len(country) == 2 and country.isascii() and country.isalpha()):
+            raise invalid(
+                "billingAddress.country", "must be a country code of two letters such as MX", "INVALID_FORMAT"
+            )
+        country = country.upper()
+    billing = terms.BillingAddress(
+        address=address.address,
+        city=address.city,
+        state=address.state,
+        postal_code=address.postal_code,
+        country=country,
+    )
+    return None if billing == terms.BillingAddress() else billing
+
+
+def without_billing_address(sent_address: BillingAddress | None) -> Refusal:
+    """The 400 about a card without one, whether none was sent or an empty one."""
+    if sent_address is None:
+        return required("billingAddress")
+    return invalid("billingAddress", "must not be empty", "REQUIRED")
+
+
+def device_information(device: DeviceInformation | None) -> terms.DeviceInformation | None:
+    """What the payer's browser tells about itself."""
+    if device is None:
+        return None
+    return terms.DeviceInformation(
+        ip_address=device.ip_address,
+        user_agent=device.user_agent,
+        http_browser_language=device.http_browser_language,
+        http_browser_screen_width=device.http_browser_screen_width,
+        http_browser_screen_height=device.http_browser_screen_height,
+    )
+
+
+def fiscal_data(
+    canonical: CustomerFiscalData | None,
+    data: CustomerFiscalData | None,
+    config: CustomerFiscalData | None,
+) -> terms.FiscalData | None:
+    """Who gets the invoice, under any of the three names (contract N14)."""
+    fiscal = pick("customerFiscalData", canonical, "fiscalData", data)
+    fiscal = pick("customerFiscalData", fiscal, "fiscalConfig", config)
+    if fiscal is None:
+        return None
+    return terms.FiscalData(
+        tax_id=None if fiscal.tax_id is None else tax_id(fiscal.tax_id, "customerFiscalData.taxId"),
+        legal_name=fiscal.legal_name,
+        tax_system=fiscal.tax_system,
+        cfdi_use=fiscal.cfdi_use,
+        zip_code=fiscal.zip_code,
+        email=None if fiscal.email is None else email(fiscal.email, "customerFiscalData.email"),
+        payment_form=fiscal.payment_form,
+        address=None if fiscal.address is None else _fiscal_address(fiscal.address),
+    )
+
+
+def _fiscal_address(address: FiscalAddress) -> terms.FiscalAddress:
+    return terms.FiscalAddress(
+        street=address.street,
+        exterior=address.exterior,
+        interior=address.interior,
+        neighborhood=address.neighborhood,
+        city=address.city,
+        municipality=address.municipality,
+        state=address.state,
+        country=address.country,
+    )

@@ -1,0 +1,179 @@
+"""Single values of a request: aliases, amounts, ids, texts with a format, metadata, dates.
+
+The rule a stranger would break: money goes through `parse_amount` and nothing else; a float never comes into being.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC, datetime
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any, Final, TypeVar
+
+import msgspec
+from email_validator import EmailNotValidError, validate_email
+from msgspec import UNSET, Raw, UnsetType
+from stdnum.mx import rfc
+
+from api.fields.types import METADATA_BYTES_MAX, METADATA_DEPTH_MAX
+from api.http.errors import conflicting, invalid, required
+from ledger.domain.money import AMOUNT_MAX, parse_amount
+
+T = TypeVar("T")
+OptionalText = TypeVar("OptionalText", bound=str | None)
+
+_MEASURE: Final = re.compile(r"(?:0|[1-9]\d{0,11})(?:\.\d{1,6}0*)?", re.ASCII)
+_format: Final = msgspec.json.format
+
+
+def pick(name: str, value: T | None, alias: str, other: T | None) -> T | None:
+    """The value that came under either of two names. Raises Refusal (CONFLICTING_FIELDS) where they differ."""
+    if other is None:
+        return value
+    if value is None or value == other:
+        return other
+    raise conflicting(name, alias)
+
+
+def amount(raw: Raw | UnsetType, field: str) -> Decimal:
+    """The exact amount that a JSON number spells, in minor units: 0 to 999,999,999,999, up to four decimals (N1, N6)."""
+    if isinstance(raw, UnsetType):
+        raise required(field)
+    parsed = _amount(str(raw, "ascii", "replace"))
+    if parsed is None or parsed > AMOUNT_MAX:
+        raise _no_number(raw, field, "up to 999999999999 with at most 4 decimals, written without an exponent")
+    return parsed
+
+
+def positive_amount(raw: Raw | UnsetType, field: str) -> Decimal:
+    """Like `amount`, and above zero."""
+    value = amount(raw, field)
+    if not value:
+        raise invalid(field, "must be greater than 0", "OUT_OF_RANGE")
+    return value
+
+
+def measure(raw: Raw | UnsetType, field: str) -> Decimal:
+    """A quantity or a rate: like an amount, but with six decimals, as the tax authority writes them (0.106667)."""
+    if isinstance(raw, UnsetType):
+        raise required(field)
+    parsed = _measure(str(raw, "ascii", "replace"))
+    if parsed is None:
+        raise _no_number(raw, field, "with at most 12 digits and 6 decimals, written without an exponent")
+    return parsed
+
+
+# A catalogue has a few prices, quantities and rates, and they come again and again.
+_amount: Final = lru_cache(maxsize=4096)(parse_amount)
+
+
+@lru_cache(maxsize=4096)
+def _measure(text: str) -> Decimal | None:
+    return Decimal(text) if len(text) <= 32 and _MEASURE.fullmatch(text) else None
+
+
+def _no_number(raw: Raw, field: str, bounds: str) -> Exception:
+    first = bytes(raw)[:1]
+    if first == b"n":
+        return required(field)
+    if first == b"-":
+        return invalid(field, "must not be negative", "OUT_OF_RANGE")
+    if not first.isdigit():
+        return invalid(field, "must be a number", "INVALID_TYPE")
+    return invalid(field, f"must be a number {bounds}", "OUT_OF_RANGE")
+
+
+def is_given(raw: Raw | UnsetType) -> bool:
+    """Whether something stands there that is not null."""
+    return not isinstance(raw, UnsetType) and bytes(raw) != b"null"
+
+
+def printable(text: OptionalText, field: str) -> OptionalText:
+    """An id that the merchant chose: any printable characters, `/` included (section 8.7)."""
+    if text is not None and not text.isprintable():
+        raise invalid(field, "must consist of printable characters", "INVALID_FORMAT")
+    return text
+
+
+def email(text: str, field: str) -> str:
+    """An e-mail address as it was sent, once it can be one. Reserved domains such as `.test` are refused."""
+    if not _is_email(text):
+        raise invalid(field, "must be an e-mail address", "INVALID_FORMAT")
+    return text
+
+
+@lru_cache(maxsize=4096)
+def _is_email(text: str) -> bool:
+    try:
+        validate_email(text, check_deliverability=False)
+    except EmailNotValidError:
+        return False
+    return True
+
+
+def tax_id(text: str, field: str) -> str:
+    """A Mexican tax number (RFC) of a company (12 characters) or a person (13), upper case; its check digit is not looked at."""
+    compact = _rfc(text)
+    if compact is None:
+        raise invalid(field, "must be an RFC of 12 or 13 characters", "INVALID_FORMAT")
+    return compact
+
+
+@lru_cache(maxsize=4096)
+def _rfc(text: str) -> str | None:
+    compact = str(rfc.compact(text))
+    return compact if len(compact) in (12, 13) and rfc.is_valid(compact) else None
+
+
+def metadata(raw: Raw | UnsetType, field: str = "metadata") -> Raw | UnsetType:
+    """A JSON object without the whitespace between its tokens and otherwise byte by byte as it was sent (section 8.12).
+
+    Where a key stands twice in one object, the last one counts and the others are not kept.
+    """
+    if isinstance(raw, UnsetType) or not is_given(raw):
+        return UNSET
+    if bytes(raw)[:1] != b"{":
+        raise invalid(field, "must be an object", "INVALID_TYPE")
+    compact = _format(raw, indent=-1)
+    if len(compact) > METADATA_BYTES_MAX:
+        raise invalid(field, f"must have at most {METADATA_BYTES_MAX} bytes as compact JSON", "INVALID_LENGTH")
+    try:
+        content = msgspec.json.decode(compact)
+    except msgspec.ValidationError:
+        raise invalid(field, "holds a number that is out of range", "OUT_OF_RANGE") from None
+    may_be_deep = compact.count(b"{") + compact.count(b"[") > METADATA_DEPTH_MAX
+    if may_be_deep and not _fits(content, METADATA_DEPTH_MAX):
+        raise invalid(field, f"must be nested at most {METADATA_DEPTH_MAX} levels deep", "INVALID_LENGTH")
+    if msgspec.json.encode(content) != compact and _repeats_a_key(compact):
+        compact = msgspec.json.encode(content)
+    return Raw(compact)
+
+
+def _fits(content: Any, levels: int) -> bool:
+    if isinstance(content, dict):
+        return levels > 0 and all(_fits(value, levels - 1) for value in content.values())
+    if isinstance(content, list):
+        return levels > 0 and all(_fits(value, levels - 1) for value in content)
+    return True
+
+
+def _repeats_a_key(compact: bytes) -> bool:
+    """Whether any object has a key twice. Reading on as if it had not would let the first value past every check."""
+    repeated = False
+
+    def note(pairs: list[tuple[str, Any]]) -> None:
+        nonlocal repeated
+        repeated = repeated or len({key for key, _ in pairs}) < len(pairs)
+
+    json.loads(compact, object_pairs_hook=note, parse_int=str, parse_float=str)
+    return repeated
+
+
+def moment(value: datetime, field: str, now: datetime) -> datetime:
+    """A time in UTC. One without an offset is read in the merchant's time zone, which is that of `now`."""
+    try:
+        return (value if value.tzinfo else value.replace(tzinfo=now.tzinfo)).astimezone(UTC)
+    except (OverflowError, ValueError):
+        raise invalid(field, "is out of range", "OUT_OF_RANGE") from None

@@ -1,0 +1,1 @@
+"""What happens to every request, whatever its endpoint."""

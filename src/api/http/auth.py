@@ -1,0 +1,145 @@
+"""Who is asking: the API key, and the merchant that it speaks for (contract N72 to N74).
+
+The rule a stranger would break: the merchant comes from the key, never from a header, a path or a body. The header only
+has to agree, and an unknown merchant is answered like another merchant's.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime
+from hashlib import blake2b
+from typing import Final
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+from msgspec import Struct
+
+from api.http.errors import Refusal, required
+from ledger.security.api_keys import PREFIXES, Scope
+from projections.merchants import FoundKey, MerchantSettings
+
+KEY_HEADER: Final = b"x-api-key"
+MERCHANT_HEADER: Final = b"x-merchant-id"
+
+_KEY_BYTES_MAX: Final = 200
+_TTL_S: Final = 3.0
+_KNOWN_MAX: Final = 20_000
+
+
+class Principal(Struct, frozen=True):
+    """Whom a request speaks for, and how often it may. No scopes: everything is allowed. A limit of 0 is none."""
+
+    merchant_id: UUID
+    key_id: UUID
+    scopes: frozenset[str]
+    expires_at: datetime | None
+    zone: ZoneInfo
+    settings: MerchantSettings
+    per_minute: int
+    per_second: int
+
+    def may(self, scope: Scope) -> bool:
+        """Whether the key was issued for this, or without any limit."""
+        return not self.scopes or scope in self.scopes
+
+
+class Keys:
+    """Recognises API keys. What it has found it believes for three seconds; a revoked key speaks no longer than that.
+
+    `pepper` is the installation's key for hashing, `find` asks the read model for a hash, `environment` is `sandbox` or
+    `production`, the limits are for keys of merchants that have none of their own; the clocks are real time and a monotonic
+    one in seconds.
+    """
+
+    def __init__(
+        self,
+        find: Callable[[bytes], Awaitable[FoundKey | None]],
+        pepper: bytes,
+        environment: str,
+        *,
+        per_minute: int = 100,
+        per_second: int = 10,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._find = find
+        self._pepper = pepper
+        self._own_key = secrets.token_bytes(32)
+        self._prefix = PREFIXES[environment].encode()
+        self._other_prefixes = tuple(prefix.encode() for name, prefix in PREFIXES.items() if name != environment)
+        self._limits = per_minute, per_second
+        self._now = now
+        self._monotonic = monotonic
+        self._known: OrderedDict[bytes, tuple[float, Principal | None]] = OrderedDict()
+
+    async def identify(self, headers: Mapping[bytes, bytes], scope: Scope) -> Principal:
+        """The principal of a request's headers. Raises Refusal: 401 for the key, then 404 or 400 for the merchant.
+
+        Raises a Fault where the read model cannot be asked.
+        """
+        principal = await self._speaker(headers.get(KEY_HEADER))
+        if principal.expires_at is not None and principal.expires_at <= self._now():
+            raise Refusal(401, "KEY_EXPIRED", "The API key has expired.")
+        if not principal.may(scope):
+            raise Refusal(401, "INSUFFICIENT_SCOPE", f"The API key was not issued for {scope}.")
+        _check_merchant(headers.get(MERCHANT_HEADER), principal)
+        return principal
+
+    async def _speaker(self, secret: bytes | None) -> Principal:
+        if secret is None:
+            raise Refusal(401, "INVALID_API_KEY", "The header x-api-key is missing.")
+        if secret.startswith(self._other_prefixes):
+            raise Refusal(401, "KEY_ENVIRONMENT_MISMATCH", "The API key belongs to another environment.")
+        principal = None
+        if secret.startswith(self._prefix) and len(secret) <= _KEY_BYTES_MAX:
+            principal = await self._lookup(secret)
+        if principal is None:
+            raise Refusal(401, "INVALID_API_KEY", "The API key is not valid.")
+        return principal
+
+    async def _lookup(self, secret: bytes) -> Principal | None:
+        """By keyed hashes: whoever measures how long this takes learns nothing about any key.
+
+        What is known is kept under a hash of this process's own, which takes a fifth of the time of the one that is stored.
+        """
+        known_as = blake2b(secret, digest_size=32, key=self._own_key).digest()
+        known = self._known.get(known_as)
+        if known is not None and known[0] > self._monotonic():
+            return known[1]
+        found = await self._find(hmac.digest(self._pepper, secret, "sha256"))
+        principal = None if found is None or found.revoked_at is not None else self._principal(found)
+        self._known[known_as] = (self._monotonic() + _TTL_S, principal)
+        self._known.move_to_end(known_as)
+        if len(self._known) > _KNOWN_MAX:
+            self._known.popitem(last=False)
+        return principal
+
+    def _principal(self, found: FoundKey) -> Principal:
+        settings = found.settings
+        own = settings.requests_per_minute, settings.requests_per_second
+        per_minute, per_second = (
+            usual if limit is None else limit for limit, usual in zip(own, self._limits, strict=True)
+        )
+        return Principal(
+            merchant_id=found.merchant_id,
+            key_id=found.key_id,
+            scopes=frozenset(found.scopes),
+            expires_at=found.expires_at,
+            zone=ZoneInfo(settings.time_zone),
+            settings=settings,
+            per_minute=per_minute,
+            per_second=per_second,
+        )
+
+
+def _check_merchant(header: bytes | None, principal: Principal) -> None:
+    if header is None:
+        if principal.settings.require_merchant_header:
+            raise required(MERCHANT_HEADER.decode())
+    elif not hmac.compare_digest(header.strip().lower(), str(principal.merchant_id).encode()):
+        raise Refusal(404, "MERCHANT_NOT_FOUND", "Merchant not found")

@@ -1,0 +1,129 @@
+"""From the bytes of a body to one of the request Structs, or to a 400 that says which field is wrong.
+
+The rule a stranger would break: this is the only place where a body is decoded, because bad bodies raise four families of
+exceptions, not one. And msgspec's messages are read, never passed on: they repeat what was sent.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
+from msgspec import inspect
+
+from api.http.errors import Refusal, invalid, required
+
+T = TypeVar("T")
+
+BODY: Final = "body"
+"""The field that is named where the body as a whole is wrong."""
+
+_PATH: Final = re.compile(r"(?: - at `\$\.?([^`]*)`)?\Z")
+_MISSING: Final = re.compile(r"Object missing required field `(\w+)`")
+_EXPECTED: Final = re.compile(r"Expected `([^`]*)`, got `[^`]*`")
+_RANGE: Final = re.compile(r"Expected `(?:int|float)` (<=|>=) (-?\d+)")
+_LENGTH: Final = re.compile(r"Expected `(str|array)` of length (<=|>=|==) (\d+)")
+
+_WORDS: Final = {
+    "str": "a string",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "object": "an object",
+    "array": "a list",
+    "uuid": "a UUID",
+    "datetime": "an ISO 8601 date-time such as 2026-01-31T12:00:00Z",
+}
+_BOUNDS: Final = {"<=": "at most", ">=": "at least", "==": "exactly"}
+_UNITS: Final = {"str": "characters", "array": "entries"}
+
+
+class BodyDecoder(Generic[T]):
+    """Decodes bodies of one operation."""
+
+    def __init__(self, schema: type[T]) -> None:
+        self._schema = schema
+        self._decode: Callable[[bytes], T] = msgspec.json.Decoder(schema).decode
+
+    def __call__(self, body: bytes) -> T:
+        """The request that the body spells. Raises Refusal (400)."""
+        with bad_input_refused():
+            if not body.isascii():
+                body.decode()  # msgspec skips over unknown fields and raw values without looking at their encoding
+            try:
+                return self._decode(body)
+            except msgspec.ValidationError as refusal:
+                raise _explained(str(refusal), self._schema) from None
+
+
+@contextmanager
+def bad_input_refused() -> Iterator[None]:
+    """Turn whatever Python raises over a value that cannot be worked with into a 400 that does not repeat it."""
+    try:
+        yield
+    except UnicodeError:
+        raise invalid(BODY, "must be UTF-8", "INVALID_ENCODING") from None
+    except RecursionError:
+        raise invalid(BODY, "is nested too deeply", "INVALID_JSON") from None
+    except msgspec.DecodeError:
+        raise invalid(BODY, "must be valid JSON", "INVALID_JSON") from None
+    except ArithmeticError:
+        raise invalid(BODY, "holds a number or a date that is out of range", "OUT_OF_RANGE") from None
+
+
+def _explained(message: str, schema: Any) -> Refusal:
+    """What msgspec found, in our words."""
+    found = _PATH.search(message)
+    path = found.group(1) or "" if found else ""
+    field = path.replace("paymentMethod.options.card", "paymentMethod.cardDetails") or BODY
+    if missing := _MISSING.match(message):
+        return required(missing.group(1) if field == BODY else f"{field}.{missing.group(1)}")
+    if expected := _EXPECTED.match(message):
+        kinds = [_WORDS.get(kind, "another type") for kind in expected.group(1).split(" | ") if kind != "null"]
+        return invalid(field, f"must be {' or '.join(kinds)}", "INVALID_TYPE")
+    if length := _LENGTH.match(message):
+        kind, bound, count = length.groups()
+        if (bound, count) == (">=", "1"):
+            return invalid(field, "must not be empty", "INVALID_LENGTH")
+        return invalid(field, f"must have {_BOUNDS[bound]} {count} {_UNITS[kind]}", "INVALID_LENGTH")
+    if limit := _RANGE.match(message):
+        return invalid(field, f"must be {_BOUNDS[limit.group(1)]} {limit.group(2)}", "OUT_OF_RANGE")
+    if message.startswith("Invalid UUID"):
+        return invalid(field, "must be a UUID", "INVALID_FORMAT")
+    if message.startswith("Invalid RFC3339"):
+        return invalid(field, f"must be {_WORDS['datetime']}", "INVALID_FORMAT")
+    if message.startswith("Invalid enum value"):
+        return invalid(field, f"must be one of {', '.join(_accepted(schema, path))}", "INVALID_VALUE")
+    return invalid(field, "is not valid")
+
+
+def _accepted(schema: Any, path: str) -> list[str]:
+    """The values that the field at this path may have."""
+    kinds = [inspect.type_info(schema)]
+    for name in re.findall(r"\w+", re.sub(r"\[[^]]*]", "", path)):
+        kinds = [
+            kind
+            for parent in kinds
+            for struct in _unwrapped(parent)
+            if isinstance(struct, inspect.StructType)
+            for entry in struct.fields
+            if entry.encode_name == name
+            for kind in _unwrapped(entry.type)
+        ]
+    return [str(value) for kind in kinds if isinstance(kind, inspect.LiteralType) for value in kind.values]
+
+
+def _unwrapped(kind: inspect.Type) -> Iterator[inspect.Type]:
+    """The type itself without descriptions, unions and lists around it."""
+    if isinstance(kind, inspect.Metadata):
+        yield from _unwrapped(kind.type)
+    elif isinstance(kind, inspect.UnionType):
+        for option in kind.types:
+            yield from _unwrapped(option)
+    elif isinstance(kind, inspect.ListType):
+        yield from _unwrapped(kind.item_type)
+    else:
+        yield kind

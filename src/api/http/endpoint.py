@@ -1,0 +1,60 @@
+"""One path and its operations, as a plain ASGI endpoint of the router.
+
+The rule a stranger would break: the checks come in the contract's order (N72): key, merchant, rate, and only then the body.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from msgspec import Struct
+from starlette.types import Receive, Scope, Send
+
+from api.dependencies import House, Rooms
+from api.http.errors import method_not_allowed
+from api.http.middleware import CALL
+from api.http.request import Call
+from api.http.response import Answer, send_answer
+from ledger.security import api_keys
+
+Operation = Callable[[Rooms, Call], Awaitable[Answer]]
+
+
+class Allowed(Struct, frozen=True):
+    """An operation and what a key must be allowed for it."""
+
+    operation: Operation
+    scope: api_keys.Scope
+
+
+class Resource:
+    """The operations of one path, by method; HEAD is GET without the body."""
+
+    def __init__(self, house: House, **operations: Allowed) -> None:
+        self._house = house
+        self._operations = dict(operations)
+        if "GET" in operations:
+            self._operations["HEAD"] = operations["GET"]
+
+    @property
+    def operations(self) -> Mapping[str, Allowed]:
+        """What the path can do, by method, without HEAD."""
+        return {method: allowed for method, allowed in self._operations.items() if method != "HEAD"}
+
+    async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
+        """Answer one request. What it raises is answered at the edge."""
+        allowed = self._operations.get(scope["method"])
+        if allowed is None:
+            raise method_not_allowed(*self._operations)
+        call: Call = scope[CALL]
+        rooms = self._house.opened()
+        call.principal = principal = await rooms.keys.identify(call.headers, allowed.scope)
+        if rooms.shared_limiter is None:
+            call.rate_headers = rooms.limiter.admit(principal.key_id, principal.per_minute, principal.per_second)
+        else:
+            call.rate_headers = await rooms.shared_limiter.admit(
+                principal.merchant_id, principal.key_id, principal.per_minute, principal.per_second
+            )
+        await rooms.ledger.clock.look(principal.merchant_id)
+        answer = await allowed.operation(rooms, call)
+        await send_answer(answer, send, call.answer_headers)

@@ -1,0 +1,85 @@
+"""How the interface itself says no, before anything of the ledger was asked.
+
+The rule a stranger would break: a refusal never repeats a value that was sent. It names the field and says what may
+stand there; the value may be a card number in the wrong place.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from msgspec import Meta, Struct
+
+from api.http.response import Headers
+
+_DIFFER: Final = "are the same field and came with different values"
+
+
+class FieldError(Struct, frozen=True):
+    """What is wrong with one field. `message` completes the field's name: "amount" "must be greater than 0"."""
+
+    field: Annotated[str, Meta(description="Where it stands.", examples=["customer.email", "lineItems[0].quantity"])]
+    message: Annotated[str, Meta(description="What it must be, for people.")]
+    code: Annotated[str, Meta(description="What is wrong with it, for programs. Permanent.", examples=["REQUIRED"])]
+
+
+class Refusal(Exception):
+    """The request is refused with this status and public code."""
+
+    def __init__(
+        self, status: int, code: str, message: str, *, errors: tuple[FieldError, ...] = (), headers: Headers = ()
+    ) -> None:
+        super().__init__(code)
+        self.status = status
+        self.code = code
+        self.message = message
+        self.errors = errors
+        self.headers = headers
+
+    def within(self, place: str) -> Refusal:
+        """The same refusal of something that stands at this place: `quantity` is `lineItems[0].quantity` there."""
+        errors = tuple(FieldError(f"{place}.{each.field}", each.message, each.code) for each in self.errors)
+        return Refusal(self.status, self.code, f"{place}.{self.message}", errors=errors, headers=self.headers)
+
+
+class TooManyRequests(Exception):
+    """The key has used up its rate. `retry_after` in whole seconds; `headers` tell the rate."""
+
+    def __init__(self, retry_after: int, headers: Headers) -> None:
+        super().__init__("RATE_LIMIT_EXCEEDED")
+        self.retry_after = retry_after
+        self.headers = headers
+
+
+class ClientGone(Exception):
+    """Whoever asked has hung up: there is nobody to answer."""
+
+
+def invalid(field: str, message: str, code: str = "INVALID_VALUE") -> Refusal:
+    """A 400 about one field. `message` completes the field's name and never contains what was sent."""
+    return Refusal(400, "VALIDATION_ERROR", f"{field} {message}.", errors=(FieldError(field, message, code),))
+
+
+def required(field: str) -> Refusal:
+    """A 400 about a field that is missing."""
+    return invalid(field, "is required", "REQUIRED")
+
+
+def method_not_allowed(*allowed: str) -> Refusal:
+    """A 405 that names the methods of the address."""
+    headers = ((b"allow", ", ".join(sorted(allowed)).encode()),)
+    return Refusal(405, "METHOD_NOT_ALLOWED", "This address does not know this method.", headers=headers)
+
+
+def conflicting(one: str, other: str, why: str = _DIFFER) -> Refusal:
+    """A 400 about two spellings of one field that came with different values, or two fields of which one excludes the other."""
+    code, message = "CONFLICTING_FIELDS", f"{one} and {other} {why}"
+    problem = "differs from" if why == _DIFFER else "must not come together with"
+    errors = (FieldError(one, f"{problem} {other}", code), FieldError(other, f"{problem} {one}", code))
+    return Refusal(400, code, f"{message}.", errors=errors)
+
+
+def card_number_in(field: str) -> Refusal:
+    """A 400 about a card number where none may be stored."""
+    code, message = "CARD_NUMBER_NOT_ALLOWED", "must not contain a card number"
+    return Refusal(400, code, f"{field} {message}.", errors=(FieldError(field, message, code),))

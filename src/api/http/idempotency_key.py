@@ -1,0 +1,49 @@
+"""The header Idempotency-Key: which request came under it (contract N30, section 8.14).
+
+The rule a stranger would break: what is kept of the request is a keyed hash without the CVC. A plain hash of a body with a
+card number in it can be guessed, and a CVC may not be kept in any form.
+"""
+
+from __future__ import annotations
+
+import hmac
+from typing import Any, Final
+
+import msgspec
+
+from api.fields.pan_detection import holds_card_number
+from api.http.decoding import bad_input_refused
+from api.http.errors import card_number_in, invalid
+from ledger.operations.pipeline.unit_of_work import RequestKey
+
+HEADER: Final = b"idempotency-key"
+
+_KEY_MAX: Final = 255
+_SECRETS: Final = frozenset({"cvc", "cvv"})
+_encode: Final = msgspec.json.Encoder(order="deterministic").encode
+
+
+def request_key(header: bytes | None, pepper: bytes, method: str, path: str, body: bytes) -> RequestKey | None:
+    """The key that a request came under and the request's fingerprint under `pepper`, or None without the header.
+
+    The order of a body's members and the space between them make no difference. Raises Refusal (400) for a key that is
+    empty, longer than 255 characters or not printable ASCII, or that holds a card number: it stands in the log for ever.
+    """
+    if header is None:
+        return None
+    key = header.decode("latin-1")
+    if not (0 < len(key) <= _KEY_MAX and key.isascii() and key.isprintable()):
+        raise invalid("Idempotency-Key", f"must have 1 to {_KEY_MAX} printable ASCII characters", "INVALID_FORMAT")
+    if holds_card_number(key):
+        raise card_number_in("Idempotency-Key")
+    with bad_input_refused():  # a member that is ignored may still hold a number that Python has no room for
+        content = _encode([method, path, _without_secrets(msgspec.json.decode(body))])
+    return RequestKey(key, hmac.digest(pepper, content, "sha256").hex())
+
+
+def _without_secrets(content: Any) -> Any:
+    if isinstance(content, dict):
+        return {name: _without_secrets(value) for name, value in content.items() if name.lower() not in _SECRETS}
+    if isinstance(content, list):
+        return [_without_secrets(value) for value in content]
+    return content

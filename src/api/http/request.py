@@ -1,0 +1,167 @@
+"""One request while it is being answered: its id, whom it speaks for, its path, query and body.
+
+The rule a stranger would break: the body is asked for after the caller is known to be allowed. Until then nothing of it
+has been read, and nobody without a key can make us hold any.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Mapping
+from itertools import count
+from typing import Final
+from urllib.parse import parse_qsl, unquote
+from uuid import UUID
+
+from starlette.types import Receive, Scope
+
+from api.fields.pan_detection import holds_card_number
+from api.http.auth import Principal
+from api.http.errors import ClientGone, Refusal, invalid
+from api.http.idempotency_key import HEADER as IDEMPOTENCY_HEADER
+from api.http.idempotency_key import request_key
+from api.http.response import Headers
+from ledger.operations.inputs import Actor
+from ledger.operations.pipeline.unit_of_work import RequestKey
+
+REQUEST_ID_HEADER: Final = b"x-request-id"
+
+_REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9._:-]{1,64}")
+_JSON_TYPE: Final = re.compile(rb"\s*application/json\s*(?:;\s*charset\s*=\s*\"?utf-?8\"?\s*)?", re.IGNORECASE)
+_FORM_TYPE: Final = re.compile(rb"\s*application/x-www-form-urlencoded\s*(?:;.*)?", re.IGNORECASE)
+_FORM_FIELDS_MAX: Final = 20
+_ID_MAX: Final = 255
+
+# A request's own id: the process, drawn once, and a number. Drawing each one would cost more than checking the key.
+_PROCESS: Final = f"req-{secrets.token_hex(8)}-"
+_COUNTER: Final = count(1)
+
+
+class Call:
+    """One HTTP request. `principal` is there once the key is known, `status` is 0 until an answer is begun."""
+
+    __slots__ = ("headers", "is_reading", "principal", "rate_headers", "receive", "request_id", "scope", "status")
+
+    principal: Principal
+
+    def __init__(self, scope: Scope, receive: Receive) -> None:
+        self.scope = scope
+        self.receive = receive
+        self.headers: Mapping[bytes, bytes] = dict(scope["headers"])
+        self.request_id = _request_id(self.headers.get(REQUEST_ID_HEADER))
+        self.rate_headers: Headers = ()
+        self.is_reading = False
+        self.status = 0
+
+    @property
+    def actor(self) -> Actor:
+        """On whose word an operation happens."""
+        principal = self.principal
+        return Actor(merchant_id=principal.merchant_id, key_id=principal.key_id, request_id=self.request_id)
+
+    @property
+    def merchant_id(self) -> UUID | None:
+        """Whom the request speaks for, once that is known."""
+        return self.principal.merchant_id if hasattr(self, "principal") else None
+
+    @property
+    def answer_headers(self) -> Headers:
+        """What every answer to this request carries."""
+        return ((REQUEST_ID_HEADER, self.request_id.encode()), *self.rate_headers)
+
+    @property
+    def query(self) -> bytes:
+        """The query string as it was sent."""
+        query: bytes = self.scope["query_string"]
+        return query
+
+    def idempotency_key(self, pepper: bytes, body: bytes) -> RequestKey | None:
+        """The key that this request came under, if any. Raises Refusal (400)."""
+        scope = self.scope
+        return request_key(self.headers.get(IDEMPOTENCY_HEADER), pepper, scope["method"], scope["path"], body)
+
+    def path_id(self, name: str) -> str | None:
+        """An id in the path with its percent-encoding undone, or None where it cannot be anybody's id."""
+        try:
+            text = unquote(self.scope["path_params"][name], errors="strict")
+        except UnicodeDecodeError:
+            return None
+        return text if len(text) <= _ID_MAX and text.isprintable() else None
+
+    async def body(self, limit: int) -> bytes:
+        """The JSON body, at most `limit` bytes of it.
+
+        Raises Refusal: 415 for another type or an encoding, 413 for a longer one. Raises ClientGone.
+        """
+        self._check_type()
+        return await self._read(limit)
+
+    async def optional_body(self, limit: int) -> bytes:
+        """Like `body`, for an operation that needs none: `{}` where nothing was sent."""
+        if b"content-type" in self.headers:
+            return await self.body(limit) or b"{}"
+        if await self._read(limit):
+            self._check_type()
+        return b"{}"
+
+    async def form(self, limit: int) -> Mapping[str, str]:
+        """The fields of a form as a browser sends it, at most `limit` bytes of it; of two with one name the last counts.
+
+        Raises Refusal: 415 for another type, 413 for a longer one, 400 for one that is none. Raises ClientGone.
+        """
+        if not _FORM_TYPE.fullmatch(self.headers.get(b"content-type", b"")):
+            raise Refusal(415, "UNSUPPORTED_MEDIA_TYPE", "The body must be a form as browsers send it.")
+        try:
+            return dict(parse_qsl((await self._read(limit)).decode(), max_num_fields=_FORM_FIELDS_MAX))
+        except ValueError:
+            raise invalid("body", "must be a form of few fields in UTF-8", "INVALID_FORMAT") from None
+
+    async def _read(self, limit: int) -> bytes:
+        declared = self.headers.get(b"content-length", b"")
+        if declared.isdigit() and int(declared[:20]) > limit:
+            raise _too_large(limit)
+        self.is_reading = True
+        body, more = await self._piece()
+        if more:
+            body = await self._rest(body, limit)
+        self.is_reading = False
+        if len(body) > limit:
+            raise _too_large(limit)
+        return body
+
+    def _check_type(self) -> None:
+        content_type = self.headers.get(b"content-type", b"")
+        if content_type != b"application/json" and not _JSON_TYPE.fullmatch(content_type):
+            raise Refusal(415, "UNSUPPORTED_MEDIA_TYPE", "The body must be sent as application/json in UTF-8.")
+        if self.headers.get(b"content-encoding", b"identity").lower() != b"identity":
+            raise Refusal(415, "UNSUPPORTED_MEDIA_TYPE", "The body must be sent without a content encoding.")
+
+    async def _rest(self, first: bytes, limit: int) -> bytes:
+        pieces, size, more = [first], len(first), True
+        while more:
+            if size > limit:
+                raise _too_large(limit)
+            piece, more = await self._piece()
+            pieces.append(piece)
+            size += len(piece)
+        return b"".join(pieces)
+
+    async def _piece(self) -> tuple[bytes, bool]:
+        message = await self.receive()
+        if message["type"] != "http.request":
+            raise ClientGone
+        return message.get("body", b""), message.get("more_body", False)
+
+
+def _too_large(limit: int) -> Refusal:
+    return Refusal(413, "BODY_TOO_LARGE", f"The body must have at most {limit} bytes.")
+
+
+def _request_id(sent: bytes | None) -> str:
+    """The caller's own id of the request where it is one that can be logged and stored, else a new one."""
+    if sent is not None and _REQUEST_ID.fullmatch(sent):
+        text = sent.decode()
+        if not holds_card_number(text):
+            return text
+    return f"{_PROCESS}{next(_COUNTER):08x}"

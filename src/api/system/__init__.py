@@ -1,0 +1,1 @@
+"""Endpoints for operators and for people: health, metrics, the API reference page."""

@@ -1,0 +1,143 @@
+"""`/openapi.json` and `/docs`: the description of the interface, and a page that people read it on.
+
+The rule a stranger would break: the page lives by itself. Its scripts and styles come out of an installed package, its
+policy forbids any other origin, and nothing is asked of another host.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from api.http.errors import Refusal, method_not_allowed
+from api.http.middleware import CALL
+
+DESCRIPTION: Final = "/openapi.json"
+PAGE: Final = "/docs"
+ASSET: Final = "/docs/{name}"
+
+_START: Final = """\
+SwaggerUIBundle({
+  url: "/openapi.json",
+  dom_id: "#reference",
+  deepLinking: true,
+  validatorUrl: null,
+  defaultModelsExpandDepth: 0,
+  requestSnippetsEnabled: true,
+});
+"""
+
+# Swagger UI knows no dark colours. A filter on the root element turns its own about; on any other it would move the dialogs,
+# which are fixed to the window. What is dark already, the code, is turned back.
+_STYLE: Final = """\
+@media (prefers-color-scheme: dark) {
+  html { background: #fff; filter: invert(0.9) hue-rotate(180deg); }
+  .swagger-ui .dialog-ux .backdrop-ux { background: rgba(255, 255, 255, 0.8); }
+  .swagger-ui .microlight, .swagger-ui .highlight-code, .swagger-ui .curl-command { filter: invert(1) hue-rotate(180deg); }
+  .swagger-ui .curl-command .microlight, .swagger-ui .highlight-code .microlight { filter: none; }
+}
+"""
+
+_HTML: Final = """\
+<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Payment ledger: API reference</title>
+<link rel="icon" href="/docs/favicon-32x32.png">
+<link rel="stylesheet" href="/docs/swagger-ui.css">
+<link rel="stylesheet" href="/docs/page.css">
+</head>
+<body>
+<div id="reference"></div>
+<script src="/docs/swagger-ui-bundle.js"></script>
+<script src="/docs/start.js"></script>
+</body>
+</html>
+"""
+
+# Swagger UI sets styles on its elements and draws a few icons from data URLs; nothing else is allowed that is not ours.
+_POLICY: Final = (
+    b"default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; "
+    b"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_PACKAGED: Final = {
+    "swagger-ui.css": b"text/css; charset=utf-8",
+    "swagger-ui-bundle.js": b"text/javascript; charset=utf-8",
+    "favicon-32x32.png": b"image/png",
+}
+
+
+def description(make: Callable[[], dict[str, Any]]) -> ASGIApp:
+    """GET /openapi.json. It is made when it is first asked for."""
+    encoded = cache(lambda: msgspec.json.encode(make()))
+    return _Static(lambda _: (b"application/json", encoded()))
+
+
+def page() -> ASGIApp:
+    """GET /docs: the reference page."""
+    return _Static(lambda _: (b"text/html; charset=utf-8", _HTML.encode()))
+
+
+def asset() -> ASGIApp:
+    """GET /docs/{name}: what the page is made of."""
+    return _Static(_asset)
+
+
+class _Static:
+    """Answers GET and HEAD with the same bytes to everybody."""
+
+    def __init__(self, content: Callable[[Scope], tuple[bytes, bytes]]) -> None:
+        self._content = content
+
+    async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
+        if scope["method"] not in ("GET", "HEAD"):
+            raise method_not_allowed("GET", "HEAD")
+        kind, body = self._content(scope)
+        tag = _tag(body)
+        is_known = dict(scope["headers"]).get(b"if-none-match") == tag
+        headers = [
+            (b"etag", tag),
+            (b"cache-control", b"no-cache"),
+            (b"content-security-policy", _POLICY),
+            (b"x-content-type-options", b"nosniff"),
+            (b"referrer-policy", b"no-referrer"),
+            *scope[CALL].answer_headers,
+        ]
+        if not is_known:
+            headers += [(b"content-type", kind), (b"content-length", b"%d" % len(body))]
+        await send({"type": "http.response.start", "status": 304 if is_known else 200, "headers": headers})
+        await send({"type": "http.response.body", "body": b"" if is_known else body})
+
+
+def _asset(scope: Scope) -> tuple[bytes, bytes]:
+    name = scope["path_params"]["name"]
+    if name == "start.js":
+        return b"text/javascript; charset=utf-8", _START.encode()
+    if name == "page.css":
+        return b"text/css; charset=utf-8", _STYLE.encode()
+    if name not in _PACKAGED:
+        raise Refusal(404, "NOT_FOUND", "There is nothing at this address.")
+    return _PACKAGED[name], _packaged(name)
+
+
+@cache
+def _packaged(name: str) -> bytes:
+    """A file of the package that brings Swagger UI. Finding the package does not run it."""
+    found = find_spec("swagger_ui")
+    assert found is not None, "swagger-ui-py is a dependency"
+    assert found.origin is not None, "swagger-ui-py is a package with files"
+    return (Path(found.origin).parent / "static" / name).read_bytes()
+
+
+@cache
+def _tag(body: bytes) -> bytes:
+    return b'"%s"' % hashlib.sha256(body).hexdigest()[:32].encode()

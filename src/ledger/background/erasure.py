@@ -1,0 +1,56 @@
+"""Finishes erasures that were interrupted: a person whose key is destroyed must not go on standing in rows.
+
+The rule a stranger would break: it repeats what the operation does and nothing else. Two that do it at once are told apart
+by the versions of the orders, like any two writers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+from uuid import UUID
+
+import structlog
+
+from ledger.domain.rejections import ConcurrentUpdate
+from ledger.journal.journal import Context
+from ledger.operations.customers.erase import OrdersOf, forget_payer
+from ledger.operations.ledger import Ledger
+from ledger.postgres.faults import Fault
+
+_log = structlog.get_logger()
+
+_POLL_S: Final = 5.0
+_AT_ONCE: Final = 100
+
+Unfinished = Callable[[int], Awaitable[Sequence[tuple[UUID, UUID]]]]
+"""At most so many (merchant, customer) whose erasure nobody has noted as finished."""
+Finished = Callable[[UUID, UUID], Awaitable[None]]
+
+
+class Forgetting:
+    """Goes on with erasures. `stop` ends `run` between two sweeps."""
+
+    def __init__(self, ledger: Ledger, unfinished: Unfinished, orders_of: OrdersOf, finished: Finished) -> None:
+        self._ledger = ledger
+        self._unfinished, self._orders_of, self._finished = unfinished, orders_of, finished
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Sweep every five seconds until told to stop."""
+        while not stop.is_set():
+            try:
+                await self.sweep()
+            except (Fault, ConcurrentUpdate) as fault:
+                _log.warning("forgetting_waits", reason=type(fault).__name__)
+            try:
+                await asyncio.wait_for(stop.wait(), _POLL_S)
+            except TimeoutError:
+                continue
+
+    async def sweep(self) -> None:
+        """Finish everything that is unfinished now. Raises a Fault, ConcurrentUpdate."""
+        for merchant_id, customer_id in await self._unfinished(_AT_ONCE):
+            context = Context(request="forgetting", causation=customer_id)
+            await forget_payer(self._ledger, merchant_id, customer_id, self._orders_of, context)
+            await self._finished(merchant_id, customer_id)

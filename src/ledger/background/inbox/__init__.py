@@ -1,0 +1,1 @@
+"""What processors report, from the inbox to the orders."""

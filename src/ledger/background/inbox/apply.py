@@ -1,0 +1,275 @@
+"""What each message of a processor means for its order: the handlers of the inbox.
+
+The rule a stranger would break: a message is taken when the order knows what it says, and not before. What has no place in
+the order yet is put off with the reason in words, so that it is tried again. What contradicts what can never change about the
+order, such as its currency, is set aside: it is not tried again by itself, and an operator decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from decimal import Decimal
+from functools import partial
+from typing import Final, assert_never, get_args
+from uuid import UUID
+
+import msgspec
+import structlog
+
+from ledger.background.inbox.consumer import Contradicts, Handles, NotYet, Taken, Verdict
+from ledger.background.inbox.overpayment import Waits, give_back_the_extra
+from ledger.domain.money import GROSS_MAX, ZERO
+from ledger.domain.orders.commands import (
+    DisputeStage,
+    RecordDeposit,
+    RecordDispute,
+    RecordSettlement,
+    SettlementStage,
+    SettleRefund,
+)
+from ledger.domain.orders.decide.disputes_and_settlement import decide_batch, decide_dispute
+from ledger.domain.orders.decide.guards import insist_on_multiple
+from ledger.domain.orders.decide.references import decide_deposit, takes_exactly
+from ledger.domain.orders.decide.refunds import settle_refund
+from ledger.domain.orders.events import OrderCreated, OrderEvent
+from ledger.domain.orders.payment import Payment
+from ledger.domain.orders.processor_outcomes import Refunded, RefundRefused
+from ledger.domain.orders.refund import RefundPart, RefundStatus
+from ledger.domain.orders.state import Order
+from ledger.domain.orders.terms import MethodType
+from ledger.domain.rejections import InvalidTerms, Rejected
+from ledger.journal.journal import Context
+from ledger.operations.ledger import Ledger
+from ledger.operations.payment_lookup import PaymentNames
+from ledger.operations.pipeline.execute import record
+from ledger.operations.pipeline.loading import load_order
+from ledger.processors.messages import (
+    DepositReceived,
+    DisputeLost,
+    DisputeOpened,
+    DisputeWon,
+    Message,
+    RefundConfirmed,
+    RefundFailed,
+    SettlementListed,
+    SettlementMatched,
+    SettlementRefused,
+)
+
+_log = structlog.get_logger()
+
+KINDS: Final = get_args(Message)
+
+_Refund = RefundConfirmed | RefundFailed
+_Dispute = DisputeOpened | DisputeWon | DisputeLost
+_Settlement = SettlementListed | SettlementMatched | SettlementRefused
+
+
+class _Contradicts(Exception):
+    """Nothing can ever be made of the message as it is, for the reason that it says."""
+
+
+class Inbound:
+    """Takes processors' messages to their orders. `names` finds the order of a message that does not say it."""
+
+    def __init__(self, ledger: Ledger, names: PaymentNames) -> None:
+        self._ledger = ledger
+        self._names = names
+
+    def handles(self) -> Handles:
+        """The handler of every kind of message."""
+        return dict.fromkeys(KINDS, self.take)
+
+    async def take(self, message: Message) -> Verdict:
+        """Record a message on its order; twice changes nothing. Raises a Fault."""
+        try:
+            order_id, message = await self._addressed(message)
+            context = Context(request="message", causation=message.payment_id)
+            order = await record(
+                self._ledger, message.merchant_id, order_id, partial(_decide, message=message), context
+            )
+            if isinstance(message, DepositReceived):
+                _tell_of_another_amount(message, order)
+                await give_back_the_extra(self._ledger, message, order)
+        except Waits as reason:
+            return NotYet(str(reason))
+        except _Contradicts as reason:
+            return Contradicts(str(reason))
+        except Rejected as refusal:
+            return NotYet(f"{refusal.code}: {refusal}")
+        return Taken()
+
+    async def _addressed(self, message: Message) -> tuple[UUID, Message]:
+        """The order that a message is about, and the message with the payment that its name stands for."""
+        merchant_id = message.merchant_id
+        if message.order_id is not None:
+            if not await self._ledger.journal.reader.stream_from(merchant_id, message.order_id, OrderCreated):
+                raise Waits("its order is not known")
+            return message.order_id, message
+        name = _name(message) if message.payment_id is None else str(message.payment_id)
+        for order_id, payment_id in await self._names.places(merchant_id, name):
+            order, _ = await load_order(self._ledger, merchant_id, order_id)
+            if order.payment(payment_id).processor == message.processor:
+                return order_id, msgspec.structs.replace(message, payment_id=payment_id)
+        raise Waits("no order knows what it is about")
+
+
+def _tell_of_another_amount(message: DepositReceived, order: Order) -> None:
+    payment = _payment_of(order, message)
+    if takes_exactly(payment, message.reference) not in {None, message.amount}:
+        told = {"order_id": str(order.terms.order_id), "payment_id": str(payment.payment_id)}
+        _log.warning("deposit_amount_differs", processor=message.processor, message_id=message.message_id, **told)
+
+
+def _decide(order: Order, at: datetime, *, message: Message) -> list[OrderEvent]:
+    match message:
+        case DepositReceived():
+            return _deposit(order, message, at)
+        case RefundConfirmed() | RefundFailed():
+            return _refund(order, message, at)
+        case DisputeOpened() | DisputeWon() | DisputeLost():
+            return _dispute(order, message, at)
+        case SettlementListed() | SettlementMatched() | SettlementRefused():
+            return _settlement(order, message, at)
+        case _:
+            assert_never(message)
+
+
+def _deposit(order: Order, message: DepositReceived, at: datetime) -> list[OrderEvent]:
+    payment = _payment_of(order, message)
+    if message.currency != order.terms.currency:
+        raise _Contradicts("it is in another currency than its order")
+    if payment.started.method.type is MethodType.CARD:
+        raise _Contradicts("its payment is by card, which takes no deposits")
+    known = payment.reference
+    if known is not None and message.reference not in (known.clabe, known.reference):
+        raise _Contradicts("it came to another reference than its payment's")
+    _insist_on_step(order, message.amount)
+    if payment.deposited(message.processor_reference) not in {None, message.amount}:
+        raise _Contradicts("the same deposit was told of with another amount")
+    command = RecordDeposit(
+        payment_id=payment.payment_id,
+        deposit_id=message.processor_reference,
+        amount=message.amount,
+        processor_reference=message.processor_reference,
+        at=at,
+        sent_to=message.reference,
+    )
+    return decide_deposit(order, command)
+
+
+def _refund(order: Order, message: _Refund, at: datetime) -> list[OrderEvent]:
+    for refund_id, part in _parts(order):
+        if _key(refund_id, part) == message.idempotency_key:
+            break
+    else:
+        raise Waits("its order has no such refund")
+    if order.payment(part.payment_id).processor != message.processor:
+        raise _Contradicts("the refund is another processor's")
+    outcome: Refunded | RefundRefused
+    if isinstance(message, RefundConfirmed):
+        if message.amount != part.amount:
+            raise _Contradicts("its amount is not the refund's")
+        outcome = Refunded(amount=message.amount, processor_reference=message.processor_reference)
+        told = RefundStatus.SUCCEEDED
+    else:
+        outcome = RefundRefused(code=message.code, message=message.message)
+        told = RefundStatus.FAILED
+    command = SettleRefund(refund_id=refund_id, payment_id=part.payment_id, outcome=outcome, at=at)
+    events = settle_refund(order, command)
+    if not events and part.status is not told:
+        # What failed can still be confirmed, once nothing else of the payment is on its way; what succeeded can never fail.
+        because = f"the refund is {part.status}, and the message says otherwise"
+        raise Waits(because) if told is RefundStatus.SUCCEEDED else _Contradicts(because)
+    return events
+
+
+def _dispute(order: Order, message: _Dispute, at: datetime) -> list[OrderEvent]:
+    if not isinstance(message, DisputeWon):
+        _insist_on_step(order, message.amount)
+    payment = _payment_of(order, message)
+    decided = payment.decided(message.dispute_id)
+    if decided is not None and decided.lost != _told_to_be_lost(message, decided.lost):
+        raise _Contradicts("the dispute was decided otherwise")
+    stages = {DisputeOpened: DisputeStage.OPENED, DisputeWon: DisputeStage.WON, DisputeLost: DisputeStage.LOST}
+    command = RecordDispute(
+        payment_id=payment.payment_id,
+        dispute_id=message.dispute_id,
+        stage=stages[type(message)],
+        amount=None if isinstance(message, DisputeWon) else message.amount,
+        at=at,
+    )
+    return decide_dispute(order, command)
+
+
+def _told_to_be_lost(message: _Dispute, otherwise: Decimal) -> Decimal:
+    """What is gone by this message; one that a dispute was opened says nothing of its end."""
+    match message:
+        case DisputeOpened():
+            return otherwise
+        case DisputeWon():
+            return ZERO
+        case DisputeLost(amount=amount):
+            return amount
+
+
+def _settlement(order: Order, message: _Settlement, at: datetime) -> list[OrderEvent]:
+    stages = {
+        SettlementListed: SettlementStage.LISTED,
+        SettlementMatched: SettlementStage.MATCHED,
+        SettlementRefused: SettlementStage.REFUSED,
+    }
+    payment_id = _payment_of(order, message).payment_id
+    command = RecordSettlement(payment_id=payment_id, batch_id=message.batch_id, stage=stages[type(message)], at=at)
+    return decide_batch(order, command)
+
+
+def _insist_on_step(order: Order, amount: Decimal) -> None:
+    """An amount that is no multiple of the order's step fits in no sum of the order, now or ever (section 8.6)."""
+    try:
+        insist_on_multiple(order, amount, most=GROSS_MAX)
+    except InvalidTerms as refusal:
+        raise _Contradicts(str(refusal)) from None
+
+
+def _payment_of(order: Order, message: Message) -> Payment:
+    """The payment that a message is about, of those that its processor has."""
+    for payment in order.payments:
+        if _is_meant(message, payment):
+            return payment
+    raise Waits("its order has no such payment")
+
+
+def _is_meant(message: Message, payment: Payment) -> bool:
+    """Whether a message is about this payment: by the id that it echoes, else by what the processor calls it."""
+    if payment.processor != message.processor:
+        return False
+    if message.payment_id is not None:
+        return payment.payment_id == message.payment_id
+    known = payment.reference
+    if isinstance(message, DepositReceived):
+        return known is not None and message.reference in (known.clabe, known.reference)
+    return payment.processor_reference == message.processor_reference
+
+
+def _name(message: Message) -> str:
+    """What a message that echoes no id calls its payment."""
+    match message:
+        case DepositReceived(reference=name):
+            return name
+        case RefundConfirmed(idempotency_key=name) | RefundFailed(idempotency_key=name):
+            return name
+        case _:
+            return message.processor_reference
+
+
+def _parts(order: Order) -> Iterator[tuple[UUID, RefundPart]]:
+    for refund in order.refunds:
+        for part in refund.parts:
+            yield refund.refund_id, part
+
+
+def _key(refund_id: UUID, part: RefundPart) -> str:
+    """The idempotency key under which a part of a refund was asked for."""
+    return f"{refund_id}:{part.payment_id}"

@@ -1,0 +1,62 @@
+"""Messages of processors that no order has taken in: what an operator sees of them, and how they are tried again at once.
+
+The rule a stranger would break: a message is hurried here and never ended. Only an order ends it, by taking it in; what it
+told may be money.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+from msgspec import Struct
+from psycopg.rows import class_row
+
+from ledger.postgres.connection import Connection
+
+# What no order has taken in, the oldest first. One that is set aside has no time at which it is tried next.
+_FIND: Final = """
+select message_id as message, body::json->>'type' as kind, processor, merchant_id, order_id, received_at, tries,
+       next_try_at = 'infinity' as set_aside, nullif(next_try_at, 'infinity') as next_at, waits_for
+  from processor_message where handled_at is null order by received_at, message_id
+"""
+
+_RETRY: Final = """
+update processor_message set next_try_at = now(), tries = 0
+ where handled_at is null and (%s::text[] is null or message_id = any(%s::text[]))
+returning message_id
+"""
+
+
+class Waiting(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A message that is in no order yet. Times are real; `next_at` is None where it was set aside.
+
+    `waits_for` says in words what is missing or wrong, None where it was not tried yet.
+    """
+
+    message: str
+    kind: str
+    processor: str
+    merchant_id: UUID
+    order_id: UUID | None
+    received_at: datetime
+    tries: int
+    set_aside: bool
+    next_at: datetime | None
+    waits_for: str | None
+
+
+async def waiting_messages(connection: Connection) -> Sequence[Waiting]:
+    """Everything that no order has taken in. Raises psycopg.OperationalError."""
+    return await (await connection.cursor(row_factory=class_row(Waiting)).execute(_FIND)).fetchall()
+
+
+async def retry_messages(connection: Connection, messages: Sequence[str] | None) -> Sequence[str]:
+    """Have the messages of these ids, or all that wait, tried again at once; which those were. Raises psycopg.OperationalError.
+
+    A worker tries them within a second. An id that two processors have used stands for both of their messages.
+    """
+    ids = None if messages is None else list(messages)
+    return sorted(message for (message,) in await (await connection.execute(_RETRY, (ids, ids))).fetchall())

@@ -1,0 +1,159 @@
+"""The recovery: asks the processor what became of every call that has no outcome, whatever it was about.
+
+The rule a stranger would break: it looks up, it never sends again. "Not found" waits until the processor can no longer
+apply the call late; an unreadable or missing answer waits for ever, with back-off, and so does an order that cannot be read:
+whatever waits takes no place from the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Final
+from uuid import UUID
+
+import structlog
+from msgspec import Struct
+
+from ledger.background.reactions.quarantine import UNREADABLE
+from ledger.domain.orders.decide.outcomes import Outcome
+from ledger.domain.orders.payment import Intent, Payment
+from ledger.domain.orders.processor_outcomes import NotFound
+from ledger.domain.orders.state import Order
+from ledger.journal.journal import Context
+from ledger.operations.ledger import Ledger
+from ledger.operations.pipeline.loading import load_order
+from ledger.operations.pipeline.processor_calls import Course, record_outcome
+from ledger.operations.pipeline.processor_requests import look_up
+from ledger.postgres.faults import Fault
+from ledger.processors.contract import ProcessorTimedOut, ProcessorUnavailable
+from ledger.telemetry.logs import places_of
+
+_log = structlog.get_logger()
+
+_AT_ONCE: Final = 20
+_ORDERS_MAX: Final = 1000
+"""How many orders one sweep looks at."""
+_BACK_OFF_FIRST_S, _BACK_OFF_MAX_S = 1.0, 60.0
+
+Due = Callable[[datetime, int], Awaitable[Sequence[tuple[UUID, UUID]]]]
+"""At most so many (merchant, order) whose open intent was to be answered before that moment of real time."""
+
+
+class Windows(Struct, frozen=True, kw_only=True):
+    """The windows of an unknown outcome, in seconds of real time."""
+
+    margin_s: float = 5.0
+    """How long after its deadline a call is looked up first."""
+    late_s: float = 30.0
+    """How long after its deadline the processor may still apply it; only then is "not found" final."""
+    poll_s: float = 1.0
+
+
+class Recovery:
+    """Settles what crashes and time-outs left open. `due` finds it; `stop` ends `run` between two sweeps."""
+
+    def __init__(self, ledger: Ledger, due: Due, windows: Windows = Windows()) -> None:  # noqa: B008 - frozen
+        self._ledger = ledger
+        self._due = due
+        self._windows = windows
+        self._tries: dict[str | UUID, tuple[int, datetime]] = {}  # by call, and by order
+        self.settled = 0
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Sweep every second until told to stop."""
+        while not stop.is_set():
+            try:
+                await self.sweep()
+            except Fault as fault:
+                _log.warning("recovery_waits", reason=type(fault).__name__)
+            try:
+                await asyncio.wait_for(stop.wait(), self._windows.poll_s)
+            except TimeoutError:
+                continue
+
+    async def sweep(self) -> None:
+        """Look up everything that is due now."""
+        now = datetime.now(UTC)
+        self._tries = {key: tried for key, tried in self._tries.items() if tried[1] > now - timedelta(hours=1)}
+        waiting = {key for key, (_, next_at) in self._tries.items() if isinstance(key, UUID) and next_at > now}
+        before = now - timedelta(seconds=self._windows.margin_s)
+        due = [which for which in await self._due(before, _ORDERS_MAX + len(waiting)) if which[1] not in waiting]
+        places = asyncio.Semaphore(_AT_ONCE)
+
+        async def one(merchant_id: UUID, order_id: UUID) -> None:
+            async with places:
+                await self._try(merchant_id, order_id)
+
+        await asyncio.gather(*[one(*which) for which in due[:_ORDERS_MAX]])
+
+    async def _try(self, merchant_id: UUID, order_id: UUID) -> None:
+        """Settle an order; one that cannot be read, or that fails in any other way, is tried again later."""
+        try:
+            await self._settle(merchant_id, order_id)
+        except UNREADABLE as fault:
+            self._put_off(order_id)
+            _log.error("recovery_cannot_read", order_id=str(order_id), reason=repr(fault))
+        except Fault:
+            return  # the database is away: the next sweep is soon enough
+        except Exception as fault:  # noqa: BLE001 - one order that we cannot settle holds up no other
+            self._put_off(order_id)
+            reason = type(fault).__name__
+            _log.error("recovery_failed", order_id=str(order_id), reason=reason, at=places_of(fault))
+
+    async def _settle(self, merchant_id: UUID, order_id: UUID) -> None:
+        order, version = await load_order(self._ledger, merchant_id, order_id)
+        course = Course(order, version)
+        for payment in order.payments:
+            if payment.intent is None or self._next_try(payment.intent) > datetime.now(UTC):
+                continue
+            outcome = await self._look_up(merchant_id, order, payment.intent)
+            if outcome is None:
+                self._put_off(payment.intent.idempotency_key)
+                continue
+            course = await self._record(merchant_id, course, payment, payment.intent, outcome)
+        intents = (payment.intent for payment in course.order.payments if payment.intent is not None)
+        next_at = min(map(self._next_try, intents), default=None)
+        self._tries.pop(order_id, None)
+        if next_at is not None:
+            self._tries[order_id] = (0, next_at)
+
+    async def _record(
+        self, merchant_id: UUID, course: Course, payment: Payment, intent: Intent, outcome: Outcome
+    ) -> Course:
+        context = Context(request="recovery", causation=payment.payment_id)
+        recorded = await record_outcome(self._ledger, merchant_id, course, intent, outcome, context)
+        self._tries.pop(intent.idempotency_key, None)
+        self.settled += 1
+        _log.info(
+            "payment_recovered",
+            order_id=str(course.order.terms.order_id),
+            call=intent.action,
+            outcome=type(outcome).__name__,
+        )
+        return recorded
+
+    async def _look_up(self, merchant_id: UUID, order: Order, intent: Intent) -> Outcome | None:
+        """The outcome, or None where it cannot be told yet."""
+        processor = self._ledger.processor
+        if processor is None:
+            return None
+        try:
+            found = await look_up(processor, merchant_id, order, intent)
+        except (ProcessorTimedOut, ProcessorUnavailable):
+            return None
+        if found is not None:
+            return found
+        final_at = intent.deadline_at + timedelta(seconds=self._windows.late_s)
+        return NotFound() if datetime.now(UTC) >= final_at else None
+
+    def _next_try(self, intent: Intent) -> datetime:
+        """When this call may be looked up, for the first time or again."""
+        tried = self._tries.get(intent.idempotency_key)
+        return intent.deadline_at + timedelta(seconds=self._windows.margin_s) if tried is None else tried[1]
+
+    def _put_off(self, key: str | UUID) -> None:
+        tries = self._tries.get(key, (0, None))[0]
+        pause = min(_BACK_OFF_FIRST_S * 2.0 ** min(tries, 20), _BACK_OFF_MAX_S)
+        self._tries[key] = (tries + 1, datetime.now(UTC) + timedelta(seconds=pause))

@@ -1,0 +1,1 @@
+"""What falls due, and the jobs that due times become."""

@@ -1,0 +1,185 @@
+"""The hand that moves a sandbox merchant's clock: from one due time to the next, as if the time had really passed.
+
+The rule a stranger would break: the clock stands at a due time while what is due then is done, and what that makes due is
+done before the clock moves on. Nobody else moves this clock meanwhile, and workers leave its due times alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Final, Protocol, Self
+from uuid import UUID
+
+import psycopg
+from procrastinate.exceptions import ConnectorException
+from psycopg.pq import TransactionStatus
+
+from ledger.background.reactions.dispatcher import AnyReaction, Dispatcher
+from ledger.background.scheduler import timers
+from ledger.background.scheduler.jobs import Handler, Jobs, see_jobs
+from ledger.domain.rejections import ConcurrentUpdate, InvalidTerms
+from ledger.operations.clock import BELIEVED_S, Moved
+from ledger.operations.ledger import Ledger
+from ledger.postgres.connection import Connection, connect
+from ledger.postgres.faults import DatabaseUnavailable
+
+# Take hold of a clock that nobody else holds; whether this is the first time that anybody does.
+_TAKE: Final = """
+insert into merchant_clock as c (merchant_id, ahead_us, moving_until) values (%s, 0, now() + interval '30 seconds')
+on conflict (merchant_id) do update set moving_until = excluded.moving_until
+ where coalesce(c.moving_until, '-infinity') <= now()
+returning ahead_us, xmax = 0
+"""
+# Move on, never back, and keep hold of it.
+_MOVE: Final = """
+update merchant_clock set ahead_us = greatest(ahead_us, %s), moving_until = now() + interval '30 seconds' where merchant_id = %s
+"""
+_LET_GO: Final = "update merchant_clock set moving_until = null where merchant_id = %s"
+
+_MICROSECOND: Final = timedelta(microseconds=1)
+_LAST: Final = datetime(2200, 1, 1, tzinfo=UTC)
+
+Target = Callable[[datetime], datetime]
+"""Where to move the clock, given where it stands."""
+
+
+class DueMail(Protocol):
+    """What the sandbox's processor has to tell, by the merchant's clock (see `reactions.mail`)."""
+
+    async def next_due_at(self, merchant_id: UUID, until: datetime) -> datetime | None:
+        """When the next message is due, where that is not later than `until`."""
+        ...
+
+    async def deliver_due(self, merchant_id: UUID, now: datetime) -> int:
+        """Hand over what is due; how many messages that were."""
+        ...
+
+
+class ClockHand:
+    """Moves clocks for one process. `reactions` and `handlers` are those of the workers.
+
+    As a context it keeps the connection of its last move for the next one; without, each move has its own.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        ledger: Ledger,
+        reactions: Sequence[AnyReaction],
+        handlers: Mapping[str, Handler],
+        mail: DueMail | None = None,
+    ) -> None:
+        self._url = url
+        self._ledger = ledger
+        self._reactions = reactions
+        self._handlers = handlers
+        self._mail = mail
+        self._keeps = False
+        self._idle: Connection | None = None
+
+    async def __aenter__(self) -> Self:
+        self._keeps = True
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._keeps = False
+        await self._close(self._idle)
+
+    async def advance(self, merchant_id: UUID, field: str, target: Target) -> Moved:
+        """Move a merchant's clock (see `ClockMoves`)."""
+        try:
+            queue = Jobs(self._url, self._ledger, self._handlers).when_needed()
+            async with self._holding(merchant_id) as connection, queue as jobs:
+                await self._ledger.clock.look(merchant_id)
+                now = self._ledger.clock.now(merchant_id)
+                until = _checked(field, now, target)
+                jobs_run = await self._pass_time(connection, jobs, merchant_id, until)
+                await _move(connection, merchant_id, until)
+        except (psycopg.Error, ConnectorException) as fault:
+            raise DatabaseUnavailable(type(fault).__name__) from fault
+        await self._ledger.clock.look(merchant_id)
+        return Moved(self._ledger.clock.now(merchant_id), jobs_run)
+
+    async def _pass_time(self, connection: Connection, jobs: Jobs, merchant_id: UUID, until: datetime) -> int:
+        dispatcher = Dispatcher(self._ledger.journal, jobs, self._reactions)
+        jobs_run = 0
+        while True:
+            await dispatcher.catch_up(connection, merchant_id)
+            await jobs.run_all_of(connection, merchant_id)
+            await dispatcher.catch_up(connection, merchant_id)
+            due_at = await self._next(connection, merchant_id, until)
+            if due_at is None:
+                return jobs_run
+            async with connection.transaction():
+                await _move(connection, merchant_id, due_at)
+                jobs_run += await timers.enqueue_due_of(connection, jobs, merchant_id, due_at)
+            if self._mail is not None:  # before the jobs: money that arrives at the last moment has arrived
+                jobs_run += await self._mail.deliver_due(merchant_id, due_at)
+
+    async def _next(self, connection: Connection, merchant_id: UUID, until: datetime) -> datetime | None:
+        """The earliest moment, not later than that, at which something is due or a processor has something to tell."""
+        moments = [await timers.next_of(connection, merchant_id, until)]
+        if self._mail is not None:
+            moments.append(await self._mail.next_due_at(merchant_id, until))
+        return min((moment for moment in moments if moment is not None), default=None)
+
+    @asynccontextmanager
+    async def _holding(self, merchant_id: UUID) -> AsyncIterator[Connection]:
+        connection = await self._connection()
+        try:
+            row = await (await connection.execute(_TAKE, (merchant_id,))).fetchone()
+            if row is None:
+                raise ConcurrentUpdate("The clock is being moved by another request.")
+            try:
+                if row[1]:
+                    await asyncio.sleep(2 * BELIEVED_S)  # nobody may still believe that this clock was never moved
+                yield connection
+            finally:
+                if not connection.broken:
+                    await connection.execute(_LET_GO, (merchant_id,))
+        finally:
+            await self._keep(connection)
+
+    async def _connection(self) -> Connection:
+        """The one that was kept, where it still lives, or a new one."""
+        kept, self._idle = self._idle, None
+        if kept is not None:
+            try:
+                await kept.execute("")
+            except psycopg.OperationalError:
+                await kept.close()
+            else:
+                return kept
+        connection = await connect(self._url, "ledger-clock")
+        await see_jobs(connection)
+        return connection
+
+    async def _keep(self, connection: Connection) -> None:
+        if self._keeps and self._idle is None and connection.info.transaction_status is TransactionStatus.IDLE:
+            self._idle = connection
+        else:
+            await self._close(connection)
+
+    async def _close(self, connection: Connection | None) -> None:
+        if connection is not None:
+            await connection.close()
+
+
+async def _move(connection: Connection, merchant_id: UUID, moment: datetime) -> None:
+    ahead = max(0, (moment - datetime.now(UTC)) // _MICROSECOND)
+    await connection.execute(_MOVE, (ahead, merchant_id))
+
+
+def _checked(field: str, now: datetime, target: Target) -> datetime:
+    try:
+        until = target(now)
+    except (OverflowError, ValueError):
+        raise InvalidTerms(field, "is too far away for a clock") from None
+    if until < now:
+        raise InvalidTerms(field, "lies in the clock's past, and a clock never goes back")
+    if until > _LAST:
+        raise InvalidTerms(field, "is too far away for a clock")
+    return until

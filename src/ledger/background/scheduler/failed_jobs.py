@@ -1,0 +1,59 @@
+"""Jobs that have failed: what an operator sees of them, and how they are tried again at once.
+
+The rule a stranger would break: a job that is tried again begins with all its attempts. Nothing is ever thrown away here:
+what is due stays due until it is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+from msgspec import Struct
+from psycopg.rows import class_row
+
+from ledger.background.scheduler.jobs import see_jobs
+from ledger.postgres.connection import Connection
+
+# What was given up, and what has failed and waits for its next attempt: the oldest first.
+_FIND: Final = """
+select id as job, status = 'failed' as given_up, attempts, case when status <> 'failed' then scheduled_at end as next_at,
+       (args->>'merchant_id')::uuid as merchant_id, thing->>0 as kind, (thing->>1)::uuid as order_id,
+       (thing->>3)::timestamptz as due_at
+  from procrastinate_jobs, jsonb_array_elements(args->'things') thing
+ where status = 'failed' or (status = 'todo' and scheduled_at is not null) order by id
+"""
+
+_RETRY: Final = """
+update procrastinate_jobs set status = 'todo', attempts = 0, scheduled_at = now()
+ where (status = 'failed' or (status = 'todo' and scheduled_at is not null)) and (%s::int8[] is null or id = any(%s::int8[]))
+returning id
+"""
+
+
+class Troubled(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Something that is due and could not be done yet. `next_at` in real time, None where it was given up."""
+
+    job: int
+    given_up: bool
+    attempts: int
+    next_at: datetime | None
+    merchant_id: UUID
+    kind: str
+    order_id: UUID
+    due_at: datetime
+
+
+async def troubled_jobs(connection: Connection) -> Sequence[Troubled]:
+    """Everything that has failed and was not done since. Raises psycopg.OperationalError."""
+    await see_jobs(connection)
+    return await (await connection.cursor(row_factory=class_row(Troubled)).execute(_FIND)).fetchall()
+
+
+async def retry_jobs(connection: Connection, jobs: Sequence[int] | None) -> Sequence[int]:
+    """Have these jobs, or all that have failed, tried again at once; which those were. Raises psycopg.OperationalError."""
+    await see_jobs(connection)
+    ids = None if jobs is None else list(jobs)
+    return sorted(job for (job,) in await (await connection.execute(_RETRY, (ids, ids))).fetchall())

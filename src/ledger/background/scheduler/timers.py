@@ -1,0 +1,96 @@
+"""Due times that have come become jobs: by real time, and for sandbox merchants by their own clocks.
+
+The rule a stranger would break: a due time is deleted in the transaction that puts its job into the queue. And a clock that
+somebody is moving is left to that hand: it runs what becomes due in the order of time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+from ledger.background.reactions.reaction import DoNow
+from ledger.background.scheduler.jobs import Jobs
+from ledger.postgres.connection import Connection
+
+_AT_ONCE: Final = 500
+
+_TAKE: Final = """
+with due as materialized ({which})
+delete from due_time d using due
+ where d.merchant_id = due.merchant_id and d.stream_id = due.stream_id and d.kind = due.kind and d.payment_id = due.payment_id
+returning d.merchant_id, d.kind, d.stream_id, d.payment_id, d.due_at
+"""
+
+# What is due by real time. No merchant's clock is behind it.
+_DUE: Final = _TAKE.format(
+    which="""
+  select merchant_id, stream_id, kind, payment_id from due_time t
+   where due_at <= now() and not exists (
+     select from merchant_clock c where c.merchant_id = t.merchant_id and c.moving_until > now())
+   order by due_at limit %s for update skip locked"""
+)
+
+# What is due by the clocks that are ahead.
+_DUE_AHEAD: Final = _TAKE.format(
+    which="""
+  select t.merchant_id, t.stream_id, t.kind, t.payment_id from merchant_clock c
+    join due_time t on t.merchant_id = c.merchant_id and t.due_at <= now() + c.ahead_us * interval '1 microsecond'
+   where coalesce(c.moving_until, '-infinity') <= now()
+   order by t.due_at limit %s for update of t skip locked"""
+)
+
+# Whether there may be anything of either: asked four times a second, and the answer is nearly always no.
+_IS_DUE: Final = """
+select exists (select from due_time where due_at <= now()),
+       exists (select from merchant_clock c where exists (
+         select from due_time t where t.merchant_id = c.merchant_id and t.due_at <= now() + c.ahead_us * interval '1 microsecond'))
+"""
+
+# What is due of one merchant up to a moment of its clock.
+_DUE_OF: Final = _TAKE.format(
+    which="""
+  select merchant_id, stream_id, kind, payment_id from due_time
+   where merchant_id = %s and due_at <= %s order by due_at limit %s for update"""
+)
+
+_NEXT: Final = "select min(due_at) from due_time where merchant_id = %s and due_at <= %s"
+
+
+async def enqueue_due(connection: Connection, jobs: Jobs) -> int:
+    """Make jobs of what is due now, for all merchants; how many there were. Raises psycopg.Error."""
+    is_due = await (await connection.execute(_IS_DUE)).fetchone()
+    assert is_due is not None, "it is or it is not"
+    found = 0
+    for statement, may_be in zip((_DUE, _DUE_AHEAD), is_due, strict=True):
+        full = may_be
+        while full:
+            async with connection.transaction():
+                rows = await (await connection.execute(statement, (_AT_ONCE,))).fetchall()
+                await jobs.enqueue(connection, _in_order(rows))
+            found += len(rows)
+            full = len(rows) == _AT_ONCE
+    return found
+
+
+async def next_of(connection: Connection, merchant_id: UUID, until: datetime) -> datetime | None:
+    """The earliest due time of a merchant that is not later than that, if any."""
+    row = await (await connection.execute(_NEXT, (merchant_id, until))).fetchone()
+    return None if row is None else row[0]
+
+
+async def enqueue_due_of(connection: Connection, jobs: Jobs, merchant_id: UUID, until: datetime) -> int:
+    """Make jobs of what is due of a merchant up to a moment of its clock, in the caller's transaction."""
+    rows = await (await connection.execute(_DUE_OF, (merchant_id, until, _AT_ONCE))).fetchall()
+    await jobs.enqueue(connection, _in_order(rows))
+    return len(rows)
+
+
+def _in_order(rows: Sequence[tuple[Any, ...]]) -> list[tuple[UUID, DoNow]]:
+    ordered = sorted(rows, key=lambda row: (row[4], row[2], row[1]))
+    return [
+        (merchant_id, DoNow(kind, stream_id, payment_id, at))
+        for merchant_id, kind, stream_id, payment_id, at in ordered
+    ]

@@ -1,0 +1,1 @@
+"""What the benchmarks load the service with."""

@@ -1,0 +1,189 @@
+"""A process that writes to the journal as fast as it can, with a fixed number of commands in flight.
+
+The rule a stranger would break: everything that a command costs in the service is paid here too, deciding, folding,
+encoding and rendering included. Only HTTP is left out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import cycle
+from typing import Final, Literal
+from uuid import UUID
+
+import msgspec
+from msgspec import Struct
+from uuid_utils.compat import uuid7
+
+from ledger.bench.load import order_body
+from ledger.bench.load.processes import Go, work
+from ledger.bench.measure.samples import Sample, sample
+from ledger.domain.orders.decide.payments import decide_create
+from ledger.domain.orders.evolve.order import evolve
+from ledger.domain.orders.state import Order
+from ledger.journal.append import Change, Claim, ClaimKind
+from ledger.journal.codec import CODEC, Codec, postgres_micros
+from ledger.journal.encryption.data_keys import DataKeys
+from ledger.journal.encryption.sealing_keys import SealingKeys
+from ledger.journal.inline import InlineProjections, InlineTable, Row
+from ledger.journal.journal import Journal
+
+Shape = Literal["lean", "order", "unsearched"]
+"""`unsearched` is the order without the lines that a search reads."""
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    """Write commands of a shape for the merchants in turn, `in_flight` at a time, for `seconds` after `warm_up_s`."""
+
+    url: str
+    shape: Shape
+    merchants: list[UUID]
+    in_flight: int
+    seconds: float
+    warm_up_s: float = 0.3
+
+
+class LeanHappened(Struct, frozen=True, kw_only=True):
+    """An event of 300 bytes about nothing in particular."""
+
+    order_id: UUID
+    at: datetime
+    note: str = "x" * 204
+
+
+LEAN_DDL: Final = """
+create table if not exists bench_row (
+  merchant_id uuid not null, stream_id uuid not null, version int4 not null, status text not null, amount int8 not null,
+  updated_at timestamptz not null, primary key (merchant_id, stream_id))
+"""
+_LEAN_TABLE: Final = InlineTable(
+    "bench_row",
+    (
+        ("merchant_id", "uuid"),
+        ("stream_id", "uuid"),
+        ("version", "int4"),
+        ("status", "text"),
+        ("amount", "int8"),
+        ("updated_at", "timestamptz"),
+    ),
+    "insert into bench_row (merchant_id, stream_id, version, status, amount, updated_at)"
+    " select merchant_id, stream_id, version, status, amount, updated_at from {rows}"
+    " on conflict (merchant_id, stream_id) do update"
+    " set version = excluded.version, status = excluded.status, amount = excluded.amount, updated_at = excluded.updated_at",
+)
+_LEAN_CODEC: Final = Codec({"lean-happened.v1": LeanHappened})
+
+
+class _LeanRows:
+    """The small read model beside the lean event."""
+
+    tables: Sequence[InlineTable] = (_LEAN_TABLE,)
+
+    def rows(self, merchant_id: UUID, change: Change) -> Mapping[str, Sequence[Row]]:
+        (event,) = change.events
+        assert isinstance(event, LeanHappened)
+        version = change.expected + 1
+        row = (merchant_id.bytes, change.stream_id.bytes, version, b"PENDING", 10_000, postgres_micros(event.at))
+        return {_LEAN_TABLE.name: [row]}
+
+
+class _Without:
+    """Read models but for one table."""
+
+    def __init__(self, all_of_them: InlineProjections, table: str) -> None:
+        self._all, self._table = all_of_them, table
+        self.tables: Sequence[InlineTable] = [one for one in all_of_them.tables if one.name != table]
+        assert len(self.tables) < len(all_of_them.tables), f"there is no table {table}"
+
+    def rows(self, merchant_id: UUID, change: Change) -> Mapping[str, Sequence[Row]]:
+        return {name: rows for name, rows in self._all.rows(merchant_id, change).items() if name != self._table}
+
+
+Command = tuple[Sequence[Change], Sequence[Claim]]
+
+
+def _lean() -> Command:
+    stream_id = uuid7()
+    return [Change(stream_id, 0, [LeanHappened(order_id=stream_id, at=datetime.now(UTC))], None, None)], ()
+
+
+def _order() -> Callable[[], Command]:
+    """The README's order again and again, each for the same customer under an external id of its own."""
+    template = order_body.command(uuid7(), uuid7(), "", "PO0000000000")
+
+    def make() -> Command:
+        order_id = uuid7()
+        external_id = f"pedido-{order_id.hex}"
+        command = msgspec.structs.replace(template, order_id=order_id, external_id=external_id, at=datetime.now(UTC))
+        order: Order | None = None
+        events = decide_create(None, command)
+        for event in events:
+            order = evolve(order, event)
+        return [Change(order_id, 0, events, None, order)], [Claim(ClaimKind.ORDER_EXTERNAL_ID, external_id, order_id)]
+
+    return make
+
+
+def event_bytes(shape: Shape) -> bytes:
+    """The bytes of the one event that a command of this shape appends: what the limit R inserts."""
+    changes, _ = _order()() if shape != "lean" else _lean()
+    (event,) = changes[0].events
+    return (CODEC if shape != "lean" else _LEAN_CODEC).encode(event).data
+
+
+def throwaway_keys(url: str) -> DataKeys:
+    """Keys for what a benchmark seals, which is nobody's."""
+    return DataKeys(url, SealingKeys([bytes(32)]))
+
+
+def _journal(plan: Plan) -> Journal:
+    if plan.shape == "lean":
+        return Journal(plan.url, _LeanRows(), codec=_LEAN_CODEC)
+    from projections.inline import Inline
+
+    keys = throwaway_keys(plan.url)
+    if plan.shape == "unsearched":
+        return Journal(plan.url, _Without(Inline(), "search_line"), keys)
+    return Journal(plan.url, Inline(), keys)
+
+
+async def run(plan: Plan, go: Go) -> Sample:
+    """Write what the plan says. Raises psycopg.OperationalError where the database does not answer."""
+    journal = _journal(plan)
+    await journal.start()
+    make = _lean if plan.shape == "lean" else _order()
+    merchants = cycle(plan.merchants)
+    latencies: list[float] = []
+    others: dict[str, int] = {}
+    go()
+    begins_at = time.perf_counter() + plan.warm_up_s
+    ends_at = begins_at + plan.seconds
+
+    async def write() -> None:
+        now = time.perf_counter()
+        while now < ends_at:
+            began = now
+            changes, claims = make()
+            try:
+                await journal.commit(next(merchants), uuid7(), changes, claims)
+            except Exception as fault:  # noqa: BLE001 - a sample says what went wrong instead of ending
+                others[type(fault).__name__] = others.get(type(fault).__name__, 0) + 1
+            now = time.perf_counter()
+            if began >= begins_at and now <= ends_at:
+                latencies.append(now - began)
+
+    writers = [asyncio.ensure_future(write()) for _ in range(plan.in_flight)]
+    await asyncio.sleep(plan.warm_up_s)
+    used = time.process_time()
+    await asyncio.sleep(plan.seconds)
+    used = time.process_time() - used
+    await asyncio.gather(*writers)
+    await journal.stop()
+    return sample(latencies, plan.seconds, cpu_s=used, others=others)
+
+
+if __name__ == "__main__":
+    work(Plan, run)

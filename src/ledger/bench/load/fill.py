@@ -1,0 +1,129 @@
+"""A merchant with as many orders as a list is to be measured on, written through the journal like any other.
+
+The rule a stranger would break: nobody's life is made easy. Every fifth order brings a customer of its own, half the e-mails
+share a domain, due dates lie before and behind, a quarter of the orders is paid, and all external ids begin alike.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Final
+from uuid import UUID
+
+import msgspec
+from uuid_utils.compat import uuid7
+
+from ledger.bench.load import order_body
+from ledger.bench.measure.samples import say
+from ledger.domain.customers.events import CustomerCreated
+from ledger.domain.customers.evolve import evolve as evolve_customer
+from ledger.domain.customers.state import Customer
+from ledger.domain.orders.commands import NewPayment, SettleAuthorization
+from ledger.domain.orders.decide.authorizations import decide_settlement
+from ledger.domain.orders.decide.payments import decide_create
+from ledger.domain.orders.events import OrderEvent
+from ledger.domain.orders.evolve.order import evolve
+from ledger.domain.orders.processor_outcomes import Approved
+from ledger.domain.orders.state import Order
+from ledger.domain.orders.terms import CardSummary, MethodType, PaymentMethod
+from ledger.journal.append import Change, Claim, ClaimKind
+from ledger.journal.journal import Journal
+
+_IN_FLIGHT: Final = 128
+_DOMAINS: Final = ("example.com", "correo.example.mx", "example.com", "tienda-{n}.example.org")
+_CARD: Final = PaymentMethod(
+    method_id=UUID(int=1),
+    type=MethodType.CARD,
+    card=CardSummary(
+        bin="424242", last4="4242", brand="VISA", type="CREDIT", country="US", issuer_bank=None, exp_month=12, exp_year=2030
+    ),
+)  # fmt: skip
+
+Command = tuple[list[Change], list[Claim]]
+
+
+async def fill(journal: Journal, merchant_id: UUID, orders: int) -> None:
+    """Write that many orders, a few minutes apart, the newest now. `journal` is not started yet."""
+    await journal.start()
+    await journal.open_log(merchant_id)
+    begins_at = datetime.now(UTC) - timedelta(minutes=3 * orders)
+    commands = _commands(begins_at, orders)
+
+    async def write() -> None:
+        for n, (changes, claims) in commands:
+            if n % 2_000 == 0:
+                say(f"filling: {n:,} of {orders:,} orders")
+            await journal.commit(merchant_id, uuid7(), changes, claims)
+
+    await asyncio.gather(*[write() for _ in range(_IN_FLIGHT)])
+    await journal.stop()
+
+
+def _commands(begins_at: datetime, orders: int) -> Iterator[tuple[int, Command]]:
+    make = _orders(begins_at)
+    customer: Customer | None = None
+    for n in range(orders):
+        changes: list[Change] = []
+        claims: list[Claim] = []
+        if customer is None or n % 5 == 0:
+            customer = _customer(n // 5, begins_at, changes, claims)
+        order, events = make(n, customer.customer_id)
+        external_id, order_id = order.terms.external_id, order.terms.order_id
+        changes.append(Change(order_id, 0, events, None, order))
+        claims.append(Claim(ClaimKind.ORDER_EXTERNAL_ID, external_id, order_id))
+        yield n, (changes, claims)
+
+
+def _customer(n: int, at: datetime, changes: list[Change], claims: list[Claim]) -> Customer:
+    email = f"cliente.{n:06}@{_DOMAINS[n % len(_DOMAINS)].format(n=n % 1_000)}"
+    created = CustomerCreated(
+        customer_id=uuid7(), external_id=f"cliente-{n:06}", at=at, first_name="María", last_name="Ochoa", email=email
+    )
+    customer = evolve_customer(None, created)
+    changes.append(Change(customer.customer_id, 0, [created], None, customer))
+    claims.append(Claim(ClaimKind.CUSTOMER_EXTERNAL_ID, customer.external_id, customer.customer_id))
+    return customer
+
+
+def _orders(begins_at: datetime) -> Callable[[int, UUID], tuple[Order, list[OrderEvent]]]:
+    template = order_body.command(uuid7(), uuid7(), "", "PO0000000000")
+
+    def make(n: int, customer_id: UUID) -> tuple[Order, list[OrderEvent]]:
+        at = begins_at + timedelta(minutes=3 * n)
+        command = msgspec.structs.replace(
+            template,
+            order_id=uuid7(),
+            customer_id=customer_id,
+            external_id=f"pedido-2026-{n:07}",
+            order_number=f"PO{n * 48_271 % 2**31:010X}",
+            invoice_number=f"A-{n:06}" if n % 3 else None,
+            due_date=(None, at + timedelta(days=15), at + timedelta(days=15 * 365))[n % 3],
+            at=at,
+            payment=_payment(at) if n % 4 == 0 else None,
+        )
+        events = decide_create(None, command)
+        order = _folded(None, events)
+        if order.payments:
+            granted = Approved(authorized=order.amount, captured=order.amount, processor_reference="bench")
+            settle = SettleAuthorization(payment_id=order.payments[0].payment_id, outcome=granted, at=at)
+            settled = decide_settlement(order, settle)
+            order, events = _folded(order, settled), [*events, *settled]
+        return order, events
+
+    return make
+
+
+def _payment(at: datetime) -> NewPayment:
+    payment_id = uuid7()
+    return NewPayment(
+        payment_id=payment_id, method=_CARD, processor="sandbox", idempotency_key=str(payment_id), deadline_at=at
+    )
+
+
+def _folded(order: Order | None, events: list[OrderEvent]) -> Order:
+    for event in events:
+        order = evolve(order, event)
+    assert order is not None, "something was decided"
+    return order

@@ -1,0 +1,1 @@
+"""Limits, samples, resources and reports."""

@@ -1,0 +1,260 @@
+"""How fast the service answers over HTTP, against single INSERTs (R) and a bare Starlette echo (E) of the same body.
+
+The rule a stranger would break: it is the real service, started by its own command, with authentication, every index and
+durable commits; only the rate limit of the benchmark's merchant is off.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Final
+from uuid import UUID, uuid4
+
+import psycopg
+from msgspec.structs import replace
+
+from ledger.bench.load import commits, order_actions, order_body
+from ledger.bench.load.order_body import Way
+from ledger.bench.load.processes import run_one
+from ledger.bench.load.requests import UNIQUE, Plan
+from ledger.bench.load.walks import Plan as Walks
+from ledger.bench.load.walks import Step
+from ledger.bench.measure.limits import EchoLimit, InsertLimit, echo_limit
+from ledger.bench.measure.report import Ratio, Report, Target
+from ledger.bench.measure.resources import Costs, largest_child, resident_mb
+from ledger.bench.measure.samples import Sample, in_turns, ratio, say, typical
+from ledger.bench.suites.journal import CLIENTS, IN_FLIGHT, p99, per_second
+from ledger.domain.orders.statuses import OrderStatus
+from ledger.settings import CannotRun, Settings
+
+_LEDGER: Final = (sys.executable, "-c", "from ledger.cli.main import main; main()")
+_NO_LIMIT: Final = ("--requests-per-minute", "0", "--requests-per-second", "0")
+_READ_MAX: Final = 5_000
+_RESIDENT_MAX_MB: Final = 150
+_PREPARING_MIN_S: Final = 0.5
+_CAPTURED_MAX_S: Final = 60.0
+
+_R, _E = f"R: INSERT, {CLIENTS} clients", f"E: echo, {IN_FLIGHT} in flight"
+_CREATE, _READ, _CARD = "create", "read by id", "create with card"
+_PART, _REFUND, _SECURE = "part of a split order", "refund", "3-D Secure"
+_ACTIONS: Final = (_PART, _REFUND, _SECURE)
+_RATIOS: Final = (
+    (_CREATE, _R, Target(0.40)),
+    (_CREATE, _E, Target(0.35)),
+    (_READ, _E, Target(0.45)),
+    (_CARD, _R, Target(0.18)),
+    (_CARD, _E, None),
+    *[(action, limit, None) for action in _ACTIONS for limit in (_R, _E)],
+)
+
+
+class Service:
+    """The running service as a load generator needs to know it."""
+
+    def __init__(self, process: subprocess.Popen[str], port: int, base_path: str, merchant_id: UUID, key: str) -> None:
+        self.process = process
+        self._port = port
+        self._orders = f"{base_path}/v2/payment-orders"
+        self._headers = {"x-api-key": key}
+        self._numbers = count(1)
+        self.merchant_id = merchant_id
+
+    def create(self, seconds: float, in_flight: int, way: Way = "pending") -> Sample:
+        """POST the README's order, each time under an external id of its own."""
+        plan = Plan(
+            host="127.0.0.1",
+            port=self._port,
+            connections=in_flight,
+            seconds=seconds,
+            expect=201,
+            method="POST",
+            paths=[self._orders],
+            headers=self._headers,
+            body=order_body.body(f"pedido-{UNIQUE}", way),
+            first=next(self._numbers) << 32,
+        )
+        return run_one("ledger.bench.load.requests", plan)
+
+    def read(self, order_ids: list[UUID], seconds: float, in_flight: int) -> Sample:
+        """GET these orders in turn."""
+        plan = Plan(
+            host="127.0.0.1",
+            port=self._port,
+            connections=in_flight,
+            seconds=seconds,
+            expect=200,
+            paths=[f"{self._orders}/{order_id}" for order_id in order_ids],
+            headers=self._headers,
+        )
+        return run_one("ledger.bench.load.requests", plan)
+
+    def part(self, order_ids: list[UUID], seconds: float, in_flight: int) -> Sample:
+        """Pay a tenth of these split orders by card, in turn."""
+        return self._walk(order_actions.part(self._orders), seconds, in_flight, order_ids)
+
+    def refund(self, order_ids: list[UUID], seconds: float, in_flight: int) -> Sample:
+        """Give a tenth of these paid orders back, in turn."""
+        return self._walk(order_actions.refund(self._orders), seconds, in_flight, order_ids)
+
+    def authenticate(self, seconds: float, in_flight: int) -> Sample:
+        """Pay by a card whose bank asks its holder, and accept: three requests each."""
+        return self._walk(order_actions.authentication(self._orders), seconds, in_flight)
+
+    def _walk(self, steps: list[Step], seconds: float, in_flight: int, order_ids: Sequence[UUID] = ()) -> Sample:
+        plan = Walks(
+            host="127.0.0.1",
+            port=self._port,
+            connections=in_flight,
+            seconds=seconds,
+            steps=steps,
+            headers=self._headers,
+            orders=[str(order_id) for order_id in order_ids],
+            uses=order_body.SHARES,
+            first=next(self._numbers) << 32,
+        )
+        return run_one("ledger.bench.load.walks", plan)
+
+
+@contextmanager
+def service(url: str, settings: Settings, folder: Path, workers: int = 1) -> Iterator[Service]:
+    """`ledger serve` on that database with so many API processes, and a merchant whom no rate limit holds back. Raises CannotRun."""
+    environment = _environment(url, folder) | {"LEDGER_WORKERS": str(workers)}
+    process = subprocess.Popen([*_LEDGER, "serve"], stdout=subprocess.PIPE, text=True, env=environment)
+    try:
+        assert process.stdout is not None
+        ready = process.stdout.readline().split()
+        if ready[:1] != ["ready"]:
+            raise CannotRun("the service under test did not start")
+        merchant_id, key = new_merchant(url, folder)
+        port = int(ready[1].rpartition(":")[2])
+        yield Service(process, port, settings.base_path, merchant_id, key)
+    finally:
+        process.terminate()
+        process.wait(15)
+
+
+def new_merchant(url: str, folder: Path) -> tuple[UUID, str]:
+    """A merchant whom no rate limit holds back, and its API key. Raises CannotRun."""
+    made = subprocess.run(
+        [*_LEDGER, "merchants", "create", f"bench-{uuid4().hex[:6]}", *_NO_LIMIT, "--json"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=_environment(url, folder),
+    )
+    if made.returncode:
+        raise CannotRun(f"no merchant for the benchmark: {' '.join(made.stderr.split())[-300:]}")
+    merchant = json.loads(made.stdout)
+    return UUID(merchant["merchantId"]), merchant["apiKey"]
+
+
+def _environment(url: str, folder: Path) -> dict[str, str]:
+    return os.environ | {
+        "LEDGER_DATABASE_URL": url,
+        "LEDGER_DATA_DIR": str(folder),
+        "LEDGER_PORT": "0",
+        "LEDGER_LOG_LEVEL": "warning",
+        "LEDGER_ENVIRONMENT": "sandbox",
+    }
+
+
+def report(url: str, settings: Settings, folder: Path, seconds: float, rounds: int, processes: int = 1) -> Report:
+    """Creates, reads and what else is done with orders by so many API processes, in turn with both limits; the targets are
+    those of one.
+    """
+    body = order_body.body(f"pedido-{UNIQUE}")
+    limit = InsertLimit(url, event := commits.event_bytes("order"))
+    with service(url, settings, folder, processes) as under_test, echo_limit() as echo:
+        say("warming up")
+        under_test.create(1, IN_FLIGHT)
+        under_test.create(1, IN_FLIGHT, "card")
+        ids = order_ids(url, under_test.merchant_id)
+        costs = Costs(api := largest_child(under_test.process.pid))
+        taken = in_turns(
+            rounds,
+            {
+                _R: partial(limit.run, CLIENTS, seconds),
+                _E: partial(EchoLimit.run, echo, body, IN_FLIGHT, seconds),
+                _CREATE: costs.of(_CREATE, partial(under_test.create, seconds, IN_FLIGHT)),
+                _READ: costs.of(_READ, partial(under_test.read, ids, seconds, IN_FLIGHT)),
+                _CARD: costs.of(_CARD, partial(under_test.create, seconds, IN_FLIGHT, "card")),
+                **actions(under_test, url, costs, seconds),
+            },
+        )
+        resident = resident_mb(api)
+        one = {f"{_CREATE}, one in flight": under_test.create(seconds, 1)}
+    aims = [(of, to, aim if processes == 1 else None) for of, to, aim in _RATIOS]
+    ratios = [Ratio(of=of, to=to, value=ratio(taken[of], taken[to], per_second), target=aim) for of, to, aim in aims]
+    ratios.append(Ratio(of=f"{_CREATE}, p99", to=f"{_R}, p99", value=ratio(taken[_CREATE], taken[_R], p99)))
+    return Report(
+        name=f"HTTP, {IN_FLIGHT} in flight, API processes: {processes}",
+        samples={name: typical(some) for name, some in taken.items()} | one,
+        ratios=ratios,
+        facts={
+            "body": f"{len(body.encode()) - len(UNIQUE) + 16} bytes, event {len(event)} bytes",
+            "API process, resident": f"{resident:.0f} MB (at most {_RESIDENT_MAX_MB})",
+            "load generator's share of one core": f"{typical(taken[_CREATE]).cpu_s / seconds:.0%} during create",
+            **costs.told(),
+        },
+    )
+
+
+def actions(
+    under_test: Service, url: str, costs: Costs, seconds: float, in_flight: int = IN_FLIGHT
+) -> dict[str, Callable[[], Sample]]:
+    """Runs of what is done with orders. What they need is made before, and what they leave to do is done, off the clock."""
+
+    def on_new_orders(name: str, way: Way, run: Callable[[list[UUID], float, int], Sample]) -> Callable[[], Sample]:
+        def turn() -> Sample:
+            made = under_test.create(max(seconds / 2, _PREPARING_MIN_S), in_flight, way)
+            ids = newest_orders(url, under_test.merchant_id, made.done)
+            return costs.of(name, partial(run, ids, seconds, in_flight))()
+
+        return turn
+
+    def authenticated() -> Sample:
+        one = costs.of(_SECURE, partial(under_test.authenticate, seconds, in_flight))()
+        left = uncaptured(url, under_test.merchant_id)
+        return replace(one, others=one.others | {"not captured": left}) if left else one
+
+    return {
+        _PART: on_new_orders(_PART, "split", under_test.part),
+        _REFUND: on_new_orders(_REFUND, "card", under_test.refund),
+        _SECURE: authenticated,
+    }
+
+
+def newest_orders(url: str, merchant_id: UUID, limit: int) -> list[UUID]:
+    """The orders that came last, which nobody has touched since."""
+    query = "select order_id from payment_order where merchant_id = %s order by created_at desc limit %s"
+    with psycopg.connect(url) as connection:
+        return [row[0] for row in connection.execute(query, [merchant_id, limit])]
+
+
+def uncaptured(url: str, merchant_id: UUID) -> int:
+    """How many orders are still AUTHORIZED once the worker has had its time: a capture follows by itself within seconds."""
+    query = "select count(*) from payment_order where merchant_id = %s and status = %s"
+    ends_at = time.monotonic() + _CAPTURED_MAX_S
+    with psycopg.connect(url, autocommit=True) as connection:
+        while True:
+            row = connection.execute(query, [merchant_id, OrderStatus.AUTHORIZED.value]).fetchone()
+            assert row is not None, "an aggregate always answers"
+            if not row[0] or time.monotonic() > ends_at:
+                return int(row[0])
+            time.sleep(0.2)
+
+
+def order_ids(url: str, merchant_id: UUID) -> list[UUID]:
+    """Some orders of the merchant, old and new, pending and paid."""
+    query = "select order_id from payment_order where merchant_id = %s order by random() limit %s"
+    with psycopg.connect(url) as connection:
+        return [row[0] for row in connection.execute(query, [merchant_id, _READ_MAX])]

@@ -1,0 +1,1 @@
+"""The command line `ledger`: a module for each command."""

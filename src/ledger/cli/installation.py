@@ -1,0 +1,96 @@
+"""How a command gets at the ledger: the server of the data directory, the one that LEDGER_DATABASE_URL names, or its own.
+
+The rule a stranger would break: a refusal ends as one line on standard error and exit status 1. Whatever an operation can
+raise is turned into `CannotRun` here, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+from uuid import UUID
+
+from ledger.settings import CannotRun, Settings, likely_typos, read_settings
+
+if TYPE_CHECKING:
+    from ledger.operations.ledger import Ledger
+    from ledger.postgres.connection import Connection
+
+T = TypeVar("T")
+
+
+def on_ledger(data_dir: Path | None, work: Callable[[Ledger, Settings], Awaitable[T]]) -> T:
+    """What `work` returns, done on a ledger of the installation. Raises CannotRun with one line."""
+    from ledger.wiring import open_ledger
+
+    async def opened(settings: Settings) -> T:
+        async with open_ledger(settings) as ledger:
+            return await work(ledger, settings)
+
+    return in_installation(data_dir, opened)
+
+
+def on_connection(data_dir: Path | None, question: Callable[[Connection], Awaitable[T]]) -> T:
+    """What `question` finds on a connection to the installation's database. Raises CannotRun with one line."""
+    from ledger.postgres.connection import connect
+
+    async def opened(settings: Settings) -> T:
+        assert settings.database_url is not None, "the installation's settings name its database"
+        async with await connect(settings.database_url, "ledger-cli") as connection:
+            return await question(connection)
+
+    return in_installation(data_dir, opened)
+
+
+def in_installation(data_dir: Path | None, work: Callable[[Settings], Awaitable[T]]) -> T:
+    """What `work` returns, done while the installation's database is up, with the settings that name it."""
+    import asyncio
+
+    from ledger.cli.installation import settings_from
+    from ledger.postgres.prepare import ready_database
+
+    async def run(settings: Settings) -> T:
+        return await work(settings)
+
+    with ready_database(settings_from(data_dir=data_dir)) as settings, refusals_in_one_line():
+        return asyncio.run(run(settings))
+
+
+@contextmanager
+def refusals_in_one_line() -> Iterator[None]:
+    """Turn what operations raise into CannotRun."""
+    import psycopg
+
+    from ledger.domain.rejections import Rejected
+    from ledger.journal.append import KeyUnavailable
+    from ledger.postgres.faults import Fault
+
+    try:
+        yield
+    except Rejected as refusal:
+        raise CannotRun(refusal.message) from None
+    except KeyUnavailable as missing:
+        raise CannotRun(str(missing)) from missing
+    except (Fault, psycopg.OperationalError) as failure:
+        raise CannotRun(f"the database does not answer: {' '.join(str(failure).split())}") from failure
+
+
+def uuid_of(text: str, what: str) -> UUID:
+    """The id that an argument spells. Raises CannotRun."""
+    from ledger.domain.ids import parse_uuid
+
+    found = parse_uuid(text)
+    if found is None:
+        raise CannotRun(f"{text!r} is not the id of a {what}: ids look like 01980d1e-3b5c-7cc0-9d5a-6f1f0d9a2b44")
+    return found
+
+
+def settings_from(**flags: object) -> Settings:
+    """The settings of a command, its flags first; variables that look misspelt are pointed out."""
+    for variable, meant in likely_typos(os.environ):
+        sys.stderr.write(f"ledger: warning: {variable} is no setting; did you mean {meant}?\n")
+    return read_settings(os.environ, **flags)

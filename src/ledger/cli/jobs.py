@@ -1,0 +1,63 @@
+"""`ledger jobs`: list, retry.
+
+The rule a stranger would break: an operator hurries a job, and never removes one. What is due is done, or stays in sight.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from ledger.cli.installation import on_connection
+from ledger.cli.options import AsJson, DataDir
+from ledger.cli.output import day_and_time, echo_json, echo_table
+from ledger.settings import CannotRun
+
+app = typer.Typer(no_args_is_help=True, help="What is due and could not be done: look at it, have it tried again.")
+
+
+@app.command(name="list")
+def list_(data_dir: DataDir = None, json: AsJson = False) -> None:
+    """List what has failed: what waits for its next attempt, and what was given up."""
+    from ledger.background.scheduler.failed_jobs import troubled_jobs
+
+    found = on_connection(data_dir, troubled_jobs)
+    if json:
+        echo_json(found)
+    elif found:
+        rows = [
+            (
+                str(one.job),
+                one.kind,
+                str(one.order_id),
+                day_and_time(one.due_at),
+                str(one.attempts),
+                "given up" if one.given_up else day_and_time(one.next_at),
+            )
+            for one in found
+        ]
+        echo_table(("JOB", "KIND", "ORDER", "DUE", "ATTEMPTS", "NEXT"), rows)
+
+
+@app.command()
+def retry(
+    jobs: Annotated[list[int] | None, typer.Argument(metavar="JOB…", help="The jobs, as `list` names them.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Everything that `list` shows.")] = False,
+    data_dir: DataDir = None,
+    json: AsJson = False,
+) -> None:
+    """Have jobs tried again at once, with all their attempts before them."""
+    from ledger.background.scheduler.failed_jobs import retry_jobs
+
+    if bool(jobs) == every:
+        raise CannotRun("name the jobs that `ledger jobs list` shows, or --all of them")
+    retried = on_connection(data_dir, partial(retry_jobs, jobs=None if every else jobs))
+    unknown = set(jobs or ()) - set(retried)
+    if unknown:
+        raise CannotRun(f"no such job has failed: {', '.join(map(str, sorted(unknown)))}")
+    if json:
+        echo_json({"retried": retried})
+    else:
+        typer.echo(f"{len(retried)} to be tried again now")

@@ -1,0 +1,183 @@
+"""`ledger keys`: create, list, revoke; and rewrap, which is about the keys that seal personal data.
+
+Several API keys of a merchant may live at once, so that one can replace another.
+
+The rule a stranger would break: a key's secret is printed by the command that makes it and can never be printed again.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ledger.cli.installation import in_installation, on_connection, on_ledger, uuid_of
+from ledger.cli.options import AsJson, DataDir, MerchantId
+from ledger.cli.output import day_and_time, echo_json, echo_table
+from ledger.settings import CannotRun, Settings
+
+if TYPE_CHECKING:
+    from ledger.domain.merchants.state import ApiKey
+    from ledger.operations.ledger import Ledger
+    from ledger.postgres.connection import Connection
+    from projections.merchants import ListedKey
+
+app = typer.Typer(no_args_is_help=True, help="API keys: who may speak for a merchant.")
+
+
+@app.command()
+def create(
+    merchant_id: MerchantId,
+    name: Annotated[str | None, typer.Option(metavar="N", help="What people call the key.")] = None,
+    scope: Annotated[
+        list[str] | None,
+        typer.Option(metavar="S", help="What the key is limited to; may be repeated.", show_default="everything"),
+    ] = None,
+    expires_at: Annotated[
+        str | None,
+        typer.Option(metavar="T", help="Until when it speaks, as 2027-01-31T12:00:00Z.", show_default="for ever"),
+    ] = None,
+    data_dir: DataDir = None,
+    json: AsJson = False,
+) -> None:
+    """Issue a further API key and print it, which is shown this once."""
+    from ledger.operations.merchants import issue_key
+    from ledger.seeding.seed import fresh_keys
+    from projections.orders.formats import moment_or_null
+
+    merchant, scopes, until = uuid_of(merchant_id, "merchant"), _scopes(scope or []), _moment(expires_at)
+
+    async def issue(ledger: Ledger, settings: Settings) -> tuple[str, ApiKey]:
+        key = fresh_keys(settings)()
+        return key.secret, await issue_key(ledger, merchant, key, name=name, scopes=scopes, expires_at=until)
+
+    secret, key = on_ledger(data_dir, issue)
+    if json:
+        echo_json(
+            {
+                "keyId": key.key_id,
+                "merchantId": merchant,
+                "apiKey": secret,
+                "name": key.name,
+                "scopes": key.scopes,
+                "expiresAt": moment_or_null(key.expires_at),
+            }
+        )
+        return
+    typer.echo(f"key      {key.key_id}  {key.name or ''}".rstrip())
+    typer.echo(f"API key  {secret}")
+    typer.echo(f"speaks   for {', '.join(key.scopes) or 'everything'}, until {day_and_time(until) or 'it is revoked'}")
+    typer.echo("The key is shown this once and kept nowhere: store it now.")
+
+
+@app.command(name="list")
+def list_(merchant_id: MerchantId, data_dir: DataDir = None, json: AsJson = False) -> None:
+    """List a merchant's keys, the oldest first, those that no longer speak included."""
+    from projections.merchants import list_keys
+
+    merchant = uuid_of(merchant_id, "merchant")
+
+    async def keys_of(connection: Connection) -> list[ListedKey]:
+        return await list_keys(connection, merchant)
+
+    keys = on_connection(data_dir, keys_of)
+    if not keys:
+        raise CannotRun(f"there is no merchant {merchant}")  # every merchant has had one
+    if json:
+        echo_json([_listed(key) for key in keys])
+        return
+    rows = [
+        (
+            str(key.key_id),
+            f"…{key.hint}",
+            _state(key),
+            day_and_time(key.created_at),
+            day_and_time(key.expires_at),
+            ",".join(key.scopes) or "everything",
+            key.name or "",
+        )
+        for key in keys
+    ]
+    echo_table(("KEY", "ENDS IN", "STATE", "ISSUED", "EXPIRES", "SCOPES", "NAME"), rows)
+
+
+@app.command()
+def revoke(
+    merchant_id: MerchantId,
+    key_id: Annotated[str, typer.Argument(metavar="KEY_ID", help="The key's id, as `list` shows it.")],
+    data_dir: DataDir = None,
+) -> None:
+    """End a key. Done twice, it changes nothing the second time."""
+    from ledger.operations.merchants import revoke_key
+
+    merchant, key = uuid_of(merchant_id, "merchant"), uuid_of(key_id, "key")
+    revoked = on_ledger(data_dir, lambda ledger, _: revoke_key(ledger, merchant, key))
+    typer.echo(f"the key that ends in {revoked.hint} no longer speaks, since {day_and_time(revoked.revoked_at)}")
+
+
+@app.command(name="rewrap")
+def rewrap_(data_dir: DataDir = None) -> None:
+    """Put every customer's data key under the newest sealing key, while the service runs.
+
+    Done once every process knows the newest, the older ones can be taken out of LEDGER_SEALING_KEYS.
+    """
+    from ledger.journal.append import KeyUnavailable, SealBroken
+    from ledger.journal.encryption.rewrapping import rewrap
+    from ledger.journal.encryption.sealing_keys import SealingKeys
+    from ledger.postgres.connection import connect
+    from ledger.security.secrets import load_sealing_keys
+
+    async def work(settings: Settings) -> tuple[int, str]:
+        assert settings.database_url is not None, "the installation's settings name its database"
+        keys = SealingKeys(load_sealing_keys(settings))
+        async with await connect(settings.database_url, "ledger-cli") as connection:
+            try:
+                return await rewrap(connection, keys), keys.newest
+            except (KeyUnavailable, SealBroken) as fault:
+                raise CannotRun(str(fault)) from None
+
+    count, newest = in_installation(data_dir, work)
+    typer.echo(f"{count} data keys were put under the sealing key {newest}; none is under another")
+
+
+def _scopes(given: list[str]) -> list[str]:
+    from ledger.security.api_keys import Scope
+
+    for scope in given:
+        if scope not in list(Scope):
+            raise CannotRun(f"there is no scope {scope!r}; there are: {', '.join(Scope)}")
+    return sorted(set(given))
+
+
+def _moment(text: str | None) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+        if moment.tzinfo is None:
+            raise CannotRun(f"{text} needs an offset, as in 2027-01-31T12:00:00Z")
+        return moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise CannotRun(f"{text!r} is not a time such as 2027-01-31T12:00:00Z") from None
+
+
+def _listed(key: ListedKey) -> dict[str, object]:
+    from projections.orders.formats import moment, moment_or_null
+
+    return {
+        "keyId": key.key_id,
+        "hint": key.hint,
+        "state": _state(key),
+        "name": key.name,
+        "scopes": key.scopes,
+        "createdAt": moment(key.created_at),
+        "expiresAt": moment_or_null(key.expires_at),
+        "revokedAt": moment_or_null(key.revoked_at),
+    }
+
+
+def _state(key: ListedKey) -> str:
+    if key.revoked_at is not None:
+        return "revoked"
+    return "expired" if key.expires_at is not None and key.expires_at <= datetime.now(UTC) else "live"

@@ -1,0 +1,165 @@
+"""`ledger merchants`: create, list, show, set.
+
+The rule a stranger would break: what `create --json` prints is read by programs, so its four fields stay as they are.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ledger.cli.installation import on_connection, on_ledger, uuid_of
+from ledger.cli.options import AsJson, DataDir, MerchantId
+from ledger.cli.output import day_and_time, echo_json, echo_table
+from ledger.settings import CannotRun, Settings
+
+if TYPE_CHECKING:
+    from ledger.domain.merchants.state import Merchant
+    from ledger.operations.ledger import Ledger
+
+app = typer.Typer(no_args_is_help=True, help="Merchants: who collects money, and on which settings.")
+
+
+@app.command()
+def create(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What people call it; need not be unique.")],
+    surcharge_rate: Annotated[
+        str | None,
+        typer.Option(metavar="PCT", help="Surcharge on cards in percent. In Mexico unlawful for consumer sales."),
+    ] = None,
+    requests_per_minute: Annotated[
+        str | None,
+        typer.Option(metavar="N", help="Rate limit per key; 0 is none.", show_default="LEDGER_REQUESTS_PER_MINUTE"),
+    ] = None,
+    requests_per_second: Annotated[
+        str | None,
+        typer.Option(metavar="N", help="The same for a single second.", show_default="LEDGER_REQUESTS_PER_SECOND"),
+    ] = None,
+    data_dir: DataDir = None,
+    json: AsJson = False,
+) -> None:
+    """Register a merchant and print its first API key, which is shown this once."""
+    from ledger.domain.merchants.settings import parse_settings
+    from ledger.operations.merchants import register_merchant
+    from ledger.seeding.seed import fresh_keys
+
+    given = {
+        "surchargeRate": surcharge_rate,
+        "requestsPerMinute": requests_per_minute,
+        "requestsPerSecond": requests_per_second,
+    }
+
+    async def register(ledger: Ledger, settings: Settings) -> dict[str, str]:
+        key = fresh_keys(settings)()
+        fields = parse_settings({setting: text for setting, text in given.items() if text is not None})
+        merchant, _ = await register_merchant(ledger, name, key, settings=fields)
+        return {
+            "merchantId": str(merchant.merchant_id),
+            "name": merchant.name,
+            "apiKey": key.secret,
+            "environment": settings.environment,
+        }
+
+    created = on_ledger(data_dir, register)
+    if json:
+        echo_json(created)
+        return
+    typer.echo(f"merchant     {created['merchantId']}  {created['name']}")
+    typer.echo(f"API key      {created['apiKey']}")
+    typer.echo(f"environment  {created['environment']}")
+    typer.echo("The key is shown this once and kept nowhere: store it now. `ledger keys create` makes another.")
+
+
+@app.command(name="list")
+def list_(data_dir: DataDir = None, json: AsJson = False) -> None:
+    """List every merchant, the oldest first."""
+    from projections.merchants import list_merchants
+    from projections.orders.formats import moment
+
+    merchants = on_connection(data_dir, list_merchants)
+    if json:
+        echo_json(
+            [
+                {
+                    "merchantId": one.merchant_id,
+                    "name": one.name,
+                    "createdAt": moment(one.created_at),
+                    "settings": one.settings,
+                }
+                for one in merchants
+            ]
+        )
+    elif merchants:
+        rows = [(str(one.merchant_id), day_and_time(one.created_at), one.name) for one in merchants]
+        echo_table(("MERCHANT", "SINCE", "NAME"), rows)
+    else:
+        typer.echo("There is no merchant yet: `ledger merchants create NAME` makes one.")
+
+
+@app.command()
+def show(merchant_id: MerchantId, data_dir: DataDir = None, json: AsJson = False) -> None:
+    """Show a merchant with its settings."""
+    from ledger.operations.merchants import merchant_of
+
+    merchant = uuid_of(merchant_id, "merchant")
+    _echo(on_ledger(data_dir, lambda ledger, _: merchant_of(ledger, merchant)), json=json)
+
+
+@app.command(name="set")
+def set_(
+    merchant_id: MerchantId,
+    settings: Annotated[list[str], typer.Argument(metavar="KEY=VALUE…", help="For example paymentMethods=CARD,SPEI.")],
+    data_dir: DataDir = None,
+    json: AsJson = False,
+) -> None:
+    """Change settings of a merchant; orders that exist keep the terms that they were made on."""
+    from ledger.domain.merchants.settings import parse_settings
+    from ledger.operations.merchants import change_settings
+
+    merchant = uuid_of(merchant_id, "merchant")
+    texts = _pairs(settings)
+
+    async def change(ledger: Ledger, _: Settings) -> Merchant:
+        return await change_settings(ledger, merchant, parse_settings(texts))
+
+    _echo(on_ledger(data_dir, change), json=json)
+
+
+def _pairs(arguments: list[str]) -> dict[str, str]:
+    texts: dict[str, str] = {}
+    for argument in arguments:
+        key, equals, value = argument.partition("=")
+        if not equals or not key:
+            raise CannotRun(f"{argument!r} is not KEY=VALUE")
+        if key in texts:
+            raise CannotRun(f"{key} is given twice")
+        texts[key] = value
+    return texts
+
+
+def _echo(merchant: Merchant, *, json: bool) -> None:
+    from ledger.domain.merchants.settings import settings_of
+    from projections.orders.formats import moment
+
+    settings = settings_of(merchant)
+    if json:
+        echo_json(
+            {
+                "merchantId": merchant.merchant_id,
+                "name": merchant.name,
+                "createdAt": moment(merchant.registered_at),
+                "updatedAt": moment(merchant.updated_at),
+                "settings": settings,
+            }
+        )
+        return
+    typer.echo(f"{merchant.merchant_id}  {merchant.name}  since {day_and_time(merchant.registered_at)}")
+    echo_table(("SETTING", "VALUE"), [(name, _written(value)) for name, value in settings.items()])
+
+
+def _written(value: Any) -> str:
+    """A setting's value as `set` would take it."""
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value))
+    return str(value).lower() if isinstance(value, bool) or value is None else str(value)

@@ -1,0 +1,106 @@
+"""`ledger replay`: an order's events one by one, with the state after each.
+
+The rule a stranger would break: the table names no person. Who needs what the events hold asks for JSON.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ledger.cli.installation import on_ledger
+from ledger.cli.options import AsJson, DataDir
+from ledger.cli.output import day_and_time, echo_json, echo_table
+from ledger.settings import CannotRun, Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from uuid import UUID
+
+    from ledger.journal.reader import Reader, Recorded
+    from ledger.operations.ledger import Ledger
+    from ledger.operations.order_history import Step
+    from ledger.postgres.connection import Connection
+
+_HEADINGS = (
+    "version", "position", "recorded", "event", "by key", "request", "status", "amount", "paid", "refunded", "pending",
+)  # fmt: skip
+
+
+def replay(
+    order: Annotated[
+        str, typer.Argument(metavar="ORDER", help="A service id, an order number, or MERCHANT_ID/EXTERNAL_ID.")
+    ],
+    at: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Stop at this moment of the merchant's clock, in ISO 8601.")
+    ] = None,
+    version: Annotated[int | None, typer.Option(metavar="N", min=1, help="Stop after this many events.")] = None,
+    data_dir: DataDir = None,
+    json: AsJson = False,
+) -> None:
+    """Show an order's events one by one: when, on whose word, and how the order stood afterwards."""
+    from ledger.operations.order_history import steps, told
+    from ledger.postgres.connection import connect
+
+    moment = None if at is None else _moment(at)
+
+    async def read(ledger: Ledger, settings: Settings) -> tuple[UUID, Sequence[Recorded]]:
+        assert settings.database_url is not None, "the installation's settings name its database"
+        async with await connect(settings.database_url, "ledger-replay") as connection:
+            return await _history(connection, ledger.journal.reader, order)
+
+    merchant_id, history = on_ledger(data_dir, read)
+    taken = list(steps(history, at=moment, version=version))
+    if not taken:
+        raise CannotRun(f"the order did not exist then: it was created on {day_and_time(history[0].recorded_at)}")
+    if json:
+        echo_json(told(merchant_id, taken))
+        return
+    terms = taken[0].order.terms
+    typer.echo(f"order     {terms.order_number}  {terms.order_id}  {terms.external_id!r}")
+    typer.echo(f"merchant  {merchant_id}")
+    typer.echo(f"currency  {terms.currency}, in minor units")
+    typer.echo()
+    echo_table(_HEADINGS, [_row(step) for step in taken])
+    if len(taken) < len(history):
+        typer.echo(f"\n{len(history) - len(taken)} later events are left out.")
+
+
+async def _history(connection: Connection, reader: Reader, order: str) -> tuple[UUID, Sequence[Recorded]]:
+    """Whose order it is, and its stream. Raises CannotRun."""
+    from projections.operator_lookup import find_orders
+
+    found = await find_orders(connection, order)
+    if not found:
+        raise CannotRun(f"there is no order {order!r}: give a service id, an order number or MERCHANT_ID/EXTERNAL_ID")
+    merchant_id, order_id = found[0]
+    return merchant_id, await reader.history(connection, merchant_id, order_id)
+
+
+def _row(step: Step) -> tuple[str, ...]:
+    from ledger.domain.money import plain
+
+    recorded, order, context = step.recorded, step.order, step.context
+    return (
+        str(recorded.version),
+        str(recorded.position),
+        day_and_time(recorded.recorded_at),
+        recorded.topic,
+        (context.get("actor") or "")[-12:],
+        context.get("request") or "",
+        order.status,
+        *map(plain, (order.amount, order.amount_paid, order.amount_refunded, order.amount_pending)),
+    )
+
+
+def _moment(text: str) -> datetime:
+    """Raises CannotRun."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise CannotRun(f"{text!r} is not a time with an offset, such as 2026-03-01T10:00:00-06:00")
+    return moment

@@ -1,0 +1,46 @@
+"""`ledger seed`: tell a story file to the ledger.
+
+The rule a stranger would break: it may be run again at any time, and after any end: what is there already stays as it is.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ledger.cli.installation import in_installation
+from ledger.cli.options import AsJson, DataDir
+from ledger.cli.output import echo_json
+from ledger.settings import Settings
+
+if TYPE_CHECKING:
+    from ledger.seeding.runner import Report
+
+
+def seed(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A story: JSON Lines, one request per line.")],
+    data_dir: DataDir = None,
+    json: AsJson = False,
+) -> None:
+    """Run a story, in the sandbox: requests with their times. Twice changes nothing."""
+    from ledger.seeding.seed import seed as tell
+
+    async def told(settings: Settings) -> Report:
+        return await tell(settings, file)
+
+    began = perf_counter()
+    report = in_installation(data_dir, told)
+    known = report.lines - report.new
+    if json:
+        keys = [{"merchantId": merchant, "apiKey": secret} for merchant, secret in report.keys.items()]
+        echo_json({"lines": report.lines, "new": report.new, "known": known, "declined": report.declined, "keys": keys})
+        return
+    typer.echo(
+        f"{report.lines} lines in {perf_counter() - began:.1f} s: {report.new} new ({report.declined} of them declined"
+        f" payments), {known} already there"
+    )
+    for merchant, secret in report.keys.items():
+        typer.echo(f"merchant {merchant} has the API key {secret} (shown this once)")

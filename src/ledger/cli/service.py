@@ -1,0 +1,76 @@
+"""The commands that run the service or part of it."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from ledger.cli.installation import settings_from
+from ledger.cli.options import DataDir, Host, Port, Workers
+from ledger.settings import describe
+
+
+def serve(
+    host: Host = None,
+    port: Port = None,
+    data_dir: DataDir = None,
+    workers: Workers = None,
+    demo: Annotated[bool, typer.Option("--demo", help="Begin with a demo merchant, its story and its key.")] = False,
+) -> None:
+    """Serve: API, worker and, unless LEDGER_DATABASE_URL is set, an embedded Postgres.
+
+    Prints `ready http://…` once it answers. SIGTERM ends it within ten seconds, a second one at once.
+    """
+    from ledger.service.supervisor import Tree
+    from ledger.service.supervisor import serve as run
+
+    settings = settings_from(host=host, port=port, data_dir=data_dir, workers=workers)
+    sys.exit(run(settings, Tree(name="ledger serve", errand="ledger.seeding.demo:prepare" if demo else None)))
+
+
+def api(host: Host = None, port: Port = None, data_dir: DataDir = None, workers: Workers = None) -> None:
+    """Serve the API alone; run `ledger worker` beside it."""
+    from ledger.service.supervisor import Tree
+    from ledger.service.supervisor import serve as run
+
+    settings = settings_from(host=host, port=port, data_dir=data_dir, workers=workers)
+    sys.exit(run(settings, Tree(name="ledger api", worker=None, shares_database=True)))
+
+
+def worker(data_dir: DataDir = None) -> None:
+    """Run the worker alone: recovery and everything that follows an event."""
+    from ledger.service.supervisor import Tree
+    from ledger.service.supervisor import serve as run
+
+    sys.exit(run(settings_from(data_dir=data_dir), Tree(name="ledger worker", api=None, shares_database=True)))
+
+
+def migrate(data_dir: DataDir = None) -> None:
+    """Bring the database up to date. Safe to run twice, and at once."""
+    from ledger.postgres.embedded.data_dir import database
+    from ledger.postgres.migrate import migrations
+    from ledger.postgres.prepare import prepare
+
+    settings = settings_from(data_dir=data_dir)
+    with database(settings.database_url, settings.data_dir) as owner_url:
+        prepare(settings, owner_url)
+    typer.echo(f"the schema is current: {migrations()[-1].number:04} {migrations()[-1].name}")
+
+
+def settings(
+    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
+    """Print every setting with its default, its meaning and the value that it has now."""
+    rows = describe(settings_from())
+    if json:
+        import msgspec
+
+        typer.echo(msgspec.json.format(msgspec.json.encode(rows), indent=2))
+        return
+    for row in rows:
+        now = f", now {row.value}" if row.value != row.default else ""
+        unit = f" {row.unit}" if row.unit else ""
+        default = f"{row.default}{unit}" if row.default else "unset"
+        typer.echo(f"{typer.style(row.variable, bold=True)}  {row.kind}, default {default}{now}\n    {row.description}")

@@ -1,0 +1,1 @@
+"""Everything pure: terms, events, state, decisions. It imports msgspec and the pure standard library alone."""

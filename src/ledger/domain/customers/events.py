@@ -1,0 +1,60 @@
+"""What can happen to a customer: the storage format of its stream. All of it is personal data but the ids.
+
+The rule a stranger would break: topics and fields are permanent (see `ledger.domain.orders.events`). A field about the person is
+named in PERSONAL and has a default, which is what remains of it once the person is forgotten.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+
+class CustomerCreated(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """A merchant named somebody for the first time."""
+
+    customer_id: UUID
+    external_id: str
+    at: datetime
+    first_name: str | None = None
+    last_name: str | None = None
+    email: str | None = None
+    phone_number: str | None = None
+    source_id: UUID | None = None
+    metadata: Raw | UnsetType = UNSET
+
+
+class CustomerDetailsChanged(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The merchant told other details of the same person; what is absent stayed as it was."""
+
+    customer_id: UUID
+    at: datetime
+    first_name: str | None | UnsetType = UNSET
+    last_name: str | None | UnsetType = UNSET
+    email: str | None | UnsetType = UNSET
+    phone_number: str | None | UnsetType = UNSET
+
+
+class CustomerErased(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The person is to be forgotten: in the commit of this event the key to everything personal is destroyed."""
+
+    customer_id: UUID
+    at: datetime
+
+
+CustomerEvent = CustomerCreated | CustomerDetailsChanged | CustomerErased
+
+TOPICS: Final[dict[str, type[Struct]]] = {
+    "customer-created.v1": CustomerCreated,
+    "customer-details-changed.v1": CustomerDetailsChanged,
+    "customer-erased.v1": CustomerErased,
+}
+
+PERSONAL: Final[dict[type[Struct], tuple[str, ...]]] = {
+    CustomerCreated: ("first_name", "last_name", "email", "phone_number", "metadata"),
+    CustomerDetailsChanged: ("first_name", "last_name", "email", "phone_number"),
+}
+"""What is stored sealed under the customer's data key. The merchant's own id of the customer is not: it is looked up by."""

@@ -1,0 +1,41 @@
+"""How a keyed request's events fold into its state. Total: it never refuses.
+
+A request that never left us is accepted a second time under the same key; the latest acceptance counts.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from msgspec.structs import replace
+
+from ledger.domain.idempotency.events import (
+    RequestAccepted,
+    RequestAnswered,
+    RequestEvent,
+    RequestRefused,
+    RequestReleased,
+)
+from ledger.domain.idempotency.state import KeyedRequest
+
+
+def evolve(request: KeyedRequest | None, event: RequestEvent) -> KeyedRequest:
+    """The request after one more of its events."""
+    match event:
+        case RequestAccepted():
+            return KeyedRequest(
+                fingerprint=event.fingerprint,
+                order_id=event.order_id,
+                payment_id=event.payment_id,
+                refund_id=event.refund_id,
+            )
+        case RequestAnswered():
+            assert request is not None, "an answer follows its acceptance"
+            return replace(request, answer=event)
+        case RequestRefused():
+            return KeyedRequest(fingerprint=event.fingerprint, refusal=event)
+        case RequestReleased():
+            assert request is not None, "a release follows its acceptance"
+            return replace(request, released=True)
+        case _:
+            assert_never(event)

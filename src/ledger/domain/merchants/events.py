@@ -1,0 +1,82 @@
+"""What can happen to a merchant: registration, settings, API keys.
+
+The rule a stranger would break: topics and fields are permanent (see `ledger.domain.orders.events`). A key's secret is never
+here, only its keyed hash.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+from typing import Final
+from uuid import UUID
+
+from msgspec import UNSET, Struct, UnsetType
+
+
+class InvoiceTrigger(StrEnum):
+    """When the parent invoice of a split order is stamped (contract N46)."""
+
+    FIRST_CAPTURE = "FIRST_CAPTURE"
+    CREATION = "CREATION"
+
+
+class MerchantRegistered(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """A merchant may collect money from now on."""
+
+    merchant_id: UUID
+    name: str
+    at: datetime
+
+
+class MerchantSettingsChanged(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The merchant works on other terms from now on; what is absent stayed as it was.
+
+    `surcharge_rate` in percent, None for no surcharge; methods as `MethodType` values; limits 0 for none. A capture
+    waits `capture_delay_seconds` where the payer was authenticated.
+    """
+
+    merchant_id: UUID
+    at: datetime
+    surcharge_rate: Decimal | None | UnsetType = UNSET
+    surcharge_methods: tuple[str, ...] | UnsetType = UNSET
+    time_zone: str | UnsetType = UNSET
+    payment_methods: tuple[str, ...] | UnsetType = UNSET
+    require_merchant_header: bool | UnsetType = UNSET
+    requests_per_minute: int | UnsetType = UNSET
+    requests_per_second: int | UnsetType = UNSET
+    capture_delay_seconds: int | UnsetType = UNSET
+    invoice_trigger: InvoiceTrigger | UnsetType = UNSET
+    refund_overpayment: bool | UnsetType = UNSET
+
+
+class ApiKeyIssued(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """A key may speak for the merchant. `key_hash` is HMAC-SHA256 under the installation's pepper, in hex."""
+
+    merchant_id: UUID
+    key_id: UUID
+    key_hash: str
+    hint: str
+    at: datetime
+    name: str | None = None
+    scopes: tuple[str, ...] = ()
+    expires_at: datetime | None = None
+
+
+class ApiKeyRevoked(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """A key no longer speaks for the merchant."""
+
+    merchant_id: UUID
+    key_id: UUID
+    at: datetime
+
+
+MerchantEvent = MerchantRegistered | MerchantSettingsChanged | ApiKeyIssued | ApiKeyRevoked
+
+TOPICS: Final[dict[str, type[Struct]]] = {
+    "merchant-registered.v1": MerchantRegistered,
+    "merchant-settings-changed.v1": MerchantSettingsChanged,
+    "api-key-issued.v1": ApiKeyIssued,
+    "api-key-revoked.v1": ApiKeyRevoked,
+}

@@ -1,0 +1,63 @@
+"""The fold of a merchant: its settings and keys after one more event.
+
+The rule a stranger would break: a revoked key stays, with the moment it ended, because the log still names it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, assert_never
+
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from ledger.domain.merchants.events import (
+    ApiKeyIssued,
+    ApiKeyRevoked,
+    MerchantEvent,
+    MerchantRegistered,
+    MerchantSettingsChanged,
+)
+from ledger.domain.merchants.state import ApiKey, Merchant
+from ledger.domain.orders.terms import MethodType
+
+_METHODS: Final = frozenset({"surcharge_methods", "payment_methods"})
+_SETTINGS: Final = tuple(
+    field for field in MerchantSettingsChanged.__struct_fields__ if field not in {"merchant_id", "at"}
+)
+
+
+def evolve(merchant: Merchant | None, event: MerchantEvent) -> Merchant:
+    """The merchant after `event`. None is one that does not exist yet; `MerchantRegistered` is what follows it."""
+    if isinstance(event, MerchantRegistered):
+        return Merchant(merchant_id=event.merchant_id, name=event.name, registered_at=event.at, updated_at=event.at)
+    assert merchant is not None, "a stream begins with its registration"
+    match event:
+        case MerchantSettingsChanged():
+            return replace(merchant, updated_at=event.at, **_changes(event))
+        case ApiKeyIssued():
+            return replace(merchant, updated_at=event.at, keys=(*merchant.keys, _key(event)))
+        case ApiKeyRevoked():
+            return replace(merchant, updated_at=event.at, keys=tuple(_after(key, event) for key in merchant.keys))
+        case _:
+            assert_never(event)
+
+
+def _changes(event: MerchantSettingsChanged) -> dict[str, Any]:
+    told = {field: value for field in _SETTINGS if (value := getattr(event, field)) is not UNSET}
+    return {field: tuple(map(MethodType, value)) if field in _METHODS else value for field, value in told.items()}
+
+
+def _key(event: ApiKeyIssued) -> ApiKey:
+    return ApiKey(
+        key_id=event.key_id,
+        key_hash=event.key_hash,
+        hint=event.hint,
+        issued_at=event.at,
+        name=event.name,
+        scopes=event.scopes,
+        expires_at=event.expires_at,
+    )
+
+
+def _after(key: ApiKey, event: ApiKeyRevoked) -> ApiKey:
+    return replace(key, revoked_at=event.at) if key.key_id == event.key_id else key

@@ -1,0 +1,97 @@
+"""A merchant's settings as an operator writes and reads them: `surchargeRate=3.5`, `paymentMethods=CARD,SPEI`.
+
+The rule a stranger would break: here text becomes a value of the right kind. Whether the value may stand is for
+`decide_settings`; only the time zone is looked up here, because the core reads no files.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Any, Final
+from zoneinfo import ZoneInfo
+
+import msgspec
+
+from ledger.domain.merchants.events import InvoiceTrigger
+from ledger.domain.merchants.state import Merchant
+from ledger.domain.orders.terms import MethodType
+from ledger.domain.rejections import InvalidTerms
+
+_NOTHING: Final = frozenset({"", "null", "none", "off"})
+_SWITCH: Final = {
+    "true": True,
+    "yes": True,
+    "on": True,
+    "1": True,
+    "false": False,
+    "no": False,
+    "off": False,
+    "0": False,
+}
+
+
+def parse_settings(texts: Mapping[str, str]) -> dict[str, Any]:
+    """The fields of a `ChangeSettings` command that `KEY=VALUE` pairs spell. Raises InvalidTerms, naming the key."""
+    fields = {}
+    for name, text in texts.items():
+        if name not in SETTINGS:
+            raise InvalidTerms(name, f"is no setting of a merchant; there are {', '.join(SETTINGS)}")
+        field, parse = SETTINGS[name]
+        try:
+            fields[field] = parse(text.strip())
+        except (ValueError, KeyError, OSError):
+            raise InvalidTerms(name, f"cannot be {text!r}") from None
+    return fields
+
+
+def settings_of(merchant: Merchant) -> dict[str, Any]:
+    """The merchant's settings under the names that an operator writes, as plain values."""
+    values = {name: getattr(merchant, field) for name, (field, _) in SETTINGS.items()}
+    return msgspec.to_builtins(values)  # type: ignore[no-any-return]
+
+
+def _rate(text: str) -> Decimal | None:
+    if text.lower() in _NOTHING:
+        return None
+    if not re.fullmatch(r"\d{1,3}(\.\d{1,8})?", text, re.ASCII):
+        raise ValueError(text)
+    return Decimal(text)
+
+
+def _methods(text: str) -> tuple[MethodType, ...]:
+    return tuple(MethodType(word.strip().upper()) for word in text.split(",") if word.strip())
+
+
+def _zone(text: str) -> str:
+    return ZoneInfo(text).key
+
+
+def _switch(text: str) -> bool:
+    return _SWITCH[text.lower()]
+
+
+def _whole(text: str) -> int:
+    if not re.fullmatch(r"\d{1,9}", text, re.ASCII):
+        raise ValueError(text)
+    return int(text)
+
+
+def _trigger(text: str) -> InvoiceTrigger:
+    return InvoiceTrigger(text.upper())
+
+
+SETTINGS: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
+    "surchargeRate": ("surcharge_rate", _rate),
+    "surchargeMethods": ("surcharge_methods", _methods),
+    "timeZone": ("time_zone", _zone),
+    "paymentMethods": ("payment_methods", _methods),
+    "requireMerchantHeader": ("require_merchant_header", _switch),
+    "requestsPerMinute": ("requests_per_minute", _whole),
+    "requestsPerSecond": ("requests_per_second", _whole),
+    "captureDelaySeconds": ("capture_delay_seconds", _whole),
+    "invoiceTrigger": ("invoice_trigger", _trigger),
+    "refundOverpayment": ("refund_overpayment", _switch),
+}
+"""Every setting: its public name, its field, and how its text is read."""

@@ -1,0 +1,266 @@
+"""What may happen to a payment order: from a command to the events that follow from it.
+
+The rule a stranger would break: a decision is made from the state and the command alone, and asked again it gives no
+events. Guards stand first, in the order malformed (400), in the way of the state (409), of the business (422).
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from decimal import Decimal
+from typing import Final
+
+from ledger.domain.money import AMOUNT_MAX, ZERO, is_multiple, quantum_of, shortest
+from ledger.domain.orders.commands import AddPayment, ChargeOrder, CreateOrder, ForgetPayer, NewPayment
+from ledger.domain.orders.decide.guards import insist_on_currency, insist_on_multiple
+from ledger.domain.orders.decide.references import reference_requested
+from ledger.domain.orders.events import (
+    PERSONAL,
+    AuthorizationRequested,
+    CancelledBecause,
+    OrderCreated,
+    OrderEvent,
+    PayerForgotten,
+    PaymentCancelled,
+    PaymentStarted,
+)
+from ledger.domain.orders.state import Order
+from ledger.domain.orders.statuses import NextAction, OrderStatus, PaymentStatus
+from ledger.domain.orders.surcharge import quote
+from ledger.domain.orders.terms import CaptureMethod, MethodType
+from ledger.domain.personal_data import without
+from ledger.domain.rejections import (
+    AmountExceedsPending,
+    DuplicateExternalId,
+    IdempotencyMismatch,
+    InvalidTerms,
+    OrderNotPayable,
+    PartialsNotAllowed,
+)
+
+PAYABLE: Final = (
+    OrderStatus.PENDING,
+    OrderStatus.PARTIALLY_PAID,
+    OrderStatus.FAILED,
+    OrderStatus.REFERENCE_GENERATED,
+)
+"""Where an order can be charged (contract N31)."""
+
+TAKES_PARTS: Final = (
+    OrderStatus.PENDING,
+    OrderStatus.PROCESSING,
+    OrderStatus.PARTIALLY_PAID,
+    OrderStatus.REFERENCE_GENERATED,
+    OrderStatus.AUTHORIZED,
+    OrderStatus.PARTIALLY_AUTHORIZED,
+    OrderStatus.ACTION_REQUIRED,
+    OrderStatus.PAYER_AUTHENTICATION_DEVICE_DATA_REQUIRED,
+    OrderStatus.PAYER_AUTHENTICATION_CHALLENGE_REQUIRED,
+)
+"""Where a split order takes a further part (section 8.3)."""
+
+_LINES_TOLERANCE: Final = Decimal("0.001")
+
+
+def decide_create(order: None, command: CreateOrder) -> list[OrderEvent]:
+    """Create an order, and announce its payment where it brings one.
+
+    Raises InvalidTerms on `amount` (N6) and on `lineItems` that do not add up to it (N5), MethodNotEnabled where the method is
+    not taken in its currency. Partial payments are only honoured on an order that is created pending (N22).
+    """
+    assert order is None, "an external id is claimed once"
+    _insist_on_amount(command.amount)
+    _insist_on_lines(command)
+    created = _created(command)
+    if command.payment is None:
+        return [created]
+    assert command.payment.amount is None, "the payment that comes with an order pays all of it"
+    return [created, *_payment_events(created, command.payment, command.amount, command.at)]
+
+
+def decide_resubmission(order: Order, command: CreateOrder) -> list[OrderEvent]:
+    """The external id of an order was sent again (contract N25 to N28, section 8.8).
+
+    An order that stands is simply shown: no events. A failed one gets a new payment where the request brings a method.
+    Raises IdempotencyMismatch where it asks for other money, DuplicateExternalId where the order was cancelled, MethodNotEnabled.
+    """
+    terms = order.terms
+    for field, stands, asked in (
+        ("amount", terms.amount, command.amount),
+        ("currency", terms.currency, command.currency),
+    ):
+        if asked != stands:
+            raise IdempotencyMismatch(f"The order with this externalId has another {field}.", field=field)
+    if order.status is OrderStatus.CANCELLED:
+        raise DuplicateExternalId("The order with this externalId was cancelled.", field="externalId")
+    payment = command.payment
+    if payment is None or order.status is not OrderStatus.FAILED or order.has_payment(payment.payment_id):
+        return []
+    return _payment_of(order, payment, order.unpaid_subtotal, command.at)
+
+
+def decide_charge(order: Order, command: ChargeOrder) -> list[OrderEvent]:
+    """Pay an order that waits for its payment (contract N31): all that is unpaid, or a part of a split order.
+
+    The same payment again is absorbed, by its id or by the merchant's id for it (section 8.7). Raises
+    IdempotencyMismatch, InvalidTerms on `amount`, OrderNotPayable, AmountExceedsPending, MethodNotEnabled.
+    """
+    payment = command.payment
+    if order.has_payment(payment.payment_id) or _is_repeated(order, payment):
+        return []
+    if payment.amount is not None:
+        _insist_on_part(order, payment.amount)
+    _insist_on_status(order, PAYABLE)
+    amount = _fitting(order, payment)
+    return [*_payment_of(order, payment, amount, command.at), *_replaced(order, command.at)]
+
+
+def decide_payment(order: Order, command: AddPayment) -> list[OrderEvent]:
+    """Pay a part of a split order (contract N32 and N33), also while other parts are on their way (section 8.3).
+
+    The same payment again is absorbed, by its id or by the merchant's id for it (section 8.7). Raises
+    IdempotencyMismatch, PartialsNotAllowed, InvalidTerms on `amount`, OrderNotPayable, AmountExceedsPending, MethodNotEnabled.
+    """
+    payment = command.payment
+    if order.has_payment(payment.payment_id) or _is_repeated(order, payment):
+        return []
+    if payment.amount is not None:
+        insist_on_multiple(order, payment.amount)
+    if not order.terms.allow_partials:
+        raise PartialsNotAllowed("The order does not allow partial payments.", currentStatus=order.status)
+    _insist_on_status(order, TAKES_PARTS)
+    return _payment_of(order, payment, _fitting(order, payment), command.at)
+
+
+def _insist_on_status(order: Order, allowed: tuple[OrderStatus, ...]) -> None:
+    if order.status not in allowed:
+        raise OrderNotPayable(
+            f"An order that is {order.status} cannot be charged.", currentStatus=order.status, allowedStatuses=allowed
+        )
+
+
+def _fitting(order: Order, payment: NewPayment) -> Decimal:
+    """The part of the subtotal that the payment pays. Raises AmountExceedsPending: authorisations are reserved (N33)."""
+    amount = order.unpaid_subtotal if payment.amount is None else payment.amount
+    if amount > order.unpaid_subtotal - order.reserved:
+        raise AmountExceedsPending(
+            "The amount exceeds what is still to be paid.",
+            amountPending=order.amount_pending,
+            amountReserved=order.reserved,
+        )
+    return amount
+
+
+def _replaced(order: Order, at: datetime) -> list[OrderEvent]:
+    """On an order of one tender the new payment takes the place of the reference (N31); what comes there is late."""
+    if order.terms.allow_partials:
+        return []
+    return [
+        PaymentCancelled(payment_id=payment.payment_id, because=CancelledBecause.REPLACED, at=at)
+        for payment in order.payments
+        if payment.status is PaymentStatus.REQUIRES_ACTION and payment.next_action is NextAction.DISPLAY_REFERENCE
+    ]
+
+
+def decide_forgetting(order: Order, command: ForgetPayer) -> list[OrderEvent]:
+    """Keep the money and forget the person, because the order's customer was erased. Once is enough."""
+    return [] if order.payer_forgotten else [PayerForgotten(at=command.at)]
+
+
+def _is_repeated(order: Order, payment: NewPayment) -> bool:
+    """Whether the merchant has named a payment of this order so before. Raises IdempotencyMismatch on another amount."""
+    known = None if payment.external_id is None else order.payment_called(payment.external_id)
+    if known is None:
+        return False
+    if payment.amount is not None and payment.amount != known.started.subtotal:
+        raise IdempotencyMismatch("The payment with this externalId has another amount.", field="amount")
+    return True
+
+
+def _insist_on_amount(amount: Decimal) -> None:
+    if not (amount.is_finite() and ZERO < amount <= AMOUNT_MAX):
+        raise InvalidTerms("amount", f"must be greater than 0 and at most {AMOUNT_MAX}")
+    if not is_multiple(amount, quantum_of(amount)):
+        raise InvalidTerms("amount", "must have at most four decimals")
+
+
+def _insist_on_lines(command: CreateOrder) -> None:
+    if not command.line_items:
+        return
+    total = sum((line.quantity * line.unit_price for line in command.line_items), ZERO)
+    if abs(total - command.amount) > _LINES_TOLERANCE:
+        raise InvalidTerms("lineItems", "must add up to amount")
+
+
+def _insist_on_part(order: Order, amount: Decimal) -> None:
+    if not order.terms.allow_partials:
+        raise InvalidTerms("amount", "must be absent: only an order that allows partial payments is charged in parts")
+    insist_on_multiple(order, amount)
+
+
+def _created(command: CreateOrder) -> OrderCreated:
+    pending = command.payment is None
+    return OrderCreated(
+        order_id=command.order_id,
+        order_number=command.order_number,
+        external_id=command.external_id,
+        customer_id=command.customer_id,
+        amount=shortest(command.amount),
+        currency=command.currency,
+        pending=pending,
+        at=command.at,
+        allow_partials=command.allow_partials and pending,
+        capture_method=command.capture_method,
+        surcharge=command.surcharge,
+        virtual_terminal=command.virtual_terminal,
+        description=command.description,
+        invoice_number=command.invoice_number,
+        due_date=command.due_date,
+        metadata=command.metadata,
+        billing_address=command.billing_address,
+        device_information=command.device_information,
+        fiscal=command.fiscal,
+        line_items=command.line_items,
+    )
+
+
+def _payment_of(order: Order, payment: NewPayment, subtotal: Decimal, at: datetime) -> list[OrderEvent]:
+    """A further payment of an order; nothing new is learnt about a payer that was forgotten."""
+    started, *more = _payment_events(order.terms, payment, subtotal, at)
+    if order.payer_forgotten:
+        started = without(started, PERSONAL[PaymentStarted])
+    return [started, *more]
+
+
+def _payment_events(terms: OrderCreated, payment: NewPayment, subtotal: Decimal, at: datetime) -> list[OrderEvent]:
+    """A payment of `subtotal` with its surcharge, and the intent to ask the processor for both. Raises MethodNotEnabled."""
+    insist_on_currency(terms.currency, payment)
+    surcharge = quote(terms.surcharge, payment.method.type, subtotal, quantum_of(terms.amount))
+    started = PaymentStarted(
+        payment_id=payment.payment_id,
+        method=payment.method,
+        subtotal=shortest(subtotal),
+        surcharge=shortest(surcharge),
+        at=at,
+        external_id=payment.external_id,
+        virtual_terminal=payment.virtual_terminal,
+        billing_address=payment.billing_address,
+        device_information=payment.device_information,
+        metadata=payment.metadata,
+        description=payment.description,
+    )
+    amount = shortest(subtotal + surcharge)
+    if payment.method.type is not MethodType.CARD:
+        return [started, reference_requested(terms, payment, amount, at)]
+    return [
+        started,
+        AuthorizationRequested(
+            payment_id=payment.payment_id,
+            processor=payment.processor,
+            idempotency_key=payment.idempotency_key,
+            amount=amount,
+            capture=terms.capture_method is CaptureMethod.AUTOMATIC,
+            deadline_at=payment.deadline_at,
+            at=at,
+        ),
+    ]

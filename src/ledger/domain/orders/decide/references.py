@@ -1,0 +1,127 @@
+"""References and the money that arrives on them (section 8.10): transfers and cash.
+
+The rule a stranger would break: a deposit is a fact. It is refused only where there never was a reference; whatever became
+of the payment or the order meanwhile, the money is recorded.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Final
+
+from ledger.domain.money import GROSS_MAX, ZERO, shortest
+from ledger.domain.orders.commands import NewPayment, RecordDeposit, SettleReference
+from ledger.domain.orders.decide.closing import finished
+from ledger.domain.orders.decide.guards import insist_on_multiple, payment_of, wrong_state
+from ledger.domain.orders.declines import decline
+from ledger.domain.orders.events import (
+    AbandonedBecause,
+    Call,
+    CallAbandoned,
+    CallUnanswered,
+    DepositReceived,
+    OrderCreated,
+    OrderEvent,
+    PaymentDeclined,
+    ReferenceIssued,
+    ReferenceRequested,
+)
+from ledger.domain.orders.payment import EntryAction, Payment
+from ledger.domain.orders.processor_outcomes import NotFound, NotSent, ReferenceRefused, Unanswered
+from ledger.domain.orders.processor_outcomes import ReferenceIssued as Issued
+from ledger.domain.orders.state import Order
+from ledger.domain.orders.statuses import PaymentStatus
+from ledger.domain.orders.terms import MethodType, Reference
+
+_ENDED: Final = frozenset({PaymentStatus.EXPIRED, PaymentStatus.CANCELLED})
+
+
+def reference_requested(terms: OrderCreated, payment: NewPayment, amount: Decimal, at: datetime) -> ReferenceRequested:
+    """The intent to have a reference for this payment."""
+    expires_at = at + timedelta(seconds=payment.reference_s)
+    if terms.due_date is not None:
+        expires_at = max(expires_at, terms.due_date)
+    return ReferenceRequested(
+        payment_id=payment.payment_id,
+        processor=payment.processor,
+        idempotency_key=payment.idempotency_key,
+        amount=amount,
+        expires_at=expires_at,
+        deadline_at=payment.deadline_at,
+        at=at,
+    )
+
+
+def settle_reference(order: Order, command: SettleReference) -> list[OrderEvent]:
+    """Record what became of a reference that was asked for; no events where that is known already."""
+    payment, at = order.payment(command.payment_id), command.at
+    intent = payment.intent
+    if intent is None or intent.action is not EntryAction.REFERENCE:
+        late = isinstance(command.outcome, Issued) and payment.reference is None
+        return _issued(payment, command) if late else []
+    waits = payment.status is PaymentStatus.CREATED
+    match command.outcome:
+        case Issued():
+            return _issued(payment, command)
+        case ReferenceRefused(code=code, message=message) if waits:
+            known = decline(code)
+            refused = PaymentDeclined(
+                payment_id=payment.payment_id, code=known.code, at=at, message=message or known.message
+            )
+            return finished(order, [refused])
+        case Unanswered(reason=reason):
+            unknown = CallUnanswered(payment_id=payment.payment_id, call=Call.REFERENCE, reason=reason, at=at)
+            return [] if intent.unknown else [unknown]
+        case ReferenceRefused() | NotSent() | NotFound():
+            sent = not isinstance(command.outcome, NotSent)
+            because = AbandonedBecause.NOT_FOUND if sent else AbandonedBecause.NOT_SENT
+            given_up = CallAbandoned(payment_id=payment.payment_id, call=Call.REFERENCE, because=because, at=at)
+            return finished(order, [given_up])
+
+
+def decide_deposit(order: Order, command: RecordDeposit) -> list[OrderEvent]:
+    """Record money that arrived on a reference, once under each id. Raises PaymentNotFound, InvalidTerms, InvalidOrderState.
+
+    A store that took another amount than it was to take is told of, and its money counts (section 8.10, decision 0022).
+    """
+    payment = payment_of(order, command.payment_id)
+    if command.deposit_id in payment.deposits:
+        return []
+    insist_on_multiple(order, command.amount, most=GROSS_MAX)
+    if payment.started.method.type is MethodType.CARD or payment.reference is None:
+        raise wrong_state(order, "The payment has no reference.")
+    late = payment.status in _ENDED or (order.closed and payment.captured == ZERO)
+    exactly = takes_exactly(payment, command.sent_to)
+    received = DepositReceived(
+        payment_id=payment.payment_id,
+        deposit_id=command.deposit_id,
+        amount=shortest(command.amount),
+        processor_reference=command.processor_reference,
+        at=command.at,
+        late=late,
+        amount_differs=exactly is not None and command.amount != exactly,
+    )
+    return finished(order, [received])
+
+
+def takes_exactly(payment: Payment, sent_to: str | None) -> Decimal | None:
+    """The only amount that a store should take under this number; None of a CLABE, which takes any (section 8.10)."""
+    known = payment.reference
+    if known is None or sent_to is None or sent_to == known.clabe:
+        return None
+    return payment.amount
+
+
+def _issued(payment: Payment, command: SettleReference) -> list[OrderEvent]:
+    outcome = command.outcome
+    assert isinstance(outcome, Issued), "asked for one"
+    return [
+        ReferenceIssued(
+            payment_id=payment.payment_id,
+            reference=Reference(clabe=outcome.clabe, reference=outcome.reference, convenio=outcome.convenio),
+            expires_at=outcome.expires_at,
+            processor_reference=outcome.processor_reference,
+            at=command.at,
+        )
+    ]

@@ -1,0 +1,621 @@
+"""What can happen to a payment order: the storage format of its stream.
+
+The rule a stranger would break: a topic and the meaning of its fields are permanent. Add a field only with a default;
+when a meaning changes, write the next version of the topic and an upcaster that still reads the old one. A field about a
+person is named in PERSONAL, has a default, and is stored sealed.
+
+Amounts are in minor units of the order's currency. `at` is the merchant's clock when the event was recorded; only a
+processor's deadline is real time, because a processor does not live by the merchant's sandbox clock.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+from typing import Final
+from uuid import UUID
+
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from ledger.domain.orders.statuses import NextAction
+from ledger.domain.orders.terms import (
+    AuthenticationSession,
+    BillingAddress,
+    CaptureMethod,
+    Destination,
+    DeviceInformation,
+    FiscalData,
+    LineItem,
+    PaymentMethod,
+    Reference,
+    SurchargePolicy,
+)
+from ledger.domain.py311_speedups import at_hand
+
+
+@at_hand
+class RefusedBy(StrEnum):
+    """Who said no to a card payment: the bank that issued the card, or the processor's risk rules."""
+
+    ISSUER = "ISSUER"
+    RISK = "RISK"
+
+
+@at_hand
+class AbandonedBecause(StrEnum):
+    """Why a call to a processor has no outcome and never will have one."""
+
+    NOT_SENT = "NOT_SENT"
+    NOT_FOUND = "NOT_FOUND"
+
+
+@at_hand
+class Call(StrEnum):
+    """What a processor is asked for, beside an authorisation, whose events are its own."""
+
+    AUTHENTICATION = "AUTHENTICATION"
+    CAPTURE = "CAPTURE"
+    VOID = "VOID"
+    REFUND = "REFUND"
+    REFERENCE = "REFERENCE"
+
+
+@at_hand
+class CancelledBecause(StrEnum):
+    """Why a payment was cancelled: with its order, alone, for another way of paying, or by the processor's void."""
+
+    ORDER_CANCELLED = "ORDER_CANCELLED"
+    PAYMENT_CANCELLED = "PAYMENT_CANCELLED"
+    REPLACED = "REPLACED"
+    VOIDED = "VOIDED"
+    NEVER_AUTHORIZED = "NEVER_AUTHORIZED"
+
+
+@at_hand
+class ExpiredBecause(StrEnum):
+    """What ended by the clock: a reference, a 3-D Secure session (or redirect), an authorisation."""
+
+    REFERENCE = "REFERENCE"
+    SESSION = "SESSION"
+    AUTHORIZATION = "AUTHORIZATION"
+
+
+class OrderCreated(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """A merchant asked for money. `amount` is the subtotal: what the merchant wants, without any surcharge."""
+
+    order_id: UUID
+    order_number: str
+    external_id: str
+    customer_id: UUID
+    amount: Decimal
+    currency: str
+    pending: bool
+    at: datetime
+    allow_partials: bool = False
+    capture_method: CaptureMethod = CaptureMethod.AUTOMATIC
+    surcharge: SurchargePolicy | None = None
+    virtual_terminal: bool = False
+    description: str | None = None
+    invoice_number: str | None = None
+    due_date: datetime | None = None
+    metadata: Raw | UnsetType = UNSET
+    billing_address: BillingAddress | None = None
+    device_information: DeviceInformation | None = None
+    fiscal: FiscalData | None = None
+    line_items: tuple[LineItem, ...] = ()
+
+
+class PaymentStarted(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """A payment was opened on the order: `subtotal` of the order's amount, `surcharge` on top of it."""
+
+    payment_id: UUID
+    method: PaymentMethod
+    subtotal: Decimal
+    surcharge: Decimal
+    at: datetime
+    external_id: str | None = None
+    virtual_terminal: bool = False
+    billing_address: BillingAddress | None = None
+    device_information: DeviceInformation | None = None
+    metadata: Raw | UnsetType = UNSET
+    description: str | None = None
+
+
+class AuthorizationRequested(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The intent: we are about to ask the processor for `amount`, under this idempotency key, until `deadline_at` (real time).
+
+    `capture` asks the processor to capture in the same call what it grants.
+    """
+
+    payment_id: UUID
+    processor: str
+    idempotency_key: str
+    amount: Decimal
+    capture: bool
+    deadline_at: datetime
+    at: datetime
+
+
+class PaymentAuthorized(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The issuer granted `amount`, which may be less than was asked for; it can be captured for `validity_s` from `at`."""
+
+    payment_id: UUID
+    amount: Decimal
+    processor_reference: str
+    at: datetime
+    authorization_code: str | None = None
+    validity_s: int = 604_800
+
+
+class CaptureScheduled(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The capture of `amount` was accepted and is due at `due_at` by the merchant's clock."""
+
+    payment_id: UUID
+    amount: Decimal
+    due_at: datetime
+    at: datetime
+
+
+class CaptureRequested(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The processor was asked to capture `amount`, under this idempotency key, until `deadline_at` (real time)."""
+
+    payment_id: UUID
+    amount: Decimal
+    idempotency_key: str
+    deadline_at: datetime
+    at: datetime
+
+
+class PaymentCaptured(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The processor took `amount`, gross of the surcharge: a fact, whatever the order's state."""
+
+    payment_id: UUID
+    amount: Decimal
+    processor_reference: str
+    at: datetime
+
+
+class PaymentDeclined(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The payment was refused, with a processor-neutral decline code (contract 5.1).
+
+    `idempotency_key` is that of the request which it refused before any call, so that the request is known when it is repeated.
+    """
+
+    payment_id: UUID
+    code: str
+    at: datetime
+    message: str | None = None
+    refused_by: RefusedBy = RefusedBy.ISSUER
+    idempotency_key: str | None = None
+
+
+class AuthorizationOutcomeUnknown(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The processor did not answer in time: unknown, which is not declined. The recovery asks again by the same key."""
+
+    payment_id: UUID
+    reason: str
+    at: datetime
+
+
+class AuthorizationAbandoned(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The payment ended without the processor: the request never left, or the processor does not know it."""
+
+    payment_id: UUID
+    because: AbandonedBecause
+    at: datetime
+
+
+class LateCaptureReported(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The processor turned out to have taken `amount` for a payment that we had ended, or more than we had recorded.
+
+    `authorized` is all that it says it granted. The money is real and counts; whether to give it back is the merchant's
+    decision, so this is also what an alert is raised on. A payment that had failed keeps its final status.
+    `idempotency_key` is that of the capture's own call; None where it happened in the authorisation's.
+    """
+
+    payment_id: UUID
+    amount: Decimal
+    authorized: Decimal
+    processor_reference: str
+    at: datetime
+    idempotency_key: str | None = None
+
+
+class PayerActionRequired(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The payment waits for the payer until `expires_at`: for device data, a challenge or a redirect, as `session` says."""
+
+    payment_id: UUID
+    action: NextAction
+    expires_at: datetime
+    at: datetime
+    session: AuthenticationSession | None = None
+
+
+class AuthenticationRequested(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The intent to go on where the payer acted (`step`): the processor is asked to authenticate and, with that, to authorise.
+
+    Real-time `deadline_at`. With `capture` it takes the money in the same call; otherwise an automatic capture follows
+    `capture_delay_s` seconds after the approval.
+    """
+
+    payment_id: UUID
+    step: NextAction
+    processor: str
+    idempotency_key: str
+    amount: Decimal
+    deadline_at: datetime
+    at: datetime
+    transaction_id: str | None = None
+    capture: bool = False
+    capture_delay_s: int = 0
+    device_information: DeviceInformation | None = None
+
+
+class PayerAuthenticated(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The payer was recognised: `frictionless` without being asked, otherwise by passing the challenge. `eci` is the network's word.
+
+    `resumed` says that the authorisation goes on where it had stopped: after a frictionless recognition, and where less is
+    granted than was asked for.
+    """
+
+    payment_id: UUID
+    at: datetime
+    frictionless: bool = False
+    resumed: bool = False
+    transaction_id: str | None = None
+    three_ds_version: str | None = None
+    eci: str | None = None
+
+
+class PayerAuthenticationFailed(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The payer was not recognised, with a decline code: the payment ends, nothing was authorised. `eci` is the network's word."""
+
+    payment_id: UUID
+    code: str
+    at: datetime
+    message: str | None = None
+    eci: str | None = None
+
+
+class CaptureRefused(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The processor did not capture. A `retryable` refusal leaves the authorisation standing, another ends the payment."""
+
+    payment_id: UUID
+    code: str
+    retryable: bool
+    at: datetime
+    message: str | None = None
+
+
+class PaymentCancellationRequested(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The payment shall be cancelled, but its authorisation has no outcome yet: what was granted is voided then."""
+
+    payment_id: UUID
+    at: datetime
+
+
+class VoidRequested(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The intent to let the authorisation go: the processor is asked until `deadline_at` (real time)."""
+
+    payment_id: UUID
+    idempotency_key: str
+    deadline_at: datetime
+    at: datetime
+
+
+class VoidRefused(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The processor keeps the authorisation: it can be captured, or it lapses."""
+
+    payment_id: UUID
+    code: str
+    at: datetime
+    message: str | None = None
+
+
+class PaymentCancelled(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The payment ended without money and by intention. A deposit on its reference still counts."""
+
+    payment_id: UUID
+    because: CancelledBecause
+    at: datetime
+
+
+class PaymentExpired(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The payment ended by the clock. A deposit on its reference still counts."""
+
+    payment_id: UUID
+    because: ExpiredBecause
+    at: datetime
+
+
+class ReferenceRequested(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The intent to have a reference for `amount` that lives until `expires_at`; `deadline_at` of the call is real time."""
+
+    payment_id: UUID
+    processor: str
+    idempotency_key: str
+    amount: Decimal
+    expires_at: datetime
+    deadline_at: datetime
+    at: datetime
+
+
+class ReferenceIssued(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The payer can transfer or pay in cash against `reference` until `expires_at` by the merchant's clock."""
+
+    payment_id: UUID
+    reference: Reference
+    expires_at: datetime
+    processor_reference: str
+    at: datetime
+
+
+class DepositReceived(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """Money arrived on the reference, once under each `deposit_id`. `late`: after the payment had ended.
+
+    `amount_differs`: a store took it, and it is not the amount that the store was to take.
+    """
+
+    payment_id: UUID
+    deposit_id: str
+    amount: Decimal
+    processor_reference: str
+    at: datetime
+    late: bool = False
+    amount_differs: bool = False
+
+
+class RefundRequested(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The intent to give `amount` (gross) of this payment back, as a part of the refund `refund_id`.
+
+    A refund across payments is one such event for each, with the same refund id. A `payout` goes to `destination`, or
+    whence the money came, because its rail knows no reversal. `deadline_at` is real time.
+    """
+
+    refund_id: UUID
+    payment_id: UUID
+    amount: Decimal
+    reason: str
+    processor: str
+    idempotency_key: str
+    deadline_at: datetime
+    at: datetime
+    external_id: str | None = None
+    payout: bool = False
+    destination: Destination | None = None
+
+
+class RefundAccepted(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The processor took the refund on and tells later what became of it."""
+
+    refund_id: UUID
+    payment_id: UUID
+    processor_reference: str
+    at: datetime
+
+
+class PaymentRefunded(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The processor gave `amount` (gross) back: a fact."""
+
+    refund_id: UUID
+    payment_id: UUID
+    amount: Decimal
+    processor_reference: str
+    at: datetime
+
+
+class RefundRefused(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The refund did not happen; the money is still held."""
+
+    refund_id: UUID
+    payment_id: UUID
+    code: str
+    at: datetime
+    message: str | None = None
+
+
+class RefundReopened(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """A refund that was taken for failed turned out to be carried out after all."""
+
+    refund_id: UUID
+    payment_id: UUID
+    at: datetime
+
+
+class CallUnanswered(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """A call to the processor has no answer in time: unknown. The recovery asks again by the same key."""
+
+    payment_id: UUID
+    call: Call
+    reason: str
+    at: datetime
+
+
+class CallAbandoned(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """A call to the processor ended without it: it never left, or the processor does not know it."""
+
+    payment_id: UUID
+    call: Call
+    because: AbandonedBecause
+    at: datetime
+
+
+class DisputeOpened(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The payer contests `amount` (gross) at the bank. The order does not move until the dispute is lost."""
+
+    payment_id: UUID
+    dispute_id: str
+    amount: Decimal
+    at: datetime
+
+
+class DisputeWon(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The money stays."""
+
+    payment_id: UUID
+    dispute_id: str
+    at: datetime
+
+
+class DisputeLost(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """A chargeback: the bank took `amount` (gross) back. It counts as refunded, never as a refund."""
+
+    payment_id: UUID
+    dispute_id: str
+    amount: Decimal
+    at: datetime
+
+
+class SettlementListed(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The captured money stands in a batch that the processor will pay out."""
+
+    payment_id: UUID
+    batch_id: str
+    at: datetime
+
+
+class SettlementMatched(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The batch was paid out and its line agrees with the payment."""
+
+    payment_id: UUID
+    batch_id: str
+    at: datetime
+
+
+class SettlementRefused(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The batch was refused: the payment waits for another one."""
+
+    payment_id: UUID
+    batch_id: str
+    at: datetime
+
+
+class CancellationRequested(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The merchant wants the order cancelled; processors have to let go of money first."""
+
+    cancellation_id: UUID
+    refund_captured: bool
+    at: datetime
+    reason: str | None = None
+
+
+class CancellationRefused(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The order stands: a processor did not let go of its money, or money arrived first."""
+
+    at: datetime
+
+
+class OrderCancelled(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The order is closed: no money is held and none is expected."""
+
+    at: datetime
+    cancellation_id: UUID | None = None
+    reason: str | None = None
+
+
+class PayerForgotten(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The customer of the order was erased: who paid, from where and with whose card is no longer known to anybody."""
+
+    at: datetime
+
+
+OrderEvent = (
+    OrderCreated
+    | PaymentStarted
+    | AuthorizationRequested
+    | PaymentAuthorized
+    | CaptureScheduled
+    | CaptureRequested
+    | PaymentCaptured
+    | PaymentDeclined
+    | AuthorizationOutcomeUnknown
+    | AuthorizationAbandoned
+    | LateCaptureReported
+    | PayerActionRequired
+    | AuthenticationRequested
+    | PayerAuthenticated
+    | PayerAuthenticationFailed
+    | CaptureRefused
+    | PaymentCancellationRequested
+    | VoidRequested
+    | VoidRefused
+    | PaymentCancelled
+    | PaymentExpired
+    | ReferenceRequested
+    | ReferenceIssued
+    | DepositReceived
+    | RefundRequested
+    | RefundAccepted
+    | PaymentRefunded
+    | RefundRefused
+    | RefundReopened
+    | CallUnanswered
+    | CallAbandoned
+    | DisputeOpened
+    | DisputeWon
+    | DisputeLost
+    | SettlementListed
+    | SettlementMatched
+    | SettlementRefused
+    | CancellationRequested
+    | CancellationRefused
+    | OrderCancelled
+    | PayerForgotten
+)
+
+TOPICS: Final[dict[str, type[Struct]]] = {
+    "order-created.v1": OrderCreated,
+    "payment-started.v1": PaymentStarted,
+    "authorization-requested.v1": AuthorizationRequested,
+    "payment-authorized.v1": PaymentAuthorized,
+    "capture-scheduled.v1": CaptureScheduled,
+    "capture-requested.v1": CaptureRequested,
+    "payment-captured.v1": PaymentCaptured,
+    "payment-declined.v1": PaymentDeclined,
+    "authorization-outcome-unknown.v1": AuthorizationOutcomeUnknown,
+    "authorization-abandoned.v1": AuthorizationAbandoned,
+    "late-capture-reported.v1": LateCaptureReported,
+    "payer-action-required.v1": PayerActionRequired,
+    "authentication-requested.v1": AuthenticationRequested,
+    "payer-authenticated.v1": PayerAuthenticated,
+    "payer-authentication-failed.v1": PayerAuthenticationFailed,
+    "capture-refused.v1": CaptureRefused,
+    "payment-cancellation-requested.v1": PaymentCancellationRequested,
+    "void-requested.v1": VoidRequested,
+    "void-refused.v1": VoidRefused,
+    "payment-cancelled.v1": PaymentCancelled,
+    "payment-expired.v1": PaymentExpired,
+    "reference-requested.v1": ReferenceRequested,
+    "reference-issued.v1": ReferenceIssued,
+    "deposit-received.v1": DepositReceived,
+    "refund-requested.v1": RefundRequested,
+    "refund-accepted.v1": RefundAccepted,
+    "payment-refunded.v1": PaymentRefunded,
+    "refund-refused.v1": RefundRefused,
+    "refund-reopened.v1": RefundReopened,
+    "call-unanswered.v1": CallUnanswered,
+    "call-abandoned.v1": CallAbandoned,
+    "dispute-opened.v1": DisputeOpened,
+    "dispute-won.v1": DisputeWon,
+    "dispute-lost.v1": DisputeLost,
+    "settlement-listed.v1": SettlementListed,
+    "settlement-matched.v1": SettlementMatched,
+    "settlement-refused.v1": SettlementRefused,
+    "cancellation-requested.v1": CancellationRequested,
+    "cancellation-refused.v1": CancellationRefused,
+    "order-cancelled.v1": OrderCancelled,
+    "payer-forgotten.v1": PayerForgotten,
+}
+
+PERSONAL: Final[dict[type[Struct], tuple[str, ...]]] = {
+    OrderCreated: ("metadata", "billing_address", "device_information", "fiscal"),
+    PaymentStarted: ("method.card.cardholder_name", "billing_address", "device_information", "metadata"),
+    AuthenticationRequested: ("device_information",),
+    RefundRequested: ("destination",),
+}
+"""What is stored sealed under the data key of the order's customer.
+
+Metadata is sealed because nobody can know what a merchant writes into it. Description and line items say what was sold,
+the BIN and the last four digits prove what was paid with: they stay, like every amount.
+"""

@@ -1,0 +1,267 @@
+"""The fold of money that goes back, and of what becomes of money that is here: refunds, disputes, settlement.
+
+The rule a stranger would break: the same as for `evolve`: nothing here says no. A final status stays, the amounts move.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Final, assert_never
+
+from msgspec.structs import replace
+
+from ledger.domain.money import ZERO
+from ledger.domain.orders.events import (
+    AbandonedBecause,
+    CallAbandoned,
+    DisputeLost,
+    DisputeOpened,
+    DisputeWon,
+    PaymentRefunded,
+    RefundAccepted,
+    RefundRefused,
+    RefundReopened,
+    RefundRequested,
+    SettlementListed,
+    SettlementMatched,
+    SettlementRefused,
+)
+from ledger.domain.orders.evolve.history import entered
+from ledger.domain.orders.payment import HELD, Batch, Decided, Dispute, EntryAction, EntryStatus, Intent, Payment
+from ledger.domain.orders.refund import Refund, RefundPart, RefundStatus
+from ledger.domain.orders.state import Order
+from ledger.domain.orders.statuses import PaymentStatus
+
+_RefundStep = RefundRequested | RefundAccepted | PaymentRefunded | RefundRefused | RefundReopened
+_DisputeStep = DisputeOpened | DisputeWon | DisputeLost
+_SettlementStep = SettlementListed | SettlementMatched | SettlementRefused
+MoneyBackStep = _RefundStep | _DisputeStep | _SettlementStep
+
+_SETTLED_AS: Final[dict[type, tuple[PaymentStatus, EntryStatus]]] = {
+    SettlementListed: (PaymentStatus.PENDING_SETTLEMENT, EntryStatus.PENDING),
+    SettlementMatched: (PaymentStatus.SETTLED, EntryStatus.SUCCESS),
+    SettlementRefused: (PaymentStatus.CAPTURED, EntryStatus.FAILED),
+}
+
+
+def evolve_money_back(payment: Payment, event: MoneyBackStep) -> Payment:
+    """The payment after `event`."""
+    match event:
+        case RefundRequested() | RefundAccepted() | PaymentRefunded() | RefundRefused() | RefundReopened():
+            return _refunding(payment, event)
+        case DisputeOpened() | DisputeWon() | DisputeLost():
+            return _disputed(payment, event)
+        case SettlementListed() | SettlementMatched() | SettlementRefused():
+            status, entry = _SETTLED_AS[type(event)]
+            return replace(
+                payment,
+                status=status,
+                batch=Batch(event.batch_id, status),
+                entries=entered(payment, EntryAction.SETTLEMENT, entry, payment.captured, event.at),
+                updated_at=event.at,
+            )
+        case _:
+            assert_never(event)
+
+
+def evolve_refunds(order: Order, payment: Payment, event: MoneyBackStep | CallAbandoned) -> tuple[Refund, ...]:
+    """The order's refunds after `event` about this payment, as it was before the event."""
+    match event:
+        case RefundRequested():
+            return _with_part(order, payment, event)
+        case RefundAccepted():
+            return _settled(order, payment, event.refund_id, RefundStatus.PENDING, event.processor_reference)
+        case PaymentRefunded():
+            return _settled(order, payment, event.refund_id, RefundStatus.SUCCEEDED, event.processor_reference)
+        case RefundRefused():
+            return _settled(order, payment, event.refund_id, RefundStatus.FAILED, message=event.message or event.code)
+        case RefundReopened():
+            return _settled(order, payment, event.refund_id, RefundStatus.PENDING)
+        case CallAbandoned() if payment.intent is not None and payment.intent.refund_id is not None:
+            unsent = event.because is AbandonedBecause.NOT_SENT
+            return _settled(order, payment, payment.intent.refund_id, RefundStatus.FAILED, was_not_sent=unsent)
+        case _:
+            return order.refunds
+
+
+def refund_ended(payment: Payment) -> Payment:
+    """The payment once a refund came to nothing: where it was before, or where a deposit has brought it meanwhile."""
+    status = payment.status
+    if status is PaymentStatus.PENDING_REFUND:
+        status = _gone_on(payment)
+    return replace(payment, status=status, returns_to=None, refunding=ZERO)
+
+
+def _gone_on(payment: Payment) -> PaymentStatus:
+    """The status that a payment goes back to from a refund or a dispute."""
+    back = payment.returns_to or PaymentStatus.CAPTURED
+    covered = back is PaymentStatus.PARTIALLY_CAPTURED and payment.captured >= payment.amount
+    return PaymentStatus.CAPTURED if covered else back
+
+
+def _given_back(payment: Payment, refunded: Decimal) -> PaymentStatus:
+    return PaymentStatus.REFUNDED if refunded >= payment.captured else PaymentStatus.PARTIALLY_REFUNDED
+
+
+def _refunding(payment: Payment, event: _RefundStep) -> Payment:
+    match event:
+        case RefundRequested():
+            return _refund_asked(payment, event)
+        case RefundAccepted():
+            return replace(payment, intent=None, updated_at=event.at)
+        case PaymentRefunded():
+            refunded = payment.refunded + event.amount
+            pending = payment.status is PaymentStatus.PENDING_REFUND
+            return replace(
+                payment,
+                status=_given_back(payment, refunded) if pending else payment.status,
+                refunded=refunded,
+                refunding=ZERO,
+                returns_to=None,
+                intent=None,
+                entries=entered(payment, EntryAction.REFUND, EntryStatus.SUCCESS, event.amount, event.at),
+                updated_at=event.at,
+            )
+        case RefundRefused():
+            reason = event.message or event.code
+            entries = entered(payment, EntryAction.REFUND, EntryStatus.FAILED, payment.refunding, event.at, reason)
+            return replace(refund_ended(payment), intent=None, entries=entries, updated_at=event.at)
+        case RefundReopened():
+            return _held_back(payment, event)
+
+
+def _refund_asked(payment: Payment, event: RefundRequested) -> Payment:
+    intent = Intent(
+        action=EntryAction.REFUND,
+        processor=event.processor,
+        idempotency_key=event.idempotency_key,
+        amount=event.amount,
+        capture=False,
+        deadline_at=event.deadline_at,
+        payment_id=event.payment_id,
+        refund_id=event.refund_id,
+    )
+    entries = entered(
+        payment, EntryAction.REFUND, EntryStatus.PENDING, event.amount, event.at, refund_id=event.refund_id
+    )
+    return replace(
+        _reserved(payment, event.amount),
+        intent=intent,
+        keys=(*payment.keys, event.idempotency_key),
+        entries=entries,
+        updated_at=event.at,
+    )
+
+
+def _held_back(payment: Payment, event: RefundReopened) -> Payment:
+    amounts = (entry.amount for entry in payment.entries if entry.refund_id == event.refund_id)
+    amount = next((amount for amount in amounts if amount is not None), ZERO)
+    entries = entered(payment, EntryAction.REFUND, EntryStatus.PENDING, amount, event.at, refund_id=event.refund_id)
+    return replace(_reserved(payment, amount), entries=entries, updated_at=event.at)
+
+
+def _reserved(payment: Payment, amount: Decimal) -> Payment:
+    """The payment with a refund of `amount` in flight. Where its status is final, only the amount tells."""
+    if payment.status not in HELD:
+        return replace(payment, refunding=amount)
+    return replace(payment, status=PaymentStatus.PENDING_REFUND, returns_to=payment.status, refunding=amount)
+
+
+def _disputed(payment: Payment, event: _DisputeStep) -> Payment:
+    dispute = payment.dispute
+    match event:
+        case DisputeOpened():
+            return replace(
+                payment,
+                status=PaymentStatus.DISPUTED,
+                returns_to=payment.status,
+                dispute=Dispute(event.dispute_id, event.amount),
+                entries=entered(payment, EntryAction.DISPUTE, EntryStatus.PENDING, event.amount, event.at),
+                updated_at=event.at,
+            )
+        case DisputeWon():
+            amount = None if dispute is None else dispute.amount
+            return replace(
+                payment,
+                status=_gone_on(payment),
+                returns_to=None,
+                dispute=None,
+                decided_disputes=(*payment.decided_disputes, Decided(event.dispute_id, ZERO)),
+                entries=entered(payment, EntryAction.DISPUTE, EntryStatus.SUCCESS, amount, event.at),
+                updated_at=event.at,
+            )
+        case DisputeLost():
+            return _charged_back(payment, event)
+
+
+def _charged_back(payment: Payment, event: DisputeLost) -> Payment:
+    refunded = payment.refunded + event.amount
+    contested = event.amount if payment.dispute is None else payment.dispute.amount
+    closed = entered(payment, EntryAction.DISPUTE, EntryStatus.FAILED, contested, event.at)
+    entries = entered(
+        replace(payment, entries=closed), EntryAction.CHARGEBACK, EntryStatus.SUCCESS, event.amount, event.at
+    )
+    return replace(
+        payment,
+        status=_given_back(payment, refunded),
+        returns_to=None,
+        refunded=refunded,
+        charged_back=payment.charged_back + event.amount,
+        dispute=None,
+        decided_disputes=(*payment.decided_disputes, Decided(event.dispute_id, event.amount)),
+        entries=entries,
+        updated_at=event.at,
+    )
+
+
+def _with_part(order: Order, payment: Payment, event: RefundRequested) -> tuple[Refund, ...]:
+    part = RefundPart(
+        payment_id=event.payment_id,
+        amount=event.amount,
+        before=payment.refunded,
+        ordinal=len(payment.entries) + 1,
+    )
+    known = order.refund(event.refund_id)
+    if known is None:
+        new = Refund(
+            refund_id=event.refund_id, reason=event.reason, at=event.at, external_id=event.external_id, parts=(part,)
+        )
+        return (*order.refunds, new)
+    return _replaced(order, replace(known, parts=(*known.parts, part)))
+
+
+def _settled(
+    order: Order,
+    payment: Payment,
+    refund_id: object,
+    status: RefundStatus,
+    reference: str | None = None,
+    message: str | None = None,
+    *,
+    was_not_sent: bool = False,
+) -> tuple[Refund, ...]:
+    return tuple(
+        replace(
+            refund,
+            parts=tuple(
+                replace(
+                    part,
+                    status=status,
+                    processor_reference=reference or part.processor_reference,
+                    message=message,
+                    before=payment.refunded,
+                    was_not_sent=was_not_sent,
+                )
+                if part.payment_id == payment.payment_id
+                else part
+                for part in refund.parts
+            ),
+        )
+        if refund.refund_id == refund_id
+        else refund
+        for refund in order.refunds
+    )
+
+
+def _replaced(order: Order, refund: Refund) -> tuple[Refund, ...]:
+    return tuple(refund if one.refund_id == refund.refund_id else one for one in order.refunds)

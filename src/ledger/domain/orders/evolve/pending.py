@@ -1,0 +1,299 @@
+"""The fold of what a payment waits for: the payer's authentication, a deposit, a void, the end of its time.
+
+The rule a stranger would break: the same as for `evolve`: nothing here says no.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Final, assert_never
+
+from msgspec.structs import replace
+
+from ledger.domain.orders.events import (
+    AuthenticationRequested,
+    CancelledBecause,
+    DepositReceived,
+    ExpiredBecause,
+    PayerActionRequired,
+    PayerAuthenticated,
+    PayerAuthenticationFailed,
+    PaymentCancellationRequested,
+    PaymentCancelled,
+    PaymentExpired,
+    ReferenceIssued,
+    ReferenceRequested,
+    VoidRefused,
+    VoidRequested,
+)
+from ledger.domain.orders.evolve.history import ended, entered, failed
+from ledger.domain.orders.payment import Arrival, Entry, EntryAction, EntryStatus, Failure, Intent, Payment
+from ledger.domain.orders.state import Order
+from ledger.domain.orders.statuses import NextAction, PaymentStatus
+
+WaitingStep = (
+    PayerActionRequired
+    | AuthenticationRequested
+    | PayerAuthenticated
+    | PayerAuthenticationFailed
+    | ReferenceRequested
+    | ReferenceIssued
+    | DepositReceived
+    | PaymentCancellationRequested
+    | VoidRequested
+    | VoidRefused
+    | PaymentCancelled
+    | PaymentExpired
+)
+
+_STEP: Final = {
+    NextAction.DEVICE_DATA: EntryAction.DEVICE_DATA,
+    NextAction.CHALLENGE: EntryAction.AUTHENTICATION,
+    NextAction.REDIRECT: EntryAction.AUTHENTICATION,
+    NextAction.DISPLAY_REFERENCE: EntryAction.REFERENCE,
+}
+_CANCELLED: Final = {
+    CancelledBecause.ORDER_CANCELLED: "The order was cancelled.",
+    CancelledBecause.PAYMENT_CANCELLED: "The payment was cancelled.",
+    CancelledBecause.REPLACED: "The order is paid in another way.",
+    CancelledBecause.VOIDED: "The authorisation was let go.",
+    CancelledBecause.NEVER_AUTHORIZED: "The payment was cancelled and not authorised.",
+}
+_EXPIRED: Final = {
+    ExpiredBecause.REFERENCE: "The reference expired.",
+    ExpiredBecause.SESSION: "The payer did not come back in time.",
+    ExpiredBecause.AUTHORIZATION: "The authorisation lapsed.",
+}
+
+
+def evolve_waiting(order: Order, payment: Payment, event: WaitingStep) -> Payment:
+    """The payment after `event`."""
+    match event:
+        case PayerActionRequired() | AuthenticationRequested() | PayerAuthenticated() | PayerAuthenticationFailed():
+            return _authenticating(payment, event)
+        case ReferenceRequested() | ReferenceIssued():
+            return _referring(payment, event)
+        case DepositReceived():
+            return _deposited(order, payment, event)
+        case PaymentCancellationRequested() | VoidRequested() | VoidRefused() | PaymentCancelled():
+            return _cancelling(payment, event)
+        case PaymentExpired():
+            entries = ended(payment, EntryAction.EXPIRATION, event.at, _EXPIRED[event.because])
+            return replace(_over(payment), status=PaymentStatus.EXPIRED, entries=entries, updated_at=event.at)
+        case _:
+            assert_never(event)
+
+
+def as_granted(payment: Payment) -> PaymentStatus:
+    """The status of an authorisation that stands."""
+    in_full = payment.authorized >= payment.amount
+    return PaymentStatus.AUTHORIZED if in_full else PaymentStatus.PARTIALLY_AUTHORIZED
+
+
+def arrived(order: Order, payment: Payment, captured: Decimal) -> tuple[Arrival, ...]:
+    """When the payment brought money, once it has brought this much: behind all that came to the order before."""
+    return (*payment.arrivals, Arrival(1 + sum(len(other.arrivals) for other in order.payments), captured))
+
+
+def _authenticating(
+    payment: Payment,
+    event: PayerActionRequired | AuthenticationRequested | PayerAuthenticated | PayerAuthenticationFailed,
+) -> Payment:
+    match event:
+        case PayerActionRequired():
+            return _waiting_for_the_payer(payment, event)
+        case AuthenticationRequested():
+            intent = Intent(
+                action=_STEP[event.step],
+                processor=event.processor,
+                idempotency_key=event.idempotency_key,
+                amount=event.amount,
+                capture=event.capture,
+                deadline_at=event.deadline_at,
+                payment_id=event.payment_id,
+                transaction_id=event.transaction_id,
+            )
+            return replace(
+                payment,
+                intent=intent,
+                keys=(*payment.keys, event.idempotency_key),
+                capture_delay_s=event.capture_delay_s,
+                entries=entered(payment, _STEP[event.step], EntryStatus.PENDING, event.amount, event.at),
+                updated_at=event.at,
+            )
+        case PayerAuthenticated():
+            step = EntryAction.AUTHENTICATION
+            if payment.next_action is NextAction.DEVICE_DATA:
+                step = EntryAction.DEVICE_DATA
+            entries = entered(payment, step, EntryStatus.SUCCESS, payment.amount, event.at)
+            status = PaymentStatus.PENDING_AUTHORIZATION if event.resumed else payment.status
+            return replace(payment, status=status, authenticated=event, entries=entries, updated_at=event.at)
+        case PayerAuthenticationFailed():
+            reason = event.message or event.code
+            return replace(
+                _over(payment),
+                status=PaymentStatus.FAILED,
+                failure=Failure(code=event.code, message=event.message, at=event.at, eci=event.eci),
+                authentication_failed=True,
+                entries=failed(payment, event.at, reason),
+                updated_at=event.at,
+            )
+
+
+def _waiting_for_the_payer(payment: Payment, event: PayerActionRequired) -> Payment:
+    if payment.next_action is NextAction.DEVICE_DATA:
+        entries = entered(payment, EntryAction.DEVICE_DATA, EntryStatus.SUCCESS, payment.amount, event.at)
+        payment = replace(payment, entries=entries)
+    return replace(
+        payment,
+        status=PaymentStatus.REQUIRES_ACTION,
+        next_action=event.action,
+        action_expires_at=event.expires_at,
+        session=event.session or payment.session,
+        intent=None,
+        entries=entered(payment, _STEP[event.action], EntryStatus.PENDING, payment.amount, event.at),
+        updated_at=event.at,
+    )
+
+
+def _referring(payment: Payment, event: ReferenceRequested | ReferenceIssued) -> Payment:
+    if isinstance(event, ReferenceRequested):
+        intent = Intent(
+            action=EntryAction.REFERENCE,
+            processor=event.processor,
+            idempotency_key=event.idempotency_key,
+            amount=event.amount,
+            capture=False,
+            deadline_at=event.deadline_at,
+            payment_id=event.payment_id,
+        )
+        entries = entered(payment, EntryAction.REFERENCE, EntryStatus.PENDING, event.amount, event.at)
+        return replace(
+            payment,
+            reference_asked=event,
+            intent=intent,
+            keys=(*payment.keys, event.idempotency_key),
+            entries=entries,
+            updated_at=event.at,
+        )
+    # A reference that comes after the payment has ended is kept: somebody may deposit on it.
+    waits = payment.status is PaymentStatus.CREATED
+    return replace(
+        payment,
+        status=PaymentStatus.REQUIRES_ACTION if waits else payment.status,
+        next_action=NextAction.DISPLAY_REFERENCE if waits else None,
+        action_expires_at=event.expires_at if waits else None,
+        reference=event.reference,
+        reference_issued_at=event.at,
+        reference_expires_at=event.expires_at,
+        processor_reference=event.processor_reference,
+        intent=None,
+        entries=entered(payment, EntryAction.REFERENCE, EntryStatus.SUCCESS, payment.amount, event.at),
+        updated_at=event.at,
+    )
+
+
+_MOVED_BY_DEPOSIT: Final = frozenset({PaymentStatus.REQUIRES_ACTION, PaymentStatus.PARTIALLY_CAPTURED})
+_LATE: Final = "Received after the payment had ended."
+_DIFFERS: Final = "The store took another amount than it was to take."
+_REVIVED_BY_DEPOSIT: Final = frozenset({PaymentStatus.EXPIRED, PaymentStatus.CANCELLED})
+
+
+def _deposited(order: Order, payment: Payment, event: DepositReceived) -> Payment:
+    captured = payment.captured + event.amount
+    status = payment.status
+    if status in _REVIVED_BY_DEPOSIT:
+        status = PaymentStatus.CAPTURED
+    elif status in _MOVED_BY_DEPOSIT:
+        status = PaymentStatus.CAPTURED if captured >= payment.amount else PaymentStatus.PARTIALLY_CAPTURED
+    remarks = [_LATE] * event.late + [_DIFFERS] * event.amount_differs
+    return replace(
+        _over(payment),
+        status=status,
+        authorized=max(payment.authorized, captured),
+        captured=captured,
+        captured_at=event.at,
+        arrivals=arrived(order, payment, captured),
+        deposits=(*payment.deposits, event.deposit_id),
+        late=payment.late or event.late,
+        entries=(
+            *payment.entries,
+            Entry(EntryAction.DEPOSIT, EntryStatus.SUCCESS, event.amount, event.at, " ".join(remarks) or None),
+        ),
+        updated_at=event.at,
+        intent=payment.intent,
+    )
+
+
+def _cancelling(
+    payment: Payment, event: PaymentCancellationRequested | VoidRequested | VoidRefused | PaymentCancelled
+) -> Payment:
+    match event:
+        case PaymentCancellationRequested():
+            entries = entered(payment, EntryAction.CANCELLATION, EntryStatus.PENDING, payment.amount, event.at)
+            return replace(
+                payment,
+                status=PaymentStatus.PENDING_CANCELLATION,
+                cancel_asked=True,
+                entries=entries,
+                updated_at=event.at,
+            )
+        case VoidRequested():
+            return _being_voided(payment, event)
+        case VoidRefused():
+            reason = event.message or event.code
+            return replace(
+                payment,
+                status=payment.returns_to or as_granted(payment),
+                returns_to=None,
+                cancel_asked=False,
+                void_refused=True,
+                intent=None,
+                entries=entered(
+                    payment, EntryAction.CANCELLATION, EntryStatus.FAILED, payment.authorized, event.at, reason
+                ),
+                updated_at=event.at,
+            )
+        case PaymentCancelled():
+            entries = ended(
+                payment, EntryAction.CANCELLATION, event.at, _CANCELLED[event.because], amount=payment.amount
+            )
+            # The call for a reference goes on: what it issues may still be deposited on.
+            intent = payment.intent if payment.status is PaymentStatus.CREATED else None
+            over = replace(_over(payment), status=PaymentStatus.CANCELLED, intent=intent)
+            return replace(over, entries=entries, updated_at=event.at)
+
+
+def _being_voided(payment: Payment, event: VoidRequested) -> Payment:
+    intent = Intent(
+        action=EntryAction.CANCELLATION,
+        processor=payment.processor,
+        idempotency_key=event.idempotency_key,
+        amount=payment.authorized,
+        capture=False,
+        deadline_at=event.deadline_at,
+        payment_id=event.payment_id,
+    )
+    return replace(
+        payment,
+        status=PaymentStatus.PENDING_CANCELLATION,
+        returns_to=as_granted(payment),
+        cancel_asked=True,
+        void_refused=False,
+        intent=intent,
+        keys=(*payment.keys, event.idempotency_key),
+        entries=entered(payment, EntryAction.CANCELLATION, EntryStatus.PENDING, payment.authorized, event.at),
+        updated_at=event.at,
+    )
+
+
+def _over(payment: Payment) -> Payment:
+    """The payment without anything that it waited for."""
+    return replace(
+        payment,
+        next_action=None,
+        action_expires_at=None,
+        intent=None,
+        capture_due_at=None,
+        returns_to=payment.returns_to,
+    )

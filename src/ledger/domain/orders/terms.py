@@ -1,0 +1,161 @@
+"""The terms of a payment order: what the merchant fixed when the order was created, and never changes.
+
+The rule a stranger would break: these shapes are stored inside events. Fields are added with a default and never
+renamed; a changed meaning is a new field.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from enum import StrEnum
+from uuid import UUID
+
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from ledger.domain.py311_speedups import at_hand
+
+
+@at_hand
+class CaptureMethod(StrEnum):
+    """Whether an authorised card payment is captured by itself or by the merchant's word."""
+
+    AUTOMATIC = "AUTOMATIC"
+    MANUAL = "MANUAL"
+
+
+@at_hand
+class MethodType(StrEnum):
+    """How money reaches an order. `PAYCASH` shows outside as `CIE_CASH_NET` with a channel (contract N16)."""
+
+    CARD = "CARD"
+    SPEI = "SPEI"
+    PAYCASH = "PAYCASH"
+    CIE_CASH_NET = "CIE_CASH_NET"
+
+
+class SurchargePolicy(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The merchant's surcharge as it stood at creation: `rate` in percent, and the methods that it applies to."""
+
+    rate: Decimal
+    methods: tuple[MethodType, ...]
+
+
+class BillingAddress(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """Where a card is billed. `country` is a country code of two characters."""
+
+    address: str | None = None
+    city: str | None = None
+    state: str | None = None
+    postal_code: str | None = None
+    country: str | None = None
+
+
+class DeviceInformation(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """What the payer's browser told about itself, for fraud checks. Personal data."""
+
+    ip_address: str | None = None
+    user_agent: str | None = None
+    http_browser_language: str | None = None
+    http_browser_screen_width: str | None = None
+    http_browser_screen_height: str | None = None
+
+
+class FiscalAddress(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The address on a Mexican electronic invoice."""
+
+    street: str | None = None
+    exterior: str | None = None
+    interior: str | None = None
+    neighborhood: str | None = None
+    city: str | None = None
+    municipality: str | None = None
+    state: str | None = None
+    country: str | None = None
+
+
+class FiscalData(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The receiver of a Mexican electronic invoice (contract N14). `tax_id` is an RFC of 12 or 13 characters."""
+
+    tax_id: str | None = None
+    legal_name: str | None = None
+    tax_system: str | None = None
+    cfdi_use: str | None = None
+    zip_code: str | None = None
+    email: str | None = None
+    payment_form: str | None = None
+    address: FiscalAddress | None = None
+
+
+class Tax(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """A tax on a line: `type` IVA, ISR or IEPS, `rate` as a fraction (0.16), `factor` Tasa, Cuota or Exento."""
+
+    type: str
+    rate: Decimal
+    factor: str
+    withholding: bool
+
+
+class LineItem(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """One line of the order. `unit_price` and `discount` in minor units of the order's currency; quantity may be a fraction."""
+
+    description: str
+    quantity: Decimal
+    unit_price: Decimal
+    tax_included: bool
+    name: str | None = None
+    sku: str | None = None
+    product_id: str | None = None
+    product_key: str | None = None
+    unit_key: str | None = None
+    unit_name: str | None = None
+    discount: Decimal | None = None
+    taxes: tuple[Tax, ...] = ()
+    metadata: Raw | UnsetType = UNSET
+
+
+class CardSummary(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """What may be kept of a card: never the number, never the CVC. `bin` is the first six digits."""
+
+    bin: str
+    last4: str
+    brand: str
+    type: str | None
+    country: str | None
+    issuer_bank: str | None
+    exp_month: int
+    exp_year: int
+    cardholder_name: str | None = None
+
+
+class PaymentMethod(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The method of one payment. `method_id` names the saved or one-time method; a card number never stands here."""
+
+    method_id: UUID
+    type: MethodType
+    card: CardSummary | None = None
+
+
+class Reference(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """What a payer pays against: a CLABE of 18 digits, or the reference (and `convenio`) of a cash network."""
+
+    clabe: str | None = None
+    reference: str | None = None
+    convenio: str | None = None
+
+
+class AuthenticationSession(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """What the payer's browser needs for 3-D Secure, and what the payer's bank calls it (contract N17)."""
+
+    transaction_id: str
+    reference_id: str | None = None
+    device_data_collection_url: str | None = None
+    access_token: str | None = None
+    step_up_url: str | None = None
+    three_ds_version: str | None = None
+
+
+class Destination(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """Where a payout goes. Personal data."""
+
+    clabe: str
+    account_holder: str | None = None

@@ -1,0 +1,158 @@
+"""The one SQL statement that appends a batch, and the arrays it takes.
+
+The rule a stranger would break: it is right only while the heads of the batch's merchants are locked by the same
+transaction, in an earlier statement. Its probes then see every commit that could compete, and nobody can commit a
+competitor before it ends. `on conflict do nothing` is no substitute: it loses the acknowledged half of a command.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from ledger.journal.append import Append
+from ledger.journal.inline import InlineTable
+from ledger.postgres.arrays import PACK, Array
+
+LOST_STREAM, LOST_CLAIM, LOST_MERCHANT = 1, 2, 3
+
+# Lock the heads of the batch's merchants, always in the same order, so that writers queue and never deadlock. Answers the
+# merchants whose log somebody follows, and null for the others.
+LOCK_HEADS: Final = """
+select case when followed_until > now() then merchant_id end
+  from merchant_head where merchant_id = any($1::uuid[]) order by merchant_id for update
+"""
+
+# Wake who follows these merchants' logs. For a transaction of its own, after the commit: at its own commit a notification
+# takes a lock on the whole database, which nobody may hold while the disk is being flushed.
+WAKE_FOLLOWERS: Final = "select pg_notify('ledger_' || m, '') from unnest($1::uuid[]) as m"
+
+# c numbers the commands of the batch, i the streams or claims of a command. The probes are lateral with LIMIT 1 because
+# a plan made while the tables were empty would otherwise scan them for ever.
+_APPEND: Final = """
+with stream as (  -- the streams each command touches, and the version it expects there
+  select * from unnest(%s::int4[], %s::int4[], %s::uuid[], %s::uuid[], %s::int4[]) as s(c, i, m, o, x)),
+claimed as (  -- the keys each command wants to take
+  select * from unnest(%s::int4[], %s::int4[], %s::uuid[], %s::int4[], %s::text[], %s::uuid[]) as k(c, i, m, kind, key, o)),
+lost as (  -- the commands that cannot be written, and what stood in the way
+  select s.c, {lost_stream} as why, s.i from stream s
+    left join lateral (select true as found from event e
+      where e.merchant_id = s.m and e.stream_id = s.o and e.version = s.x limit 1) here on true
+    left join lateral (select true as found from event e
+      where e.merchant_id = s.m and e.stream_id = s.o and e.version = s.x + 1 limit 1) next on true
+    where next.found or (s.x > 0 and here.found is null)
+  union all
+  select k.c, {lost_claim}, k.i from claimed k join lateral (select true from claim t
+    where t.merchant_id = k.m and t.kind = k.kind and t.key = k.key limit 1) taken on true
+  union all
+  select s.c, {lost_merchant}, s.i from stream s left join merchant_head h on h.merchant_id = s.m where h.merchant_id is null),
+won as (  -- the winners' events, numbered within their merchant from its head
+  select e.*, h.position + row_number() over (partition by e.m order by e.n) as position
+    from unnest(%s::int4[], %s::uuid[], %s::uuid[], %s::int4[], %s::uuid[], %s::timestamptz[], %s::text[], %s::bytea[],
+                %s::bytea[]) with ordinality as e(c, m, o, v, command_id, recorded_at, topic, data, context, n)
+    join merchant_head h on h.merchant_id = e.m
+   where e.c not in (select c from lost)),
+appended as (
+  insert into event (merchant_id, stream_id, version, position, command_id, recorded_at, topic, data, context)
+  select m, o, v, position, command_id, recorded_at, topic, data, context from won),
+advanced as (
+  update merchant_head h set position = w.position
+    from (select m, max(position) as position from won group by m) w where h.merchant_id = w.m),
+taken as (
+  insert into claim (merchant_id, kind, key, stream_id)
+  select m, kind, key, o from claimed where c not in (select c from lost)){inline}
+select c, max(position), 0, 0 from won group by c
+union all select c, null, why, i from lost
+"""
+
+_INLINE: Final = """,
+{name}_rows as (select {columns} from unnest(%s::int4[], {types}) as r(c, {columns}) where c not in (select c from lost)),
+{name}_written as ({write})"""
+
+
+def append_statement(tables: Sequence[InlineTable]) -> str:
+    """The statement for a journal that writes these read models in the same commit.
+
+    Answers a row `(command, last position, 0, 0)` for each winner and `(command, null, why, which)` for each loser.
+    """
+    inline = "".join(
+        _INLINE.format(
+            name=table.name,
+            columns=", ".join(column for column, _ in table.columns),
+            types=", ".join(f"%s::{type_}[]" for _, type_ in table.columns),
+            write=table.write.format(rows=f"{table.name}_rows"),
+        )
+        for table in tables
+    )
+    statement = _APPEND.format(
+        inline=inline, lost_stream=LOST_STREAM, lost_claim=LOST_CLAIM, lost_merchant=LOST_MERCHANT
+    )
+    return _numbered(statement.strip())
+
+
+def _numbered(statement: str) -> str:
+    """The statement with Postgres' own `$1`, `$2` …: psycopg would otherwise parse its five kilobytes for every batch."""
+    parts = statement.split("%s")
+    return parts[0] + "".join(f"${n}{part}" for n, part in enumerate(parts[1:], 1))
+
+
+def lock_parameters(batch: Sequence[Append]) -> tuple[Array]:
+    """The merchants whose heads a batch needs."""
+    return (PACK["uuid"](sorted({append.merchant_id for append in batch})),)
+
+
+def append_parameters(batch: Sequence[Append], tables: Sequence[InlineTable]) -> list[Array]:
+    """The batch as the columns that `append_statement` unnests."""
+    return [*_streams(batch), *_claims(batch), *_events(batch), *_rows(batch, tables)]
+
+
+def _streams(batch: Sequence[Append]) -> list[Array]:
+    rows = [
+        (c, i, append.merchant_id, stream.stream_id, stream.expected)
+        for c, append in enumerate(batch)
+        for i, stream in enumerate(append.streams)
+    ]
+    return _columns(rows, ("int4", "int4", "uuid", "uuid", "int4"))
+
+
+def _claims(batch: Sequence[Append]) -> list[Array]:
+    rows = [
+        (c, i, append.merchant_id, claim.kind, claim.key.encode(), claim.stream_id.bytes)
+        for c, append in enumerate(batch)
+        for i, claim in enumerate(append.claims)
+    ]
+    return _columns(rows, ("int4", "int4", "uuid", "int4", "text", "uuid"))
+
+
+def _events(batch: Sequence[Append]) -> list[Array]:
+    rows = [
+        (
+            c,
+            append.merchant_id,
+            stream.stream_id,
+            version,
+            append.command_id,
+            event.recorded_at,
+            event.topic,
+            event.data,
+            append.context,
+        )
+        for c, append in enumerate(batch)
+        for stream in append.streams
+        for version, event in enumerate(stream.events, stream.expected + 1)
+    ]
+    return _columns(rows, ("int4", "uuid", "uuid", "int4", "uuid", "timestamptz", "text", "bytea", "bytea"))
+
+
+def _rows(batch: Sequence[Append], tables: Sequence[InlineTable]) -> list[Array]:
+    columns: list[Array] = []
+    for table in tables:
+        rows = [(c, *row) for c, append in enumerate(batch) for row in append.rows.get(table.name, ())]
+        columns += _columns(rows, ("int4", *(type_ for _, type_ in table.columns)))
+    return columns
+
+
+def _columns(rows: Sequence[tuple[object, ...]], types: Sequence[str]) -> list[Array]:
+    if not rows:
+        return [PACK[type_](()) for type_ in types]
+    return [PACK[type_](column) for type_, column in zip(types, zip(*rows, strict=True), strict=True)]

@@ -1,0 +1,1 @@
+"""Personal data in events, and the keys that seal it."""

@@ -1,0 +1,73 @@
+"""Data keys put under the newest sealing key while everything runs, so that an old sealing key can be taken away.
+
+The rule a stranger would break: only the wrapping of a key changes, never the key, and only where the row still holds what
+was read. A key that is destroyed beside us stays destroyed.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+from uuid import UUID
+
+from ledger.journal.encryption.sealing_keys import SealingKeys
+from ledger.postgres.arrays import PACK
+from ledger.postgres.connection import Connection
+
+_AT_ONCE: Final = 500
+_BEFORE_ALL: Final = UUID(int=0)
+
+# The next keys of the table that another sealing key than the newest wraps.
+_NEXT: Final = """
+select merchant_id, customer_id, sealing_key_id, wrapped from data_key
+ where (merchant_id, customer_id) > (%s, %s) and wrapped is not null and sealing_key_id <> %s
+ order by merchant_id, customer_id limit %s
+"""
+
+# Put them under the newest, unless somebody has changed them since.
+_REPLACE: Final = """
+update data_key d set sealing_key_id = %s, wrapped = q.wrapped
+  from unnest(%s::uuid[], %s::uuid[], %s::bytea[], %s::bytea[]) as q(merchant_id, customer_id, present, wrapped)
+ where d.merchant_id = q.merchant_id and d.customer_id = q.customer_id and d.wrapped = q.present
+"""
+
+
+async def rewrap(connection: Connection, keys: SealingKeys) -> int:
+    """Put every data key under the newest sealing key; how many were not. `connection` is in autocommit.
+
+    Raises KeyUnavailable where one is wrapped by a sealing key that `keys` lacks, SealBroken where one does not open; those
+    that came before it are done, and doing it again goes on from there.
+    """
+    total = 0
+    while changed := await _pass(connection, keys):
+        total += changed
+    return total
+
+
+async def _pass(connection: Connection, keys: SealingKeys) -> int:
+    """Once through the table; a process that does not know the newest key yet may have written behind us."""
+    changed, last = 0, (_BEFORE_ALL, _BEFORE_ALL)
+    while True:
+        rows = await (await connection.execute(_NEXT, (*last, keys.newest, _AT_ONCE), binary=True)).fetchall()
+        if not rows:
+            return changed
+        changed += await _replace(connection, keys, rows)
+        last = rows[-1][:2]
+
+
+async def _replace(connection: Connection, keys: SealingKeys, rows: list[tuple[Any, ...]]) -> int:
+    wrapped = [
+        keys.wrap(merchant, customer, keys.unwrap(sealing_key, merchant, customer, present))
+        for merchant, customer, sealing_key, present in rows
+    ]
+    merchants, customers, _, present = zip(*rows, strict=True)
+    answer = await connection.execute(
+        _REPLACE,
+        (
+            keys.newest,
+            PACK["uuid"]([merchant.bytes for merchant in merchants]),
+            PACK["uuid"]([customer.bytes for customer in customers]),
+            PACK["bytea"](present),
+            PACK["bytea"](wrapped),
+        ),
+    )
+    return answer.rowcount

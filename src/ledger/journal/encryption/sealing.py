@@ -1,0 +1,72 @@
+"""Personal data inside an event's bytes: one sealed box per event, under the data key of the customer it is about.
+
+The rule a stranger would break: a box is bound to its merchant, customer, stream, version and topic. It opens in the row
+that it was written for and nowhere else, so nobody can give one person's data to another by moving rows.
+
+An event's JSON with personal data begins with the member `sealed`: base64 of a format byte, the customer's id (which is
+the id of the data key), a nonce and the ciphertext. Whoever ignores that member reads the event of a forgotten person.
+"""
+
+from __future__ import annotations
+
+import binascii
+import os
+from typing import Final
+from uuid import UUID
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from ledger.journal.append import SealBroken
+from ledger.journal.encryption.sealing_keys import NONCE_BYTES, Draw
+
+_LABEL: Final = b"payment-ledger sealed event v1\0"
+_FORMAT: Final = b"\x01"
+_MEMBER: Final = b'{"sealed":"'
+_CUSTOMER: Final = slice(1, 17)
+_BODY_AT: Final = 17 + NONCE_BYTES
+_BEGINNING: Final = slice(len(_MEMBER), len(_MEMBER) + 24)  # the base64 of the first 18 bytes
+
+
+class Seal:
+    """What seals the events of one change: a customer's data key, in one stream of one merchant."""
+
+    __slots__ = ("_beginning", "_bound", "_cipher", "_draw")
+
+    def __init__(
+        self, cipher: AESGCM, merchant_id: UUID, customer_id: UUID, stream_id: UUID, draw: Draw = os.urandom
+    ) -> None:
+        self._cipher, self._draw = cipher, draw
+        self._beginning = _FORMAT + customer_id.bytes
+        self._bound = _LABEL + merchant_id.bytes + customer_id.bytes + stream_id.bytes
+
+    def sealed(self, topic: bytes, version: int, clear: bytes, personal: bytes) -> bytes:
+        """The event's JSON: `clear`, an object with at least one member, with the object `personal` sealed in it."""
+        nonce = self._draw(NONCE_BYTES)
+        box = self._cipher.encrypt(nonce, personal, self._bound + version.to_bytes(4, "big") + topic)
+        text = binascii.b2a_base64(self._beginning + nonce + box, newline=False)
+        return b"".join((_MEMBER, text, b'",', clear[1:]))
+
+    def opened(self, topic: bytes, version: int, data: bytes) -> bytes:
+        """The event's JSON with the personal members after the clear ones. Raises SealBroken."""
+        end = data.index(b'"', len(_MEMBER))
+        try:
+            box = binascii.a2b_base64(data[len(_MEMBER) : end], strict_mode=True)
+            nonce, body = box[_CUSTOMER.stop : _BODY_AT], box[_BODY_AT:] if box.startswith(self._beginning) else b""
+            personal = self._cipher.decrypt(nonce, body, self._bound + version.to_bytes(4, "big") + topic)
+        except (InvalidTag, ValueError):
+            raise SealBroken(f"version {version} of a stream, {topic.decode()}, does not open") from None
+        return b"".join((b"{", data[end + 2 : -1], b",", personal[1:]))
+
+
+def customer_of(data: bytes) -> UUID | None:
+    """Whose data key an event's JSON is sealed under; None where nothing in it is sealed."""
+    if not data.startswith(_MEMBER):
+        return None
+    try:
+        beginning = binascii.a2b_base64(data[_BEGINNING], strict_mode=True)
+    except ValueError:
+        raise SealBroken("a sealed box is not base64") from None
+    if beginning[:1] != _FORMAT:
+        raise SealBroken(f"a sealed box has the format {beginning[:1].hex()}, which this release does not know")
+    return UUID(bytes=beginning[_CUSTOMER])

@@ -1,0 +1,100 @@
+"""The clocks of sandbox merchants: real time, or as far ahead of it as the merchant has moved its own.
+
+The rule a stranger would break: whoever needs the time of a merchant has `look`ed first. That a clock was never moved is
+believed for a quarter of a second, which the first move of a clock waits out; a clock that was ever moved is read every
+time. So a move that was answered holds for whatever is asked next, of any process, and merchants who never move their
+clock pay nothing for it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Final, Protocol
+from uuid import UUID
+
+from msgspec import Struct
+
+from ledger.postgres.connection import Connection
+from ledger.postgres.dataloader import Coalescer
+
+
+class Clock:
+    """The merchant's clock: what every event is dated by. This one shows real time to everybody (see `operations.clocks`)."""
+
+    def now(self, merchant_id: UUID) -> datetime:  # noqa: ARG002 - in production every merchant lives in real time
+        """The merchant's present moment, aware, in UTC."""
+        return datetime.now(UTC)
+
+    async def look(self, merchant_id: UUID) -> None:
+        """Make sure that `now` knows of every move of the clock that has been answered. Raises a Fault."""
+
+
+BELIEVED_S: Final = 0.25
+"""How long a process believes that a clock was never moved, from before it asked."""
+
+_KNOWN_MAX: Final = 50_000
+
+_AHEAD: Final = "select merchant_id, ahead_us from merchant_clock where merchant_id = any(%s)"
+
+
+class MerchantClocks(Clock):
+    """Every merchant's clock, read from the database. `start` before, `stop` after."""
+
+    def __init__(self, url: str) -> None:
+        self._rows = Coalescer[UUID, int](url, "ledger-clocks", _fetch)
+        self._real_until: dict[UUID, float] = {}
+        self._ahead: dict[UUID, timedelta] = {}
+
+    async def start(self) -> None:
+        """Connect. Raises psycopg.OperationalError."""
+        await self._rows.start()
+
+    async def stop(self) -> None:
+        await self._rows.stop()
+
+    def now(self, merchant_id: UUID) -> datetime:
+        """The merchant's present moment as it was when somebody last looked, aware, in UTC."""
+        now = datetime.now(UTC)
+        # Hashing a UUID is dear where nobody has moved a clock: an order asks four times.
+        ahead = self._ahead.get(merchant_id) if self._ahead else None
+        return now if ahead is None else now + ahead
+
+    async def look(self, merchant_id: UUID) -> None:
+        """Read the clock, unless it is known. Raises a Fault."""
+        asked_at = time.monotonic()
+        if self._real_until.get(merchant_id, 0.0) > asked_at:
+            return
+        ahead_us = await self._rows.get(merchant_id)
+        if ahead_us is None:
+            if len(self._real_until) > _KNOWN_MAX:
+                self._real_until.clear()
+            self._real_until[merchant_id] = asked_at + BELIEVED_S
+        else:
+            ahead = timedelta(microseconds=ahead_us)
+            self._ahead[merchant_id] = max(ahead, self._ahead.get(merchant_id, ahead))
+
+
+async def _fetch(connection: Connection, merchants: Sequence[UUID]) -> Mapping[UUID, int]:
+    rows = await connection.cursor(binary=True).execute(_AHEAD, (list(merchants),))
+    return dict(await rows.fetchall())
+
+
+class Moved(Struct, frozen=True):
+    """Where a clock stands after a move, and how many jobs were run on the way."""
+
+    now: datetime
+    jobs_run: int
+
+
+class ClockMoves(Protocol):
+    """How a clock is moved, where clocks can be moved at all (see `reactions.clock_hand`)."""
+
+    async def advance(self, merchant_id: UUID, field: str, target: Callable[[datetime], datetime]) -> Moved:
+        """Move a merchant's clock to `target` of its present moment and do everything that becomes due until then.
+
+        Raises InvalidTerms on `field` where the clock would go back or too far, ConcurrentUpdate while somebody else moves
+        it, a Fault.
+        """
+        ...

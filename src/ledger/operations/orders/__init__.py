@@ -1,0 +1,1 @@
+"""What can be done with an order, a module for each operation."""

@@ -1,0 +1,27 @@
+"""An order as a deposit left it: what whoever sends the same money again is shown.
+
+The rule a stranger would break: the log knows how things stood. An answer that was given once is made again from it, whatever
+has happened since.
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from ledger.domain.orders.events import DepositReceived
+from ledger.domain.orders.evolve.order import evolve
+from ledger.domain.orders.state import Order
+from ledger.operations.ledger import Ledger
+from ledger.operations.results import OrderReceipt
+
+
+async def upon_deposit(ledger: Ledger, merchant_id: UUID, order_id: UUID, deposit_id: str) -> OrderReceipt | None:
+    """The order behind this deposit, None where it has not taken it in. Raises a Fault."""
+    order: Order | None = None
+    for event in await ledger.journal.reader.stream(merchant_id, order_id):
+        order = evolve(order, event)
+        if isinstance(event, DepositReceived) and event.deposit_id == deposit_id:
+            customer = await ledger.customers.by_id(merchant_id, order.terms.customer_id)
+            assert customer is not None, "an order's customer does not go away"
+            return OrderReceipt(order=order, customer=customer.customer, payment_id=None, created=False)
+    return None

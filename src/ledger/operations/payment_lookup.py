@@ -1,0 +1,51 @@
+"""Orders found by what a processor calls one of their payments.
+
+The rule a stranger would break: a name may be younger than the message that uses it, and two processors may use the same.
+Whoever asks tries again later, and looks at the order before believing it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+from uuid import UUID
+
+from ledger.postgres.connection import Connection
+from ledger.postgres.dataloader import Coalescer
+
+Name = tuple[UUID, str]
+"""A merchant, and a name that a payment of its has."""
+Place = tuple[UUID, UUID]
+"""An order and the payment in it."""
+
+_FIND: Final = """
+select n.merchant_id, n.name, n.order_id, n.payment_id from payment_name n
+  join unnest(%s::uuid[], %s::text[]) as q(merchant_id, name) on q.merchant_id = n.merchant_id and q.name = n.name
+"""
+
+
+class PaymentNames:
+    """Names as the reaction has noted them. `start` before, `stop` after."""
+
+    def __init__(self, url: str) -> None:
+        self._places = Coalescer[Name, list[Place]](url, "ledger-payment-names", _fetch)
+
+    async def start(self) -> None:
+        """Connect. Raises psycopg.OperationalError."""
+        await self._places.start()
+
+    async def stop(self) -> None:
+        await self._places.stop()
+
+    async def places(self, merchant_id: UUID, name: str) -> Sequence[Place]:
+        """Where a payment has this name: one place, none yet, or one for each processor. Raises a Fault."""
+        return await self._places.get((merchant_id, name)) or []
+
+
+async def _fetch(connection: Connection, names: Sequence[Name]) -> Mapping[Name, list[Place]]:
+    merchants, texts = zip(*names, strict=True)
+    rows = await connection.execute(_FIND, (list(merchants), list(texts)))
+    found: dict[Name, list[Place]] = {}
+    for merchant_id, name, order_id, payment_id in await rows.fetchall():
+        found.setdefault((merchant_id, name), []).append((order_id, payment_id))
+    return found

@@ -1,0 +1,189 @@
+"""Calls to a payment processor: from a committed intent to what the processor said, and the look-up of one that nobody answered.
+
+The rule a stranger would break: a call never raises. Whatever goes wrong on the way is an outcome too, and only a processor
+that can prove that nothing left this process makes it "not sent"; everything else is unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from datetime import UTC, datetime
+from typing import Any, Final
+from uuid import UUID
+
+import structlog
+from msgspec import Struct
+
+from ledger.domain.orders.decide.outcomes import Outcome
+from ledger.domain.orders.payment import EntryAction, Intent, Payment
+from ledger.domain.orders.processor_outcomes import ActionRequired, NotSent, Unanswered
+from ledger.domain.orders.state import Order
+from ledger.domain.orders.terms import Destination, MethodType
+from ledger.operations.ledger import Ledger
+from ledger.processors import contract
+from ledger.processors.contract import Card, Processor, ProcessorTimedOut, ProcessorUnavailable
+
+_log = structlog.get_logger()
+
+_UNREADABLE: Final = Unanswered(reason="The processor's answer could not be read.")
+_SILENT: Final = Unanswered(reason="The processor did not answer in time.")
+
+
+class Enclosed(Struct, frozen=True, kw_only=True):
+    """What a call needs and no state keeps: it goes from the request to the call and nowhere else."""
+
+    card: Card | None = None
+    destination: Destination | None = None
+
+
+NOTHING: Final = Enclosed()
+
+
+async def call(ledger: Ledger, merchant_id: UUID, order: Order, intent: Intent, enclosed: Enclosed) -> Outcome:
+    """Ask the processor for what a committed intent announced. Never raises."""
+    processor = ledger.processor
+    assert processor is not None, "no intent is committed without a processor"
+    try:
+        with ledger.deadlines.within((intent.deadline_at - datetime.now(UTC)).total_seconds()):
+            answer = await _ask(processor, merchant_id, order, intent, enclosed)
+    except ProcessorUnavailable:
+        return NotSent()
+    except (ProcessorTimedOut, TimeoutError):
+        return _SILENT
+    except Exception as fault:  # noqa: BLE001 - an answer that we cannot read is an unknown outcome
+        _log.error("processor_failed", processor=intent.processor, reason=type(fault).__name__)
+        return _UNREADABLE
+    if isinstance(answer, ActionRequired) and order.payment(_payment_id(intent)).started.virtual_terminal:
+        return _UNREADABLE  # nobody is there to act, and we did not allow it: an answer to something else
+    return answer
+
+
+async def look_up(processor: Processor, merchant_id: UUID, order: Order, intent: Intent) -> Outcome | None:
+    """What became of an intent's call; None where the processor knows no such call. Raises as a processor does."""
+    key = intent.idempotency_key
+    match intent.action:
+        case EntryAction.CAPTURE:
+            return await processor.look_up_capture(merchant_id, key)
+        case EntryAction.CANCELLATION:
+            return await processor.look_up_void(merchant_id, key)
+        case EntryAction.REFERENCE:
+            return await processor.look_up_reference(merchant_id, key)
+        case EntryAction.REFUND if _is_payout(order.payment(_payment_id(intent))):
+            return await processor.look_up_payout(merchant_id, key)
+        case EntryAction.REFUND:
+            return await processor.look_up_refund(merchant_id, key)
+        case _:
+            return await processor.look_up(merchant_id, key)
+
+
+async def withdraw_reference(
+    ledger: Ledger, merchant_id: UUID, order: Order, payment: Payment, until: datetime
+) -> None:
+    """Have a payer shown a reference no longer. Nothing depends on it: money that still comes is recorded as late."""
+    if ledger.processor is None or payment.processor_reference is None:
+        return
+    request = contract.ReferenceCancellation(
+        merchant_id=merchant_id,
+        idempotency_key=f"{payment.payment_id}:withdrawal",
+        deadline_at=until,
+        at=order.updated_at,
+        order_id=order.terms.order_id,
+        payment_id=payment.payment_id,
+        processor_reference=payment.processor_reference,
+    )
+    try:
+        with ledger.deadlines.within((until - datetime.now(UTC)).total_seconds()):
+            await ledger.processor.cancel_reference(request)
+    except Exception as fault:  # noqa: BLE001 - whatever it was, the reference may go on being shown
+        _log.warning("reference_not_withdrawn", processor=payment.processor, reason=type(fault).__name__)
+
+
+def _ask(
+    processor: Processor, merchant_id: UUID, order: Order, intent: Intent, enclosed: Enclosed
+) -> Awaitable[Outcome]:
+    payment_id = _payment_id(intent)
+    payment = order.payment(payment_id)
+    about: dict[str, Any] = {
+        "merchant_id": merchant_id,
+        "idempotency_key": intent.idempotency_key,
+        "deadline_at": intent.deadline_at,
+        "at": order.updated_at,
+        "order_id": order.terms.order_id,
+        "payment_id": payment_id,
+    }
+    match intent.action:
+        case EntryAction.AUTHORIZATION:
+            assert enclosed.card is not None, "a card is authorised"
+            return processor.authorize(
+                contract.AuthorizationRequest(
+                    amount=intent.amount,
+                    currency=order.terms.currency,
+                    card=enclosed.card,
+                    capture=intent.capture,
+                    virtual_terminal=payment.started.virtual_terminal,
+                    authenticate=not payment.started.virtual_terminal,
+                    **about,
+                )
+            )
+        case EntryAction.DEVICE_DATA | EntryAction.AUTHENTICATION:
+            return _authenticate(processor, intent, about)
+        case EntryAction.REFERENCE:
+            return _issue(processor, order, payment, intent, about)
+        case EntryAction.CAPTURE | EntryAction.CANCELLATION | EntryAction.REFUND:
+            return _move(processor, order, payment, intent, enclosed, about)
+        case _:
+            raise AssertionError(f"nobody is called for {intent.action}")
+
+
+def _authenticate(processor: Processor, intent: Intent, about: dict[str, Any]) -> Awaitable[Outcome]:
+    assert intent.transaction_id is not None, "a session has a name"
+    request = contract.AuthenticationRequest(
+        authentication_transaction_id=intent.transaction_id, capture=intent.capture, **about
+    )
+    if intent.action is EntryAction.DEVICE_DATA:
+        return processor.submit_device_data(request)
+    return processor.validate_authentication(request)
+
+
+def _issue(
+    processor: Processor, order: Order, payment: Payment, intent: Intent, about: dict[str, Any]
+) -> Awaitable[Outcome]:
+    asked = payment.reference_asked
+    assert asked is not None, "the intent says until when the reference shall live"
+    return processor.issue_reference(
+        contract.ReferenceRequest(
+            method=payment.started.method.type,
+            amount=intent.amount,
+            currency=order.terms.currency,
+            expires_at=asked.expires_at,
+            **about,
+        )
+    )
+
+
+def _move(
+    processor: Processor, order: Order, payment: Payment, intent: Intent, enclosed: Enclosed, about: dict[str, Any]
+) -> Awaitable[Outcome]:
+    """Ask about money that the processor knows by a name of its own."""
+    assert payment.processor_reference is not None, "what was granted or deposited has a name"
+    about["processor_reference"] = payment.processor_reference
+    if intent.action is EntryAction.CANCELLATION:
+        return processor.void(contract.VoidRequest(**about))
+    about |= {"amount": intent.amount, "currency": order.terms.currency}
+    if intent.action is EntryAction.CAPTURE:
+        return processor.capture(contract.CaptureRequest(**about))
+    if not _is_payout(payment):
+        return processor.refund(contract.RefundRequest(**about))
+    to = enclosed.destination
+    destination = None if to is None else contract.Destination(clabe=to.clabe, account_holder=to.account_holder)
+    return processor.pay_out(contract.PayoutRequest(destination=destination, **about))
+
+
+def _is_payout(payment: Payment) -> bool:
+    """Whether what came in by this payment goes back as a transfer, because its rail knows no reversal (N39)."""
+    return payment.started.method.type is not MethodType.CARD
+
+
+def _payment_id(intent: Intent) -> UUID:
+    assert intent.payment_id is not None, "an intent is a payment's"
+    return intent.payment_id

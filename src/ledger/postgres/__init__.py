@@ -1,0 +1,1 @@
+"""PostgreSQL: connections, batched reads, arrays, faults, schema."""

@@ -1,0 +1,186 @@
+"""A data directory, and who may start the Postgres in it: one service at a time, or a command while no service runs.
+
+The rule a stranger would break: every decision to start a server is made under a lock of the directory. Locks are the
+kernel's (`flock`), so none survives its process, however that ends.
+
+`serve.lock` is held by the service that keeps the server; `start.lock` by whoever is just starting one; `users.lock` is
+shared by commands at work, so that the one that started a server for itself stops it only when the others are done.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from ledger.postgres.embedded.cluster import Cluster, open_cluster
+from ledger.postgres.embedded.server import PostgresFailed, Server, is_running, start, url_of
+from ledger.settings import CannotRun
+
+_SERVED_PATIENCE_S: Final = 60.0
+_POLL_S: Final = 0.02
+
+
+class AlreadyServed(CannotRun):
+    """Another service keeps this data directory; the message names its process."""
+
+
+def make_data_dir(data_dir: Path) -> Path:
+    """The data directory as an absolute path, made where missing. As root it can be entered by the server's account."""
+    place = data_dir.absolute()
+    try:
+        place.mkdir(mode=0o711 if os.geteuid() == 0 else 0o700, parents=True, exist_ok=True)
+    except OSError as refusal:
+        raise CannotRun(f"LEDGER_DATA_DIR {place} cannot be made: {refusal.strerror}") from refusal
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise CannotRun(f"LEDGER_DATA_DIR {place} cannot be written")
+    return place
+
+
+class Keeper:
+    """The Postgres under a service: this process keeps it, or uses the one that another service keeps.
+
+    `tick` now and then: it restarts a server that died, and takes over from a keeper that is gone.
+    """
+
+    def __init__(self, data_dir: Path, name: str, *, stopping: Callable[[], bool] = lambda: False) -> None:
+        self._data_dir = make_data_dir(data_dir)
+        self._name = name
+        self._stopping = stopping
+        self._server: Server | None = None
+        self._lock: int | None = None
+        with _locked(self._data_dir / "start.lock"):
+            self._lock = _take_serve_lock(self._data_dir, name)
+            self.cluster: Cluster = open_cluster(self._data_dir)
+
+    @property
+    def keeps(self) -> bool:
+        """Whether this process is the one that keeps the server."""
+        return self._lock is not None
+
+    @property
+    def url(self) -> str:
+        return url_of(self.cluster)
+
+    def refuse_to_share(self) -> None:
+        """Raises AlreadyServed where another service keeps the directory."""
+        if not self.keeps:
+            raise AlreadyServed(f"{_holder(self._data_dir)} already runs on {self._data_dir}")
+
+    def wait(self) -> None:
+        """Return when the server answers. Raises as `tick` does; KeyboardInterrupt as soon as we are to stop."""
+        while not self.keeps and not self.tick():
+            self._pause()
+        if self.keeps:
+            with _locked(self._data_dir / "start.lock"):
+                while not self.tick():
+                    self._pause()
+
+    def tick(self) -> bool:
+        """Whether the server answers; brings it back where it is ours and died. Raises PostgresFailed."""
+        if self._server is None:
+            if self._lock is None:
+                self._lock = _take_serve_lock(self._data_dir, self._name)
+            if self._lock is None:
+                return is_running(self.cluster)
+            self._server = Server(self.cluster)
+        return self._server.tick()
+
+    def _pause(self) -> None:
+        if self._stopping():
+            raise KeyboardInterrupt
+        time.sleep(_POLL_S)
+
+    def stop(self, patience_s: float, *, at_once: bool = False) -> None:
+        """Stop the server if it is ours, as `Server.stop` does, and let go of the directory."""
+        if self._server is not None:
+            self._server.stop(patience_s, at_once=at_once)
+        if self._lock is not None:
+            os.close(self._lock)
+        self._server = self._lock = None
+
+
+@contextmanager
+def database(database_url: str | None, data_dir: Path) -> Iterator[str]:
+    """The connection string that a command works on, for as long as it needs it.
+
+    That is `database_url` where given, else the server that runs on the data directory, else one of its own. Raises
+    PostgresFailed or ClusterUnusable.
+    """
+    if database_url is not None:
+        yield database_url
+        return
+    data_dir = make_data_dir(data_dir)
+    users = os.open(data_dir / "users.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    server: Server | None = None
+    try:
+        fcntl.flock(users, fcntl.LOCK_SH)
+        cluster, server = _join(data_dir)
+        yield url_of(cluster)
+        if server is not None:
+            fcntl.flock(users, fcntl.LOCK_EX)
+    finally:
+        if server is not None:
+            server.stop()
+        os.close(users)
+
+
+def _join(data_dir: Path) -> tuple[Cluster, Server | None]:
+    """The cluster with a server that answers, and that server where we had to start it ourselves."""
+    deadline = time.monotonic() + _SERVED_PATIENCE_S
+    while True:
+        with _locked(data_dir / "start.lock"):
+            cluster = open_cluster(data_dir)
+            if is_running(cluster) and _welcomes(cluster):
+                return cluster, None
+            # A service that lives but has no server is about to start one: do not start another beside it.
+            free = _take_serve_lock(data_dir, None)
+            if free is not None:
+                os.close(free)
+                return cluster, start(cluster)
+        if time.monotonic() > deadline:
+            raise PostgresFailed(f"{_holder(data_dir)} runs on {data_dir}, but its Postgres does not answer")
+        time.sleep(_POLL_S)
+
+
+def _welcomes(cluster: Cluster) -> bool:
+    """Whether the server takes connections: one that has just been told to stop still looks as if it ran."""
+    import psycopg
+
+    try:
+        psycopg.connect(url_of(cluster), connect_timeout=2).close()
+    except psycopg.OperationalError:
+        return False
+    return True
+
+
+def _take_serve_lock(data_dir: Path, name: str | None) -> int | None:
+    """The descriptor that holds the lock, or None where somebody else does. `name` is left for others to read."""
+    descriptor = os.open(data_dir / "serve.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    if name is not None:
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{name} (pid {os.getpid()})\n".encode(), 0)
+    return descriptor
+
+
+def _holder(data_dir: Path) -> str:
+    return (data_dir / "serve.lock").read_text().strip() or "another service"
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,264 @@
+"""The embedded Postgres as a process of ours: started, kept alive and stopped by us, and never outliving us.
+
+The rule a stranger would break: only the process that started a server stops it, and a server is started from a
+process's main thread. The kernel ends it with the *thread* that forked it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from ledger.postgres.embedded.cluster import SOCKET_NAME, SUPERUSER, Cluster, as_account, memory_bytes
+from ledger.settings import CannotRun
+
+LOG_MAX_BYTES: Final = 16 << 20
+FAILURES_MAX: Final = 5
+FAILURE_WINDOW_S: Final = 60.0
+OTHER_PATIENCE_S: Final = 60.0
+_BACK_OFF_S: Final = (0.1, 0.5, 1.0, 2.0)
+_POLL_S: Final = 0.005
+_PR_SET_PDEATHSIG: Final = 1
+
+SETTINGS: Final[Mapping[str, str]] = {
+    "listen_addresses": "",
+    "unix_socket_permissions": "0700",
+    # What a 2xx stands on. Given on the command line, so that no file in the cluster can turn it off.
+    "fsync": "on",
+    "full_page_writes": "on",
+    "synchronous_commit": "on",
+    "max_connections": "100",
+    "wal_buffers": "16MB",
+    "max_wal_size": "4GB",
+    "checkpoint_timeout": "15min",
+    "random_page_cost": "1.1",
+    "jit": "off",
+    # A head that is updated by every batch stays on its page only if its dead versions go quickly.
+    "autovacuum_naptime": "15s",
+    "autovacuum_vacuum_cost_limit": "2000",
+    "idle_in_transaction_session_timeout": "60s",
+    "timezone": "UTC",
+    "log_timezone": "UTC",
+    "log_line_prefix": "%m [%p] ",
+    "log_checkpoints": "off",
+    # The log must not hold what the events must not hold: no statements, no values, no DETAIL with the key of a row.
+    "log_min_error_statement": "panic",
+    "log_error_verbosity": "terse",
+    "log_parameter_max_length": "0",
+    "log_parameter_max_length_on_error": "0",
+}
+
+
+class PostgresFailed(CannotRun):
+    """The embedded Postgres does not start; the message carries its own last words."""
+
+
+class Server:
+    """A Postgres on a cluster that this process keeps alive, by calling `tick` now and then.
+
+    A start that takes long is crash recovery at work and is waited for. A server of somebody else who is going down is
+    waited for too. Only starts that fail count.
+    """
+
+    def __init__(self, cluster: Cluster, settings: Mapping[str, str] | None = None) -> None:
+        self.cluster = cluster
+        self._settings = settings or {}
+        self._process: subprocess.Popen[bytes] | None = None
+        self._guard: subprocess.Popen[bytes] | None = None
+        self._is_ready = False
+        self._failures: deque[float] = deque()
+        self._next_start = 0.0
+        self._other_since: float | None = None
+
+    @property
+    def url(self) -> str:
+        """The libpq connection string of the owner."""
+        return url_of(self.cluster)
+
+    @property
+    def pid(self) -> int | None:
+        """The postmaster's process id; None where none lives."""
+        return self._process.pid if self._process is not None and self._process.poll() is None else None
+
+    def tick(self) -> bool:
+        """Whether it answers now; starts it where it has died.
+
+        Raises PostgresFailed after five failed starts in a minute, or where another server will not go away.
+        """
+        now = time.monotonic()
+        if self._process is not None and self._process.poll() is None:
+            self._is_ready = self._is_ready or _status(self.cluster) == (self._process.pid, "ready")
+            return self._is_ready
+        self._bury(now)
+        if now >= self._next_start and not self._waits_for_another(now):
+            self._spawn()
+        return False
+
+    def stop(self, patience_s: float = 8.0, *, at_once: bool = False) -> None:
+        """Fast shutdown; after `patience_s`, or at once, an immediate one: it loses nothing and the next start recovers."""
+        if self._process is not None:
+            for final in (signal.SIGINT, signal.SIGQUIT, signal.SIGKILL)[1 if at_once else 0 :]:
+                if self._process.poll() is not None:
+                    break
+                self._process.send_signal(final)
+                try:
+                    self._process.wait(patience_s)
+                except subprocess.TimeoutExpired:
+                    continue
+        self._dismiss_guard()
+        self._process = None
+
+    def _bury(self, now: float) -> None:
+        """Take note of a server that has ended: starts again at once if it had ever answered, else with back-off."""
+        if self._process is None:
+            return
+        self._process = None
+        self._dismiss_guard()
+        if self._is_ready:
+            self._is_ready = False
+            self._next_start = now
+            return
+        while self._failures and self._failures[0] < now - FAILURE_WINDOW_S:
+            self._failures.popleft()
+        self._failures.append(now)
+        if len(self._failures) >= FAILURES_MAX:
+            raise PostgresFailed(f"Postgres does not start: {last_words(self.cluster)}")
+        self._next_start = now + _BACK_OFF_S[len(self._failures) - 1]
+
+    def _waits_for_another(self, now: float) -> bool:
+        pid, _ = _status(self.cluster)
+        if not _is_postgres(pid):
+            self._other_since = None
+            return False
+        self._other_since = self._other_since or now
+        if now - self._other_since > OTHER_PATIENCE_S:
+            raise PostgresFailed(f"another Postgres (pid {pid}) runs on {self.cluster.directory} and does not end")
+        return True
+
+    def _spawn(self) -> None:
+        shared_buffers = min(256, max(32, memory_bytes() >> 23))  # an eighth of the memory, in MB
+        chosen = {"shared_buffers": f"{shared_buffers}MB", **SETTINGS, **self._settings}
+        options = [option for name, value in chosen.items() for option in ("-c", f"{name}={value}")]
+        with _log(self.cluster.log) as log:
+            self._process = subprocess.Popen(
+                [
+                    self.cluster.binaries / "postgres",
+                    "-D",
+                    self.cluster.directory,
+                    "-k",
+                    self.cluster.sockets,
+                    *options,
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # the terminal's Ctrl-C is for us; we stop the server when we are done
+                preexec_fn=_follow_parent(os.getpid()) if sys.platform == "linux" else None,  # noqa: PLW1509 - two system calls, no lock of Python's
+                **as_account(self.cluster.account),
+            )
+        if sys.platform != "linux":
+            self._guard = guard(self._process.pid)
+
+    def _dismiss_guard(self) -> None:
+        if self._guard is not None:
+            self._guard.kill()
+            self._guard.wait()
+            self._guard = None
+
+
+def _follow_parent(parent: int) -> Callable[[], None]:
+    """What the child does after its account has changed (a change clears it): the kernel ends it when the parent is gone."""
+    prctl = ctypes.CDLL(None).prctl
+
+    def follow() -> None:
+        prctl(_PR_SET_PDEATHSIG, signal.SIGINT)
+        if os.getppid() != parent:  # it died in between
+            os._exit(1)
+
+    return follow
+
+
+def guard(pid: int) -> subprocess.Popen[bytes]:
+    """Where the kernel does not tell children: a shell that waits for the end of our pipe, then asks for a fast shutdown."""
+    return subprocess.Popen(
+        ["/bin/sh", "-c", f"read -r _; kill -INT {pid}"], stdin=subprocess.PIPE, start_new_session=True, cwd="/"
+    )
+
+
+def start(cluster: Cluster, *, settings: Mapping[str, str] | None = None) -> Server:
+    """A server that answers. Raises PostgresFailed."""
+    server = Server(cluster, settings)
+    try:
+        while not server.tick():
+            time.sleep(_POLL_S)
+    except BaseException:
+        server.stop()
+        raise
+    return server
+
+
+def url_of(cluster: Cluster) -> str:
+    """The libpq connection string of a cluster's owner, quoted as libpq asks for."""
+    host = str(cluster.sockets).replace("\\", "\\\\").replace("'", "\\'")
+    return f"host='{host}' user={SUPERUSER} dbname=postgres"
+
+
+def is_running(cluster: Cluster) -> bool:
+    """Whether a server answers on the cluster now: its pid file says ready, and its socket is listened on."""
+    if _status(cluster)[1] != "ready":
+        return False
+    with socket.socket(socket.AF_UNIX) as probe:
+        return probe.connect_ex(str(cluster.sockets / SOCKET_NAME)) == 0
+
+
+def last_words(cluster: Cluster) -> str:
+    """The last fatal lines of the server's log, as one line for a person."""
+    lines = cluster.log.read_text(errors="replace").splitlines()[-20:] if cluster.log.exists() else []
+    fatal = [line for line in lines if "FATAL" in line or "PANIC" in line]
+    return " / ".join((fatal or lines)[-2:]) or "it said nothing"
+
+
+@contextmanager
+def _log(place: Path) -> Iterator[int]:
+    if place.exists() and place.stat().st_size > LOG_MAX_BYTES:
+        place.rename(place.with_name(f"{place.name}.1"))
+    descriptor = os.open(place, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _status(cluster: Cluster) -> tuple[int, str]:
+    """The postmaster's pid and state, as the first and eighth line of its pid file tell; (0, "") where there is none."""
+    try:
+        lines = (cluster.directory / "postmaster.pid").read_text().splitlines()
+        return int(lines[0]), lines[7].strip() if len(lines) > 7 else ""
+    except (OSError, IndexError, ValueError):
+        return 0, ""
+
+
+def _is_postgres(pid: int) -> bool:
+    """Whether that process lives and is a Postgres: after a restart of the machine its pid may be anybody's."""
+    if pid <= 0:
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # somebody else's, but alive
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip() == "postgres"
+    except FileNotFoundError:
+        return sys.platform != "linux"  # no /proc to ask: believe the pid file

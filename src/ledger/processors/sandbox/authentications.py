@@ -1,0 +1,259 @@
+"""The sandbox's payer authentications: 3-D Secure and redirects, durable from the first answer to the last.
+
+The rule a stranger would break: the card is not here. A session knows what it was opened for, and grants it at most once
+because the charge that it ends in bears the key of the authorisation that opened it.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from secrets import token_urlsafe
+from typing import Any, Final
+from uuid import UUID, uuid4
+
+from msgspec import Struct
+
+from ledger.domain.money import SCALE, ZERO, scaled, shortest
+from ledger.domain.orders.processor_outcomes import ActionRequired, Approved, Declined
+from ledger.domain.orders.statuses import NextAction
+from ledger.postgres.connection import Connection
+from ledger.processors.bins import describe, eci_of
+from ledger.processors.contract import AuthenticationRequest, AuthorizationAnswer, AuthorizationRequest
+from ledger.processors.sandbox import charges
+from ledger.processors.sandbox.call_executor import Done, Teller, one
+from ledger.processors.sandbox.charges import Deal, Grant
+from ledger.processors.sandbox.test_cards import Authentication
+
+_VERSION: Final = "2.2.0"
+_OPEN: Final = """
+insert into sandbox_authentication (transaction_id, reference_id, access_token, merchant_id, idempotency_key, order_id,
+                                    payment_id, amount, currency, card_bin, card_last4, stage, challenges)
+values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+"""
+
+# A session, by either of its names.
+_FIND: Final = """
+select transaction_id, reference_id, access_token, merchant_id, idempotency_key, order_id, payment_id, amount, currency,
+       card_bin, card_last4, stage, challenges, accepted
+  from sandbox_authentication where transaction_id = %s or reference_id = %s
+"""
+
+_MOVE: Final = "update sandbox_authentication set stage = %s where transaction_id = %s"
+
+# The page that collects the device's data was shown.
+_COLLECT: Final = """
+update sandbox_authentication set device_data_at = coalesce(device_data_at, now()) where reference_id = %s
+"""
+
+# What the payer chose on the challenge's or the redirect's page; the last choice counts until the ledger asks.
+_CONCLUDE: Final = """
+update sandbox_authentication set accepted = %s where transaction_id = %s and stage in ('CHALLENGE', 'REDIRECT')
+"""
+
+_STAGES: Final = {
+    Authentication.CHALLENGE: NextAction.CHALLENGE,
+    Authentication.DEVICE_DATA: NextAction.DEVICE_DATA,
+    Authentication.DEVICE_DATA_THEN_CHALLENGE: NextAction.DEVICE_DATA,
+    Authentication.REDIRECT: NextAction.REDIRECT,
+}
+
+
+class Session(Struct, frozen=True, kw_only=True):
+    """A payer's authentication as the processor's own pages see it.
+
+    `stage` is what it waits for, None once it has ended; `amount` in minor units.
+    """
+
+    transaction_id: str
+    reference_id: str
+    access_token: str
+    merchant_id: UUID
+    idempotency_key: str
+    order_id: UUID | None
+    payment_id: UUID | None
+    amount: Decimal
+    currency: str
+    card_bin: str
+    card_last4: str
+    stage: NextAction | None
+    challenges: bool
+    accepted: bool | None
+
+
+class Stored(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An authorisation's answer as the book keeps it: one of these."""
+
+    approved: Approved | None = None
+    declined: Declined | None = None
+    action: ActionRequired | None = None
+
+    @property
+    def answer(self) -> AuthorizationAnswer:
+        answer = self.approved or self.declined or self.action
+        assert answer is not None, "one of them is there"
+        return answer
+
+
+class Pages:
+    """What the processor's own pages do: show a session, collect the device's data, take the payer's choice."""
+
+    def __init__(self, teller: Teller) -> None:
+        self._teller = teller
+
+    async def session(self, name: str) -> Session | None:
+        """A session by its transaction id or its reference id. Raises like a processor's call, as all of these do."""
+        async with self._teller.connection() as connection:
+            return await _find(connection, name)
+
+    async def collect_device_data(self, reference_id: str) -> None:
+        """The device-data page ran in the payer's browser."""
+        async with self._teller.connection() as connection:
+            await connection.execute(_COLLECT, (reference_id,))
+
+    async def conclude(self, transaction_id: str, *, accepted: bool) -> Session | None:
+        """The payer accepted or refused; the session afterwards, None where there is none."""
+        async with self._teller.connection() as connection:
+            await connection.execute(_CONCLUDE, (accepted, transaction_id))
+            return await _find(connection, transaction_id)
+
+
+def open_session(request: AuthorizationRequest, asked: Authentication, pages_url: str) -> Deal:
+    """Ask the payer to act instead of asking the issuer for money."""
+
+    async def deal(connection: Connection) -> Done:
+        number = request.card.number
+        session = Session(
+            transaction_id=str(uuid4()),
+            reference_id=str(uuid4()),
+            access_token=token_urlsafe(32),
+            merchant_id=request.merchant_id,
+            idempotency_key=request.idempotency_key,
+            order_id=request.order_id,
+            payment_id=request.payment_id,
+            amount=request.amount,
+            currency=request.currency,
+            card_bin=number[:6],
+            card_last4=number[-4:],
+            stage=_STAGES[asked],
+            challenges=asked is not Authentication.DEVICE_DATA,
+            accepted=None,
+        )
+        await connection.execute(_OPEN, _row(session))
+        return Done(Stored(action=_action(session, pages_url)))
+
+    return deal
+
+
+def submit_device_data(request: AuthenticationRequest, pages_url: str) -> Deal:
+    """The device is known: challenge the payer, or grant without."""
+
+    async def deal(connection: Connection) -> Done:
+        session = await _session_of(connection, request)
+        if session is None or session.stage in {None, NextAction.REDIRECT}:
+            return _failed(session)
+        if not session.challenges:
+            return await _grant(connection, session, request)
+        await connection.execute(_MOVE, (NextAction.CHALLENGE, session.transaction_id))
+        return Done(Stored(action=_action(_at(session, NextAction.CHALLENGE), pages_url)))
+
+    return deal
+
+
+def validate(request: AuthenticationRequest) -> Deal:
+    """The payer is back. Who never saw the page is taken to have accepted: a test may leave the page out."""
+
+    async def deal(connection: Connection) -> Done:
+        session = await _session_of(connection, request)
+        if session is None or session.stage not in {NextAction.CHALLENGE, NextAction.REDIRECT}:
+            return _failed(session)
+        if session.accepted is False:
+            await connection.execute(_MOVE, ("ENDED", session.transaction_id))
+            return _failed(session)
+        return await _grant(connection, session, request)
+
+    return deal
+
+
+async def _grant(connection: Connection, session: Session, request: AuthenticationRequest) -> Done:
+    reference, code = charges.name_of(session.merchant_id, session.idempotency_key)
+    captured = session.amount if request.capture else ZERO
+    approved = Approved(
+        authorized=session.amount,
+        captured=captured,
+        processor_reference=reference,
+        authorization_code=code,
+        eci=_eci(session, authenticated=True),
+    )
+    granted = Grant(
+        merchant_id=session.merchant_id,
+        idempotency_key=session.idempotency_key,
+        amount=session.amount,
+        currency=session.currency,
+        capture=request.capture,
+        card_bin=session.card_bin,
+        card_last4=session.card_last4,
+        approved=approved,
+    )
+    await charges.grant(connection, granted)
+    await connection.execute(_MOVE, ("ENDED", session.transaction_id))
+    return Done(Stored(approved=approved))
+
+
+def _failed(session: Session | None) -> Done:
+    message = "The payer could not be authenticated."
+    eci = None if session is None else _eci(session, authenticated=False)
+    return Done(Stored(declined=Declined(code="AUTHENTICATION_FAILED", message=message, eci=eci)), accepted=False)
+
+
+def _eci(session: Session, *, authenticated: bool) -> str | None:
+    """What the card's network says; a redirect is the bank's own affair, of which no network tells."""
+    if session.stage is NextAction.REDIRECT:
+        return None
+    return eci_of(describe(session.card_bin).brand, authenticated=authenticated)
+
+
+async def _session_of(connection: Connection, request: AuthenticationRequest) -> Session | None:
+    """The merchant's session that a call names. An id that contains `fail` is nobody's."""
+    session = await _find(connection, request.authentication_transaction_id)
+    return session if session is not None and session.merchant_id == request.merchant_id else None
+
+
+async def _find(connection: Connection, name: str) -> Session | None:
+    row = await one(connection, _FIND, (name, name))
+    return None if row is None else _session(*row)
+
+
+def _session(*row: Any) -> Session:
+    values = dict(zip(Session.__struct_fields__, row, strict=True))
+    stage = values["stage"]
+    values["stage"] = None if stage == "ENDED" else NextAction(stage)
+    values["amount"] = shortest(Decimal(values["amount"]) / SCALE)
+    return Session(**values)
+
+
+def _row(session: Session) -> tuple[object, ...]:
+    values = [getattr(session, name) for name in Session.__struct_fields__[:-1]]
+    values[Session.__struct_fields__.index("amount")] = scaled(session.amount)
+    return tuple(values)
+
+
+def _at(session: Session, stage: NextAction) -> Session:
+    return Session(**{name: getattr(session, name) for name in Session.__struct_fields__} | {"stage": stage})
+
+
+def _action(session: Session, pages_url: str) -> ActionRequired:
+    assert session.stage is not None, "an action is asked for while the session waits"
+    device_data = f"{pages_url}/device-data/{session.reference_id}"
+    step_up = {
+        NextAction.CHALLENGE: f"{pages_url}/challenge/{session.transaction_id}",
+        NextAction.REDIRECT: f"{pages_url}/redirect/{session.transaction_id}",
+    }
+    return ActionRequired(
+        next_action=session.stage,
+        authentication_transaction_id=session.transaction_id,
+        reference_id=session.reference_id,
+        device_data_collection_url=device_data if session.stage is NextAction.DEVICE_DATA else None,
+        access_token=session.access_token,
+        step_up_url=step_up.get(session.stage),
+        three_ds_version=None if session.stage is NextAction.REDIRECT else _VERSION,
+    )

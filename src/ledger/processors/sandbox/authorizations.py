@@ -1,0 +1,93 @@
+"""How the sandbox answers an authorisation: most are a line in the book, some are more than that.
+
+The rule a stranger would break: whatever is more than a line is carried out by the teller, in one commit with its answer.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from ledger.domain.money import ZERO, rounded
+from ledger.domain.orders.processor_outcomes import Approved
+from ledger.postgres.connection import Connection
+from ledger.processors.contract import AuthorizationRequest
+from ledger.processors.sandbox import authentications, charges
+from ledger.processors.sandbox.authentications import Stored
+from ledger.processors.sandbox.call_executor import Done
+from ledger.processors.sandbox.charge_rows import Call
+from ledger.processors.sandbox.charges import Deal, Grant
+from ledger.processors.sandbox.test_cards import APPROVED, Script
+
+
+def special(request: AuthorizationRequest, script: Script, pages_url: str) -> Deal | None:
+    """What is to be done for a card that asks for more than a line in the book, None for every other."""
+    if script.declined_when_saved and request.saved_card:
+        return _answering(Stored(declined=script.declined_when_saved))
+    if script.authentication and request.authenticate:
+        return authentications.open_session(request, script.authentication, pages_url)
+    if script.disputed and request.capture:
+        return _disputed(request)
+    return None
+
+
+def call(request: AuthorizationRequest, script: Script) -> Call:
+    """The line in the book for an authorisation."""
+    number = request.card.number
+    approved = _approved(request, script)
+    return Call(
+        merchant_id=request.merchant_id,
+        idempotency_key=request.idempotency_key,
+        amount=request.amount,
+        currency=request.currency,
+        capture=request.capture,
+        card_bin=number[:6],
+        card_last4=number[-4:],
+        reference=approved.processor_reference,
+        answer=script.declined or approved,
+    )
+
+
+def _approved(request: AuthorizationRequest, script: Script) -> Approved:
+    granted = _half(request.amount) if script.grants_half else request.amount
+    reference, code = charges.name_of(request.merchant_id, request.idempotency_key)
+    return Approved(
+        authorized=granted,
+        captured=granted if request.capture and script.captures else ZERO,
+        processor_reference=reference,
+        authorization_code=code,
+    )
+
+
+def _answering(stored: Stored) -> Deal:
+    async def deal(_: Connection) -> Done:
+        return Done(stored, accepted=stored.declined is None)
+
+    return deal
+
+
+def _disputed(request: AuthorizationRequest) -> Deal:
+    """Grant, capture, and announce the dispute in the same commit."""
+    number, approved = request.card.number, _approved(request, APPROVED)
+
+    async def deal(connection: Connection) -> Done:
+        granted = Grant(
+            merchant_id=request.merchant_id,
+            idempotency_key=request.idempotency_key,
+            amount=request.amount,
+            currency=request.currency,
+            capture=request.capture,
+            card_bin=number[:6],
+            card_last4=number[-4:],
+            approved=approved,
+        )
+        await charges.grant(connection, granted)
+        await charges.dispute_later(connection, request, approved.processor_reference, approved.captured)
+        return Done(Stored(approved=approved))
+
+    return deal
+
+
+def _half(amount: Decimal) -> Decimal:
+    """Half of an amount in whole minor units; all of it where there is no such half."""
+    half = rounded(amount / 2, Decimal(1))
+    return half if ZERO < half < amount else amount

@@ -1,0 +1,215 @@
+"""The sandbox's bank: CLABEs and cash references, the deposits that come in by them, and payouts.
+
+The rule a stranger would break: a CLABE and a reference are given out once, over all merchants, and money that is sent to
+one is reported even where it was cancelled or has expired. Store cash takes the exact amount, a CLABE any.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from decimal import Decimal
+from typing import Final
+from uuid import UUID, uuid4
+
+from msgspec import Struct
+
+from ledger.domain.money import SCALE, scaled, shortest
+from ledger.domain.orders.processor_outcomes import (
+    ReferenceCancelled,
+    ReferenceIssued,
+    ReferenceRefused,
+    RefundPending,
+    RefundRefused,
+)
+from ledger.domain.orders.terms import MethodType
+from ledger.postgres.connection import Connection
+from ledger.processors.clabe import check_digit, is_clabe
+from ledger.processors.contract import PayoutRequest, ReferenceCancellation, ReferenceRequest
+from ledger.processors.messages import DepositReceived
+from ledger.processors.sandbox import outbox
+from ledger.processors.sandbox.call_executor import Done, Teller, one
+from ledger.processors.sandbox.charges import NAME, Deal, refund_confirmed, refund_failed
+from ledger.processors.sandbox.outbox import reference_for
+
+CONVENIO: Final = "1420338"
+"""The collection agreement that the sandbox's bank has with its processor."""
+
+_BANK_AND_PLACE: Final = "646180"
+_CASH_PREFIX: Final = "93"
+_ACCOUNTS: Final = 10**11
+_STRIDE: Final = 39_916_801_007  # shares no factor with _ACCOUNTS: every number is met once before any is met again
+
+_NEXT_NUMBER: Final = "select nextval('sandbox_account_number')"
+
+_ISSUE: Final = """
+insert into sandbox_reference (processor_reference, merchant_id, idempotency_key, order_id, payment_id, method, reference,
+                               clabe, convenio, amount, currency, expires_at)
+values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+"""
+
+# Whom a deposit is for.
+_OWNER: Final = """
+select processor_reference, order_id, payment_id, clabe, amount, currency from sandbox_reference
+ where merchant_id = %s and (clabe = %s or reference = %s)
+"""
+
+# What came in by a reference, and what was paid out of it.
+_BALANCE: Final = """
+select coalesce(sum(c.moved) filter (where c.kind = 'DEPOSIT'), 0)::int8,
+       coalesce(sum(c.moved) filter (where c.kind = 'PAY_OUT'), 0)::int8
+  from sandbox_reference r
+  left join sandbox_call c on c.merchant_id = r.merchant_id and c.reference = r.processor_reference and c.accepted
+ where r.merchant_id = %s and r.processor_reference = %s having count(r.*) > 0
+"""
+
+
+class Deposit(Struct, frozen=True, kw_only=True):
+    """Money that somebody sends: `amount` minor units to a CLABE or cash reference, at a moment of the merchant's clock."""
+
+    merchant_id: UUID
+    message_id: str
+    sent_to: str
+    amount: Decimal
+    at: datetime
+
+
+class Owner(Struct, frozen=True, kw_only=True):
+    """The payment that a reference was issued for."""
+
+    processor_reference: str
+    order_id: UUID | None
+    payment_id: UUID | None
+    currency: str
+    exact: Decimal | None
+    """The only amount that it takes, None where it takes any."""
+
+
+class WrongAmount(Exception):
+    """The store's network takes exactly `expected` minor units."""
+
+    def __init__(self, expected: Decimal) -> None:
+        super().__init__(f"the reference takes exactly {expected}")
+        self.expected = expected
+
+
+def issue(request: ReferenceRequest) -> Deal:
+    """Give out a reference that nobody ever had."""
+
+    async def deal(connection: Connection) -> Done:
+        if request.method is MethodType.CARD or request.currency != "MXN":
+            return Done(ReferenceRefused(code="NOT_SUPPORTED", message="References are for pesos."), accepted=False)
+        row = await one(connection, _NEXT_NUMBER, ())
+        assert row is not None, "a sequence has a next value"
+        issued = _issued(request, f"{row[0] * _STRIDE % _ACCOUNTS:011}")
+        about = (request.merchant_id, request.idempotency_key, request.order_id, request.payment_id)
+        numbers = (issued.reference, issued.clabe, issued.convenio)
+        terms = (scaled(request.amount), request.currency, request.expires_at)
+        await connection.execute(_ISSUE, (issued.processor_reference, *about, request.method, *numbers, *terms))
+        return Done(issued)
+
+    return deal
+
+
+def cancel(request: ReferenceCancellation) -> Deal:
+    """Nothing changes but what the payer is shown: who wrote the number down can still send money."""
+
+    async def deal(_: Connection) -> Done:
+        return Done(ReferenceCancelled(processor_reference=request.processor_reference))
+
+    return deal
+
+
+def pay_out(request: PayoutRequest) -> Deal:
+    """Give back what came in; a message tells when it arrived. A holder whose name contains `fail` cannot be paid."""
+
+    async def deal(connection: Connection) -> Done:
+        row = await one(connection, _BALANCE, (request.merchant_id, request.processor_reference))
+        if row is None:
+            return _no("UNKNOWN_TRANSACTION", "There is no such reference.")
+        if scaled(request.amount) > row[0] - row[1]:
+            return _no("AMOUNT_TOO_LARGE", "That is more than is left of what came in.")
+        destination = request.destination
+        if destination is not None and not is_clabe(destination.clabe):
+            return _no("INVALID_ACCOUNT", "The account to pay to is no CLABE.")
+        reference = reference_for("pay", request)
+        pending = RefundPending(processor_reference=reference)
+        if destination is not None and "fail" in (destination.account_holder or "").lower():
+            await outbox.put(connection, refund_failed(request, reference, "ACCOUNT_REFUSED"))
+            return Done(pending)
+        await outbox.put(connection, refund_confirmed(request, reference, request.amount))
+        return Done(pending, moved=request.amount)
+
+    return deal
+
+
+def deposit(sent: Deposit, owner: Owner | None) -> Deal:
+    """Take money in and report it. Raises WrongAmount, and nothing was taken."""
+
+    async def deal(connection: Connection) -> Done:
+        if owner is not None and owner.exact is not None and owner.exact != sent.amount:
+            raise WrongAmount(owner.exact)
+        message = DepositReceived(
+            processor=NAME,
+            message_id=sent.message_id,
+            merchant_id=sent.merchant_id,
+            occurred_at=sent.at,
+            order_id=owner.order_id if owner else None,
+            payment_id=owner.payment_id if owner else None,
+            reference=sent.sent_to,
+            amount=sent.amount,
+            currency=owner.currency if owner else "MXN",
+            processor_reference=f"sbx_dep_{uuid4().hex}",
+        )
+        await outbox.put(connection, message)
+        return Done(message, moved=sent.amount)
+
+    return deal
+
+
+async def owner_of(teller: Teller, merchant_id: UUID, sent_to: str) -> Owner | None:
+    """Whose CLABE or reference of this merchant's that is."""
+    async with teller.connection() as connection:
+        row = await one(connection, _OWNER, (merchant_id, sent_to, sent_to))
+    if row is None:
+        return None
+    processor_reference, order_id, payment_id, clabe, amount, currency = row
+    return Owner(
+        processor_reference=processor_reference,
+        order_id=order_id,
+        payment_id=payment_id,
+        currency=currency,
+        exact=None if sent_to == clabe else shortest(Decimal(amount) / SCALE),
+    )
+
+
+def _issued(request: ReferenceRequest, number: str) -> ReferenceIssued:
+    account = _BANK_AND_PLACE + number
+    clabe = account + check_digit(account)
+    cash = number + luhn_digit(number)
+    by_method = {
+        MethodType.SPEI: (clabe, clabe, None),
+        MethodType.PAYCASH: (_CASH_PREFIX + cash, None, None),
+        MethodType.CIE_CASH_NET: (cash, clabe, CONVENIO),
+    }
+    reference, own_clabe, convenio = by_method[request.method]
+    return ReferenceIssued(
+        reference=reference,
+        processor_reference=reference_for("rcv", request),
+        expires_at=request.expires_at,
+        clabe=own_clabe,
+        convenio=convenio,
+    )
+
+
+def luhn_digit(digits: str) -> str:
+    """The digit that makes these a number which Luhn's rule accepts.
+
+    >>> luhn_digit("7992739871")
+    '3'
+    """
+    doubled = [sum(divmod(2 * int(digit), 10)) for digit in digits[::-1][::2]]
+    return str(-(sum(doubled) + sum(int(digit) for digit in digits[::-1][1::2])) % 10)
+
+
+def _no(code: str, message: str) -> Done:
+    return Done(RefundRefused(code=code, message=message), accepted=False)

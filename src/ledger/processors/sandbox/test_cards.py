@@ -1,0 +1,89 @@
+"""The sandbox's test cards: how each behaves when it is asked for money, and when that goes back.
+
+The rule a stranger would break: a new behaviour is a row here. A number that does not stand here is approved, captured,
+voided and refunded like a good card; after its first call a card is known by its first six and last four digits alone.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+from msgspec import Struct
+
+from ledger.domain.orders.events import RefusedBy
+from ledger.domain.orders.processor_outcomes import Declined
+
+
+class Authentication(StrEnum):
+    """What a card's issuer asks its payer for, where the request allows that."""
+
+    CHALLENGE = "CHALLENGE"
+    DEVICE_DATA = "DEVICE_DATA"
+    DEVICE_DATA_THEN_CHALLENGE = "DEVICE_DATA_THEN_CHALLENGE"
+    REDIRECT = "REDIRECT"
+
+
+class Refunds(StrEnum):
+    """What becomes of a refund to a card."""
+
+    AT_ONCE = "AT_ONCE"
+    LATER = "LATER"
+    REFUSED = "REFUSED"
+
+
+class Script(Struct, frozen=True, kw_only=True):
+    """How a test card behaves. `declined` answers every call, `declined_when_saved` those with a number kept from earlier."""
+
+    declined: Declined | None = None
+    declined_when_saved: Declined | None = None
+    authentication: Authentication | None = None
+    grants_half: bool = False
+    captures: bool = True
+    voids: bool = True
+    refunds: Refunds = Refunds.AT_ONCE
+    disputed: bool = False
+    answers: bool = True
+
+
+def _decline(code: str, message: str, refused_by: RefusedBy = RefusedBy.ISSUER) -> Declined:
+    return Declined(code=code, message=message, refused_by=refused_by)
+
+
+_GENERIC: Final = _decline("GENERIC_DECLINE", "The issuer declined the payment and gave no reason.")
+_LOST_OR_STOLEN: Final = _decline("CARD_LOST_OR_STOLEN", "The card was reported lost or stolen.")
+_RISK: Final = _decline("SUSPECTED_FRAUD", "The payment was blocked by risk rules.", RefusedBy.RISK)
+
+APPROVED: Final = Script()
+
+# Section 5.3 of the contract and its "more cards".
+SCRIPTS: Final = {
+    "4000000000000002": Script(declined=_GENERIC),
+    "4000000000009995": Script(declined=_decline("INSUFFICIENT_FUNDS", "The card has insufficient funds.")),
+    "4000000000009987": Script(declined=_LOST_OR_STOLEN),
+    "4000000000009979": Script(declined=_LOST_OR_STOLEN),
+    "4000000000000069": Script(declined=_decline("CARD_EXPIRED", "The card has expired.")),
+    "4000000000000127": Script(declined=_decline("INVALID_CVV", "The card's security code is wrong.")),
+    "4000000000009235": Script(declined=_decline("ISSUER_UNAVAILABLE", "The issuer could not be reached.")),
+    "4100000000000019": Script(declined=_RISK),
+    "4000000000000341": Script(declined_when_saved=_GENERIC),
+    "4000000000000358": Script(declined_when_saved=_LOST_OR_STOLEN),
+    "4000000000003220": Script(authentication=Authentication.CHALLENGE),
+    "4000000000003055": Script(authentication=Authentication.DEVICE_DATA),
+    "4000000000003063": Script(authentication=Authentication.DEVICE_DATA_THEN_CHALLENGE),
+    "4000000000007007": Script(authentication=Authentication.REDIRECT),
+    "4000000000005126": Script(refunds=Refunds.LATER),
+    "4000000000007726": Script(refunds=Refunds.REFUSED),
+    "4000000000000259": Script(disputed=True),
+    "4000000000000119": Script(answers=False),
+    "4000000000000010": Script(grants_half=True),
+    "4000000000007015": Script(captures=False),
+    "4000000000007023": Script(voids=False),
+}
+
+_BY_DIGITS: Final = {(number[:6], number[-4:]): script for number, script in SCRIPTS.items()}
+
+
+def script_of(card_bin: str, card_last4: str) -> Script:
+    """How the card with these first six and last four digits behaves."""
+    return _BY_DIGITS.get((card_bin, card_last4), APPROVED)

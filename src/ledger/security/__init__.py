@@ -1,0 +1,1 @@
+"""The master key and what is derived from it; API keys."""

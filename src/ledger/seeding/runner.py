@@ -1,0 +1,224 @@
+"""Telling a story: each line at its own time, in order where one needs the other, side by side where not.
+
+The rule a stranger would break: a line waits for every earlier line about the same order or the same customer, and for
+nothing else. So no stream ever sees its times run backwards, and months pass in seconds. Whatever falls due on an order
+between its lines happens at its own moment, before the next line is told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from typing import Final
+from uuid import UUID
+
+from msgspec import Struct
+
+from ledger.domain.merchants.state import Merchant
+from ledger.domain.rejections import InvalidTerms, Rejected
+from ledger.operations.clock import Clock
+from ledger.operations.ledger import Ledger
+from ledger.operations.merchants import UnknownMerchant, merchant_of
+from ledger.operations.pipeline.loading import find_order
+from ledger.postgres.faults import Fault
+from ledger.processors.contract import ProcessorTimedOut, ProcessorUnavailable
+from ledger.security.api_keys import NewKey
+from ledger.seeding.actions import ACTIONS
+from ledger.seeding.context import Outcome, Readers, Scene, Step, merchant_id_of
+from ledger.seeding.due_work import Deliver, Outgoing, Passing
+from ledger.seeding.scenario_file import Line, Place, StoryWrong
+
+_AT_ONCE: Final = 32
+
+
+class StoryClock(Clock):
+    """Shows each line its own time, and real time to whoever tells no line. A processor's deadlines are not asked of it."""
+
+    def __init__(self) -> None:
+        self._at: ContextVar[datetime | None] = ContextVar("at", default=None)
+
+    def now(self, merchant_id: UUID) -> datetime:
+        """The time of the line that is being told, in UTC."""
+        return self._at.get() or super().now(merchant_id)
+
+    @contextmanager
+    def standing_at(self, moment: datetime) -> Iterator[None]:
+        """Let the clock stand at a moment, for what is done within and for the tasks that this starts."""
+        token = self._at.set(moment.astimezone(UTC))
+        try:
+            yield
+        finally:
+            self._at.reset(token)
+
+
+class Report(Struct, frozen=True):
+    """What a telling came to, and the keys that it issued: secrets by merchant id, known only now."""
+
+    outcomes: Counter[Outcome]
+    keys: dict[UUID, str]
+
+    @property
+    def lines(self) -> int:
+        return self.outcomes.total()
+
+    @property
+    def new(self) -> int:
+        """Lines that changed something, declined payments among them."""
+        return self.outcomes[Outcome.NEW] + self.outcomes[Outcome.DECLINED]
+
+    @property
+    def declined(self) -> int:
+        """New lines whose payment was declined, as the story wants it."""
+        return self.outcomes[Outcome.DECLINED]
+
+
+class Post(Struct, frozen=True):
+    """Where the sandbox's processor puts what it has to tell, and how that is handed over."""
+
+    outgoing: Outgoing
+    mail: Deliver
+
+
+async def tell(
+    ledger: Ledger,
+    clock: StoryClock,
+    story: Sequence[tuple[Place, Line]],
+    readers: Readers,
+    new_key: Callable[[], NewKey],
+    post: Post,
+) -> Report:
+    """Tell a story on a ledger that lives by `clock`. `new_key` makes the key of a merchant that is registered.
+
+    When the last line is told, time passes for its orders until that line's moment, or the present where that is later.
+    Whoever calls holds the merchants' clocks meanwhile (see `reactions.held_clocks`).
+
+    Raises StoryWrong at the first line that cannot be told. An unknown action and a time that runs backwards are found
+    before anything is told; of a line that the ledger refuses, what stood before it has happened. A declined payment is
+    a part of the story.
+    """
+    return await _Telling(ledger, clock, readers, new_key, post).run(story)
+
+
+class _Telling:
+    def __init__(
+        self, ledger: Ledger, clock: StoryClock, readers: Readers, new_key: Callable[[], NewKey], post: Post
+    ) -> None:
+        self._ledger = ledger
+        self._clock = clock
+        self._passing = Passing(ledger, post.outgoing, post.mail, clock.standing_at)
+        self._scene = Scene(ledger, readers, new_key, {}, set(), post.mail)
+        self._orders: dict[tuple[UUID, str], Place] = {}
+        self._merchants: dict[UUID, Merchant] = {}
+        self._outcomes: Counter[Outcome] = Counter()
+        self._places = asyncio.Semaphore(_AT_ONCE)
+        self._latest: dict[str, asyncio.Task[None]] = {}
+
+    async def run(self, story: Sequence[tuple[Place, Line]]) -> Report:
+        _check(story)
+        try:
+            async with asyncio.TaskGroup() as group:
+                for place, line in story:
+                    step = await self._prepare(place, line)
+                    if not step.keys:
+                        await self._told(place, line, step, set(self._latest.values()))
+                        continue
+                    await self._places.acquire()
+                    earlier = {self._latest[key] for key in step.keys if key in self._latest}
+                    task = group.create_task(self._in_its_place(place, line, step, earlier))
+                    self._latest.update(dict.fromkeys(step.keys, task))
+        except BaseExceptionGroup as failures:
+            raise _first(failures) from None
+        await self._finish(story)
+        return Report(self._outcomes, self._scene.keys)
+
+    async def _prepare(self, place: Place, line: Line) -> Step:
+        """What a line comes to. Its body is decoded here, in the story's order."""
+        merchant = None if line.action == "register" else await self._merchant(place, line)
+        with _at_line(place):
+            return ACTIONS[line.action](self._scene, line, merchant, f"{place.file.name}:{place.number}")
+
+    async def _merchant(self, place: Place, line: Line) -> Merchant:
+        merchant_id = merchant_id_of(line.merchant)
+        if merchant_id not in self._merchants:
+            try:
+                self._merchants[merchant_id] = await merchant_of(self._ledger, merchant_id)
+            except UnknownMerchant:
+                raise StoryWrong(place, f"{line.merchant!r} has not been registered by an earlier line") from None
+        return self._merchants[merchant_id]
+
+    async def _in_its_place(self, place: Place, line: Line, step: Step, earlier: set[asyncio.Task[None]]) -> None:
+        try:
+            await self._told(place, line, step, earlier)
+        finally:
+            self._places.release()
+
+    async def _told(self, place: Place, line: Line, step: Step, earlier: set[asyncio.Task[None]]) -> None:
+        if earlier:
+            await asyncio.wait(earlier)
+        merchant_id = merchant_id_of(line.merchant)
+        with _at_line(place):
+            if step.order is not None and (merchant_id, step.order) in self._orders:
+                await self._pass(merchant_id, step.order, line.at)
+            with self._clock.standing_at(line.at):
+                self._outcomes[await step.tell()] += 1
+        if step.order is not None:
+            self._orders[merchant_id, step.order] = place
+
+    async def _pass(self, merchant_id: UUID, order: str, moment: datetime) -> None:
+        await self._passing.until(merchant_id, await find_order(self._ledger, merchant_id, order), moment)
+
+    async def _finish(self, story: Sequence[tuple[Place, Line]]) -> None:
+        """Let time pass for every order until its merchant's last line, or until now."""
+        now = datetime.now(UTC)
+        last = {merchant_id_of(line.merchant): max(line.at, now) for _, line in story}
+        try:
+            async with asyncio.TaskGroup() as group:
+                for (merchant_id, order), place in self._orders.items():
+                    await self._places.acquire()
+                    group.create_task(self._finished(place, merchant_id, order, last[merchant_id]))
+        except BaseExceptionGroup as failures:
+            raise _first(failures) from None
+
+    async def _finished(self, place: Place, merchant_id: UUID, order: str, moment: datetime) -> None:
+        try:
+            with _at_line(place):
+                await self._pass(merchant_id, order, moment)
+        finally:
+            self._places.release()
+
+
+def _check(story: Sequence[tuple[Place, Line]]) -> None:
+    """What can be wrong with a story whatever ledger it is told on."""
+    times: dict[str, datetime] = {}
+    for place, line in story:
+        if line.action not in ACTIONS:
+            raise StoryWrong(place, f"there is no action {line.action!r}; there are: {', '.join(ACTIONS)}")
+        if line.at < times.get(line.merchant, line.at):
+            raise StoryWrong(place, f"{line.at.isoformat()} is before the merchant's line above it")
+        times[line.merchant] = line.at
+
+
+@contextmanager
+def _at_line(place: Place) -> Iterator[None]:
+    """Whatever refuses a line is said with the line's place."""
+    try:
+        yield
+    except InvalidTerms as refusal:
+        raise StoryWrong(place, refusal.message) from None
+    except Rejected as refusal:
+        raise StoryWrong(place, f"{refusal.code}: {refusal.message}") from None
+    except (ProcessorTimedOut, ProcessorUnavailable) as failure:
+        raise StoryWrong(place, str(failure)) from failure
+    except Fault as fault:
+        raise StoryWrong(place, f"the database does not answer ({type(fault).__name__})") from fault
+
+
+def _first(failures: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The failure that stands first in the story, or any other there is."""
+    wrong = [failure for failure in failures.exceptions if isinstance(failure, StoryWrong)]
+    others = [failure for failure in failures.exceptions if not isinstance(failure, StoryWrong)]
+    return others[0] if others else min(wrong, key=lambda failure: failure.place.number)

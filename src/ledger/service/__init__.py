@@ -1,0 +1,1 @@
+"""The processes of the service, its HTTP server and its connections."""

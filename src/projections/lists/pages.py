@@ -1,0 +1,134 @@
+"""A page of a merchant's orders: what may be asked for, and the JSON that is answered. `list_statements` has the SQL.
+
+The rule a stranger would break: a cursor is a place, not a number. It stands behind an order, and neither repeats nor skips
+one when others arrive meanwhile.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import struct
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Any, Final
+from uuid import UUID
+
+import msgspec
+from msgspec import Meta, Struct
+
+from ledger.domain.orders.statuses import OrderStatus
+from projections.binary import micros, moment
+from projections.orders.table import document, is_overdue
+
+_CURSOR: Final = struct.Struct("!?qq16s")
+_BEHIND_MAX: Final = 1 << 62
+"""No list is as long. A cursor that somebody made up stands behind at most so many, so that the next one can be written too."""
+
+
+class Cursor(Struct, frozen=True):
+    """A place in a list: behind this order, after so many others."""
+
+    ascending: bool
+    created_at: datetime
+    order_id: UUID
+    behind: int
+
+
+class OrderQuery(Struct, frozen=True, kw_only=True):
+    """Which orders, and which page of them.
+
+    No status means all. `customer` is a service id or an external id; `related` adds everybody whom a chain of sourceId
+    connects with it. `exclude_overdue` leaves out what has a due date that has passed, whatever its status. `search` is
+    looked for literally and without regard to case. The dates are inclusive, to the millisecond that `createdAt` shows. With a cursor, the page
+    goes on from there in the cursor's direction, and `ascending` and `offset` are not looked at.
+    """
+
+    statuses: tuple[OrderStatus, ...] = ()
+    customer: str | None = None
+    related: bool = False
+    exclude_overdue: bool = False
+    search: str | None = None
+    created_from: datetime | None = None
+    created_to: datetime | None = None
+    ascending: bool = False
+    limit: int = 20
+    offset: int = 0
+    cursor: Cursor | None = None
+
+
+class Pagination(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Where a page stands in its list."""
+
+    page: Annotated[int, Meta(description="The page's number, from 1.")]
+    limit: Annotated[int, Meta(description="How many a page holds.")]
+    offset: Annotated[int, Meta(description="How many come before this page.")]
+    total: Annotated[int, Meta(description="How many there are in all.")]
+    count: Annotated[int, Meta(description="How many are on this page.")]
+    total_pages: Annotated[int, Meta(description="How many pages there are.")]
+    has_more: Annotated[bool, Meta(description="Whether there is another page.")]
+    next_cursor: Annotated[
+        str | None, Meta(description="Send it as cursor for the next page: the fastest way to go on.")
+    ]
+
+
+def page_body(query: OrderQuery, rows: Sequence[tuple[Any, ...]], now: datetime) -> bytes:
+    """The JSON of a page from the rows of its statement. `now` by the merchant's clock."""
+    total = rows[0][0]
+    orders = [row for row in rows if row[1] is not None]
+    shown = orders[: query.limit]
+    documents = [
+        document(head, customer, None, is_overdue(status, due_at, now))
+        for _, _, _, status, due_at, head, customer in shown
+    ]
+    offset = query.offset if query.cursor is None else query.cursor.behind
+    has_more = len(orders) > len(shown)
+    pagination = Pagination(
+        page=offset // query.limit + 1,
+        limit=query.limit,
+        offset=offset,
+        total=total,
+        count=len(shown),
+        total_pages=-(-total // query.limit),
+        has_more=has_more,
+        next_cursor=_cursor_behind(query, shown[-1], offset + len(shown)) if has_more else None,
+    )
+    return b'{"data":[' + b",".join(documents) + b'],"pagination":' + msgspec.json.encode(pagination) + b"}"
+
+
+def whole(items: Sequence[bytes]) -> bytes:
+    """The JSON of a list that is short enough to be one page, from its items as JSON."""
+    count = len(items)
+    pagination = Pagination(
+        page=1,
+        limit=max(count, 1),
+        offset=0,
+        total=count,
+        count=count,
+        total_pages=min(count, 1),
+        has_more=False,
+        next_cursor=None,
+    )
+    return b'{"data":[' + b",".join(items) + b'],"pagination":' + msgspec.json.encode(pagination) + b"}"
+
+
+def parse_cursor(text: str) -> Cursor | None:
+    """The place that a `nextCursor` stands for, or None where it is not one of ours."""
+    try:
+        ascending, created, behind, order_id = _CURSOR.unpack(base64.b64decode(text, altchars=b"-_", validate=True))
+        if not 0 <= behind <= _BEHIND_MAX:
+            return None
+        return Cursor(ascending, moment(created), UUID(bytes=order_id), behind)
+    except (ValueError, binascii.Error, struct.error, OverflowError):
+        return None
+
+
+def _cursor_behind(query: OrderQuery, row: tuple[Any, ...], behind: int) -> str:
+    _, created_at, order_id, *_ = row
+    packed = _CURSOR.pack(is_ascending(query), micros(created_at), behind, order_id.bytes)
+    return base64.urlsafe_b64encode(packed).decode()
+
+
+def is_ascending(query: OrderQuery) -> bool:
+    """The direction of a list: a cursor goes on in its own."""
+    return query.ascending if query.cursor is None else query.cursor.ascending

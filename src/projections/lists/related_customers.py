@@ -1,0 +1,61 @@
+"""Whose orders a list by customer shows: one customer, or everybody whom a chain of sourceId connects with it.
+
+The rule a stranger would break: the chain is followed in both directions and to its end (contract N50). One that is longer
+than a list can hold is refused; a list that silently leaves somebody out is worse than none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+from uuid import UUID
+
+from ledger.domain.ids import parse_uuid
+from ledger.domain.rejections import InvalidTerms
+
+RELATED_MAX: Final = 1_000
+
+# The customer with this service id, else with this external id (kind 2 is ClaimKind.CUSTOMER_EXTERNAL_ID).
+_NAMED: Final = """
+select customer_id from customer where merchant_id = %(merchant_id)s and customer_id = %(customer_id)s
+union all
+select stream_id from claim where merchant_id = %(merchant_id)s and kind = 2 and key = %(reference)s
+ limit 1
+"""
+
+# The connected component around that customer: step by step to those it was derived from, those derived from it, and
+# those that share with it a source of which nothing else is known. UNION forgets nobody and visits nobody twice.
+_RELATED: Final = """
+with recursive named as ({named}),
+family as (
+  select c.customer_id, c.source_id from named n cross join lateral (
+    select customer_id, source_id from customer
+     where merchant_id = %(merchant_id)s and customer_id = n.customer_id offset 0) c
+  union
+  select c.customer_id, c.source_id from family f cross join lateral (
+    (select customer_id, source_id from customer where merchant_id = %(merchant_id)s and customer_id = f.source_id)
+    union all
+    (select customer_id, source_id from customer where merchant_id = %(merchant_id)s and source_id = f.customer_id)
+    union all
+    (select customer_id, source_id from customer where merchant_id = %(merchant_id)s and source_id = f.source_id)) c)
+select customer_id from family limit %(most)s
+"""
+
+
+def customers_statement(merchant_id: UUID, reference: str, *, related: bool) -> tuple[str, dict[str, Any]]:
+    """The statement for the customers that a reference (service id or external id) stands for, and its parameters."""
+    parameters: dict[str, Any] = {
+        "merchant_id": merchant_id,
+        "customer_id": parse_uuid(reference),
+        "reference": reference,
+    }
+    if related:
+        parameters["most"] = RELATED_MAX + 1
+    return (_RELATED.format(named=_NAMED) if related else _NAMED), parameters
+
+
+def customers_found(rows: Sequence[tuple[Any, ...]]) -> list[UUID]:
+    """The customers in the rows of the statement. Raises InvalidTerms where they are too many."""
+    if len(rows) > RELATED_MAX:
+        raise InvalidTerms("includeRelatedCustomers", f"leads to more than {RELATED_MAX} customers")
+    return [customer_id for (customer_id,) in rows]

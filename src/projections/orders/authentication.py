@@ -1,0 +1,75 @@
+"""What a payer's authentication ended in, as the validate operation answers it (contract N42).
+
+The rule a stranger would break: the six first fields and the customer's six are the interface's, and exactly those. More is
+added behind them, never among them.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+from uuid import UUID
+
+import msgspec
+from msgspec import Meta, Struct
+
+from ledger.domain.customers.state import Customer
+from ledger.domain.money import shortest
+from ledger.domain.orders.state import Order
+from ledger.domain.orders.statuses import OrderStatus
+from projections.orders.documents import Amount, Currency, PaymentDocument
+from projections.orders.render import render_payment
+
+_encode: Final = msgspec.json.Encoder(decimal_format="number").encode
+
+
+class PayerDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
+    """Who paid, in short."""
+
+    id: Annotated[UUID, Meta(description="The service's id of the customer.")]
+    external_id: Annotated[str, Meta(description="The merchant's id of the customer.")]
+    first_name: Annotated[str | None, Meta(description="Given name.")]
+    last_name: Annotated[str | None, Meta(description="Family name.")]
+    email: Annotated[str | None, Meta(description="E-mail address.")]
+    phone_number: Annotated[str | None, Meta(description="Phone.")]
+
+
+class ValidationHead(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
+    """What the order came to."""
+
+    id: Annotated[UUID, Meta(description="The service's id of the order.")]
+    external_id: Annotated[str, Meta(description="The merchant's id of the order.")]
+    status: Annotated[OrderStatus, Meta(description="Usually AUTHORIZED; the capture follows by itself.")]
+    amount: Annotated[Amount, Meta(description="The order's amount with its surcharge, in minor units (cents).")]
+    currency: Currency
+    customer: PayerDocument
+
+
+class ValidationDocument(ValidationHead, frozen=True, kw_only=True, rename="camel", gc=False):
+    """An order whose payer was authenticated. Served by splicing bytes; stands here for the API's description."""
+
+    payment: Annotated[PaymentDocument | None, Meta(description="The payment that goes on.")] = None
+
+
+def render_validation(order: Order, customer: Customer, payment_id: UUID | None) -> bytes:
+    """The answer, with the payment that it is about."""
+    terms = order.terms
+    head = _encode(
+        ValidationHead(
+            id=terms.order_id,
+            external_id=terms.external_id,
+            status=order.status,
+            amount=shortest(order.amount),
+            currency=terms.currency,
+            customer=PayerDocument(
+                id=customer.customer_id,
+                external_id=customer.external_id,
+                first_name=customer.first_name,
+                last_name=customer.last_name,
+                email=customer.email,
+                phone_number=customer.phone_number,
+            ),
+        )
+    )
+    if payment_id is None:
+        return head
+    return head[:-1] + b',"payment":' + render_payment(order, order.payment(payment_id)) + b"}"

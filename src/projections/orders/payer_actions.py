@@ -1,0 +1,87 @@
+"""What a payer has to do, as JSON: transfer, pay in cash, pass 3-D Secure.
+
+The rule a stranger would break: the same as for `render`: a pure function of the state. A card payment without 3-D Secure,
+which most are, costs no more than the looks that say so.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ledger.domain.orders.payment import Payment
+from ledger.domain.orders.statuses import NextAction, PaymentStatus
+from ledger.domain.orders.terms import MethodType
+from projections.orders.documents import CieDocument, PayerAuthenticationDocument, SpeiDocument
+from projections.orders.formats import moment, moment_or_null
+
+_WAITS_FOR: Final = {
+    NextAction.DEVICE_DATA: "DEVICE_DATA_REQUIRED",
+    NextAction.CHALLENGE: "CHALLENGE_REQUIRED",
+    NextAction.REDIRECT: "CHALLENGE_REQUIRED",
+}
+
+
+def spei_details(payment: Payment) -> SpeiDocument | None:
+    """Where to transfer to, once the reference is issued."""
+    reference, at = payment.reference, payment.reference_issued_at
+    if reference is None or at is None or payment.started.method.type is not MethodType.SPEI:
+        return None
+    return SpeiDocument(
+        id=payment.started.method.method_id,
+        clabe=reference.clabe or reference.reference,
+        expires_at=moment_or_null(payment.reference_expires_at),
+        created_at=moment(at),
+        updated_at=moment(at),
+    )
+
+
+def cie_details(payment: Payment) -> CieDocument | None:
+    """What to pay in cash with, once the reference is issued. PAYCASH knows neither convenio nor CLABE (N16)."""
+    reference, at = payment.reference, payment.reference_issued_at
+    if reference is None or at is None or payment.started.method.type is MethodType.SPEI:
+        return None
+    paycash = payment.started.method.type is MethodType.PAYCASH
+    return CieDocument(
+        id=payment.started.method.method_id,
+        reference=reference.reference,
+        convenio=None if paycash else reference.convenio,
+        clabe=None if paycash else reference.clabe,
+        channel="PAYCASH" if paycash else None,
+        expires_at=moment_or_null(payment.reference_expires_at),
+        created_at=moment(at),
+        updated_at=moment(at),
+    )
+
+
+def payer_authentication(payment: Payment) -> PayerAuthenticationDocument | None:
+    """The payment's 3-D Secure session and how it stands; None where there never was one (N17)."""
+    session = payment.session
+    if session is None:
+        return None
+    return PayerAuthenticationDocument(
+        status=_authentication_status(payment),
+        payment_id=payment.payment_id,
+        authentication_transaction_id=session.transaction_id,
+        reference_id=session.reference_id,
+        device_data_collection_url=session.device_data_collection_url,
+        access_token=session.access_token,
+        step_up_url=session.step_up_url,
+        three_ds_version=session.three_ds_version,
+        eci=_eci(payment),
+        expires_at=moment_or_null(payment.action_expires_at),
+    )
+
+
+def _eci(payment: Payment) -> str | None:
+    """The network's word on the authentication, whichever way it ended."""
+    if payment.authenticated is not None:
+        return payment.authenticated.eci
+    return None if payment.failure is None else payment.failure.eci
+
+
+def _authentication_status(payment: Payment) -> str:
+    if payment.authenticated is not None:
+        return "AUTHENTICATED"
+    if payment.next_action is not None:
+        return _WAITS_FOR[payment.next_action]
+    return "FAILED" if payment.status is PaymentStatus.FAILED else "EXPIRED"

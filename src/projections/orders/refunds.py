@@ -1,0 +1,103 @@
+"""Refunds as a client sees them: what was asked for, and the part of it that each payment gives back.
+
+The rule a stranger would break: a part's subtotal and surcharge follow from all that its payment had given back before
+(section 4.4), so they are reckoned here as the order reckons them and stored nowhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Annotated, Final
+from uuid import UUID
+
+import msgspec
+from msgspec import Meta, Struct
+
+from ledger.domain.ids import entry_id
+from ledger.domain.money import ZERO, shortest
+from ledger.domain.orders.refund import Refund, RefundPart, RefundStatus
+from ledger.domain.orders.state import Order
+from ledger.domain.orders.surcharge import Parts
+from projections.orders.documents import Amount, Currency, Moment
+from projections.orders.formats import moment
+
+_encode: Final = msgspec.json.Encoder(decimal_format="number").encode
+
+
+class AllocationDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
+    """What one payment gives back of a refund."""
+
+    payment_id: Annotated[UUID, Meta(description="The payment.")]
+    payment_event_id: Annotated[UUID, Meta(description="The refund in the payment's `paymentEvents`.")]
+    amount: Amount
+    subtotal_amount: Annotated[Amount, Meta(description="The part of it that paid for the order.")]
+    surcharge_amount: Annotated[Amount, Meta(description="The part of it that was surcharge.")]
+    status: RefundStatus
+
+
+class RefundDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
+    """A refund of an order. Amounts contain the surcharge unless they say otherwise."""
+
+    id: Annotated[UUID, Meta(description="The service's id of the refund.")]
+    payment_order_id: Annotated[UUID, Meta(description="The order.")]
+    amount: Annotated[Amount, Meta(description="What was asked for.")]
+    subtotal_amount: Annotated[Amount, Meta(description="The part of it that paid for the order.")]
+    surcharge_amount: Annotated[Amount, Meta(description="The part of it that was surcharge.")]
+    currency: Currency
+    reason: Annotated[str, Meta(description="Why, in the merchant's words.")]
+    status: Annotated[RefundStatus, Meta(description="PENDING while a part is; then FAILED where a part failed.")]
+    external_id: Annotated[str | None, Meta(description="The merchant's id of the refund.")]
+    allocations: Annotated[list[AllocationDocument], Meta(description="What each payment gives back.")]
+    created_at: Moment
+
+
+def render_refund(order: Order, refund: Refund) -> bytes:
+    """One refund of the order as a JSON object."""
+    return _encode(_refund(order, refund))
+
+
+def render_refunds(order: Order) -> list[bytes]:
+    """All refunds of the order, oldest first, each as a JSON object."""
+    return [render_refund(order, refund) for refund in order.refunds]
+
+
+def _refund(order: Order, refund: Refund) -> RefundDocument:
+    allocations = [_allocation(order, part) for part in refund.parts]
+    return RefundDocument(
+        id=refund.refund_id,
+        payment_order_id=order.terms.order_id,
+        amount=shortest(refund.amount),
+        subtotal_amount=_sum([each.subtotal_amount for each in allocations]),
+        surcharge_amount=_sum([each.surcharge_amount for each in allocations]),
+        currency=order.terms.currency,
+        reason=refund.reason,
+        status=refund.status,
+        external_id=refund.external_id,
+        allocations=allocations,
+        created_at=moment(refund.at),
+    )
+
+
+def _allocation(order: Order, part: RefundPart) -> AllocationDocument:
+    parts = _parts(order, part)
+    return AllocationDocument(
+        payment_id=part.payment_id,
+        payment_event_id=entry_id(part.payment_id, part.ordinal),
+        amount=shortest(part.amount),
+        subtotal_amount=shortest(parts.subtotal),
+        surcharge_amount=shortest(parts.surcharge),
+        status=part.status,
+    )
+
+
+def _parts(order: Order, part: RefundPart) -> Parts:
+    """What this refund adds to what its payment had given back before."""
+    payment = order.payment(part.payment_id)
+    before = payment.parts_of_refund(part.before, order.quantum)
+    after = payment.parts_of_refund(part.before + part.amount, order.quantum)
+    return Parts(after.subtotal - before.subtotal, after.surcharge - before.surcharge)
+
+
+def _sum(amounts: Sequence[Decimal]) -> Decimal:
+    return shortest(sum(amounts, ZERO))

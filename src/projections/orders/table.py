@@ -1,0 +1,178 @@
+"""The payment order's row: written with its events, served by splicing stored bytes.
+
+The rule a stranger would break: `isOverdue` and the customer are never in the row. One depends on the moment of reading,
+the other on what the customer is now; both are added when an order is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+from msgspec import Struct
+
+from ledger.domain.customers.state import Customer
+from ledger.domain.ids import parse_uuid
+from ledger.domain.orders.state import Order
+from ledger.domain.orders.statuses import OrderStatus
+from ledger.journal.inline import InlineTable, Row
+from ledger.postgres.arrays import PACK
+from projections.binary import micros, text
+from projections.customers import render_customer
+from projections.orders.render import render_head, render_payment, render_payments
+from projections.search.lines import names_folded
+
+# The row as the order stands after the commit. What never changes is written again: that costs nothing and forgets nothing.
+_WRITE: Final = """
+insert into payment_order
+  (merchant_id, order_id, version, status, customer_id, external_id, order_number, invoice_number, names_folded, due_at,
+   created_at, updated_at, call_deadline_at, head, payments)
+select merchant_id, order_id, version, status, customer_id, external_id, order_number, invoice_number, names_folded, due_at,
+   created_at, updated_at, call_deadline_at, head, payments
+  from {rows}
+on conflict (merchant_id, order_id) do update set
+  version = excluded.version, status = excluded.status, invoice_number = excluded.invoice_number,
+  names_folded = excluded.names_folded,
+  due_at = excluded.due_at, updated_at = excluded.updated_at, call_deadline_at = excluded.call_deadline_at,
+  head = excluded.head, payments = excluded.payments
+"""
+
+TABLE: Final = InlineTable(
+    "payment_order",
+    (
+        ("merchant_id", "uuid"),
+        ("order_id", "uuid"),
+        ("version", "int4"),
+        ("status", "text"),
+        ("customer_id", "uuid"),
+        ("external_id", "text"),
+        ("order_number", "text"),
+        ("invoice_number", "text"),
+        ("names_folded", "text"),
+        ("due_at", "timestamptz"),
+        ("created_at", "timestamptz"),
+        ("updated_at", "timestamptz"),
+        ("call_deadline_at", "timestamptz"),
+        ("head", "bytea"),
+        ("payments", "bytea"),
+    ),
+    _WRITE,
+)
+
+# Orders by service id or external id: `own` is the order with the service id, and `named`, by the merchant's external id,
+# is looked for only where there is none (the service id wins). Kind 1 is ClaimKind.ORDER_EXTERNAL_ID. Each row says which
+# question it answers. Why a range is asked for where one id is meant, `list_statements` says where it reads a page.
+FIND: Final = """
+select q.n, coalesce(own.status, named.status), coalesce(own.due_at, named.due_at), coalesce(own.head, named.head),
+       coalesce(own.payments, named.payments), c.doc
+  from unnest(%s::int4[], %s::uuid[], %s::uuid[], %s::text[]) as q(n, merchant_id, order_id, reference)
+  left join lateral (
+    select o.status, o.due_at, o.head, o.payments, o.customer_id from payment_order o
+     where o.merchant_id = q.merchant_id and o.order_id between q.order_id and q.order_id
+     order by o.order_id limit 1) own on true
+  left join lateral (
+    select o.status, o.due_at, o.head, o.payments, o.customer_id
+      from claim k cross join lateral (
+        select status, due_at, head, payments, customer_id from payment_order
+         where merchant_id = k.merchant_id and order_id between k.stream_id and k.stream_id order by order_id limit 1) o
+     where own.customer_id is null
+       and k.merchant_id = q.merchant_id and k.kind = 1 and k.key = q.reference
+     limit 1) named on true
+  join lateral (
+    select doc from customer
+     where merchant_id = q.merchant_id and customer_id = coalesce(own.customer_id, named.customer_id) limit 1) c on true
+"""
+
+# Money is still owed on an order in any other status.
+_NOTHING_OWED: Final = frozenset(
+    {
+        OrderStatus.COMPLETED,
+        OrderStatus.CANCELLATION_REQUESTED,
+        OrderStatus.CANCELLED,
+        OrderStatus.REFUND_PROCESSING,
+        OrderStatus.PARTIALLY_REFUNDED,
+        OrderStatus.REFUNDED,
+    }
+)
+
+
+class OrderRow(Struct, frozen=True, gc=False):
+    """An order as it is stored, with its customer's document as that is now."""
+
+    status: str
+    due_at: datetime | None
+    head: bytes
+    payments: bytes
+    customer: bytes
+
+    def document(self, now: datetime) -> bytes:
+        """The order as it is served. `now` by the merchant's clock."""
+        return document(self.head, self.customer, self.payments, is_overdue(self.status, self.due_at, now))
+
+
+def row(merchant_id: UUID, version: int, order: Order) -> Row:
+    """The order's row at a version of its stream."""
+    terms, call = order.terms, order.open_intent
+    return (
+        merchant_id.bytes,
+        terms.order_id.bytes,
+        version,
+        order.status.encode(),
+        terms.customer_id.bytes,
+        terms.external_id.encode(),
+        terms.order_number.encode(),
+        text(terms.invoice_number),
+        text(names_folded(terms.order_number, terms.external_id, terms.invoice_number)),
+        None if terms.due_date is None else micros(terms.due_date),
+        micros(terms.at),
+        micros(order.updated_at),
+        None if call is None else micros(call.deadline_at),
+        render_head(order),
+        render_payments(order),
+    )
+
+
+def is_overdue(status: str, due_at: datetime | None, now: datetime) -> bool:
+    """Whether the due date has passed while money is owed. `now` by the merchant's clock; a due date moves no status."""
+    return due_at is not None and due_at < now and status not in _NOTHING_OWED
+
+
+def document(
+    head: bytes, customer: bytes, payments: bytes | None, overdue: bool, payment: bytes | None = None
+) -> bytes:
+    """A payment order as JSON, from its parts as JSON. `payments` None for lists; `payment` for the answer of its request."""
+    parts = [head[:-1], b',"customer":', customer, b',"payments":', payments or b"[]"]
+    if payment is not None:
+        parts += (b',"payment":', payment)
+    parts.append(b',"isOverdue":true}' if overdue else b',"isOverdue":false}')
+    return b"".join(parts)
+
+
+def answer(order: Order, customer: Customer, payment_id: UUID | None, now: datetime) -> bytes:
+    """The order as the request that changed it is answered: with the payment that it made, if it made one."""
+    payment = None if payment_id is None else order.payment(payment_id)
+    return document(
+        render_head(order),
+        render_customer(customer),
+        render_payments(order),
+        is_overdue(order.status, order.terms.due_date, now),
+        None if payment is None else render_payment(order, payment),
+    )
+
+
+def find_parameters(asked: Sequence[tuple[bytes, str]]) -> list[bytes]:
+    """The columns that FIND unnests, for merchants and what they call one of their orders: service id or external id."""
+    own = [parse_uuid(reference) for _, reference in asked]
+    return [
+        PACK["int4"](range(len(asked))),
+        PACK["uuid"]([merchant_id for merchant_id, _ in asked]),
+        PACK["uuid"]([None if order_id is None else order_id.bytes for order_id in own]),
+        PACK["text"]([reference.encode() for _, reference in asked]),
+    ]
+
+
+def found(row: Sequence[Any]) -> OrderRow:
+    """The answer in a row of FIND."""
+    return OrderRow(*row[1:])

@@ -1,0 +1,214 @@
+"""Card numbers and control characters never get into anything that is stored."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from typing import Any
+
+import pytest
+from stdnum import luhn
+from tests.api.bodies import (
+    ABSENT,
+    APPROVED,
+    by_card,
+    card,
+    charge,
+    drafted,
+    drafted_charge,
+    encoded,
+    line,
+    order,
+    paid_order,
+    refusal_of,
+)
+
+from api.fields.pan_detection import holds_card_number
+
+SPELLINGS = [
+    APPROVED,
+    "4242 4242 4242 4242",
+    "4242-4242-4242-4242",
+    "pago con 5555 5555 5555 4444 12/27 gracias",
+    "tel. 5512345678 4111 1111 1111 1111",
+    "x4111111111111111y",
+    "3782 822463 10005",
+    "4242\u00a04242\u00a04242\u00a04242",
+    "４２４２４２４２４２４２４２４２",
+    "+4242424242424242",
+    "4242 - 4242 - 4242 - 4242",
+    "4111.1111.1111.1111",
+    "4111. 1111. 1111. 1111",
+    "tel. 55.1234.5678 y 4111.1111.1111.1111.",
+    "12.4111.1111.1111.1111.12",
+    "4111/1111/1111/1111",
+    "4111_1111_1111_1111",
+    "4111\u00b71111\u00b71111\u00b71111",
+    "3782.822463.10005",
+    "3056.930902.5904",
+    "6799.9901.0000.0000.019",
+    "4222.2222.2222.2",
+]
+
+INNOCENT = [
+    "4242424242424241",
+    "1733412345678",
+    "1733412345678901234",
+    "20260131120000",
+    "+52 55 1234 5678",
+    "+4915112345678",
+    "42424242424242424242",
+    "032180000118359719",
+    "646180157000000004",
+    "192.168.100.200, 10.0.0.1",
+    "4242424242.424242",
+    "4242.424242424242",
+    "4242.4242 4242.4242",
+    "55.555.555.555.555.555",
+    "30.12.2034 12.30.45",
+    "4111.1111.1111.1112",
+    "54111.1111.1111.1111",
+    "4111.1111.1111.11111",
+]
+
+# Where a text can be sent that is stored, and the field that a refusal names.
+PLACES: dict[str, Any] = {
+    "externalId": lambda text: order(externalId=text),
+    "description": lambda text: order(description=text),
+    "invoiceNumber": lambda text: order(invoiceNumber=text),
+    "customer.id": lambda text: order(customer={"id": text}),
+    "customer.externalId": lambda text: order(customer={"externalId": text}),
+    "customer.firstName": lambda text: order(customer={"externalId": "a", "firstName": text}),
+    "customer.lastName": lambda text: order(customer={"externalId": "a", "lastName": text}),
+    "customer.phoneNumber": lambda text: order(customer={"externalId": "a", "phoneNumber": "1 " + text}),
+    "billingAddress.address": lambda text: order(billingAddress={"address": text}),
+    "billingAddress.postalCode": lambda text: order(billingAddress={"postalCode": text}),
+    "deviceInformation.userAgent": lambda text: order(deviceInformation={"userAgent": text}),
+    "customerFiscalData.legalName": lambda text: order(customerFiscalData={"legalName": text}),
+    "customerFiscalData.address.street": lambda text: order(fiscalData={"address": {"street": text}}),
+    "lineItems[0].description": lambda text: order(items=[line(description=text)]),
+    "lineItems[0].name": lambda text: order(items=[line(name=text)]),
+    "lineItems[0].sku": lambda text: order(items=[line(sku=text)]),
+    "lineItems[0].metadata": lambda text: order(items=[line(metadata={"a": text})]),
+    "metadata": lambda text: order(metadata={"a": {"b": [text]}}),
+    "paymentMethod.cardDetails.cardholderName": lambda text: paid_order(
+        paymentMethod=by_card(cardDetails=card(cardholderName=text))
+    ),
+    "paymentMethod.paymentMethodId": lambda text: paid_order(
+        paymentMethod={"type": "payment_method_id", "paymentMethodId": text}
+    ),
+}
+
+
+@pytest.mark.parametrize("text", SPELLINGS)
+def test_a_card_number_is_found_however_it_is_written(text: str):
+    assert holds_card_number(text)
+    for body in (encoded(order(description=text)), json.dumps(order(description=text)).encode()):
+        assert refusal_of(body).code == "CARD_NUMBER_NOT_ALLOWED"
+
+
+@pytest.mark.parametrize("text", INNOCENT)
+def test_other_numbers_are_left_alone(text: str):
+    assert not holds_card_number(text)
+
+
+def test_ids_that_machines_make_are_never_taken_for_cards():
+    ids = [str(uuid.UUID(bytes=hashlib.md5(b"%d" % n).digest())) for n in range(3000)]
+    ids += [hashlib.sha256(b"%d" % n).hexdigest() for n in range(1500)]
+    ids += [str(1_700_000_000_000 + 977 * n) for n in range(2000)]
+    assert [text for text in ids if holds_card_number(text)] == []
+
+
+def test_the_sum_of_digits_is_luhns_own():
+    for n in range(4_242_424_242_424_200, 4_242_424_242_424_300):
+        assert holds_card_number(str(n)) == luhn.is_valid(str(n))
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_card_number_is_refused_in_every_text_that_is_stored(place: str):
+    refusal = refusal_of(PLACES[place]("4000 0000 0000 0002"))
+    assert refusal.code == "CARD_NUMBER_NOT_ALLOWED"
+    assert [error.field for error in refusal.errors] == [place]
+    assert "0002" not in refusal.message
+
+
+@pytest.mark.parametrize("place", [place for place in PLACES if place != "description"])
+def test_a_control_character_is_refused_in_every_text_that_is_stored(place: str):
+    for character in "\x00\x1b\x7f\x85":
+        refusal = refusal_of(PLACES[place](f"a{character}b"))
+        assert refusal.errors[0].field == place
+
+
+@pytest.mark.parametrize("escaped", [True, False])
+def test_a_card_number_is_found_behind_escapes_and_accents(escaped: bool):
+    body = order(description="señor: 4000-0000-0000-0002", customer={"externalId": "josé"})
+    text = json.dumps(body, ensure_ascii=escaped).replace("4000", "\\u0034000") if escaped else json.dumps(body)
+    assert refusal_of(text.encode()).code == "CARD_NUMBER_NOT_ALLOWED"
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"4000000000000002": 1},
+        {"a": 4000000000000002},
+        {"a": [{"b": "4000 0000 0000 0002"}]},
+        {"a": 4000000000000002.0},
+    ],
+)
+def test_a_card_number_is_found_in_keys_and_numbers_of_metadata(metadata: dict[str, Any]):
+    assert refusal_of(order(metadata=metadata)).code == "CARD_NUMBER_NOT_ALLOWED"
+
+
+def test_the_number_of_the_card_itself_is_found_when_it_stands_elsewhere_too():
+    for text in (APPROVED, "4242 4242 4242 4242"):
+        assert refusal_of(paid_order(description=f"tarjeta {text}")).errors[0].field == "description"
+        assert refusal_of(paid_order(customer={"externalId": text})).errors[0].field == "customer.externalId"
+
+
+def test_a_card_number_behind_a_repeated_key_is_not_kept():
+    twice = order(metadata={"a": "4000 0000 0000 0002", "b": "\u00e9"})
+    body = json.dumps(twice).replace('"b"', '"a"').encode()
+    assert b"4000" not in bytes(drafted(body).metadata)
+
+
+def test_a_card_number_in_an_ignored_field_is_ignored_with_it():
+    assert drafted(order(unknown=APPROVED)) == drafted(order())
+
+
+def test_the_parts_of_a_charge_are_searched_too():
+    for body, field in (
+        (charge(externalId=APPROVED), "externalId"),
+        (charge(metadata={"a": APPROVED}), "metadata"),
+        (charge(billingAddress={"city": APPROVED}), "billingAddress.city"),
+        (
+            charge(paymentMethod=by_card(cardDetails=card(cardholderName=APPROVED))),
+            "paymentMethod.cardDetails.cardholderName",
+        ),
+    ):
+        refusal = refusal_of(body, drafted_charge)
+        assert (refusal.code, refusal.errors[0].field) == ("CARD_NUMBER_NOT_ALLOWED", field)
+
+
+def test_line_breaks_and_tabs_may_stand_in_prose():
+    draft = drafted(
+        order(description="uno\r\n\tdos", metadata={"nota": "uno\ndos"}, lineItems=[line(description="a\nb")])
+    )
+    assert draft.description == "uno\r\n\tdos"
+    assert refusal_of(order(customer={"externalId": "a", "firstName": "A\nB"})).errors[0].field == "customer.firstName"
+    assert refusal_of(order(description="a\x00b")).errors[0].field == "description"
+
+
+def test_a_long_text_of_digits_is_searched_in_the_time_of_its_length():
+    from time import process_time
+
+    for text in ("44 " * 80_000, "4" * 240_000, "4242 " * 48_000, "a1" * 120_000, "+1" * 120_000):
+        before = process_time()
+        holds_card_number(text)
+        assert process_time() - before < 1.0
+
+
+def test_an_order_without_anything_suspicious_is_drafted_whatever_its_escapes():
+    body = order(customer={"externalId": "a", "firstName": 'José "Pepe" \\ Ñ', "phoneNumber": "+5215512345678"})
+    assert drafted(json.dumps(body).encode()) == drafted(encoded(body))
+    assert drafted(order(customer=ABSENT, customerId="a")).customer.id == "a"

@@ -1,0 +1,245 @@
+"""Who may ask: keys, merchants, scopes, and the order in which they are looked at."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+import pytest
+from tests.api.bodies import charge, order
+from tests.api.storefront import JSON, ORDERS, Merchant, Storefront
+from uuid_utils.compat import uuid7
+
+from api.http import auth
+from api.http.auth import Keys
+from api.http.errors import Refusal
+from ledger.operations.merchants import change_settings, revoke_key
+from ledger.security import api_keys
+from ledger.security.api_keys import PREFIXES, Scope, hash_key, new_key
+from projections.merchants import FoundKey, MerchantSettings
+
+PEPPER = b"p" * 32
+NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)
+
+
+class Shelf:
+    """Keys as the read model would find them, and a clock."""
+
+    def __init__(self) -> None:
+        self.keys: dict[bytes, FoundKey] = {}
+        self.questions = 0
+        self.seconds = 0.0
+
+    async def find(self, key_hash: bytes) -> FoundKey | None:
+        self.questions += 1
+        return self.keys.get(key_hash)
+
+    def issue(self, environment: str = "sandbox", **changes: object) -> bytes:
+        key = new_key(environment, PEPPER)
+        self.keys[bytes.fromhex(key.key_hash)] = found(**changes)
+        return key.secret.encode()
+
+    def doorkeeper(self) -> Keys:
+        return Keys(
+            self.find,
+            PEPPER,
+            "sandbox",
+            now=lambda: NOON + timedelta(seconds=self.seconds),
+            monotonic=lambda: self.seconds,
+        )
+
+
+def found(**changes: object) -> FoundKey:
+    settings = MerchantSettings(
+        surcharge_rate=None,
+        surcharge_methods=(),
+        payment_methods=(),
+        time_zone="America/Mexico_City",
+        require_merchant_header=bool(changes.pop("require_merchant_header", False)),
+        requests_per_minute=0,
+        requests_per_second=0,
+        capture_delay_seconds=0,
+        invoice_trigger="CREATION",
+        refund_overpayment=False,
+    )
+    fields = {
+        "merchant_id": uuid7(),
+        "key_id": uuid7(),
+        "scopes": (),
+        "expires_at": None,
+        "revoked_at": None,
+        "settings": settings,
+    }
+    return FoundKey(**(fields | changes))  # type: ignore[arg-type]
+
+
+async def refusal(keys: Keys, headers: dict[bytes, bytes], scope: Scope = Scope.ORDERS_READ) -> tuple[int, str]:
+    with pytest.raises(Refusal) as caught:
+        await keys.identify(headers, scope)
+    return caught.value.status, caught.value.code
+
+
+pytestmark = pytest.mark.anyio
+
+
+def test_a_key_tells_its_environment_and_is_stored_as_a_keyed_hash():
+    key = new_key("production", PEPPER)
+    assert key.secret.startswith("sk_live_")
+    assert key.secret.endswith(key.hint)
+    assert key.key_hash == hash_key(key.secret, PEPPER) != hash_key(key.secret, b"q" * 32)
+    assert key.secret not in key.key_hash
+    assert len({new_key("sandbox", PEPPER).secret for _ in range(100)}) == 100
+
+
+async def test_a_key_speaks_for_its_merchant():
+    shelf = Shelf()
+    merchant_id = uuid7()
+    secret = shelf.issue(merchant_id=merchant_id)
+    principal = await shelf.doorkeeper().identify({b"x-api-key": secret}, Scope.ORDERS_WRITE)
+    assert principal.merchant_id == merchant_id
+    assert str(principal.zone) == "America/Mexico_City"
+
+
+@pytest.mark.parametrize(
+    ("secret", "code"),
+    [
+        (None, "INVALID_API_KEY"),
+        (b"", "INVALID_API_KEY"),
+        (b"sk_test_nobody", "INVALID_API_KEY"),
+        (b"sk_test_" + b"x" * 10_000, "INVALID_API_KEY"),
+        (b"sk_test_\xff\x00", "INVALID_API_KEY"),
+        (b"pk_test_abc", "INVALID_API_KEY"),
+        (b"sk_live_abc", "KEY_ENVIRONMENT_MISMATCH"),
+    ],
+)
+async def test_a_key_that_is_none_is_a_401(secret: bytes | None, code: str):
+    headers = {} if secret is None else {b"x-api-key": secret}
+    assert await refusal(Shelf().doorkeeper(), headers) == (401, code)
+
+
+async def test_a_key_of_the_other_environment_is_not_even_looked_up():
+    shelf = Shelf()
+    secret = shelf.issue("production")
+    assert await refusal(shelf.doorkeeper(), {b"x-api-key": secret}) == (401, "KEY_ENVIRONMENT_MISMATCH")
+    assert shelf.questions == 0
+
+
+async def test_a_key_ends_when_it_expires_even_while_it_is_remembered():
+    shelf = Shelf()
+    keys = shelf.doorkeeper()
+    secret = shelf.issue(expires_at=NOON + timedelta(seconds=1))
+    assert await keys.identify({b"x-api-key": secret}, Scope.ORDERS_READ)
+    shelf.seconds = 1
+    assert await refusal(keys, {b"x-api-key": secret}) == (401, "KEY_EXPIRED")
+    assert shelf.questions == 1
+
+
+async def test_a_revoked_key_speaks_for_three_more_seconds_at_most():
+    shelf = Shelf()
+    keys = shelf.doorkeeper()
+    secret = shelf.issue()
+    assert await keys.identify({b"x-api-key": secret}, Scope.ORDERS_READ)
+    shelf.keys[bytes.fromhex(hash_key(secret.decode(), PEPPER))] = found(revoked_at=NOON)
+    shelf.seconds = 3
+    assert await refusal(keys, {b"x-api-key": secret}) == (401, "INVALID_API_KEY")
+
+
+async def test_what_was_found_is_asked_for_once():
+    shelf = Shelf()
+    keys = shelf.doorkeeper()
+    secret = shelf.issue()
+    for _ in range(5):
+        await keys.identify({b"x-api-key": secret}, Scope.ORDERS_READ)
+        await refusal(keys, {b"x-api-key": b"sk_test_wrong"})
+    assert shelf.questions == 2
+
+
+async def test_a_key_does_only_what_it_was_issued_for():
+    shelf = Shelf()
+    keys = shelf.doorkeeper()
+    secret = shelf.issue(scopes=("orders:read",))
+    assert await keys.identify({b"x-api-key": secret}, Scope.ORDERS_READ)
+    assert await refusal(keys, {b"x-api-key": secret}, Scope.ORDERS_WRITE) == (401, "INSUFFICIENT_SCOPE")
+
+
+async def test_the_merchant_header_has_to_agree_with_the_key():
+    shelf = Shelf()
+    keys = shelf.doorkeeper()
+    merchant_id = uuid7()
+    key = {b"x-api-key": shelf.issue(merchant_id=merchant_id)}
+    for spelled in (str(merchant_id), str(merchant_id).upper(), f" {merchant_id} "):
+        assert await keys.identify(key | {b"x-merchant-id": spelled.encode()}, Scope.ORDERS_READ)
+    for wrong in (str(uuid4()), "", "\xff", str(merchant_id)[:-1]):
+        headers = key | {b"x-merchant-id": wrong.encode("latin-1")}
+        assert await refusal(keys, headers) == (404, "MERCHANT_NOT_FOUND")
+
+
+async def test_a_merchant_may_insist_on_the_header():
+    shelf = Shelf()
+    secret = shelf.issue(require_merchant_header=True)
+    assert await refusal(shelf.doorkeeper(), {b"x-api-key": secret}) == (400, "VALIDATION_ERROR")
+
+
+def test_secrets_are_never_compared_with_an_equals_sign():
+    for module in (auth, api_keys):
+        for node in ast.walk(ast.parse(inspect.getsource(module))):
+            if isinstance(node, ast.Compare) and any(isinstance(op, ast.Eq | ast.NotEq) for op in node.ops):
+                names = {name.id for name in ast.walk(node) if isinstance(name, ast.Name)}
+                assert not names & {"secret", "key_hash", "pepper", "header"}
+
+
+def test_the_prefixes_differ():
+    assert sorted(PREFIXES.values()) == ["sk_live_", "sk_test_"]
+
+
+# ------------------------------------------------------------------ over HTTP
+
+
+async def test_the_checks_come_in_the_contracts_order(store: Storefront):
+    merchant = await store.register(requests_per_minute=1, requests_per_second=1)
+    wrong_merchant = {"x-merchant-id": str(uuid4())}
+    broken = {"content": b"{", "headers": {**JSON}}
+
+    async def post(path: str, **headers: str) -> tuple[int, str]:
+        answer = await store.client.post(path, content=broken["content"], headers=JSON | headers)
+        return answer.status_code, answer.json()["code"]
+
+    path = f"{ORDERS}/nobody/charge"
+    assert await post(path, **wrong_merchant) == (401, "INVALID_API_KEY")
+    assert await post(path, **merchant.key, **wrong_merchant) == (404, "MERCHANT_NOT_FOUND")
+    assert await post(path, **merchant.key) == (400, "VALIDATION_ERROR")
+    assert await post(path, **merchant.key) == (429, "RATE_LIMIT_EXCEEDED")
+    unlimited = await store.register()
+    assert (await unlimited.post(path, charge())).status_code == 404
+    await unlimited.create(order())
+    await unlimited.post(f"{ORDERS}/order-1/charge", charge())
+    assert (await unlimited.post(f"{ORDERS}/order-1/charge", charge())).status_code == 409
+
+
+async def test_every_route_asks_for_a_key(store: Storefront):
+    for method, path in (("GET", ORDERS), ("POST", ORDERS), ("GET", f"{ORDERS}/x"), ("POST", f"{ORDERS}/x/charge")):
+        for headers in ({}, {"x-api-key": "sk_test_wrong"}):
+            answer = await store.client.request(method, path, headers=headers)
+            assert answer.status_code == 401
+            assert answer.json()["message"]
+
+
+async def test_two_keys_live_side_by_side_until_one_is_revoked(store: Storefront, merchant: Merchant):
+    second = await store.another_key(merchant, name="new")
+    assert (await merchant.get(ORDERS)).status_code == (await second.get(ORDERS)).status_code == 200
+    reader = await store.another_key(merchant, scopes=("orders:read",))
+    assert (await reader.get(ORDERS)).status_code == 200
+    refused = await reader.create(order())
+    assert (refused.status_code, refused.json()["code"]) == (401, "INSUFFICIENT_SCOPE")
+    keys = (await store.ledger.merchant(merchant.merchant_id)).keys
+    await revoke_key(store.ledger, merchant.merchant_id, keys[0].key_id)
+
+
+async def test_the_header_can_be_made_compulsory(store: Storefront, merchant: Merchant):
+    await change_settings(store.ledger, merchant.merchant_id, {"require_merchant_header": True})
+    answer = await merchant.get(ORDERS)
+    assert answer.status_code == 400
+    assert answer.json()["errors"][0]["field"] == "x-merchant-id"
+    assert (await merchant.get(ORDERS, **{"x-merchant-id": str(merchant.merchant_id)})).status_code == 200

@@ -1,0 +1,164 @@
+"""Every refusal and failure has an answer, and it is the contract's."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import json
+import pkgutil
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+from tests.api.bodies import APPROVED
+
+import ledger
+from api.http.error_responses import STATUS, answer_to
+from api.http.errors import Refusal, TooManyRequests, card_number_in, conflicting, invalid, method_not_allowed
+from api.http.response import Answer
+from ledger.domain.orders.statuses import OrderStatus
+from ledger.domain.rejections import AmountExceedsPending, InvalidTerms, OrderNotPayable, Rejected
+from ledger.journal.append import DataRefused, FateUnknown
+from ledger.postgres.faults import DatabaseUnavailable, JournalFull
+from ledger.processors.contract import ProcessorUnavailable
+
+SOURCES = Path(ledger.__path__[0]).parent
+
+
+def said(answer: Answer) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(answer.body)
+    return content
+
+
+def rejections(of: type[Rejected] = Rejected) -> set[type[Rejected]]:
+    return {kind for sub in of.__subclasses__() for kind in {sub} | rejections(sub)}
+
+
+def test_the_table_knows_every_refusal_of_the_domain():
+    for module in pkgutil.walk_packages(ledger.__path__, "ledger."):
+        if not module.name.startswith("ledger.bench"):
+            importlib.import_module(module.name)
+    assert set(STATUS) == rejections()
+    assert set(STATUS.values()) <= {400, 404, 409, 422}
+
+
+@pytest.mark.parametrize("kind", sorted(STATUS, key=lambda kind: kind.__name__))
+def test_a_refusal_is_answered_with_its_status_code_and_message(kind: type[Rejected]):
+    rejected = kind("Too", "much") if kind is InvalidTerms else kind("Too much.")  # type: ignore[call-arg]
+    answer = answer_to(rejected, "r-1")
+    assert answer.status == STATUS[kind]
+    body = said(answer)
+    assert (body["message"], body["code"], body["requestId"]) == ("Too much.", kind.code, "r-1")
+    assert ("errors" in body) == (answer.status == 400)
+
+
+def test_codes_are_unique():
+    codes = [kind.code for kind in STATUS]
+    assert len(codes) == len(set(codes))
+
+
+def test_facts_stand_beside_the_message_as_json():
+    rejected = AmountExceedsPending("Too much.", amountPending=Decimal("1E+4"), amountReserved=Decimal("0.50"))
+    body = answer_to(rejected, "r").body
+    assert b'"amountPending":10000' in body
+    assert b'"amountReserved":0.5' in body
+    allowed = frozenset({OrderStatus.PENDING, OrderStatus.FAILED})
+    refused = OrderNotPayable("No.", currentStatus=OrderStatus.COMPLETED, allowedStatuses=allowed)
+    assert said(answer_to(refused, "r"))["allowedStatuses"] == ["FAILED", "PENDING"]
+
+
+def test_a_fact_cannot_replace_the_message():
+    assert said(answer_to(OrderNotPayable("No.", code="X", requestId="Y"), "r"))["code"] == "ORDER_NOT_PAYABLE"
+
+
+def test_a_field_of_the_domain_is_named_like_any_other():
+    body = said(answer_to(InvalidTerms("amount", "must be even"), "r"))
+    assert body["message"] == "amount must be even."
+    assert body["errors"] == [{"field": "amount", "message": "must be even", "code": "INVALID_VALUE"}]
+
+
+def test_two_fields_that_exclude_each_other_do_not_differ():
+    page, offset = conflicting("page", "offset", "came together, and each says where the page begins").errors
+    assert (page.field, page.message) == ("page", "must not come together with offset")
+    assert (offset.field, offset.message) == ("offset", "must not come together with page")
+    assert conflicting("items", "lineItems").errors[0].message == "differs from lineItems"
+
+
+def test_what_is_wrong_with_a_field_completes_its_name():
+    """`amount` `must be even`: no capital and no full stop, wherever one of the two is raised."""
+    problems = [
+        (path.name, text)
+        for path in sorted(SOURCES.rglob("*.py"))
+        for call in ast.walk(ast.parse(path.read_text()))
+        if isinstance(call, ast.Call) and getattr(call.func, "id", "") in {"InvalidTerms", "invalid"}
+        for text in [ast.unparse(call.args[1]).lstrip("f").strip("'\"")]
+    ]
+    assert len(problems) > 60
+    assert [each for each in problems if each[1][0].isupper() or each[1].endswith(".")] == []
+
+
+@pytest.mark.parametrize(
+    ("refusal", "code"),
+    [
+        (invalid("amount", "must be greater than 0"), "VALIDATION_ERROR"),
+        (conflicting("items", "lineItems"), "CONFLICTING_FIELDS"),
+        (card_number_in("description"), "CARD_NUMBER_NOT_ALLOWED"),
+    ],
+)
+def test_a_400_lists_its_fields(refusal: Refusal, code: str):
+    answer = answer_to(refusal, "r")
+    body = said(answer)
+    assert (answer.status, body["code"]) == (400, code)
+    assert body["errors"]
+    assert all(set(error) == {"field", "message", "code"} for error in body["errors"])
+
+
+def test_a_405_says_what_is_allowed():
+    answer = answer_to(method_not_allowed("POST", "GET"), "r")
+    assert (answer.status, dict(answer.headers)[b"allow"]) == (405, b"GET, POST")
+
+
+@pytest.mark.parametrize(
+    ("fault", "code"),
+    [
+        (DatabaseUnavailable("down"), "DATABASE_UNAVAILABLE"),
+        (JournalFull("full"), "DATABASE_UNAVAILABLE"),
+        (FateUnknown("ended"), "DATABASE_UNAVAILABLE"),
+        (ProcessorUnavailable("down"), "PROCESSOR_UNAVAILABLE"),
+        (TimeoutError(), "REQUEST_TIMEOUT"),
+    ],
+)
+def test_a_fault_is_a_503_that_says_when_to_come_back(fault: Exception, code: str):
+    answer = answer_to(fault, "r")
+    assert (answer.status, said(answer)["code"]) == (503, code)
+    assert int(dict(answer.headers)[b"retry-after"]) > 0
+
+
+def test_a_429_carries_the_rate():
+    answer = answer_to(TooManyRequests(7, ((b"ratelimit-remaining", b"0"),)), "r")
+    assert said(answer)["error"]["retryAfter"] == 7
+    assert dict(answer.headers) == {b"retry-after": b"7", b"ratelimit-remaining": b"0"}
+
+
+def test_an_unforeseen_failure_says_nothing_but_its_request_id():
+    with structlog.testing.capture_logs() as logs:
+        try:
+            int(APPROVED + "x")
+        except ValueError as failure:
+            answer = answer_to(failure, "r-7")
+    assert answer.status == 500
+    assert said(answer)["code"] == "INTERNAL_ERROR"
+    assert said(answer)["requestId"] == "r-7"
+    assert APPROVED not in answer.body.decode() + json.dumps(logs)
+    assert "ValueError" not in answer.body.decode()
+    assert (logs[0]["request_id"], logs[0]["reason"]) == ("r-7", "ValueError")
+    assert "test_error_responses.py" in logs[0]["at"][0]
+
+
+def test_a_value_that_only_the_database_refuses_is_the_senders_fault():
+    with structlog.testing.capture_logs() as logs:
+        answer = answer_to(DataRefused("22P05"), "r")
+    assert (answer.status, said(answer)["errors"][0]["field"]) == (400, "body")
+    assert logs, "it is a gap in our validation too"

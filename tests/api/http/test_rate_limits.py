@@ -1,0 +1,150 @@
+"""Both buckets of a key, with a clock that the test moves."""
+
+from __future__ import annotations
+
+import pytest
+from tests.api.storefront import ORDERS, Storefront
+from uuid_utils.compat import uuid7
+
+from api.http.errors import TooManyRequests
+from api.http.rate_limits import Limiter
+
+KEY = uuid7()
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def limiter(clock: Clock) -> Limiter:
+    return Limiter(clock)
+
+
+def admitted(limiter: Limiter, times: int, per_minute: int, per_second: int) -> int:
+    """How many of so many requests are let through."""
+    count = 0
+    for _ in range(times):
+        try:
+            limiter.admit(KEY, per_minute, per_second)
+        except TooManyRequests:
+            continue
+        count += 1
+    return count
+
+
+def said(headers: tuple[tuple[bytes, bytes], ...]) -> tuple[int, int, int]:
+    values = dict(headers)
+    names = (b"ratelimit-limit", b"ratelimit-remaining", b"ratelimit-reset")
+    return tuple(int(values[name]) for name in names)  # type: ignore[return-value]
+
+
+def test_ten_requests_in_a_second_and_no_eleventh(limiter: Limiter, clock: Clock):
+    assert admitted(limiter, 11, 100, 10) == 10
+    clock.now += 0.09
+    assert admitted(limiter, 1, 100, 10) == 0
+    clock.now += 0.011
+    assert admitted(limiter, 2, 100, 10) == 1
+    clock.now += 1
+    assert admitted(limiter, 20, 100, 10) == 10
+
+
+def test_a_hundred_requests_in_a_minute_and_no_more(limiter: Limiter, clock: Clock):
+    assert admitted(limiter, 101, 100, 0) == 100
+    clock.now += 0.6
+    assert admitted(limiter, 2, 100, 0) == 1
+    clock.now += 60
+    assert admitted(limiter, 101, 100, 0) == 100
+
+
+def test_both_buckets_count_at_once(limiter: Limiter, clock: Clock):
+    through = 0
+    for _ in range(20):
+        through += admitted(limiter, 10, 100, 10)
+        clock.now += 1
+    assert 100 <= through <= 100 + 20 / 0.6
+
+
+def test_a_refused_request_costs_nothing(limiter: Limiter, clock: Clock):
+    admitted(limiter, 10, 100, 10)
+    admitted(limiter, 1000, 100, 10)
+    clock.now += 1
+    assert admitted(limiter, 10, 100, 10) == 10
+
+
+def test_zero_is_no_limit(limiter: Limiter):
+    assert admitted(limiter, 5000, 0, 0) == 5000
+    assert limiter.admit(KEY, 0, 0) == ()
+    assert len(limiter) == 0
+
+
+def test_keys_do_not_share_their_buckets(limiter: Limiter):
+    assert admitted(limiter, 10, 100, 10) == 10
+    assert said(limiter.admit(uuid7(), 100, 10)) == (10, 9, 1)
+
+
+def test_the_headers_tell_of_the_bucket_with_fewer_requests_left(limiter: Limiter, clock: Clock):
+    assert said(limiter.admit(KEY, 15, 10)) == (10, 9, 1)
+    admitted(limiter, 9, 15, 10)
+    clock.now += 1
+    assert said(limiter.admit(KEY, 15, 10)) == (15, 4, 43)
+
+
+def test_a_refusal_tells_when_to_come_back(limiter: Limiter, clock: Clock):
+    admitted(limiter, 2, 2, 0)
+    with pytest.raises(TooManyRequests) as caught:
+        limiter.admit(KEY, 2, 0)
+    assert caught.value.retry_after == 30
+    assert said(caught.value.headers) == (2, 0, 60)
+    clock.now += caught.value.retry_after
+    assert limiter.admit(KEY, 2, 0)
+
+
+def test_a_clock_that_stands_still_or_a_long_silence_gives_no_more_than_the_limit(limiter: Limiter, clock: Clock):
+    clock.now += 1e6
+    assert admitted(limiter, 500, 100, 0) == 100
+
+
+def test_the_memory_is_bounded_and_forgets_the_silent_first(clock: Clock):
+    limiter = Limiter(clock, keys_max=100)
+    for _ in range(10):
+        limiter.admit(KEY, 100, 10)
+    for _ in range(50):
+        for _ in range(10):
+            limiter.admit(uuid7(), 100, 10)
+        assert admitted(limiter, 1, 100, 10) == 0
+    assert len(limiter) == 100
+
+
+@pytest.mark.anyio
+async def test_a_429_is_the_interfaces_body_with_the_headers(store: Storefront):
+    merchant = await store.register(requests_per_minute=2, requests_per_second=0)
+    first = await merchant.get(ORDERS)
+    assert first.headers["ratelimit-remaining"] == "1"
+    missing = await merchant.get(f"{ORDERS}/nobody")
+    assert (missing.status_code, missing.headers["ratelimit-remaining"]) == (404, "0")
+    answer = await merchant.get(ORDERS)
+    assert answer.status_code == 429
+    body = answer.json()
+    assert set(body["error"]) == {"code", "message", "retryAfter"}
+    assert body["error"]["code"] == body["code"] == "RATE_LIMIT_EXCEEDED"
+    assert body["error"]["retryAfter"] == int(answer.headers["retry-after"]) == 30
+    assert body["message"]
+    assert answer.headers["ratelimit-limit"] == "2"
+    assert answer.headers["ratelimit-remaining"] == "0"
+    assert answer.headers["x-request-id"] == body["requestId"]
+
+
+@pytest.mark.anyio
+async def test_the_default_limits_are_the_interfaces(store: Storefront):
+    merchant = await store.register(requests_per_minute=100, requests_per_second=10)
+    answer = await merchant.get(ORDERS)
+    assert (answer.headers["ratelimit-limit"], answer.headers["ratelimit-remaining"]) == ("10", "9")

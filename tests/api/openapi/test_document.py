@@ -1,0 +1,213 @@
+"""The published description: complete, valid, true to the routes, to the tables of codes and to what is answered."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from docs.generate import REFERENCE
+from docs.generation.errors import known_codes
+from jsonschema import Draft202012Validator
+from openapi_spec_validator import OpenAPIV31SpecValidator
+from tests.api.bodies import by_card, card, charge, line, order, paid_order
+from tests.api.storefront import ORDERS, Merchant, Storefront
+
+from api.app import _routes, describe_interface
+from api.dependencies import House
+from api.http.endpoint import Resource
+from api.openapi import examples
+from api.openapi.document import as_json
+from api.openapi.parameters import LIST
+from api.orders import parse_list
+from api.orders.descriptions import OPERATIONS, PROBES, PROCESSOR_MESSAGES
+from api.processor_messages import ProcessorMessages
+from api.sandbox.payer_pages import PayerPage
+from api.system.docs_page import ASSET, DESCRIPTION, PAGE
+from api.system.metrics import METRICS
+from ledger.settings import Settings
+
+DESCRIBED: dict[str, Any] = json.loads(as_json(describe_interface(Settings())))
+SEEDS = Path(__file__).parents[3] / "seeds"
+ONE = f"{ORDERS}/{{id}}"
+
+
+def operations() -> dict[tuple[str, str], dict[str, Any]]:
+    return {(method, path): found for path, item in DESCRIBED["paths"].items() for method, found in item.items()}
+
+
+def schema_of(method: str, path: str, status: int) -> dict[str, Any]:
+    """The schema of an answer, with everything that it refers to."""
+    content = DESCRIBED["paths"][path][method]["responses"][str(status)]["content"]
+    return {**content["application/json"]["schema"], "components": DESCRIBED["components"]}
+
+
+def assert_described(answer: Any, method: str, path: str) -> None:
+    """An answer has a described status, the described body and the headers that are always there."""
+    responses = DESCRIBED["paths"][path][method]["responses"]
+    assert str(answer.status_code) in responses, answer.text
+    described = responses[str(answer.status_code)]
+    Draft202012Validator(schema_of(method, path, answer.status_code)).validate(answer.json())
+    for name, header in described["headers"].items():
+        if "$ref" in header and DESCRIBED["components"]["headers"][name].get("required"):
+            assert name in answer.headers
+
+
+def test_the_description_is_openapi_3_1():
+    assert DESCRIBED["openapi"] == "3.1.0"
+    assert list(OpenAPIV31SpecValidator(DESCRIBED).iter_errors()) == []
+
+
+def test_the_committed_description_is_not_stale():
+    committed = (REFERENCE / "openapi.json").read_text(encoding="utf-8")
+    assert committed == as_json(describe_interface(Settings())), "run `make docs`"
+
+
+def test_every_route_is_described_and_every_description_is_routed():
+    routed = set()
+    for route in _routes(Settings(), House()):
+        if isinstance(route.endpoint, Resource):
+            routed |= {(method.lower(), route.path) for method in route.endpoint.operations}
+        elif isinstance(route.endpoint, ProcessorMessages):
+            routed.add(("post", route.path))
+        elif route.path not in {DESCRIPTION, PAGE, ASSET} and not isinstance(route.endpoint, PayerPage):
+            routed.add(("get", route.path))
+    assert routed == operations().keys()
+    assert len(OPERATIONS) + len(PROBES) + 1 == len(routed), "an operation is described twice or never routed"
+
+
+def test_everything_says_what_it_means():
+    silent = [
+        f"{name}.{field}"
+        for name, schema in DESCRIBED["components"]["schemas"].items()
+        for field, found in schema.get("properties", {}).items()
+        if "description" not in found and "$ref" not in found
+    ]
+    assert silent == []
+    assert [name for name, schema in DESCRIBED["components"]["schemas"].items() if "description" not in schema] == []
+    for found in operations().values():
+        assert found["summary"]
+        assert found["description"]
+        assert all("$ref" in parameter or parameter["description"] for parameter in found["parameters"])
+
+
+def test_the_list_is_described_with_the_parameters_that_it_reads():
+    assert LIST.keys() == parse_list.GIVEN_ONCE | {"status"}
+
+
+def test_every_code_that_can_be_answered_is_described_with_its_status():
+    described = {
+        (code, status)
+        for found in (*OPERATIONS.values(), *PROBES.values(), PROCESSOR_MESSAGES)
+        for status in found.codes
+        for code in found.codes[status]
+    }
+    answered = {(code, status) for code, statuses in known_codes().items() for status in statuses}
+    elsewhere = {
+        ("BAD_REQUEST", 400),  # no HTTP: no operation was asked
+        ("API_KEY_NOT_FOUND", 404),  # only the command line meets it
+        ("METHOD_NOT_ALLOWED", 405),  # no operation: said once, above all of them
+    }
+    assert answered - described == elsewhere
+    assert described <= answered
+
+
+def test_the_example_of_a_new_order_is_the_first_order_of_the_tutorial():
+    first = json.loads((SEEDS / "first_order.json").read_text(encoding="utf-8"))
+    assert examples.CREATE["paidByCard"]["value"] == first
+
+
+@pytest.mark.anyio
+async def test_the_examples_work(merchant: Merchant):
+    for example in examples.CREATE.values():
+        assert_described(await merchant.create(example["value"]), "post", ORDERS)
+    for number, example in enumerate(examples.CHARGE.values()):
+        waiting = await merchant.create(order(externalId=f"charged-{number}", allowPartials=True))
+        charged = await merchant.post(f"{ORDERS}/{waiting.json()['id']}/charge", example["value"])
+        assert charged.status_code == 200
+        assert_described(charged, "post", f"{ONE}/charge")
+
+
+def test_the_examples_of_answers_are_as_they_are_described():
+    for found in operations().values():
+        for response in found["responses"].values():
+            for content in response["content"].values():
+                validator = Draft202012Validator({**content["schema"], "components": DESCRIBED["components"]})
+                for example in content.get("examples", {}).values():
+                    validator.validate(example["value"])
+
+
+FISCAL = {"taxId": "XAXX010101000", "legalName": "Ana", "address": {"street": "Reforma"}}
+TAXED = line(
+    taxes=[{"type": "IVA", "rate": 0.16}, {"type": "IEPS", "factor": "Exento"}], discount=1.5, metadata={"a": 1}
+)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (201, paid_order()),
+        (201, order(metadata={"a": [1, None]}, dueDate="2026-01-31T12:00:00Z", customerFiscalData=FISCAL)),
+        (201, order(lineItems=[TAXED])),
+        (201, order(amount=0.0001)),
+        (422, paid_order(paymentMethod=by_card(cardDetails=card(number="4000000000000002")))),
+        (422, paid_order(paymentMethod=by_card(cardDetails=card(number="4100000000000019")))),
+        (422, paid_order(paymentMethod=by_card(persist=True))),
+        (201, paid_order(paymentMethod={"type": "spei"})),
+        (201, paid_order(paymentMethod={"type": "paycash"})),
+        (201, paid_order(paymentMethod={"type": "cie_cash_net"})),
+        (201, paid_order(paymentMethod=by_card(cardDetails=card(number="4000000000003220")))),
+        (201, paid_order(paymentMethod=by_card(cardDetails=card(number="4000000000007007")))),
+        (404, order(customer={"id": "nobody"})),
+        (400, {}),
+    ],
+)
+async def test_what_is_answered_is_what_is_described(merchant: Merchant, status: int, body: Any):
+    answer = await merchant.create(body)
+    assert answer.status_code == status
+    assert_described(answer, "post", ORDERS)
+    if "id" in answer.json():
+        assert_described(await merchant.get(f"{ORDERS}/{answer.json()['id']}"), "get", ONE)
+    assert_described(await merchant.get(ORDERS), "get", ORDERS)
+
+
+@pytest.mark.anyio
+async def test_conflicts_are_described(merchant: Merchant):
+    paid = (await merchant.create(paid_order())).json()
+    conflict = await merchant.create(paid_order(amount=1))
+    assert conflict.status_code == 409
+    assert_described(conflict, "post", ORDERS)
+    for body in (charge(), charge(amount=5)):
+        assert_described(await merchant.post(f"{ORDERS}/{paid['id']}/charge", body), "post", f"{ONE}/charge")
+    split = (await merchant.create(order(externalId="split", allowPartials=True))).json()
+    over = await merchant.post(f"{ORDERS}/{split['id']}/charge", charge(amount=150001))
+    assert over.status_code == 422
+    assert_described(over, "post", f"{ONE}/charge")
+
+
+@pytest.mark.anyio
+async def test_a_replay_and_a_full_rate_are_described(store: Storefront):
+    hasty = await store.register(requests_per_minute=2, requests_per_second=0)
+    answers = [await hasty.create(order()) for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [201, 200, 429]
+    assert answers[1].headers["idempotent-replayed"] == "true"
+    for answer in answers:
+        assert {"ratelimit-limit", "ratelimit-remaining", "ratelimit-reset"} <= answer.headers.keys()
+        assert_described(answer, "post", ORDERS)
+
+
+@pytest.mark.anyio
+async def test_the_service_serves_its_description(store: Storefront):
+    answer = await store.client.get("/openapi.json")
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
+    assert answer.json() == DESCRIBED
+    again = await store.client.get("/openapi.json", headers={"if-none-match": answer.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    for path in PROBES.keys() - {METRICS}:
+        assert_described(await store.client.get(path), "get", path)
+    figures = await store.client.get(METRICS)
+    assert figures.status_code in (200, 404)
+    described = DESCRIBED["paths"][METRICS]["get"]["responses"][str(figures.status_code)]["content"]
+    assert figures.headers["content-type"].partition(";")[0] in described

@@ -1,0 +1,148 @@
+"""Every example of a request is sent, on an order that stands where its operation wants it, and answered as described."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import pytest
+from tests.api.bodies import by_card, card, order, paid_order
+from tests.api.openapi.test_document import DESCRIBED, ONE, assert_described, operations
+from tests.api.payer import CHALLENGED, FRICTIONLESS
+from tests.api.storefront import ORDERS, Merchant
+
+from api.openapi import examples
+from api.openapi.links import LINKS, REFUND_LINKS
+
+pytestmark = pytest.mark.anyio
+
+SANDBOX = "/api/sandbox"
+Stands = Callable[[Merchant, str], Awaitable[dict[str, Any]]]
+
+
+async def split(merchant: Merchant, name: str) -> dict[str, Any]:
+    return await _created(merchant, order(externalId=name, allowPartials=True))
+
+
+async def paid(merchant: Merchant, name: str) -> dict[str, Any]:
+    return await _created(merchant, paid_order(externalId=name))
+
+
+async def held(merchant: Merchant, name: str) -> dict[str, Any]:
+    return await _created(merchant, paid_order(externalId=name, captureMethod="MANUAL"))
+
+
+async def transferred(merchant: Merchant, name: str) -> dict[str, Any]:
+    said = await _created(merchant, order(externalId=name, pending=False, paymentMethod={"type": "spei"}))
+    body = {"clabe": said["payment"]["speiDetails"]["clabe"], "amount": 150_000}
+    await merchant.post(f"{SANDBOX}/deposits", body)
+    return said
+
+
+async def challenged(merchant: Merchant, name: str) -> dict[str, Any]:
+    return await _created(merchant, _asked_of(CHALLENGED, name))
+
+
+async def looked_at(merchant: Merchant, name: str) -> dict[str, Any]:
+    return await _created(merchant, _asked_of(FRICTIONLESS, name))
+
+
+STANDS: Mapping[tuple[str, str], Stands] = {
+    ("charge", "card"): split,
+    ("charge", "part"): split,
+    ("payments", "card"): split,
+    ("payments", "transfer"): split,
+    ("refund", "part"): paid,
+    ("refund", "payout"): transferred,
+    ("cancel", "reason"): held,
+    ("capture", "all"): held,
+    ("capture", "part"): held,
+    ("payer-authentication/device-data", "browser"): looked_at,
+    ("payer-authentication/validate", "returned"): challenged,
+}
+SENT: Mapping[str, Mapping[str, dict[str, Any]]] = {
+    "charge": examples.CHARGE,
+    "payments": examples.PAY,
+    "refund": examples.REFUND,
+    "cancel": examples.CANCEL,
+    "capture": examples.CAPTURE,
+    "payer-authentication/device-data": examples.DEVICE_DATA,
+    "payer-authentication/validate": examples.VALIDATE,
+}
+
+
+def test_every_example_of_an_action_has_an_order_to_be_sent_for():
+    shown = {
+        (path.removeprefix(f"{ONE}/"), name)
+        for (method, path), found in operations().items()
+        if method == "post" and path.startswith(f"{ONE}/")
+        for name in found["requestBody"]["content"]["application/json"]["examples"]
+    }
+    assert shown == STANDS.keys()
+
+
+@pytest.mark.parametrize(("action", "name"), STANDS, ids=lambda part: str(part))
+async def test_an_example_of_an_action_works(merchant: Merchant, action: str, name: str):
+    said = await STANDS[action, name](merchant, "example")
+    body = dict(SENT[action][name]["value"])
+    if action.endswith("validate"):
+        body["authenticationTransactionId"] = said["payerAuthentication"]["authenticationTransactionId"]
+    answer = await merchant.post(f"{ORDERS}/{said['id']}/{action}", body)
+    assert answer.status_code in (200, 201), answer.text
+    assert_described(answer, "post", f"{ONE}/{action}")
+    await assert_its_parts_are_described(merchant, answer.json())
+
+
+async def assert_its_parts_are_described(merchant: Merchant, said: dict[str, Any]) -> None:
+    """Whatever an action left behind is read in every way that there is."""
+    for method, path, full in (
+        ("get", f"{ONE}/payments", f"{ORDERS}/{said['id']}/payments"),
+        ("get", f"{ONE}/refunds", f"{ORDERS}/{said['id']}/refunds"),
+    ):
+        assert_described(await merchant.get(full), method, path)
+    if payment := said.get("payment"):
+        found = await merchant.get(f"{ORDERS}/{said['id']}/payments/{payment['id']}")
+        assert_described(found, "get", f"{ONE}/payments/{{paymentId}}")
+    if refund := said.get("refund"):
+        found = await merchant.get(f"{ORDERS}/{said['id']}/refunds/{refund['id']}")
+        assert_described(found, "get", f"{ONE}/refunds/{{refundId}}")
+
+
+async def test_the_examples_of_the_sandbox_work(merchant: Merchant):
+    said = await paid(merchant, "example")
+    of_this_payment = {"paymentId": said["payment"]["id"]}
+    assert_described(await merchant.get(f"{SANDBOX}/clock"), "get", f"{SANDBOX}/clock")
+    for helper, shown, changes in (
+        ("clock", examples.MOVE_CLOCK, {}),
+        ("deposits", examples.SEND_DEPOSIT, {}),
+        ("settlements", examples.SETTLE, {}),
+        ("disputes", examples.REPORT_DISPUTE, of_this_payment),
+        ("processor", examples.SET_PROCESSOR_MODE, {}),
+    ):
+        assert (
+            operations()["post", f"{SANDBOX}/{helper}"]["requestBody"]["content"]["application/json"]["examples"]
+            == shown
+        )
+        for example in shown.values():
+            answer = await merchant.post(f"{SANDBOX}/{helper}", example["value"] | changes)
+            assert answer.status_code in (200, 202), answer.text
+            assert_described(answer, "post", f"{SANDBOX}/{helper}")
+
+
+def test_a_create_leads_to_everything_that_can_be_done_with_an_order():
+    links = DESCRIBED["paths"][ORDERS]["post"]["responses"]["201"]["links"]
+    led = {DESCRIBED["components"]["links"][link["$ref"].rpartition("/")[2]]["operationId"] for link in links.values()}
+    led |= {link["operationId"] for link in REFUND_LINKS.values()}
+    on_orders = {found["operationId"] for (_, path), found in operations().items() if path.startswith(ONE)}
+    assert on_orders <= led
+    assert links.keys() == LINKS.keys()
+
+
+def _asked_of(number: str, name: str) -> dict[str, Any]:
+    return paid_order(externalId=name, paymentMethod=by_card(cardDetails=card(number=number)))
+
+
+async def _created(merchant: Merchant, body: dict[str, Any]) -> dict[str, Any]:
+    answer = await merchant.create(body)
+    assert answer.status_code == 201, answer.text
+    return dict(answer.json())

@@ -1,0 +1,132 @@
+"""The list of orders: what its query may say, and what a page shows."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from tests.api.bodies import NOW, order, paid_order
+from tests.api.storefront import ORDERS, Merchant, Storefront
+
+from api.http.errors import Refusal
+from api.orders.parse_list import read_order_query
+from ledger.domain.orders.statuses import OrderStatus
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ("page=0", "page"),
+        ("page=-1", "page"),
+        ("page=1.5", "page"),
+        ("page=x", "page"),
+        ("page=9223372036854775808", "page"),
+        ("page=%D9%A1", "page"),
+        ("limit=0", "limit"),
+        ("limit=101", "limit"),
+        ("limit=1e1", "limit"),
+        ("offset=-1", "offset"),
+        ("offset=9999999999", "offset"),
+        ("page=1&offset=0", "page"),
+        ("page=1&cursor=x", "page"),
+        ("cursor=x", "cursor"),
+        ("status=PAID", "status"),
+        ("status=PENDING,PAID", "status"),
+        ("status=pending", "status"),
+        ("sortField=amount", "sortField"),
+        ("sortField=createdAt;drop", "sortField"),
+        ("sortOrder=up", "sortOrder"),
+        ("sortOrder=DESC", "sortOrder"),
+        ("dateFrom=yesterday", "dateFrom"),
+        ("dateFrom=2026-02-30", "dateFrom"),
+        ("startDate=2026-1-1", "dateFrom"),
+        ("dateTo=9999-12-31T23:59:59-14:00", "dateTo"),
+        ("dateTo=0001-01-01T00:00:00%2B14:00", "dateTo"),
+        ("dateFrom=2026-01-01&startDate=2026-01-02", "dateFrom"),
+        ("dateTo=2026-01-01&endDate=2026-01-02", "dateTo"),
+        ("limit=1&limit=2", "limit"),
+        ("status=%ff", "query"),
+        ("&".join(f"a{n}=1" for n in range(101)), "query"),
+    ],
+)
+def test_a_value_that_is_not_understood_is_refused(query: str, field: str):
+    with pytest.raises(Refusal) as caught:
+        read_order_query(query.encode(), NOW)
+    assert caught.value.status == 400
+    assert caught.value.errors[0].field == field
+
+
+def test_an_empty_query_asks_for_the_newest_twenty():
+    query = read_order_query(b"", NOW)
+    assert (query.limit, query.offset, query.ascending, query.statuses, query.cursor) == (20, 0, False, (), None)
+    assert read_order_query(b"status=&limit=&colour=red&customerName=%00", NOW) == query
+
+
+def test_pages_and_offsets_name_the_same_places():
+    assert read_order_query(b"page=3&limit=10", NOW) == read_order_query(b"offset=20&limit=10", NOW)
+    assert read_order_query(b"limit=100&page=999999999", NOW).offset == 99_999_999_800
+
+
+def test_statuses_come_as_a_list_or_one_by_one():
+    both = (OrderStatus.PENDING, OrderStatus.PARTIALLY_PAID)
+    assert read_order_query(b"status=PENDING,PARTIALLY_PAID", NOW).statuses == both
+    assert read_order_query(b"status=PENDING&status=PARTIALLY_PAID", NOW).statuses == both
+    assert read_order_query(b"status=%20PENDING%2C,PARTIALLY_PAID,", NOW).statuses == both
+
+
+@pytest.mark.parametrize("names", [("dateFrom", "dateTo"), ("startDate", "endDate")])
+def test_a_day_is_the_whole_day_in_the_merchants_time_zone(names: tuple[str, str]):
+    query = read_order_query(f"{names[0]}=2026-01-31&{names[1]}=2026-01-31".encode(), NOW)
+    assert query.created_from == datetime(2026, 1, 31, 6, tzinfo=UTC)
+    assert query.created_to == datetime(2026, 2, 1, 5, 59, 59, 999_999, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    "spelled", ["2026-01-31T12:00:00Z", "2026-01-31T06:00:00-06:00", "2026-01-31T06:00:00", "2026-01-31T14:00:00+02:00"]
+)
+def test_a_moment_may_be_spelled_with_or_without_an_offset(spelled: str):
+    for query in (f"dateFrom={spelled}", f"dateFrom={spelled.replace('+', '%2B')}"):
+        assert read_order_query(query.encode(), NOW).created_from == datetime(2026, 1, 31, 12, tzinfo=UTC)
+
+
+@pytest.mark.anyio
+async def test_a_merchant_lists_its_own_orders_only(store: Storefront, merchant: Merchant):
+    other = await store.register()
+    await other.create(order())
+    for number in range(5):
+        await merchant.create(order(externalId=f"order-{number}"))
+    await merchant.create(paid_order(externalId="paid"))
+    page = (await merchant.get(f"{ORDERS}?limit=2&page=2&status=PENDING&sortOrder=asc")).json()
+    assert [row["externalId"] for row in page["data"]] == ["order-2", "order-3"]
+    assert page["data"][0]["payments"] == []
+    pagination = page["pagination"]
+    assert (pagination["page"], pagination["limit"], pagination["total"], pagination["count"]) == (2, 2, 5, 2)
+    assert (pagination["totalPages"], pagination["hasMore"]) == (3, True)
+    everything = (await merchant.get(ORDERS)).json()
+    assert everything["data"][0]["externalId"] == "paid"
+    assert everything["pagination"]["total"] == 6
+
+
+@pytest.mark.anyio
+async def test_a_list_goes_on_from_its_cursor(merchant: Merchant):
+    for number in range(3):
+        await merchant.create(order(externalId=f"order-{number}"))
+    first = (await merchant.get(f"{ORDERS}?limit=2")).json()
+    rest = (await merchant.get(f"{ORDERS}?limit=2&cursor={first['pagination']['nextCursor']}")).json()
+    assert [row["externalId"] for row in first["data"] + rest["data"]] == ["order-2", "order-1", "order-0"]
+
+
+@pytest.mark.anyio
+async def test_dates_and_hostile_queries_reach_the_database_as_values(merchant: Merchant):
+    await merchant.create(order())
+    tomorrow = (datetime.now(UTC) + timedelta(days=2)).date().isoformat()
+    assert (await merchant.get(f"{ORDERS}?dateFrom={tomorrow}")).json()["pagination"]["total"] == 0
+    assert (await merchant.get(f"{ORDERS}?dateTo={tomorrow}&dateFrom=2020-01-01")).json()["pagination"]["total"] == 1
+    assert (await merchant.get(f"{ORDERS}?page=999999999&limit=100")).json()["data"] == []
+    for query in (
+        "status='%20OR%201=1--",
+        "sortField=createdAt)%20--",
+        "dateFrom=';select%20pg_sleep(5)--",
+        "page=1;2",
+    ):
+        assert (await merchant.get(f"{ORDERS}?{query}")).status_code == 400

@@ -1,0 +1,150 @@
+"""The pages that a payer's browser is sent to, as bytes: what they say, what they keep, and what they let in."""
+
+from __future__ import annotations
+
+import json
+import re
+from html import unescape
+
+import pytest
+from msgspec.structs import replace
+from tests.api.payer import CHALLENGED, FRICTIONLESS, REDIRECTED, opened_session, path_of, validated
+from tests.api.storefront import Merchant, Storefront
+
+from api.app import _routes
+from api.dependencies import House
+from api.sandbox.html import Html
+from ledger.domain.orders.processor_outcomes import Approved, Declined
+from ledger.settings import Settings
+
+pytestmark = pytest.mark.anyio
+
+FORM = {"content-type": "application/x-www-form-urlencoded"}
+
+
+@pytest.mark.parametrize("number", [CHALLENGED, REDIRECTED])
+async def test_a_payer_who_accepts_is_granted(store: Storefront, merchant: Merchant, number: str):
+    session = await opened_session(store, merchant, number)
+    page = path_of(session.step_up_url)
+    asked = await store.client.get(page)
+    assert asked.status_code == 200
+    assert "Café Tacuba" in asked.text
+    assert "MXN 1500.00" in asked.text
+    done = await store.client.post(page, content="decision=accept", headers=FORM)
+    assert "Confirmaste el pago" in done.text
+    assert session.authentication_transaction_id in done.text
+    assert isinstance(await validated(store, merchant, session), Approved)
+
+
+@pytest.mark.parametrize("number", [CHALLENGED, FRICTIONLESS])
+async def test_the_next_request_that_a_page_shows_can_be_sent_as_it_is(
+    store: Storefront, merchant: Merchant, number: str
+):
+    session = await opened_session(store, merchant, number)
+    page = path_of(session.step_up_url if number == CHALLENGED else session.device_data_collection_url)
+    done = await store.client.post(page, content="decision=accept", headers=FORM)
+    shown = re.search(r"POST (\S+) ({.*?})", unescape(done.text))
+    assert shown is not None, done.text
+    answer = await merchant.post(shown[1], json.loads(shown[2]))
+    assert answer.json()["code"] == "ORDER_NOT_FOUND", "the address is right, and this session was opened for no order"
+
+
+@pytest.mark.parametrize("number", [CHALLENGED, REDIRECTED])
+async def test_a_payer_who_refuses_is_declined(store: Storefront, merchant: Merchant, number: str):
+    session = await opened_session(store, merchant, number)
+    done = await store.client.post(path_of(session.step_up_url), content="decision=refuse", headers=FORM)
+    assert "Rechazaste el pago" in done.text
+    assert isinstance(await validated(store, merchant, session), Declined)
+
+
+async def test_the_last_choice_counts_until_the_merchant_asks(store: Storefront, merchant: Merchant):
+    session = await opened_session(store, merchant)
+    for decision in ("accept", "refuse"):
+        await store.client.post(path_of(session.step_up_url), content=f"decision={decision}", headers=FORM)
+    assert isinstance(await validated(store, merchant, session), Declined)
+    ended = await store.client.post(path_of(session.step_up_url), content="decision=accept", headers=FORM)
+    assert (ended.status_code, "ya terminó" in ended.text) == (410, True)
+
+
+async def test_a_form_from_the_merchants_page_opens_the_challenge(store: Storefront, merchant: Merchant):
+    session = await opened_session(store, merchant)
+    opened = await store.client.post(path_of(session.step_up_url), content="JWT=x", headers=FORM)
+    assert 'value="accept"' in opened.text
+
+
+async def test_the_device_page_is_collected_by_a_hidden_frames_form(store: Storefront, merchant: Merchant):
+    session = await opened_session(store, merchant, FRICTIONLESS)
+    page = path_of(session.device_data_collection_url)
+    assert "Continuar" in (await store.client.get(page)).text
+    done = await store.client.post(page, content=f"JWT={session.access_token}", headers=FORM)
+    assert (done.status_code, session.reference_id in done.text) == (200, True)
+
+
+@pytest.mark.parametrize("kind", ["device-data", "challenge", "redirect"])
+async def test_an_address_that_names_no_session_is_a_page_too(store: Storefront, kind: str):
+    for name in ("nobody", "%00", "%ff", "x" * 300, "a%2Fb"):
+        for answer in (
+            await store.client.get(f"/api/sandbox/3ds/{kind}/{name}"),
+            await store.client.post(f"/api/sandbox/3ds/{kind}/{name}", content="decision=accept", headers=FORM),
+        ):
+            assert (answer.status_code, answer.headers["content-type"]) == (404, "text/html; charset=utf-8")
+
+
+async def test_a_session_is_found_at_its_own_pages_only(store: Storefront, merchant: Merchant):
+    session = await opened_session(store, merchant)
+    transaction_id, reference_id = session.authentication_transaction_id, session.reference_id
+    answers = {
+        path: (await store.client.get(f"/api/sandbox/3ds/{path}")).status_code
+        for path in (
+            f"challenge/{reference_id}",
+            f"device-data/{transaction_id}",
+            f"redirect/{transaction_id}",
+            f"device-data/{reference_id}",
+        )
+    }
+    assert list(answers.values()) == [404, 404, 410, 410]
+
+
+@pytest.mark.parametrize(
+    ("content", "headers", "status"),
+    [
+        (b"\xff=\xfe", FORM, 400),
+        (b"&".join(b"a%d=1" % n for n in range(100)), FORM, 400),
+        (b"x" * (20 << 10), FORM, 413),
+        (b"{}", {"content-type": "application/json"}, 415),
+        (b"", {}, 415),
+        (b"decision=%FF%FE", FORM, 200),
+        (b"decision=&decision=x", FORM, 200),
+    ],
+)
+async def test_an_odd_form_is_refused_or_opens_the_page(
+    store: Storefront, merchant: Merchant, content: bytes, headers: dict[str, str], status: int
+):
+    session = await opened_session(store, merchant)
+    answer = await store.client.post(path_of(session.step_up_url), content=content, headers=headers)
+    assert answer.status_code == status
+
+
+async def test_other_methods_are_named(store: Storefront):
+    answer = await store.client.put("/api/sandbox/3ds/challenge/x")
+    assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD, POST")
+
+
+async def test_a_page_allows_nothing_but_itself(store: Storefront, merchant: Merchant):
+    session = await opened_session(store, merchant)
+    answer = await store.client.get(path_of(session.step_up_url))
+    policy = answer.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert answer.headers["cache-control"] == "no-store"
+    assert not re.search(r"https?://", answer.text)
+
+
+def test_what_comes_from_outside_is_escaped():
+    page = Html(title="<script>", content="", tells='{"a":"\\"><script>"}').encode().decode()
+    assert page.count("<script>") == 1
+
+
+def test_production_has_none_of_it():
+    production = replace(Settings(), environment="production")
+    assert not [route.path for route in _routes(production, House()) if "sandbox" in route.path]

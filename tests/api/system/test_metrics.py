@@ -1,0 +1,139 @@
+"""Figures for operators, and lines in the log: what happened, and nothing of whom."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import httpx
+import msgspec
+import psycopg
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from tests.api.bodies import order, paid_order
+from tests.api.storefront import ORDERS, Merchant, Storefront, opened
+
+from api.system.metrics import METRICS
+from ledger.settings import Settings
+from ledger.telemetry.metrics import FAMILIES
+
+pytestmark = pytest.mark.anyio
+
+ONE = f"{ORDERS}/{{id}}"
+
+
+def figures(text: str) -> dict[tuple[str, ...], float]:
+    """Every sample by its name and the values of its labels."""
+    return {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+async def now(store: Storefront) -> dict[tuple[str, ...], float]:
+    answer = await store.client.get(METRICS)
+    assert answer.status_code == 200
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    return figures(answer.text)
+
+
+async def test_requests_are_counted_by_route_and_outcome_and_never_by_address(store: Storefront, merchant: Merchant):
+    before = await now(store)
+    assert (await merchant.create(paid_order(externalId="very-secret"))).status_code == 201
+    assert (await merchant.get(f"{ORDERS}/very-secret")).status_code == 200
+    assert (await merchant.get(f"{ORDERS}/unknown-secret?search=ana@example.com")).status_code == 404
+    assert (await store.client.get("/nowhere/very-secret")).status_code == 404
+    text = (await store.client.get(METRICS)).text
+    after = figures(text)
+
+    def more(*name: str) -> float:
+        return after[name] - before.get(name, 0)
+
+    assert more("ledger_http_requests_total", "POST", ORDERS, "2xx") == 1
+    assert more("ledger_http_requests_total", "GET", ONE, "2xx") == 1
+    assert more("ledger_http_requests_total", "GET", ONE, "4xx") == 1
+    assert more("ledger_http_requests_total", "GET", "(none)", "4xx") == 1
+    assert more("ledger_http_request_seconds_bucket", "+Inf", "GET", ONE) == 2
+    assert more("ledger_journal_batch_commands_sum") >= 2
+    assert more("ledger_reader_batch_keys_count", "ledger-reads") >= 1
+    for never in ("secret", "ana@example.com", str(merchant.merchant_id), merchant.secret):
+        assert never not in text
+
+
+async def test_every_family_is_explained_even_before_it_has_a_figure(store: Storefront):
+    text = (await store.client.get(METRICS)).text
+    for name, family in FAMILIES.items():
+        assert f"# HELP {name} {family.about}" in text
+        assert f"# TYPE {name} {family.kind}" in text
+
+
+async def test_a_rate_that_is_used_up_shows(store: Storefront):
+    before = await now(store)
+    merchant = await store.register(requests_per_minute=1, requests_per_second=1)
+    answers = [await merchant.get(ORDERS) for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [200, 429, 429]
+    name = ("ledger_http_rate_limited_total",)
+    assert (await now(store))[name] - before[name] == 2
+
+
+async def test_a_call_that_is_due_for_a_look_up_shows(store: Storefront, merchant: Merchant, settings: Settings):
+    made = (await merchant.create(order())).json()
+    assert settings.database_url is not None
+    with psycopg.connect(settings.database_url, autocommit=True) as connection:
+        open_call = "update payment_order set call_deadline_at = {} where order_id = %s"
+        connection.execute(open_call.format("now() - interval '65 seconds'"), (made["id"],))
+        found = await now(store)
+        connection.execute(open_call.format("null"), (made["id"],))
+    assert found[("ledger_recovery_open",)] == 1
+    assert 59 < found[("ledger_recovery_overdue_seconds",)] < 62
+
+
+async def test_only_this_machine_may_look_and_no_proxy_may_pass_it_on(store: Storefront):
+    for header in ("x-forwarded-for", "forwarded", "via", "x-real-ip", "x-forwarded-host"):
+        refused = await store.client.get(METRICS, headers={header: "127.0.0.1"})
+        assert (refused.status_code, refused.json()["code"]) == (404, "NOT_FOUND")
+    app = store.client._transport.app  # type: ignore[attr-defined]
+    elsewhere = httpx.ASGITransport(app, client=("203.0.113.9", 1234))
+    async with httpx.AsyncClient(transport=elsewhere, base_url="http://ledger.example") as client:
+        assert (await client.get(METRICS)).status_code == 404
+        assert (await client.get("/health/live")).status_code == 200
+    assert (await store.client.post(METRICS)).status_code == 405
+
+
+async def test_with_a_token_it_is_the_token_that_counts(settings: Settings):
+    async with opened(msgspec.structs.replace(settings, metrics_token="let-me-see")) as store:
+        for sent in ({}, {"authorization": "Bearer let-me"}, {"authorization": "let-me-see"}):
+            assert (await store.client.get(METRICS, headers=sent)).status_code == 404
+        right = {"authorization": "Bearer let-me-see", "x-forwarded-for": "203.0.113.9"}
+        assert (await store.client.get(METRICS, headers=right)).status_code == 200
+
+
+async def test_each_request_has_a_line_that_names_nobody(settings: Settings, capfd: pytest.CaptureFixture[str]):
+    await asyncio.sleep(0.3)
+    capfd.readouterr()  # lines of the application that the other tests share
+    async with opened(settings) as store:
+        merchant = await store.register()
+        await merchant.post(ORDERS, paid_order(externalId="very-secret"), **{"x-request-id": "mine-1"})
+        await merchant.get(f"{ORDERS}/very-secret?search=ana@example.com")
+        await store.client.get(f"{ORDERS}/very-secret")
+        await asyncio.sleep(0.3)
+        said = capfd.readouterr().err
+    lines = [json.loads(line) for line in said.splitlines() if '"event":"request"' in line]
+    assert [(line["method"], line["route"], line["status"]) for line in lines] == [
+        ("POST", ORDERS, 201),
+        ("GET", ONE, 200),
+        ("GET", ONE, 401),
+    ]
+    assert lines[0]["request_id"] == "mine-1"
+    assert [line.get("merchant_id") for line in lines] == [str(merchant.merchant_id)] * 2 + [None]
+    assert all(line["ms"] > 0 and line["level"] == "info" and line["timestamp"] for line in lines)
+    for never in ("secret", "ana", "42424242", merchant.secret):
+        assert never not in said
+
+
+async def test_the_lines_can_be_left_out(settings: Settings, capfd: pytest.CaptureFixture[str]):
+    for quiet in ({"access_log": "off"}, {"log_level": "warning"}):
+        async with opened(msgspec.structs.replace(settings, **quiet)) as store:
+            assert (await store.client.get("/health/live")).status_code == 200
+        assert '"request"' not in capfd.readouterr().err

@@ -1,0 +1,88 @@
+"""Ledgers over a fresh database, and a reaction of the tests' own: each new order is to be looked after an hour later."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import AsyncExitStack
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import psycopg
+import pytest
+from tests.operations.conftest import Open, ledger, merchant, open_another, register
+
+from ledger.background.reactions.dispatcher import Dispatcher
+from ledger.background.reactions.reaction import Due, Effect
+from ledger.background.scheduler.jobs import Jobs, see_jobs
+from ledger.journal.reader import Recorded
+from ledger.operations.ledger import Ledger
+from ledger.postgres.connection import Connection, connect
+
+__all__ = ["Open", "ledger", "merchant", "open_another", "register"]
+
+LOOK_AFTER = "look-after"
+NO_PAYMENT = UUID(int=0)
+
+
+class LookAfter:
+    """An hour after its creation an order is looked after."""
+
+    name = "test"
+    topics = frozenset({"order-created.v1"})
+
+    def react(self, recorded: Recorded) -> Iterable[Effect]:
+        yield Due(LOOK_AFTER, recorded.stream_id, NO_PAYMENT, recorded.event.at + timedelta(hours=1))
+
+
+class Done:
+    """What was looked after, as often as it was: (stream, the merchant's time then)."""
+
+    def __init__(self) -> None:
+        self.times: list[tuple[UUID, datetime]] = []
+
+    async def __call__(self, ledger: Ledger, merchant_id: UUID, stream_id: UUID, _: UUID, due_at: datetime) -> None:
+        assert ledger.clock.now(merchant_id) >= due_at, "done before its time"
+        self.times.append((stream_id, ledger.clock.now(merchant_id)))
+
+    @property
+    def streams(self) -> list[UUID]:
+        return [stream for stream, _ in self.times]
+
+
+@pytest.fixture
+async def stack() -> AsyncIterator[AsyncExitStack]:
+    async with AsyncExitStack() as stack:
+        yield stack
+
+
+@pytest.fixture
+def done() -> Done:
+    return Done()
+
+
+@pytest.fixture
+async def jobs(database_url: str, ledger: Ledger, done: Done, stack: AsyncExitStack) -> Jobs:
+    return await stack.enter_async_context(Jobs(database_url, ledger, {LOOK_AFTER: done}))
+
+
+@pytest.fixture
+async def connection(database_url: str, stack: AsyncExitStack) -> Connection:
+    return await seeing(database_url, stack)
+
+
+@pytest.fixture
+def dispatcher(ledger: Ledger, jobs: Jobs) -> Dispatcher:
+    return Dispatcher(ledger.journal, jobs, [LookAfter()])
+
+
+async def seeing(url: str, stack: AsyncExitStack) -> Connection:
+    """A connection as a worker has it."""
+    connection = await stack.enter_async_context(await connect(url, "test"))
+    await see_jobs(connection)
+    return connection
+
+
+def rows(url: str, query: str, *parameters: Any) -> list[tuple[Any, ...]]:
+    with psycopg.connect(url, options="-c search_path=public,public_jobs") as connection:
+        return connection.execute(query, parameters).fetchall()  # type: ignore[arg-type]

@@ -1,0 +1,629 @@
+"""What processors tell reaches its order once: doubled, early, out of order, to two workers, to one that is killed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+from uuid import UUID, uuid4
+
+import msgspec
+import pytest
+from structlog.testing import capture_logs
+from tests.background.conftest import Open, rows, seeing
+from tests.operations.conftest import an_order, by_card
+
+from ledger.background.inbox import consumer
+from ledger.background.inbox.apply import Inbound
+from ledger.background.inbox.consumer import Contradicts, NotYet, Taken
+from ledger.background.inbox.delivery import Mail, open_mail
+from ledger.background.reactions.dispatcher import Dispatcher
+from ledger.background.reactions.registry import HANDLERS, REACTIONS
+from ledger.background.scheduler.clock_advance import ClockHand
+from ledger.background.scheduler.jobs import Jobs
+from ledger.domain.orders.payment import Payment
+from ledger.domain.orders.state import Order
+from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
+from ledger.domain.orders.terms import MethodType
+from ledger.domain.rejections import InvalidTerms
+from ledger.operations.inputs import Actor, PaymentDraft, RefundDraft
+from ledger.operations.ledger import Ledger
+from ledger.operations.merchants import change_settings
+from ledger.operations.orders.create import create_order
+from ledger.operations.orders.refund import refund_order
+from ledger.operations.payment_lookup import PaymentNames
+from ledger.operations.pipeline.loading import load_order
+from ledger.processors.inbox import Inbox
+from ledger.processors.messages import (
+    DepositReceived,
+    DisputeLost,
+    DisputeOpened,
+    DisputeWon,
+    Message,
+    RefundConfirmed,
+    RefundFailed,
+    SettlementListed,
+    SettlementMatched,
+    SettlementRefused,
+)
+from ledger.processors.sandbox.charge_rows import Mode
+from ledger.processors.sandbox.processor import SandboxProcessor
+from ledger.processors.sandbox.references import Deposit
+
+pytestmark = pytest.mark.anyio
+
+BY_TRANSFER = PaymentDraft(type=MethodType.SPEI)
+
+
+@pytest.fixture
+async def mail(database_url: str, ledger: Ledger) -> AsyncIterator[Mail]:
+    async with open_mail(database_url, ledger) as mail:
+        yield mail
+
+
+@pytest.fixture
+async def inbound(database_url: str, ledger: Ledger) -> AsyncIterator[Inbound]:
+    names = PaymentNames(database_url)
+    await names.start()
+    yield Inbound(ledger, names)
+    await names.stop()
+
+
+async def waiting(ledger: Ledger, merchant: Actor, external_id: str = "1", **changes: Any) -> Order:
+    """An order over 100 pesos that waits for a transfer."""
+    receipt = await create_order(ledger, merchant, an_order(external_id, BY_TRANSFER, **changes))
+    assert receipt.order.payments[0].status is PaymentStatus.REQUIRES_ACTION
+    return receipt.order
+
+
+async def paid(ledger: Ledger, merchant: Actor, external_id: str = "1") -> Order:
+    return (await create_order(ledger, merchant, an_order(external_id, by_card()))).order
+
+
+async def current(ledger: Ledger, merchant: Actor, order: Order) -> Order:
+    return (await load_order(ledger, merchant.merchant_id, order.terms.order_id))[0]
+
+
+def bank(ledger: Ledger) -> SandboxProcessor:
+    assert isinstance(ledger.processor, SandboxProcessor)
+    return ledger.processor
+
+
+def about(merchant: Actor, order: Order, **changes: Any) -> dict[str, Any]:
+    """What every message about an order's payment says."""
+    payment = order.payments[0]
+    said = {
+        "processor": "sandbox",
+        "message_id": uuid4().hex,
+        "merchant_id": merchant.merchant_id,
+        "occurred_at": datetime.now(UTC),
+        "order_id": order.terms.order_id,
+        "payment_id": payment.payment_id,
+        "processor_reference": payment.processor_reference or "x",
+    }
+    return said | changes
+
+
+def clabe(payment: Payment) -> str:
+    assert payment.reference is not None
+    assert payment.reference.clabe is not None
+    return payment.reference.clabe
+
+
+def deposited(merchant: Actor, order: Order, amount: int = 10_000, **changes: Any) -> DepositReceived:
+    said = about(merchant, order, processor_reference=uuid4().hex) | changes
+    return DepositReceived(reference=clabe(order.payments[0]), amount=Decimal(amount), currency="MXN", **said)
+
+
+async def note_names(database_url: str, ledger: Ledger) -> None:
+    """Let the reactions see the log as a worker does."""
+    async with AsyncExitStack() as stack:
+        connection = await seeing(database_url, stack)
+        jobs = await stack.enter_async_context(Jobs(database_url, ledger, HANDLERS))
+        await Dispatcher(ledger.journal, jobs, REACTIONS).sweep(connection)
+
+
+def in_the_inbox(url: str) -> list[tuple[Any, ...]]:
+    """What waits, and what for."""
+    return rows(url, "select message_id, waits_for from processor_message where handled_at is null order by 1")
+
+
+def set_aside(url: str) -> list[str]:
+    """What waits for an operator."""
+    query = "select message_id from processor_message where handled_at is null and next_try_at = 'infinity'"
+    return [message_id for (message_id,) in rows(url, query)]
+
+
+async def test_a_deposit_pays_its_order_and_the_same_message_again_changes_nothing(
+    ledger: Ledger, merchant: Actor, mail: Mail
+) -> None:
+    order = await waiting(ledger, merchant)
+    message = deposited(merchant, order)
+    for _ in range(3):
+        assert (await mail.deliver(message)).handled_at is not None
+    order = await current(ledger, merchant, order)
+    assert (order.status, order.amount_paid) == (OrderStatus.COMPLETED, 10_000)
+
+
+async def test_one_deposit_that_is_told_under_two_message_ids_is_one_deposit(
+    ledger: Ledger, merchant: Actor, mail: Mail
+) -> None:
+    order = await waiting(ledger, merchant)
+    for message_id in ("a", "b"):
+        await mail.deliver(deposited(merchant, order, 4_000, message_id=message_id, processor_reference="dep-1"))
+    assert (await current(ledger, merchant, order)).amount_paid == 4_000
+
+
+async def test_a_worker_that_dies_behind_the_commit_leaves_a_message_that_the_next_one_absorbs(
+    ledger: Ledger, merchant: Actor, inbound: Inbound, mail: Mail, database_url: str
+) -> None:
+    order = await waiting(ledger, merchant)
+    message = deposited(merchant, order)
+    await mail.keep(message)
+    assert await inbound.take(message) == Taken()  # and it is killed here: the inbox does not know
+    assert [message_id for message_id, _ in in_the_inbox(database_url)] == [message.message_id]
+    await run_until_empty(mail, database_url)
+    assert (await current(ledger, merchant, order)).amount_paid == 10_000
+
+
+async def test_two_workers_at_once_take_every_message_once(
+    ledger: Ledger, merchant: Actor, database_url: str, open_another: Open
+) -> None:
+    orders = [await waiting(ledger, merchant, str(n)) for n in range(8)]
+    for order in orders:
+        for _ in range(3):  # three times 40 pesos: 20 too much, unless one is lost or doubled
+            sent = Deposit(
+                merchant_id=merchant.merchant_id,
+                message_id=uuid4().hex,
+                sent_to=clabe(order.payments[0]),
+                amount=Decimal(4_000),
+                at=datetime.now(UTC),
+            )
+            await bank(ledger).deposit(sent)
+    async with open_mail(database_url, ledger) as one, open_mail(database_url, await open_another()) as other:
+        stop = asyncio.Event()
+        working = [asyncio.create_task(each.run(stop)) for each in (one, other)]
+        await until_empty(database_url)
+        stop.set()
+        await asyncio.gather(*working)
+    for order in orders:
+        now = await current(ledger, merchant, order)
+        assert (now.status, now.amount_paid, now.overpaid_amount) == (OrderStatus.COMPLETED, 12_000, 2_000)
+
+
+async def test_a_worker_that_is_killed_anywhere_loses_and_doubles_nothing(
+    ledger: Ledger, merchant: Actor, database_url: str
+) -> None:
+    orders = [await waiting(ledger, merchant, str(n)) for n in range(6)]
+    for order in orders:
+        await bank(ledger).deposit(
+            Deposit(
+                merchant_id=merchant.merchant_id,
+                message_id=uuid4().hex,
+                sent_to=clabe(order.payments[0]),
+                amount=Decimal(4_000),
+                at=datetime.now(UTC),
+            )
+        )
+    for n in range(40):
+        async with AsyncExitStack() as stack:
+            inbox = await stack.enter_async_context(Inbox(database_url, lease_s=0.05))
+            names = PaymentNames(database_url)
+            await names.start()
+            stack.push_async_callback(names.stop)
+            taking = consumer.Messages(inbox, Inbound(ledger, names).handles())
+
+            async def work(inbox: Inbox = inbox, taking: consumer.Messages = taking) -> None:
+                await consumer.fetch(bank(ledger).outbox, inbox, ledger.clock)
+                await taking.sweep()
+
+            killed = asyncio.create_task(work())
+            await asyncio.wait({killed}, timeout=0.002 * n)
+            killed.cancel()
+            await asyncio.gather(killed, return_exceptions=True)
+    async with open_mail(database_url, ledger) as mail:
+        await run_until_empty(mail, database_url)
+    assert [(await current(ledger, merchant, order)).amount_paid for order in orders] == [4_000] * 6
+
+
+async def until_empty(url: str) -> None:
+    """Wait until every message has come to its order."""
+    open_ones = """
+        select (select count(*) from processor_message where handled_at is null)
+             + (select count(*) from sandbox_message where delivered_at is null)
+    """
+    async with asyncio.timeout(60):
+        while rows(url, open_ones) != [(0,)]:  # noqa: ASYNC110 - another process's work has no event
+            await asyncio.sleep(0.05)
+
+
+async def run_until_empty(mail: Mail, url: str) -> None:
+    stop = asyncio.Event()
+    working = asyncio.create_task(mail.run(stop))
+    await until_empty(url)
+    stop.set()
+    await working
+
+
+async def test_a_message_without_ids_finds_its_order_by_the_reference_once_that_is_noted(
+    ledger: Ledger, merchant: Actor, mail: Mail, database_url: str
+) -> None:
+    order = await waiting(ledger, merchant)
+    message = deposited(merchant, order, order_id=None, payment_id=None)
+    early = await mail.deliver(message)
+    assert early.handled_at is None, "the reference is younger than what is noted"
+    assert early.waits_for is not None
+    await note_names(database_url, ledger)
+    assert (await mail.deliver(message)).handled_at is not None
+    assert (await current(ledger, merchant, order)).status is OrderStatus.COMPLETED
+
+
+@pytest.mark.parametrize("echoed", ["payment", "nothing"])
+async def test_disputes_find_their_payment_by_its_id_or_the_processors_name_for_it(
+    ledger: Ledger, merchant: Actor, mail: Mail, database_url: str, echoed: str
+) -> None:
+    order = await paid(ledger, merchant)
+    await note_names(database_url, ledger)
+    said = about(merchant, order, order_id=None)
+    if echoed == "nothing":
+        said["payment_id"] = None
+    await mail.deliver(DisputeOpened(dispute_id="d", amount=Decimal(10_000), **said))
+    assert (await current(ledger, merchant, order)).payments[0].status is PaymentStatus.DISPUTED
+
+
+async def test_what_nobody_knows_stays_with_its_reason(
+    ledger: Ledger, merchant: Actor, mail: Mail, database_url: str
+) -> None:
+    order = await waiting(ledger, merchant)
+    strays = [
+        deposited(merchant, order, message_id="1", order_id=uuid4()),
+        deposited(merchant, order, message_id="2", payment_id=uuid4()),
+        deposited(merchant, order, message_id="3", processor="another"),
+        deposited(merchant, order, message_id="4", order_id=merchant.merchant_id),
+        SettlementMatched(batch_id="b", **about(merchant, order, message_id="5")),
+        RefundConfirmed(idempotency_key="k", amount=Decimal(1), **about(merchant, order, message_id="6")),
+        DisputeOpened(dispute_id="d", amount=Decimal(1), **about(merchant, order, message_id="7")),
+    ]
+    for stray in strays:
+        assert (await mail.deliver(stray)).handled_at is None
+    kept = in_the_inbox(database_url)
+    assert [message_id for message_id, _ in kept] == list("1234567")
+    assert all(waits_for for _, waits_for in kept)
+    assert (await current(ledger, merchant, order)).amount_paid == 0
+
+
+async def test_a_deposit_in_another_currency_pays_nothing(ledger: Ledger, merchant: Actor, inbound: Inbound) -> None:
+    order = await waiting(ledger, merchant)
+    said = about(merchant, order, processor_reference="r")
+    message = DepositReceived(reference=clabe(order.payments[0]), amount=Decimal(10_000), currency="USD", **said)
+    assert isinstance(await inbound.take(message), Contradicts)
+    assert (await current(ledger, merchant, order)).amount_paid == 0
+
+
+async def test_what_no_order_can_ever_take_in_is_set_aside_and_the_next_money_counts(
+    ledger: Ledger, merchant: Actor, mail: Mail, database_url: str
+) -> None:
+    order = await waiting(ledger, merchant)
+    card = await paid(ledger, merchant, "2")
+    to_a_card = about(merchant, card, processor_reference="r")
+    for message in (
+        deposited(merchant, order, message_id="off step", amount=Decimal("9999.5")),
+        DepositReceived(reference="4", amount=Decimal(1), currency="MXN", **to_a_card),
+        DisputeOpened(dispute_id="d", amount=Decimal("0.01"), **about(merchant, card)),
+    ):
+        assert (await mail.deliver(message)).handled_at is None
+    assert len(set_aside(database_url)) == 3
+    assert (await mail.deliver(deposited(merchant, order))).handled_at is not None
+    assert (await current(ledger, merchant, order)).status is OrderStatus.COMPLETED
+
+
+@pytest.mark.parametrize("method", [MethodType.PAYCASH, MethodType.CIE_CASH_NET])
+async def test_a_store_that_took_another_amount_is_told_of_and_its_money_counts(
+    ledger: Ledger, merchant: Actor, mail: Mail, method: MethodType
+) -> None:
+    order = (await create_order(ledger, merchant, an_order("1", PaymentDraft(type=method)))).order
+    known = order.payments[0].reference
+    assert known is not None
+    for amount, status in ((9_000, OrderStatus.PARTIALLY_PAID), (10_000, OrderStatus.COMPLETED)):
+        said = about(merchant, order, processor_reference=uuid4().hex)
+        message = DepositReceived(reference=known.reference, amount=Decimal(amount), currency="MXN", **said)
+        with capture_logs() as logs:
+            assert (await mail.deliver(message)).handled_at is not None
+        order = await current(ledger, merchant, order)
+        differs = amount != 10_000
+        assert order.status is status
+        assert (order.payments[0].entries[-1].reason is not None) is differs
+        assert ("deposit_amount_differs" in {line["event"] for line in logs}) is differs
+    assert (order.amount_paid, order.overpaid_amount) == (19_000, 9_000)
+
+
+async def test_a_transfer_to_the_clabe_of_a_cash_reference_takes_any_amount(
+    ledger: Ledger, merchant: Actor, mail: Mail
+) -> None:
+    order = (await create_order(ledger, merchant, an_order("1", PaymentDraft(type=MethodType.CIE_CASH_NET)))).order
+    await mail.deliver(deposited(merchant, order, amount=9_000))
+    order = await current(ledger, merchant, order)
+    assert (order.status, order.payments[0].entries[-1].reason) == (OrderStatus.PARTIALLY_PAID, None)
+
+
+async def test_settlement_lines_out_of_order_end_as_in_order(
+    ledger: Ledger, merchant: Actor, mail: Mail, database_url: str
+) -> None:
+    order = await paid(ledger, merchant)
+    matched = SettlementMatched(batch_id="b", **about(merchant, order))
+    assert (await mail.deliver(matched)).handled_at is None
+    await mail.deliver(SettlementListed(batch_id="b", **about(merchant, order)))
+    await run_until_empty(mail, database_url)
+    assert (await current(ledger, merchant, order)).payments[0].status is PaymentStatus.SETTLED
+
+
+async def test_a_refused_batch_lets_the_payment_stand_in_another(ledger: Ledger, merchant: Actor, mail: Mail) -> None:
+    order = await paid(ledger, merchant)
+    for kind, batch, then in (
+        (SettlementListed, "1", PaymentStatus.PENDING_SETTLEMENT),
+        (SettlementRefused, "1", PaymentStatus.CAPTURED),
+        (SettlementListed, "2", PaymentStatus.PENDING_SETTLEMENT),
+        (SettlementMatched, "2", PaymentStatus.SETTLED),
+    ):
+        await mail.deliver(kind(batch_id=batch, **about(merchant, order)))
+        assert (await current(ledger, merchant, order)).payments[0].status is then
+
+
+@pytest.mark.parametrize("outcome", ["won", "lost"])
+async def test_a_disputes_end_before_its_beginning_is_its_end(
+    ledger: Ledger, merchant: Actor, mail: Mail, outcome: str
+) -> None:
+    order = await paid(ledger, merchant)
+    end: Message = DisputeWon(dispute_id="d", **about(merchant, order))
+    if outcome == "lost":
+        end = DisputeLost(dispute_id="d", amount=Decimal(3_000), **about(merchant, order))
+    await mail.deliver(end)
+    late = await mail.deliver(DisputeOpened(dispute_id="d", amount=Decimal(3_000), **about(merchant, order)))
+    assert late.handled_at is not None
+    order = await current(ledger, merchant, order)
+    wanted = (PaymentStatus.CAPTURED, 0) if outcome == "won" else (PaymentStatus.PARTIALLY_REFUNDED, 3_000)
+    assert (order.payments[0].status, order.amount_refunded) == wanted
+
+
+async def test_what_a_lost_dispute_took_is_what_its_end_says(ledger: Ledger, merchant: Actor, mail: Mail) -> None:
+    order = await paid(ledger, merchant)
+    await mail.deliver(DisputeOpened(dispute_id="d", amount=Decimal(10_000), **about(merchant, order)))
+    lost = DisputeLost(dispute_id="d", amount=Decimal(3_000), **about(merchant, order))
+    assert (await mail.deliver(lost)).handled_at is not None
+    order = await current(ledger, merchant, order)
+    assert (order.status, order.amount_refunded) == (OrderStatus.PARTIALLY_REFUNDED, 3_000)
+
+
+async def test_what_contradicts_the_end_of_a_dispute_is_set_aside(
+    ledger: Ledger, merchant: Actor, mail: Mail, database_url: str
+) -> None:
+    order = await paid(ledger, merchant)
+    for n, (lost, otherwise) in enumerate([(0, 3_000), (3_000, 0), (3_000, 2_000)]):
+
+        def end(amount: int, name: str = str(n)) -> Message:
+            if not amount:
+                return DisputeWon(dispute_id=name, **about(merchant, order))
+            return DisputeLost(dispute_id=name, amount=Decimal(amount), **about(merchant, order))
+
+        for told in (lost, lost):
+            assert (await mail.deliver(end(told))).handled_at is not None
+        contradiction = end(otherwise)
+        assert (await mail.deliver(contradiction)).handled_at is None
+        assert contradiction.message_id in set_aside(database_url)
+    assert (await current(ledger, merchant, order)).amount_refunded == 6_000
+
+
+async def test_the_largest_order_is_paid_and_contested_with_its_surcharge_on_top(
+    ledger: Ledger, merchant: Actor, mail: Mail
+) -> None:
+    settings = {"surcharge_rate": Decimal(49), "surcharge_methods": (MethodType.SPEI,)}
+    await change_settings(ledger, merchant.merchant_id, settings)
+    order = await waiting(ledger, merchant, amount=Decimal(999_999_999_999))
+    gross = int(order.payments[0].amount)
+    assert gross > 10**12
+    assert (await mail.deliver(deposited(merchant, order, gross))).handled_at is not None
+    assert (await current(ledger, merchant, order)).status is OrderStatus.COMPLETED
+    for message in (
+        DisputeOpened(dispute_id="d", amount=Decimal(gross), **about(merchant, order)),
+        DisputeLost(dispute_id="d", amount=Decimal(gross), **about(merchant, order)),
+    ):
+        assert (await mail.deliver(message)).handled_at is not None
+    assert (await current(ledger, merchant, order)).status is OrderStatus.REFUNDED
+
+
+async def test_a_deposit_to_the_reference_of_another_payment_is_set_aside(
+    ledger: Ledger, merchant: Actor, mail: Mail, database_url: str
+) -> None:
+    order, other = await waiting(ledger, merchant), await waiting(ledger, merchant, "2")
+    said = about(merchant, order, processor_reference="dep-1")
+    stray = DepositReceived(reference=clabe(other.payments[0]), amount=Decimal(10_000), currency="MXN", **said)
+    assert (await mail.deliver(stray)).handled_at is None
+    assert set_aside(database_url) == [stray.message_id]
+    for each in (order, other):
+        assert (await current(ledger, merchant, each)).amount_paid == 0
+
+
+async def test_one_deposit_that_is_told_of_with_two_amounts_is_set_aside(
+    ledger: Ledger, merchant: Actor, mail: Mail, database_url: str
+) -> None:
+    order = await waiting(ledger, merchant)
+    await mail.deliver(deposited(merchant, order, 4_000, processor_reference="dep-1"))
+    await mail.deliver(deposited(merchant, order, 100, processor_reference="dep-2"))
+    other = deposited(merchant, order, 5_000, processor_reference="dep-1")
+    assert (await mail.deliver(other)).handled_at is None
+    assert set_aside(database_url) == [other.message_id]
+    assert (await current(ledger, merchant, order)).amount_paid == 4_100
+
+
+async def test_a_payout_ends_when_its_message_says_so_and_not_otherwise(
+    ledger: Ledger, merchant: Actor, mail: Mail, database_url: str
+) -> None:
+    order = await waiting(ledger, merchant)
+    await mail.deliver(deposited(merchant, order))
+    await bank_knows(ledger, merchant, order)
+    receipt = await refund_order(
+        ledger, merchant, str(order.terms.order_id), RefundDraft(amount=Decimal(4_000), reason="x")
+    )
+    assert receipt.order.status is OrderStatus.REFUND_PROCESSING
+    key = f"{receipt.refund_id}:{order.payments[0].payment_id}"
+    wrong = RefundConfirmed(idempotency_key=key, amount=Decimal(4_001), **about(merchant, order))
+    assert (await mail.deliver(wrong)).handled_at is None
+    right = RefundConfirmed(idempotency_key=key, amount=Decimal(4_000), **about(merchant, order))
+    assert (await mail.deliver(right)).handled_at is not None
+    failed = RefundFailed(idempotency_key=key, code="ACCOUNT_REFUSED", **about(merchant, order))
+    assert (await mail.deliver(failed)).handled_at is None, "it contradicts what is known"
+    assert failed.message_id in set_aside(database_url)
+    order = await current(ledger, merchant, order)
+    assert (order.status, order.amount_refunded) == (OrderStatus.PARTIALLY_REFUNDED, 4_000)
+
+
+async def test_a_part_of_a_reference_is_not_asked_back_of_who_gives_back_all_or_nothing(
+    ledger: Ledger, merchant: Actor, mail: Mail
+) -> None:
+    processor = bank(ledger)
+    processor.capabilities = msgspec.structs.replace(processor.capabilities, partial_payouts=False)
+    order = await waiting(ledger, merchant)
+    await mail.deliver(deposited(merchant, order))
+    await bank_knows(ledger, merchant, order)
+    name = str(order.terms.order_id)
+    with pytest.raises(InvalidTerms):
+        await refund_order(ledger, merchant, name, RefundDraft(amount=Decimal(4_000)))
+    assert (await current(ledger, merchant, order)).refunds == ()
+    whole = await refund_order(ledger, merchant, name, RefundDraft(amount=Decimal(10_000)))
+    assert whole.order.status is OrderStatus.REFUND_PROCESSING
+
+
+async def test_a_payout_that_failed_and_is_confirmed_waits_for_another_one_that_is_under_way(
+    ledger: Ledger, merchant: Actor, mail: Mail, database_url: str
+) -> None:
+    order = await waiting(ledger, merchant)
+    await mail.deliver(deposited(merchant, order))
+    await bank_knows(ledger, merchant, order)
+    keys: list[str] = []
+    for amount in (4_000, 6_000):
+        draft = RefundDraft(amount=Decimal(amount), reason="x")
+        receipt = await refund_order(ledger, merchant, str(order.terms.order_id), draft)
+        keys.append(f"{receipt.refund_id}:{order.payments[0].payment_id}")
+        if len(keys) == 1:
+            await mail.deliver(RefundFailed(idempotency_key=keys[0], code="X", **about(merchant, order)))
+    after_all = RefundConfirmed(idempotency_key=keys[0], amount=Decimal(4_000), **about(merchant, order))
+    assert (await mail.deliver(after_all)).handled_at is None
+    assert set_aside(database_url) == []
+    await mail.deliver(RefundFailed(idempotency_key=keys[1], code="X", **about(merchant, order)))
+    assert (await mail.deliver(after_all)).handled_at is not None
+    order = await current(ledger, merchant, order)
+    assert (order.status, order.amount_refunded) == (OrderStatus.PARTIALLY_REFUNDED, 4_000)
+
+
+async def bank_knows(ledger: Ledger, merchant: Actor, order: Order) -> None:
+    """The sandbox's bank has the money too, which a payout takes; its own message tells of the same deposit."""
+    sent = Deposit(
+        merchant_id=merchant.merchant_id,
+        message_id=uuid4().hex,
+        sent_to=clabe(order.payments[0]),
+        amount=Decimal(10_000),
+        at=datetime.now(UTC) + timedelta(days=9),
+    )
+    await bank(ledger).deposit(sent)
+
+
+async def test_what_is_paid_too_much_goes_back_once_where_the_merchant_wants_that(
+    ledger: Ledger, merchant: Actor, inbound: Inbound, mail: Mail
+) -> None:
+    await change_settings(ledger, merchant.merchant_id, {"refund_overpayment": True})
+    order = await waiting(ledger, merchant)
+    message = await paid_by_transfer(ledger, merchant, order, 12_500)
+    for _ in range(2):
+        assert await inbound.take(message) == Taken()
+    order = await current(ledger, merchant, order)
+    assert [(refund.amount, refund.reason) for refund in order.refunds] == [(2_500, "overpayment")]
+    assert order.status is OrderStatus.REFUND_PROCESSING
+    more = await paid_by_transfer(ledger, merchant, order, 300)
+    assert isinstance(await inbound.take(more), NotYet), "how much is too much is known after the first refund"
+    await finish_payouts(ledger, merchant, mail)
+    assert await inbound.take(more) == Taken()
+    await finish_payouts(ledger, merchant, mail)
+    order = await current(ledger, merchant, order)
+    assert (order.net, order.amount_refunded, order.overpaid_amount) == (10_000, 2_800, 0)
+
+
+async def test_what_is_paid_too_much_is_asked_back_until_the_processor_has_heard_of_it(
+    ledger: Ledger, merchant: Actor, inbound: Inbound, mail: Mail
+) -> None:
+    await change_settings(ledger, merchant.merchant_id, {"refund_overpayment": True})
+    order = await waiting(ledger, merchant)
+    message = await paid_by_transfer(ledger, merchant, order, 12_500)
+    for _ in range(2):
+        await bank(ledger).set_mode(merchant.merchant_id, Mode.DOWN, times=1)
+        assert isinstance(await inbound.take(message), NotYet)
+    for _ in range(2):
+        assert await inbound.take(message) == Taken()
+    await finish_payouts(ledger, merchant, mail)
+    order = await current(ledger, merchant, order)
+    assert [refund.status for refund in order.refunds] == ["FAILED", "FAILED", "SUCCEEDED"]
+    assert (order.net, order.amount_refunded, order.overpaid_amount) == (10_000, 2_500, 0)
+
+
+async def test_what_is_paid_too_much_stays_where_a_reference_goes_back_whole_or_not_at_all(
+    ledger: Ledger, merchant: Actor, inbound: Inbound
+) -> None:
+    await change_settings(ledger, merchant.merchant_id, {"refund_overpayment": True})
+    processor = bank(ledger)
+    processor.capabilities = msgspec.structs.replace(processor.capabilities, partial_payouts=False)
+    order = await waiting(ledger, merchant)
+    with capture_logs() as logs:
+        assert await inbound.take(await paid_by_transfer(ledger, merchant, order, 12_500)) == Taken()
+    order = await current(ledger, merchant, order)
+    assert (order.status, order.overpaid_amount, order.refunds) == (OrderStatus.COMPLETED, 2_500, ())
+    assert "overpayment_stays" in {line["event"] for line in logs}
+
+
+async def test_what_is_paid_too_much_is_kept_where_nobody_said_otherwise(
+    ledger: Ledger, merchant: Actor, inbound: Inbound
+) -> None:
+    order = await waiting(ledger, merchant)
+    assert await inbound.take(deposited(merchant, order, 12_500)) == Taken()
+    order = await current(ledger, merchant, order)
+    assert (order.status, order.overpaid_amount, order.refunds) == (OrderStatus.COMPLETED, 2_500, ())
+
+
+async def paid_by_transfer(ledger: Ledger, merchant: Actor, order: Order, amount: int) -> DepositReceived:
+    """Money that the sandbox's bank has taken in and tells of."""
+    sent = Deposit(
+        merchant_id=merchant.merchant_id,
+        message_id=uuid4().hex,
+        sent_to=clabe(order.payments[0]),
+        amount=Decimal(amount),
+        at=datetime.now(UTC),
+    )
+    return await bank(ledger).deposit(sent)
+
+
+async def finish_payouts(ledger: Ledger, merchant: Actor, mail: Mail) -> None:
+    await mail.deliver_due(merchant.merchant_id, datetime.now(UTC) + timedelta(hours=1))
+
+
+async def test_a_clock_delivers_what_is_due_on_its_way_in_the_order_of_time(
+    ledger: Ledger, merchant: Actor, mail: Mail, database_url: str
+) -> None:
+    """The reference would expire after 72 hours; the transfer arrives an hour before that, and another one after it."""
+    early, late = await waiting(ledger, merchant, "early"), await waiting(ledger, merchant, "late")
+    now = datetime.now(UTC)
+    for order, hours in ((early, 71), (late, 73)):
+        sent = Deposit(
+            merchant_id=merchant.merchant_id,
+            message_id=uuid4().hex,
+            sent_to=clabe(order.payments[0]),
+            amount=Decimal(10_000),
+            at=now + timedelta(hours=hours),
+        )
+        await bank(ledger).deposit(sent)
+    hand = ClockHand(database_url, ledger, REACTIONS, HANDLERS, mail)
+    await hand.advance(merchant.merchant_id, "advanceBy", lambda now: now + timedelta(hours=80))
+    early, late = await current(ledger, merchant, early), await current(ledger, merchant, late)
+    assert (early.status, early.late_deposit) == (OrderStatus.COMPLETED, False)
+    assert (late.status, late.late_deposit) == (OrderStatus.COMPLETED, True)
+    assert isinstance(early.terms.order_id, UUID)

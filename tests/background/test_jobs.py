@@ -1,0 +1,193 @@
+"""A job of many due things: each is done once, fails by itself, and is not lost when its worker ends in the middle."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from tests.background.conftest import LOOK_AFTER, NO_PAYMENT, Done, rows
+from uuid_utils.compat import uuid7
+
+from ledger.background.reactions.reaction import DoNow
+from ledger.background.scheduler.failed_jobs import retry_jobs, troubled_jobs
+from ledger.background.scheduler.jobs import Jobs
+from ledger.operations.inputs import Actor
+from ledger.operations.ledger import Ledger
+from ledger.postgres.connection import Connection
+
+pytestmark = pytest.mark.anyio
+
+JOBS = """
+select status::text, attempts, coalesce(scheduled_at > now(), false), jsonb_array_elements(args->'things')->>1
+  from procrastinate_jobs order by id
+"""
+
+
+def things(count: int) -> list[DoNow]:
+    due_at = datetime.now(UTC) - timedelta(minutes=1)
+    return [DoNow(LOOK_AFTER, uuid7(), NO_PAYMENT, due_at) for _ in range(count)]
+
+
+async def put(jobs: Jobs, connection: Connection, merchant: Actor, due: list[DoNow]) -> None:
+    await jobs.enqueue(connection, [(merchant.merchant_id, thing) for thing in due])
+
+
+async def let_workers_die(connection: Connection) -> None:
+    """Whoever has begun a job is no more, and has not been heard of for long."""
+    worker = await connection.execute("insert into procrastinate_workers default values returning id")
+    await connection.execute(
+        "update procrastinate_jobs set status = 'doing', worker_id = %s where status = 'todo'", await worker.fetchone()
+    )
+    await connection.execute("update procrastinate_workers set last_heartbeat = now() - interval '1 minute'")
+
+
+def failing(done: Done, *streams: UUID) -> Any:
+    async def handler(ledger: Ledger, merchant_id: UUID, stream_id: UUID, payment_id: UUID, due_at: datetime) -> None:
+        if stream_id in streams:
+            raise RuntimeError("not yet")
+        await done(ledger, merchant_id, stream_id, payment_id, due_at)
+
+    return handler
+
+
+async def test_a_hundred_things_of_a_merchant_are_one_job_and_each_is_done_once(
+    merchant: Actor, jobs: Jobs, connection: Connection, done: Done, database_url: str
+) -> None:
+    due = things(250)
+    await put(jobs, connection, merchant, due)
+    assert rows(database_url, "select count(*) from procrastinate_jobs") == [(3,)]
+    await asyncio.gather(*[jobs.run_all_of(connection, merchant.merchant_id) for _ in range(2)])
+    assert sorted(done.streams) == sorted(thing.stream_id for thing in due)
+    assert (rows(database_url, JOBS), jobs.done) == ([], 250)
+
+
+async def test_what_fails_becomes_a_job_of_its_own_and_the_others_are_done(
+    merchant: Actor, jobs: Jobs, connection: Connection, done: Done, database_url: str
+) -> None:
+    due = things(5)
+    bad = [due[1].stream_id, due[3].stream_id]
+    jobs._handlers = {LOOK_AFTER: failing(done, *bad)}
+    await put(jobs, connection, merchant, due)
+    await jobs.run_all_of(connection, merchant.merchant_id)
+    assert set(done.streams) == {thing.stream_id for thing in due} - set(bad)
+    assert rows(database_url, JOBS) == [("todo", 0, True, str(stream)) for stream in bad]
+    assert (jobs.done, jobs.failed) == (3, 2)
+    await connection.execute("update procrastinate_jobs set scheduled_at = now()")
+    await jobs.run_all_of(connection, merchant.merchant_id)
+    assert rows(database_url, JOBS) == [("todo", 1, True, str(stream)) for stream in bad]
+    jobs._handlers = {LOOK_AFTER: done}
+    await connection.execute("update procrastinate_jobs set scheduled_at = now()")
+    await jobs.run_all_of(connection, merchant.merchant_id)
+    assert (len(done.streams), rows(database_url, JOBS)) == (5, [])
+
+
+async def test_what_is_due_about_one_stream_is_done_in_order_and_waits_for_what_failed_before_it(
+    merchant: Actor, jobs: Jobs, connection: Connection, database_url: str
+) -> None:
+    first, other = things(2)
+    second = DoNow("second", first.stream_id, NO_PAYMENT, first.due_at)
+    tried: list[tuple[str, UUID]] = []
+
+    async def fails(_: Ledger, merchant_id: UUID, stream_id: UUID, payment_id: UUID, due_at: datetime) -> None:
+        tried.append(("first", stream_id))
+        if stream_id == first.stream_id:
+            raise RuntimeError("not yet")
+
+    async def does(_: Ledger, merchant_id: UUID, stream_id: UUID, payment_id: UUID, due_at: datetime) -> None:
+        tried.append(("second", stream_id))
+
+    jobs._handlers = {LOOK_AFTER: fails, "second": does}
+    await put(jobs, connection, merchant, [first, second, other])
+    await jobs.run_all_of(connection, merchant.merchant_id)
+    assert sorted(tried) == sorted([("first", first.stream_id), ("first", other.stream_id)])
+    assert rows(database_url, JOBS) == [("todo", 0, True, str(first.stream_id))] * 2
+    await connection.execute("update procrastinate_jobs set scheduled_at = now()")
+    await jobs.run_all_of(connection, merchant.merchant_id)
+    assert ("second", first.stream_id) not in tried, "the one before it has not been done"
+
+
+async def test_a_worker_that_dies_in_the_middle_of_a_job_leaves_all_of_it_to_others(
+    merchant: Actor, jobs: Jobs, connection: Connection, done: Done
+) -> None:
+    due = things(20)
+    await put(jobs, connection, merchant, due)
+    await let_workers_die(connection)
+    await jobs.take_over()
+    await jobs.run_all_of(connection, merchant.merchant_id)
+    assert sorted(done.streams) == sorted(thing.stream_id for thing in due)
+
+
+async def test_a_worker_that_dies_behind_what_it_put_back_has_doubled_nothing(
+    merchant: Actor, jobs: Jobs, connection: Connection, done: Done, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    due = things(3)
+    jobs._handlers = {LOOK_AFTER: failing(done, due[0].stream_id)}
+    await put(jobs, connection, merchant, due)
+    finish = jobs._app.job_manager.finish_job
+
+    async def dies(*_: object, **__: object) -> None:
+        return
+
+    monkeypatch.setattr(jobs._app.job_manager, "finish_job", dies)
+    running = asyncio.create_task(jobs.run_all_of(connection, merchant.merchant_id))
+    async with asyncio.timeout(30):
+        while len(rows(database_url, JOBS)) != 1:  # noqa: ASYNC110 - a table has no bell
+            await asyncio.sleep(0.01)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    monkeypatch.setattr(jobs._app.job_manager, "finish_job", finish)
+    await connection.execute("update procrastinate_workers set last_heartbeat = now() - interval '1 minute'")
+    await jobs.take_over()
+    await jobs.run_all_of(connection, merchant.merchant_id)
+    assert rows(database_url, JOBS) == [("todo", 0, True, str(due[0].stream_id))]
+    assert rows(database_url, "select count(*) from procrastinate_jobs") == [(1,)]
+    assert sorted(done.streams) == sorted(thing.stream_id for thing in due[1:])
+
+
+async def test_who_is_told_to_stop_finishes_what_was_begun_and_puts_the_rest_back(
+    merchant: Actor, jobs: Jobs, connection: Connection, database_url: str
+) -> None:
+    stop, begun, done = asyncio.Event(), [], []
+
+    async def slow(_: Ledger, merchant_id: UUID, stream_id: UUID, payment_id: UUID, due_at: datetime) -> None:
+        begun.append(stream_id)
+        stop.set()
+        await asyncio.sleep(0.2)
+        done.append(stream_id)
+
+    jobs._handlers = {LOOK_AFTER: slow}
+    due = things(90)
+    await put(jobs, connection, merchant, due)
+    await asyncio.wait_for(jobs.run(stop), 60)
+    assert begun
+    assert done == begun
+    left = rows(database_url, JOBS)
+    assert {stream for *_, stream in left} == {str(thing.stream_id) for thing in due} - set(map(str, begun))
+    assert len(left) == 90 - len(begun)
+    assert {tuple(states) for *states, _ in left} == {("todo", 0, False)}
+
+
+async def test_what_was_given_up_is_seen_and_done_when_it_is_retried(
+    merchant: Actor, jobs: Jobs, connection: Connection, done: Done
+) -> None:
+    (due,) = things(1)
+    jobs._handlers = {LOOK_AFTER: failing(done, due.stream_id)}
+    await put(jobs, connection, merchant, [due])
+    await jobs.run_all_of(connection, merchant.merchant_id)
+    (waiting,) = await troubled_jobs(connection)
+    assert (waiting.given_up, waiting.attempts, waiting.order_id) == (False, 1, due.stream_id)
+    assert waiting.next_at is not None
+    await connection.execute("update procrastinate_jobs set attempts = 39")
+    assert await retry_jobs(connection, [waiting.job + 1]) == []
+    assert await retry_jobs(connection, [waiting.job]) == [waiting.job]
+    await connection.execute("update procrastinate_jobs set attempts = 39")
+    await jobs.run_all_of(connection, merchant.merchant_id)
+    (given_up,) = await troubled_jobs(connection)
+    assert (given_up.given_up, given_up.attempts, given_up.next_at, given_up.due_at) == (True, 40, None, due.due_at)
+    jobs._handlers = {LOOK_AFTER: done}
+    assert await retry_jobs(connection, None) == [given_up.job]
+    await jobs.run_all_of(connection, merchant.merchant_id)
+    assert (done.streams, await troubled_jobs(connection)) == ([due.stream_id], [])

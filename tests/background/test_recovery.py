@@ -1,0 +1,259 @@
+"""The recovery settles by looking up: what the processor knows, what it will never know, and what it cannot tell yet."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import psycopg
+import pytest
+from structlog.testing import capture_logs
+from tests.journal.samples import FISCAL
+from tests.operations.conftest import SILENT, Open, an_order, by_card
+
+from ledger.background.recovery import Recovery, Windows
+from ledger.domain.orders.processor_outcomes import Approved, Declined
+from ledger.domain.orders.state import Order
+from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
+from ledger.operations.inputs import Actor, CustomerDraft
+from ledger.operations.ledger import Ledger
+from ledger.operations.orders.create import create_order
+from ledger.operations.pipeline.loading import load_order
+from projections.open_calls import OpenIntents
+
+pytestmark = pytest.mark.anyio
+
+
+class DiesBeforeTheCall:
+    """The sandbox, but the process ends between the intent and the call."""
+
+    def __init__(self, processor: object) -> None:
+        self.capabilities = processor.capabilities  # type: ignore[attr-defined]
+        self.look_up = processor.look_up  # type: ignore[attr-defined]
+
+    async def authorize(self, _: object) -> Approved | Declined:
+        raise asyncio.CancelledError
+
+
+async def order_of(ledger: Ledger, merchant: Actor, order_id: UUID) -> Order:
+    return (await load_order(ledger, merchant.merchant_id, order_id))[0]
+
+
+async def sweep(ledger: Ledger, database_url: str, windows: Windows) -> None:
+    async with OpenIntents(database_url) as intents:
+        await Recovery(ledger, intents.due, windows).sweep()
+
+
+AFTERWARDS = Windows(margin_s=-3600, late_s=-3600)
+"""When every deadline has passed, without the wait for it."""
+
+
+async def test_a_silent_processors_approval_is_found(ledger: Ledger, merchant: Actor, database_url: str) -> None:
+    receipt = await create_order(ledger, merchant, an_order("1", by_card(SILENT)))
+    await sweep(ledger, database_url, AFTERWARDS)
+    order = await order_of(ledger, merchant, receipt.order.terms.order_id)
+    assert order.status is OrderStatus.COMPLETED
+    assert order.amount_paid == 10_000
+
+
+async def test_before_the_margin_nothing_is_looked_up(ledger: Ledger, merchant: Actor, database_url: str) -> None:
+    receipt = await create_order(ledger, merchant, an_order("1", by_card(SILENT)))
+    await sweep(ledger, database_url, Windows(margin_s=30, late_s=0))
+    assert (await order_of(ledger, merchant, receipt.order.terms.order_id)).status is OrderStatus.PROCESSING
+
+
+async def start_and_die(ledger: Ledger, merchant: Actor) -> UUID:
+    """An intent whose call never left, and nobody left to say so."""
+    processor = ledger.processor
+    ledger.processor = DiesBeforeTheCall(processor)  # type: ignore[assignment]
+    with pytest.raises(asyncio.CancelledError):
+        await create_order(ledger, merchant, an_order("dead", by_card()))
+    ledger.processor = processor
+    again = await create_order_without_waiting(ledger, merchant)
+    assert again.payments[0].intent is not None
+    return again.terms.order_id
+
+
+async def create_order_without_waiting(ledger: Ledger, merchant: Actor) -> Order:
+    from ledger.journal.append import ClaimKind
+
+    order_id = await ledger.journal.owner(merchant.merchant_id, ClaimKind.ORDER_EXTERNAL_ID, "dead")
+    assert order_id is not None, "the intent was committed before the call"
+    return await order_of(ledger, merchant, order_id)
+
+
+async def test_not_found_is_final_only_after_the_late_window(
+    ledger: Ledger, merchant: Actor, database_url: str
+) -> None:
+    order_id = await start_and_die(ledger, merchant)
+    await sweep(ledger, database_url, Windows(margin_s=-3600, late_s=60))
+    assert (await order_of(ledger, merchant, order_id)).status is OrderStatus.PROCESSING
+    await sweep(ledger, database_url, AFTERWARDS)
+    order = await order_of(ledger, merchant, order_id)
+    assert order.status is OrderStatus.FAILED
+    assert order.payments[0].status is PaymentStatus.FAILED
+
+
+async def test_a_payment_given_up_can_be_paid_by_the_same_external_id(
+    ledger: Ledger, merchant: Actor, database_url: str
+) -> None:
+    order_id = await start_and_die(ledger, merchant)
+    await sweep(ledger, database_url, AFTERWARDS)
+    paid = await create_order(ledger, merchant, an_order("dead", by_card()))
+    assert paid.order.terms.order_id == order_id
+    assert paid.order.status is OrderStatus.COMPLETED
+
+
+async def test_two_workers_settle_each_payment_once(
+    ledger: Ledger, merchant: Actor, open_another: Open, database_url: str
+) -> None:
+    receipts = await asyncio.gather(
+        *[create_order(ledger, merchant, an_order(str(n), by_card(SILENT))) for n in range(20)]
+    )
+    other = await open_another()
+    await asyncio.gather(*[sweep(at, database_url, AFTERWARDS) for at in (ledger, other, ledger, other)])
+    for receipt in receipts:
+        order = await order_of(ledger, merchant, receipt.order.terms.order_id)
+        assert order.status is OrderStatus.COMPLETED
+        assert order.amount_paid == 10_000
+        assert len(order.payments[0].entries) == len({(e.action, e.status) for e in order.payments[0].entries})
+
+
+async def test_an_unreachable_processor_is_asked_again(
+    ledger: Ledger, merchant: Actor, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ledger.processors.contract import ProcessorTimedOut
+
+    receipt = await create_order(ledger, merchant, an_order("1", by_card(SILENT)))
+    answers = ledger.processor.look_up  # type: ignore[union-attr]
+    asked = 0
+
+    async def deaf_once(merchant_id: UUID, key: str) -> object:
+        nonlocal asked
+        asked += 1
+        if asked == 1:
+            raise ProcessorTimedOut
+        return await answers(merchant_id, key)
+
+    ledger.processor.look_up = deaf_once  # type: ignore[union-attr, method-assign, assignment]
+    monkeypatch.setattr("ledger.background.recovery._BACK_OFF_FIRST_S", 60.0)
+    async with OpenIntents(database_url) as intents:
+        recovery = Recovery(ledger, intents.due, AFTERWARDS)
+        await recovery.sweep()
+        assert (await order_of(ledger, merchant, receipt.order.terms.order_id)).status is OrderStatus.PROCESSING
+        await recovery.sweep()
+        assert asked == 1, "it backs off"
+        recovery._tries = {key: (n, datetime.now(UTC)) for key, (n, _) in recovery._tries.items()}
+        await recovery.sweep()
+    assert (await order_of(ledger, merchant, receipt.order.terms.order_id)).status is OrderStatus.COMPLETED
+
+
+def all_over_again(recovery: Recovery) -> None:
+    """As if every pause had passed."""
+    recovery._tries = {key: (n, datetime.now(UTC)) for key, (n, _) in recovery._tries.items()}
+
+
+async def unreadable(ledger: Ledger, merchant: Actor, database_url: str) -> UUID:
+    """An order with an open call, whose customer's data key is lost."""
+    lost = CustomerDraft(external_id="lost", email="lost@example.com")
+    receipt = await create_order(ledger, merchant, an_order("0", by_card(SILENT), customer=lost, fiscal=FISCAL))
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute("delete from data_key where customer_id = %s", (receipt.customer.customer_id,))
+    return receipt.order.terms.order_id
+
+
+def not_known(_: Ledger) -> object:
+    async def nothing(merchant_id: UUID, key: str) -> None:
+        del merchant_id, key
+
+    return nothing
+
+
+def not_understood(_: Ledger) -> object:
+    async def fails(merchant_id: UUID, key: str) -> None:
+        del merchant_id, key
+        raise ValueError("an answer that nobody has thought of")
+
+    return fails
+
+
+async def test_an_order_that_cannot_be_read_is_tried_more_and_more_rarely(
+    ledger: Ledger, merchant: Actor, database_url: str, open_another: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order_id = await unreadable(ledger, merchant, database_url)
+    monkeypatch.setattr("ledger.background.recovery._BACK_OFF_FIRST_S", 30.0)
+    async with OpenIntents(database_url) as intents:
+        recovery = Recovery(await open_another(), intents.due, AFTERWARDS)
+        with capture_logs() as logs:
+            await recovery.sweep()
+            await recovery.sweep()
+            all_over_again(recovery)
+            await recovery.sweep()
+    told = [line["order_id"] for line in logs if line["event"] == "recovery_cannot_read"]
+    assert told == [str(order_id)] * 2, "in the second sweep it is left alone"
+    tries, next_at = recovery._tries[order_id]
+    assert tries == 2
+    assert next_at > datetime.now(UTC) + timedelta(seconds=45), "the second pause is twice the first"
+
+
+async def test_an_order_that_cannot_be_read_takes_no_place_from_the_others(
+    ledger: Ledger, merchant: Actor, database_url: str, open_another: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await unreadable(ledger, merchant, database_url)
+    receipt = await create_order(ledger, merchant, an_order("1", by_card(SILENT)))
+    monkeypatch.setattr("ledger.background.recovery._ORDERS_MAX", 1)
+    monkeypatch.setattr("ledger.background.recovery._BACK_OFF_FIRST_S", 60.0)
+    async with OpenIntents(database_url) as intents:
+        recovery = Recovery(await open_another(), intents.due, AFTERWARDS)
+        await recovery.sweep()
+        await recovery.sweep()
+    assert (await order_of(ledger, merchant, receipt.order.terms.order_id)).status is OrderStatus.COMPLETED
+
+
+@pytest.mark.parametrize("answering", [not_known, not_understood])
+async def test_what_the_processor_cannot_tell_yet_takes_no_place_from_the_others(
+    ledger: Ledger,
+    merchant: Actor,
+    database_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+    answering: Callable[[Ledger], object],
+) -> None:
+    orders = [(await create_order(ledger, merchant, an_order(name, by_card(SILENT)))).order for name in "12"]
+    answers, odd = ledger.processor.look_up, answering(ledger)  # type: ignore[union-attr]
+    first = orders[0].payments[0].keys[0]
+
+    async def knows_the_second(merchant_id: UUID, key: str) -> object:
+        return await (odd if key == first else answers)(merchant_id, key)  # type: ignore[operator]
+
+    ledger.processor.look_up = knows_the_second  # type: ignore[union-attr, method-assign, assignment]
+    monkeypatch.setattr("ledger.background.recovery._ORDERS_MAX", 1)
+    monkeypatch.setattr("ledger.background.recovery._BACK_OFF_FIRST_S", 60.0)
+    async with OpenIntents(database_url) as intents:
+        recovery = Recovery(ledger, intents.due, Windows(margin_s=-3600, late_s=3600))
+        for _ in range(2):
+            await recovery.sweep()
+        statuses = [(await order_of(ledger, merchant, order.terms.order_id)).status for order in orders]
+        assert statuses == [OrderStatus.PROCESSING, OrderStatus.COMPLETED]
+        ledger.processor.look_up = answers  # type: ignore[union-attr, method-assign]
+        all_over_again(recovery)
+        await recovery.sweep()
+    assert (await order_of(ledger, merchant, orders[0].terms.order_id)).status is OrderStatus.COMPLETED
+
+
+async def test_a_processor_that_is_silent_for_days_is_asked_every_minute(
+    ledger: Ledger, merchant: Actor, database_url: str
+) -> None:
+    receipt = await create_order(ledger, merchant, an_order("1", by_card(SILENT)))
+    key = receipt.order.payments[0].keys[0]
+    ledger.processor.look_up = not_known(ledger)  # type: ignore[union-attr, method-assign, assignment]
+    async with OpenIntents(database_url) as intents:
+        recovery = Recovery(ledger, intents.due, Windows(margin_s=-3600, late_s=3600))
+        recovery._tries[key] = (5000, datetime.now(UTC))
+        with capture_logs() as logs:
+            await recovery.sweep()
+    assert [line for line in logs if line["event"] == "recovery_failed"] == []
+    tries, next_at = recovery._tries[key]
+    assert tries == 5001
+    assert next_at <= datetime.now(UTC) + timedelta(seconds=60)

@@ -1,0 +1,86 @@
+"""A sweep shows each reaction what it asks for, once: in whatever pieces, and whoever else is at it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from contextlib import AsyncExitStack
+from uuid import UUID
+
+import psycopg
+import pytest
+from tests.background.conftest import LookAfter, register, rows, seeing
+from tests.background.test_dispatcher import cursors, due, enqueued, make_all_due, orders
+from tests.operations.conftest import an_order, by_card
+
+from ledger.background.reactions.dispatcher import Dispatcher
+from ledger.background.reactions.reaction import DoNow, Effect
+from ledger.background.scheduler import timers
+from ledger.background.scheduler.jobs import Jobs
+from ledger.journal.reader import Recorded
+from ledger.operations.inputs import Actor
+from ledger.operations.ledger import Ledger
+from ledger.operations.orders.create import create_order
+from ledger.postgres.connection import Connection
+
+pytestmark = pytest.mark.anyio
+
+
+class Noted:
+    """Notes what it is shown, by its place in the log and its topic, and asks for a job for each."""
+
+    def __init__(self, name: str, *topics: str) -> None:
+        self.name = name
+        self.topics = frozenset(topics)
+        self.shown: list[tuple[int, str]] = []
+
+    def react(self, recorded: Recorded) -> Iterable[Effect]:
+        self.shown.append((recorded.position, recorded.topic))
+        yield DoNow(self.name, recorded.stream_id, UUID(int=recorded.position), recorded.recorded_at)
+
+
+async def test_one_sweep_shows_each_reaction_what_it_asks_for_once_however_much_that_is(
+    ledger: Ledger, jobs: Jobs, connection: Connection, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for limit, size in (("_AT_ONCE", 4), ("_EVENTS_AT_ONCE", 3), ("_BEHIND_MAX", 5)):
+        monkeypatch.setattr(f"ledger.background.reactions.dispatcher.{limit}", size)
+    some = Noted("some", "order-created.v1", "payment-captured.v1")
+    other = Noted("other", "order-created.v1", "payment-authorized.v1")
+    for reactions in ([some], [some, other]):  # the second one finds the first far ahead
+        for _ in range(3):
+            await orders(ledger, await register(ledger), 2)
+        assert await Dispatcher(ledger.journal, jobs, reactions).sweep(connection)
+    for reaction in (some, other):
+        logged = rows(database_url, "select position, topic from event where topic = any(%s)", list(reaction.topics))
+        assert len(logged) == 24
+        assert sorted(reaction.shown) == sorted(logged)
+    assert len(enqueued(database_url)) == 48
+
+
+async def test_a_cursor_that_another_dispatcher_moves_while_it_is_asked_for_does_not_go_back(
+    ledger: Ledger, merchant: Actor, jobs: Jobs, connection: Connection, stack: AsyncExitStack, database_url: str
+) -> None:
+    made = await orders(ledger, merchant, 1)
+    late, dispatcher = await seeing(database_url, stack), Dispatcher(ledger.journal, jobs, [LookAfter()])
+    execute = late.execute
+
+    async def held_up(query, *args, **named):  # type: ignore[no-untyped-def]
+        # It sees the log as it is now, and the cursor as it will be when the lock is free.
+        slowly = "where (select pg_advisory_xact_lock_shared(1)) is not null and (reaction,"
+        return await execute(str(query).replace("where (reaction,", slowly), *args, **named)
+
+    late.execute = held_up  # type: ignore[method-assign]
+    with psycopg.connect(database_url) as holding:
+        holding.execute("select pg_advisory_xact_lock(1)")
+        sweeping = asyncio.create_task(dispatcher.sweep(late))
+        while not rows(database_url, "select from pg_locks where pid = %s and not granted", late.info.backend_pid):
+            assert not sweeping.done()
+            await asyncio.sleep(0.01)
+        made.add(str((await create_order(ledger, merchant, an_order("another", by_card()))).order.terms.order_id))
+        assert await dispatcher.sweep(connection)
+        await make_all_due(connection)
+        await timers.enqueue_due(connection, jobs)
+    assert await sweeping
+    assert [position == head for position, head in cursors(database_url)] == [True]
+    assert await dispatcher.sweep(connection)
+    assert (due(database_url), enqueued(database_url)) == ([], sorted(made))

@@ -1,0 +1,144 @@
+"""A walk counts when each of its answers said what it was to say."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import Counter
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from ledger.bench.load.processes import ChildFailed, run_one
+from ledger.bench.load.requests import UNIQUE
+from ledger.bench.load.walks import FORM, ORDER, OUT_OF_ORDERS, Plan, Step
+
+
+class Shop(BaseHTTPRequestHandler):
+    """Makes an order, shows its page under an address of its own, and takes what the page was told."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def do_POST(self) -> None:
+        sent = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        self.server.asked[self.path, self.headers["Content-Type"]] += 1
+        time.sleep(self.server.takes_s)
+        status, said = self.server.answers[self.path.rpartition("/")[2]]
+        if status == 0:
+            self.close_connection = True
+            return
+        body = said if isinstance(said, str) else json.dumps(said | {"sent": sent})
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body.encode())))
+        self.end_headers()
+        self.wfile.write(body.encode())
+
+    def log_message(self, *_: object) -> None:
+        """Quiet."""
+
+
+@pytest.fixture
+def shop():
+    with ThreadingHTTPServer(("127.0.0.1", 0), Shop) as server:
+        server.asked = Counter()
+        server.takes_s = 0.0
+        server.answers = {
+            "orders": (
+                201,
+                {"id": "order-1", "status": "WAITS", "next": {"page": "http://another.example:1/pages/ask"}},
+            ),
+            "ask": (200, "<h1>¿Pagas?</h1>"),
+            "validate": (200, {"status": "DONE"}),
+        }
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+STEPS = [
+    Step(
+        name="create",
+        path="/orders",
+        body=f'{{"externalId":"a-{UNIQUE}"}}',
+        expect=201,
+        says={"status": "WAITS"},
+        takes={ORDER: "id", "{page}": "next.page"},
+    ),
+    Step(name="ask", path="{page}", body="decision=accept", content_type=FORM, shows="¿Pagas?"),
+    Step(name="validate", path=f"/orders/{ORDER}/validate", body=f'{{"order":"{ORDER}"}}', says={"status": "DONE"}),
+]
+
+
+def plan(server: ThreadingHTTPServer, **given: Any) -> Plan:
+    terms = {
+        "host": "127.0.0.1",
+        "port": server.server_address[1],
+        "connections": 3,
+        "seconds": 0.3,
+        "steps": STEPS,
+        "warm_up_s": 0.0,
+    }
+    return Plan(**(terms | given))
+
+
+def test_a_walk_goes_where_its_answers_lead(shop):
+    sample = run_one("ledger.bench.load.walks", plan(shop))
+    assert not sample.others
+    assert set(shop.asked) == {
+        ("/orders", "application/json"),
+        ("/pages/ask", FORM),
+        ("/orders/order-1/validate", "application/json"),
+    }
+    times = shop.asked["/orders/order-1/validate", "application/json"]
+    assert times - 3 <= sample.done <= sample.ended == times
+    assert sample.done > 3
+    assert 0 < sample.p50_ms <= sample.p99_ms < 300
+
+
+@pytest.mark.parametrize(
+    ("step", "answer", "error", "never_asked"),
+    [
+        ("orders", (503, {"code": "UNAVAILABLE"}), "create 503 UNAVAILABLE", "/pages/ask"),
+        ("orders", (201, {"id": "order-1", "status": "FAILED"}), "create 201 FAILED", "/pages/ask"),
+        ("ask", (200, "<h1>No</h1>"), "ask 200", "/orders/order-1/validate"),
+        ("ask", (404, "<h1>¿Pagas?</h1>"), "ask 404 None", "/orders/order-1/validate"),
+        ("validate", (200, {"status": "FAILED"}), "validate 200 FAILED", None),
+        ("validate", (200, "not JSON"), "validate 200 None", None),
+    ],
+)
+def test_a_step_that_is_answered_otherwise_is_an_error_and_no_walk(shop, step, answer, error, never_asked):
+    shop.answers[step] = answer
+    sample = run_one("ledger.bench.load.walks", plan(shop))
+    assert (sample.done, set(sample.others)) == (0, {error})
+    assert sample.others[error] > 0
+    assert never_asked not in {path for path, _ in shop.asked}
+
+
+def test_a_sample_that_is_shorter_than_a_walk_goes_on_until_there_are_some(shop):
+    shop.takes_s = 0.1
+    sample = run_one("ledger.bench.load.walks", plan(shop, seconds=0.05))
+    assert sample.done >= 3
+    assert sample.per_second == sample.done / sample.seconds
+    assert sample.seconds > 0.05
+
+
+def test_a_server_that_hangs_up_is_an_error(shop):
+    shop.answers["validate"] = (0, "")
+    sample = run_one("ledger.bench.load.walks", plan(shop))
+    assert (sample.done, sample.others) == (0, {"closed: ConnectionResetError": 3})
+
+
+def test_orders_are_used_as_often_as_they_can_be_and_no_more(shop):
+    only = [Step(name="part", path=f"/{ORDER}/validate", body=f'{{"externalId":"{UNIQUE}"}}', says={"status": "DONE"})]
+    orders = [f"order-{n}" for n in range(7)]
+    sample = run_one("ledger.bench.load.walks", plan(shop, steps=only, orders=orders, uses=2, seconds=0.6))
+    assert (sample.done, sample.others) == (14, {OUT_OF_ORDERS: 3})
+    assert shop.asked == {(f"/order-{n}/validate", "application/json"): 2 for n in range(7)}
+
+
+def test_a_server_that_is_not_there_is_no_result(shop):
+    with pytest.raises(ChildFailed):
+        run_one("ledger.bench.load.walks", plan(shop, port=1))

@@ -1,0 +1,5 @@
+"""Commands run on an installation of the sandbox, as scenarios do."""
+
+from tests.seeding.conftest import ledger, log, settings, write
+
+__all__ = ["ledger", "log", "settings", "write"]

@@ -1,0 +1,44 @@
+"""Runs `ledger` commands as processes of their own, forked from one that has imported everything: the import is most of a run.
+
+The rule a stranger would break: what is forked from holds modules and nothing else. A connection or a thread made there
+would be shared by every command.
+"""
+
+import multiprocessing
+import os
+import sys
+from pathlib import Path
+
+_PRELOADED = [
+    "tests.cli.forked",
+    "ledger.cli.main",
+    "ledger.wiring",
+    "ledger.seeding.seed",
+    "ledger.background.scheduler.failed_jobs",
+]
+_FORKS = multiprocessing.get_context("forkserver")
+
+
+def run(arguments, variables, folder: Path, timeout: float):
+    """The exit status of `ledger` with these arguments in this environment; what it said stands in `out` and `err` of the folder."""
+    _FORKS.set_forkserver_preload(_PRELOADED)
+    command = _FORKS.Process(target=_main, args=(arguments, variables, os.fspath(folder)))
+    command.start()
+    command.join(timeout)
+    if command.exitcode is None:
+        command.kill()
+        raise TimeoutError(f"ledger {' '.join(arguments)} did not end")
+    return command.exitcode
+
+
+def _main(arguments, variables, folder):
+    for number, name in ((1, "out"), (2, "err")):
+        descriptor = os.open(f"{folder}/{name}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+    os.environ.clear()
+    os.environ.update(variables)
+    sys.argv = ["ledger", *arguments]
+    from ledger.cli.main import main
+
+    main()

@@ -1,0 +1,89 @@
+"""The command line, as a person meets it: quick, readable, and one line when something is wrong."""
+
+import json
+import subprocess
+import sys
+from uuid import uuid4
+
+import pytest
+from tests.service.trees import environment
+
+from ledger.cli.installation import refusals_in_one_line
+from ledger.journal.append import KeyUnavailable
+from ledger.postgres.faults import DatabaseUnavailable
+from ledger.settings import CannotRun, Settings
+
+
+def ledger(*arguments, **variables):
+    return subprocess.run(
+        [sys.executable, "-P", "-c", "from ledger.cli.main import main; main()", *map(str, arguments)],
+        env=environment(**variables),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def test_help_names_every_command_of_the_house():
+    said = ledger("--help")
+    assert said.returncode == 0
+    for command in ("serve", "api", "worker", "migrate", "settings"):
+        assert command in said.stdout
+
+
+def test_the_command_line_itself_imports_nothing_heavy():
+    heavy = "('psycopg', 'starlette', 'uvicorn', 'cryptography', 'eventsourcing')"
+    program = f"import sys, ledger.cli.main; print([name for name in {heavy} if name in sys.modules])"
+    assert subprocess.check_output([sys.executable, "-c", program], env=environment(), text=True) == "[]\n"
+
+
+def test_settings_lists_every_setting_with_its_value():
+    said = ledger("settings", "--json", LEDGER_PORT="9001")
+    rows = {row["variable"]: row for row in json.loads(said.stdout)}
+    assert len(rows) == len(Settings.__struct_fields__)
+    assert (rows["LEDGER_PORT"]["default"], rows["LEDGER_PORT"]["value"]) == ("8000", "9001")
+    for_people = ledger("settings").stdout
+    assert all(variable in for_people for variable in rows)
+
+
+@pytest.mark.parametrize("command", ["serve", "api", "worker", "migrate", "settings"])
+def test_a_wrong_setting_stops_every_command_with_one_line(command):
+    said = ledger(command, LEDGER_BATCH_MAX="many")
+    assert said.returncode == 1
+    assert said.stdout == ""
+    assert said.stderr == "ledger: LEDGER_BATCH_MAX must be a whole number, at least 1 and at most 4096, not 'many'\n"
+
+
+def test_a_misspelt_setting_is_pointed_out():
+    assert "LEDGER_PROT is no setting; did you mean LEDGER_PORT?" in ledger("settings", LEDGER_PROT="1").stderr
+
+
+def test_a_key_that_is_missing_is_not_blamed_on_the_database():
+    with pytest.raises(CannotRun, match=r"^customer 1 is sealed under a key"), refusals_in_one_line():
+        raise KeyUnavailable("customer 1 is sealed under a key that LEDGER_SEALING_KEYS lacks")
+    with pytest.raises(CannotRun, match=r"^the database does not answer: it is away"), refusals_in_one_line():
+        raise DatabaseUnavailable("it is away")
+
+
+def test_migrate_can_be_run_again_and_on_its_own_server(short_dir):
+    data_dir = short_dir / uuid4().hex[:8]
+    first, second = (ledger("migrate", "--data-dir", data_dir) for _ in range(2))
+    assert (first.returncode, first.stderr) == (0, "")
+    assert first.stdout == second.stdout
+    assert first.stdout.startswith("the schema is current: ")
+
+
+def test_production_does_not_start_without_a_master_key(short_dir):
+    said = ledger("serve", "--data-dir", short_dir / uuid4().hex[:8], LEDGER_ENVIRONMENT="production", LEDGER_PORT="0")
+    assert said.returncode == 1
+    assert said.stderr.splitlines()[-1] == (
+        "ledger: LEDGER_MASTER_KEY or LEDGER_MASTER_KEY_FILE must be set in production"
+    )
+
+
+def test_a_wrong_key_of_a_processor_stops_the_start_with_one_line(short_dir):
+    wrong = {"LEDGER_PROCESSOR_KEYS": "stp=12", "LEDGER_PORT": "0"}
+    said = ledger("serve", "--data-dir", short_dir / uuid4().hex[:8], **wrong)
+    assert (said.returncode, said.stdout) == (1, "")
+    assert said.stderr == ("ledger: LEDGER_PROCESSOR_KEYS must be name:key, the name in small letters, digits and -\n")

@@ -1,0 +1,138 @@
+"""`ledger merchants`, `ledger keys` and `ledger seed`, as they are typed."""
+
+import re
+
+import psycopg
+import pytest
+from tests.seeding.conftest import APPROVED, line, opening, order
+
+from ledger.security.api_keys import hash_key
+from ledger.security.secrets import Purpose, load_secrets
+
+UNKNOWN = "01980d1e-3b5c-7cc0-9d5a-6f1f0d9a2b44"
+
+
+@pytest.fixture
+def merchant(ledger):
+    return ledger("merchants", "create", "Café de Prueba", "--json").json["merchantId"]
+
+
+def keys_in(database_url):
+    with psycopg.connect(database_url) as connection:
+        return {bytes(key_hash).hex() for (key_hash,) in connection.execute("select key_hash from api_key")}
+
+
+def test_create_prints_exactly_what_programs_read(ledger, settings, database_url):
+    created = ledger("merchants", "create", "Café «Niño»", "--requests-per-minute", "0", "--json").json
+    assert list(created) == ["merchantId", "name", "apiKey", "environment"]
+    assert (created["name"], created["environment"]) == ("Café «Niño»", "sandbox")
+    assert re.fullmatch(r"sk_test_[0-9A-Za-z]{40}", created["apiKey"])
+    pepper = load_secrets(settings).key(Purpose.API_KEY_PEPPER)
+    assert keys_in(database_url) == {hash_key(created["apiKey"], pepper)}
+    shown = ledger("merchants", "show", created["merchantId"], "--json").json
+    assert (shown["settings"]["requestsPerMinute"], shown["settings"]["requestsPerSecond"]) == (0, None)
+
+
+def test_create_says_that_the_key_is_shown_once(ledger):
+    said = ledger("merchants", "create", "Tienda").done
+    assert "sk_test_" in said
+    assert "shown this once" in said
+
+
+def test_two_merchants_may_have_one_name(ledger):
+    ids = {ledger("merchants", "create", "Tienda", "--json").json["merchantId"] for _ in range(2)}
+    assert {one["merchantId"] for one in ledger("merchants", "list", "--json").json} == ids
+    listed = ledger("merchants", "list").done
+    assert all(merchant_id in listed for merchant_id in ids)
+
+
+def test_set_changes_what_is_named_and_nothing_else(ledger, merchant):
+    before = ledger("merchants", "show", merchant, "--json").json["settings"]
+    ledger("merchants", "set", merchant, "surchargeRate=3.50", "paymentMethods=CARD,SPEI", "requireMerchantHeader=true")
+    after = ledger("merchants", "show", merchant, "--json").json["settings"]
+    changed = {"surchargeRate": "3.5", "paymentMethods": ["CARD", "SPEI"], "requireMerchantHeader": True}
+    assert after == before | changed
+    ledger("merchants", "set", merchant, "surchargeRate=none")
+    assert "surchargeRate          none" in ledger("merchants", "show", merchant).done
+
+
+def test_a_wrong_setting_is_one_line_and_changes_nothing(ledger, merchant, log):
+    before = log()
+    for arguments, reason in (
+        (("surchargeRate=lots",), "surchargeRate cannot be 'lots'"),
+        (("surchargeRate=99",), "surchargeRate must be"),
+        (("timeZone=Mars/Olympus",), "timeZone cannot be"),
+        (("paymentMethods=BARTER",), "paymentMethods cannot be"),
+        (("fiscalIssuer={}",), "fiscalIssuer is no setting of a merchant"),
+        (("requestsPerMinute",), "'requestsPerMinute' is not KEY=VALUE"),
+        (("requestsPerMinute=1", "requestsPerMinute=2"), "requestsPerMinute is given twice"),
+    ):
+        assert reason in ledger("merchants", "set", merchant, *arguments).one_line
+    assert log() == before
+
+
+def test_what_cannot_be_done_is_one_line(ledger, log):
+    for arguments, reason in (
+        (("merchants", "create", " "), "name must have"),
+        (("merchants", "create", "x", "--surcharge-rate", "-1"), "surchargeRate cannot be"),
+        (("merchants", "create", "x", "--requests-per-second", "fast"), "requestsPerSecond cannot be"),
+        (("merchants", "show", "nobody"), "'nobody' is not the id of a merchant"),
+        (("merchants", "show", UNKNOWN), f"there is no merchant {UNKNOWN}"),
+        (("merchants", "set", UNKNOWN, "requestsPerMinute=1"), f"there is no merchant {UNKNOWN}"),
+        (("keys", "create", UNKNOWN), f"there is no merchant {UNKNOWN}"),
+        (("keys", "list", UNKNOWN), f"there is no merchant {UNKNOWN}"),
+        (
+            ("keys", "create", UNKNOWN, "--scope", "orders:eat"),
+            "there is no scope 'orders:eat'; there are: orders:read",
+        ),
+        (("keys", "create", UNKNOWN, "--expires-at", "tomorrow"), "'tomorrow' is not a time"),
+        (("keys", "create", UNKNOWN, "--expires-at", "2030-01-01"), "needs an offset"),
+        (("seed", "nowhere.jsonl"), "nowhere.jsonl cannot be read"),
+    ):
+        assert reason in ledger(*arguments).one_line
+    assert log()["event"] == []
+
+
+def test_a_key_lives_until_it_is_revoked(ledger, merchant):
+    created = ledger("keys", "create", merchant, "--name", "caja 2", "--scope", "orders:read", "--json").json
+    assert list(created) == ["keyId", "merchantId", "apiKey", "name", "scopes", "expiresAt"]
+    assert (created["name"], created["scopes"], created["expiresAt"]) == ("caja 2", ["orders:read"], None)
+    first, second = ledger("keys", "list", merchant, "--json").json
+    assert (first["state"], second["state"], second["keyId"]) == ("live", "live", created["keyId"])
+    assert second["hint"] == created["apiKey"][-4:]
+    for _ in range(2):  # a second time changes nothing
+        assert ledger("keys", "revoke", merchant, created["keyId"]).done
+    first, second = ledger("keys", "list", merchant, "--json").json
+    assert (first["state"], second["state"]) == ("live", "revoked")
+    assert created["apiKey"] not in ledger("keys", "list", merchant).done
+
+
+def test_a_key_of_another_merchant_cannot_be_revoked(ledger, merchant):
+    other = ledger("merchants", "create", "Otro", "--json").json["merchantId"]
+    key = ledger("keys", "list", other, "--json").json[0]["keyId"]
+    assert ledger("keys", "revoke", merchant, key).one_line == "The merchant has no such API key."
+    assert ledger("keys", "list", other, "--json").json[0]["state"] == "live"
+
+
+def test_a_key_may_end_by_itself(ledger, merchant):
+    created = ledger("keys", "create", merchant, "--expires-at", "2034-05-06T07:08:09-06:00", "--json").json
+    assert created["expiresAt"] == "2034-05-06T13:08:09.000Z"
+    assert (
+        "expiresAt must be later than now"
+        in ledger("keys", "create", merchant, "--expires-at", "2020-01-01T00:00:00Z").one_line
+    )
+
+
+def test_seed_counts_what_is_new_and_what_was_there(ledger, write):
+    story = write(opening(), line("create", "2026-03-01T10:00:00-06:00", order("o", APPROVED)))
+    first = ledger("seed", story, "--json").json
+    assert (first["lines"], first["new"], first["known"], first["declined"]) == (2, 2, 0, 0)
+    assert [key["apiKey"].startswith("sk_test_") for key in first["keys"]] == [True]
+    again = ledger("seed", story).done
+    assert "0 new" in again
+    assert "2 already there" in again
+
+
+def test_seed_names_the_line_that_it_cannot_tell(ledger, write):
+    story = write(opening(), line("teleport", "2026-03-01T10:00:00-06:00", {}))
+    assert ledger("seed", story).one_line.startswith(f"{story}:2: there is no action 'teleport'")

@@ -1,0 +1,109 @@
+"""`ledger replay`, as it is typed: an order's past, and nothing that was not so."""
+
+import json
+
+import psycopg
+import pytest
+from tests.seeding.conftest import APPROVED, CAFE, NO_FUNDS, charge, line, opening, order
+
+NOON = "2026-03-02T12:00:00-06:00"
+LATER = "2026-03-02T13:00:00-06:00"
+
+
+@pytest.fixture
+def told(ledger, write):
+    """An order that was declined at noon and paid an hour later, and another merchant with an order of that name."""
+    another = {**opening(), "as": "Otra"}
+    story = write(
+        opening(),
+        line("create", NOON, order("A/1", NO_FUNDS)),
+        line("charge", LATER, charge(APPROVED), order="A/1"),
+        another,
+        {**line("create", NOON, order("A/1")), "as": "Otra"},
+    )
+    assert ledger("seed", story).code == 0
+
+
+@pytest.fixture
+def row(told, database_url):
+    with psycopg.connect(database_url) as connection:
+        return connection.execute(
+            "select o.merchant_id, o.order_id, o.order_number, o.external_id from payment_order o join merchant m"
+            " using (merchant_id) where m.name = %s",
+            [CAFE],
+        ).fetchone()
+
+
+def test_every_event_stands_with_the_state_after_it(ledger, row):
+    merchant_id, order_id, number, external_id = row
+    found = ledger("replay", order_id, "--json").json
+    assert (found["merchantId"], found["orderId"], found["orderNumber"]) == (str(merchant_id), str(order_id), number)
+    topics = [event["topic"] for event in found["events"]]
+    assert topics[0] == "order-created.v1"
+    assert [event["version"] for event in found["events"]] == list(range(1, len(topics) + 1))
+    assert [event["position"] for event in found["events"]] == sorted(event["position"] for event in found["events"])
+    declined, captured = topics.index("payment-declined.v1"), topics.index("payment-captured.v1")
+    states = [event["state"] for event in found["events"]]
+    assert (states[declined]["status"], states[declined]["amountPaid"]) == ("FAILED", "0")
+    assert (states[captured]["status"], states[captured]["amountPaid"]) == ("COMPLETED", "10000")
+    assert [payment["status"] for payment in states[-1]["payments"]] == ["FAILED", "CAPTURED"]
+    assert {event["request"] for event in found["events"]} == {"story.jsonl:2", "story.jsonl:3"}
+    assert found["events"][0]["event"]["externalId"] == external_id
+
+
+def test_an_order_is_found_by_id_number_or_name(ledger, row):
+    merchant_id, order_id, number, external_id = row
+    by_id = ledger("replay", order_id, "--json").json
+    assert ledger("replay", number, "--json").json == by_id
+    assert ledger("replay", number.lower(), "--json").json == by_id
+    assert ledger("replay", f"{merchant_id}/{external_id}", "--json").json == by_id
+
+
+def test_the_past_can_be_asked_by_time_and_by_version(ledger, row):
+    _, order_id, _, _ = row
+    every = ledger("replay", order_id, "--json").json["events"]
+    then = ledger("replay", order_id, "--at", "2026-03-02T12:30:00-06:00", "--json").json["events"]
+    assert then == every[: len(then)]
+    assert then[-1]["state"]["status"] == "FAILED"
+    assert ledger("replay", order_id, "--version", 2, "--json").json["events"] == every[:2]
+    assert ledger("replay", order_id, "--version", 2, "--at", LATER, "--json").json["events"] == every[:2]
+    assert ledger("replay", order_id, "--at", "2026-03-02T20:00:00Z", "--json").json["events"] == every
+
+
+def test_the_table_tells_it_to_people_and_names_nobody(ledger, row):
+    _, order_id, number, _ = row
+    said = ledger("replay", number, "--version", 3).done
+    assert said.startswith(f"order     {number}  {order_id}  'A/1'")
+    assert "order-created.v1" in said
+    assert "later events are left out." in said
+    assert "2026-03-02 18:00:00Z" in said
+    for never in ("Ana", "Zaragoza", "4000"):
+        assert never not in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "because"),
+    [
+        (("PO0000000000",), "there is no order"),
+        (("A/1",), "there is no order"),
+        (("01980d1e-3b5c-7cc0-9d5a-6f1f0d9a2b44",), "there is no order"),
+        (("01980d1e-3b5c-7cc0-9d5a-6f1f0d9a2b44/A/1",), "there is no order"),
+        (("{number}", "--at", "2026-03-01T00:00:00Z"), "did not exist then"),
+        (("{number}", "--at", "yesterday"), "is not a time with an offset"),
+        (("{number}", "--at", "2026-03-02T12:00:00"), "is not a time with an offset"),
+    ],
+)
+def test_what_cannot_be_answered_says_why(ledger, row, arguments, because):
+    number = row[2]
+    assert because in ledger("replay", *[argument.format(number=number) for argument in arguments]).one_line
+
+
+def test_a_number_that_is_half_right_names_nobody(ledger, row, database_url):
+    number = row[2]
+    assert "there is no order" in ledger("replay", number[:-1]).one_line
+    assert "there is no order" in ledger("replay", number + "%").one_line
+
+
+def test_the_amounts_are_plain_numbers(ledger, row):
+    text = json.dumps(ledger("replay", row[1], "--json").json)
+    assert "E+" not in text

@@ -1,0 +1,127 @@
+"""What each event of the order's actions does to a payment and to its order: rows for the tests of the fold."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from tests.domain.story import (
+    MANUAL,
+    NOON,
+    acting,
+    asked,
+    authorized,
+    capture_asked,
+    continued,
+    created,
+    deposited,
+    issued,
+    paid,
+    payment_id,
+    reference_open,
+    referred,
+    refund_asked,
+    refund_id,
+    refunded,
+    scheduled,
+    started,
+)
+
+from ledger.domain.orders import events as e
+from ledger.domain.orders.statuses import NextAction, OrderStatus, PaymentStatus
+
+P, O = PaymentStatus, OrderStatus  # noqa: E741 - two columns of one table
+ONE, REFUND = payment_id(1), refund_id(1)
+IN_FLIGHT = (created(), started(1, 10000), asked(1, 10000))
+GRANTED = (created(capture_method=MANUAL), started(1, 10000), asked(1, 10000, capture=False), authorized(1, 10000))
+CAPTURING = (*GRANTED, scheduled(1, 10000), capture_asked(1, 10000))
+VOIDING = (*GRANTED, e.VoidRequested(payment_id=ONE, idempotency_key="void-1", deadline_at=NOON, at=NOON))
+PAID = (created(), *paid(1, 10000))
+REFUNDING = (*PAID, refund_asked(1, 4000))
+OPEN = (created(), *reference_open(1, 10000))
+LISTED = (*PAID, e.SettlementListed(payment_id=ONE, batch_id="lote-1", at=NOON))
+DISPUTED = (*PAID, e.DisputeOpened(payment_id=ONE, dispute_id="dsp-1", amount=PAID[1].subtotal, at=NOON))
+CHALLENGED = (*IN_FLIGHT, acting(1))
+ASKED_TO_CANCEL = e.CancellationRequested(cancellation_id=UUID(int=3), refund_captured=False, at=NOON)
+REFUSED = e.RefundRefused(refund_id=REFUND, payment_id=ONE, code="GENERIC_DECLINE", at=NOON)
+
+ACTION_STEPS = [
+    (acting(1), IN_FLIGHT, P.REQUIRES_ACTION, O.PAYER_AUTHENTICATION_CHALLENGE_REQUIRED),
+    (acting(1, NextAction.REDIRECT), IN_FLIGHT, P.REQUIRES_ACTION, O.ACTION_REQUIRED),
+    (continued(1, 10000), CHALLENGED, P.REQUIRES_ACTION, O.PAYER_AUTHENTICATION_CHALLENGE_REQUIRED),
+    (
+        e.PayerAuthenticated(payment_id=ONE, at=NOON, resumed=True),
+        CHALLENGED,
+        P.PENDING_AUTHORIZATION,
+        O.PROCESSING,
+    ),
+    (
+        e.PayerAuthenticationFailed(payment_id=ONE, code="AUTHENTICATION_FAILED", at=NOON),
+        CHALLENGED,
+        P.FAILED,
+        O.FAILED,
+    ),
+    (e.CaptureRefused(payment_id=ONE, code="X", retryable=True, at=NOON), CAPTURING, P.AUTHORIZED, O.AUTHORIZED),
+    (e.CaptureRefused(payment_id=ONE, code="X", retryable=False, at=NOON), CAPTURING, P.FAILED, O.FAILED),
+    (
+        e.PaymentCancellationRequested(payment_id=ONE, at=NOON),
+        IN_FLIGHT,
+        P.PENDING_CANCELLATION,
+        O.CANCELLATION_REQUESTED,
+    ),
+    (VOIDING[-1], GRANTED, P.PENDING_CANCELLATION, O.CANCELLATION_REQUESTED),
+    (e.VoidRefused(payment_id=ONE, code="X", at=NOON), VOIDING, P.AUTHORIZED, O.AUTHORIZED),
+    (e.PaymentCancelled(payment_id=ONE, because=e.CancelledBecause.REPLACED, at=NOON), OPEN, P.CANCELLED, O.FAILED),
+    (e.PaymentExpired(payment_id=ONE, because=e.ExpiredBecause.REFERENCE, at=NOON), OPEN, P.EXPIRED, O.PENDING),
+    (referred(1, 10000), OPEN[:2], P.CREATED, O.PROCESSING),
+    (issued(1), OPEN[:3], P.REQUIRES_ACTION, O.REFERENCE_GENERATED),
+    (deposited(1, 10000), OPEN, P.CAPTURED, O.COMPLETED),
+    (deposited(1, 9999), OPEN, P.PARTIALLY_CAPTURED, O.PARTIALLY_PAID),
+    (refund_asked(1, 4000), PAID, P.PENDING_REFUND, O.REFUND_PROCESSING),
+    (
+        e.RefundAccepted(refund_id=REFUND, payment_id=ONE, processor_reference="ref", at=NOON),
+        REFUNDING,
+        P.PENDING_REFUND,
+        O.REFUND_PROCESSING,
+    ),
+    (refunded(1, 4000), REFUNDING, P.PARTIALLY_REFUNDED, O.PARTIALLY_REFUNDED),
+    (REFUSED, REFUNDING, P.CAPTURED, O.COMPLETED),
+    (
+        e.RefundReopened(refund_id=REFUND, payment_id=ONE, at=NOON),
+        (*REFUNDING, REFUSED),
+        P.PENDING_REFUND,
+        O.REFUND_PROCESSING,
+    ),
+    (
+        e.CallUnanswered(payment_id=ONE, call=e.Call.CAPTURE, reason="no answer", at=NOON),
+        CAPTURING,
+        P.CAPTURING,
+        O.AUTHORIZED,
+    ),
+    (
+        e.CallAbandoned(payment_id=ONE, call=e.Call.VOID, because=e.AbandonedBecause.NOT_SENT, at=NOON),
+        VOIDING,
+        P.AUTHORIZED,
+        O.AUTHORIZED,
+    ),
+    (
+        e.CallAbandoned(payment_id=ONE, call=e.Call.REFUND, because=e.AbandonedBecause.NOT_FOUND, at=NOON),
+        REFUNDING,
+        P.CAPTURED,
+        O.COMPLETED,
+    ),
+    (DISPUTED[-1], PAID, P.DISPUTED, O.COMPLETED),
+    (e.DisputeWon(payment_id=ONE, dispute_id="dsp-1", at=NOON), DISPUTED, P.CAPTURED, O.COMPLETED),
+    (
+        e.DisputeLost(payment_id=ONE, dispute_id="dsp-1", amount=DISPUTED[-1].amount, at=NOON),
+        DISPUTED,
+        P.REFUNDED,
+        O.REFUNDED,
+    ),
+    (LISTED[-1], PAID, P.PENDING_SETTLEMENT, O.COMPLETED),
+    (e.SettlementMatched(payment_id=ONE, batch_id="lote-1", at=NOON), LISTED, P.SETTLED, O.COMPLETED),
+    (e.SettlementRefused(payment_id=ONE, batch_id="lote-1", at=NOON), LISTED, P.CAPTURED, O.COMPLETED),
+    (ASKED_TO_CANCEL, GRANTED, P.AUTHORIZED, O.CANCELLATION_REQUESTED),
+    (e.CancellationRefused(at=NOON), (*GRANTED, ASKED_TO_CANCEL), P.AUTHORIZED, O.AUTHORIZED),
+    (e.OrderCancelled(at=NOON), (created(),), None, O.CANCELLED),
+]
+"""Event, history before it, status of the payment (None without one) and of the order after it."""

@@ -1,0 +1,147 @@
+"""What may be asked of an order, and what its processors answer, in the short words of the core's tests.
+
+Payments and refunds are numbered as in `story`.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from tests.domain.story import DEADLINE, NOON, SESSION, Number, new_payment, payment_id, refund_id
+
+from ledger.domain.orders import commands as c
+from ledger.domain.orders import processor_outcomes as o
+from ledger.domain.orders.statuses import NextAction
+
+CLABE = "646180157000000004"
+VALIDATED = "validate-1"
+SUBMITTED = "device-1"
+CAPTURE = "capture-1"
+VOID = "void-1"
+DISPUTE, BATCH = "dsp-1", "lote-1"
+
+
+def add(n: int, amount: Number | None = None, **changes: Any) -> c.AddPayment:
+    return c.AddPayment(payment=new_payment(n, amount, **changes), at=NOON)
+
+
+def capture(amount: Number | None = None, name: str = CAPTURE, n: int | None = None) -> c.CapturePayment:
+    return c.CapturePayment(
+        idempotency_key=name,
+        deadline_at=DEADLINE,
+        at=NOON,
+        amount=None if amount is None else Decimal(amount),
+        payment_id=None if n is None else payment_id(n),
+    )
+
+
+def due_capture(n: int = 1, name: str = CAPTURE, at: datetime = NOON) -> c.StartScheduledCapture:
+    return c.StartScheduledCapture(payment_id=payment_id(n), idempotency_key=name, deadline_at=DEADLINE, at=at)
+
+
+def capture_answered(outcome: o.CaptureOutcome, n: int = 1, name: str = CAPTURE) -> c.SettleCapture:
+    return c.SettleCapture(payment_id=payment_id(n), idempotency_key=name, outcome=outcome, at=NOON)
+
+
+def took(amount: Number) -> o.Captured:
+    return o.Captured(amount=Decimal(amount), processor_reference="ref")
+
+
+def cancel(n: int = 1, *, refund_captured: bool = False, reason: str | None = None) -> c.CancelOrder:
+    return c.CancelOrder(
+        cancellation_id=cancellation_id(n),
+        refund_id=refund_id(n),
+        deadline_at=DEADLINE,
+        at=NOON,
+        refund_captured=refund_captured,
+        reason=reason,
+    )
+
+
+def cancellation_id(n: int = 1) -> UUID:
+    return UUID(f"01890a5d-ac96-774b-bcce-b302099a83{n:02x}")
+
+
+def cancel_payment(n: int = 1, name: str = VOID) -> c.CancelPayment:
+    return c.CancelPayment(payment_id=payment_id(n), idempotency_key=name, deadline_at=DEADLINE, at=NOON)
+
+
+def void_answered(outcome: o.VoidOutcome, n: int = 1, name: str = VOID) -> c.SettleVoid:
+    return c.SettleVoid(payment_id=payment_id(n), idempotency_key=name, outcome=outcome, at=NOON)
+
+
+def refund(amount: Number, n: int = 1, **changes: Any) -> c.RefundOrder:
+    fields: dict[str, Any] = {"refund_id": refund_id(n), "amount": Decimal(amount), "deadline_at": DEADLINE, "at": NOON}
+    return c.RefundOrder(**(fields | changes))
+
+
+def refund_answered(outcome: o.RefundOutcome, n: int = 1, payment: int = 1) -> c.SettleRefund:
+    return c.SettleRefund(refund_id=refund_id(n), payment_id=payment_id(payment), outcome=outcome, at=NOON)
+
+
+def gave_back(amount: Number) -> o.Refunded:
+    return o.Refunded(amount=Decimal(amount), processor_reference="ref")
+
+
+def device_data(**changes: Any) -> c.SubmitDeviceData:
+    fields: dict[str, Any] = {"idempotency_key": SUBMITTED, "deadline_at": DEADLINE, "at": NOON}
+    return c.SubmitDeviceData(**(fields | changes))
+
+
+def validate(**changes: Any) -> c.ValidateAuthentication:
+    fields: dict[str, Any] = {
+        "transaction_id": SESSION.transaction_id,
+        "idempotency_key": VALIDATED,
+        "deadline_at": DEADLINE,
+        "at": NOON,
+    }
+    return c.ValidateAuthentication(**(fields | changes))
+
+
+def authentication_answered(
+    outcome: o.AuthorizationOutcome, n: int = 1, step: NextAction = NextAction.CHALLENGE
+) -> c.SettleAuthentication:
+    return c.SettleAuthentication(
+        payment_id=payment_id(n), idempotency_key=f"key-{n}-{step.lower()}", outcome=outcome, at=NOON
+    )
+
+
+def payer_must(action: NextAction = NextAction.CHALLENGE) -> o.ActionRequired:
+    return o.ActionRequired(
+        next_action=action,
+        authentication_transaction_id=SESSION.transaction_id,
+        reference_id="ref-1",
+        device_data_collection_url=SESSION.device_data_collection_url,
+    )
+
+
+def reference_answered(outcome: o.ReferenceOutcome, n: int = 1) -> c.SettleReference:
+    return c.SettleReference(payment_id=payment_id(n), outcome=outcome, at=NOON)
+
+
+def issues() -> o.ReferenceIssued:
+    return o.ReferenceIssued(
+        reference=CLABE, processor_reference="ref", expires_at=NOON + timedelta(hours=72), clabe=CLABE
+    )
+
+
+def deposit(amount: Number, n: int = 1, name: str = "dep-1") -> c.RecordDeposit:
+    return c.RecordDeposit(
+        payment_id=payment_id(n), deposit_id=name, amount=Decimal(amount), processor_reference="ref", at=NOON
+    )
+
+
+def dispute(stage: c.DisputeStage, amount: Number | None = None, n: int = 1, name: str = DISPUTE) -> c.RecordDispute:
+    contested = None if amount is None else Decimal(amount)
+    return c.RecordDispute(payment_id=payment_id(n), dispute_id=name, stage=stage, at=NOON, amount=contested)
+
+
+def batch(stage: c.SettlementStage, n: int = 1, name: str = BATCH) -> c.RecordSettlement:
+    return c.RecordSettlement(payment_id=payment_id(n), batch_id=name, stage=stage, at=NOON)
+
+
+def expire(n: int = 1, after: timedelta = timedelta(days=8)) -> c.ExpirePayment:
+    return c.ExpirePayment(payment_id=payment_id(n), at=NOON + after)

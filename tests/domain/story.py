@@ -1,0 +1,302 @@
+"""The people, cards and words of the core's tests: commands as a merchant gives them, events as they follow.
+
+Payments are numbered: `started(2, 4000)` is the start of the order's second payment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from ledger.domain.orders import commands, events
+from ledger.domain.orders import processor_outcomes as outcomes
+from ledger.domain.orders.evolve.order import evolve
+from ledger.domain.orders.state import Order
+from ledger.domain.orders.statuses import NextAction
+from ledger.domain.orders.terms import (
+    AuthenticationSession,
+    CaptureMethod,
+    CardSummary,
+    MethodType,
+    PaymentMethod,
+    Reference,
+    SurchargePolicy,
+)
+
+NOON = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
+DEADLINE = NOON + timedelta(seconds=30)
+ORDER, CUSTOMER = (UUID(f"01890a5d-ac96-774b-bcce-b302099a80{n:02x}") for n in (1, 2))
+VISA = CardSummary(
+    bin="424242",
+    last4="4242",
+    brand="VISA",
+    type="CREDIT",
+    country="US",
+    issuer_bank=None,
+    exp_month=12,
+    exp_year=2030,
+)
+THREE_PERCENT = SurchargePolicy(rate=Decimal(3), methods=(MethodType.CARD,))
+CARD, SPEI = MethodType.CARD, MethodType.SPEI
+
+Number = int | str | Decimal
+
+
+def payment_id(n: int) -> UUID:
+    return UUID(f"01890a5d-ac96-774b-bcce-b302099a81{n:02x}")
+
+
+def key(n: int) -> str:
+    return f"key-{n}"
+
+
+def method(type_: MethodType = CARD) -> PaymentMethod:
+    return PaymentMethod(method_id=UUID(int=7), type=type_, card=VISA if type_ is CARD else None)
+
+
+def new_payment(n: int = 1, amount: Number | None = None, **changes: Any) -> commands.NewPayment:
+    fields: dict[str, Any] = {
+        "payment_id": payment_id(n),
+        "method": method(),
+        "processor": "sandbox",
+        "idempotency_key": key(n),
+        "deadline_at": DEADLINE,
+        "amount": None if amount is None else Decimal(amount),
+    }
+    return commands.NewPayment(**(fields | changes))
+
+
+def create(amount: Number = 10000, **changes: Any) -> commands.CreateOrder:
+    fields: dict[str, Any] = {
+        "order_id": ORDER,
+        "order_number": "PO0000000001",
+        "external_id": "pedido-1",
+        "customer_id": CUSTOMER,
+        "amount": Decimal(amount),
+        "currency": "MXN",
+        "at": NOON,
+    }
+    return commands.CreateOrder(**(fields | changes))
+
+
+def charge(n: int = 1, amount: Number | None = None, **changes: Any) -> commands.ChargeOrder:
+    return commands.ChargeOrder(payment=new_payment(n, amount, **changes), at=NOON)
+
+
+def settle(n: int, outcome: outcomes.AuthorizationOutcome) -> commands.SettleAuthorization:
+    return commands.SettleAuthorization(payment_id=payment_id(n), outcome=outcome, at=NOON)
+
+
+def approved(authorized_amount: Number, captured_amount: Number | None = None) -> outcomes.Approved:
+    taken = authorized_amount if captured_amount is None else captured_amount
+    return outcomes.Approved(
+        authorized=Decimal(authorized_amount),
+        captured=Decimal(taken),
+        processor_reference="ref",
+        authorization_code="A1",
+    )
+
+
+def created(amount: Number = 10000, *, pending: bool = True, **changes: Any) -> events.OrderCreated:
+    fields: dict[str, Any] = {
+        "order_id": ORDER,
+        "order_number": "PO0000000001",
+        "external_id": "pedido-1",
+        "customer_id": CUSTOMER,
+        "amount": Decimal(amount),
+        "currency": "MXN",
+        "pending": pending,
+        "at": NOON,
+    }
+    return events.OrderCreated(**(fields | changes))
+
+
+def started(
+    n: int, subtotal: Number, surcharge: Number = 0, type_: MethodType = CARD, **changes: Any
+) -> events.PaymentStarted:
+    return events.PaymentStarted(
+        payment_id=payment_id(n),
+        method=method(type_),
+        subtotal=Decimal(subtotal),
+        surcharge=Decimal(surcharge),
+        at=NOON,
+        **changes,
+    )
+
+
+def asked(n: int, amount: Number, *, capture: bool = True) -> events.AuthorizationRequested:
+    return events.AuthorizationRequested(
+        payment_id=payment_id(n),
+        processor="sandbox",
+        idempotency_key=key(n),
+        amount=Decimal(amount),
+        capture=capture,
+        deadline_at=DEADLINE,
+        at=NOON,
+    )
+
+
+def authorized(n: int, amount: Number) -> events.PaymentAuthorized:
+    return events.PaymentAuthorized(
+        payment_id=payment_id(n), amount=Decimal(amount), processor_reference="ref", authorization_code="A1", at=NOON
+    )
+
+
+def scheduled(n: int, amount: Number) -> events.CaptureScheduled:
+    return events.CaptureScheduled(payment_id=payment_id(n), amount=Decimal(amount), due_at=NOON, at=NOON)
+
+
+def capture_asked(n: int, amount: Number) -> events.CaptureRequested:
+    return events.CaptureRequested(
+        payment_id=payment_id(n), amount=Decimal(amount), idempotency_key=key(n), deadline_at=DEADLINE, at=NOON
+    )
+
+
+def captured(n: int, amount: Number) -> events.PaymentCaptured:
+    return events.PaymentCaptured(payment_id=payment_id(n), amount=Decimal(amount), processor_reference="ref", at=NOON)
+
+
+def taken(n: int, amount: Number, granted: Number | None = None) -> tuple[Any, ...]:
+    """The four events of a payment that the processor authorised and captured in one call."""
+    grant = authorized(n, amount if granted is None else granted)
+    return grant, scheduled(n, amount), capture_asked(n, amount), captured(n, amount)
+
+
+def declined(n: int, code: str = "INSUFFICIENT_FUNDS") -> events.PaymentDeclined:
+    return events.PaymentDeclined(
+        payment_id=payment_id(n), code=code, message="The card has insufficient funds.", at=NOON
+    )
+
+
+def unanswered(n: int) -> events.AuthorizationOutcomeUnknown:
+    return events.AuthorizationOutcomeUnknown(payment_id=payment_id(n), reason="no answer", at=NOON)
+
+
+def abandoned(
+    n: int, because: events.AbandonedBecause = events.AbandonedBecause.NOT_FOUND
+) -> events.AuthorizationAbandoned:
+    return events.AuthorizationAbandoned(payment_id=payment_id(n), because=because, at=NOON)
+
+
+def late(n: int, amount: Number, granted: Number | None = None) -> events.LateCaptureReported:
+    return events.LateCaptureReported(
+        payment_id=payment_id(n),
+        amount=Decimal(amount),
+        authorized=Decimal(amount if granted is None else granted),
+        processor_reference="ref",
+        at=NOON,
+    )
+
+
+def paid(n: int, subtotal: Number, surcharge: Number = 0, type_: MethodType = CARD) -> tuple[Any, ...]:
+    """Every event of a payment that went through."""
+    gross = Decimal(subtotal) + Decimal(surcharge)
+    return started(n, subtotal, surcharge, type_), asked(n, gross), *taken(n, gross)
+
+
+def folded(history: Iterable[Any]) -> Order:
+    order: Order | None = None
+    for event in history:
+        order = evolve(order, event)
+    assert order is not None
+    return order
+
+
+SPLIT = created(allow_partials=True)
+SPLIT_WITH_SURCHARGE = created(allow_partials=True, surcharge=THREE_PERCENT)
+MANUAL = CaptureMethod.MANUAL
+
+
+def acting(n: int, action: NextAction = NextAction.CHALLENGE) -> events.PayerActionRequired:
+    return events.PayerActionRequired(
+        payment_id=payment_id(n), action=action, expires_at=NOON + timedelta(minutes=15), at=NOON, session=SESSION
+    )
+
+
+def continued(n: int, amount: Number, step: NextAction = NextAction.CHALLENGE) -> events.AuthenticationRequested:
+    return events.AuthenticationRequested(
+        payment_id=payment_id(n),
+        step=step,
+        processor="sandbox",
+        idempotency_key=f"key-{n}-{step.lower()}",
+        amount=Decimal(amount),
+        deadline_at=DEADLINE,
+        at=NOON,
+        transaction_id=None if step is NextAction.DEVICE_DATA else SESSION.transaction_id,
+        capture_delay_s=5,
+    )
+
+
+def referred(n: int, amount: Number) -> events.ReferenceRequested:
+    return events.ReferenceRequested(
+        payment_id=payment_id(n),
+        processor="sandbox",
+        idempotency_key=key(n),
+        amount=Decimal(amount),
+        expires_at=NOON + timedelta(hours=72),
+        deadline_at=DEADLINE,
+        at=NOON,
+    )
+
+
+def issued(n: int) -> events.ReferenceIssued:
+    return events.ReferenceIssued(
+        payment_id=payment_id(n),
+        reference=Reference(clabe="646180157000000004"),
+        expires_at=NOON + timedelta(hours=72),
+        processor_reference="ref",
+        at=NOON,
+    )
+
+
+def deposited(n: int, amount: Number, name: str = "dep-1", *, is_late: bool = False) -> events.DepositReceived:
+    return events.DepositReceived(
+        payment_id=payment_id(n),
+        deposit_id=name,
+        amount=Decimal(amount),
+        processor_reference="ref",
+        at=NOON,
+        late=is_late,
+    )
+
+
+def refund_asked(n: int, amount: Number, refund: int = 1, **changes: Any) -> events.RefundRequested:
+    fields: dict[str, Any] = {
+        "refund_id": refund_id(refund),
+        "payment_id": payment_id(n),
+        "amount": Decimal(amount),
+        "reason": "unspecified",
+        "processor": "sandbox",
+        "idempotency_key": f"{refund_id(refund)}:{payment_id(n)}",
+        "deadline_at": DEADLINE,
+        "at": NOON,
+    }
+    return events.RefundRequested(**(fields | changes))
+
+
+def refunded(n: int, amount: Number, refund: int = 1) -> events.PaymentRefunded:
+    return events.PaymentRefunded(
+        refund_id=refund_id(refund),
+        payment_id=payment_id(n),
+        amount=Decimal(amount),
+        processor_reference="ref",
+        at=NOON,
+    )
+
+
+def refund_id(n: int) -> UUID:
+    return UUID(f"01890a5d-ac96-774b-bcce-b302099a82{n:02x}")
+
+
+def reference_open(n: int, subtotal: Number, surcharge: Number = 0) -> tuple[Any, ...]:
+    """Every event of a payment whose reference waits for its deposit."""
+    amount = Decimal(subtotal) + Decimal(surcharge)
+    return started(n, subtotal, surcharge, SPEI), referred(n, amount), issued(n)
+
+
+SESSION = AuthenticationSession(
+    transaction_id="txn-1", reference_id="ref-1", device_data_collection_url="https://acs.example/collect"
+)

@@ -1,0 +1,45 @@
+"""Decline codes and what is advised about them."""
+
+from __future__ import annotations
+
+from ledger.domain.orders.declines import DECLINES, Advice, decline, public_code
+from ledger.domain.orders.events import RefusedBy
+
+CONTRACT = [
+    "INSUFFICIENT_FUNDS",
+    "DO_NOT_HONOR",
+    "CARD_EXPIRED",
+    "INVALID_CARD_NUMBER",
+    "INVALID_CVV",
+    "CARD_LOST_OR_STOLEN",
+    "CARD_RESTRICTED",
+    "CREDIT_LIMIT_EXCEEDED",
+    "SUSPECTED_FRAUD",
+    "AUTHENTICATION_REQUIRED",
+    "AUTHENTICATION_FAILED",
+    "ISSUER_UNAVAILABLE",
+    "PROCESSOR_TIMEOUT",
+    "TRANSACTION_NOT_PERMITTED",
+    "DUPLICATE_TRANSACTION",
+    "GENERIC_DECLINE",
+]
+
+
+def test_the_codes_are_those_of_the_contract():
+    assert list(DECLINES) == CONTRACT
+
+
+def test_an_unknown_code_is_a_generic_decline():
+    assert decline("51") is DECLINES["GENERIC_DECLINE"]
+
+
+def test_what_must_not_be_retried_is_not_retryable():
+    assert all(not known.retryable for known in DECLINES.values() if known.advice is Advice.DO_NOT_RETRY)
+    assert all(known.retryable for known in DECLINES.values() if known.advice is Advice.RETRY_LATER)
+    assert decline("ISSUER_UNAVAILABLE").retryable
+    assert not decline("CARD_LOST_OR_STOLEN").retryable
+
+
+def test_risk_rules_answer_with_a_code_of_their_own():
+    assert public_code(RefusedBy.RISK) == "RISK_REJECTED"
+    assert public_code(RefusedBy.ISSUER) == public_code(None) == "PAYMENT_DECLINED"

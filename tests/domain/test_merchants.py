@@ -1,0 +1,195 @@
+"""Merchants: registration, settings, keys."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from decimal import Decimal
+from typing import get_args
+from uuid import UUID
+
+import pytest
+from tests.domain.scenario import given
+from tests.domain.story import NOON
+
+from ledger.domain.merchants.commands import ChangeSettings, IssueApiKey, RegisterMerchant, RevokeApiKey
+from ledger.domain.merchants.events import (
+    ApiKeyIssued,
+    ApiKeyRevoked,
+    InvoiceTrigger,
+    MerchantEvent,
+    MerchantRegistered,
+    MerchantSettingsChanged,
+)
+from ledger.domain.merchants.settings import SETTINGS, parse_settings, settings_of
+from ledger.domain.orders.terms import MethodType
+from ledger.domain.rejections import ApiKeyNotFound, InvalidTerms
+
+MERCHANT, FIRST, SECOND = (UUID(int=n) for n in (1, 2, 3))
+REGISTERED = MerchantRegistered(merchant_id=MERCHANT, name="Café Tacuba", at=NOON)
+
+
+def change(**settings):
+    return ChangeSettings(at=NOON, **settings)
+
+
+def changed(**settings):
+    return MerchantSettingsChanged(merchant_id=MERCHANT, at=NOON, **settings)
+
+
+def issue(key_id=FIRST, **details):
+    return IssueApiKey(key_id=key_id, key_hash="ab" * 32, hint="9f3a", at=NOON, **details)
+
+
+def issued(key_id=FIRST, **details):
+    return ApiKeyIssued(merchant_id=MERCHANT, key_id=key_id, key_hash="ab" * 32, hint="9f3a", at=NOON, **details)
+
+
+def test_a_merchant_starts_on_the_defaults():
+    command = RegisterMerchant(merchant_id=MERCHANT, name="  Café Tacuba ", at=NOON)
+    merchant = given().when(command).then(REGISTERED)
+    assert settings_of(merchant) == {
+        "surchargeRate": None,
+        "surchargeMethods": ("CARD",),
+        "timeZone": "America/Mexico_City",
+        "paymentMethods": ("CARD", "SPEI", "PAYCASH", "CIE_CASH_NET"),
+        "requireMerchantHeader": False,
+        "requestsPerMinute": None,
+        "requestsPerSecond": None,
+        "captureDelaySeconds": 5,
+        "invoiceTrigger": "FIRST_CAPTURE",
+        "refundOverpayment": False,
+    }
+
+
+@pytest.mark.parametrize("name", ["", "   ", "x" * 256, "Café\x00", "two\nlines"])
+def test_a_merchant_needs_a_name_that_can_be_shown(name):
+    command = RegisterMerchant(merchant_id=MERCHANT, name=name, at=NOON)
+    given().when(command).then_rejected(InvalidTerms, field="name")
+
+
+def test_only_settings_that_differ_are_changed():
+    merchant = (
+        given(REGISTERED)
+        .when(change(requests_per_minute=600, capture_delay_seconds=5))
+        .then(changed(requests_per_minute=600))
+    )
+    assert (merchant.requests_per_minute, merchant.requests_per_second) == (600, None)
+    given(REGISTERED).when(change()).then()
+
+
+def test_a_surcharge_is_switched_on_and_off():
+    on = change(surcharge_rate=Decimal("3.50"), surcharge_methods=(MethodType.CARD, MethodType.SPEI))
+    recorded = changed(surcharge_rate=Decimal("3.5"), surcharge_methods=("CARD", "SPEI"))
+    merchant = given(REGISTERED).when(on).then(recorded)
+    assert merchant.surcharge_rate == Decimal("3.5")
+    assert merchant.surcharge_methods == (MethodType.CARD, MethodType.SPEI)
+    assert all(isinstance(method, MethodType) for method in merchant.surcharge_methods)
+    for off in (None, Decimal(0)):
+        merchant = given(REGISTERED, recorded).when(change(surcharge_rate=off)).then(changed(surcharge_rate=None))
+        assert merchant.surcharge_rate is None
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("surchargeRate", {"surcharge_rate": Decimal(50)}),
+        ("surchargeRate", {"surcharge_rate": Decimal(-1)}),
+        ("surchargeRate", {"surcharge_rate": Decimal("NaN")}),
+        ("surchargeRate", {"surcharge_rate": Decimal("3.00001")}),
+        ("surchargeMethods", {"surcharge_methods": ()}),
+        ("paymentMethods", {"payment_methods": ()}),
+        ("requestsPerMinute", {"requests_per_minute": -1}),
+        ("requestsPerSecond", {"requests_per_second": 1_000_001}),
+        ("captureDelaySeconds", {"capture_delay_seconds": 604_801}),
+    ],
+)
+def test_a_setting_that_cannot_work_is_refused_by_its_name(name, settings):
+    given(REGISTERED).when(change(**settings)).then_rejected(InvalidTerms, field=name)
+
+
+def test_an_operator_writes_settings_as_text():
+    texts = {
+        "surchargeRate": "3.5",
+        "surchargeMethods": "card, spei",
+        "timeZone": "America/Tijuana",
+        "paymentMethods": "CARD",
+        "requireMerchantHeader": "true",
+        "requestsPerMinute": "0",
+        "requestsPerSecond": "50",
+        "captureDelaySeconds": "30",
+        "invoiceTrigger": "creation",
+        "refundOverpayment": "on",
+    }
+    assert set(texts) == set(SETTINGS)
+    merchant = (
+        given(REGISTERED)
+        .when(change(**parse_settings(texts)))
+        .then(
+            changed(
+                surcharge_rate=Decimal("3.5"),
+                surcharge_methods=("CARD", "SPEI"),
+                time_zone="America/Tijuana",
+                payment_methods=("CARD",),
+                require_merchant_header=True,
+                requests_per_minute=0,
+                requests_per_second=50,
+                capture_delay_seconds=30,
+                invoice_trigger=InvoiceTrigger.CREATION,
+                refund_overpayment=True,
+            )
+        )
+    )
+    assert settings_of(merchant)["surchargeRate"] == "3.5"
+    assert parse_settings({"surchargeRate": "null"}) == {"surcharge_rate": None}
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("surcharge", "3"),
+        ("surchargeRate", "three"),
+        ("surchargeRate", "1e2"),
+        ("surchargeMethods", "CARD,BITCOIN"),
+        ("timeZone", "America/Mexcio"),
+        ("timeZone", "America"),
+        ("timeZone", "../../etc/passwd"),
+        ("requireMerchantHeader", "maybe"),
+        ("requestsPerMinute", "-1"),
+        ("requestsPerMinute", "10.5"),
+        ("invoiceTrigger", "NEVER"),
+    ],
+)
+def test_text_that_is_no_setting_is_refused_by_its_name(name, text):
+    with pytest.raises(InvalidTerms) as refused:
+        parse_settings({name: text})
+    assert refused.value.facts == {"field": name}
+
+
+def test_two_keys_may_live_while_one_replaces_the_other():
+    merchant = given(REGISTERED, issued()).when(issue(SECOND, name="next")).then(issued(SECOND, name="next"))
+    assert [key.revoked_at for key in merchant.keys] == [None, None]
+    merchant = (
+        given(REGISTERED, issued(), issued(SECOND))
+        .when(RevokeApiKey(key_id=FIRST, at=NOON))
+        .then(ApiKeyRevoked(merchant_id=MERCHANT, key_id=FIRST, at=NOON))
+    )
+    assert [key.revoked_at for key in merchant.keys] == [NOON, None]
+
+
+def test_a_key_keeps_what_it_was_issued_with():
+    details = {"name": "backend", "scopes": ("orders:read",), "expires_at": NOON + timedelta(days=1)}
+    merchant = given(REGISTERED).when(issue(**details)).then(issued(**details))
+    (key,) = merchant.keys
+    assert (key.key_hash, key.hint, key.name, key.scopes) == ("ab" * 32, "9f3a", "backend", ("orders:read",))
+
+
+def test_a_key_cannot_expire_before_it_is_issued():
+    given(REGISTERED).when(issue(expires_at=NOON)).then_rejected(InvalidTerms, field="expiresAt")
+
+
+def test_a_key_that_never_was_cannot_be_revoked():
+    given(REGISTERED, issued()).when(RevokeApiKey(key_id=SECOND, at=NOON)).then_rejected(ApiKeyNotFound)
+
+
+def test_every_event_is_folded():
+    assert set(get_args(MerchantEvent)) == {MerchantRegistered, MerchantSettingsChanged, ApiKeyIssued, ApiKeyRevoked}

@@ -1,0 +1,220 @@
+"""The state tables are whole, and an order's status follows from its payments by legal moves only."""
+
+from __future__ import annotations
+
+import random
+from decimal import Decimal
+
+import pytest
+from msgspec.structs import replace
+from tests.domain.story import SPEI, created, folded, started
+
+from ledger.domain.orders.payment import Payment
+from ledger.domain.orders.state import LIVE, Order
+from ledger.domain.orders.statuses import ORDER_EDGES, PAYMENT_EDGES, NextAction, OrderStatus, PaymentStatus
+
+P, O = PaymentStatus, OrderStatus  # noqa: E741 - the two tables are read side by side
+HELD = (P.CAPTURED, P.PARTIALLY_CAPTURED, P.PENDING_SETTLEMENT, P.SETTLED, P.PARTIALLY_REFUNDED)
+
+
+@pytest.mark.parametrize(
+    ("edges", "statuses", "final", "count"),
+    [
+        (PAYMENT_EDGES, PaymentStatus, {P.FAILED, P.REFUNDED}, 63),
+        (ORDER_EDGES, OrderStatus, {O.REFUNDED}, 85),
+    ],
+    ids=["payment", "order"],
+)
+def test_every_status_is_reached_and_only_final_ones_are_dead_ends(edges, statuses, final, count):
+    reached = {None}
+    while more := {target for origin, target in edges if origin in reached} - reached:
+        reached |= more
+    assert reached == {None, *statuses}
+    assert {status for status in statuses if not any(a == status != b for a, b in edges)} == final
+    assert len(edges) == count
+
+
+def test_a_payment_holds_money_until_it_is_given_back_whole():
+    for held in HELD:
+        assert {(held, P.PENDING_REFUND), (held, P.DISPUTED)} <= PAYMENT_EDGES
+        assert {(P.PENDING_REFUND, held), (P.DISPUTED, held)} <= PAYMENT_EDGES
+
+
+def order_with(*payments: Payment, split: bool = False, pending: bool = True, **changes) -> Order:
+    return replace(folded([created(100, allow_partials=split, pending=pending)]), payments=payments, **changes)
+
+
+def payment(status: P, n: int = 1, **changes) -> Payment:
+    opened = folded([created(100), started(n, 100, 0, SPEI)]).payments[0]
+    return replace(opened, status=status, **{k: Decimal(v) if isinstance(v, int) else v for k, v in changes.items()})
+
+
+@pytest.mark.parametrize(
+    ("order", "status"),
+    [
+        (order_with(closed=True), O.CANCELLED),
+        (order_with(payment(P.REFUNDED, captured=50, refunded=50), closed=True), O.REFUNDED),
+        (order_with(payment(P.CAPTURED, captured=100), closed=True), O.COMPLETED),
+        (order_with(payment(P.CAPTURED, captured=100), cancel_requested=True), O.CANCELLATION_REQUESTED),
+        (order_with(payment(P.PENDING_REFUND, captured=100)), O.REFUND_PROCESSING),
+        (order_with(payment(P.PARTIALLY_REFUNDED, captured=100, refunded=1), split=True), O.PARTIALLY_PAID),
+        (order_with(payment(P.REFUNDED, captured=100, refunded=100), split=True), O.PARTIALLY_PAID),
+        (order_with(payment(P.SETTLED, captured=100), split=True), O.COMPLETED),
+        (order_with(payment(P.PARTIALLY_REFUNDED, captured=100, refunded=1)), O.PARTIALLY_REFUNDED),
+        (order_with(payment(P.REFUNDED, captured=100, refunded=100)), O.REFUNDED),
+        (order_with(payment(P.PARTIALLY_CAPTURED, captured=99)), O.PARTIALLY_PAID),
+        (order_with(payment(P.CAPTURED, captured=100)), O.COMPLETED),
+        (
+            order_with(payment(P.REQUIRES_ACTION, next_action=NextAction.DEVICE_DATA)),
+            O.PAYER_AUTHENTICATION_DEVICE_DATA_REQUIRED,
+        ),
+        (
+            order_with(payment(P.REQUIRES_ACTION, next_action=NextAction.CHALLENGE)),
+            O.PAYER_AUTHENTICATION_CHALLENGE_REQUIRED,
+        ),
+        (order_with(payment(P.REQUIRES_ACTION, next_action=NextAction.DISPLAY_REFERENCE)), O.REFERENCE_GENERATED),
+        (order_with(payment(P.REQUIRES_ACTION, next_action=NextAction.REDIRECT)), O.ACTION_REQUIRED),
+        (order_with(payment(P.AUTHORIZED, authorized=100)), O.AUTHORIZED),
+        (order_with(payment(P.PENDING_CAPTURE, authorized=100)), O.AUTHORIZED),
+        (order_with(payment(P.CAPTURING, authorized=99)), O.PARTIALLY_AUTHORIZED),
+        (order_with(payment(P.PARTIALLY_AUTHORIZED, authorized=99)), O.PARTIALLY_AUTHORIZED),
+        (order_with(payment(P.CREATED)), O.PROCESSING),
+        (order_with(payment(P.PENDING_AUTHORIZATION)), O.PROCESSING),
+        (order_with(payment(P.PENDING_CANCELLATION)), O.CANCELLATION_REQUESTED),
+        (order_with(payment(P.AUTHORIZED, authorized=100), payment(P.FAILED, 2)), O.AUTHORIZED),
+        (order_with(payment(P.AUTHORIZED, authorized=100), payment(P.CREATED, 2)), O.PROCESSING),
+        (order_with(), O.PENDING),
+        (order_with(payment(P.FAILED), split=True), O.PENDING),
+        (order_with(payment(P.EXPIRED)), O.PENDING),
+        (order_with(payment(P.EXPIRED), pending=False), O.FAILED),
+        (order_with(payment(P.EXPIRED), payment(P.FAILED, 2)), O.FAILED),
+        (order_with(payment(P.FAILED)), O.FAILED),
+    ],
+)
+def test_the_status_of_an_order_is_read_off_its_payments(order, status):
+    assert order.status is status
+
+
+LEADS_TO = {
+    None: {P.PENDING_AUTHORIZATION, P.REQUIRES_ACTION, P.FAILED},
+    NextAction.DEVICE_DATA: {
+        P.REQUIRES_ACTION,
+        P.PENDING_AUTHORIZATION,
+        P.AUTHORIZED,
+        P.FAILED,
+        P.EXPIRED,
+        P.CANCELLED,
+    },
+    NextAction.CHALLENGE: {P.AUTHORIZED, P.FAILED, P.EXPIRED, P.CANCELLED},
+    NextAction.REDIRECT: {P.AUTHORIZED, P.FAILED, P.EXPIRED, P.CANCELLED},
+    NextAction.DISPLAY_REFERENCE: {P.CAPTURED, P.PARTIALLY_CAPTURED, P.EXPIRED, P.CANCELLED},
+}
+"""Where a new payment, or one that waits for somebody, can go: the payment table tells cards from references by words."""
+
+
+class Walk:
+    """An order whose payments wander along the payment table; every order status on the way must be a legal move."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self.chance = chance
+        self.split = chance.random() < 0.5
+        self.pending = self.split or chance.random() < 0.5
+        self.closed = False
+        self.payments: list[Payment] = []
+        self.resumes: dict[int, PaymentStatus] = {}
+        self.status: OrderStatus | None = None
+        if not self.pending:
+            self.open_payment()
+        self.look()
+
+    @property
+    def order(self) -> Order:
+        return order_with(*self.payments, split=self.split, pending=self.pending, closed=self.closed)
+
+    def look(self) -> None:
+        status = self.order.status
+        assert status is self.status or (self.status, status) in ORDER_EDGES, (self.status, status)
+        self.status = status
+
+    def step(self) -> bool:
+        """One thing happens; False where nothing more can."""
+        busy = self.those_in(LIVE | {P.PENDING_REFUND, P.DISPUTED})
+        held = self.those_in(HELD)
+        if busy:
+            self.move(self.chance.choice(busy))
+        elif self.closed or self.chance.random() < 0.1:
+            late = self.those_in({P.EXPIRED, P.CANCELLED})
+            if not late or self.status is O.REFUNDED:
+                return False
+            self.move(late[0])
+            self.closed = False
+        elif self.status in {O.PENDING, O.FAILED, O.PARTIALLY_PAID} and self.chance.random() < 0.6:
+            self.open_payment()
+        elif held:
+            self.move(self.chance.choice(held))
+        elif self.status in {O.PENDING, O.PARTIALLY_PAID}:
+            self.close()
+        else:
+            return False
+        self.look()
+        return True
+
+    def those_in(self, statuses) -> list[int]:
+        return [n for n, one in enumerate(self.payments) if one.status in statuses]
+
+    def open_payment(self) -> None:
+        self.payments.append(payment(P.CREATED, len(self.payments) + 1))
+
+    def close(self) -> None:
+        self.closed = self.order.amount_paid == self.order.amount_refunded
+
+    def move(self, n: int) -> None:
+        before = self.payments[n]
+        targets = {b for a, b in PAYMENT_EDGES if a == before.status}
+        if before.status in {P.CREATED, P.REQUIRES_ACTION}:
+            targets &= LEADS_TO[before.next_action]
+        if before.status in {P.PENDING_REFUND, P.DISPUTED}:
+            targets = {self.resumes[n], P.PARTIALLY_REFUNDED, P.REFUNDED}
+        target = self.chance.choice(sorted(targets))
+        if target in {P.PENDING_REFUND, P.DISPUTED}:
+            self.resumes[n] = before.status
+        self.payments[n] = self.arrive(before, target)
+        if target is P.CANCELLED and not self.split:
+            self.close()
+
+    def arrive(self, before: Payment, target: PaymentStatus) -> Payment:
+        """The payment where it went, with the money that moved."""
+        rest = 100 - sum(one.captured - one.refunded for one in self.payments)
+        left = before.captured - before.refunded
+        if target is P.REQUIRES_ACTION:
+            return replace(before, status=target, next_action=self.next_action(before))
+        if target in {P.AUTHORIZED, P.PARTIALLY_AUTHORIZED} and not before.authorized:
+            return replace(before, status=target, authorized=Decimal(100 if target is P.AUTHORIZED else 50))
+        if target in {P.CAPTURED, P.PARTIALLY_CAPTURED} and not before.captured:
+            return replace(before, status=target, captured=max(Decimal(1), rest if target is P.CAPTURED else rest // 2))
+        if target is P.REFUNDED or (target is P.PARTIALLY_REFUNDED and left == 1):
+            return replace(before, status=P.REFUNDED, refunded=before.captured)
+        if target is P.PARTIALLY_REFUNDED and before.status in {P.PENDING_REFUND, P.DISPUTED}:
+            return replace(before, status=target, refunded=before.refunded + 1)
+        return replace(before, status=target)
+
+    def next_action(self, before: Payment) -> NextAction:
+        """A card that the processor knows waits for its payer; a payment that it does not know has a reference."""
+        if before.status is P.CREATED:
+            return NextAction.DISPLAY_REFERENCE
+        if before.status is P.REQUIRES_ACTION:
+            return NextAction.CHALLENGE
+        return self.chance.choice([NextAction.DEVICE_DATA, NextAction.CHALLENGE, NextAction.REDIRECT])
+
+
+def test_whatever_its_payments_do_an_order_moves_by_its_table():
+    chance = random.Random(20260131)
+    reached = set()
+    for _ in range(3000):
+        walk = Walk(chance)
+        reached.add(walk.status)
+        for _ in range(25):
+            if not walk.step():
+                break
+            reached.add(walk.status)
+    assert reached == set(OrderStatus)

@@ -1,0 +1,92 @@
+"""The worked examples of section 4.4, and how a refund divides, waits and comes back."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+from tests.domain.story import (
+    DEADLINE,
+    NOON,
+    SPEI,
+    SPLIT_WITH_SURCHARGE,
+    created,
+    folded,
+    paid,
+    payment_id,
+    refund_asked,
+    refund_id,
+    refunded,
+)
+
+from ledger.domain.orders.commands import RefundOrder, SettleRefund
+from ledger.domain.orders.decide.outcomes import decide_outcome
+from ledger.domain.orders.decide.refunds import decide_refund
+from ledger.domain.orders.evolve.order import evolve
+from ledger.domain.orders.processor_outcomes import Refunded
+from ledger.domain.orders.processor_outcomes import RefundRefused as Refusal
+from ledger.domain.orders.state import Order
+from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
+from ledger.domain.rejections import RefundExceedsBalance, RefundInProgress
+
+COVERED = (SPLIT_WITH_SURCHARGE, *paid(1, 4000, 120), *paid(2, 6000, 0, SPEI))
+
+
+def refund(amount, n=1, payment=None):
+    named = None if payment is None else payment_id(payment)
+    return RefundOrder(refund_id=refund_id(n), amount=Decimal(amount), deadline_at=DEADLINE, at=NOON, payment_id=named)
+
+
+def test_the_worked_example_of_a_split_order():
+    order = folded(COVERED)
+    assert (order.amount, order.amount_paid, order.amount_pending) == (10120, 10120, 0)
+    assert order.status is OrderStatus.COMPLETED
+    order = folded([*COVERED, refund_asked(1, 1000), refunded(1, 1000)])
+    assert (order.surcharge_amount, order.amount, order.amount_refunded, order.amount_pending) == (91, 10091, 1000, 971)
+    assert order.status is OrderStatus.PARTIALLY_PAID
+    order = folded([*COVERED, refund_asked(1, 1000), refunded(1, 1000), refund_asked(1, 3120, 2), refunded(1, 3120, 2)])
+    assert (order.surcharge_amount, order.amount, order.amount_pending) == (0, 10000, 4000)
+
+
+def test_odd_roundings_end_at_exactly_the_parts():
+    history = [created(333, allow_partials=True, surcharge=None), *paid(1, 333, 12)]
+    seen = []
+    for n, amount in enumerate((100, 100, 145), 1):
+        before = folded(history).payments[0].refunded_parts(Decimal(1))
+        history += [refund_asked(1, amount, n), refunded(1, amount, n)]
+        after = folded(history).payments[0].refunded_parts(Decimal(1))
+        seen.append((after.subtotal - before.subtotal, after.surcharge - before.surcharge))
+    assert seen == [(97, 3), (96, 4), (140, 5)]
+
+
+def decided(order: Order, command):
+    return [(event.payment_id, event.amount) for event in decide_refund(order, command)]
+
+
+def test_a_refund_takes_the_newest_payment_first():
+    assert decided(folded(COVERED), refund(7000)) == [(payment_id(2), 6000), (payment_id(1), 1000)]
+
+
+def test_a_refund_in_flight_has_taken_its_money():
+    order = folded([*COVERED, refund_asked(1, 1000)])
+    assert decided(order, refund(6000, 2)) == [(payment_id(2), 6000)]
+    with pytest.raises(RefundInProgress):
+        decide_refund(order, refund(6001, 2))
+    with pytest.raises(RefundInProgress):
+        decide_refund(order, refund(1, 2, payment=1))
+    with pytest.raises(RefundExceedsBalance) as refused:
+        decide_refund(order, refund(9121, 2))
+    assert refused.value.facts == {"refundableAmount": 9120}
+
+
+def test_a_refund_that_was_refused_gives_the_payment_back_and_may_turn_out_done():
+    order = folded([*COVERED, refund_asked(1, 1000)])
+    for outcome, status, back in (
+        (Refusal(code="GENERIC_DECLINE"), PaymentStatus.CAPTURED, 0),
+        (Refunded(amount=Decimal(1000), processor_reference="ref"), PaymentStatus.PARTIALLY_REFUNDED, 1000),
+    ):
+        settled = SettleRefund(refund_id=refund_id(1), payment_id=payment_id(1), outcome=outcome, at=NOON)
+        for event in decide_outcome(order, settled):
+            order = evolve(order, event)
+        assert decide_outcome(order, settled) == []
+        assert (order.payments[0].status, order.payments[0].refunded) == (status, back)

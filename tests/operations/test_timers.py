@@ -1,0 +1,105 @@
+"""What falls due: done once by however many are reminded of it, and not at all where it no longer applies."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import psycopg
+import pytest
+from msgspec.structs import replace
+from tests.operations.conftest import Open, an_order, by_card
+from tests.operations.test_action_recovery import calls_booked, order_called, recover, unheard, wrap
+from tests.operations.test_actions import CHALLENGED, MANUAL, SPEI
+
+from ledger.domain.orders.state import Order
+from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
+from ledger.domain.orders.timers import Due, DueKind, dues
+from ledger.operations.clock import Clock
+from ledger.operations.inputs import Actor, CancelDraft, ValidateDraft
+from ledger.operations.ledger import Ledger
+from ledger.operations.orders.authenticate import validate
+from ledger.operations.orders.cancel import cancel_order
+from ledger.operations.orders.create import create_order
+from ledger.operations.orders.timers import run_due
+
+pytestmark = pytest.mark.anyio
+
+
+class Ahead(Clock):
+    """A clock that is ahead of real time."""
+
+    def __init__(self, ahead: timedelta) -> None:
+        self._ahead = ahead
+
+    def now(self, merchant_id: UUID) -> datetime:  # noqa: ARG002 - the same for all
+        return datetime.now(UTC) + self._ahead
+
+
+async def challenge_passed(ledger: Ledger, merchant: Actor) -> Order:
+    asked = await create_order(ledger, merchant, an_order("1", by_card(CHALLENGED)))
+    session = asked.order.payments[0].session
+    assert session is not None
+    draft = ValidateDraft(transaction_id=session.transaction_id)
+    return (await validate(ledger, merchant, "1", draft)).order
+
+
+async def remind(ledger: Ledger, merchant: Actor, order: Order, due: Due) -> Order:
+    return await run_due(ledger, merchant.merchant_id, order.terms.order_id, due.kind, due.payment_id, due.at)
+
+
+async def test_a_capture_that_was_put_off_is_made_once_by_many_workers(
+    ledger: Ledger, merchant: Actor, open_another: Open, database_url: str
+) -> None:
+    order = await challenge_passed(ledger, merchant)
+    (due,) = dues(order)
+    assert due.kind is DueKind.CAPTURE
+    assert (await remind(ledger, merchant, order, due)).status is OrderStatus.AUTHORIZED, "it is not due yet"
+    other = await open_another()
+    for each in (ledger, other):
+        each.clock = Ahead(timedelta(seconds=6))
+    await asyncio.gather(*[remind(each, merchant, order, due) for each in (ledger, other) * 4])
+    captured = await order_called(ledger, merchant, "1")
+    assert (captured.status, captured.amount_paid) == (OrderStatus.COMPLETED, 10_000)
+    assert dict(calls_booked(database_url))["CAPTURE"] == 1
+
+
+async def test_a_reference_a_session_and_an_authorisation_end(ledger: Ledger, merchant: Actor) -> None:
+    for name, payment, terms in (("ref", SPEI, {}), ("3ds", by_card(CHALLENGED), {}), ("auth", by_card(), MANUAL)):
+        order = (await create_order(ledger, merchant, an_order(name, payment, **terms))).order
+        (due,) = dues(order)
+        ledger.clock = Ahead(due.at - datetime.now(UTC) + timedelta(seconds=1))
+        ended = await remind(ledger, merchant, order, due)
+        ledger.clock = Clock()
+        assert ended.status is OrderStatus.FAILED
+        assert ended.payments[0].status is PaymentStatus.EXPIRED
+
+
+async def test_an_authorisation_lapses_when_its_processor_says(ledger: Ledger, merchant: Actor) -> None:
+    assert ledger.processor is not None
+    ledger.processor.capabilities = replace(ledger.processor.capabilities, authorization_validity_s=3600.0)
+    order = (await create_order(ledger, merchant, an_order("1", by_card(), **MANUAL))).order
+    (due,) = dues(order)
+    assert (due.kind, due.at - order.updated_at) == (DueKind.LAPSE, timedelta(hours=1))
+    ledger.clock = Ahead(timedelta(minutes=59))
+    assert (await remind(ledger, merchant, order, due)).status is OrderStatus.AUTHORIZED
+    ledger.clock = Ahead(timedelta(minutes=61))
+    assert (await remind(ledger, merchant, order, due)).status is OrderStatus.FAILED
+
+
+async def test_a_void_that_nobody_heard_of_is_made_when_it_is_due_again(
+    ledger: Ledger, merchant: Actor, open_another: Open, database_url: str
+) -> None:
+    await create_order(ledger, merchant, an_order("1", by_card(), **MANUAL))
+    dying = await open_another()
+    wrap(dying, "void", unheard)
+    with pytest.raises(asyncio.CancelledError):
+        await cancel_order(dying, merchant, "1", CancelDraft())
+    await recover(database_url, ledger)
+    order = await order_called(ledger, merchant, "1")
+    due = next(due for due in dues(order) if due.kind is DueKind.VOID)
+    assert (await remind(ledger, merchant, order, due)).status is OrderStatus.CANCELLED
+    assert (await remind(ledger, merchant, order, due)).status is OrderStatus.CANCELLED
+    with psycopg.connect(database_url) as connection:
+        assert connection.execute("select count(*) from sandbox_call where kind = 'VOID'").fetchone() == (1,)

@@ -1,0 +1,61 @@
+"""Reads that wait together: what they are told while the database is away, and what they see once it is back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+import pytest
+from tests.chaos.proxy import Wire, never, proxied
+
+from ledger.postgres.connection import Connection
+from ledger.postgres.dataloader import Coalescer
+from ledger.postgres.faults import DatabaseUnavailable
+
+pytestmark = pytest.mark.anyio
+
+
+async def echo(connection: Connection, keys: Sequence[int]) -> Mapping[int, int]:
+    rows = await connection.execute("select n from unnest(%s::int4[]) as n", (list(keys),))
+    return {n: n for (n,) in await rows.fetchall()}
+
+
+async def sleep(connection: Connection, keys: Sequence[int]) -> Mapping[int, int]:
+    await connection.execute("select pg_sleep(0.2)")
+    return await echo(connection, keys)
+
+
+def nobody_passes(_wire: Wire, _piece: bytes, _from_client: bool) -> int:
+    return 0
+
+
+async def test_reads_in_flight_are_refused_soon_while_the_database_is_gone(database_url: str) -> None:
+    async with proxied(database_url) as proxy:
+        reads = Coalescer[int, int](proxy.url, "test-reads", echo)
+        await reads.start()
+        assert await reads.get(1) == 1
+        proxy.decide = nobody_passes  # connections are cut at their first byte, again and again
+        async with asyncio.timeout(30):
+            outcomes = await asyncio.gather(*[reads.get(n) for n in range(20)], return_exceptions=True)
+        assert {type(outcome) for outcome in outcomes} == {DatabaseUnavailable}
+        with pytest.raises(DatabaseUnavailable):
+            await reads.get(1)
+        proxy.decide = never
+        async with asyncio.timeout(30):
+            while not reads.alive:  # noqa: ASYNC110 - nothing tells
+                await asyncio.sleep(0.01)
+        assert await reads.get(2) == 2
+        await reads.stop()
+
+
+async def test_a_read_whose_connection_is_cut_is_made_again_where_the_database_is_there(database_url: str) -> None:
+    async with proxied(database_url) as proxy:
+        reads = Coalescer[int, int](proxy.url, "test-reads", sleep)
+        await reads.start()
+        reading = asyncio.create_task(reads.get(1))
+        await asyncio.sleep(0.05)
+        for wire in list(proxy.wires):
+            wire.cut()
+        assert await asyncio.wait_for(reading, 30) == 1
+        assert reads.lost_connections == 1
+        await reads.stop()

@@ -1,0 +1,94 @@
+"""Migrations: in order, once, whoever runs them and how many do at the same time."""
+
+from concurrent.futures import ThreadPoolExecutor
+from uuid import uuid4
+
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from ledger.postgres.migrate import Migration, MigrationFailed, migrate, migrations
+
+FIRST = Migration(number=1, name="first", sql="create table first (n int); select pg_sleep(0.1);")
+SECOND = Migration(number=2, name="second", sql="insert into first values (2);")
+
+
+@pytest.fixture
+def empty_url(postgres_url):
+    name = f"empty_{uuid4().hex}"
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
+        yield make_conninfo(postgres_url, dbname=name)
+        connection.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
+
+
+def rows(url, query):
+    with psycopg.connect(url) as connection:
+        return connection.execute(query).fetchall()
+
+
+def test_the_files_of_the_program_are_numbered_from_one_without_a_gap():
+    assert [file.number for file in migrations()] == list(range(1, len(migrations()) + 1))
+
+
+def test_every_file_is_applied_once_in_order(empty_url):
+    assert migrate(empty_url, [FIRST, SECOND]) == [FIRST, SECOND]
+    assert migrate(empty_url, [FIRST, SECOND]) == []
+    assert rows(empty_url, "select n from first") == [(2,)]
+    assert rows(empty_url, "select number, name from schema_migration order by number") == [(1, "first"), (2, "second")]
+
+
+def test_the_schema_of_the_program_is_current_after_one_run(empty_url):
+    assert migrate(empty_url) == migrations()
+    assert migrate(empty_url) == []
+
+
+def test_migrations_at_once_apply_every_file_exactly_once(empty_url):
+    with ThreadPoolExecutor(8) as pool:
+        applied = list(pool.map(lambda _: migrate(empty_url, [FIRST, SECOND]), range(8)))
+    assert sorted(file.number for files in applied for file in files) == [1, 2]
+    assert rows(empty_url, "select n from first") == [(2,)]
+
+
+def test_a_file_that_was_edited_after_it_was_applied_stops_everything(empty_url):
+    migrate(empty_url, [FIRST])
+    edited = Migration(number=1, name="first", sql="create table other (n int)")
+    with pytest.raises(MigrationFailed, match="0001 first was edited"):
+        migrate(empty_url, [edited, SECOND])
+    assert rows(empty_url, "select count(*) from first") == [(0,)]
+
+
+def test_a_file_that_fails_leaves_nothing_behind_and_keeps_what_came_before(empty_url):
+    broken = Migration(number=2, name="broken", sql="create table half (n int); select 1 / 0;")
+    with pytest.raises(MigrationFailed, match="0002 broken: division by zero"):
+        migrate(empty_url, [FIRST, broken])
+    assert rows(empty_url, "select to_regclass('half'), to_regclass('first') is null") == [(None, False)]
+    assert migrate(empty_url, [FIRST, SECOND]) == [SECOND]
+
+
+def test_an_older_release_leaves_the_files_of_a_newer_one_alone(empty_url):
+    migrate(empty_url, [FIRST, SECOND])
+    assert migrate(empty_url, [FIRST]) == []
+    assert rows(empty_url, "select n from first") == [(2,)]
+
+
+def test_the_queue_of_jobs_has_a_schema_of_its_own_named_after_ours(empty_url):
+    migrate(empty_url)
+    assert rows(empty_url, "select nspname::text from pg_namespace where nspname like '%_jobs'") == [("public_jobs",)]
+    assert rows(empty_url, "select to_regclass('public.procrastinate_jobs')") == [(None,)]
+
+
+def test_the_queue_stands_among_our_tables_where_the_owner_may_not_create_schemas(postgres_url, empty_url):
+    role = f"owner_{uuid4().hex}"
+    with psycopg.connect(empty_url, autocommit=True) as connection:
+        connection.execute(sql.SQL("create role {} login password 'x'").format(sql.Identifier(role)))
+        connection.execute(sql.SQL("create schema shop authorization {}").format(sql.Identifier(role)))
+        connection.execute(sql.SQL("alter role {} set search_path = shop").format(sql.Identifier(role)))
+    migrate(make_conninfo(empty_url, user=role, password="x"))
+    found = rows(empty_url, "select to_regclass('shop.procrastinate_jobs') is null, to_regnamespace('shop_jobs')")
+    assert found == [(False, None)]
+    with psycopg.connect(empty_url, autocommit=True) as connection:
+        connection.execute("drop schema shop cascade")
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(sql.SQL("drop role {}").format(sql.Identifier(role)))

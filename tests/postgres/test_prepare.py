@@ -1,0 +1,127 @@
+"""What must be true of a database: the application cannot rewrite the log, and production does not trust a forgetful one."""
+
+from uuid import uuid4
+
+import psycopg
+import pytest
+
+from ledger.postgres.embedded import cluster, server
+from ledger.postgres.embedded.data_dir import make_data_dir
+from ledger.postgres.prepare import prepare, ready_database, refuse_forgetfulness
+from ledger.security.secrets import Purpose, load_secrets
+from ledger.settings import CannotRun, Settings
+
+
+@pytest.fixture(scope="module")
+def forgetful_url(short_dir):
+    """A real server that runs with fsync and full_page_writes off."""
+    off = {"fsync": "off", "full_page_writes": "off"}
+    running = server.start(cluster.open_cluster(make_data_dir(short_dir / "forgetful")), settings=off)
+    yield running.url
+    running.stop()
+
+
+@pytest.fixture
+def settings(tmp_path):
+    return Settings(data_dir=tmp_path, master_key="00" * 32)
+
+
+def test_the_application_may_insert_and_read_events_and_nothing_else(settings, database_url):
+    ready = prepare(settings, database_url)
+    event = [uuid4(), uuid4(), 1, 1, uuid4(), "2026-01-01", "t", b"{}", b"{}"]
+    with psycopg.connect(ready.database_url, autocommit=True) as connection:
+        connection.execute("insert into event values (%s, %s, %s, %s, %s, %s, %s, %s, %s)", event)
+        assert connection.execute("select count(*) from event").fetchone() == (1,)
+        for change in (
+            "update event set data = '{}'",
+            "delete from event",
+            "truncate event",
+            "delete from claim",
+            "update schema_migration set name = 'x'",
+            "drop table event",
+            "create table mine (n int)",
+        ):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                connection.execute(change)
+
+
+def test_preparing_twice_changes_nothing(settings, database_url):
+    assert prepare(settings, database_url) == prepare(settings, database_url)
+
+
+def test_an_owner_who_may_not_create_roles_is_used_with_a_warning(settings, database_url, capfd):
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        name = f"modest_{uuid4().hex[:8]}"
+        connection.execute(f"create role {name} login")
+        connection.execute(f"create schema {name} authorization {name}")
+    try:
+        modest = psycopg.conninfo.make_conninfo(database_url, user=name)
+        assert prepare(settings, modest).database_url == modest
+        assert "set LEDGER_DATABASE_APP_URL" in capfd.readouterr().err
+    finally:
+        with psycopg.connect(database_url, autocommit=True) as connection:
+            connection.execute(f"drop owned by {name} cascade")
+            connection.execute(f"drop role {name}")
+
+
+def test_production_refuses_a_database_that_may_forget(forgetful_url, tmp_path):
+    production = Settings(environment="production", data_dir=tmp_path, master_key="00" * 32)
+    with pytest.raises(CannotRun, match=r"fsync and full_page_writes are off on this database: .*; production refuses"):
+        prepare(production, forgetful_url)
+
+
+def test_every_setting_that_a_commit_stands_on_is_looked_at(forgetful_url):
+    with psycopg.connect(forgetful_url, autocommit=True) as connection:
+        connection.execute("create role hasty login")
+        connection.execute("alter role hasty set synchronous_commit = off")  # the application's own role counts
+    url = psycopg.conninfo.make_conninfo(forgetful_url, user="hasty")
+    with pytest.raises(CannotRun, match=r"^fsync and full_page_writes and synchronous_commit are off"):
+        refuse_forgetfulness(url, "production")
+
+
+def test_the_sandbox_only_warns(forgetful_url, settings, capfd):
+    assert prepare(settings, forgetful_url).database_url
+    assert "warning: fsync and full_page_writes are off" in capfd.readouterr().err
+
+
+def test_production_accepts_a_database_that_keeps_its_word(database_url, tmp_path):
+    production = Settings(environment="production", data_dir=tmp_path, master_key="00" * 32)
+    assert prepare(production, database_url).database_url
+
+
+def test_a_database_that_does_not_answer_is_one_clear_line(settings):
+    nowhere = Settings(
+        data_dir=settings.data_dir, master_key="00" * 32, database_url="host=127.0.0.1 port=1 user=u password=hush"
+    )
+    with (
+        pytest.raises(CannotRun, match=r"^the database does not answer: .*refused") as refusal,
+        ready_database(nowhere),
+    ):
+        pass
+    assert "\n" not in str(refusal.value)
+    assert "hush" not in str(refusal.value)
+
+
+def test_the_vaults_role_is_there_and_may_read_nothing(settings, database_url):
+    prepare(settings, database_url)
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        (oid,) = connection.execute("select oid from pg_database where datname = current_database()").fetchone()
+    password = load_secrets(settings).key(Purpose.DATABASE_VAULT_ROLE).hex()
+    vault = psycopg.conninfo.make_conninfo(database_url, user=f"ledger_vault_{oid}", password=password)
+    with psycopg.connect(vault, autocommit=True) as connection:
+        tables = [name for (name,) in connection.execute("select tablename from pg_tables where schemaname = 'public'")]
+        assert "data_key" in tables
+        for table in tables:
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                connection.execute(f"select * from {table}")
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute("create table cards (n int)")
+
+
+def test_the_application_can_empty_a_data_key_and_not_delete_it(settings, database_url):
+    ready = prepare(settings, database_url)
+    with psycopg.connect(ready.database_url, autocommit=True) as connection:
+        connection.execute("update data_key set wrapped = null, sealing_key_id = null, destroyed_at = now()")
+        for change in ("delete from data_key", "truncate data_key"):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                connection.execute(change)

@@ -1,0 +1,92 @@
+"""Requests to a processor, made short."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any, TypeVar
+from uuid import UUID
+
+from uuid_utils.compat import uuid7
+
+from ledger.domain.orders.processor_outcomes import ActionRequired, Approved, ReferenceIssued
+from ledger.domain.orders.terms import MethodType
+from ledger.processors.contract import (
+    AuthenticationRequest,
+    AuthorizationRequest,
+    CaptureRequest,
+    Card,
+    PayoutRequest,
+    ReferenceRequest,
+    RefundRequest,
+    Request,
+    VoidRequest,
+)
+from ledger.processors.sandbox.processor import SandboxProcessor
+
+R = TypeVar("R", bound=Request)
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+class Shop:
+    """One merchant's calls, each under a key of its own unless one is given. Its clock stands at `NOW`."""
+
+    def __init__(self, sandbox: SandboxProcessor) -> None:
+        self.sandbox = sandbox
+        self.merchant_id = uuid7()
+        self.order_id, self.payment_id = uuid7(), uuid7()
+
+    def authorization(self, number: str, **given: Any) -> AuthorizationRequest:
+        card = Card(number=number, exp_month=12, exp_year=2031, cvc="987")
+        return self._made(AuthorizationRequest, given, amount=Decimal(10_000), currency="MXN", card=card, capture=False)
+
+    async def authorized(self, number: str = "4242424242424242", **given: Any) -> str:
+        """The processor's reference of a granted charge."""
+        answer = await self.sandbox.authorize(self.authorization(number, **given))
+        assert isinstance(answer, Approved)
+        return answer.processor_reference
+
+    async def authenticating(self, number: str, **given: Any) -> ActionRequired:
+        answer = await self.sandbox.authorize(self.authorization(number, authenticate=True, **given))
+        assert isinstance(answer, ActionRequired)
+        return answer
+
+    def capture(self, reference: str, amount: int = 10_000, **given: Any) -> CaptureRequest:
+        return self._made(CaptureRequest, given, processor_reference=reference, amount=Decimal(amount), currency="MXN")
+
+    def void(self, reference: str, **given: Any) -> VoidRequest:
+        return self._made(VoidRequest, given, processor_reference=reference)
+
+    def refund(self, reference: str, amount: int = 10_000, **given: Any) -> RefundRequest:
+        return self._made(RefundRequest, given, processor_reference=reference, amount=Decimal(amount), currency="MXN")
+
+    def went_on(self, transaction_id: str, *, capture: bool = False, **given: Any) -> AuthenticationRequest:
+        return self._made(AuthenticationRequest, given, authentication_transaction_id=transaction_id, capture=capture)
+
+    def reference(self, method: MethodType = MethodType.SPEI, amount: int = 10_000, **given: Any) -> ReferenceRequest:
+        terms = {"amount": Decimal(amount), "currency": "MXN", "expires_at": NOW + timedelta(hours=72)}
+        return self._made(ReferenceRequest, given, method=method, **terms)
+
+    async def issued(self, method: MethodType = MethodType.SPEI, amount: int = 10_000) -> ReferenceIssued:
+        answer = await self.sandbox.issue_reference(self.reference(method, amount))
+        assert isinstance(answer, ReferenceIssued)
+        return answer
+
+    def payout(self, reference: str, amount: int = 10_000, **given: Any) -> PayoutRequest:
+        return self._made(PayoutRequest, given, processor_reference=reference, amount=Decimal(amount), currency="MXN")
+
+    def _made(self, kind: type[R], given: dict[str, Any], **terms: Any) -> R:
+        about: dict[str, Any] = {
+            "merchant_id": self.merchant_id,
+            "idempotency_key": str(uuid7()),
+            "deadline_at": datetime.now(UTC) + timedelta(seconds=10),
+            "at": NOW,
+            "order_id": self.order_id,
+            "payment_id": self.payment_id,
+        }
+        return kind(**(about | terms | given))
+
+    async def told(self, after_s: float = 3600, merchant_id: UUID | None = None) -> list[Any]:
+        """What the processor has to say so long after `NOW`, and is not told that it arrived."""
+        now = NOW + timedelta(seconds=after_s)
+        return list(await self.sandbox.outbox.due_messages(merchant_id or self.merchant_id, now))

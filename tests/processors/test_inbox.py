@@ -1,0 +1,242 @@
+"""The inbox: a message is on disk first, counts once, and is handed out until an order has taken it in."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
+from decimal import Decimal
+from uuid import UUID
+
+import psycopg
+import pytest
+from structlog.testing import capture_logs
+from tests.processors.asking import NOW, Shop
+from uuid_utils.compat import uuid7
+
+from ledger.background.inbox.consumer import Contradicts, Messages, NotYet, Taken, fetch
+from ledger.background.inbox.pending import retry_messages, waiting_messages
+from ledger.operations.clock import Clock
+from ledger.postgres.connection import connect
+from ledger.processors.inbox import Inbox
+from ledger.processors.messages import DisputeOpened, DisputeWon, Message
+from ledger.processors.sandbox.processor import SandboxProcessor
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def inbox(database_url: str) -> AsyncIterator[Inbox]:
+    async with Inbox(database_url) as inbox:
+        yield inbox
+
+
+@pytest.fixture
+async def another(database_url: str) -> AsyncIterator[Inbox]:
+    """The same inbox as another worker sees it."""
+    async with Inbox(database_url) as inbox:
+        yield inbox
+
+
+def opened(
+    n: int = 1, *, amount: int = 100, merchant_id: UUID | None = None, order_id: UUID | None = None
+) -> DisputeOpened:
+    return DisputeOpened(
+        processor="sandbox",
+        message_id=f"open {n}",
+        merchant_id=merchant_id or MERCHANT,
+        occurred_at=NOW,
+        order_id=order_id,
+        dispute_id=f"d{n}",
+        processor_reference="sbx_1",
+        amount=Decimal(amount),
+    )
+
+
+def won(n: int = 1, order_id: UUID | None = None) -> DisputeWon:
+    return DisputeWon(
+        processor="sandbox",
+        message_id=f"won {n}",
+        merchant_id=MERCHANT,
+        occurred_at=NOW,
+        order_id=order_id,
+        dispute_id=f"d{n}",
+        processor_reference="sbx_1",
+    )
+
+
+MERCHANT = uuid7()
+
+
+def all_due(database_url: str) -> None:
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute("update processor_message set next_try_at = now()")
+
+
+async def test_a_message_counts_once_whoever_receives_it(inbox: Inbox, another: Inbox):
+    receipts = await asyncio.gather(*[at.receive(opened()) for at in (inbox, another) * 10])
+    assert Counter(receipt.is_new for receipt in receipts) == {True: 1, False: 19}
+    assert len({receipt.received_at for receipt in receipts}) == 1
+    assert len(await inbox.claim()) == 1
+
+
+async def test_a_second_message_with_the_same_id_changes_nothing(inbox: Inbox):
+    await inbox.receive(opened(amount=100))
+    assert (await inbox.receive(opened(amount=900))).message == opened(amount=100)
+    assert await inbox.claim() == [opened(amount=100)]
+
+
+async def test_ids_are_each_merchants_own(inbox: Inbox):
+    assert (await inbox.receive(opened())).is_new
+    assert (await inbox.receive(opened(merchant_id=uuid7()))).is_new
+
+
+async def test_two_workers_never_hold_the_same_message(inbox: Inbox, another: Inbox):
+    for n in range(60):
+        await inbox.receive(opened(n))
+    claimed = await asyncio.gather(*[at.claim(7) for at in (inbox, another) * 8])
+    ids = [message.message_id for batch in claimed for message in batch]
+    assert len(ids) == len(set(ids)) == 60
+
+
+async def test_a_worker_that_dies_leaves_its_messages_to_the_next(database_url: str, inbox: Inbox):
+    async with Inbox(database_url, lease_s=0.2) as dying:
+        await dying.receive(opened())
+        assert len(await dying.claim()) == 1
+    assert await inbox.claim() == []
+    await asyncio.sleep(0.3)
+    assert await inbox.claim() == [opened()]
+
+
+async def test_a_message_that_nobody_can_use_is_tried_again_later_and_later(database_url: str, inbox: Inbox):
+    await inbox.receive(opened())
+    pauses = []
+    for _ in range(12):
+        all_due(database_url)
+        [message] = await inbox.claim()
+        await inbox.put_off(message, "an order")
+        with psycopg.connect(database_url) as connection:
+            row = connection.execute("select next_try_at - now() from processor_message").fetchone()
+            pauses.append(row[0])
+    seconds = [round(pause / timedelta(seconds=1)) for pause in pauses]
+    assert seconds == [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]
+    receipt = await inbox.receipt("sandbox", MERCHANT, "open 1")
+    assert receipt is not None
+    assert receipt.waits_for == "an order"
+
+
+class Disputes:
+    """What an order makes of disputes, in short: one is won only after it was opened."""
+
+    def __init__(self) -> None:
+        self.open: set[str] = set()
+        self.won: list[str] = []
+
+    async def opened(self, message: DisputeOpened) -> Taken | NotYet:
+        self.open.add(message.dispute_id)
+        return Taken()
+
+    async def decided(self, message: DisputeWon) -> Taken | NotYet:
+        if message.dispute_id not in self.open:
+            return NotYet("the dispute's opening")
+        self.won.append(message.dispute_id)
+        return Taken()
+
+
+async def test_what_comes_too_early_is_kept_and_taken_in_after_what_it_follows(inbox: Inbox):
+    disputes, order_id = Disputes(), uuid7()
+    work = Messages(inbox, {DisputeOpened: disputes.opened, DisputeWon: disputes.decided})
+    early = await work.take_in(won(order_id=order_id))
+    assert (early.handled_at, early.waits_for) == (None, "the dispute's opening")
+    assert await work.sweep() == 0
+    assert (await work.take_in(opened(order_id=order_id))).handled_at is not None
+    assert await work.sweep() == 1, "what waits for the same order is tried at once"
+    assert disputes.won == ["d1"]
+    assert await work.sweep() == 0
+
+
+async def test_a_message_that_was_taken_in_is_not_handled_again(inbox: Inbox):
+    disputes = Disputes()
+    work = Messages(inbox, {DisputeOpened: disputes.opened, DisputeWon: disputes.decided})
+    await work.take_in(opened())
+    first = await work.take_in(won())
+    assert await work.take_in(won()) == first
+    assert disputes.won == ["d1"]
+
+
+async def test_a_message_for_nobody_waits_without_end(database_url: str, inbox: Inbox):
+    work = Messages(inbox, {})
+    assert (await work.take_in(opened())).waits_for == "nobody takes DisputeOpened"
+    assert await work.sweep() == 0
+    all_due(database_url)
+    assert await work.sweep() == 1
+
+
+async def test_what_contradicts_its_order_is_kept_and_tried_again_only_by_hand(
+    database_url: str, inbox: Inbox, another: Inbox
+):
+    tried = []
+
+    async def contradicts(message: Message) -> Contradicts:
+        tried.append(message.message_id)
+        return Contradicts("its amount is none")
+
+    disputes = Disputes()
+    work = Messages(inbox, {DisputeOpened: contradicts, DisputeWon: disputes.decided})
+    with capture_logs() as logs:
+        receipt = await work.take_in(opened())
+    assert (receipt.handled_at, receipt.waits_for) == (None, "its amount is none")
+    assert [(line["event"], line["message_id"]) for line in logs] == [("processor_message_set_aside", "open 1")]
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute("update processor_message set next_try_at = next_try_at - interval '10 years'")
+    assert (await work.sweep(), tried) == (0, ["open 1"]), "no time comes at which it is tried"
+    async with await connect(database_url, "test") as operator:
+        (waiting,) = await waiting_messages(operator)
+        assert (waiting.message, waiting.kind, waiting.set_aside, waiting.next_at) == (
+            "open 1", "dispute-opened", True, None,
+        )  # fmt: skip
+        assert await retry_messages(operator, ["another"]) == []
+        assert await retry_messages(operator, ["open 1"]) == ["open 1"]
+    assert (await Messages(another, {DisputeOpened: disputes.opened}).sweep(), disputes.open) == (1, {"d1"})
+    async with await connect(database_url, "test") as operator:
+        assert (await waiting_messages(operator), await retry_messages(operator, None)) == ([], [])
+
+
+async def test_one_message_that_fails_holds_up_no_other(inbox: Inbox):
+    disputes = Disputes()
+
+    async def fails(_: Message) -> Taken:
+        raise ZeroDivisionError
+
+    work = Messages(inbox, {DisputeOpened: disputes.opened, DisputeWon: fails})
+    await inbox.receive(won())
+    await inbox.receive(opened())
+    assert await work.sweep() == 2
+    assert disputes.open == {"d1"}
+    receipt = await inbox.receipt("sandbox", MERCHANT, "won 1")
+    assert receipt is not None
+    assert receipt.waits_for == "it failed with ZeroDivisionError"
+
+
+class Standing(Clock):
+    """A clock that stands still."""
+
+    def __init__(self, at: datetime) -> None:
+        self._at = at
+
+    def now(self, merchant_id: UUID) -> datetime:  # noqa: ARG002 - the same for everybody
+        return self._at
+
+
+async def test_the_sandboxs_messages_come_in_when_their_merchants_clock_says_so(
+    inbox: Inbox, sandbox: SandboxProcessor
+):
+    shop = Shop(sandbox)
+    await shop.authorized("4000000000000259", capture=True)
+    assert await fetch(sandbox.outbox, inbox, Standing(NOW)) == 0
+    assert await fetch(sandbox.outbox, inbox, Standing(NOW + timedelta(minutes=1))) == 1
+    assert await fetch(sandbox.outbox, inbox, Standing(NOW + timedelta(minutes=1))) == 0
+    [message] = await inbox.claim()
+    assert isinstance(message, DisputeOpened)
+    assert message.payment_id == shop.payment_id

@@ -1,0 +1,124 @@
+"""An installation of the sandbox on a fresh database, its own files in a directory of its own, and a story to tell on it."""
+
+import json
+import re
+from pathlib import Path
+from uuid import uuid4
+
+import psycopg
+import pytest
+from tests.cli import forked
+from tests.service.trees import ROOT, environment
+
+from ledger.settings import Settings
+
+CAFE = "Café de Prueba"
+OPENING = "2026-03-01T08:00:00-06:00"
+
+ADDRESS = {"address": "Zaragoza 12", "city": "Coatepec", "state": "Veracruz", "postalCode": "91500", "country": "MX"}
+APPROVED, NO_FUNDS, DECLINED = "4242424242424242", "4000000000009995", "4000000000000002"
+
+
+def card(number):
+    return {
+        "type": "card",
+        "cardDetails": {"number": number, "expiryMonth": "12", "expiryYear": "2034", "cvc": "123"},
+    }
+
+
+def line(action, at, body, **more):
+    return {"as": CAFE, "do": action, "at": at, **more, "body": body}
+
+
+def opening(**settings):
+    return line("register", OPENING, settings)
+
+
+def order(external_id, number=None, customer="CLI-1", first_name="Ana", **changes):
+    """The body of an order over 100 pesos; by card where a number is given, else pending."""
+    payment = {"pending": True} if number is None else {"paymentMethod": card(number)}
+    return {
+        "externalId": external_id,
+        "amount": 10000,
+        "currency": "MXN",
+        "customer": {"externalId": customer, "firstName": first_name},
+        "billingAddress": ADDRESS,
+        **payment,
+        **changes,
+    }
+
+
+def charge(number, **changes):
+    return {"paymentMethod": card(number), "billingAddress": ADDRESS, **changes}
+
+
+@pytest.fixture
+def settings(database_url, short_dir):
+    """The sandbox's settings as a command has them once its database is ready."""
+    data_dir = short_dir / uuid4().hex[:8]
+    data_dir.mkdir()
+    return Settings(database_url=database_url, database_app_url=database_url, data_dir=data_dir)
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Writes a story; lines may be text, where it is their form that is in question."""
+
+    def write_story(*lines, name="story.jsonl"):
+        texts = [text if isinstance(text, str) else json.dumps(text, ensure_ascii=False) for text in lines]
+        story = Path(tmp_path / name)
+        story.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+        return story
+
+    return write_story
+
+
+@pytest.fixture
+def log(database_url):
+    """Everything that is stored, as one value: the events in order, and every row that is read."""
+    tables = ("event", "claim", "payment_order", "customer", "merchant", "api_key", "tally")
+
+    def read():
+        with psycopg.connect(database_url) as connection:
+            return {table: connection.execute(f"select * from {table} order by 1, 2, 3").fetchall() for table in tables}
+
+    return read
+
+
+class Said:
+    """What a command printed. `one_line` where it had to refuse."""
+
+    def __init__(self, code, out, err):
+        self.code, self.out, self.err = code, out, err
+
+    @property
+    def json(self):
+        return json.loads(self.done)
+
+    @property
+    def done(self):
+        """What was printed by a command that had nothing to complain about."""
+        assert (self.code, self.err) == (0, "")
+        return self.out
+
+    @property
+    def one_line(self):
+        assert (self.code, self.out) == (1, "")
+        assert re.fullmatch(r"ledger: [^\n]+\n", self.err)
+        return self.err.removeprefix("ledger: ").strip()
+
+
+@pytest.fixture
+def ledger(settings, database_url, tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+
+    def run(*arguments):
+        variables = {
+            "LEDGER_DATABASE_URL": database_url,
+            "LEDGER_DATABASE_APP_URL": database_url,
+            "LEDGER_DATA_DIR": str(settings.data_dir),
+        }
+        code = forked.run([*map(str, arguments)], environment(**variables), tmp_path, timeout=60)
+        return Said(code, *((tmp_path / name).read_text(encoding="utf-8") for name in ("out", "err")))
+
+    return run

@@ -1,0 +1,66 @@
+"""The story that comes with the program: it can be told, and it is what its script writes."""
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from tests.seeding.test_runner import orders
+
+from api.orders.parse_orders import read_create
+from ledger.bench.load.order_body import BODY, CARD
+from ledger.seeding.actions import ACTIONS
+from ledger.seeding.demo import FIRST_ORDER, MERCHANT, STORY
+from ledger.seeding.scenario_file import read_lines
+from ledger.seeding.seed import seed
+
+SEEDS = Path(__file__).parents[2] / "seeds"
+
+
+@pytest.mark.anyio
+async def test_the_cafe_can_be_told_and_told_again(settings, log):
+    first = await seed(settings, SEEDS / STORY)
+    assert first.new == first.lines
+    before = log()
+    assert (await seed(settings, SEEDS / STORY)).new == 0
+    assert log() == before
+    statuses = Counter(order["status"] for order in orders(log).values())
+    assert 300 <= statuses.total() <= 500
+    # What the story leaves authorised lapses a week after its last day: whether it still stands is a matter of today's date.
+    assert set(statuses) - {"AUTHORIZED"} == {
+        "COMPLETED", "FAILED", "PENDING", "PARTIALLY_PAID", "PROCESSING", "CANCELLED", "REFUNDED", "PARTIALLY_REFUNDED",
+    }  # fmt: skip
+    assert statuses["COMPLETED"] > 0.85 * statuses.total()
+    assert {order["head"]["currency"] for order in orders(log).values()} == {"MXN", "USD"}
+
+
+def test_the_cafe_tells_some_of_everything_that_a_line_can_do():
+    assert {line.action for _, line in read_lines(SEEDS / STORY)} == set(ACTIONS)
+
+
+def test_the_cafe_lives_in_the_months_that_it_should():
+    times = [line.at for _, line in read_lines(SEEDS / STORY)]
+    assert times == sorted(times)
+    assert datetime(2026, 6, 1, tzinfo=UTC) < times[0]
+    assert times[-1] < datetime(2026, 11, 16, tzinfo=UTC)
+    assert {line.merchant for _, line in read_lines(SEEDS / STORY)} == {MERCHANT}
+
+
+def test_the_story_is_what_its_script_writes():
+    subprocess.run([sys.executable, SEEDS / "make_cafe_bruma.py", "--check"], check=True, timeout=60)
+
+
+def test_the_first_order_is_one_that_is_accepted_and_weighs_what_orders_weigh():
+    body = (SEEDS / FIRST_ORDER).read_bytes()
+    draft = read_create(body, datetime.now(UTC))
+    assert draft.payment is not None
+    assert draft.line_items
+    assert draft.metadata
+    assert len(json.dumps(json.loads(body), ensure_ascii=False, separators=(",", ":")).encode()) > 1500
+
+
+def test_the_first_order_is_the_one_that_the_benchmarks_send():
+    assert json.loads((SEEDS / FIRST_ORDER).read_bytes()) == BODY | {"paymentMethod": CARD}

@@ -1,0 +1,116 @@
+"""What the door decides about a connection at its looks, with a wire that does what the test says."""
+
+import asyncio
+
+import pytest
+import uvicorn
+
+from ledger.service.connection_guard import Door, Patience
+
+pytestmark = pytest.mark.anyio
+
+ANSWER = b"x" * 1000
+
+
+class Wire(asyncio.Transport):
+    """Takes what it is given; `waiting` says how much of it the client has not."""
+
+    waiting = 0
+    aborted = False
+    lost = False
+
+    def write(self, data):
+        if self.lost:
+            raise RuntimeError("the handler is closed")  # as uvloop does
+        self.waiting += len(data)
+
+    def get_write_buffer_size(self):
+        return self.waiting
+
+    def get_extra_info(self, _name, default=None):
+        return default
+
+    def pause_reading(self):
+        pass
+
+    def resume_reading(self):
+        pass
+
+    def is_closing(self):
+        return self.aborted
+
+    def abort(self):
+        self.aborted = True
+
+
+@pytest.fixture
+async def wire():
+    return Wire()
+
+
+class App:
+    """Answers a request when it is told to. `answered` tells whether that could be done."""
+
+    def __init__(self):
+        self.told = asyncio.Event()
+        self.answered = asyncio.get_running_loop().create_future()
+
+    async def __call__(self, _scope, _receive, send):
+        await self.told.wait()
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"1000")]})
+            await send({"type": "http.response.body", "body": ANSWER})
+        except RuntimeError as fault:
+            self.answered.set_exception(fault)
+        else:
+            self.answered.set_result(None)
+
+
+@pytest.fixture
+async def app():
+    return App()
+
+
+@pytest.fixture
+async def connection(wire, app):
+    server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off"))
+    door = Door(Patience(body_s=20))
+    connection = door.connection(config=server.config, server_state=server.server_state, app_state={})
+    connection.connection_made(wire)
+    return connection
+
+
+async def test_who_takes_one_answer_while_the_next_is_made_is_not_cut_off(connection, wire):
+    began = connection.since
+    for second in range(1, 100):
+        connection.transport.write(ANSWER)
+        connection.transport.flush()
+        wire.waiting = len(ANSWER)  # the one before was taken
+        connection.look(began + second)
+    assert not wire.aborted
+
+
+async def test_who_takes_nothing_is_cut_off_when_its_time_is_over(connection, wire):
+    connection.transport.write(ANSWER)
+    connection.transport.flush()
+    wire.waiting -= 10  # went on its way at once
+    began = connection.since
+    for second in range(1, 20):
+        connection.look(began + second)
+    assert not wire.aborted
+    for second in range(20, 25):
+        connection.look(began + second)
+    assert wire.aborted
+    assert connection._door.closed.keys() == {"unread"}
+
+
+@pytest.mark.parametrize("sent_ahead", [1, 2, 3])
+async def test_nobody_answers_a_client_that_has_gone_however_many_requests_it_sent_ahead(
+    connection, wire, app, sent_ahead
+):
+    connection.data_received(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n" * sent_ahead)
+    await asyncio.sleep(0)
+    connection.connection_lost(ConnectionResetError())
+    wire.lost = True
+    app.told.set()
+    await app.answered  # raises what came of it

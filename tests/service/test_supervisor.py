@@ -1,0 +1,234 @@
+"""The process tree, looked at from outside: it starts, keeps itself up, and ends as section 7 of the contract says."""
+
+import os
+import signal
+import socket
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from uuid import uuid4
+
+import pytest
+from tests.clusters import lay_cluster
+from tests.service.trees import Running, eventually, is_alive
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes through /proc")
+
+
+@pytest.fixture
+def data_dir(short_dir):
+    return lay_cluster(short_dir / uuid4().hex[:8])
+
+
+@pytest.fixture
+def nothing(short_dir):
+    """A data directory that is not there yet."""
+    return short_dir / uuid4().hex[:8]
+
+
+@pytest.fixture(scope="module")
+def shared(short_dir):
+    """One service for the tests that leave it as they found it."""
+    with Running(short_dir / "shared") as service:
+        yield service.ready()
+
+
+def test_a_start_from_nothing_and_one_from_a_data_directory_end_ready(nothing):
+    with Running(nothing) as first:
+        assert first.ready().count() == 1
+        first.send(signal.SIGTERM)
+        assert first.end()[0] == 0
+    with Running(nothing) as second:
+        assert second.ready().count() == 2
+
+
+def test_one_line_per_start_names_the_address(data_dir):
+    with Running(data_dir) as service:
+        service.ready()
+        service.send(signal.SIGTERM)
+        said, _ = service.process.communicate(timeout=30)
+        assert said == ""
+        assert service.url.startswith("http://127.0.0.1:")
+
+
+def test_sigterm_ends_every_process_cleanly(data_dir):
+    with Running(data_dir, LEDGER_WORKERS="2") as service:
+        service.ready()
+        pids = service.children()
+        assert sorted(pids.values()).count("postgres") == 1
+        assert len(pids) == 4
+        service.send(signal.SIGTERM)
+        status, said = service.end()
+        assert (status, said) == (0, "")
+        assert not any(is_alive(pid) for pid in pids)
+        assert (data_dir / "worker.done").read_text() == "clean"
+        assert "database system is shut down" in (data_dir / "postgres.log").read_text()
+
+
+def test_a_request_in_flight_is_finished_after_sigterm_and_a_new_one_is_not_accepted(data_dir):
+    with Running(data_dir) as service, ThreadPoolExecutor() as pool:
+        service.ready()
+        slow = pool.submit(service.get, "/slow")
+        assert eventually((data_dir / "asked").exists)
+        service.send(signal.SIGTERM)
+        time.sleep(0.3)
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", int(service.url.rsplit(":", 1)[1])))
+        assert slow.result().status_code == 200
+        assert service.end()[0] == 0
+
+
+def test_a_second_sigterm_ends_it_at_once(data_dir):
+    with Running(data_dir) as service, ThreadPoolExecutor() as pool:
+        service.ready()
+        pids = service.children()
+        stuck = pool.submit(service.get, "/stuck")
+        assert eventually((data_dir / "asked").exists)
+        service.send(signal.SIGTERM)
+        time.sleep(0.5)
+        assert service.process.poll() is None
+        service.send(signal.SIGTERM)
+        assert service.end()[0] == 1
+        assert not any(is_alive(pid) for pid in pids)
+        assert stuck.exception() is not None
+
+
+def test_a_signal_that_arrives_twice_at_the_same_moment_is_one(data_dir):
+    with Running(data_dir) as service, ThreadPoolExecutor() as pool:
+        service.ready()
+        slow = pool.submit(service.get, "/slow")
+        assert eventually((data_dir / "asked").exists)
+        service.send(signal.SIGTERM)
+        time.sleep(0.01)
+        service.send(signal.SIGTERM)
+        assert slow.result().status_code == 200
+        assert service.end()[0] == 0
+
+
+def test_what_takes_too_long_is_cut_off(data_dir):
+    with Running(data_dir) as service, ThreadPoolExecutor() as pool:
+        service.ready()
+        stuck = pool.submit(service.get, "/stuck")
+        assert eventually((data_dir / "asked").exists)
+        service.send(signal.SIGTERM)
+        assert service.end()[0] == 0
+        assert stuck.exception() is not None or stuck.result().status_code == 500
+
+
+@pytest.mark.parametrize("how", ["the parent alone", "the whole group"])
+def test_kill_9_takes_children_and_postgres_down_and_a_new_start_recovers(data_dir, how):
+    with Running(data_dir) as service:
+        service.ready()
+        counted = [service.count() for _ in range(5)]
+        pids = service.children()
+        if how == "the parent alone":
+            service.send(signal.SIGKILL)
+        else:
+            service.kill_group()
+        with Running(data_dir) as successor:  # at once: it has to wait for the old server to be gone
+            assert successor.ready().count() == counted[-1] + 1
+        eventually(lambda: not any(is_alive(pid) for pid in pids))
+
+
+def test_kill_9_of_postgres_and_parent_together_loses_nothing(data_dir):
+    with Running(data_dir) as service:
+        service.ready()
+        counted = [service.count() for _ in range(5)]
+        os.kill(service.postmaster(), signal.SIGKILL)
+        service.kill_group()
+    with Running(data_dir) as successor:
+        assert successor.ready().count() == counted[-1] + 1
+
+
+def test_a_second_service_on_the_same_directory_names_the_first_ones_pid(shared):
+    with Running(shared.data_dir) as second:
+        status, said = second.end()
+    assert status == 1
+    assert said == f"ledger: ledger serve (pid {shared.process.pid}) already runs on {shared.data_dir}\n"
+    assert shared.count()
+
+
+def test_of_two_starts_that_race_on_an_empty_directory_one_serves(nothing):
+    with Running(nothing) as one, Running(nothing) as other:
+        loser = eventually(lambda: next((each for each in (one, other) if each.process.poll() is not None), None), 20)
+        winner = other if loser is one else one
+        status, said = loser.end()
+        assert (status, f"(pid {winner.process.pid})" in said) == (1, True)
+        assert winner.ready().count() == 1
+
+
+def test_a_postmaster_that_dies_alone_comes_back_and_requests_meanwhile_are_answered_503(shared):
+    before = shared.count()
+    for _ in range(3):
+        killed = shared.postmaster()
+        shared.send(signal.SIGSTOP)  # it is brought back once somebody has seen that it is gone, however slow we are
+        try:
+            os.kill(killed, signal.SIGKILL)
+            eventually(lambda: shared.count() is None)
+        finally:
+            shared.send(signal.SIGCONT)
+        after = eventually(shared.count)
+        assert after > before
+        assert shared.postmaster() != killed
+        before = after
+
+
+def test_after_five_failed_restarts_of_postgres_it_gives_up_with_the_reason(data_dir):
+    with Running(data_dir) as service:
+        service.ready()
+        pids = service.children()
+        (data_dir / "pg" / "global" / "pg_control").unlink()
+        os.kill(service.postmaster(), signal.SIGKILL)
+        status, said = service.end(timeout=30)
+        assert status == 1
+        assert "Postgres does not start" in said.splitlines()[-1]
+        assert "pg_control" in said.splitlines()[-1]
+        assert not any(is_alive(pid) for pid in pids)
+
+
+def test_an_api_process_that_dies_is_replaced_and_the_port_stays_open(shared):
+    first = shared.get("/").text
+    with pytest.raises(Exception, match="disconnected"):
+        shared.get("/die")
+    assert shared.get("/").text != first
+
+
+def test_an_api_process_that_keeps_dying_ends_the_service(data_dir):
+    with Running(data_dir) as service:
+        service.ready()
+        for _ in range(5):
+            with pytest.raises(Exception, match=r"disconnected|reset|refused"):
+                service.get("/die")
+        status, said = service.end()
+        assert status == 1
+        assert said.splitlines()[-1] == "ledger: the api process exited with 7, the fifth death of a part in a minute"
+
+
+def test_an_application_that_cannot_be_made_ends_the_start_with_the_reason(data_dir):
+    with Running(data_dir, "api=tests.service.stand_ins:create_no_app") as service:
+        status, said = service.end()
+        assert status == 1
+        assert said.splitlines()[-1] == "ledger: the api process exited with 3 before it was ready"
+        assert service.process.stdout.closed
+
+
+def test_a_taken_port_is_named_by_its_setting(shared, data_dir):
+    port = int(shared.url.rsplit(":", 1)[1])
+    with Running(data_dir, port=port) as service:
+        status, said = service.end()
+    assert (status, said) == (1, f"ledger: LEDGER_PORT {port} is taken on 127.0.0.1\n")
+
+
+def test_the_halves_apart_share_one_database_and_the_one_that_stays_takes_it_over(data_dir):
+    with Running(data_dir, "--share", "worker=") as api:
+        api.ready()
+        with Running(data_dir, "--share", "api=", "errand=") as worker:
+            worker.ready()
+            assert "postgres" not in worker.children().values()
+            assert api.count() == 1
+            api.send(signal.SIGTERM)
+            assert api.end()[0] == 0
+            eventually(lambda: "postgres" in worker.children().values())
+            with Running(data_dir, "--share", "worker=", "errand=") as again:
+                assert eventually(again.ready().count) == 2
+                assert "postgres" not in again.children().values()

@@ -1,0 +1,67 @@
+"""Log lines: JSON, with the request that they belong to, and never in anybody's way."""
+
+import ast
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.service.trees import environment
+
+import ledger
+from ledger.telemetry.logs import AccessLog
+
+pytestmark = pytest.mark.anyio
+
+SAY = """
+import logging, structlog
+from ledger.telemetry.logs import REQUEST_ID, configure_logs
+configure_logs("info")
+structlog.get_logger().info("before")
+REQUEST_ID.set("req-1")
+structlog.get_logger().warning("during", reason="because")
+logging.getLogger("somebody.else").warning("also during")
+structlog.get_logger().error("told", request_id="req-2")
+"""
+
+
+def test_every_line_carries_the_request_that_it_belongs_to():
+    said = subprocess.run(
+        [sys.executable, "-c", SAY], env=environment(), capture_output=True, text=True, check=True
+    ).stderr
+    before, during, foreign, told = [json.loads(line) for line in said.splitlines()]
+    assert "request_id" not in before
+    assert (during["request_id"], during["reason"], during["level"]) == ("req-1", "because", "warning")
+    assert (foreign["request_id"], foreign["logger"]) == ("req-1", "somebody.else")
+    assert told["request_id"] == "req-2", "who knows better is believed"
+
+
+async def test_a_reader_that_does_not_keep_up_loses_lines_and_holds_nobody_up():
+    reading, writing = os.pipe()
+    log = AccessLog(writing)
+    for n in range(2000):  # a pipe holds far less: a log that waited for its reader would wait here for ever
+        log.note("GET", "/a/{id}", 200, 0.001, f"req-{n}", None)
+    log.flush()
+    assert 0 < log.dropped < 2000
+    os.close(writing)
+    with os.fdopen(reading) as pipe:
+        lines = pipe.read().splitlines()
+    assert len(lines) == 2000 - log.dropped
+    assert [json.loads(line)["request_id"] for line in lines] == [f"req-{n}" for n in range(len(lines))]
+    await asyncio.sleep(0.25)  # its own flush finds nothing more to do
+
+
+def test_no_line_repeats_the_text_of_a_failure():
+    """It may hold what a customer typed. What two kinds of failure say is ours alone: ids of keys and customers."""
+    ours = {"data_key_unavailable", "recovery_cannot_read"}
+    told = [
+        (path.name, ast.unparse(call.args[0]))
+        for path in Path(ledger.__path__[0]).parent.rglob("*.py")
+        for call in ast.walk(ast.parse(path.read_text()))
+        if isinstance(call, ast.Call) and ast.unparse(call.func).startswith("_log.")
+        if any(ast.unparse(word.value).startswith(("repr(", "str(fault", "str(failure")) for word in call.keywords)
+    ]
+    assert {name.strip("'") for _, name in told} == ours

@@ -1,0 +1,166 @@
+"""Deadlines: what takes too long is told so, whoever else wants a task to end is heard, and nothing is left behind."""
+
+import asyncio
+import contextlib
+
+import pytest
+
+from ledger.timeouts import LATE_MAX_S, Deadlines
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def deadlines():
+    return Deadlines()
+
+
+async def test_what_is_done_in_time_is_not_disturbed(deadlines):
+    with deadlines.within(30):
+        await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert not deadlines._kept
+
+
+async def test_what_takes_longer_is_told_so_and_goes_on(deadlines):
+    with pytest.raises(TimeoutError), deadlines.within(0.01):
+        await asyncio.Event().wait()
+    assert asyncio.current_task().cancelling() == 0
+    await asyncio.sleep(0)  # would raise if a cancellation were left
+    assert not deadlines._kept
+
+
+async def test_a_deadline_that_has_passed_lets_nothing_be_waited_for(deadlines):
+    answer = asyncio.get_running_loop().create_future()
+    with pytest.raises(TimeoutError), deadlines.within(-1):
+        await answer
+    assert answer.cancelled()
+
+
+async def test_a_block_that_waits_for_nothing_leaves_no_cancellation_behind(deadlines):
+    with deadlines.within(-1):
+        pass
+    await asyncio.sleep(0)  # would raise if the deadline had not been let go
+    assert asyncio.current_task().cancelling() == 0
+
+
+async def test_many_are_kept_each_at_its_time(deadlines):
+    ended = []
+
+    async def wait(n, seconds):
+        try:
+            with deadlines.within(seconds):
+                await asyncio.sleep(0.5 if n % 2 else 30)
+            ended.append((n, "done"))
+        except TimeoutError:
+            ended.append((n, "late"))
+
+    await asyncio.gather(*[wait(n, 20 if n % 2 else 0.01 * n) for n in range(20)])
+    assert sorted(ended) == [(n, "done" if n % 2 else "late") for n in range(20)]
+
+
+async def test_the_inner_of_two_is_kept_first_and_the_outer_after_it(deadlines):
+    async def inner():
+        with deadlines.within(0.01):
+            await asyncio.Event().wait()
+
+    async def outer():
+        with pytest.raises(TimeoutError):
+            await inner()
+        await asyncio.Event().wait()
+
+    with pytest.raises(TimeoutError), deadlines.within(0.3):
+        await outer()
+
+
+async def test_the_outer_of_two_that_pass_at_once_ends_both(deadlines):
+    with pytest.raises(TimeoutError), deadlines.within(-1), deadlines.within(-1):
+        await asyncio.Event().wait()
+    assert asyncio.current_task().cancelling() == 0
+
+
+async def test_who_goes_on_behind_the_inner_of_two_that_pass_at_once_is_told_so(deadlines):
+    async def work():
+        try:
+            with deadlines.within(-1):
+                await asyncio.Event().wait()
+        except TimeoutError:
+            await asyncio.sleep(0.2)
+            pytest.fail("the inner block took the outer one's cancellation for its own")
+
+    with pytest.raises(TimeoutError), deadlines.within(-1):
+        await work()
+
+
+async def test_who_cancels_the_task_is_obeyed_even_when_the_deadline_passes_too(deadlines):
+    async def wait():
+        with deadlines.within(-1):
+            asyncio.current_task().cancel()
+            await asyncio.Event().wait()
+
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.create_task(wait())
+
+
+async def test_a_task_that_ends_may_clean_up_within_a_deadline(deadlines):
+    told = []
+
+    async def work():
+        try:
+            await asyncio.Event().wait()
+        finally:
+            with pytest.raises(TimeoutError), deadlines.within(0.01):
+                await asyncio.sleep(5)
+            told.append("late")
+
+    task = asyncio.create_task(work())
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert told == ["late"]
+
+
+async def test_a_fault_of_the_work_is_its_own(deadlines):
+    with pytest.raises(ZeroDivisionError), deadlines.within(30):
+        raise ZeroDivisionError
+
+    async def stop_badly():
+        try:
+            await asyncio.sleep(5)
+        except asyncio.CancelledError:
+            raise ZeroDivisionError from None
+
+    with pytest.raises(ZeroDivisionError), deadlines.within(0.01):
+        await stop_badly()
+    assert asyncio.current_task().cancelling() == 0
+
+
+async def test_work_that_is_done_in_spite_of_its_deadline_is_done(deadlines):
+    with deadlines.within(0.01):
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(5)
+        await asyncio.sleep(0)
+    assert asyncio.current_task().cancelling() == 0
+
+
+async def test_looking_begins_again_after_a_time_without_deadlines(deadlines):
+    with deadlines.within(30):
+        await asyncio.sleep(0)
+    await asyncio.sleep(2 * LATE_MAX_S)
+    assert deadlines._loop is None, "nobody looks where there is nothing to see"
+    with pytest.raises(TimeoutError), deadlines.within(0.01):
+        await asyncio.sleep(5)
+
+
+def test_the_next_loop_is_looked_after_too(deadlines):
+    async def wait():
+        with pytest.raises(TimeoutError), deadlines.within(0.01):
+            await asyncio.sleep(5)
+
+    async def leave():
+        with deadlines.within(30):  # its loop ends before anybody has looked
+            await asyncio.sleep(0)
+
+    asyncio.run(leave())
+    asyncio.run(wait())
