@@ -14,22 +14,22 @@ from uuid import UUID
 from tests.sealing import data_keys
 
 from ledger.journal.codec import CODEC
-from ledger.journal.reader import Reader, Recorded
+from ledger.journal.reader import LogReader, RecordedEvent
 from ledger.postgres.connection import connect
 from projections.rebuild import Replay, Rows
 
 
-async def the_log(url: str, merchant_id: UUID, size: int = 1000) -> list[Recorded]:
+async def the_log(url: str, merchant_id: UUID, size: int = 1000) -> list[RecordedEvent]:
     """A merchant's whole log, read in stretches of `size` events."""
-    log: list[Recorded] = []
+    log: list[RecordedEvent] = []
     async with await connect(url, "property-tests") as connection:
-        reader = Reader(url, CODEC, data_keys())
+        reader = LogReader(url, CODEC, data_keys())
         while stretch := await reader.feed(connection, merchant_id, len(log), size):
             log += stretch
     return log
 
 
-def fold(merchant_id: UUID, log: list[Recorded], size: int) -> Rows:
+def fold(merchant_id: UUID, log: list[RecordedEvent], size: int) -> Rows:
     """The read models of a log, folded `size` events at a time."""
     replay = Replay(merchant_id)
     for start in range(0, len(log), size):

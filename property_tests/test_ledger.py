@@ -27,7 +27,7 @@ from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import ORDER_EDGES, PAYMENT_EDGES, OrderStatus
 from ledger.domain.rejections import Rejected
-from ledger.operations.inputs import Actor, CustomerDraft, OrderDraft
+from ledger.operations.inputs import Actor, CustomerInput, OrderInput
 from ledger.operations.ledger import Ledger
 from ledger.operations.orders.create import charge_order, create_order
 from ledger.postgres.connection import connect
@@ -99,13 +99,13 @@ async def take(ledger: Ledger, actor: Actor, step: tuple[Any, ...]) -> None:
         pass
 
 
-def order(name: str, card: str | None, amount: Decimal, split: bool, customer: str) -> OrderDraft:
+def order(name: str, card: str | None, amount: Decimal, split: bool, customer: str) -> OrderInput:
     return an_order(
         name,
         None if card is None else by_card(card),
         amount=amount,
         allow_partials=split and card is None,
-        customer=CustomerDraft(external_id=customer, first_name=customer),
+        customer=CustomerInput(external_id=customer, first_name=customer),
     )
 
 

@@ -28,8 +28,8 @@ from ledger.domain.orders.commands import DisputeStage, SettlementStage
 from ledger.domain.orders.decide.authentication import decide_device_data, decide_validation
 from ledger.domain.orders.decide.cancellation import decide_cancellation, decide_payment_cancellation
 from ledger.domain.orders.decide.captures import decide_capture
-from ledger.domain.orders.decide.disputes_and_settlement import decide_batch, decide_dispute
-from ledger.domain.orders.decide.outcomes import decide_outcome, settle
+from ledger.domain.orders.decide.disputes_and_settlement import decide_dispute, decide_settlement
+from ledger.domain.orders.decide.outcomes import decide_outcome, outcome_command
 from ledger.domain.orders.decide.payments import decide_charge, decide_create, decide_payment, decide_resubmission
 from ledger.domain.orders.decide.references import decide_deposit
 from ledger.domain.orders.decide.refunds import decide_overpayment_refund, decide_refund
@@ -38,7 +38,7 @@ from ledger.domain.orders.payment import EntryAction, Payment
 from ledger.domain.orders.state import LIVE, Order
 from ledger.domain.orders.statuses import PAYMENT_EDGES, NextAction, OrderStatus, PaymentStatus, is_legal_move
 from ledger.domain.orders.terms import CaptureMethod, MethodType, PaymentMethod, SurchargePolicy
-from ledger.domain.orders.timers import decide_due, due_key, dues
+from ledger.domain.orders.timers import decide_timer, timer_key, timers_of
 from ledger.domain.rejections import Rejected
 from ledger.journal.codec import CODEC
 
@@ -113,13 +113,13 @@ class World:
         if intents:
             intent = self.draw(st.sampled_from(intents))
             self.calls.append(intent)
-            self._send(decide_outcome, settle(intent, self._answer(intent), self.now))
+            self._send(decide_outcome, outcome_command(intent, self._answer(intent), self.now))
 
     def _late(self, order: Order) -> None:  # noqa: ARG002 - every step's shape
         """Somebody says something about a call that was settled, or given up, long ago."""
         if self.calls:
             intent = self.draw(st.sampled_from(self.calls))
-            self._send(decide_outcome, settle(intent, self._answer(intent), self.now))
+            self._send(decide_outcome, outcome_command(intent, self._answer(intent), self.now))
 
     def _answer(self, intent: Any) -> Any:
         amount = max(self._quantum, intent.amount * self.draw(st.sampled_from([4, 4, 4, 2])) / 4 // 1)
@@ -192,7 +192,7 @@ class World:
                             ]
                         )
                     )
-                    settled = c.SettleRefund(
+                    settled = c.RecordRefundOutcome(
                         refund_id=refund_.refund_id, payment_id=part.payment_id, outcome=said, at=self.now
                     )
                     self._send(decide_outcome, settled)
@@ -276,19 +276,19 @@ class World:
                 stage=self.draw(st.sampled_from(SettlementStage)),
                 at=self.now,
             )
-            self._send(decide_batch, command)
+            self._send(decide_settlement, command)
 
     def _wait(self, order: Order) -> None:  # noqa: ARG002 - every step's shape
         self.now += self.draw(st.sampled_from([timedelta(seconds=6), timedelta(minutes=16), timedelta(days=4)]))
 
     def _due(self, order: Order) -> None:
         """A worker comes when something is due, or too early; two of them come with the same key."""
-        for due in dues(order):
+        for due in timers_of(order):
             if self.order is not None and self.draw(st.booleans()):
                 if self.draw(st.booleans()):
                     self.now = max(self.now, due.at)
-                key, at = due_key(order, due), self.now
-                self._send(lambda o, due: decide_due(o, due, key, at, at), due)  # noqa: B023 - sent at once
+                key, at = timer_key(order, due), self.now
+                self._send(lambda o, due: decide_timer(o, due, key, at, at), due)  # noqa: B023 - sent at once
 
     def _one(self, order: Order) -> Payment:
         return self.draw(st.sampled_from(order.payments))

@@ -23,8 +23,8 @@ from msgspec import Struct
 from ledger.domain.money import plain
 from ledger.domain.orders import commands, events
 from ledger.domain.orders import processor_outcomes as outcomes
-from ledger.domain.orders.decide.authorizations import decide_settlement
-from ledger.domain.orders.decide.payments import decide_charge, decide_create, decide_forgetting, decide_resubmission
+from ledger.domain.orders.decide.authorizations import decide_authorization_outcome
+from ledger.domain.orders.decide.payments import decide_charge, decide_create, decide_payer_erasure, decide_resubmission
 from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import ORDER_EDGES, PAYMENT_EDGES, OrderStatus, PaymentStatus
@@ -241,7 +241,7 @@ class World:
                 place = max(0, len(self.order.payments) - 1 - step.back)
                 self._settle(self.order.payments[place].payment_id, step)
             case Forget():
-                self._send(decide_forgetting, commands.ForgetPayer(at=self._now))
+                self._send(decide_payer_erasure, commands.ErasePayer(at=self._now))
             case Resubmit():
                 amount = self.terms.amount + 1 if step.other_amount else self.terms.amount
                 self._send(decide_create_or_resubmit, self._create(with_payment=step.with_method, amount=amount))
@@ -253,7 +253,7 @@ class World:
             amount = max(order.quantum, amount)
         free = self.witness.subtotal - self.witness.promised
         wanted = order.unpaid_subtotal if amount is None else amount
-        repeated = step.name is not None and order.payment_called(step.name) is not None
+        repeated = step.name is not None and order.payment_by_external_id(step.name) is not None
         sent = self._send(decide_charge, commands.ChargeOrder(payment=self._payment(amount, step.name), at=self._now))
         if not repeated and order.status in {OrderStatus.PENDING, OrderStatus.PARTIALLY_PAID, OrderStatus.FAILED}:
             assert (sent == []) is (wanted > free)
@@ -279,9 +279,9 @@ class World:
                 outcome = outcomes.NotSent()
             case _:
                 outcome = outcomes.NotFound()
-        command = commands.SettleAuthorization(payment_id=payment_id, outcome=outcome, at=self._now)
+        command = commands.RecordAuthorizationOutcome(payment_id=payment_id, outcome=outcome, at=self._now)
         captured_before = payment.captured
-        self._send(decide_settlement, command)
+        self._send(decide_authorization_outcome, command)
         if isinstance(outcome, outcomes.Approved):  # what a processor took is never forgotten
             assert self.order.payment(payment_id).captured == max(captured_before, outcome.captured)
 

@@ -5,14 +5,14 @@ import contextlib
 
 import pytest
 
-from ledger.timeouts import LATE_MAX_S, Deadlines
+from ledger.timeouts import LATE_MAX_S, Timeouts
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
 def deadlines():
-    return Deadlines()
+    return Timeouts()
 
 
 async def test_what_is_done_in_time_is_not_disturbed(deadlines):

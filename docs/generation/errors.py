@@ -17,7 +17,7 @@ import api
 from api.http.error_responses import STATUS
 from api.openapi.error_codes import WORDS, words
 from ledger.domain.orders.declines import DECLINES, Advice
-from ledger.service.protocol_errors import BEFORE_ANY_REQUEST
+from ledger.service.protocol_errors import PROTOCOL_ERRORS
 
 API = Path(api.__file__).parent
 
@@ -38,7 +38,7 @@ FIELD_WORDS: Mapping[str, str | Mapping[int, str]] = {
     "CARD_NUMBER_NOT_ALLOWED": "A card number stands in it.",
 }
 
-# Codes of the answers that are not made by a `Refusal` with a literal status, or by a `Rejected`.
+# Codes of the answers that are not made by a `ApiError` with a literal status, or by a `Rejected`.
 _ELSEWHERE: Mapping[str, tuple[int, ...]] = {
     "VALIDATION_ERROR": (400,),
     "CONFLICTING_FIELDS": (400,),
@@ -117,11 +117,11 @@ def page() -> str:
 def known_codes() -> dict[str, tuple[int, ...]]:
     """Every code with the statuses that it comes with."""
     found: dict[str, set[int]] = {name: set(statuses) for name, statuses in _ELSEWHERE.items()}
-    for status, (name, _) in BEFORE_ANY_REQUEST.items():
+    for status, (name, _) in PROTOCOL_ERRORS.items():
         found.setdefault(name, set()).add(status)
     for rejection, status in STATUS.items():
         found.setdefault(rejection.code, set()).add(status)
-    for call in _calls("Refusal"):
+    for call in _calls("ApiError"):
         match call.args[:2]:
             case [ast.Constant(value=int(status)), ast.Constant(value=str(name))]:
                 found.setdefault(name, set()).add(status)

@@ -11,8 +11,8 @@ from docs.generation.shapes import anchor, fields, parts, title
 from msgspec import Struct
 
 from api.app import _routes
-from api.dependencies import House
-from api.http.endpoint import Resource
+from api.dependencies import DependencyHolder
+from api.http.endpoint import Endpoint
 from api.openapi.parameters import list_parameters
 from api.orders.action_schemas import (
     AddPayment,
@@ -112,8 +112,8 @@ def _actions() -> Iterator[str]:
 
 
 def _operations() -> Iterator[tuple[str, str, str]]:
-    for route in _routes(Settings(), House()):
-        if isinstance(route.endpoint, Resource):
+    for route in _routes(Settings(), DependencyHolder()):
+        if isinstance(route.endpoint, Endpoint):
             for method, allowed in route.endpoint._operations.items():
                 if method != "HEAD":
                     yield method, route.path, allowed.operation.__doc__ or ""

@@ -12,11 +12,11 @@ from docs.generation.markdown import page as markdown_page
 from msgspec import Struct
 
 from api.app import _sandbox
-from api.dependencies import House
-from api.http.endpoint import Resource
+from api.dependencies import DependencyHolder
+from api.http.endpoint import Endpoint
 from api.sandbox.descriptions import OPERATIONS
 from ledger.domain.orders.declines import decline, public_code
-from ledger.processors.sandbox.test_cards import APPROVED, SCRIPTS, Authentication, Refunds, Script
+from ledger.processors.sandbox.test_cards import APPROVED, TEST_CARDS, Authentication, Refunds, TestCard
 from ledger.settings import Settings
 from projections.orders.documents import OrderDocument
 
@@ -51,7 +51,7 @@ asking it after a crash tells the truth. Any expiry date in the future and any C
 def page() -> str:
     """The page as it should stand."""
     rows = [(code(grouped(number)), _described(APPROVED)) for number in _USUAL]
-    rows += [(code(grouped(number)), _described(script)) for number, script in SCRIPTS.items()]
+    rows += [(code(grouped(number)), _described(script)) for number, script in TEST_CARDS.items()]
     rows.append(("any other valid number", _described(APPROVED)))
     return markdown_page(
         "The sandbox",
@@ -81,8 +81,8 @@ def page() -> str:
 
 def _helpers() -> Iterator[str]:
     """Every helper that is routed: what it does, what it takes, what it answers."""
-    for route in _sandbox(Settings(), House()):
-        if isinstance(route.endpoint, Resource):
+    for route in _sandbox(Settings(), DependencyHolder()):
+        if isinstance(route.endpoint, Endpoint):
             for method, allowed in route.endpoint.operations.items():
                 described = OPERATIONS[allowed.operation]
                 yield f"### {described.summary}"
@@ -119,7 +119,7 @@ def grouped(number: str) -> str:
     return " ".join(number[at : at + 4] for at in range(0, len(number), 4))
 
 
-def _described(script: Script) -> str:
+def _described(script: TestCard) -> str:
     if not script.answers:
         return "booked and approved, but the answer never comes: unknown, then found out by the recovery"
     if script.declined is not None:

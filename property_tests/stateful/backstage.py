@@ -16,16 +16,16 @@ from uuid import UUID
 from property_tests.stateful.reach import Follower, Reach
 from tests.sealing import MASTER_KEY, data_keys
 
-from ledger.background.inbox.apply import Inbound
-from ledger.background.inbox.consumer import Messages
+from ledger.background.inbox.apply import MessageApplier
+from ledger.background.inbox.consumer import InboxConsumer
 from ledger.background.reactions.dispatcher import Dispatcher
 from ledger.background.reactions.registry import HANDLERS, REACTIONS
-from ledger.background.scheduler.jobs import Jobs, see_jobs
+from ledger.background.scheduler.jobs import Jobs, use_jobs_schema
 from ledger.journal.codec import CODEC
-from ledger.journal.reader import Reader
+from ledger.journal.reader import LogReader
 from ledger.operations.ledger import Ledger
 from ledger.operations.merchants import register_merchant
-from ledger.operations.payment_lookup import PaymentNames
+from ledger.operations.payment_lookup import PaymentLookup
 from ledger.postgres.connection import Connection, connect
 from ledger.processors.clabe import check_digit
 from ledger.processors.inbox import Inbox
@@ -60,7 +60,7 @@ class Backstage:
     def __init__(self, runner: asyncio.Runner, connection: Connection, ledger: Ledger, worker: _Worker) -> None:
         self.reach = Reach()
         self._runner, self._connection, self._ledger, self._worker = runner, connection, ledger, worker
-        self._reader = Reader("", CODEC, data_keys())
+        self._reader = LogReader("", CODEC, data_keys())
 
     def shop(self, rate: int | None) -> Shop:
         """A new merchant with this surcharge, whose clock can be moved."""
@@ -120,7 +120,7 @@ class Backstage:
 
 class _Worker(NamedTuple):
     dispatcher: Dispatcher
-    messages: Messages
+    messages: InboxConsumer
 
 
 @contextmanager
@@ -140,11 +140,13 @@ async def _opened(runner: asyncio.Runner, stack: AsyncExitStack, settings: Setti
     assert url is not None, "it was given"
     ledger = await stack.enter_async_context(open_ledger(settings))
     inbox = await stack.enter_async_context(Inbox(url))
-    names = PaymentNames(url)
+    names = PaymentLookup(url)
     await names.start()
     stack.push_async_callback(names.stop)
     jobs = await stack.enter_async_context(Jobs(url, ledger, HANDLERS))
     connection = await stack.enter_async_context(await connect(url, "property-tests"))
-    await see_jobs(connection)
-    worker = _Worker(Dispatcher(ledger.journal, jobs, REACTIONS), Messages(inbox, Inbound(ledger, names).handles()))
+    await use_jobs_schema(connection)
+    worker = _Worker(
+        Dispatcher(ledger.journal, jobs, REACTIONS), InboxConsumer(inbox, MessageApplier(ledger, names).handles())
+    )
     return Backstage(runner, connection, ledger, worker)

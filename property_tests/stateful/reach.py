@@ -13,7 +13,7 @@ from uuid import UUID
 from ledger.domain.orders.events import OrderCreated
 from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.state import Order
-from ledger.journal.reader import Recorded
+from ledger.journal.reader import RecordedEvent
 
 Move = tuple[str | None, str]
 
@@ -150,7 +150,7 @@ class Follower:
         self._names: set[str] = set()
         self._stood: dict[UUID, tuple[UUID, Order | None]] = {}  # before the commit that is being read
 
-    def see(self, recorded: Recorded) -> None:
+    def see(self, recorded: RecordedEvent) -> None:
         """The next event of the log."""
         assert recorded.position == self.position + 1, f"{recorded.position} follows {self.position}"
         self.position = recorded.position

@@ -1,7 +1,7 @@
 """The application: every route on one page, and what it is wired to while it runs.
 
 The rule a stranger would break: wiring happens here and nowhere else. A route that needs something new gets it through
-`Rooms`, not from a module's global.
+`Dependencies`, not from a module's global.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from api.dependencies import House, Rooms
-from api.http.auth import Keys
-from api.http.endpoint import Allowed, Resource
-from api.http.errors import Refusal
-from api.http.middleware import Edge
-from api.http.rate_limits import Limiter, SharedLimiter
-from api.http.request_metrics import Traffic
+from api.dependencies import Dependencies, DependencyHolder
+from api.http.auth import Authenticator
+from api.http.endpoint import Endpoint, ScopedOperation
+from api.http.errors import ApiError
+from api.http.middleware import Middleware
+from api.http.rate_limits import LocalRateLimiter, SharedRateLimiter
+from api.http.request_metrics import RequestMetrics
 from api.openapi import document
 from api.orders import actions, endpoints, payments_and_refunds
 from api.processor_messages import ProcessorMessages
@@ -28,72 +28,85 @@ from api.sandbox import clock, deposits, disputes, payer_pages, processor_mode, 
 from api.sandbox.payer_pages import PayerPage
 from api.system import docs_page, health
 from api.system.metrics import METRICS, Metrics, rooms_figures
-from ledger.background.inbox.delivery import open_mail
+from ledger.background.inbox.delivery import open_delivery
 from ledger.background.reactions.registry import HANDLERS, REACTIONS
-from ledger.background.scheduler.clock_advance import ClockHand
-from ledger.operations.payment_lookup import PaymentNames
-from ledger.operations.rate_limits import RequestRates
+from ledger.background.scheduler.clock_advance import ClockAdvancer
+from ledger.operations.payment_lookup import PaymentLookup
+from ledger.operations.rate_limits import SharedRateLimits
 from ledger.security.api_keys import Scope as Permission
 from ledger.security.secrets import Purpose, load_processor_keys, load_secrets
 from ledger.settings import Settings
 from ledger.telemetry import shared_metrics
 from ledger.telemetry.logs import AccessLog
-from ledger.telemetry.metrics import process_figures
+from ledger.telemetry.metrics import process_metrics
 from ledger.wiring import open_ledger
-from projections.queries import Reader
+from projections.queries import Queries
 
 READ, WRITE = Permission.ORDERS_READ, Permission.ORDERS_WRITE
 
 
 def create_app(settings: Settings) -> ASGIApp:
     """The service as an ASGI application. It connects when the server starts it; `settings.database_url` must be set then."""
-    house, here = House(), shared_metrics.here("api")
+    house, here = DependencyHolder(), shared_metrics.current("api")
     logs = settings.access_log == "on" and settings.log_level in ("debug", "info")
-    traffic = Traffic(AccessLog() if logs else None)
+    traffic = RequestMetrics(AccessLog() if logs else None)
 
     @asynccontextmanager
     async def lifespan(_: Any) -> AsyncIterator[None]:
         async with open_rooms(settings) as rooms:
             house.rooms = rooms
-            with here.telling(traffic.figures, partial(rooms_figures, rooms), partial(process_figures, here)):
+            with here.publishing(traffic.figures, partial(rooms_figures, rooms), partial(process_metrics, here)):
                 yield
             house.rooms = None
         traffic.close()
 
     router = Router(_routes(settings, house), redirect_slashes=False, default=_unknown_address, lifespan=lifespan)
-    return Edge(router, traffic, timeout_s=settings.request_timeout_s)
+    return Middleware(router, traffic, timeout_s=settings.request_timeout_s)
 
 
 def describe_interface(settings: Settings) -> dict[str, Any]:
     """The interface as an OpenAPI document."""
-    return document.describe(_routes(settings, House()))
+    return document.describe(_routes(settings, DependencyHolder()))
 
 
-def _routes(settings: Settings, house: House) -> list[Route]:
+def _routes(settings: Settings, house: DependencyHolder) -> list[Route]:
     orders = f"{settings.base_path}/v2/payment-orders"
     one = f"{orders}/{{id}}"
     return [
         Route(
             orders,
-            Resource(house, GET=Allowed(endpoints.show_list, READ), POST=Allowed(endpoints.create, WRITE)),
+            Endpoint(
+                house, GET=ScopedOperation(endpoints.show_list, READ), POST=ScopedOperation(endpoints.create, WRITE)
+            ),
         ),
-        Route(one, Resource(house, GET=Allowed(endpoints.show, READ))),
-        Route(f"{one}/charge", Resource(house, POST=Allowed(endpoints.charge, WRITE))),
+        Route(one, Endpoint(house, GET=ScopedOperation(endpoints.show, READ))),
+        Route(f"{one}/charge", Endpoint(house, POST=ScopedOperation(endpoints.charge, WRITE))),
         Route(
             f"{one}/payments",
-            Resource(house, GET=Allowed(payments_and_refunds.show_payments, READ), POST=Allowed(actions.pay, WRITE)),
+            Endpoint(
+                house,
+                GET=ScopedOperation(payments_and_refunds.show_payments, READ),
+                POST=ScopedOperation(actions.pay, WRITE),
+            ),
         ),
-        Route(f"{one}/payments/{{paymentId}}", Resource(house, GET=Allowed(payments_and_refunds.show_payment, READ))),
-        Route(f"{one}/refund", Resource(house, POST=Allowed(actions.refund, WRITE))),
-        Route(f"{one}/refunds", Resource(house, GET=Allowed(payments_and_refunds.show_refunds, READ))),
-        Route(f"{one}/refunds/{{refundId}}", Resource(house, GET=Allowed(payments_and_refunds.show_refund, READ))),
-        Route(f"{one}/cancel", Resource(house, POST=Allowed(actions.cancel, WRITE))),
-        Route(f"{one}/capture", Resource(house, POST=Allowed(actions.capture, WRITE))),
+        Route(
+            f"{one}/payments/{{paymentId}}",
+            Endpoint(house, GET=ScopedOperation(payments_and_refunds.show_payment, READ)),
+        ),
+        Route(f"{one}/refund", Endpoint(house, POST=ScopedOperation(actions.refund, WRITE))),
+        Route(f"{one}/refunds", Endpoint(house, GET=ScopedOperation(payments_and_refunds.show_refunds, READ))),
+        Route(
+            f"{one}/refunds/{{refundId}}", Endpoint(house, GET=ScopedOperation(payments_and_refunds.show_refund, READ))
+        ),
+        Route(f"{one}/cancel", Endpoint(house, POST=ScopedOperation(actions.cancel, WRITE))),
+        Route(f"{one}/capture", Endpoint(house, POST=ScopedOperation(actions.capture, WRITE))),
         Route(
             f"{one}/payer-authentication/device-data",
-            Resource(house, POST=Allowed(actions.send_device_data, WRITE)),
+            Endpoint(house, POST=ScopedOperation(actions.send_device_data, WRITE)),
         ),
-        Route(f"{one}/payer-authentication/validate", Resource(house, POST=Allowed(actions.validate_payer, WRITE))),
+        Route(
+            f"{one}/payer-authentication/validate", Endpoint(house, POST=ScopedOperation(actions.validate_payer, WRITE))
+        ),
         Route(
             f"{settings.base_path}/processor-messages/{{processor}}",
             ProcessorMessages(house, load_processor_keys(settings)),
@@ -101,24 +114,27 @@ def _routes(settings: Settings, house: House) -> list[Route]:
         *_sandbox(settings, house),
         Route("/health/live", health.live()),
         Route("/health/ready", health.ready(house)),
-        Route(METRICS, Metrics(house, shared_metrics.here(), settings)),
+        Route(METRICS, Metrics(house, shared_metrics.current(), settings)),
         Route(docs_page.DESCRIPTION, docs_page.description(partial(describe_interface, settings))),
         Route(docs_page.PAGE, docs_page.page()),
         Route(docs_page.ASSET, docs_page.asset()),
     ]
 
 
-def _sandbox(settings: Settings, house: House) -> list[Route]:
+def _sandbox(settings: Settings, house: DependencyHolder) -> list[Route]:
     """The helpers that exist only where no money moves."""
     if settings.environment == "production":
         return []
     sandbox = f"{settings.base_path}/sandbox"
     return [
-        Route(f"{sandbox}/clock", Resource(house, GET=Allowed(clock.show, READ), POST=Allowed(clock.move, WRITE))),
-        Route(f"{sandbox}/deposits", Resource(house, POST=Allowed(deposits.send, WRITE))),
-        Route(f"{sandbox}/disputes", Resource(house, POST=Allowed(disputes.report, WRITE))),
-        Route(f"{sandbox}/settlements", Resource(house, POST=Allowed(settlements.settle, WRITE))),
-        Route(f"{sandbox}/processor", Resource(house, POST=Allowed(processor_mode.set_mode, WRITE))),
+        Route(
+            f"{sandbox}/clock",
+            Endpoint(house, GET=ScopedOperation(clock.show, READ), POST=ScopedOperation(clock.move, WRITE)),
+        ),
+        Route(f"{sandbox}/deposits", Endpoint(house, POST=ScopedOperation(deposits.send, WRITE))),
+        Route(f"{sandbox}/disputes", Endpoint(house, POST=ScopedOperation(disputes.report, WRITE))),
+        Route(f"{sandbox}/settlements", Endpoint(house, POST=ScopedOperation(settlements.settle, WRITE))),
+        Route(f"{sandbox}/processor", Endpoint(house, POST=ScopedOperation(processor_mode.set_mode, WRITE))),
         Route(f"{sandbox}/3ds/device-data/{{id}}", PayerPage(house, settings.base_path, payer_pages.device_data)),
         Route(f"{sandbox}/3ds/challenge/{{id}}", PayerPage(house, settings.base_path, payer_pages.challenge)),
         Route(f"{sandbox}/3ds/redirect/{{id}}", PayerPage(house, settings.base_path, payer_pages.redirect)),
@@ -126,17 +142,17 @@ def _sandbox(settings: Settings, house: House) -> list[Route]:
 
 
 @asynccontextmanager
-async def open_rooms(settings: Settings) -> AsyncIterator[Rooms]:
+async def open_rooms(settings: Settings) -> AsyncIterator[Dependencies]:
     """The ledger, the reader, the keys and the limits of one process, for as long as the context lasts."""
     assert settings.database_url is not None, "whoever starts a process tells it its database"
     async with AsyncExitStack() as stack:
         ledger = await stack.enter_async_context(open_ledger(settings))
-        reader = Reader(settings.database_url)
+        reader = Queries(settings.database_url)
         await reader.start()
         stack.push_async_callback(reader.stop)
         shared = await _shared_limiter(settings.database_url, stack) if settings.workers > 1 else None
         secrets = load_secrets(settings)
-        keys = Keys(
+        keys = Authenticator(
             reader.find_key,
             secrets.key(Purpose.API_KEY_PEPPER),
             settings.environment,
@@ -144,23 +160,25 @@ async def open_rooms(settings: Settings) -> AsyncIterator[Rooms]:
             per_second=settings.requests_per_second,
         )
         fingerprint_key = secrets.key(Purpose.REQUEST_FINGERPRINT)
-        mail = await stack.enter_async_context(open_mail(settings.database_url, ledger))
+        mail = await stack.enter_async_context(open_delivery(settings.database_url, ledger))
         clocks, names = None, None
         if settings.environment == "sandbox":
-            names = PaymentNames(settings.database_url)
+            names = PaymentLookup(settings.database_url)
             await names.start()
             stack.push_async_callback(names.stop)
-            hand = ClockHand(settings.database_url, ledger, REACTIONS, HANDLERS, mail)
+            hand = ClockAdvancer(settings.database_url, ledger, REACTIONS, HANDLERS, mail)
             clocks = await stack.enter_async_context(hand)
-        yield Rooms(ledger, reader, keys, Limiter(), settings.body_limit, fingerprint_key, clocks, mail, names, shared)
+        yield Dependencies(
+            ledger, reader, keys, LocalRateLimiter(), settings.body_limit, fingerprint_key, clocks, mail, names, shared
+        )
 
 
-async def _shared_limiter(url: str, stack: AsyncExitStack) -> SharedLimiter:
-    rates = RequestRates(url)
+async def _shared_limiter(url: str, stack: AsyncExitStack) -> SharedRateLimiter:
+    rates = SharedRateLimits(url)
     await rates.start()
     stack.push_async_callback(rates.stop)
-    return SharedLimiter(rates.take)
+    return SharedRateLimiter(rates.take)
 
 
 async def _unknown_address(_scope: Scope, _receive: Receive, _send: Send) -> None:
-    raise Refusal(404, "NOT_FOUND", "There is nothing at this address.")
+    raise ApiError(404, "NOT_FOUND", "There is nothing at this address.")

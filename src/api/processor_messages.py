@@ -13,12 +13,12 @@ from typing import Final
 
 from starlette.types import Receive, Scope, Send
 
-from api.dependencies import House
-from api.http.errors import Refusal, invalid, method_not_allowed
-from api.http.middleware import CALL
-from api.http.request import Call
-from api.http.response import json_answer, send_answer
-from ledger.processors.messages import Message, MessageUnreadable, SignatureWrong, Signed, verify
+from api.dependencies import DependencyHolder
+from api.http.errors import ApiError, invalid, method_not_allowed
+from api.http.middleware import REQUEST_SCOPE_KEY
+from api.http.request import ApiRequest
+from api.http.response import json_response, send_response
+from ledger.processors.messages import InvalidSignature, Message, MessageUnreadable, Signed, verify
 
 TIMESTAMP: Final = b"message-timestamp"
 SIGNATURE: Final = b"message-signature"
@@ -31,13 +31,13 @@ _NOBODYS: Final = secrets.token_bytes(32)
 class ProcessorMessages:
     """The route. `keys` are the processors' own, by name; two while one is replaced by the other."""
 
-    def __init__(self, house: House, keys: Mapping[str, Sequence[bytes]]) -> None:
+    def __init__(self, house: DependencyHolder, keys: Mapping[str, Sequence[bytes]]) -> None:
         self._house = house
         self._keys = keys
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
         """202 for a message that is new, 200 for one that is known. Raises Refusal (400, 401, 405, 413, 415), a Fault."""
-        call: Call = scope[CALL]
+        call: ApiRequest = scope[REQUEST_SCOPE_KEY]
         if scope["method"] != "POST":
             raise method_not_allowed("POST")
         message = self._verified(call, await call.body(_BODY_MAX))
@@ -45,9 +45,9 @@ class ProcessorMessages:
         assert rooms.mail is not None, "it is opened with the application"
         receipt = await rooms.mail.keep(message)
         content = {"accepted": True, "processorMessageId": message.message_id}
-        await send_answer(json_answer(202 if receipt.is_new else 200, content), send, call.answer_headers)
+        await send_response(json_response(202 if receipt.is_new else 200, content), send, call.answer_headers)
 
-    def _verified(self, call: Call, body: bytes) -> Message:
+    def _verified(self, call: ApiRequest, body: bytes) -> Message:
         processor = call.path_id("processor") or ""
         signed = Signed(
             body=body,
@@ -58,15 +58,15 @@ class ProcessorMessages:
             message = verify(signed, self._keys.get(processor, (_NOBODYS,)), datetime.now(UTC))
         except MessageUnreadable:
             raise invalid("body", "must be a message of a kind that is known") from None
-        except SignatureWrong:
+        except InvalidSignature:
             raise _wrong() from None
         if message.processor != processor:
             raise _wrong()
         return message
 
 
-def _wrong() -> Refusal:
-    return Refusal(
+def _wrong() -> ApiError:
+    return ApiError(
         401,
         "INVALID_SIGNATURE",
         "The message is not signed with a key of its processor, or its timestamp is too far from the present.",

@@ -16,18 +16,18 @@ LATE_MAX_S: Final = 0.1
 """How long after its moment a deadline is kept, where the process has time for it."""
 
 
-class Deadlines:
+class Timeouts:
     """Those of one loop at a time; one look every tenth of a second, while there are any."""
 
     def __init__(self) -> None:
-        self._kept: set[Deadline] = set()
+        self._kept: set[Timeout] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def within(self, seconds: float) -> Deadline:
+    def within(self, seconds: float) -> Timeout:
         """A block that raises TimeoutError where it takes longer: its task is cancelled, as by `asyncio.timeout`."""
-        return Deadline(self, time.monotonic() + seconds)
+        return Timeout(self, time.monotonic() + seconds)
 
-    def keep(self, deadline: Deadline) -> None:
+    def keep(self, deadline: Timeout) -> None:
         """Look after a deadline until it is let go."""
         self._kept.add(deadline)
         loop = asyncio.get_running_loop()
@@ -38,7 +38,7 @@ class Deadlines:
             # Not at once: a block that never waits would leave the cancellation to whatever its task waits for next.
             loop.call_soon(self._end_those_that_passed)
 
-    def let_go(self, deadline: Deadline) -> None:
+    def let_go(self, deadline: Timeout) -> None:
         self._kept.discard(deadline)
 
     def _look(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -52,15 +52,15 @@ class Deadlines:
     def _end_those_that_passed(self) -> None:
         now = time.monotonic()
         for passed in [each for each in self._kept if each.at <= now]:
-            passed.pass_over()
+            passed.expire()
 
 
-class Deadline:
+class Timeout:
     """The moment, on the monotonic clock, by which a block is left. Used once."""
 
     __slots__ = ("_before", "_deadlines", "_passed", "_task", "at")
 
-    def __init__(self, deadlines: Deadlines, at: float) -> None:
+    def __init__(self, deadlines: Timeouts, at: float) -> None:
         self._deadlines = deadlines
         self._passed = False
         self.at = at
@@ -73,7 +73,7 @@ class Deadline:
         self._deadlines.keep(self)
         return self
 
-    def pass_over(self) -> None:
+    def expire(self) -> None:
         """The moment has come."""
         self._deadlines.let_go(self)
         self._passed = True

@@ -15,7 +15,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Recent(Generic[K, V]):
+class TtlCache(Generic[K, V]):
     """At most `count_max` values, each for at most `ttl_s` seconds since it was put; the oldest goes first."""
 
     def __init__(self, count_max: int, ttl_s: float) -> None:

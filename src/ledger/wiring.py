@@ -13,11 +13,11 @@ from ledger.journal.encryption.data_keys import DataKeys
 from ledger.journal.encryption.sealing_keys import SealingKeys
 from ledger.journal.journal import Journal
 from ledger.operations.clock import Clock, MerchantClocks
-from ledger.operations.ledger import Ledger, Patience
-from ledger.operations.order_numbers import Ordinals
+from ledger.operations.ledger import CallTimeouts, Ledger
+from ledger.operations.order_numbers import OrderNumbers
 from ledger.processors.contract import Processor
-from ledger.processors.sandbox.call_executor import Teller
-from ledger.processors.sandbox.charge_writer import Book
+from ledger.processors.sandbox.call_executor import CallExecutor
+from ledger.processors.sandbox.charge_writer import ChargeWriter
 from ledger.processors.sandbox.processor import SandboxProcessor
 from ledger.security.secrets import load_sealing_keys
 from ledger.settings import Settings, public_url
@@ -39,12 +39,12 @@ async def open_ledger(settings: Settings, *, clock: Clock | None = None) -> Asyn
         await journal.start()
         stack.push_async_callback(journal.stop)
         processor = await _processor(settings, url, stack)
-        patience = Patience(processor_timeout_s=settings.processor_timeout_s)
+        patience = CallTimeouts(processor_timeout_s=settings.processor_timeout_s)
         if clock is None and settings.environment == "sandbox":
             clock = clocks = MerchantClocks(url)
             await clocks.start()
             stack.push_async_callback(clocks.stop)
-        ledger = Ledger(journal, processor, Ordinals(url), clock=clock, patience=patience)
+        ledger = Ledger(journal, processor, OrderNumbers(url), clock=clock, patience=patience)
         stack.push_async_callback(ledger.drain)
         yield ledger
 
@@ -53,7 +53,7 @@ async def _processor(settings: Settings, url: str, stack: AsyncExitStack) -> Pro
     """The sandbox has its own card company; production has none until a real one is connected."""
     if settings.environment == "production":
         return None
-    book, teller = Book(url), Teller(url)
+    book, teller = ChargeWriter(url), CallExecutor(url)
     await book.start()
     stack.push_async_callback(book.stop)
     await teller.start()

@@ -19,7 +19,7 @@ def micros(moment: datetime) -> int:
     return since.days * _DAY_US + since.seconds * 1_000_000 + since.microseconds
 
 
-def moment(micros: int) -> datetime:
+def from_micros(micros: int) -> datetime:
     """The moment that lies so many microseconds after 2000-01-01 UTC."""
     return _EPOCH + timedelta(microseconds=micros)
 

@@ -14,7 +14,7 @@ import msgspec
 
 from ledger.domain.customers.state import Customer
 from ledger.journal.inline import InlineTable, Row
-from ledger.postgres.arrays import PACK
+from ledger.postgres.arrays import ENCODE_ARRAY
 from projections.binary import text
 from projections.orders.documents import CustomerDocument
 from projections.orders.formats import moment
@@ -89,9 +89,9 @@ def row(merchant_id: UUID, version: int, customer: Customer) -> Row:
 def find_parameters(asked: Sequence[tuple[bytes, bytes]]) -> list[bytes]:
     """The columns that FIND unnests, for (merchant, customer) ids as bytes."""
     return [
-        PACK["int4"](range(len(asked))),
-        PACK["uuid"]([merchant_id for merchant_id, _ in asked]),
-        PACK["uuid"]([customer_id for _, customer_id in asked]),
+        ENCODE_ARRAY["int4"](range(len(asked))),
+        ENCODE_ARRAY["uuid"]([merchant_id for merchant_id, _ in asked]),
+        ENCODE_ARRAY["uuid"]([customer_id for _, customer_id in asked]),
     ]
 
 

@@ -34,7 +34,7 @@ update data_key set forgotten_at = current_timestamp
 """
 
 
-class Payers:
+class Erasures:
     """Asks on a connection of its own that is opened again when it was lost. Every question raises DatabaseUnavailable."""
 
     def __init__(self, url: str) -> None:

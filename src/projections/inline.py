@@ -11,7 +11,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from ledger.domain.customers.state import Customer
-from ledger.domain.idempotency.state import KeyedRequest
+from ledger.domain.idempotency.state import IdempotencyRecord
 from ledger.domain.merchants.state import Merchant
 from ledger.domain.orders.state import Order
 from ledger.journal.append import Change
@@ -57,7 +57,7 @@ def rows_of(merchant_id: UUID, version: int, before: Any, after: Any) -> dict[st
                 customers.TABLE.name: [customers.row(merchant_id, version, after)],
                 lines.TABLE.name: lines.customer_rows(merchant_id, before, after),
             }
-        case KeyedRequest():
+        case IdempotencyRecord():
             return {}  # what answers a repeated request is the log itself
         case Merchant():
             return {

@@ -17,7 +17,7 @@ from msgspec import Struct
 from ledger.domain.merchants.state import ApiKey, Merchant
 from ledger.domain.orders.terms import MethodType
 from ledger.journal.inline import InlineTable, Row
-from ledger.postgres.arrays import PACK
+from ledger.postgres.arrays import ENCODE_ARRAY
 from ledger.postgres.connection import Connection
 from projections.binary import micros, text
 
@@ -186,7 +186,7 @@ def _settings_of(merchant: Merchant) -> MerchantSettings:
 
 def find_key_parameters(hashes: Sequence[bytes]) -> list[bytes]:
     """The columns that FIND_KEY unnests."""
-    return [PACK["int4"](range(len(hashes))), PACK["bytea"](hashes)]
+    return [ENCODE_ARRAY["int4"](range(len(hashes))), ENCODE_ARRAY["bytea"](hashes)]
 
 
 def found_key(row: Sequence[Any]) -> FoundKey:

@@ -26,7 +26,7 @@ select merchant_id, order_id from payment_order
 COUNT: Final = "select count(*), min(call_deadline_at) from payment_order where call_deadline_at is not null"
 
 
-class OpenIntents:
+class OpenCalls:
     """Finds open calls over all merchants, on a connection of its own that is opened again when it was lost."""
 
     def __init__(self, url: str) -> None:

@@ -12,7 +12,7 @@ from uuid import UUID
 from ledger.domain.ids import parse_uuid
 from ledger.journal.append import ClaimKind
 from ledger.postgres.connection import Connection
-from projections.search.lines import FIELD_END, Kind, fold
+from projections.search.lines import FIELD_END, LineKind, fold
 
 Place = tuple[UUID, UUID]
 """Merchant and order."""
@@ -46,5 +46,5 @@ async def find_orders(connection: Connection, reference: str) -> list[Place]:
         rows = await connection.execute(_BY_ID, (order_id,))
     else:
         line = fold(reference) + FIELD_END
-        rows = await connection.execute(_BY_NUMBER, {"kind": Kind.ORDER.value, "line": line})
+        rows = await connection.execute(_BY_NUMBER, {"kind": LineKind.ORDER.value, "line": line})
     return [(found[0], found[1]) for found in await rows.fetchall()]

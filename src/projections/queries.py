@@ -14,10 +14,10 @@ from uuid import UUID
 from msgspec import Struct
 
 from ledger.postgres.connection import Connection
-from ledger.postgres.dataloader import Coalescer
+from ledger.postgres.dataloader import DataLoader
 from projections import customers, merchants, open_calls
 from projections.lists.pages import OrderQuery, page_body
-from projections.lists.pool import Lists
+from projections.lists.pool import ListPool
 from projections.lists.related_customers import customers_found, customers_statement
 from projections.lists.statements import page_statements
 from projections.merchants import FoundKey
@@ -49,15 +49,15 @@ _QUESTIONS: Final = (
 )
 
 
-class Reader:
+class Queries:
     """Answers what is true now, over connections of its own. `start` before, `stop` after.
 
     Every read raises DatabaseUnavailable while the database is away, and another Fault where too many reads wait.
     """
 
     def __init__(self, url: str) -> None:
-        self.points = Coalescer[Key, Any](url, "ledger-reads", _fetch)
-        self._lists = Lists(url)
+        self.points = DataLoader[Key, Any](url, "ledger-reads", _fetch)
+        self._lists = ListPool(url)
 
     @property
     def alive(self) -> bool:
@@ -108,7 +108,7 @@ class Reader:
     async def orders(self, merchant_id: UUID, query: OrderQuery, now: datetime) -> bytes:
         """One page of the merchant's orders as the JSON that is served. `now` by the merchant's clock.
 
-        Raises InvalidTerms where too many customers are related.
+        Raises InvalidField where too many customers are related.
         """
         customers = None
         if query.customer is not None:

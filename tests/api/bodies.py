@@ -9,9 +9,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from api.http.errors import Refusal
-from api.orders.parse_orders import read_charge, read_create
-from ledger.operations.inputs import OrderDraft, PaymentDraft
+from api.http.errors import ApiError
+from api.orders.parse_orders import parse_charge, parse_create
+from ledger.operations.inputs import OrderInput, PaymentInput
 
 NOW = datetime(2026, 3, 15, 12, 0, tzinfo=ZoneInfo("America/Mexico_City"))
 APPROVED, DECLINED = "4242424242424242", "4000000000000002"
@@ -56,17 +56,17 @@ def encoded(body: Any) -> bytes:
     return json.dumps(body, ensure_ascii=False).encode()
 
 
-def drafted(body: Any) -> OrderDraft:
-    return read_create(body if isinstance(body, bytes) else encoded(body), NOW)
+def drafted(body: Any) -> OrderInput:
+    return parse_create(body if isinstance(body, bytes) else encoded(body), NOW)
 
 
-def drafted_charge(body: Any) -> PaymentDraft:
-    return read_charge(body if isinstance(body, bytes) else encoded(body), NOW)
+def drafted_charge(body: Any) -> PaymentInput:
+    return parse_charge(body if isinstance(body, bytes) else encoded(body), NOW)
 
 
-def refusal_of(body: Any, read: Any = drafted) -> Refusal:
+def refusal_of(body: Any, read: Any = drafted) -> ApiError:
     """The refusal of a body; a draft is a failure."""
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(ApiError) as caught:
         read(body)
     assert caught.value.status == 400
     assert caught.value.errors, "a 400 names its fields"

@@ -17,7 +17,7 @@ from ledger.wiring import open_ledger
 
 
 class Served(Storefront):
-    """A storefront with a door that tests may look at."""
+    """A storefront with a guard that tests may look at."""
 
     server: Server
     port: int

@@ -13,9 +13,9 @@ import pytest
 from tests.operations.conftest import Open, ledger, merchant, open_another, register
 
 from ledger.background.reactions.dispatcher import Dispatcher
-from ledger.background.reactions.reaction import Due, Effect
-from ledger.background.scheduler.jobs import Jobs, see_jobs
-from ledger.journal.reader import Recorded
+from ledger.background.reactions.reaction import Effect, SetTimer
+from ledger.background.scheduler.jobs import Jobs, use_jobs_schema
+from ledger.journal.reader import RecordedEvent
 from ledger.operations.ledger import Ledger
 from ledger.postgres.connection import Connection, connect
 
@@ -31,8 +31,8 @@ class LookAfter:
     name = "test"
     topics = frozenset({"order-created.v1"})
 
-    def react(self, recorded: Recorded) -> Iterable[Effect]:
-        yield Due(LOOK_AFTER, recorded.stream_id, NO_PAYMENT, recorded.event.at + timedelta(hours=1))
+    def react(self, recorded: RecordedEvent) -> Iterable[Effect]:
+        yield SetTimer(LOOK_AFTER, recorded.stream_id, NO_PAYMENT, recorded.event.at + timedelta(hours=1))
 
 
 class Done:
@@ -79,7 +79,7 @@ def dispatcher(ledger: Ledger, jobs: Jobs) -> Dispatcher:
 async def seeing(url: str, stack: AsyncExitStack) -> Connection:
     """A connection as a worker has it."""
     connection = await stack.enter_async_context(await connect(url, "test"))
-    await see_jobs(connection)
+    await use_jobs_schema(connection)
     return connection
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.background.conftest import Open, rows
 
 from ledger.background.scheduler import clock_advance
-from ledger.background.scheduler.clock_advance import ClockHand
+from ledger.background.scheduler.clock_advance import ClockAdvancer
 from ledger.operations import clock
 from ledger.operations.inputs import Actor
 from ledger.operations.ledger import Ledger
@@ -26,16 +26,16 @@ async def test_the_first_move_waits_until_nobody_can_believe_in_real_time_any_mo
 ) -> None:
     for module in (clock, clock_advance):
         monkeypatch.setattr(module, "BELIEVED_S", 3.0)  # longer than a move takes by itself, on any machine
-    other, hand = await open_another(), ClockHand(database_url, ledger, (), {})
-    await other.clock.look(merchant.merchant_id)
+    other, hand = await open_another(), ClockAdvancer(database_url, ledger, (), {})
+    await other.clock.refresh(merchant.merchant_id)
     moved = await hand.advance(merchant.merchant_id, "advanceBy", a_day_later)
-    await other.clock.look(merchant.merchant_id)
+    await other.clock.refresh(merchant.merchant_id)
     assert other.clock.now(merchant.merchant_id) >= moved.now
     moved = await hand.advance(merchant.merchant_id, "advanceBy", a_day_later)
-    await other.clock.look(merchant.merchant_id)
+    await other.clock.refresh(merchant.merchant_id)
     assert other.clock.now(merchant.merchant_id) >= moved.now
     restarted = await open_another()
-    await restarted.clock.look(merchant.merchant_id)
+    await restarted.clock.refresh(merchant.merchant_id)
     assert restarted.clock.now(merchant.merchant_id) >= moved.now
 
 
@@ -48,7 +48,7 @@ def hands(url: str) -> list[int]:
 async def test_a_hand_keeps_its_connection_for_the_next_move_and_makes_a_new_one_where_that_was_lost(
     ledger: Ledger, merchant: Actor, database_url: str
 ) -> None:
-    async with ClockHand(database_url, ledger, (), {}) as hand:
+    async with ClockAdvancer(database_url, ledger, (), {}) as hand:
         await hand.advance(merchant.merchant_id, "advanceBy", a_day_later)
         (kept,) = hands(database_url)
         await hand.advance(merchant.merchant_id, "advanceBy", a_day_later)

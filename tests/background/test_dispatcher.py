@@ -227,10 +227,10 @@ async def test_what_a_dead_worker_had_begun_is_taken_over(
     ).fetchone()
     assert worker is not None
     await connection.execute("update procrastinate_jobs set status = 'doing', worker_id = %s", worker)
-    await jobs.take_over()
+    await jobs.requeue_stalled()
     assert done.times == [], "its worker still lives"
     await connection.execute("update procrastinate_workers set last_heartbeat = now() - %s", [timedelta(minutes=1)])
-    await jobs.take_over()
+    await jobs.requeue_stalled()
     await jobs.run_all_of(connection, merchant.merchant_id)
     assert list(map(str, done.streams)) == list(made)
 

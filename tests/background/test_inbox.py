@@ -17,24 +17,24 @@ from tests.background.conftest import Open, rows, seeing
 from tests.operations.conftest import an_order, by_card
 
 from ledger.background.inbox import consumer
-from ledger.background.inbox.apply import Inbound
-from ledger.background.inbox.consumer import Contradicts, NotYet, Taken
-from ledger.background.inbox.delivery import Mail, open_mail
+from ledger.background.inbox.apply import MessageApplier
+from ledger.background.inbox.consumer import Applied, DeadLetter, RetryLater
+from ledger.background.inbox.delivery import InboxDelivery, open_delivery
 from ledger.background.reactions.dispatcher import Dispatcher
 from ledger.background.reactions.registry import HANDLERS, REACTIONS
-from ledger.background.scheduler.clock_advance import ClockHand
+from ledger.background.scheduler.clock_advance import ClockAdvancer
 from ledger.background.scheduler.jobs import Jobs
 from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
 from ledger.domain.orders.terms import MethodType
-from ledger.domain.rejections import InvalidTerms
-from ledger.operations.inputs import Actor, PaymentDraft, RefundDraft
+from ledger.domain.rejections import InvalidField
+from ledger.operations.inputs import Actor, PaymentInput, RefundInput
 from ledger.operations.ledger import Ledger
 from ledger.operations.merchants import change_settings
 from ledger.operations.orders.create import create_order
 from ledger.operations.orders.refund import refund_order
-from ledger.operations.payment_lookup import PaymentNames
+from ledger.operations.payment_lookup import PaymentLookup
 from ledger.operations.pipeline.loading import load_order
 from ledger.processors.inbox import Inbox
 from ledger.processors.messages import (
@@ -55,20 +55,20 @@ from ledger.processors.sandbox.references import Deposit
 
 pytestmark = pytest.mark.anyio
 
-BY_TRANSFER = PaymentDraft(type=MethodType.SPEI)
+BY_TRANSFER = PaymentInput(type=MethodType.SPEI)
 
 
 @pytest.fixture
-async def mail(database_url: str, ledger: Ledger) -> AsyncIterator[Mail]:
-    async with open_mail(database_url, ledger) as mail:
+async def mail(database_url: str, ledger: Ledger) -> AsyncIterator[InboxDelivery]:
+    async with open_delivery(database_url, ledger) as mail:
         yield mail
 
 
 @pytest.fixture
-async def inbound(database_url: str, ledger: Ledger) -> AsyncIterator[Inbound]:
-    names = PaymentNames(database_url)
+async def inbound(database_url: str, ledger: Ledger) -> AsyncIterator[MessageApplier]:
+    names = PaymentLookup(database_url)
     await names.start()
-    yield Inbound(ledger, names)
+    yield MessageApplier(ledger, names)
     await names.stop()
 
 
@@ -138,7 +138,7 @@ def set_aside(url: str) -> list[str]:
 
 
 async def test_a_deposit_pays_its_order_and_the_same_message_again_changes_nothing(
-    ledger: Ledger, merchant: Actor, mail: Mail
+    ledger: Ledger, merchant: Actor, mail: InboxDelivery
 ) -> None:
     order = await waiting(ledger, merchant)
     message = deposited(merchant, order)
@@ -149,7 +149,7 @@ async def test_a_deposit_pays_its_order_and_the_same_message_again_changes_nothi
 
 
 async def test_one_deposit_that_is_told_under_two_message_ids_is_one_deposit(
-    ledger: Ledger, merchant: Actor, mail: Mail
+    ledger: Ledger, merchant: Actor, mail: InboxDelivery
 ) -> None:
     order = await waiting(ledger, merchant)
     for message_id in ("a", "b"):
@@ -158,12 +158,12 @@ async def test_one_deposit_that_is_told_under_two_message_ids_is_one_deposit(
 
 
 async def test_a_worker_that_dies_behind_the_commit_leaves_a_message_that_the_next_one_absorbs(
-    ledger: Ledger, merchant: Actor, inbound: Inbound, mail: Mail, database_url: str
+    ledger: Ledger, merchant: Actor, inbound: MessageApplier, mail: InboxDelivery, database_url: str
 ) -> None:
     order = await waiting(ledger, merchant)
     message = deposited(merchant, order)
     await mail.keep(message)
-    assert await inbound.take(message) == Taken()  # and it is killed here: the inbox does not know
+    assert await inbound.take(message) == Applied()  # and it is killed here: the inbox does not know
     assert [message_id for message_id, _ in in_the_inbox(database_url)] == [message.message_id]
     await run_until_empty(mail, database_url)
     assert (await current(ledger, merchant, order)).amount_paid == 10_000
@@ -183,7 +183,7 @@ async def test_two_workers_at_once_take_every_message_once(
                 at=datetime.now(UTC),
             )
             await bank(ledger).deposit(sent)
-    async with open_mail(database_url, ledger) as one, open_mail(database_url, await open_another()) as other:
+    async with open_delivery(database_url, ledger) as one, open_delivery(database_url, await open_another()) as other:
         stop = asyncio.Event()
         working = [asyncio.create_task(each.run(stop)) for each in (one, other)]
         await until_empty(database_url)
@@ -211,12 +211,12 @@ async def test_a_worker_that_is_killed_anywhere_loses_and_doubles_nothing(
     for n in range(40):
         async with AsyncExitStack() as stack:
             inbox = await stack.enter_async_context(Inbox(database_url, lease_s=0.05))
-            names = PaymentNames(database_url)
+            names = PaymentLookup(database_url)
             await names.start()
             stack.push_async_callback(names.stop)
-            taking = consumer.Messages(inbox, Inbound(ledger, names).handles())
+            taking = consumer.InboxConsumer(inbox, MessageApplier(ledger, names).handles())
 
-            async def work(inbox: Inbox = inbox, taking: consumer.Messages = taking) -> None:
+            async def work(inbox: Inbox = inbox, taking: consumer.InboxConsumer = taking) -> None:
                 await consumer.fetch(bank(ledger).outbox, inbox, ledger.clock)
                 await taking.sweep()
 
@@ -224,7 +224,7 @@ async def test_a_worker_that_is_killed_anywhere_loses_and_doubles_nothing(
             await asyncio.wait({killed}, timeout=0.002 * n)
             killed.cancel()
             await asyncio.gather(killed, return_exceptions=True)
-    async with open_mail(database_url, ledger) as mail:
+    async with open_delivery(database_url, ledger) as mail:
         await run_until_empty(mail, database_url)
     assert [(await current(ledger, merchant, order)).amount_paid for order in orders] == [4_000] * 6
 
@@ -240,7 +240,7 @@ async def until_empty(url: str) -> None:
             await asyncio.sleep(0.05)
 
 
-async def run_until_empty(mail: Mail, url: str) -> None:
+async def run_until_empty(mail: InboxDelivery, url: str) -> None:
     stop = asyncio.Event()
     working = asyncio.create_task(mail.run(stop))
     await until_empty(url)
@@ -249,7 +249,7 @@ async def run_until_empty(mail: Mail, url: str) -> None:
 
 
 async def test_a_message_without_ids_finds_its_order_by_the_reference_once_that_is_noted(
-    ledger: Ledger, merchant: Actor, mail: Mail, database_url: str
+    ledger: Ledger, merchant: Actor, mail: InboxDelivery, database_url: str
 ) -> None:
     order = await waiting(ledger, merchant)
     message = deposited(merchant, order, order_id=None, payment_id=None)
@@ -263,7 +263,7 @@ async def test_a_message_without_ids_finds_its_order_by_the_reference_once_that_
 
 @pytest.mark.parametrize("echoed", ["payment", "nothing"])
 async def test_disputes_find_their_payment_by_its_id_or_the_processors_name_for_it(
-    ledger: Ledger, merchant: Actor, mail: Mail, database_url: str, echoed: str
+    ledger: Ledger, merchant: Actor, mail: InboxDelivery, database_url: str, echoed: str
 ) -> None:
     order = await paid(ledger, merchant)
     await note_names(database_url, ledger)
@@ -275,7 +275,7 @@ async def test_disputes_find_their_payment_by_its_id_or_the_processors_name_for_
 
 
 async def test_what_nobody_knows_stays_with_its_reason(
-    ledger: Ledger, merchant: Actor, mail: Mail, database_url: str
+    ledger: Ledger, merchant: Actor, mail: InboxDelivery, database_url: str
 ) -> None:
     order = await waiting(ledger, merchant)
     strays = [
@@ -295,16 +295,18 @@ async def test_what_nobody_knows_stays_with_its_reason(
     assert (await current(ledger, merchant, order)).amount_paid == 0
 
 
-async def test_a_deposit_in_another_currency_pays_nothing(ledger: Ledger, merchant: Actor, inbound: Inbound) -> None:
+async def test_a_deposit_in_another_currency_pays_nothing(
+    ledger: Ledger, merchant: Actor, inbound: MessageApplier
+) -> None:
     order = await waiting(ledger, merchant)
     said = about(merchant, order, processor_reference="r")
     message = DepositReceived(reference=clabe(order.payments[0]), amount=Decimal(10_000), currency="USD", **said)
-    assert isinstance(await inbound.take(message), Contradicts)
+    assert isinstance(await inbound.take(message), DeadLetter)
     assert (await current(ledger, merchant, order)).amount_paid == 0
 
 
 async def test_what_no_order_can_ever_take_in_is_set_aside_and_the_next_money_counts(
-    ledger: Ledger, merchant: Actor, mail: Mail, database_url: str
+    ledger: Ledger, merchant: Actor, mail: InboxDelivery, database_url: str
 ) -> None:
     order = await waiting(ledger, merchant)
     card = await paid(ledger, merchant, "2")
@@ -322,9 +324,9 @@ async def test_what_no_order_can_ever_take_in_is_set_aside_and_the_next_money_co
 
 @pytest.mark.parametrize("method", [MethodType.PAYCASH, MethodType.CIE_CASH_NET])
 async def test_a_store_that_took_another_amount_is_told_of_and_its_money_counts(
-    ledger: Ledger, merchant: Actor, mail: Mail, method: MethodType
+    ledger: Ledger, merchant: Actor, mail: InboxDelivery, method: MethodType
 ) -> None:
-    order = (await create_order(ledger, merchant, an_order("1", PaymentDraft(type=method)))).order
+    order = (await create_order(ledger, merchant, an_order("1", PaymentInput(type=method)))).order
     known = order.payments[0].reference
     assert known is not None
     for amount, status in ((9_000, OrderStatus.PARTIALLY_PAID), (10_000, OrderStatus.COMPLETED)):
@@ -341,16 +343,16 @@ async def test_a_store_that_took_another_amount_is_told_of_and_its_money_counts(
 
 
 async def test_a_transfer_to_the_clabe_of_a_cash_reference_takes_any_amount(
-    ledger: Ledger, merchant: Actor, mail: Mail
+    ledger: Ledger, merchant: Actor, mail: InboxDelivery
 ) -> None:
-    order = (await create_order(ledger, merchant, an_order("1", PaymentDraft(type=MethodType.CIE_CASH_NET)))).order
+    order = (await create_order(ledger, merchant, an_order("1", PaymentInput(type=MethodType.CIE_CASH_NET)))).order
     await mail.deliver(deposited(merchant, order, amount=9_000))
     order = await current(ledger, merchant, order)
     assert (order.status, order.payments[0].entries[-1].reason) == (OrderStatus.PARTIALLY_PAID, None)
 
 
 async def test_settlement_lines_out_of_order_end_as_in_order(
-    ledger: Ledger, merchant: Actor, mail: Mail, database_url: str
+    ledger: Ledger, merchant: Actor, mail: InboxDelivery, database_url: str
 ) -> None:
     order = await paid(ledger, merchant)
     matched = SettlementMatched(batch_id="b", **about(merchant, order))
@@ -360,7 +362,9 @@ async def test_settlement_lines_out_of_order_end_as_in_order(
     assert (await current(ledger, merchant, order)).payments[0].status is PaymentStatus.SETTLED
 
 
-async def test_a_refused_batch_lets_the_payment_stand_in_another(ledger: Ledger, merchant: Actor, mail: Mail) -> None:
+async def test_a_refused_batch_lets_the_payment_stand_in_another(
+    ledger: Ledger, merchant: Actor, mail: InboxDelivery
+) -> None:
     order = await paid(ledger, merchant)
     for kind, batch, then in (
         (SettlementListed, "1", PaymentStatus.PENDING_SETTLEMENT),
@@ -374,7 +378,7 @@ async def test_a_refused_batch_lets_the_payment_stand_in_another(ledger: Ledger,
 
 @pytest.mark.parametrize("outcome", ["won", "lost"])
 async def test_a_disputes_end_before_its_beginning_is_its_end(
-    ledger: Ledger, merchant: Actor, mail: Mail, outcome: str
+    ledger: Ledger, merchant: Actor, mail: InboxDelivery, outcome: str
 ) -> None:
     order = await paid(ledger, merchant)
     end: Message = DisputeWon(dispute_id="d", **about(merchant, order))
@@ -388,7 +392,9 @@ async def test_a_disputes_end_before_its_beginning_is_its_end(
     assert (order.payments[0].status, order.amount_refunded) == wanted
 
 
-async def test_what_a_lost_dispute_took_is_what_its_end_says(ledger: Ledger, merchant: Actor, mail: Mail) -> None:
+async def test_what_a_lost_dispute_took_is_what_its_end_says(
+    ledger: Ledger, merchant: Actor, mail: InboxDelivery
+) -> None:
     order = await paid(ledger, merchant)
     await mail.deliver(DisputeOpened(dispute_id="d", amount=Decimal(10_000), **about(merchant, order)))
     lost = DisputeLost(dispute_id="d", amount=Decimal(3_000), **about(merchant, order))
@@ -398,7 +404,7 @@ async def test_what_a_lost_dispute_took_is_what_its_end_says(ledger: Ledger, mer
 
 
 async def test_what_contradicts_the_end_of_a_dispute_is_set_aside(
-    ledger: Ledger, merchant: Actor, mail: Mail, database_url: str
+    ledger: Ledger, merchant: Actor, mail: InboxDelivery, database_url: str
 ) -> None:
     order = await paid(ledger, merchant)
     for n, (lost, otherwise) in enumerate([(0, 3_000), (3_000, 0), (3_000, 2_000)]):
@@ -417,7 +423,7 @@ async def test_what_contradicts_the_end_of_a_dispute_is_set_aside(
 
 
 async def test_the_largest_order_is_paid_and_contested_with_its_surcharge_on_top(
-    ledger: Ledger, merchant: Actor, mail: Mail
+    ledger: Ledger, merchant: Actor, mail: InboxDelivery
 ) -> None:
     settings = {"surcharge_rate": Decimal(49), "surcharge_methods": (MethodType.SPEI,)}
     await change_settings(ledger, merchant.merchant_id, settings)
@@ -435,7 +441,7 @@ async def test_the_largest_order_is_paid_and_contested_with_its_surcharge_on_top
 
 
 async def test_a_deposit_to_the_reference_of_another_payment_is_set_aside(
-    ledger: Ledger, merchant: Actor, mail: Mail, database_url: str
+    ledger: Ledger, merchant: Actor, mail: InboxDelivery, database_url: str
 ) -> None:
     order, other = await waiting(ledger, merchant), await waiting(ledger, merchant, "2")
     said = about(merchant, order, processor_reference="dep-1")
@@ -447,7 +453,7 @@ async def test_a_deposit_to_the_reference_of_another_payment_is_set_aside(
 
 
 async def test_one_deposit_that_is_told_of_with_two_amounts_is_set_aside(
-    ledger: Ledger, merchant: Actor, mail: Mail, database_url: str
+    ledger: Ledger, merchant: Actor, mail: InboxDelivery, database_url: str
 ) -> None:
     order = await waiting(ledger, merchant)
     await mail.deliver(deposited(merchant, order, 4_000, processor_reference="dep-1"))
@@ -459,13 +465,13 @@ async def test_one_deposit_that_is_told_of_with_two_amounts_is_set_aside(
 
 
 async def test_a_payout_ends_when_its_message_says_so_and_not_otherwise(
-    ledger: Ledger, merchant: Actor, mail: Mail, database_url: str
+    ledger: Ledger, merchant: Actor, mail: InboxDelivery, database_url: str
 ) -> None:
     order = await waiting(ledger, merchant)
     await mail.deliver(deposited(merchant, order))
     await bank_knows(ledger, merchant, order)
     receipt = await refund_order(
-        ledger, merchant, str(order.terms.order_id), RefundDraft(amount=Decimal(4_000), reason="x")
+        ledger, merchant, str(order.terms.order_id), RefundInput(amount=Decimal(4_000), reason="x")
     )
     assert receipt.order.status is OrderStatus.REFUND_PROCESSING
     key = f"{receipt.refund_id}:{order.payments[0].payment_id}"
@@ -481,7 +487,7 @@ async def test_a_payout_ends_when_its_message_says_so_and_not_otherwise(
 
 
 async def test_a_part_of_a_reference_is_not_asked_back_of_who_gives_back_all_or_nothing(
-    ledger: Ledger, merchant: Actor, mail: Mail
+    ledger: Ledger, merchant: Actor, mail: InboxDelivery
 ) -> None:
     processor = bank(ledger)
     processor.capabilities = msgspec.structs.replace(processor.capabilities, partial_payouts=False)
@@ -489,22 +495,22 @@ async def test_a_part_of_a_reference_is_not_asked_back_of_who_gives_back_all_or_
     await mail.deliver(deposited(merchant, order))
     await bank_knows(ledger, merchant, order)
     name = str(order.terms.order_id)
-    with pytest.raises(InvalidTerms):
-        await refund_order(ledger, merchant, name, RefundDraft(amount=Decimal(4_000)))
+    with pytest.raises(InvalidField):
+        await refund_order(ledger, merchant, name, RefundInput(amount=Decimal(4_000)))
     assert (await current(ledger, merchant, order)).refunds == ()
-    whole = await refund_order(ledger, merchant, name, RefundDraft(amount=Decimal(10_000)))
+    whole = await refund_order(ledger, merchant, name, RefundInput(amount=Decimal(10_000)))
     assert whole.order.status is OrderStatus.REFUND_PROCESSING
 
 
 async def test_a_payout_that_failed_and_is_confirmed_waits_for_another_one_that_is_under_way(
-    ledger: Ledger, merchant: Actor, mail: Mail, database_url: str
+    ledger: Ledger, merchant: Actor, mail: InboxDelivery, database_url: str
 ) -> None:
     order = await waiting(ledger, merchant)
     await mail.deliver(deposited(merchant, order))
     await bank_knows(ledger, merchant, order)
     keys: list[str] = []
     for amount in (4_000, 6_000):
-        draft = RefundDraft(amount=Decimal(amount), reason="x")
+        draft = RefundInput(amount=Decimal(amount), reason="x")
         receipt = await refund_order(ledger, merchant, str(order.terms.order_id), draft)
         keys.append(f"{receipt.refund_id}:{order.payments[0].payment_id}")
         if len(keys) == 1:
@@ -531,36 +537,36 @@ async def bank_knows(ledger: Ledger, merchant: Actor, order: Order) -> None:
 
 
 async def test_what_is_paid_too_much_goes_back_once_where_the_merchant_wants_that(
-    ledger: Ledger, merchant: Actor, inbound: Inbound, mail: Mail
+    ledger: Ledger, merchant: Actor, inbound: MessageApplier, mail: InboxDelivery
 ) -> None:
     await change_settings(ledger, merchant.merchant_id, {"refund_overpayment": True})
     order = await waiting(ledger, merchant)
     message = await paid_by_transfer(ledger, merchant, order, 12_500)
     for _ in range(2):
-        assert await inbound.take(message) == Taken()
+        assert await inbound.take(message) == Applied()
     order = await current(ledger, merchant, order)
     assert [(refund.amount, refund.reason) for refund in order.refunds] == [(2_500, "overpayment")]
     assert order.status is OrderStatus.REFUND_PROCESSING
     more = await paid_by_transfer(ledger, merchant, order, 300)
-    assert isinstance(await inbound.take(more), NotYet), "how much is too much is known after the first refund"
+    assert isinstance(await inbound.take(more), RetryLater), "how much is too much is known after the first refund"
     await finish_payouts(ledger, merchant, mail)
-    assert await inbound.take(more) == Taken()
+    assert await inbound.take(more) == Applied()
     await finish_payouts(ledger, merchant, mail)
     order = await current(ledger, merchant, order)
     assert (order.net, order.amount_refunded, order.overpaid_amount) == (10_000, 2_800, 0)
 
 
 async def test_what_is_paid_too_much_is_asked_back_until_the_processor_has_heard_of_it(
-    ledger: Ledger, merchant: Actor, inbound: Inbound, mail: Mail
+    ledger: Ledger, merchant: Actor, inbound: MessageApplier, mail: InboxDelivery
 ) -> None:
     await change_settings(ledger, merchant.merchant_id, {"refund_overpayment": True})
     order = await waiting(ledger, merchant)
     message = await paid_by_transfer(ledger, merchant, order, 12_500)
     for _ in range(2):
         await bank(ledger).set_mode(merchant.merchant_id, Mode.DOWN, times=1)
-        assert isinstance(await inbound.take(message), NotYet)
+        assert isinstance(await inbound.take(message), RetryLater)
     for _ in range(2):
-        assert await inbound.take(message) == Taken()
+        assert await inbound.take(message) == Applied()
     await finish_payouts(ledger, merchant, mail)
     order = await current(ledger, merchant, order)
     assert [refund.status for refund in order.refunds] == ["FAILED", "FAILED", "SUCCEEDED"]
@@ -568,24 +574,24 @@ async def test_what_is_paid_too_much_is_asked_back_until_the_processor_has_heard
 
 
 async def test_what_is_paid_too_much_stays_where_a_reference_goes_back_whole_or_not_at_all(
-    ledger: Ledger, merchant: Actor, inbound: Inbound
+    ledger: Ledger, merchant: Actor, inbound: MessageApplier
 ) -> None:
     await change_settings(ledger, merchant.merchant_id, {"refund_overpayment": True})
     processor = bank(ledger)
     processor.capabilities = msgspec.structs.replace(processor.capabilities, partial_payouts=False)
     order = await waiting(ledger, merchant)
     with capture_logs() as logs:
-        assert await inbound.take(await paid_by_transfer(ledger, merchant, order, 12_500)) == Taken()
+        assert await inbound.take(await paid_by_transfer(ledger, merchant, order, 12_500)) == Applied()
     order = await current(ledger, merchant, order)
     assert (order.status, order.overpaid_amount, order.refunds) == (OrderStatus.COMPLETED, 2_500, ())
     assert "overpayment_stays" in {line["event"] for line in logs}
 
 
 async def test_what_is_paid_too_much_is_kept_where_nobody_said_otherwise(
-    ledger: Ledger, merchant: Actor, inbound: Inbound
+    ledger: Ledger, merchant: Actor, inbound: MessageApplier
 ) -> None:
     order = await waiting(ledger, merchant)
-    assert await inbound.take(deposited(merchant, order, 12_500)) == Taken()
+    assert await inbound.take(deposited(merchant, order, 12_500)) == Applied()
     order = await current(ledger, merchant, order)
     assert (order.status, order.overpaid_amount, order.refunds) == (OrderStatus.COMPLETED, 2_500, ())
 
@@ -602,12 +608,12 @@ async def paid_by_transfer(ledger: Ledger, merchant: Actor, order: Order, amount
     return await bank(ledger).deposit(sent)
 
 
-async def finish_payouts(ledger: Ledger, merchant: Actor, mail: Mail) -> None:
+async def finish_payouts(ledger: Ledger, merchant: Actor, mail: InboxDelivery) -> None:
     await mail.deliver_due(merchant.merchant_id, datetime.now(UTC) + timedelta(hours=1))
 
 
 async def test_a_clock_delivers_what_is_due_on_its_way_in_the_order_of_time(
-    ledger: Ledger, merchant: Actor, mail: Mail, database_url: str
+    ledger: Ledger, merchant: Actor, mail: InboxDelivery, database_url: str
 ) -> None:
     """The reference would expire after 72 hours; the transfer arrives an hour before that, and another one after it."""
     early, late = await waiting(ledger, merchant, "early"), await waiting(ledger, merchant, "late")
@@ -621,7 +627,7 @@ async def test_a_clock_delivers_what_is_due_on_its_way_in_the_order_of_time(
             at=now + timedelta(hours=hours),
         )
         await bank(ledger).deposit(sent)
-    hand = ClockHand(database_url, ledger, REACTIONS, HANDLERS, mail)
+    hand = ClockAdvancer(database_url, ledger, REACTIONS, HANDLERS, mail)
     await hand.advance(merchant.merchant_id, "advanceBy", lambda now: now + timedelta(hours=80))
     early, late = await current(ledger, merchant, early), await current(ledger, merchant, late)
     assert (early.status, early.late_deposit) == (OrderStatus.COMPLETED, False)

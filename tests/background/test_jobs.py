@@ -11,8 +11,8 @@ import pytest
 from tests.background.conftest import LOOK_AFTER, NO_PAYMENT, Done, rows
 from uuid_utils.compat import uuid7
 
-from ledger.background.reactions.reaction import DoNow
-from ledger.background.scheduler.failed_jobs import retry_jobs, troubled_jobs
+from ledger.background.reactions.reaction import EnqueueJob
+from ledger.background.scheduler.failed_jobs import failed_jobs, retry_jobs
 from ledger.background.scheduler.jobs import Jobs
 from ledger.operations.inputs import Actor
 from ledger.operations.ledger import Ledger
@@ -26,12 +26,12 @@ select status::text, attempts, coalesce(scheduled_at > now(), false), jsonb_arra
 """
 
 
-def things(count: int) -> list[DoNow]:
+def things(count: int) -> list[EnqueueJob]:
     due_at = datetime.now(UTC) - timedelta(minutes=1)
-    return [DoNow(LOOK_AFTER, uuid7(), NO_PAYMENT, due_at) for _ in range(count)]
+    return [EnqueueJob(LOOK_AFTER, uuid7(), NO_PAYMENT, due_at) for _ in range(count)]
 
 
-async def put(jobs: Jobs, connection: Connection, merchant: Actor, due: list[DoNow]) -> None:
+async def put(jobs: Jobs, connection: Connection, merchant: Actor, due: list[EnqueueJob]) -> None:
     await jobs.enqueue(connection, [(merchant.merchant_id, thing) for thing in due])
 
 
@@ -88,7 +88,7 @@ async def test_what_is_due_about_one_stream_is_done_in_order_and_waits_for_what_
     merchant: Actor, jobs: Jobs, connection: Connection, database_url: str
 ) -> None:
     first, other = things(2)
-    second = DoNow("second", first.stream_id, NO_PAYMENT, first.due_at)
+    second = EnqueueJob("second", first.stream_id, NO_PAYMENT, first.due_at)
     tried: list[tuple[str, UUID]] = []
 
     async def fails(_: Ledger, merchant_id: UUID, stream_id: UUID, payment_id: UUID, due_at: datetime) -> None:
@@ -115,7 +115,7 @@ async def test_a_worker_that_dies_in_the_middle_of_a_job_leaves_all_of_it_to_oth
     due = things(20)
     await put(jobs, connection, merchant, due)
     await let_workers_die(connection)
-    await jobs.take_over()
+    await jobs.requeue_stalled()
     await jobs.run_all_of(connection, merchant.merchant_id)
     assert sorted(done.streams) == sorted(thing.stream_id for thing in due)
 
@@ -140,7 +140,7 @@ async def test_a_worker_that_dies_behind_what_it_put_back_has_doubled_nothing(
     await asyncio.gather(running, return_exceptions=True)
     monkeypatch.setattr(jobs._app.job_manager, "finish_job", finish)
     await connection.execute("update procrastinate_workers set last_heartbeat = now() - interval '1 minute'")
-    await jobs.take_over()
+    await jobs.requeue_stalled()
     await jobs.run_all_of(connection, merchant.merchant_id)
     assert rows(database_url, JOBS) == [("todo", 0, True, str(due[0].stream_id))]
     assert rows(database_url, "select count(*) from procrastinate_jobs") == [(1,)]
@@ -177,7 +177,7 @@ async def test_what_was_given_up_is_seen_and_done_when_it_is_retried(
     jobs._handlers = {LOOK_AFTER: failing(done, due.stream_id)}
     await put(jobs, connection, merchant, [due])
     await jobs.run_all_of(connection, merchant.merchant_id)
-    (waiting,) = await troubled_jobs(connection)
+    (waiting,) = await failed_jobs(connection)
     assert (waiting.given_up, waiting.attempts, waiting.order_id) == (False, 1, due.stream_id)
     assert waiting.next_at is not None
     await connection.execute("update procrastinate_jobs set attempts = 39")
@@ -185,9 +185,9 @@ async def test_what_was_given_up_is_seen_and_done_when_it_is_retried(
     assert await retry_jobs(connection, [waiting.job]) == [waiting.job]
     await connection.execute("update procrastinate_jobs set attempts = 39")
     await jobs.run_all_of(connection, merchant.merchant_id)
-    (given_up,) = await troubled_jobs(connection)
+    (given_up,) = await failed_jobs(connection)
     assert (given_up.given_up, given_up.attempts, given_up.next_at, given_up.due_at) == (True, 40, None, due.due_at)
     jobs._handlers = {LOOK_AFTER: done}
     assert await retry_jobs(connection, None) == [given_up.job]
     await jobs.run_all_of(connection, merchant.merchant_id)
-    assert (done.streams, await troubled_jobs(connection)) == ([due.stream_id], [])
+    assert (done.streams, await failed_jobs(connection)) == ([due.stream_id], [])

@@ -16,20 +16,20 @@ from tests.sealing import MASTER_KEY
 
 from ledger.background.reactions.dispatcher import Dispatcher
 from ledger.background.reactions.registry import HANDLERS, REACTIONS
-from ledger.background.scheduler.clock_advance import ClockHand
+from ledger.background.scheduler.clock_advance import ClockAdvancer
 from ledger.background.scheduler.jobs import Jobs
 from ledger.background.worker import run
 from ledger.domain.money import SCALE
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
 from ledger.domain.orders.terms import CaptureMethod
-from ledger.domain.orders.timers import DueKind, dues
-from ledger.operations.inputs import Actor, DeviceDataDraft
+from ledger.domain.orders.timers import TimerKind, timers_of
+from ledger.operations.inputs import Actor, DeviceDataInput
 from ledger.operations.ledger import Ledger
 from ledger.operations.merchants import change_settings
 from ledger.operations.orders.authenticate import submit_device_data
 from ledger.operations.orders.create import create_order
-from ledger.operations.orders.timers import run_due
+from ledger.operations.orders.timers import run_timer
 from ledger.operations.pipeline.loading import load_order
 from ledger.postgres.connection import Connection
 from ledger.processors.contract import ProcessorUnavailable
@@ -43,7 +43,7 @@ FRICTIONLESS = "4000000000003055"
 async def authenticated(ledger: Ledger, merchant: Actor, name: str) -> UUID:
     """An order whose payer was authenticated: its money is to be captured some seconds later."""
     receipt = await create_order(ledger, merchant, an_order(name, by_card(FRICTIONLESS)))
-    await submit_device_data(ledger, merchant, name, DeviceDataDraft())
+    await submit_device_data(ledger, merchant, name, DeviceDataInput())
     return receipt.order.terms.order_id
 
 
@@ -68,9 +68,9 @@ async def test_money_is_captured_when_the_clock_is_moved_behind_the_delay(
 ) -> None:
     await change_settings(ledger, merchant.merchant_id, {"capture_delay_seconds": 3600})
     order_id = await authenticated(ledger, merchant, "1")
-    hand = ClockHand(database_url, ledger, REACTIONS, HANDLERS)
+    hand = ClockAdvancer(database_url, ledger, REACTIONS, HANDLERS)
     order = await order_at(ledger, merchant, order_id)
-    (due,) = dues(order)
+    (due,) = timers_of(order)
     passed = await hand.advance(merchant.merchant_id, "advanceTo", lambda _: due.at - timedelta(minutes=10))
     order = await order_at(ledger, merchant, order_id)
     assert (passed.jobs_run, order.status, moved(database_url, "CAPTURE")) == (0, OrderStatus.AUTHORIZED, [])
@@ -107,11 +107,11 @@ async def test_the_same_capture_in_two_workers_is_made_once(
     ledger: Ledger, merchant: Actor, open_another: Open, database_url: str
 ) -> None:
     order_id = await authenticated(ledger, merchant, "1")
-    (due,) = dues(await order_at(ledger, merchant, order_id))
-    await ClockHand(database_url, ledger, (), {}).advance(merchant.merchant_id, "advanceBy", ahead(minutes=1))
+    (due,) = timers_of(await order_at(ledger, merchant, order_id))
+    await ClockAdvancer(database_url, ledger, (), {}).advance(merchant.merchant_id, "advanceBy", ahead(minutes=1))
     ledgers = [ledger, await open_another(), await open_another()]
-    args = (merchant.merchant_id, order_id, DueKind.CAPTURE, due.payment_id, due.at)
-    await asyncio.gather(*[run_due(one, *args) for one in ledgers * 3])
+    args = (merchant.merchant_id, order_id, TimerKind.CAPTURE, due.payment_id, due.at)
+    await asyncio.gather(*[run_timer(one, *args) for one in ledgers * 3])
     assert moved(database_url, "CAPTURE") == [10_000]
     assert (await order_at(ledger, merchant, order_id)).amount_paid == 10_000
 
@@ -132,7 +132,7 @@ async def test_an_automatic_capture_that_was_not_sent_is_tried_again_a_minute_la
         return await capture(request)
 
     monkeypatch.setattr(processor, "capture", away_twice)
-    hand = ClockHand(database_url, ledger, REACTIONS, HANDLERS)
+    hand = ClockAdvancer(database_url, ledger, REACTIONS, HANDLERS)
     await hand.advance(merchant.merchant_id, "advanceBy", ahead(seconds=50))
     assert (asked, (await order_at(ledger, merchant, order_id)).status) == (1, OrderStatus.AUTHORIZED)
     passed = await hand.advance(merchant.merchant_id, "advanceBy", ahead(minutes=5))
@@ -147,7 +147,7 @@ async def test_an_authorisation_that_nobody_captures_lapses_after_seven_days(
     receipt = await create_order(ledger, merchant, an_order("1", by_card(), capture_method=CaptureMethod.MANUAL))
     order_id = receipt.order.terms.order_id
     assert receipt.order.payments[0].status is PaymentStatus.AUTHORIZED
-    hand = ClockHand(database_url, ledger, REACTIONS, HANDLERS)
+    hand = ClockAdvancer(database_url, ledger, REACTIONS, HANDLERS)
     moved = await hand.advance(merchant.merchant_id, "advanceBy", lambda now: now + timedelta(days=6, hours=23))
     order, _ = await load_order(ledger, merchant.merchant_id, order_id)
     assert (moved.jobs_run, order.payments[0].status) == (0, PaymentStatus.AUTHORIZED)
@@ -174,10 +174,10 @@ async def test_what_is_kept_is_what_is_due_however_an_order_was_paid(
     draft = replace(an_order("1", by_card(number)), capture_method=capture_method)
     receipt = await create_order(ledger, merchant, draft)
     if number == FRICTIONLESS:
-        await submit_device_data(ledger, merchant, "1", DeviceDataDraft())
+        await submit_device_data(ledger, merchant, "1", DeviceDataInput())
     assert await Dispatcher(ledger.journal, jobs, REACTIONS).sweep(connection)
     order = await order_at(ledger, merchant, receipt.order.terms.order_id)
     kept = rows(
         database_url, "select kind, payment_id, due_at from due_time where stream_id = %s", order.terms.order_id
     )
-    assert sorted(kept) == sorted((due.kind, due.payment_id, due.at) for due in dues(order))
+    assert sorted(kept) == sorted((due.kind, due.payment_id, due.at) for due in timers_of(order))

@@ -17,13 +17,13 @@ from tests.background.test_inbox import deposited, waiting
 from tests.operations.conftest import an_order, by_card
 from tests.sealing import MASTER_KEY
 
-from ledger.background.inbox.delivery import open_mail
+from ledger.background.inbox.delivery import open_delivery
 from ledger.background.reactions.dispatcher import AnyReaction, Dispatcher
-from ledger.background.reactions.order_timers import OrderDues
-from ledger.background.reactions.payment_index import PaymentNames
-from ledger.background.reactions.quarantine import SetAside
+from ledger.background.reactions.order_timers import OrderTimers
+from ledger.background.reactions.payment_index import PaymentIndex
+from ledger.background.reactions.quarantine import Quarantine
 from ledger.background.reactions.registry import HANDLERS, REACTIONS
-from ledger.background.scheduler.clock_advance import ClockHand
+from ledger.background.scheduler.clock_advance import ClockAdvancer
 from ledger.background.scheduler.jobs import Jobs
 from ledger.background.worker import run
 from ledger.domain.orders.terms import BillingAddress, CaptureMethod
@@ -70,7 +70,7 @@ def without_key(url: str, actor: Actor, wrong: str = UNKNOWN) -> Iterator[None]:
         connection.execute(query, [*kept, actor.merchant_id])
 
 
-@pytest.mark.parametrize("reaction", [LookAfter(), OrderDues()], ids=["reads the event", "loads the order"])
+@pytest.mark.parametrize("reaction", [LookAfter(), OrderTimers()], ids=["reads the event", "loads the order"])
 @pytest.mark.parametrize("wrong", [UNKNOWN, CORRUPT])
 async def test_others_go_on_and_the_merchant_itself_when_its_key_is_back(
     reaction: AnyReaction, wrong: str, ledger: Ledger, open_another: Open, jobs: Jobs, connection: Connection,
@@ -81,7 +81,7 @@ async def test_others_go_on_and_the_merchant_itself_when_its_key_is_back(
     unlucky = merchants[1]
     now_s = 0.0
     dispatcher = Dispatcher((await open_another()).journal, jobs, [reaction])  # it has met none of the keys
-    dispatcher.aside = SetAside(lambda: now_s)
+    dispatcher.aside = Quarantine(lambda: now_s)
     with without_key(database_url, unlucky, wrong), capture_logs() as logs:
         assert await dispatcher.sweep(connection), "whoever is set aside is not waited for"
         assert await dispatcher.sweep(connection)
@@ -110,13 +110,13 @@ async def test_a_merchant_that_another_worker_has_read_is_set_aside_no_more(
 ) -> None:
     merchant = await register(ledger)
     await held_order(ledger, merchant)
-    here = Dispatcher((await open_another()).journal, jobs, [OrderDues()])
+    here = Dispatcher((await open_another()).journal, jobs, [OrderTimers()])
     now_s = 0.0
-    here.aside = SetAside(lambda: now_s)
+    here.aside = Quarantine(lambda: now_s)
     with without_key(database_url, merchant):
         await here.sweep(connection)
     assert here.aside.merchants == 1
-    await Dispatcher(ledger.journal, jobs, [OrderDues()]).sweep(connection)
+    await Dispatcher(ledger.journal, jobs, [OrderTimers()]).sweep(connection)
     now_s = 2.0
     await here.sweep(connection)
     assert here.aside.merchants == 0
@@ -127,13 +127,13 @@ async def test_a_reaction_that_asks_for_nothing_sealed_goes_on_beside_one_that_d
 ) -> None:
     merchant = await register(ledger)
     await held_order(ledger, merchant)
-    dispatcher = Dispatcher((await open_another()).journal, jobs, [LookAfter(), PaymentNames()])
+    dispatcher = Dispatcher((await open_another()).journal, jobs, [LookAfter(), PaymentIndex()])
     cursors = (
         "select reaction from reaction_cursor c join merchant_head h using (merchant_id) where c.position = h.position"
     )
     with without_key(database_url, merchant):
         assert await dispatcher.sweep(connection)
-        assert rows(database_url, cursors) == [(PaymentNames.name,)]
+        assert rows(database_url, cursors) == [(PaymentIndex.name,)]
         assert rows(database_url, "select count(*) from payment_name") == [(2,)]
         assert with_due_times(database_url) == set()
 
@@ -144,7 +144,7 @@ async def test_a_clock_is_not_moved_over_what_cannot_be_read(
 ) -> None:
     merchant = await register(ledger)
     await held_order(ledger, merchant)
-    hand = ClockHand(database_url, await open_another(), REACTIONS, HANDLERS)
+    hand = ClockAdvancer(database_url, await open_another(), REACTIONS, HANDLERS)
     with without_key(database_url, merchant, wrong), pytest.raises(said):
         await hand.advance(merchant.merchant_id, "advanceBy", lambda now: now + timedelta(days=30))
 
@@ -158,7 +158,7 @@ async def test_a_message_whose_order_cannot_be_read_holds_up_no_other(
         order = await waiting(ledger, actor, billing_address=HOME)
         told.append(deposited(actor, order))
     other = await open_another()
-    async with open_mail(database_url, other) as mail, Inbox(database_url) as inbox:
+    async with open_delivery(database_url, other) as mail, Inbox(database_url) as inbox:
         for message in told:
             await mail.keep(message)
         messages = mail._messages
@@ -169,7 +169,7 @@ async def test_a_message_whose_order_cannot_be_read_holds_up_no_other(
                 "the key of its customer's data is not to be had",
                 None,
             ]
-        assert (await messages.take_in(told[0])).handled_at is not None
+        assert (await messages.receive_and_apply(told[0])).handled_at is not None
 
 
 async def test_the_worker_lives_on_and_tells_how_many_it_has_set_aside(
@@ -199,6 +199,6 @@ async def test_the_worker_lives_on_and_tells_how_many_it_has_set_aside(
 
 def set_aside() -> float | None:
     """What the worker's figures say now."""
-    shared_metrics.here().publish()
-    told = [reading for _, readings in shared_metrics.here().read() for reading in readings]
+    shared_metrics.current().publish()
+    told = [reading for _, readings in shared_metrics.current().read() for reading in readings]
     return next((one.value for one in told if one.name == "ledger_reactions_set_aside_merchants"), None)

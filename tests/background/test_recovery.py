@@ -17,11 +17,11 @@ from ledger.background.recovery import Recovery, Windows
 from ledger.domain.orders.processor_outcomes import Approved, Declined
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
-from ledger.operations.inputs import Actor, CustomerDraft
+from ledger.operations.inputs import Actor, CustomerInput
 from ledger.operations.ledger import Ledger
 from ledger.operations.orders.create import create_order
 from ledger.operations.pipeline.loading import load_order
-from projections.open_calls import OpenIntents
+from projections.open_calls import OpenCalls
 
 pytestmark = pytest.mark.anyio
 
@@ -42,7 +42,7 @@ async def order_of(ledger: Ledger, merchant: Actor, order_id: UUID) -> Order:
 
 
 async def sweep(ledger: Ledger, database_url: str, windows: Windows) -> None:
-    async with OpenIntents(database_url) as intents:
+    async with OpenCalls(database_url) as intents:
         await Recovery(ledger, intents.due, windows).sweep()
 
 
@@ -79,7 +79,7 @@ async def start_and_die(ledger: Ledger, merchant: Actor) -> UUID:
 async def create_order_without_waiting(ledger: Ledger, merchant: Actor) -> Order:
     from ledger.journal.append import ClaimKind
 
-    order_id = await ledger.journal.owner(merchant.merchant_id, ClaimKind.ORDER_EXTERNAL_ID, "dead")
+    order_id = await ledger.journal.claim_owner(merchant.merchant_id, ClaimKind.ORDER_EXTERNAL_ID, "dead")
     assert order_id is not None, "the intent was committed before the call"
     return await order_of(ledger, merchant, order_id)
 
@@ -139,7 +139,7 @@ async def test_an_unreachable_processor_is_asked_again(
 
     ledger.processor.look_up = deaf_once  # type: ignore[union-attr, method-assign, assignment]
     monkeypatch.setattr("ledger.background.recovery._BACK_OFF_FIRST_S", 60.0)
-    async with OpenIntents(database_url) as intents:
+    async with OpenCalls(database_url) as intents:
         recovery = Recovery(ledger, intents.due, AFTERWARDS)
         await recovery.sweep()
         assert (await order_of(ledger, merchant, receipt.order.terms.order_id)).status is OrderStatus.PROCESSING
@@ -157,7 +157,7 @@ def all_over_again(recovery: Recovery) -> None:
 
 async def unreadable(ledger: Ledger, merchant: Actor, database_url: str) -> UUID:
     """An order with an open call, whose customer's data key is lost."""
-    lost = CustomerDraft(external_id="lost", email="lost@example.com")
+    lost = CustomerInput(external_id="lost", email="lost@example.com")
     receipt = await create_order(ledger, merchant, an_order("0", by_card(SILENT), customer=lost, fiscal=FISCAL))
     with psycopg.connect(database_url, autocommit=True) as connection:
         connection.execute("delete from data_key where customer_id = %s", (receipt.customer.customer_id,))
@@ -184,7 +184,7 @@ async def test_an_order_that_cannot_be_read_is_tried_more_and_more_rarely(
 ) -> None:
     order_id = await unreadable(ledger, merchant, database_url)
     monkeypatch.setattr("ledger.background.recovery._BACK_OFF_FIRST_S", 30.0)
-    async with OpenIntents(database_url) as intents:
+    async with OpenCalls(database_url) as intents:
         recovery = Recovery(await open_another(), intents.due, AFTERWARDS)
         with capture_logs() as logs:
             await recovery.sweep()
@@ -205,7 +205,7 @@ async def test_an_order_that_cannot_be_read_takes_no_place_from_the_others(
     receipt = await create_order(ledger, merchant, an_order("1", by_card(SILENT)))
     monkeypatch.setattr("ledger.background.recovery._ORDERS_MAX", 1)
     monkeypatch.setattr("ledger.background.recovery._BACK_OFF_FIRST_S", 60.0)
-    async with OpenIntents(database_url) as intents:
+    async with OpenCalls(database_url) as intents:
         recovery = Recovery(await open_another(), intents.due, AFTERWARDS)
         await recovery.sweep()
         await recovery.sweep()
@@ -230,7 +230,7 @@ async def test_what_the_processor_cannot_tell_yet_takes_no_place_from_the_others
     ledger.processor.look_up = knows_the_second  # type: ignore[union-attr, method-assign, assignment]
     monkeypatch.setattr("ledger.background.recovery._ORDERS_MAX", 1)
     monkeypatch.setattr("ledger.background.recovery._BACK_OFF_FIRST_S", 60.0)
-    async with OpenIntents(database_url) as intents:
+    async with OpenCalls(database_url) as intents:
         recovery = Recovery(ledger, intents.due, Windows(margin_s=-3600, late_s=3600))
         for _ in range(2):
             await recovery.sweep()
@@ -248,7 +248,7 @@ async def test_a_processor_that_is_silent_for_days_is_asked_every_minute(
     receipt = await create_order(ledger, merchant, an_order("1", by_card(SILENT)))
     key = receipt.order.payments[0].keys[0]
     ledger.processor.look_up = not_known(ledger)  # type: ignore[union-attr, method-assign, assignment]
-    async with OpenIntents(database_url) as intents:
+    async with OpenCalls(database_url) as intents:
         recovery = Recovery(ledger, intents.due, Windows(margin_s=-3600, late_s=3600))
         recovery._tries[key] = (5000, datetime.now(UTC))
         with capture_logs() as logs:

@@ -11,7 +11,7 @@ from tests.background.conftest import rows
 from tests.operations.conftest import an_order, by_card
 
 from ledger.background.reactions.dispatcher import Dispatcher
-from ledger.background.reactions.runner import Watch
+from ledger.background.reactions.runner import ReactionRunner
 from ledger.background.scheduler.jobs import Jobs
 from ledger.journal.commit.notifier import CHANNEL
 from ledger.operations.inputs import Actor
@@ -37,7 +37,7 @@ async def test_a_rest_after_a_word_does_not_put_off_the_look_at_all_logs(
         return await sweep(on, merchants)
 
     dispatcher.sweep = seen  # type: ignore[method-assign]
-    watching = asyncio.create_task(Watch(database_url, dispatcher, jobs).run(stop))
+    watching = asyncio.create_task(ReactionRunner(database_url, dispatcher, jobs).run(stop))
     try:
         async with asyncio.timeout(30):
             while not told.is_set():

@@ -14,10 +14,10 @@ from tests.background.test_dispatcher import cursors, due, enqueued, make_all_du
 from tests.operations.conftest import an_order, by_card
 
 from ledger.background.reactions.dispatcher import Dispatcher
-from ledger.background.reactions.reaction import DoNow, Effect
+from ledger.background.reactions.reaction import Effect, EnqueueJob
 from ledger.background.scheduler import timers
 from ledger.background.scheduler.jobs import Jobs
-from ledger.journal.reader import Recorded
+from ledger.journal.reader import RecordedEvent
 from ledger.operations.inputs import Actor
 from ledger.operations.ledger import Ledger
 from ledger.operations.orders.create import create_order
@@ -34,9 +34,9 @@ class Noted:
         self.topics = frozenset(topics)
         self.shown: list[tuple[int, str]] = []
 
-    def react(self, recorded: Recorded) -> Iterable[Effect]:
+    def react(self, recorded: RecordedEvent) -> Iterable[Effect]:
         self.shown.append((recorded.position, recorded.topic))
-        yield DoNow(self.name, recorded.stream_id, UUID(int=recorded.position), recorded.recorded_at)
+        yield EnqueueJob(self.name, recorded.stream_id, UUID(int=recorded.position), recorded.recorded_at)
 
 
 async def test_one_sweep_shows_each_reaction_what_it_asks_for_once_however_much_that_is(

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from ledger.bench.load.processes import ChildFailed, run_one
-from ledger.bench.load.requests import UNIQUE, Plan
+from ledger.bench.load.requests import UNIQUE, LoadPlan
 
 
 class Answering(BaseHTTPRequestHandler):
@@ -38,7 +38,7 @@ def server():
         server.shutdown()
 
 
-def plan(server: ThreadingHTTPServer, **given: object) -> Plan:
+def plan(server: ThreadingHTTPServer, **given: object) -> LoadPlan:
     terms = {
         "host": "127.0.0.1",
         "port": server.server_address[1],
@@ -50,7 +50,7 @@ def plan(server: ThreadingHTTPServer, **given: object) -> Plan:
         "body": '{"externalId":"a-' + UNIQUE + '","note":"100 %"}',
         "warm_up_s": 0.0,
     }
-    return Plan(**(terms | given))
+    return LoadPlan(**(terms | given))
 
 
 def test_every_request_is_its_own_and_every_unexpected_status_is_counted(server):

@@ -13,7 +13,7 @@ import pytest
 
 from ledger.bench.load.processes import ChildFailed, run_one
 from ledger.bench.load.requests import UNIQUE
-from ledger.bench.load.walks import FORM, ORDER, OUT_OF_ORDERS, Plan, Step
+from ledger.bench.load.walks import FORM, ORDER, OUT_OF_ORDERS, Step, WalkPlan
 
 
 class Shop(BaseHTTPRequestHandler):
@@ -72,7 +72,7 @@ STEPS = [
 ]
 
 
-def plan(server: ThreadingHTTPServer, **given: Any) -> Plan:
+def plan(server: ThreadingHTTPServer, **given: Any) -> WalkPlan:
     terms = {
         "host": "127.0.0.1",
         "port": server.server_address[1],
@@ -81,7 +81,7 @@ def plan(server: ThreadingHTTPServer, **given: Any) -> Plan:
         "steps": STEPS,
         "warm_up_s": 0.0,
     }
-    return Plan(**(terms | given))
+    return WalkPlan(**(terms | given))
 
 
 def test_a_walk_goes_where_its_answers_lead(shop):

@@ -24,7 +24,7 @@ from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.state import Order
 from ledger.journal.append import ClaimKind
 from ledger.journal.codec import CODEC
-from ledger.journal.reader import Reader, Recorded
+from ledger.journal.reader import LogReader, RecordedEvent
 from ledger.postgres.connection import Connection, connect
 from projections.rebuild import Rows, stored
 
@@ -59,15 +59,15 @@ class MerchantEvidence(Struct, frozen=True, kw_only=True, dict=True):
     merchant_id: UUID
     at: datetime
     head: int
-    log: Sequence[Recorded]
+    log: Sequence[RecordedEvent]
     claims: Mapping[tuple[ClaimKind, str], UUID]
     rows: Rows
     book: Mapping[str, Booked]
 
     @cached_property
-    def streams(self) -> Mapping[UUID, Sequence[Recorded]]:
+    def streams(self) -> Mapping[UUID, Sequence[RecordedEvent]]:
         """The log by stream."""
-        streams: dict[UUID, list[Recorded]] = {}
+        streams: dict[UUID, list[RecordedEvent]] = {}
         for recorded in self.log:
             streams.setdefault(recorded.stream_id, []).append(recorded)
         return streams
@@ -90,7 +90,7 @@ class MerchantEvidence(Struct, frozen=True, kw_only=True, dict=True):
         return {order_id: history[-1] for order_id, history in self.histories.items()}
 
 
-def asked_by(recorded: Recorded) -> dict[str, Any]:
+def asked_by(recorded: RecordedEvent) -> dict[str, Any]:
     """Who asked for an event and why."""
     context: dict[str, Any] = msgspec.json.decode(recorded.context)
     return context
@@ -108,8 +108,8 @@ async def gather(url: str) -> list[MerchantEvidence]:
 
 
 async def _merchant(connection: Connection, merchant_id: UUID, head: int) -> MerchantEvidence:
-    reader = Reader("", CODEC, data_keys())  # only for its feed, which reads on the connection that it is given
-    log: list[Recorded] = []
+    reader = LogReader("", CODEC, data_keys())  # only for its feed, which reads on the connection that it is given
+    log: list[RecordedEvent] = []
     while page := await reader.feed(connection, merchant_id, log[-1].position if log else 0, _FEED_PAGE):
         log += page
     claims = await (await connection.execute(_CLAIMS, (merchant_id,))).fetchall()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ledger.operations.order_numbers import Ordinals
+from ledger.operations.order_numbers import OrderNumbers
 from ledger.postgres.faults import DatabaseUnavailable
 
 pytestmark = pytest.mark.anyio
@@ -12,4 +12,4 @@ pytestmark = pytest.mark.anyio
 
 async def test_order_numbers_that_cannot_be_had_are_a_fault_of_the_database() -> None:
     with pytest.raises(DatabaseUnavailable):
-        await Ordinals("host=/nowhere dbname=none").take()
+        await OrderNumbers("host=/nowhere dbname=none").take()

@@ -17,7 +17,7 @@ from tests.sealing import MASTER_KEY
 from ledger.operations.inputs import Actor
 from ledger.operations.ledger import Ledger
 from ledger.operations.orders.create import charge_order, create_order
-from ledger.operations.results import OrderReceipt
+from ledger.operations.results import OrderResult
 from ledger.processors.contract import ProcessorUnavailable
 from ledger.processors.sandbox.charge_rows import Mode
 from ledger.processors.sandbox.processor import SandboxProcessor
@@ -39,7 +39,7 @@ async def ledger(database_url: str) -> AsyncIterator[Ledger]:
 class Story:
     """A paid order, a pending one and a declined one, and a client who was told of each."""
 
-    def __init__(self, url: str, record: Path, merchant: Actor, told: dict[str, OrderReceipt]) -> None:
+    def __init__(self, url: str, record: Path, merchant: Actor, told: dict[str, OrderResult]) -> None:
         self.url = url
         self.record = record
         self.merchant = merchant
@@ -60,7 +60,7 @@ def asked(merchant: Actor, name: str) -> Asked:
     return Asked(do="create", merchant_id=merchant.merchant_id, external_id=name, amount=10_000)
 
 
-def told(receipt: OrderReceipt) -> Told:
+def told(receipt: OrderResult) -> Told:
     payment = receipt.order.payments[-1] if receipt.order.payments else None
     return Told(
         status=201,

@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 from tests.service.trees import environment
 
-from ledger.cli.installation import refusals_in_one_line
+from ledger.cli.installation import errors_as_cannot_run
 from ledger.journal.append import KeyUnavailable
 from ledger.postgres.faults import DatabaseUnavailable
 from ledger.settings import CannotRun, Settings
@@ -60,9 +60,9 @@ def test_a_misspelt_setting_is_pointed_out():
 
 
 def test_a_key_that_is_missing_is_not_blamed_on_the_database():
-    with pytest.raises(CannotRun, match=r"^customer 1 is sealed under a key"), refusals_in_one_line():
+    with pytest.raises(CannotRun, match=r"^customer 1 is sealed under a key"), errors_as_cannot_run():
         raise KeyUnavailable("customer 1 is sealed under a key that LEDGER_SEALING_KEYS lacks")
-    with pytest.raises(CannotRun, match=r"^the database does not answer: it is away"), refusals_in_one_line():
+    with pytest.raises(CannotRun, match=r"^the database does not answer: it is away"), errors_as_cannot_run():
         raise DatabaseUnavailable("it is away")
 
 

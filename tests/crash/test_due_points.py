@@ -21,7 +21,7 @@ from tests.operations.conftest import register
 from tests.sealing import MASTER_KEY
 
 from ledger.background.reactions.registry import HANDLERS, REACTIONS
-from ledger.background.scheduler.clock_advance import ClockHand
+from ledger.background.scheduler.clock_advance import ClockAdvancer
 from ledger.domain.orders.events import PaymentCaptured
 from ledger.domain.orders.statuses import OrderStatus
 from ledger.domain.rejections import ConcurrentUpdate
@@ -56,7 +56,7 @@ async def killed_at(point: str, ledger: Ledger, installation: Installation, log:
 
 async def done_by_others(ledger: Ledger, installation: Installation, merchants: list[UUID]) -> None:
     """Move the clocks behind every second attempt until nothing is due and no job is left."""
-    hand = ClockHand(installation.url, ledger, REACTIONS, HANDLERS)
+    hand = ClockAdvancer(installation.url, ledger, REACTIONS, HANDLERS)
     options = "-c search_path=public,public_jobs"
     async with (
         asyncio.timeout(_PATIENCE_S),

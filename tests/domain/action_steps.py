@@ -92,19 +92,19 @@ ACTION_STEPS = [
         O.REFUND_PROCESSING,
     ),
     (
-        e.CallUnanswered(payment_id=ONE, call=e.Call.CAPTURE, reason="no answer", at=NOON),
+        e.CallUnanswered(payment_id=ONE, call=e.ProcessorCall.CAPTURE, reason="no answer", at=NOON),
         CAPTURING,
         P.CAPTURING,
         O.AUTHORIZED,
     ),
     (
-        e.CallAbandoned(payment_id=ONE, call=e.Call.VOID, because=e.AbandonedBecause.NOT_SENT, at=NOON),
+        e.CallAbandoned(payment_id=ONE, call=e.ProcessorCall.VOID, because=e.AbandonedBecause.NOT_SENT, at=NOON),
         VOIDING,
         P.AUTHORIZED,
         O.AUTHORIZED,
     ),
     (
-        e.CallAbandoned(payment_id=ONE, call=e.Call.REFUND, because=e.AbandonedBecause.NOT_FOUND, at=NOON),
+        e.CallAbandoned(payment_id=ONE, call=e.ProcessorCall.REFUND, because=e.AbandonedBecause.NOT_FOUND, at=NOON),
         REFUNDING,
         P.CAPTURED,
         O.COMPLETED,

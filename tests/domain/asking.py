@@ -42,8 +42,8 @@ def due_capture(n: int = 1, name: str = CAPTURE, at: datetime = NOON) -> c.Start
     return c.StartScheduledCapture(payment_id=payment_id(n), idempotency_key=name, deadline_at=DEADLINE, at=at)
 
 
-def capture_answered(outcome: o.CaptureOutcome, n: int = 1, name: str = CAPTURE) -> c.SettleCapture:
-    return c.SettleCapture(payment_id=payment_id(n), idempotency_key=name, outcome=outcome, at=NOON)
+def capture_answered(outcome: o.CaptureOutcome, n: int = 1, name: str = CAPTURE) -> c.RecordCaptureOutcome:
+    return c.RecordCaptureOutcome(payment_id=payment_id(n), idempotency_key=name, outcome=outcome, at=NOON)
 
 
 def took(amount: Number) -> o.Captured:
@@ -69,8 +69,8 @@ def cancel_payment(n: int = 1, name: str = VOID) -> c.CancelPayment:
     return c.CancelPayment(payment_id=payment_id(n), idempotency_key=name, deadline_at=DEADLINE, at=NOON)
 
 
-def void_answered(outcome: o.VoidOutcome, n: int = 1, name: str = VOID) -> c.SettleVoid:
-    return c.SettleVoid(payment_id=payment_id(n), idempotency_key=name, outcome=outcome, at=NOON)
+def void_answered(outcome: o.VoidOutcome, n: int = 1, name: str = VOID) -> c.RecordVoidOutcome:
+    return c.RecordVoidOutcome(payment_id=payment_id(n), idempotency_key=name, outcome=outcome, at=NOON)
 
 
 def refund(amount: Number, n: int = 1, **changes: Any) -> c.RefundOrder:
@@ -78,8 +78,8 @@ def refund(amount: Number, n: int = 1, **changes: Any) -> c.RefundOrder:
     return c.RefundOrder(**(fields | changes))
 
 
-def refund_answered(outcome: o.RefundOutcome, n: int = 1, payment: int = 1) -> c.SettleRefund:
-    return c.SettleRefund(refund_id=refund_id(n), payment_id=payment_id(payment), outcome=outcome, at=NOON)
+def refund_answered(outcome: o.RefundOutcome, n: int = 1, payment: int = 1) -> c.RecordRefundOutcome:
+    return c.RecordRefundOutcome(refund_id=refund_id(n), payment_id=payment_id(payment), outcome=outcome, at=NOON)
 
 
 def gave_back(amount: Number) -> o.Refunded:
@@ -103,8 +103,8 @@ def validate(**changes: Any) -> c.ValidateAuthentication:
 
 def authentication_answered(
     outcome: o.AuthorizationOutcome, n: int = 1, step: NextAction = NextAction.CHALLENGE
-) -> c.SettleAuthentication:
-    return c.SettleAuthentication(
+) -> c.RecordAuthenticationOutcome:
+    return c.RecordAuthenticationOutcome(
         payment_id=payment_id(n), idempotency_key=f"key-{n}-{step.lower()}", outcome=outcome, at=NOON
     )
 
@@ -118,8 +118,8 @@ def payer_must(action: NextAction = NextAction.CHALLENGE) -> o.ActionRequired:
     )
 
 
-def reference_answered(outcome: o.ReferenceOutcome, n: int = 1) -> c.SettleReference:
-    return c.SettleReference(payment_id=payment_id(n), outcome=outcome, at=NOON)
+def reference_answered(outcome: o.ReferenceOutcome, n: int = 1) -> c.RecordReferenceOutcome:
+    return c.RecordReferenceOutcome(payment_id=payment_id(n), outcome=outcome, at=NOON)
 
 
 def issues() -> o.ReferenceIssued:

@@ -11,22 +11,22 @@ from typing import Any, get_args
 import pytest
 
 from ledger.domain.customers import decide as customers
-from ledger.domain.customers.commands import EraseCustomer, IntroduceCustomer
+from ledger.domain.customers.commands import EraseCustomer, UpsertCustomer
 from ledger.domain.customers.evolve import evolve as evolve_customer
 from ledger.domain.merchants import commands as merchant_commands
 from ledger.domain.merchants import decide as merchants
 from ledger.domain.merchants.evolve import evolve as evolve_merchant
 from ledger.domain.orders import commands as order_commands
-from ledger.domain.orders.commands import ChargeOrder, CreateOrder, ForgetPayer, Settle
+from ledger.domain.orders.commands import ChargeOrder, CreateOrder, ErasePayer, RecordOutcome
 from ledger.domain.orders.decide.authentication import decide_device_data, decide_validation
 from ledger.domain.orders.decide.cancellation import decide_cancellation, decide_payment_cancellation
 from ledger.domain.orders.decide.captures import decide_capture, decide_scheduled_capture
-from ledger.domain.orders.decide.disputes_and_settlement import decide_batch, decide_dispute, decide_expiry
+from ledger.domain.orders.decide.disputes_and_settlement import decide_dispute, decide_expiry, decide_settlement
 from ledger.domain.orders.decide.outcomes import decide_outcome
 from ledger.domain.orders.decide.payments import (
     decide_charge,
     decide_create,
-    decide_forgetting,
+    decide_payer_erasure,
     decide_payment,
     decide_resubmission,
 )
@@ -55,11 +55,11 @@ DECIDERS: dict[type, tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]
     order_commands.RefundOverpayment: (decide_overpayment_refund, evolve_order),
     order_commands.RecordDeposit: (decide_deposit, evolve_order),
     order_commands.RecordDispute: (decide_dispute, evolve_order),
-    order_commands.RecordSettlement: (decide_batch, evolve_order),
-    **dict.fromkeys(get_args(Settle), (decide_outcome, evolve_order)),
-    ForgetPayer: (decide_forgetting, evolve_order),
+    order_commands.RecordSettlement: (decide_settlement, evolve_order),
+    **dict.fromkeys(get_args(RecordOutcome), (decide_outcome, evolve_order)),
+    ErasePayer: (decide_payer_erasure, evolve_order),
     EraseCustomer: (customers.decide_erasure, evolve_customer),
-    IntroduceCustomer: (customers.decide_introduction, evolve_customer),
+    UpsertCustomer: (customers.decide_upsert, evolve_customer),
     merchant_commands.RegisterMerchant: (merchants.decide_registration, evolve_merchant),
     merchant_commands.ChangeSettings: (merchants.decide_settings, evolve_merchant),
     merchant_commands.IssueApiKey: (merchants.decide_issue, evolve_merchant),

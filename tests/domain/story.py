@@ -86,8 +86,8 @@ def charge(n: int = 1, amount: Number | None = None, **changes: Any) -> commands
     return commands.ChargeOrder(payment=new_payment(n, amount, **changes), at=NOON)
 
 
-def settle(n: int, outcome: outcomes.AuthorizationOutcome) -> commands.SettleAuthorization:
-    return commands.SettleAuthorization(payment_id=payment_id(n), outcome=outcome, at=NOON)
+def settle(n: int, outcome: outcomes.AuthorizationOutcome) -> commands.RecordAuthorizationOutcome:
+    return commands.RecordAuthorizationOutcome(payment_id=payment_id(n), outcome=outcome, at=NOON)
 
 
 def approved(authorized_amount: Number, captured_amount: Number | None = None) -> outcomes.Approved:

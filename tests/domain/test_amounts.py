@@ -24,7 +24,7 @@ from tests.domain.story import (
 )
 
 from ledger.domain.orders.statuses import OrderStatus
-from ledger.domain.orders.surcharge import NOTHING, Parts, parts_of_capture, parts_of_refund, quote
+from ledger.domain.orders.surcharge import NOTHING, SurchargeSplit, quote, split_capture, split_refund
 from ledger.domain.orders.terms import MethodType, SurchargePolicy
 
 
@@ -153,11 +153,11 @@ def test_a_granted_authorisation_reserves_its_part_of_the_subtotal():
     ],
 )
 def test_any_series_of_refunds_ends_at_the_subtotal_and_the_surcharge(subtotal, surcharge, quantum, refunds, parts):
-    whole = Parts(Decimal(subtotal), Decimal(surcharge))
+    whole = SurchargeSplit(Decimal(subtotal), Decimal(surcharge))
     given_back, before, seen = Decimal(0), NOTHING, []
     for refund in map(Decimal, refunds):
         given_back += refund
-        after = parts_of_refund(given_back, whole, Decimal(quantum))
+        after = split_refund(given_back, whole, Decimal(quantum))
         seen.append((after.subtotal - before.subtotal, after.surcharge - before.surcharge))
         before = after
     assert seen == [tuple(map(Decimal, each)) for each in parts]
@@ -165,16 +165,16 @@ def test_any_series_of_refunds_ends_at_the_subtotal_and_the_surcharge(subtotal, 
 
 
 def test_a_capture_of_less_is_divided_by_the_same_rule():
-    asked_for = Parts(Decimal(333), Decimal(12))
-    assert parts_of_capture(Decimal(172), asked_for, Decimal(1)) == Parts(Decimal(166), Decimal(6))
-    assert parts_of_capture(Decimal(345), asked_for, Decimal(1)) == asked_for
-    assert parts_of_capture(Decimal(400), asked_for, Decimal(1)) == Parts(Decimal(388), Decimal(12))
-    assert parts_of_capture(Decimal(0), asked_for, Decimal(1)) == NOTHING
+    asked_for = SurchargeSplit(Decimal(333), Decimal(12))
+    assert split_capture(Decimal(172), asked_for, Decimal(1)) == SurchargeSplit(Decimal(166), Decimal(6))
+    assert split_capture(Decimal(345), asked_for, Decimal(1)) == asked_for
+    assert split_capture(Decimal(400), asked_for, Decimal(1)) == SurchargeSplit(Decimal(388), Decimal(12))
+    assert split_capture(Decimal(0), asked_for, Decimal(1)) == NOTHING
 
 
 def test_a_capture_off_the_quantum_is_never_divided_below_nothing():
-    assert parts_of_capture(Decimal("166.5"), Parts(Decimal(333), Decimal(0)), Decimal(1)).surcharge == 0
-    assert parts_of_capture(Decimal("0.6"), Parts(Decimal(100), Decimal(1)), Decimal(1)).surcharge == 0
+    assert split_capture(Decimal("166.5"), SurchargeSplit(Decimal(333), Decimal(0)), Decimal(1)).surcharge == 0
+    assert split_capture(Decimal("0.6"), SurchargeSplit(Decimal(100), Decimal(1)), Decimal(1)).surcharge == 0
 
 
 def test_a_quote_is_for_the_methods_of_the_policy():
@@ -185,5 +185,5 @@ def test_a_quote_is_for_the_methods_of_the_policy():
 
 
 def test_the_largest_amounts_are_divided_without_a_rest():
-    whole = Parts(Decimal("999999999999.9999"), Decimal("499999999999.9998"))
-    assert parts_of_refund(whole.subtotal + whole.surcharge, whole, Decimal("0.0001")) == whole
+    whole = SurchargeSplit(Decimal("999999999999.9999"), Decimal("499999999999.9998"))
+    assert split_refund(whole.subtotal + whole.surcharge, whole, Decimal("0.0001")) == whole

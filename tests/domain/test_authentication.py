@@ -31,7 +31,7 @@ from ledger.domain.orders import events as e
 from ledger.domain.orders.decide.authentication import decide_validation
 from ledger.domain.orders.processor_outcomes import Approved, Declined, NotFound, NotSent, Unanswered
 from ledger.domain.orders.statuses import NextAction, OrderStatus, PaymentStatus
-from ledger.domain.rejections import InvalidOrderState, InvalidTerms, RequestInProgress
+from ledger.domain.rejections import InvalidField, InvalidOrderState, RequestInProgress
 
 IN_FIVE_SECONDS = e.CaptureScheduled(payment_id=ONE, amount=Decimal(10000), due_at=NOON + timedelta(seconds=5), at=NOON)
 
@@ -139,7 +139,7 @@ def test_an_issuer_may_decline_a_payer_who_passed() -> None:
 
 def test_the_id_must_be_that_of_the_payments_challenge() -> None:
     given(*waiting(ONCE, CHALLENGE)).when(validate(transaction_id="other")).then_rejected(
-        InvalidTerms, field="authenticationTransactionId"
+        InvalidField, field="authenticationTransactionId"
     )
     given(*waiting(ONCE, CHALLENGE)).when(validate(transaction_id="fail", is_simulated=True)).then(
         going(VALIDATED, CHALLENGE, transaction_id="fail")
@@ -148,7 +148,7 @@ def test_the_id_must_be_that_of_the_payments_challenge() -> None:
 
 def test_the_reference_must_be_that_of_the_payments_session() -> None:
     given(*waiting(ONCE, DEVICE)).when(device_data(reference_id="other")).then_rejected(
-        InvalidTerms, field="referenceId"
+        InvalidField, field="referenceId"
     )
 
 
@@ -184,14 +184,14 @@ def test_a_session_reserves_nothing_until_the_processor_is_asked_to_go_on() -> N
     ("outcome", "because"), [(NotSent(), e.AbandonedBecause.NOT_SENT), (NotFound(), e.AbandonedBecause.NOT_FOUND)]
 )
 def test_a_call_that_came_to_nothing_lets_the_payer_try_again(outcome: object, because: e.AbandonedBecause) -> None:
-    abandoned = e.CallAbandoned(payment_id=ONE, call=e.Call.AUTHENTICATION, because=because, at=NOON)
+    abandoned = e.CallAbandoned(payment_id=ONE, call=e.ProcessorCall.AUTHENTICATION, because=because, at=NOON)
     order = given(*going_on(ONCE, CHALLENGE)).when(authentication_answered(outcome)).then(abandoned)  # type: ignore[arg-type]
     assert order.status is OrderStatus.PAYER_AUTHENTICATION_CHALLENGE_REQUIRED
     given(*going_on(ONCE, CHALLENGE), abandoned).when(validate()).then(going(VALIDATED, CHALLENGE))
 
 
 def test_a_silence_is_noted_once() -> None:
-    silence = e.CallUnanswered(payment_id=ONE, call=e.Call.AUTHENTICATION, reason="no answer", at=NOON)
+    silence = e.CallUnanswered(payment_id=ONE, call=e.ProcessorCall.AUTHENTICATION, reason="no answer", at=NOON)
     given(*going_on(ONCE, CHALLENGE)).when(authentication_answered(Unanswered(reason="no answer"))).then(silence)
 
 

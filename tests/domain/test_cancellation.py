@@ -113,7 +113,7 @@ def test_a_cancellation_while_another_runs_is_absorbed() -> None:
 
 
 def test_a_void_that_nobody_answers_is_noted_once() -> None:
-    silence = e.CallUnanswered(payment_id=ONE, call=e.Call.VOID, reason="no answer", at=NOON)
+    silence = e.CallUnanswered(payment_id=ONE, call=e.ProcessorCall.VOID, reason="no answer", at=NOON)
     given(*VOIDING).when(void_answered(Unanswered(reason="no answer"))).then(silence)
 
 
@@ -121,7 +121,7 @@ def test_a_void_that_nobody_answers_is_noted_once() -> None:
     ("outcome", "because"), [(NotSent(), e.AbandonedBecause.NOT_SENT), (NotFound(), e.AbandonedBecause.NOT_FOUND)]
 )
 def test_a_void_that_came_to_nothing_is_asked_again(outcome: object, because: e.AbandonedBecause) -> None:
-    abandoned = e.CallAbandoned(payment_id=ONE, call=e.Call.VOID, because=because, at=NOON)
+    abandoned = e.CallAbandoned(payment_id=ONE, call=e.ProcessorCall.VOID, because=because, at=NOON)
     order = given(*VOIDING).when(void_answered(outcome)).then(abandoned)  # type: ignore[arg-type]  # one of them
     assert order.status is OrderStatus.CANCELLATION_REQUESTED
     given(*VOIDING, abandoned).when(cancel_payment(name="void-2")).then(void_asked(1, "void-2"))

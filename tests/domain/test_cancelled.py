@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 from tests.domain.story import approved, charge, create, created, folded, late, new_payment, settle, started
 
-from ledger.domain.orders.decide.authorizations import decide_settlement
+from ledger.domain.orders.decide.authorizations import decide_authorization_outcome
 from ledger.domain.orders.decide.payments import decide_charge, decide_resubmission
 from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
@@ -37,9 +37,9 @@ def test_a_cancelled_order_cannot_be_charged():
 def test_money_that_was_taken_after_all_revives_a_cancelled_order(status):
     cancelled = with_payment(status)
     assert cancelled.status is OrderStatus.CANCELLED
-    events = decide_settlement(cancelled, settle(1, approved(10000)))
+    events = decide_authorization_outcome(cancelled, settle(1, approved(10000)))
     assert events == [late(1, 10000)]
     order = evolve(cancelled, events[0])
     assert order.status is OrderStatus.COMPLETED
     assert order.payments[0].status is PaymentStatus.CAPTURED
-    assert decide_settlement(order, settle(1, approved(10000))) == []
+    assert decide_authorization_outcome(order, settle(1, approved(10000))) == []

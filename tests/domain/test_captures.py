@@ -18,8 +18,8 @@ from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
 from ledger.domain.rejections import (
     AmountExceedsPending,
     CaptureExceedsAuthorized,
+    InvalidField,
     InvalidOrderState,
-    InvalidTerms,
     PaymentNotFound,
 )
 
@@ -55,7 +55,7 @@ def test_no_more_is_captured_than_was_granted() -> None:
 
 @pytest.mark.parametrize("amount", [0, "0.5"])
 def test_a_capture_is_a_multiple_of_the_quantum(amount: str) -> None:
-    given(*granted(BY_HAND)).when(capture(amount)).then_rejected(InvalidTerms, field="amount")
+    given(*granted(BY_HAND)).when(capture(amount)).then_rejected(InvalidField, field="amount")
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_a_final_refusal_fails_the_payment() -> None:
 
 
 def test_a_silence_is_noted_once() -> None:
-    silence = e.CallUnanswered(payment_id=ONE, call=e.Call.CAPTURE, reason="no answer", at=NOON)
+    silence = e.CallUnanswered(payment_id=ONE, call=e.ProcessorCall.CAPTURE, reason="no answer", at=NOON)
     order = given(*capturing(ONCE)).when(capture_answered(Unanswered(reason="no answer"))).then(silence)
     assert order.payments[0].status is PaymentStatus.CAPTURING
 
@@ -123,7 +123,7 @@ def test_a_silence_is_noted_once() -> None:
 def test_an_automatic_capture_that_never_was_comes_again_a_minute_later(
     outcome: object, because: e.AbandonedBecause
 ) -> None:
-    abandoned = e.CallAbandoned(payment_id=ONE, call=e.Call.CAPTURE, because=because, at=NOON)
+    abandoned = e.CallAbandoned(payment_id=ONE, call=e.ProcessorCall.CAPTURE, because=because, at=NOON)
     given(*capturing(ONCE)).when(capture_answered(outcome)).then(abandoned, later(10000, timedelta(minutes=1)))  # type: ignore[arg-type]
     given(*capturing(BY_HAND)).when(capture_answered(outcome)).then(abandoned)  # type: ignore[arg-type]
 

@@ -26,7 +26,7 @@ from tests.domain.story import (
 )
 
 from ledger.domain.orders.statuses import OrderStatus
-from ledger.domain.rejections import AmountExceedsPending, IdempotencyMismatch, InvalidTerms, OrderNotPayable
+from ledger.domain.rejections import AmountExceedsPending, IdempotencyMismatch, InvalidField, OrderNotPayable
 
 PAYABLE = (OrderStatus.PENDING, OrderStatus.PARTIALLY_PAID, OrderStatus.FAILED, OrderStatus.REFERENCE_GENERATED)
 FAILED = (created(), started(1, 10000), asked(1, 10000), declined(1))
@@ -132,17 +132,17 @@ def test_an_order_that_does_not_wait_for_money_is_not_payable(history, status):
 
 
 def test_a_part_is_only_taken_where_parts_are_allowed():
-    given(created()).when(charge(1, 10000)).then_rejected(InvalidTerms, field="amount")
+    given(created()).when(charge(1, 10000)).then_rejected(InvalidField, field="amount")
 
 
 @pytest.mark.parametrize("amount", ["0", "-5", "0.5", "NaN", "1000000000000"])
 def test_a_part_that_cannot_stand_on_the_order_is_refused(amount):
-    given(SPLIT).when(charge(1, amount)).then_rejected(InvalidTerms, field="amount")
+    given(SPLIT).when(charge(1, amount)).then_rejected(InvalidField, field="amount")
 
 
 def test_a_part_may_be_as_fine_as_the_orders_own_amount():
     given(created("150.75", allow_partials=True)).when(charge(1, "0.01")).then(started(1, "0.01"), asked(1, "0.01"))
-    given(created("150.75", allow_partials=True)).when(charge(1, "0.001")).then_rejected(InvalidTerms, field="amount")
+    given(created("150.75", allow_partials=True)).when(charge(1, "0.001")).then_rejected(InvalidField, field="amount")
 
 
 NAMED = (SPLIT, started(1, 4000, external_id="anticipo"), asked(1, 4000))

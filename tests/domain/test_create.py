@@ -25,7 +25,7 @@ from tests.domain.story import (
 
 from ledger.domain.orders.statuses import OrderStatus
 from ledger.domain.orders.terms import LineItem
-from ledger.domain.rejections import IdempotencyMismatch, InvalidTerms
+from ledger.domain.rejections import IdempotencyMismatch, InvalidField
 
 
 def line(quantity: str, unit_price: str) -> LineItem:
@@ -63,7 +63,7 @@ def test_partial_payments_are_not_honoured_on_an_order_that_pays_at_once():
 
 @pytest.mark.parametrize("amount", ["0", "-1", "1000000000000", "NaN", "Infinity", "1.00001"])
 def test_an_amount_out_of_bounds_is_refused(amount):
-    given().when(create(amount)).then_rejected(InvalidTerms, field="amount")
+    given().when(create(amount)).then_rejected(InvalidField, field="amount")
 
 
 @pytest.mark.parametrize("amount", ["0.0001", "999999999999", "150.75"])
@@ -91,7 +91,7 @@ def test_line_items_that_add_up_are_accepted(lines):
 @pytest.mark.parametrize("lines", [[("2", "4999")], [("1", "10000.0011")], [("1", "9999.9989")]])
 def test_line_items_that_do_not_add_up_are_refused(lines):
     items = tuple(line(*each) for each in lines)
-    given().when(create(line_items=items)).then_rejected(InvalidTerms, field="lineItems")
+    given().when(create(line_items=items)).then_rejected(InvalidField, field="lineItems")
 
 
 def test_line_items_add_up_within_a_thousandth():

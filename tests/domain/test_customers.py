@@ -8,14 +8,14 @@ from typing import get_args
 from tests.domain.scenario import given
 from tests.domain.story import CUSTOMER, NOON
 
-from ledger.domain.customers.commands import EraseCustomer, IntroduceCustomer
+from ledger.domain.customers.commands import EraseCustomer, UpsertCustomer
 from ledger.domain.customers.events import CustomerCreated, CustomerDetailsChanged, CustomerErased, CustomerEvent
 
 LATER = NOON + timedelta(hours=1)
 
 
 def introduce(**details):
-    return IntroduceCustomer(customer_id=CUSTOMER, external_id="cliente-7", at=LATER, **details)
+    return UpsertCustomer(customer_id=CUSTOMER, external_id="cliente-7", at=LATER, **details)
 
 
 ANA = CustomerCreated(customer_id=CUSTOMER, external_id="cliente-7", at=NOON, first_name="Ana", email="ana@example.com")

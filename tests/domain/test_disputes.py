@@ -14,7 +14,7 @@ from ledger.domain.orders import commands as c
 from ledger.domain.orders import events as e
 from ledger.domain.orders.payment import HELD
 from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
-from ledger.domain.rejections import InvalidOrderState, InvalidTerms, OrderNotRefundable, PaymentNotFound
+from ledger.domain.rejections import InvalidField, InvalidOrderState, OrderNotRefundable, PaymentNotFound
 
 ALLOWED = tuple(sorted(HELD))
 
@@ -55,7 +55,7 @@ def test_a_dispute_takes_what_the_bank_says_at_its_end_and_not_what_was_conteste
 
 
 def test_a_dispute_takes_no_more_than_is_held() -> None:
-    given(*disputed(PAID, 2500)).when(dispute(LOST, 10001)).then_rejected(InvalidTerms, field="amount")
+    given(*disputed(PAID, 2500)).when(dispute(LOST, 10001)).then_rejected(InvalidField, field="amount")
 
 
 def test_a_dispute_that_is_first_heard_of_at_its_end_is_opened_and_ended() -> None:
@@ -89,7 +89,7 @@ def test_only_held_money_is_contested(history: tuple[object, ...]) -> None:
 
 
 def test_no_more_is_contested_than_is_held() -> None:
-    given(*PAID).when(dispute(OPENED, 10001)).then_rejected(InvalidTerms, field="amount")
+    given(*PAID).when(dispute(OPENED, 10001)).then_rejected(InvalidField, field="amount")
     given(*PAID).when(dispute(OPENED, n=2)).then_rejected(PaymentNotFound)
 
 

@@ -142,5 +142,5 @@ def test_payments_keep_their_order_and_their_neighbours():
     order = folded([created(allow_partials=True), *paid(1, 4000), started(2, 6000), asked(2, 6000)])
     after = evolve(order, declined(2))
     assert after.payments[0] is order.payments[0]
-    assert after.payment_called("nobody") is None
+    assert after.payment_by_external_id("nobody") is None
     assert after.payment(order.payments[1].payment_id).status is PaymentStatus.FAILED

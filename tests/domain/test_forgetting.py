@@ -10,7 +10,7 @@ from tests.journal.samples import ADDRESS, CARD, DEVICE, FISCAL
 
 from ledger.domain.customers import events as customer_events
 from ledger.domain.orders import events as order_events
-from ledger.domain.orders.commands import ForgetPayer
+from ledger.domain.orders.commands import ErasePayer
 from ledger.domain.orders.events import PayerForgotten, PaymentStarted
 from ledger.domain.orders.statuses import OrderStatus
 from ledger.domain.personal_data import without
@@ -26,7 +26,7 @@ PAYMENT = replace(started(1, 10000), method=METHOD, billing_address=ADDRESS, dev
 def test_the_money_stays_and_the_person_goes():
     history = [ORDER, PAYMENT, *paid(1, 10000)[1:]]
     before = folded(history)
-    after = given(*history).when(ForgetPayer(at=LATER)).then(FORGOTTEN)
+    after = given(*history).when(ErasePayer(at=LATER)).then(FORGOTTEN)
     assert (after.status, after.amount_paid, after.updated_at) == (before.status, before.amount_paid, LATER)
     terms, payment = after.terms, after.payments[0].started
     assert (terms.metadata, terms.billing_address, terms.device_information, terms.fiscal) == (UNSET, None, None, None)

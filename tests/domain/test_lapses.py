@@ -13,7 +13,7 @@ from tests.domain.scenario import given
 from tests.domain.story import NOON, approved, folded, settle
 
 from ledger.domain.orders import events as e
-from ledger.domain.orders.timers import Due, DueKind, dues
+from ledger.domain.orders.timers import Timer, TimerKind, timers_of
 
 A_DAY = 86_400
 
@@ -29,7 +29,7 @@ A_DAY = 86_400
 def test_it_lapses_when_the_processor_says(history: tuple[Any, ...], command: Any) -> None:
     events = given(*history).when(replace(command, authorization_s=A_DAY)).then_events()
     order = folded((*history, *events))
-    assert dues(order) == (Due(DueKind.LAPSE, ONE, NOON + timedelta(days=1)),)
+    assert timers_of(order) == (Timer(TimerKind.LAPSE, ONE, NOON + timedelta(days=1)),)
     given(*history, *events).when(expire(after=timedelta(seconds=A_DAY - 1))).then()
     ended = given(*history, *events).when(expire(after=timedelta(days=1))).then_events()
     assert [event.because for event in ended if isinstance(event, e.PaymentExpired)] == [e.ExpiredBecause.AUTHORIZATION]
@@ -37,4 +37,4 @@ def test_it_lapses_when_the_processor_says(history: tuple[Any, ...], command: An
 
 def test_one_that_was_recorded_before_processors_said_so_lapses_after_a_week() -> None:
     order = folded(granted(BY_HAND))
-    assert dues(order) == (Due(DueKind.LAPSE, ONE, NOON + timedelta(days=7)),)
+    assert timers_of(order) == (Timer(TimerKind.LAPSE, ONE, NOON + timedelta(days=7)),)

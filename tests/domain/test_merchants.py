@@ -22,7 +22,7 @@ from ledger.domain.merchants.events import (
 )
 from ledger.domain.merchants.settings import SETTINGS, parse_settings, settings_of
 from ledger.domain.orders.terms import MethodType
-from ledger.domain.rejections import ApiKeyNotFound, InvalidTerms
+from ledger.domain.rejections import ApiKeyNotFound, InvalidField
 
 MERCHANT, FIRST, SECOND = (UUID(int=n) for n in (1, 2, 3))
 REGISTERED = MerchantRegistered(merchant_id=MERCHANT, name="Café Tacuba", at=NOON)
@@ -64,7 +64,7 @@ def test_a_merchant_starts_on_the_defaults():
 @pytest.mark.parametrize("name", ["", "   ", "x" * 256, "Café\x00", "two\nlines"])
 def test_a_merchant_needs_a_name_that_can_be_shown(name):
     command = RegisterMerchant(merchant_id=MERCHANT, name=name, at=NOON)
-    given().when(command).then_rejected(InvalidTerms, field="name")
+    given().when(command).then_rejected(InvalidField, field="name")
 
 
 def test_only_settings_that_differ_are_changed():
@@ -104,7 +104,7 @@ def test_a_surcharge_is_switched_on_and_off():
     ],
 )
 def test_a_setting_that_cannot_work_is_refused_by_its_name(name, settings):
-    given(REGISTERED).when(change(**settings)).then_rejected(InvalidTerms, field=name)
+    given(REGISTERED).when(change(**settings)).then_rejected(InvalidField, field=name)
 
 
 def test_an_operator_writes_settings_as_text():
@@ -160,7 +160,7 @@ def test_an_operator_writes_settings_as_text():
     ],
 )
 def test_text_that_is_no_setting_is_refused_by_its_name(name, text):
-    with pytest.raises(InvalidTerms) as refused:
+    with pytest.raises(InvalidField) as refused:
         parse_settings({name: text})
     assert refused.value.facts == {"field": name}
 
@@ -184,7 +184,7 @@ def test_a_key_keeps_what_it_was_issued_with():
 
 
 def test_a_key_cannot_expire_before_it_is_issued():
-    given(REGISTERED).when(issue(expires_at=NOON)).then_rejected(InvalidTerms, field="expiresAt")
+    given(REGISTERED).when(issue(expires_at=NOON)).then_rejected(InvalidField, field="expiresAt")
 
 
 def test_a_key_that_never_was_cannot_be_revoked():

@@ -28,8 +28,8 @@ from ledger.domain.orders import processor_outcomes as o
 from ledger.domain.orders.processor_outcomes import NotFound, NotSent, Unanswered
 from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
 from ledger.domain.orders.terms import Reference
-from ledger.domain.orders.timers import Due, DueKind, decide_due, due_key, dues
-from ledger.domain.rejections import InvalidOrderState, InvalidTerms, PaymentNotFound
+from ledger.domain.orders.timers import Timer, TimerKind, decide_timer, timer_key, timers_of
+from ledger.domain.rejections import InvalidField, InvalidOrderState, PaymentNotFound
 
 ASKED = at_store(created())[:3]
 THREE_DAYS = timedelta(hours=72)
@@ -71,7 +71,7 @@ def test_a_reference_that_was_refused_fails_the_payment() -> None:
 
 
 def test_a_reference_that_nobody_answers_for_is_asked_about() -> None:
-    silence = e.CallUnanswered(payment_id=ONE, call=e.Call.REFERENCE, reason="no answer", at=NOON)
+    silence = e.CallUnanswered(payment_id=ONE, call=e.ProcessorCall.REFERENCE, reason="no answer", at=NOON)
     given(*ASKED).when(reference_answered(Unanswered(reason="no answer"))).then(silence)
 
 
@@ -79,7 +79,7 @@ def test_a_reference_that_nobody_answers_for_is_asked_about() -> None:
     ("outcome", "because"), [(NotSent(), e.AbandonedBecause.NOT_SENT), (NotFound(), e.AbandonedBecause.NOT_FOUND)]
 )
 def test_a_reference_that_never_was_fails_the_payment(outcome: object, because: e.AbandonedBecause) -> None:
-    abandoned = e.CallAbandoned(payment_id=ONE, call=e.Call.REFERENCE, because=because, at=NOON)
+    abandoned = e.CallAbandoned(payment_id=ONE, call=e.ProcessorCall.REFERENCE, because=because, at=NOON)
     order = given(*ASKED).when(reference_answered(outcome)).then(abandoned)  # type: ignore[arg-type]  # one of them
     assert order.status is OrderStatus.FAILED
 
@@ -115,7 +115,7 @@ def test_a_deposit_needs_a_reference() -> None:
         InvalidOrderState, currentStatus=OrderStatus.PROCESSING, allowedStatuses=()
     )
     given(*at_store(created())).when(deposit(1, 2)).then_rejected(PaymentNotFound)
-    given(*at_store(created())).when(deposit("0.5")).then_rejected(InvalidTerms, field="amount")
+    given(*at_store(created())).when(deposit("0.5")).then_rejected(InvalidField, field="amount")
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_what_waits_expires_at_its_time_and_not_before(
     assert given(*history).when(expire(after=after - timedelta(seconds=1))).then_events() == []
     expired = e.PaymentExpired(payment_id=ONE, because=because, at=NOON + after)
     given(*history).when(expire(after=after)).then(expired)
-    assert [due.at for due in dues(folded(history))] == [NOON + after]
+    assert [due.at for due in timers_of(folded(history))] == [NOON + after]
 
 
 @pytest.mark.parametrize("history", [going_on(ONCE, CHALLENGE), card(ONCE), (ONCE, *paid(1, 10000))])
@@ -144,22 +144,22 @@ def test_nothing_expires_that_is_being_worked_on_or_done(history: tuple[object, 
 def test_a_capture_falls_due_and_begins_once() -> None:
     scheduled = e.CaptureScheduled(payment_id=ONE, amount=Decimal(10000), due_at=NOON, at=NOON)
     order = folded([*granted(ONCE), scheduled])
-    due = Due(DueKind.CAPTURE, ONE, NOON)
-    assert dues(order) == (due,)
-    key = due_key(order, due)
-    events = decide_due(order, due, key, NOON, NOON)
+    due = Timer(TimerKind.CAPTURE, ONE, NOON)
+    assert timers_of(order) == (due,)
+    key = timer_key(order, due)
+    events = decide_timer(order, due, key, NOON, NOON)
     assert [type(event) for event in events] == [e.CaptureRequested]
-    assert decide_due(folded([*granted(ONCE), scheduled, *events]), due, key, NOON, NOON) == []
+    assert decide_timer(folded([*granted(ONCE), scheduled, *events]), due, key, NOON, NOON) == []
 
 
 def test_an_authorisation_that_came_after_its_cancellation_is_due_to_be_voided() -> None:
     asked = e.CancellationRequested(cancellation_id=ONE, refund_captured=False, at=NOON)
     order = folded([*granted(BY_HAND), asked])
-    assert DueKind.VOID in {due.kind for due in dues(order)}
-    due = next(due for due in dues(order) if due.kind is DueKind.VOID)
-    events = decide_due(order, due, due_key(order, due), NOON, NOON)
+    assert TimerKind.VOID in {due.kind for due in timers_of(order)}
+    due = next(due for due in timers_of(order) if due.kind is TimerKind.VOID)
+    events = decide_timer(order, due, timer_key(order, due), NOON, NOON)
     assert [type(event) for event in events] == [e.VoidRequested]
-    assert decide_due(folded(granted(BY_HAND)), due, "any", NOON, NOON) == []
+    assert decide_timer(folded(granted(BY_HAND)), due, "any", NOON, NOON) == []
 
 
 def test_a_reference_that_is_issued_after_its_payment_has_ended_is_kept() -> None:

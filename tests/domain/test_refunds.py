@@ -33,14 +33,14 @@ from tests.domain.story import (
 
 from ledger.domain.orders.commands import Allocation, RefundOrder, RefundOverpayment
 from ledger.domain.orders.decide.refunds import decide_overpayment_refund
-from ledger.domain.orders.events import AbandonedBecause, Call, CallAbandoned, RefundRequested
+from ledger.domain.orders.events import AbandonedBecause, CallAbandoned, ProcessorCall, RefundRequested
 from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import OrderStatus
 from ledger.domain.rejections import (
     IdempotencyMismatch,
+    InvalidField,
     InvalidOrderState,
-    InvalidTerms,
     OrderNotRefundable,
     PaymentNotFound,
     RefundExceedsBalance,
@@ -51,7 +51,9 @@ OVERPAID = (*at_store(created()), deposited(1, 12000))
 
 
 def not_sent(n: int) -> CallAbandoned:
-    return CallAbandoned(payment_id=payment_id(n), call=Call.REFUND, because=AbandonedBecause.NOT_SENT, at=NOON)
+    return CallAbandoned(
+        payment_id=payment_id(n), call=ProcessorCall.REFUND, because=AbandonedBecause.NOT_SENT, at=NOON
+    )
 
 
 def allocated(total: int, *shares: tuple[int, int]) -> RefundOrder:
@@ -72,7 +74,7 @@ def test_a_named_payment_gives_back_no_more_than_it_holds() -> None:
 def test_some_processors_give_back_all_that_came_in_by_a_reference_or_nothing() -> None:
     history = (*at_store(created(allow_partials=True), 4000), deposited(1, 4000), *paid(2, 6000))
     for part in (refund(3999, payment_id=ONE), refund(9999), allocated(2000, (1, 1000), (2, 1000))):
-        given(*history).when(replace(part, partial_payouts=False)).then_rejected(InvalidTerms, field="amount")
+        given(*history).when(replace(part, partial_payouts=False)).then_rejected(InvalidField, field="amount")
         assert given(*history).when(part).then_events()
     for whole in (refund(4000, payment_id=ONE), refund(10000), refund(1, payment_id=payment_id(2))):
         assert given(*history).when(replace(whole, partial_payouts=False)).then_events()
@@ -85,13 +87,13 @@ def test_a_refund_is_shared_out_as_asked() -> None:
 
 @pytest.mark.parametrize("command", [allocated(5000, (1, 1000), (2, 3000)), allocated(2000, (1, 1000), (1, 1000))])
 def test_allocations_add_up_and_name_each_payment_once(command: RefundOrder) -> None:
-    given(SPLIT, *paid(1, 4000), *paid(2, 6000)).when(command).then_rejected(InvalidTerms, field="allocations")
+    given(SPLIT, *paid(1, 4000), *paid(2, 6000)).when(command).then_rejected(InvalidField, field="allocations")
 
 
 def test_nothing_is_refunded_where_nothing_was_captured() -> None:
     given(*card(created())).when(refund(1)).then_rejected(OrderNotRefundable, currentStatus=OrderStatus.PROCESSING)
     given(*PAID).when(refund(1, payment_id=payment_id(2))).then_rejected(PaymentNotFound)
-    given(*PAID).when(refund(0)).then_rejected(InvalidTerms, field="amount")
+    given(*PAID).when(refund(0)).then_rejected(InvalidField, field="amount")
 
 
 @pytest.mark.parametrize("named", [None, ONE])

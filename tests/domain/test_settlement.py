@@ -27,7 +27,7 @@ from tests.domain.story import (
     unanswered,
 )
 
-from ledger.domain.orders.decide.authorizations import decide_settlement
+from ledger.domain.orders.decide.authorizations import decide_authorization_outcome
 from ledger.domain.orders.events import AbandonedBecause, RefusedBy
 from ledger.domain.orders.processor_outcomes import Approved, Declined, NotFound, NotSent, Unanswered
 from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
@@ -190,9 +190,9 @@ def test_only_the_money_that_is_new_is_appended():
 def test_an_approval_of_nothing_is_a_bug_of_the_gateway():
     nothing = Approved(authorized=Decimal(0), captured=Decimal(0), processor_reference="ref")
     with pytest.raises(AssertionError):
-        decide_settlement(folded(IN_FLIGHT), settle(1, nothing))
+        decide_authorization_outcome(folded(IN_FLIGHT), settle(1, nothing))
 
 
 def test_a_payment_of_another_order_is_a_bug_of_ours():
     with pytest.raises(AssertionError):
-        decide_settlement(folded(IN_FLIGHT), settle(2, approved(10000)))
+        decide_authorization_outcome(folded(IN_FLIGHT), settle(2, approved(10000)))

@@ -19,7 +19,7 @@ from tests.domain.story import (
     refunded,
 )
 
-from ledger.domain.orders.commands import RefundOrder, SettleRefund
+from ledger.domain.orders.commands import RecordRefundOutcome, RefundOrder
 from ledger.domain.orders.decide.outcomes import decide_outcome
 from ledger.domain.orders.decide.refunds import decide_refund
 from ledger.domain.orders.evolve.order import evolve
@@ -85,7 +85,7 @@ def test_a_refund_that_was_refused_gives_the_payment_back_and_may_turn_out_done(
         (Refusal(code="GENERIC_DECLINE"), PaymentStatus.CAPTURED, 0),
         (Refunded(amount=Decimal(1000), processor_reference="ref"), PaymentStatus.PARTIALLY_REFUNDED, 1000),
     ):
-        settled = SettleRefund(refund_id=refund_id(1), payment_id=payment_id(1), outcome=outcome, at=NOON)
+        settled = RecordRefundOutcome(refund_id=refund_id(1), payment_id=payment_id(1), outcome=outcome, at=NOON)
         for event in decide_outcome(order, settled):
             order = evolve(order, event)
         assert decide_outcome(order, settled) == []

@@ -21,7 +21,7 @@ from ledger.domain.orders.processor_outcomes import (
     Voided,
     VoidRefused,
 )
-from ledger.processors.sandbox.authentications import Stored
+from ledger.processors.sandbox.authentications import StoredAnswer
 
 DECLINED = "0002"
 
@@ -92,7 +92,7 @@ class Company:
 
     def _authorize(self, call: Call, line: Line) -> tuple[Said, Line]:
         if call.last4 == DECLINED:
-            return Said(key=call.key, authorization=Stored(declined=Declined(code="GENERIC_DECLINE"))), line
+            return Said(key=call.key, authorization=StoredAnswer(declined=Declined(code="GENERIC_DECLINE"))), line
         captured = call.amount if call.capture else Decimal(0)
         reference = f"fake_{call.key}"
         self._charges[call.merchant_id, reference] = Charge(call.amount, captured)
@@ -105,4 +105,4 @@ class Company:
             authorized=call.amount,
             captured=captured,
         )
-        return Said(key=call.key, authorization=Stored(approved=approved)), line
+        return Said(key=call.key, authorization=StoredAnswer(approved=approved)), line

@@ -13,8 +13,8 @@ from tests.fake_processor.client import FakeCards
 from tests.fake_processor.modes import Mode
 from tests.fake_processor.service import company
 
-from ledger.processors.sandbox.call_executor import Teller
-from ledger.processors.sandbox.charge_writer import Book
+from ledger.processors.sandbox.call_executor import CallExecutor
+from ledger.processors.sandbox.charge_writer import ChargeWriter
 
 Script = Callable[..., Awaitable[None]]
 
@@ -32,8 +32,8 @@ def fake_port(record: Path, tmp_path: Path) -> Iterator[int]:
 
 @pytest.fixture
 async def cards(fake_port: int, database_url: str) -> AsyncIterator[FakeCards]:
-    teller = Teller(database_url)
-    yield FakeCards(Book(database_url), teller, port=fake_port)
+    teller = CallExecutor(database_url)
+    yield FakeCards(ChargeWriter(database_url), teller, port=fake_port)
     await teller.stop()
 
 

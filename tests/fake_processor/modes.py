@@ -13,7 +13,7 @@ from uuid import UUID
 from msgspec import Struct
 
 from ledger.domain.orders.processor_outcomes import CaptureAnswer, RefundAnswer, VoidAnswer
-from ledger.processors.sandbox.authentications import Stored
+from ledger.processors.sandbox.authentications import StoredAnswer
 
 
 class Mode(StrEnum):
@@ -56,7 +56,7 @@ class Said(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An answer as it travels, with the key that it is to; one of the others is there."""
 
     key: str
-    authorization: Stored | None = None
+    authorization: StoredAnswer | None = None
     capture: CaptureAnswer | None = None
     void: VoidAnswer | None = None
     refund: RefundAnswer | None = None

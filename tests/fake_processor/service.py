@@ -19,7 +19,7 @@ from tests.chaos.service import Service
 from tests.fake_processor.client import FakeCards
 
 from ledger import wiring
-from ledger.service.supervisor import Tree, serve
+from ledger.service.supervisor import ProcessPlan, serve
 from ledger.settings import Settings, read_settings
 
 PORT = "FAKE_PROCESSOR_PORT"
@@ -67,5 +67,5 @@ def company(record: Path, log: Path, environment: dict[str, str], *options: str)
 
 
 if __name__ == "__main__":
-    tree = Tree(name="ledger serve", api=f"{_HERE}:create_app", worker=f"{_HERE}:run")
+    tree = ProcessPlan(name="ledger serve", api=f"{_HERE}:create_app", worker=f"{_HERE}:run")
     sys.exit(serve(read_settings(os.environ, port=int(sys.argv[1])), tree))

@@ -125,10 +125,10 @@ ACTIONS: dict[str, Any] = {
     ),
     "refund-reopened.v1": orders.RefundReopened(refund_id=REFUND, payment_id=PAYMENT, at=AT),
     "call-unanswered.v1": orders.CallUnanswered(
-        payment_id=PAYMENT, call=orders.Call.CAPTURE, reason="The processor did not answer in time.", at=AT
+        payment_id=PAYMENT, call=orders.ProcessorCall.CAPTURE, reason="The processor did not answer in time.", at=AT
     ),
     "call-abandoned.v1": orders.CallAbandoned(
-        payment_id=PAYMENT, call=orders.Call.VOID, because=orders.AbandonedBecause.NOT_SENT, at=AT
+        payment_id=PAYMENT, call=orders.ProcessorCall.VOID, because=orders.AbandonedBecause.NOT_SENT, at=AT
     ),
     "dispute-opened.v1": orders.DisputeOpened(payment_id=PAYMENT, dispute_id="dsp-1", amount=AMOUNT, at=AT),
     "dispute-won.v1": orders.DisputeWon(payment_id=PAYMENT, dispute_id="dsp-1", at=AT),

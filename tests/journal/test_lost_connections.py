@@ -16,7 +16,7 @@ from tests.chaos.proxy import COMMIT, Wire, never, proxied
 from tests.journal.small_log import SEEN, assert_log_is_whole, command, fetch, open_log
 from uuid_utils.compat import uuid7
 
-from ledger.journal.commit.locked_merchants import LOCK_WAIT_S, LOOK_S, HeldMerchants
+from ledger.journal.commit.locked_merchants import LOCK_WAIT_S, LOOK_S, LockedMerchants
 from ledger.journal.commit.writer import Writer
 from ledger.postgres import connection as connections
 from ledger.postgres.connection import Connection
@@ -95,7 +95,7 @@ async def test_what_is_answered_is_true_wherever_the_connection_is_cut(log_url: 
 async def test_a_server_that_falls_silent_is_given_up_and_found_again(
     log_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections.Bounded.__init__, "__defaults__", (0.5,))
+    monkeypatch.setattr(connections.QueryTimeout.__init__, "__defaults__", (0.5,))
     merchant = open_log(log_url)
     async with proxied(log_url) as proxy:
         writer = Writer(proxy.url, [SEEN])
@@ -121,13 +121,13 @@ async def test_a_merchant_whose_head_is_held_is_refused_and_the_others_go_on(
     log_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stood_still: list[int] = []
-    find = HeldMerchants.find
+    find = LockedMerchants.find
 
-    async def found(self: HeldMerchants, connection: Connection, merchants: Iterable[bytes]) -> None:
+    async def found(self: LockedMerchants, connection: Connection, merchants: Iterable[bytes]) -> None:
         stood_still.append(1)
         await find(self, connection, merchants)
 
-    monkeypatch.setattr(HeldMerchants, "find", found)
+    monkeypatch.setattr(LockedMerchants, "find", found)
     held, other = open_log(log_url), open_log(log_url)
     writer = Writer(log_url, [SEEN])
     await writer.start()

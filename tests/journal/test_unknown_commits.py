@@ -13,8 +13,8 @@ from tests.chaos.proxy import proxied
 from tests.journal.small_log import SEEN, assert_log_is_whole, command, fetch, open_log
 from uuid_utils.compat import uuid7
 
-from ledger.journal.append import Append, FateUnknown
-from ledger.journal.commit.lost_connection import is_settled
+from ledger.journal.append import Append, CommitUnknown
+from ledger.journal.commit.lost_connection import is_rolled_back
 from ledger.journal.commit.writer import Writer
 from ledger.postgres.faults import DatabaseUnavailable
 
@@ -69,8 +69,8 @@ async def test_what_the_server_refuses_is_settled_and_what_it_dies_of_is_not(log
         await connection.execute("set statement_timeout = 0")
         with pytest.raises(psycopg.OperationalError) as died:
             await connection.execute("select pg_terminate_backend(pg_backend_pid())")
-    assert is_settled(refused.value)
-    assert not is_settled(died.value)
+    assert is_rolled_back(refused.value)
+    assert not is_rolled_back(died.value)
 
 
 @pytest.mark.parametrize("silent", [True, False], ids=["silent", "away"])
@@ -87,7 +87,7 @@ async def test_the_end_is_not_waited_for_longer_than_it_may_take(log_url: str, *
             proxy.flowing.clear()  # whoever dials is let in and hears nothing
         with capture_logs() as lines:
             await asyncio.wait_for(writer.stop(patience_s=0.2), 8)
-        with pytest.raises(FateUnknown):
+        with pytest.raises(CommitUnknown):
             await waiting
     ended = [line for line in lines if line["event"] == "journal_ended"]
     assert [(line["unknown"], line["waiting"]) for line in ended] == [(1, 0)]

@@ -12,7 +12,7 @@ from uuid_utils.compat import uuid7
 
 from ledger.journal.append import Claim, ClaimKind, ClaimTaken, Conflict, DataRefused, VersionConflict
 from ledger.journal.commit.writer import Writer
-from ledger.postgres.faults import DatabaseUnavailable, JournalFull
+from ledger.postgres.faults import DatabaseUnavailable, QueueFull
 
 pytestmark = pytest.mark.anyio
 
@@ -162,7 +162,7 @@ async def test_beyond_its_bound_the_queue_refuses_at_once(log_url: str) -> None:
     await writer.start()
     merchant = open_log(log_url)
     accepted = [writer.submit(command(merchant, (uuid7(), 0, 1))) for _ in range(10)]
-    with pytest.raises(JournalFull):
+    with pytest.raises(QueueFull):
         writer.submit(command(merchant, (uuid7(), 0, 1)))
     assert await asyncio.gather(*accepted) == list(range(1, 11))
     await writer.stop()

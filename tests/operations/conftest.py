@@ -16,7 +16,7 @@ from ledger.domain.merchants.decide import decide_registration
 from ledger.domain.merchants.evolve import evolve
 from ledger.domain.orders.terms import CardSummary, MethodType
 from ledger.journal.append import Change
-from ledger.operations.inputs import Actor, CustomerDraft, OrderDraft, PaymentDraft
+from ledger.operations.inputs import Actor, CustomerInput, OrderInput, PaymentInput
 from ledger.operations.ledger import Ledger
 from ledger.processors.contract import Card
 from ledger.settings import Settings
@@ -39,7 +39,7 @@ async def register(ledger: Ledger) -> Actor:
     return Actor(merchant_id=merchant_id, key_id=uuid7(), request_id="req-1")
 
 
-def by_card(number: str = APPROVED, **changes: Any) -> PaymentDraft:
+def by_card(number: str = APPROVED, **changes: Any) -> PaymentInput:
     """A payment by a card with this number."""
     summary = CardSummary(
         bin=number[:6],
@@ -52,20 +52,20 @@ def by_card(number: str = APPROVED, **changes: Any) -> PaymentDraft:
         exp_year=2034,
     )
     card = Card(number=number, exp_month=12, exp_year=2034, cvc="123")
-    return PaymentDraft(type=MethodType.CARD, card=card, card_summary=summary, **changes)
+    return PaymentInput(type=MethodType.CARD, card=card, card_summary=summary, **changes)
 
 
-def an_order(external_id: str, payment: PaymentDraft | None = None, **changes: Any) -> OrderDraft:
+def an_order(external_id: str, payment: PaymentInput | None = None, **changes: Any) -> OrderInput:
     """An order over 10,000 centavos of a customer called ana."""
     fields = {
         "external_id": external_id,
         "amount": Decimal(10_000),
         "currency": "MXN",
-        "customer": CustomerDraft(external_id="ana", first_name="Ana", email="ana@example.com"),
+        "customer": CustomerInput(external_id="ana", first_name="Ana", email="ana@example.com"),
         "payment": payment,
         **changes,
     }
-    return OrderDraft(**fields)
+    return OrderInput(**fields)
 
 
 Open = Callable[[], Coroutine[Any, Any, Ledger]]

@@ -20,7 +20,7 @@ from ledger.background.recovery import Recovery, Windows
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import OrderStatus
 from ledger.domain.rejections import RequestInProgress
-from ledger.operations.inputs import Actor, CancelDraft, CaptureDraft, DeviceDataDraft, RefundDraft, ValidateDraft
+from ledger.operations.inputs import Actor, CancelInput, CaptureInput, DeviceDataInput, RefundInput, ValidateInput
 from ledger.operations.ledger import Ledger
 from ledger.operations.orders.authenticate import submit_device_data, validate
 from ledger.operations.orders.cancel import cancel_order
@@ -28,10 +28,10 @@ from ledger.operations.orders.capture import capture_order
 from ledger.operations.orders.create import create_order
 from ledger.operations.orders.refund import refund_order
 from ledger.operations.pipeline.loading import find_order, load_order
-from ledger.operations.pipeline.unit_of_work import RequestKey
+from ledger.operations.pipeline.unit_of_work import IdempotencyKey
 from ledger.postgres.faults import DatabaseUnavailable
 from ledger.processors.contract import ProcessorTimedOut
-from projections.open_calls import OpenIntents
+from projections.open_calls import OpenCalls
 
 pytestmark = pytest.mark.anyio
 
@@ -60,21 +60,21 @@ class Action:
         if payment is not None:
             await create_order(ledger, merchant, an_order("1", payment, **terms))
 
-    async def do(self, ledger: Ledger, merchant: Actor, key: RequestKey | None = KEY) -> Any:
+    async def do(self, ledger: Ledger, merchant: Actor, key: IdempotencyKey | None = KEY) -> Any:
         match self.method:
             case "capture":
-                return await capture_order(ledger, merchant, "1", CaptureDraft(), key)
+                return await capture_order(ledger, merchant, "1", CaptureInput(), key)
             case "void":
-                return await cancel_order(ledger, merchant, "1", CancelDraft(), key)
+                return await cancel_order(ledger, merchant, "1", CancelInput(), key)
             case "refund":
-                return await refund_order(ledger, merchant, "1", RefundDraft(amount=Decimal(4_000)), key)
+                return await refund_order(ledger, merchant, "1", RefundInput(amount=Decimal(4_000)), key)
             case "submit_device_data":
-                return await submit_device_data(ledger, merchant, "1", DeviceDataDraft(), key)
+                return await submit_device_data(ledger, merchant, "1", DeviceDataInput(), key)
             case "validate_authentication":
                 order = await order_called(ledger, merchant, "1")
                 session = order.payments[0].session
                 assert session is not None
-                return await validate(ledger, merchant, "1", ValidateDraft(transaction_id=session.transaction_id), key)
+                return await validate(ledger, merchant, "1", ValidateInput(transaction_id=session.transaction_id), key)
             case "issue_reference":
                 return await create_order(ledger, merchant, an_order("ref", SPEI), key)
         raise AssertionError(self.method)
@@ -98,7 +98,7 @@ async def order_called(ledger: Ledger, merchant: Actor, external_id: str) -> Ord
 
 async def recover(database_url: str, *ledgers: Ledger) -> None:
     """Let a recovery on each of these ledgers sweep, all at once, when the deadlines have passed."""
-    async with OpenIntents(database_url) as intents:
+    async with OpenCalls(database_url) as intents:
         await asyncio.gather(*[Recovery(ledger, intents.due, AFTERWARDS).sweep() for ledger in ledgers])
 
 

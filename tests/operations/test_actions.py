@@ -17,8 +17,8 @@ from ledger.domain.orders.terms import CaptureMethod, MethodType
 from ledger.domain.rejections import (
     AmountExceedsPending,
     CaptureExceedsAuthorized,
+    InvalidField,
     InvalidOrderState,
-    InvalidTerms,
     OrderHasCapturedFunds,
     PartialsNotAllowed,
     PayerAuthenticationFailed,
@@ -27,12 +27,12 @@ from ledger.domain.rejections import (
 )
 from ledger.operations.inputs import (
     Actor,
-    CancelDraft,
-    CaptureDraft,
-    DeviceDataDraft,
-    PaymentDraft,
-    RefundDraft,
-    ValidateDraft,
+    CancelInput,
+    CaptureInput,
+    DeviceDataInput,
+    PaymentInput,
+    RefundInput,
+    ValidateInput,
 )
 from ledger.operations.ledger import Ledger
 from ledger.operations.orders.add_payment import add_payment
@@ -41,7 +41,7 @@ from ledger.operations.orders.cancel import cancel_order
 from ledger.operations.orders.capture import capture_order
 from ledger.operations.orders.create import charge_order, create_order
 from ledger.operations.orders.refund import refund_order
-from ledger.operations.pipeline.unit_of_work import RequestKey
+from ledger.operations.pipeline.unit_of_work import IdempotencyKey
 from ledger.processors.contract import ProcessorUnavailable
 from ledger.processors.sandbox.charge_rows import Mode
 from ledger.processors.sandbox.processor import SandboxProcessor
@@ -51,12 +51,12 @@ pytestmark = pytest.mark.anyio
 CHALLENGED, FRICTIONLESS, DEVICE_THEN_CHALLENGE = "4000000000003220", "4000000000003055", "4000000000003063"
 REFUNDS_LATER, REFUNDS_FAIL, HALF = "4000000000005126", "4000000000007726", "4000000000000010"
 NO_CAPTURE, NO_VOID = "4000000000007015", "4000000000007023"
-KEY = RequestKey("action", "ab" * 32)
-SPEI = PaymentDraft(type=MethodType.SPEI)
+KEY = IdempotencyKey("action", "ab" * 32)
+SPEI = PaymentInput(type=MethodType.SPEI)
 MANUAL = {"capture_method": CaptureMethod.MANUAL}
 
 
-def part(amount: int, number: str = APPROVED, **more: Any) -> PaymentDraft:
+def part(amount: int, number: str = APPROVED, **more: Any) -> PaymentInput:
     return by_card(number, amount=Decimal(amount), **more)
 
 
@@ -69,7 +69,7 @@ async def a_split_order(ledger: Ledger, merchant: Actor) -> None:
 
 @pytest.mark.parametrize("method", [MethodType.SPEI, MethodType.PAYCASH, MethodType.CIE_CASH_NET])
 async def test_a_reference_is_issued(ledger: Ledger, merchant: Actor, method: MethodType) -> None:
-    done = await create_order(ledger, merchant, an_order("1", PaymentDraft(type=method)))
+    done = await create_order(ledger, merchant, an_order("1", PaymentInput(type=method)))
     assert done.order.status is OrderStatus.REFERENCE_GENERATED
     reference = done.order.payments[0].reference
     assert reference is not None
@@ -92,7 +92,7 @@ async def test_parts_of_several_methods_pay_an_order(ledger: Ledger, merchant: A
     await a_split_order(ledger, merchant)
     first = await add_payment(ledger, merchant, "1", part(4_000))
     assert (first.created, first.order.status) == (True, OrderStatus.PARTIALLY_PAID)
-    waits = await add_payment(ledger, merchant, "1", PaymentDraft(type=MethodType.SPEI, amount=Decimal(1_000)))
+    waits = await add_payment(ledger, merchant, "1", PaymentInput(type=MethodType.SPEI, amount=Decimal(1_000)))
     assert waits.order.payments[1].reference is not None
     last = await add_payment(ledger, merchant, "1", by_card())
     assert last.order.status is OrderStatus.COMPLETED
@@ -129,37 +129,37 @@ async def test_a_manual_capture_takes_a_part_and_it_can_go_back(ledger: Ledger, 
     granted = await create_order(ledger, merchant, an_order("1", by_card(), **MANUAL))
     assert granted.order.status is OrderStatus.AUTHORIZED
     with pytest.raises(CaptureExceedsAuthorized):
-        await capture_order(ledger, merchant, "1", CaptureDraft(amount=Decimal(10_001)))
-    taken = await capture_order(ledger, merchant, "1", CaptureDraft(amount=Decimal(7_000)), KEY)
+        await capture_order(ledger, merchant, "1", CaptureInput(amount=Decimal(10_001)))
+    taken = await capture_order(ledger, merchant, "1", CaptureInput(amount=Decimal(7_000)), KEY)
     assert (taken.order.status, taken.order.amount_paid) == (OrderStatus.PARTIALLY_PAID, 7_000)
-    again = await capture_order(ledger, merchant, "1", CaptureDraft(amount=Decimal(7_000)), KEY)
+    again = await capture_order(ledger, merchant, "1", CaptureInput(amount=Decimal(7_000)), KEY)
     assert again.repeated
     assert again.order == taken.order
-    rest = await capture_order(ledger, merchant, "1", CaptureDraft())
+    rest = await capture_order(ledger, merchant, "1", CaptureInput())
     assert (rest.order.status, rest.order.amount_paid) == (OrderStatus.COMPLETED, 10_000)
-    back = await refund_order(ledger, merchant, "1", RefundDraft(amount=Decimal(8_000)))
+    back = await refund_order(ledger, merchant, "1", RefundInput(amount=Decimal(8_000)))
     assert (back.order.status, back.order.amount_refunded) == (OrderStatus.PARTIALLY_REFUNDED, 8_000)
 
 
 async def test_a_capture_that_is_refused_for_good_ends_the_payment(ledger: Ledger, merchant: Actor) -> None:
     await create_order(ledger, merchant, an_order("1", by_card(NO_CAPTURE), **MANUAL))
-    refused = await capture_order(ledger, merchant, "1", CaptureDraft())
+    refused = await capture_order(ledger, merchant, "1", CaptureInput())
     assert refused.order.payments[0].status is PaymentStatus.FAILED
 
 
 async def test_cancelling_voids_what_is_authorised(ledger: Ledger, merchant: Actor) -> None:
     await create_order(ledger, merchant, an_order("1", by_card(), **MANUAL))
-    cancelled = await cancel_order(ledger, merchant, "1", CancelDraft(reason="changed my mind"), KEY)
+    cancelled = await cancel_order(ledger, merchant, "1", CancelInput(reason="changed my mind"), KEY)
     assert cancelled.order.status is OrderStatus.CANCELLED
-    again = await cancel_order(ledger, merchant, "1", CancelDraft(reason="changed my mind"), KEY)
+    again = await cancel_order(ledger, merchant, "1", CancelInput(reason="changed my mind"), KEY)
     assert again.repeated
     with pytest.raises(InvalidOrderState):
-        await cancel_order(ledger, merchant, "1", CancelDraft())
+        await cancel_order(ledger, merchant, "1", CancelInput())
 
 
 async def test_a_processor_that_does_not_let_go_keeps_the_order(ledger: Ledger, merchant: Actor) -> None:
     await create_order(ledger, merchant, an_order("1", by_card(NO_VOID), **MANUAL))
-    kept = await cancel_order(ledger, merchant, "1", CancelDraft())
+    kept = await cancel_order(ledger, merchant, "1", CancelInput())
     assert kept.order.status is OrderStatus.AUTHORIZED
 
 
@@ -167,14 +167,14 @@ async def test_cancelling_with_refund_gives_everything_back_at_once(ledger: Ledg
     await create_order(ledger, merchant, an_order("1", allow_partials=True, **MANUAL))
     for amount in (2_000, 3_000, 4_000):
         await add_payment(ledger, merchant, "1", part(amount))
-    first = (await capture_order(ledger, merchant, "1", CaptureDraft())).payment_id
+    first = (await capture_order(ledger, merchant, "1", CaptureInput())).payment_id
     with pytest.raises(OrderHasCapturedFunds):
-        await cancel_order(ledger, merchant, "1", CancelDraft())
-    closed = await cancel_order(ledger, merchant, "1", CancelDraft(refund_captured=True), KEY)
+        await cancel_order(ledger, merchant, "1", CancelInput())
+    closed = await cancel_order(ledger, merchant, "1", CancelInput(refund_captured=True), KEY)
     assert closed.order.status is OrderStatus.REFUNDED
     assert closed.order.amount_refunded == closed.order.amount_paid == 4_000
     assert closed.order.payment(first).status is PaymentStatus.REFUNDED  # type: ignore[arg-type]
-    assert (await cancel_order(ledger, merchant, "1", CancelDraft(refund_captured=True), KEY)).order == closed.order
+    assert (await cancel_order(ledger, merchant, "1", CancelInput(refund_captured=True), KEY)).order == closed.order
 
 
 # ---------------------------------------------------------------- refunds
@@ -182,7 +182,7 @@ async def test_cancelling_with_refund_gives_everything_back_at_once(ledger: Ledg
 
 async def test_a_refund_is_made_once_under_its_key_and_its_name(ledger: Ledger, merchant: Actor) -> None:
     await create_order(ledger, merchant, an_order("1", by_card()))
-    draft = RefundDraft(amount=Decimal(4_000), external_id="r-1", reason="broken")
+    draft = RefundInput(amount=Decimal(4_000), external_id="r-1", reason="broken")
     first = await refund_order(ledger, merchant, "1", draft, KEY)
     again = await refund_order(ledger, merchant, "1", draft, KEY)
     named = await refund_order(ledger, merchant, "1", draft)
@@ -196,9 +196,9 @@ async def test_a_refund_is_made_once_under_its_key_and_its_name(ledger: Ledger, 
 
 async def test_the_answer_to_a_refund_is_the_one_of_then(ledger: Ledger, merchant: Actor) -> None:
     await create_order(ledger, merchant, an_order("1", by_card()))
-    first = await refund_order(ledger, merchant, "1", RefundDraft(amount=Decimal(4_000)), KEY)
-    await refund_order(ledger, merchant, "1", RefundDraft(amount=Decimal(1_000)))
-    again = await refund_order(ledger, merchant, "1", RefundDraft(amount=Decimal(4_000)), KEY)
+    first = await refund_order(ledger, merchant, "1", RefundInput(amount=Decimal(4_000)), KEY)
+    await refund_order(ledger, merchant, "1", RefundInput(amount=Decimal(1_000)))
+    again = await refund_order(ledger, merchant, "1", RefundInput(amount=Decimal(4_000)), KEY)
     assert (again.repeated, again.order) == (True, first.order)
 
 
@@ -209,7 +209,7 @@ async def test_refunds_at_once_never_give_back_more_than_was_captured(
     await create_order(ledger, merchant, an_order("1", by_card()))
     results = await asyncio.gather(
         *[
-            refund_order(at, merchant, "1", RefundDraft(amount=Decimal(3_000)))
+            refund_order(at, merchant, "1", RefundInput(amount=Decimal(3_000)))
             for _ in range(5)
             for at in (ledger, other)
         ],
@@ -228,10 +228,10 @@ async def test_a_refund_that_is_answered_later_is_pending_and_one_that_fails_lea
     ledger: Ledger, merchant: Actor
 ) -> None:
     await create_order(ledger, merchant, an_order("1", by_card(REFUNDS_LATER)))
-    later = await refund_order(ledger, merchant, "1", RefundDraft(amount=Decimal(10_000)))
+    later = await refund_order(ledger, merchant, "1", RefundInput(amount=Decimal(10_000)))
     assert later.order.status is OrderStatus.REFUND_PROCESSING
     await create_order(ledger, merchant, an_order("2", by_card(REFUNDS_FAIL)))
-    failed = await refund_order(ledger, merchant, "2", RefundDraft(amount=Decimal(10_000)))
+    failed = await refund_order(ledger, merchant, "2", RefundInput(amount=Decimal(10_000)))
     assert (failed.order.status, failed.order.amount_refunded) == (OrderStatus.COMPLETED, 0)
     assert failed.order.refunds[0].status is RefundStatus.FAILED
 
@@ -240,7 +240,7 @@ async def test_a_refund_across_payments_is_one_refund(ledger: Ledger, merchant: 
     await a_split_order(ledger, merchant)
     for amount in (4_000, 6_000):
         await add_payment(ledger, merchant, "1", part(amount))
-    back = await refund_order(ledger, merchant, "1", RefundDraft(amount=Decimal(7_000)))
+    back = await refund_order(ledger, merchant, "1", RefundInput(amount=Decimal(7_000)))
     refund = back.order.refund(back.refund_id)
     assert refund is not None
     assert [(p.amount, p.status) for p in refund.parts] == [
@@ -256,11 +256,11 @@ async def test_a_refund_across_payments_is_one_refund(ledger: Ledger, merchant: 
 async def test_a_challenge_is_passed_and_the_capture_is_put_off(ledger: Ledger, merchant: Actor) -> None:
     asked = await create_order(ledger, merchant, an_order("1", by_card(CHALLENGED)))
     assert asked.order.status is OrderStatus.PAYER_AUTHENTICATION_CHALLENGE_REQUIRED
-    with pytest.raises(InvalidTerms):
-        await validate(ledger, merchant, "1", ValidateDraft(transaction_id="somebody else's"))
+    with pytest.raises(InvalidField):
+        await validate(ledger, merchant, "1", ValidateInput(transaction_id="somebody else's"))
     session = asked.order.payments[0].session
     assert session is not None
-    draft = ValidateDraft(transaction_id=session.transaction_id)
+    draft = ValidateInput(transaction_id=session.transaction_id)
     passed = await validate(ledger, merchant, "1", draft, KEY)
     assert passed.order.status is OrderStatus.AUTHORIZED
     due_at, lapses_at = passed.order.payments[0].capture_due_at, passed.order.payments[0].lapses_at
@@ -274,7 +274,7 @@ async def test_a_challenge_is_passed_and_the_capture_is_put_off(ledger: Ledger, 
 
 async def test_a_failed_challenge_is_told_again_under_its_key(ledger: Ledger, merchant: Actor) -> None:
     await create_order(ledger, merchant, an_order("1", by_card(CHALLENGED)))
-    draft = ValidateDraft(transaction_id="please-fail")
+    draft = ValidateInput(transaction_id="please-fail")
     with pytest.raises(PayerAuthenticationFailed) as first:
         await validate(ledger, merchant, "1", draft, KEY)
     with pytest.raises(PayerAuthenticationFailed) as again:
@@ -286,12 +286,12 @@ async def test_a_failed_challenge_is_told_again_under_its_key(ledger: Ledger, me
 
 async def test_device_data_leads_to_the_money_or_to_a_challenge(ledger: Ledger, merchant: Actor) -> None:
     await create_order(ledger, merchant, an_order("1", by_card(FRICTIONLESS)))
-    known = await submit_device_data(ledger, merchant, "1", DeviceDataDraft(), KEY)
+    known = await submit_device_data(ledger, merchant, "1", DeviceDataInput(), KEY)
     assert known.order.status is OrderStatus.AUTHORIZED
-    assert (await submit_device_data(ledger, merchant, "1", DeviceDataDraft(), KEY)).repeated
+    assert (await submit_device_data(ledger, merchant, "1", DeviceDataInput(), KEY)).repeated
     asked = await create_order(ledger, merchant, an_order("2", by_card(DEVICE_THEN_CHALLENGE)))
     assert asked.order.status is OrderStatus.PAYER_AUTHENTICATION_DEVICE_DATA_REQUIRED
-    challenged = await submit_device_data(ledger, merchant, "2", DeviceDataDraft())
+    challenged = await submit_device_data(ledger, merchant, "2", DeviceDataInput())
     assert challenged.order.status is OrderStatus.PAYER_AUTHENTICATION_CHALLENGE_REQUIRED
 
 
@@ -308,26 +308,26 @@ async def test_a_validated_part_that_no_longer_fits_fails(ledger: Ledger, mercha
     await add_payment(ledger, merchant, "1", part(6_000))
     for _ in range(2):
         with pytest.raises(AmountExceedsPending):
-            await validate(ledger, merchant, "1", ValidateDraft(transaction_id=session.transaction_id), KEY)
+            await validate(ledger, merchant, "1", ValidateInput(transaction_id=session.transaction_id), KEY)
 
 
 # ---------------------------------------------------------------- what every action has in common
 
-Act = Callable[[Ledger, Actor, RequestKey | None], Awaitable[Any]]
+Act = Callable[[Ledger, Actor, IdempotencyKey | None], Awaitable[Any]]
 AUTHORISED = by_card(), MANUAL
-ACTIONS: dict[str, tuple[PaymentDraft, dict[str, Any], Act]] = {
-    "refund": (by_card(), {}, lambda at, who, key: refund_order(at, who, "1", RefundDraft(amount=Decimal(1)), key)),
-    "capture": (*AUTHORISED, lambda at, who, key: capture_order(at, who, "1", CaptureDraft(), key)),
-    "cancel": (*AUTHORISED, lambda at, who, key: cancel_order(at, who, "1", CancelDraft(), key)),
+ACTIONS: dict[str, tuple[PaymentInput, dict[str, Any], Act]] = {
+    "refund": (by_card(), {}, lambda at, who, key: refund_order(at, who, "1", RefundInput(amount=Decimal(1)), key)),
+    "capture": (*AUTHORISED, lambda at, who, key: capture_order(at, who, "1", CaptureInput(), key)),
+    "cancel": (*AUTHORISED, lambda at, who, key: cancel_order(at, who, "1", CancelInput(), key)),
     "validate": (
         by_card(CHALLENGED),
         {},
-        lambda at, who, key: validate(at, who, "1", ValidateDraft(transaction_id="fail"), key),
+        lambda at, who, key: validate(at, who, "1", ValidateInput(transaction_id="fail"), key),
     ),
     "device data": (
         by_card(FRICTIONLESS),
         {},
-        lambda at, who, key: submit_device_data(at, who, "1", DeviceDataDraft(), key),
+        lambda at, who, key: submit_device_data(at, who, "1", DeviceDataInput(), key),
     ),
     "reference": (SPEI, {}, lambda at, who, key: create_order(at, who, an_order("2", SPEI), key)),
 }

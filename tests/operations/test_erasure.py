@@ -13,21 +13,21 @@ from tests.operations.conftest import DECLINED, Open, an_order, by_card
 from tests.operations.test_sealing import NAMES, PLACES, XOCHITL, fetch, personal_order, standing_in
 from tests.sealing import data_keys
 
-from ledger.background.erasure import Forgetting
+from ledger.background.erasure import ErasureSweep
 from ledger.domain.orders.statuses import OrderStatus
 from ledger.domain.rejections import CustomerNotFound
 from ledger.journal.codec import CODEC
-from ledger.journal.reader import Reader
+from ledger.journal.reader import LogReader
 from ledger.operations.customers import cache
 from ledger.operations.customers.erase import erase_customer
-from ledger.operations.inputs import Actor, CustomerDraft
+from ledger.operations.inputs import Actor, CustomerInput
 from ledger.operations.ledger import Ledger
 from ledger.operations.orders.create import charge_order, create_order
 from ledger.postgres.connection import connect
-from ledger.ttl_cache import Recent
-from projections.erasures import Payers
+from ledger.ttl_cache import TtlCache
+from projections.erasures import Erasures
 from projections.rebuild import Rows, replay, stored
-from projections.search.compaction import SearchPacking
+from projections.search.compaction import SearchCompactor
 
 pytestmark = pytest.mark.anyio
 
@@ -36,27 +36,27 @@ WORDS = (*NAMES, *PLACES)
 
 async def standing(url: str, *tables: str) -> set[tuple[str, str]]:
     """Where something of the person stands once the worker has brought the search's lines up to date."""
-    async with SearchPacking(url) as search:
+    async with SearchCompactor(url) as search:
         await search.pack()
     return standing_in(url, WORDS, *tables)
 
 
 @pytest.fixture
-async def payers(database_url: str) -> AsyncIterator[Payers]:
-    async with Payers(database_url) as payers:
+async def payers(database_url: str) -> AsyncIterator[Erasures]:
+    async with Erasures(database_url) as payers:
         yield payers
 
 
 async def log_and_rows(url: str, merchant: Actor, events_max: int | None = None) -> tuple[Rows, Rows]:
     """What the merchant's log says the rows are, read by somebody who remembers no key, and what they are."""
     async with await connect(url, "test-replay") as connection:
-        log = await Reader("", CODEC, data_keys()).feed(connection, merchant.merchant_id, 0, events_max or 100_000)
+        log = await LogReader("", CODEC, data_keys()).feed(connection, merchant.merchant_id, 0, events_max or 100_000)
         events = [(event.stream_id, event.version, event.event) for event in log]
         return replay(merchant.merchant_id, events), await stored(connection, merchant.merchant_id)
 
 
 async def test_an_erased_person_stands_nowhere_any_more(
-    ledger: Ledger, merchant: Actor, database_url: str, payers: Payers
+    ledger: Ledger, merchant: Actor, database_url: str, payers: Erasures
 ) -> None:
     for n in range(3):
         await create_order(ledger, merchant, personal_order(f"{n}"))
@@ -70,7 +70,7 @@ async def test_an_erased_person_stands_nowhere_any_more(
 
 
 async def test_a_replay_after_an_erasure_gives_the_rows_that_are_stored(
-    ledger: Ledger, merchant: Actor, database_url: str, payers: Payers
+    ledger: Ledger, merchant: Actor, database_url: str, payers: Erasures
 ) -> None:
     await create_order(ledger, merchant, personal_order("1"))
     await create_order(ledger, merchant, personal_order("2", payment=by_card(DECLINED)))
@@ -85,7 +85,7 @@ async def test_a_replay_after_an_erasure_gives_the_rows_that_are_stored(
     assert all(word.encode() not in repr(past).encode() for word in WORDS), "nor does a replay of the past show it"
 
 
-async def test_the_money_the_order_and_the_proofs_stay(ledger: Ledger, merchant: Actor, payers: Payers) -> None:
+async def test_the_money_the_order_and_the_proofs_stay(ledger: Ledger, merchant: Actor, payers: Erasures) -> None:
     paid = (await create_order(ledger, merchant, personal_order("1"))).order
     await erase_customer(ledger, merchant, str(paid.terms.customer_id), payers.orders_of)
     shown = await create_order(ledger, merchant, personal_order("1"))
@@ -102,7 +102,7 @@ async def test_the_money_the_order_and_the_proofs_stay(ledger: Ledger, merchant:
 
 
 async def test_an_order_of_a_forgotten_person_can_be_paid_and_learns_nothing(
-    ledger: Ledger, merchant: Actor, database_url: str, payers: Payers
+    ledger: Ledger, merchant: Actor, database_url: str, payers: Erasures
 ) -> None:
     await create_order(ledger, merchant, personal_order("pending", payment=None))
     await create_order(ledger, merchant, personal_order("failed", payment=by_card(DECLINED)))
@@ -117,10 +117,10 @@ async def test_an_order_of_a_forgotten_person_can_be_paid_and_learns_nothing(
     assert expected == actual
 
 
-async def test_a_person_who_was_erased_is_not_found_again(ledger: Ledger, merchant: Actor, payers: Payers) -> None:
+async def test_a_person_who_was_erased_is_not_found_again(ledger: Ledger, merchant: Actor, payers: Erasures) -> None:
     first = await create_order(ledger, merchant, personal_order("1"))
     await erase_customer(ledger, merchant, "c-7", payers.orders_of)
-    for customer in (XOCHITL, CustomerDraft(id="c-7"), CustomerDraft(id=str(first.customer.customer_id))):
+    for customer in (XOCHITL, CustomerInput(id="c-7"), CustomerInput(id=str(first.customer.customer_id))):
         with pytest.raises(CustomerNotFound):
             await create_order(ledger, merchant, an_order("2", customer=customer))
     with pytest.raises(CustomerNotFound):
@@ -128,7 +128,7 @@ async def test_a_person_who_was_erased_is_not_found_again(ledger: Ledger, mercha
 
 
 async def test_erased_twice_and_at_once_is_erased_once(
-    ledger: Ledger, merchant: Actor, open_another: Open, database_url: str, payers: Payers
+    ledger: Ledger, merchant: Actor, open_another: Open, database_url: str, payers: Erasures
 ) -> None:
     for n in range(4):
         await create_order(ledger, merchant, personal_order(f"{n}"))
@@ -141,7 +141,7 @@ async def test_erased_twice_and_at_once_is_erased_once(
 
 
 async def test_a_process_that_still_remembers_cannot_write_the_person_back(
-    ledger: Ledger, merchant: Actor, open_another: Open, database_url: str, payers: Payers
+    ledger: Ledger, merchant: Actor, open_another: Open, database_url: str, payers: Erasures
 ) -> None:
     await create_order(ledger, merchant, personal_order("pending", payment=None))
     other = await open_another()
@@ -156,7 +156,7 @@ async def test_a_process_that_still_remembers_cannot_write_the_person_back(
 
 
 async def test_an_erasure_beside_orders_of_the_same_person_leaves_nothing(
-    ledger: Ledger, merchant: Actor, open_another: Open, database_url: str, payers: Payers
+    ledger: Ledger, merchant: Actor, open_another: Open, database_url: str, payers: Erasures
 ) -> None:
     other = await open_another()
 
@@ -179,7 +179,7 @@ async def test_an_erasure_beside_orders_of_the_same_person_leaves_nothing(
 
 
 async def test_an_interrupted_erasure_is_finished_by_the_worker(
-    ledger: Ledger, merchant: Actor, database_url: str, payers: Payers
+    ledger: Ledger, merchant: Actor, database_url: str, payers: Erasures
 ) -> None:
     for n in range(3):
         await create_order(ledger, merchant, personal_order(f"{n}"))
@@ -190,7 +190,7 @@ async def test_an_interrupted_erasure_is_finished_by_the_worker(
     with pytest.raises(KeyboardInterrupt):
         await _interrupted(ledger, merchant, dies)
     assert standing_in(database_url, WORDS, "payment_order")
-    forgetting = Forgetting(ledger, payers.unfinished, payers.orders_of, payers.finished)
+    forgetting = ErasureSweep(ledger, payers.unfinished, payers.orders_of, payers.finished)
     assert len(await payers.unfinished(10)) == 1
     await forgetting.sweep()
     assert await standing(database_url) == set()
@@ -204,13 +204,13 @@ async def _interrupted(ledger: Ledger, merchant: Actor, orders_of: Any) -> None:
 
 
 async def test_what_a_process_remembers_is_gone_after_its_time_even_if_nobody_asks(
-    merchant: Actor, open_another: Open, payers: Payers, monkeypatch: pytest.MonkeyPatch, ledger: Ledger
+    merchant: Actor, open_another: Open, payers: Erasures, monkeypatch: pytest.MonkeyPatch, ledger: Ledger
 ) -> None:
     monkeypatch.setattr(cache, "_KNOWN_S", 0.3)
     other = await open_another()
-    other.journal._keys._known = Recent(10, 0.3)  # type: ignore[union-attr]
+    other.journal._keys._known = TtlCache(10, 0.3)  # type: ignore[union-attr]
     await create_order(other, merchant, personal_order("1"))
-    assert other.customers.recall(merchant.merchant_id, "c-7") is not None
+    assert other.customers.get(merchant.merchant_id, "c-7") is not None
     await erase_customer(ledger, merchant, "c-7", payers.orders_of)
     await asyncio.sleep(0.5)
     assert (len(other.customers._known), len(other.journal._keys._known)) == (0, 0)  # type: ignore[union-attr]

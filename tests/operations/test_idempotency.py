@@ -15,20 +15,20 @@ from ledger.domain.rejections import AmountExceedsPending, IdempotencyKeyReused,
 from ledger.operations.inputs import Actor
 from ledger.operations.ledger import Ledger
 from ledger.operations.orders.create import charge_order, create_order
-from ledger.operations.pipeline.unit_of_work import RequestKey
-from ledger.operations.results import OrderReceipt
+from ledger.operations.pipeline.unit_of_work import IdempotencyKey
+from ledger.operations.results import OrderResult
 from ledger.postgres.faults import DatabaseUnavailable
 from ledger.processors.contract import ProcessorUnavailable
 from ledger.processors.sandbox.charge_rows import Mode
 from ledger.processors.sandbox.processor import SandboxProcessor
-from projections.open_calls import OpenIntents
+from projections.open_calls import OpenCalls
 
 pytestmark = pytest.mark.anyio
 
-KEY = RequestKey("key-1", "aa" * 32)
+KEY = IdempotencyKey("key-1", "aa" * 32)
 
 
-def same(first: OrderReceipt, again: OrderReceipt) -> bool:
+def same(first: OrderResult, again: OrderResult) -> bool:
     return again.repeated and (again.order, again.payment_id, again.created) == (
         first.order,
         first.payment_id,
@@ -67,7 +67,7 @@ async def test_a_decline_is_repeated_and_not_tried_again(ledger: Ledger, merchan
 async def test_another_request_under_the_same_key_is_refused(ledger: Ledger, merchant: Actor) -> None:
     await create_order(ledger, merchant, an_order("1"), KEY)
     with pytest.raises(IdempotencyKeyReused):
-        await create_order(ledger, merchant, an_order("2"), RequestKey(KEY.key, "bb" * 32))
+        await create_order(ledger, merchant, an_order("2"), IdempotencyKey(KEY.key, "bb" * 32))
 
 
 async def test_a_key_belongs_to_its_merchant(ledger: Ledger, merchant: Actor) -> None:
@@ -75,7 +75,7 @@ async def test_a_key_belongs_to_its_merchant(ledger: Ledger, merchant: Actor) ->
 
     other = await register(ledger)
     first = await create_order(ledger, merchant, an_order("1"), KEY)
-    second = await create_order(ledger, other, an_order("1"), RequestKey(KEY.key, "bb" * 32))
+    second = await create_order(ledger, other, an_order("1"), IdempotencyKey(KEY.key, "bb" * 32))
     assert not second.repeated
     assert second.order.terms.order_id != first.order.terms.order_id
 
@@ -121,8 +121,8 @@ async def test_of_many_at_once_one_is_carried_out(
         *[charge_order(at, merchant, "1", part, KEY) for _ in range(10) for at in (ledger, other)],
         return_exceptions=True,
     )
-    receipts = [result for result in results if isinstance(result, OrderReceipt)]
-    others = {type(result) for result in results if not isinstance(result, OrderReceipt)}
+    receipts = [result for result in results if isinstance(result, OrderResult)]
+    others = {type(result) for result in results if not isinstance(result, OrderResult)}
     assert others <= {RequestInProgress}
     assert len({receipt.payment_id for receipt in receipts}) == 1
     with psycopg.connect(database_url) as connection:
@@ -163,7 +163,7 @@ async def test_after_a_crash_in_between_the_recovery_settles_what_the_key_answer
         await create_order(dying, merchant, an_order("1", by_card()), KEY)
     with pytest.raises(RequestInProgress):
         await create_order(ledger, merchant, an_order("1", by_card()), KEY)
-    async with OpenIntents(database_url) as intents:
+    async with OpenCalls(database_url) as intents:
         await Recovery(ledger, intents.due, Windows(margin_s=-3600, late_s=-3600)).sweep()
     answered = await create_order(ledger, merchant, an_order("1", by_card()), KEY)
     assert answered.repeated
@@ -177,7 +177,7 @@ async def test_after_a_crash_in_between_the_recovery_settles_what_the_key_answer
 async def test_the_log_holds_neither_the_key_nor_the_request(
     ledger: Ledger, merchant: Actor, database_url: str
 ) -> None:
-    await create_order(ledger, merchant, an_order("1", by_card()), RequestKey("ana@example.com", "aa" * 32))
+    await create_order(ledger, merchant, an_order("1", by_card()), IdempotencyKey("ana@example.com", "aa" * 32))
     with psycopg.connect(database_url) as connection:
         rows = connection.execute(
             "select convert_from(data, 'UTF8') from event where topic like 'request-%%' order by position"

@@ -13,7 +13,7 @@ from uuid_utils.compat import uuid7
 
 from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
 from ledger.domain.rejections import CustomerNotFound, IdempotencyMismatch, OrderNotFound, OrderNotPayable
-from ledger.operations.inputs import Actor, CustomerDraft
+from ledger.operations.inputs import Actor, CustomerInput
 from ledger.operations.ledger import Ledger
 from ledger.operations.orders.create import charge_order, create_order
 from ledger.processors.contract import ProcessorUnavailable
@@ -167,18 +167,18 @@ async def test_a_known_customer_is_reused_and_brought_up_to_date(
 ) -> None:
     first = await create_order(ledger, merchant, an_order("1"))
     other = await open_another()
-    changed = CustomerDraft(external_id="ana", email="ana.lopez@example.com")
+    changed = CustomerInput(external_id="ana", email="ana.lopez@example.com")
     second = await create_order(other, merchant, an_order("2", customer=changed))
     assert second.customer.customer_id == first.customer.customer_id
     assert (second.customer.first_name, second.customer.email) == ("Ana", "ana.lopez@example.com")
-    third = await create_order(ledger, merchant, an_order("3", customer=CustomerDraft(external_id="ana")))
+    third = await create_order(ledger, merchant, an_order("3", customer=CustomerInput(external_id="ana")))
     assert third.customer == second.customer
-    by_id = CustomerDraft(id=str(first.customer.customer_id))
+    by_id = CustomerInput(id=str(first.customer.customer_id))
     fourth = await create_order(ledger, merchant, an_order("4", customer=by_id))
     assert fourth.customer == second.customer
     assert topics(database_url, merchant).count("customer-created") == 1
     with pytest.raises(CustomerNotFound):
-        await create_order(ledger, merchant, an_order("5", customer=CustomerDraft(id="nobody")))
+        await create_order(ledger, merchant, an_order("5", customer=CustomerInput(id="nobody")))
 
 
 async def test_one_new_customer_of_many_orders_at_once_is_made_once(

@@ -18,7 +18,7 @@ from tests.sealing import MASTER_KEY
 from ledger.journal.append import ClaimKind, KeyUnavailable, SealBroken
 from ledger.journal.encryption.rewrapping import rewrap
 from ledger.journal.encryption.sealing_keys import SealingKeys
-from ledger.operations.inputs import Actor, CustomerDraft, OrderDraft
+from ledger.operations.inputs import Actor, CustomerInput, OrderInput
 from ledger.operations.ledger import Ledger
 from ledger.operations.orders.create import create_order
 from ledger.postgres.connection import connect
@@ -30,12 +30,12 @@ pytestmark = pytest.mark.anyio
 
 NAMES = ("Xochitl", "Quetzalli", "xochitl@example.com", "+525512345678", "XOCHITL Q")
 PLACES = ("Insurgentes", "203.0.113.7", "Mozilla/5.0", "EKU9003173C9", "KEMPER", "Pachuca", "huesped")
-XOCHITL = CustomerDraft(
+XOCHITL = CustomerInput(
     external_id="c-7", first_name=NAMES[0], last_name=NAMES[1], email=NAMES[2], phone_number=NAMES[3]
 )
 
 
-def personal_order(external_id: str, **changes: Any) -> OrderDraft:
+def personal_order(external_id: str, **changes: Any) -> OrderInput:
     """An order paid by card in which every personal field is filled."""
     payment = by_card(billing_address=ADDRESS, device_information=DEVICE, metadata=Raw(b'{"huesped":"Xochitl"}'))
     assert payment.card_summary is not None
@@ -70,7 +70,7 @@ def standing_in(url: str, words: tuple[str, ...], *tables: str) -> set[tuple[str
 
 async def test_nothing_personal_stands_in_the_log(ledger: Ledger, merchant: Actor, database_url: str) -> None:
     await create_order(ledger, merchant, personal_order("1"))
-    changed = CustomerDraft(external_id="c-7", email="otra@example.com")
+    changed = CustomerInput(external_id="c-7", email="otra@example.com")
     await create_order(ledger, merchant, an_order("2", customer=changed))
     words = (*NAMES, *PLACES, "otra@example.com")
     assert standing_in(database_url, words, "event", "claim", "data_key") == set()
@@ -92,11 +92,11 @@ async def test_another_process_reads_what_one_has_sealed(ledger: Ledger, merchan
 async def test_a_customer_older_than_data_keys_gets_one_with_the_next_order(
     ledger: Ledger, merchant: Actor, open_another: Open, database_url: str
 ) -> None:
-    await create_order(ledger, merchant, an_order("1", customer=CustomerDraft(external_id="bare")))
+    await create_order(ledger, merchant, an_order("1", customer=CustomerInput(external_id="bare")))
     with psycopg.connect(database_url, autocommit=True) as connection:
         connection.execute("delete from data_key")
     others = [await open_another() for _ in range(2)]
-    customer = CustomerDraft(external_id="bare")
+    customer = CustomerInput(external_id="bare")
     await asyncio.gather(
         *[create_order(at, merchant, personal_order(f"{n}", customer=customer)) for n, at in enumerate(others, 2)]
     )
@@ -166,7 +166,7 @@ async def test_an_unknown_sealing_key_is_a_fault_that_names_it(merchant: Actor, 
         for _ in range(2):
             with pytest.raises(KeyUnavailable, match=newest):
                 await create_order(other, merchant, personal_order("1"))
-        customer = CustomerDraft(external_id="somebody", first_name="Else")
+        customer = CustomerInput(external_id="somebody", first_name="Else")
         assert (await create_order(other, merchant, an_order("2", customer=customer))).created, "others are served"
     async with open_ledger(with_keys(database_url, OLD, NEW)) as again:
         assert (await create_order(again, merchant, personal_order("1"))).replayed
@@ -180,7 +180,7 @@ async def test_the_sealing_key_changes_under_load_and_no_request_fails(merchant:
         n = 0
         while not stop.is_set():
             at, n = of[-1], n + 1
-            customer = CustomerDraft(external_id=f"c-{name}-{n % 7}", first_name=NAMES[0], email=f"{n}@example.com")
+            customer = CustomerInput(external_id=f"c-{name}-{n % 7}", first_name=NAMES[0], email=f"{n}@example.com")
             receipt = await create_order(at, merchant, personal_order(f"{name}-{n}", customer=customer))
             made.append((receipt.order.terms.external_id, receipt.order))
             await shown_again(at, merchant, receipt.order.terms.external_id, customer)
@@ -212,13 +212,13 @@ async def test_the_sealing_key_changes_under_load_and_no_request_fails(merchant:
     assert len(made) > 20
     async with open_ledger(with_keys(database_url, NEW)) as alone:
         for external_id, order in made:
-            owner = await alone.journal.owner(merchant.merchant_id, ClaimKind.ORDER_EXTERNAL_ID, external_id)
+            owner = await alone.journal.claim_owner(merchant.merchant_id, ClaimKind.ORDER_EXTERNAL_ID, external_id)
             assert owner == order.terms.order_id
             events = await alone.journal.reader.stream(merchant.merchant_id, owner)
             assert events[0] == order.terms
 
 
-async def shown_again(ledger: Ledger, merchant: Actor, external_id: str, customer: CustomerDraft) -> None:
+async def shown_again(ledger: Ledger, merchant: Actor, external_id: str, customer: CustomerInput) -> None:
     again = await create_order(ledger, merchant, personal_order(external_id, customer=customer))
     assert again.replayed
     assert again.order.terms.fiscal == FISCAL
@@ -248,7 +248,7 @@ def fetch(url: str, query: str) -> list[tuple[Any, ...]]:
 async def test_a_key_that_is_destroyed_beside_the_change_stays_destroyed(merchant: Actor, database_url: str) -> None:
     async with open_ledger(with_keys(database_url, OLD)) as before:
         for n in range(3):
-            customer = CustomerDraft(external_id=f"c{n}", email="a@b.mx")
+            customer = CustomerInput(external_id=f"c{n}", email="a@b.mx")
             await create_order(before, merchant, an_order(f"{n}", customer=customer))
 
     class DestroysOneBetweenReadingAndWriting(SealingKeys):

@@ -15,14 +15,14 @@ from tests.operations.test_actions import CHALLENGED, MANUAL, SPEI
 
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
-from ledger.domain.orders.timers import Due, DueKind, dues
+from ledger.domain.orders.timers import Timer, TimerKind, timers_of
 from ledger.operations.clock import Clock
-from ledger.operations.inputs import Actor, CancelDraft, ValidateDraft
+from ledger.operations.inputs import Actor, CancelInput, ValidateInput
 from ledger.operations.ledger import Ledger
 from ledger.operations.orders.authenticate import validate
 from ledger.operations.orders.cancel import cancel_order
 from ledger.operations.orders.create import create_order
-from ledger.operations.orders.timers import run_due
+from ledger.operations.orders.timers import run_timer
 
 pytestmark = pytest.mark.anyio
 
@@ -41,20 +41,20 @@ async def challenge_passed(ledger: Ledger, merchant: Actor) -> Order:
     asked = await create_order(ledger, merchant, an_order("1", by_card(CHALLENGED)))
     session = asked.order.payments[0].session
     assert session is not None
-    draft = ValidateDraft(transaction_id=session.transaction_id)
+    draft = ValidateInput(transaction_id=session.transaction_id)
     return (await validate(ledger, merchant, "1", draft)).order
 
 
-async def remind(ledger: Ledger, merchant: Actor, order: Order, due: Due) -> Order:
-    return await run_due(ledger, merchant.merchant_id, order.terms.order_id, due.kind, due.payment_id, due.at)
+async def remind(ledger: Ledger, merchant: Actor, order: Order, due: Timer) -> Order:
+    return await run_timer(ledger, merchant.merchant_id, order.terms.order_id, due.kind, due.payment_id, due.at)
 
 
 async def test_a_capture_that_was_put_off_is_made_once_by_many_workers(
     ledger: Ledger, merchant: Actor, open_another: Open, database_url: str
 ) -> None:
     order = await challenge_passed(ledger, merchant)
-    (due,) = dues(order)
-    assert due.kind is DueKind.CAPTURE
+    (due,) = timers_of(order)
+    assert due.kind is TimerKind.CAPTURE
     assert (await remind(ledger, merchant, order, due)).status is OrderStatus.AUTHORIZED, "it is not due yet"
     other = await open_another()
     for each in (ledger, other):
@@ -68,7 +68,7 @@ async def test_a_capture_that_was_put_off_is_made_once_by_many_workers(
 async def test_a_reference_a_session_and_an_authorisation_end(ledger: Ledger, merchant: Actor) -> None:
     for name, payment, terms in (("ref", SPEI, {}), ("3ds", by_card(CHALLENGED), {}), ("auth", by_card(), MANUAL)):
         order = (await create_order(ledger, merchant, an_order(name, payment, **terms))).order
-        (due,) = dues(order)
+        (due,) = timers_of(order)
         ledger.clock = Ahead(due.at - datetime.now(UTC) + timedelta(seconds=1))
         ended = await remind(ledger, merchant, order, due)
         ledger.clock = Clock()
@@ -80,8 +80,8 @@ async def test_an_authorisation_lapses_when_its_processor_says(ledger: Ledger, m
     assert ledger.processor is not None
     ledger.processor.capabilities = replace(ledger.processor.capabilities, authorization_validity_s=3600.0)
     order = (await create_order(ledger, merchant, an_order("1", by_card(), **MANUAL))).order
-    (due,) = dues(order)
-    assert (due.kind, due.at - order.updated_at) == (DueKind.LAPSE, timedelta(hours=1))
+    (due,) = timers_of(order)
+    assert (due.kind, due.at - order.updated_at) == (TimerKind.LAPSE, timedelta(hours=1))
     ledger.clock = Ahead(timedelta(minutes=59))
     assert (await remind(ledger, merchant, order, due)).status is OrderStatus.AUTHORIZED
     ledger.clock = Ahead(timedelta(minutes=61))
@@ -95,10 +95,10 @@ async def test_a_void_that_nobody_heard_of_is_made_when_it_is_due_again(
     dying = await open_another()
     wrap(dying, "void", unheard)
     with pytest.raises(asyncio.CancelledError):
-        await cancel_order(dying, merchant, "1", CancelDraft())
+        await cancel_order(dying, merchant, "1", CancelInput())
     await recover(database_url, ledger)
     order = await order_called(ledger, merchant, "1")
-    due = next(due for due in dues(order) if due.kind is DueKind.VOID)
+    due = next(due for due in timers_of(order) if due.kind is TimerKind.VOID)
     assert (await remind(ledger, merchant, order, due)).status is OrderStatus.CANCELLED
     assert (await remind(ledger, merchant, order, due)).status is OrderStatus.CANCELLED
     with psycopg.connect(database_url) as connection:

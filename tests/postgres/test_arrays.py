@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ledger.postgres.arrays import PACK, register
+from ledger.postgres.arrays import ENCODE_ARRAY, register
 
 INT4, INT8 = (-(2**31), 2**31 - 1), (-(2**63), 2**63 - 1)
 VALUES: dict[str, st.SearchStrategy[Any]] = {
@@ -49,6 +49,7 @@ def test_a_packed_column_arrives_as_it_was(
     )
     shown = SHOWN.get(type_, "{0}").format("v")
     rows = connection.execute(
-        f"select {shown} from unnest(%s::{type_}[]) with ordinality as t(v, n) order by n", (PACK[type_](values),)
+        f"select {shown} from unnest(%s::{type_}[]) with ordinality as t(v, n) order by n",
+        (ENCODE_ARRAY[type_](values),),
     ).fetchall()
     assert [row[0] for row in rows] == values

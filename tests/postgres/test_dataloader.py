@@ -9,7 +9,7 @@ import pytest
 from tests.chaos.proxy import Wire, never, proxied
 
 from ledger.postgres.connection import Connection
-from ledger.postgres.dataloader import Coalescer
+from ledger.postgres.dataloader import DataLoader
 from ledger.postgres.faults import DatabaseUnavailable
 
 pytestmark = pytest.mark.anyio
@@ -31,7 +31,7 @@ def nobody_passes(_wire: Wire, _piece: bytes, _from_client: bool) -> int:
 
 async def test_reads_in_flight_are_refused_soon_while_the_database_is_gone(database_url: str) -> None:
     async with proxied(database_url) as proxy:
-        reads = Coalescer[int, int](proxy.url, "test-reads", echo)
+        reads = DataLoader[int, int](proxy.url, "test-reads", echo)
         await reads.start()
         assert await reads.get(1) == 1
         proxy.decide = nobody_passes  # connections are cut at their first byte, again and again
@@ -50,7 +50,7 @@ async def test_reads_in_flight_are_refused_soon_while_the_database_is_gone(datab
 
 async def test_a_read_whose_connection_is_cut_is_made_again_where_the_database_is_there(database_url: str) -> None:
     async with proxied(database_url) as proxy:
-        reads = Coalescer[int, int](proxy.url, "test-reads", sleep)
+        reads = DataLoader[int, int](proxy.url, "test-reads", sleep)
         await reads.start()
         reading = asyncio.create_task(reads.get(1))
         await asyncio.sleep(0.05)

@@ -19,7 +19,7 @@ from tests.service.trees import environment, eventually, is_alive
 
 from ledger.postgres.embedded import cluster
 from ledger.postgres.embedded import server as embedded
-from ledger.postgres.embedded.data_dir import Keeper, database, make_data_dir
+from ledger.postgres.embedded.data_dir import ServerLease, database, make_data_dir
 from ledger.settings import CannotRun
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs Postgres as another account")
@@ -215,15 +215,15 @@ def test_what_does_not_start_says_why_in_one_line(data_dir):
 
 
 def test_a_service_keeps_the_directory_until_it_stops(data_dir):
-    keeper = Keeper(data_dir, "ledger serve")
+    keeper = ServerLease(data_dir, "ledger serve")
     keeper.wait()
     assert setting(keeper.url, "fsync") == "on"
     other = run_python(
-        "import sys\nfrom pathlib import Path\nfrom ledger.postgres.embedded.data_dir import Keeper\n"
-        "Keeper(Path(sys.argv[1]), 'ledger serve').refuse_to_share()",
+        "import sys\nfrom pathlib import Path\nfrom ledger.postgres.embedded.data_dir import ServerLease\n"
+        "ServerLease(Path(sys.argv[1]), 'ledger serve').refuse_to_share()",
         data_dir,
     )
-    assert f"AlreadyServed: ledger serve (pid {os.getpid()}) already runs on {data_dir}" in other.stderr
+    assert f"DataDirInUse: ledger serve (pid {os.getpid()}) already runs on {data_dir}" in other.stderr
     keeper.stop(8)
     with database(None, data_dir) as url:
         assert setting(url, "fsync") == "on"

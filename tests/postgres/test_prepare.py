@@ -7,7 +7,7 @@ import pytest
 
 from ledger.postgres.embedded import cluster, server
 from ledger.postgres.embedded.data_dir import make_data_dir
-from ledger.postgres.prepare import prepare, ready_database, refuse_forgetfulness
+from ledger.postgres.prepare import prepare, ready_database, require_durability
 from ledger.security.secrets import Purpose, load_secrets
 from ledger.settings import CannotRun, Settings
 
@@ -76,7 +76,7 @@ def test_every_setting_that_a_commit_stands_on_is_looked_at(forgetful_url):
         connection.execute("alter role hasty set synchronous_commit = off")  # the application's own role counts
     url = psycopg.conninfo.make_conninfo(forgetful_url, user="hasty")
     with pytest.raises(CannotRun, match=r"^fsync and full_page_writes and synchronous_commit are off"):
-        refuse_forgetfulness(url, "production")
+        require_durability(url, "production")
 
 
 def test_the_sandbox_only_warns(forgetful_url, settings, capfd):

@@ -10,16 +10,16 @@ import pytest
 from uuid_utils.compat import uuid7
 
 from ledger.processors.contract import AuthorizationRequest, Card
-from ledger.processors.sandbox.call_executor import Teller
-from ledger.processors.sandbox.charge_writer import Book
+from ledger.processors.sandbox.call_executor import CallExecutor
+from ledger.processors.sandbox.charge_writer import ChargeWriter
 from ledger.processors.sandbox.processor import SandboxProcessor
 
 Ask = Callable[..., AuthorizationRequest]
 
 
 @pytest.fixture
-async def book(database_url: str) -> AsyncIterator[Book]:
-    book = Book(database_url)
+async def book(database_url: str) -> AsyncIterator[ChargeWriter]:
+    book = ChargeWriter(database_url)
     await book.start()
     yield book
     await book.stop()
@@ -28,24 +28,24 @@ async def book(database_url: str) -> AsyncIterator[Book]:
 @pytest.fixture
 async def elsewhere(database_url: str) -> AsyncIterator[SandboxProcessor]:
     """The same processor as another process of the ledger sees it."""
-    book = Book(database_url)
+    book = ChargeWriter(database_url)
     await book.start()
-    teller = Teller(database_url)
+    teller = CallExecutor(database_url)
     yield SandboxProcessor(book, teller, silence_s=0.05, slow_s=0.2)
     await teller.stop()
     await book.stop()
 
 
 @pytest.fixture
-async def teller(database_url: str) -> AsyncIterator[Teller]:
-    teller = Teller(database_url)
+async def teller(database_url: str) -> AsyncIterator[CallExecutor]:
+    teller = CallExecutor(database_url)
     await teller.start()
     yield teller
     await teller.stop()
 
 
 @pytest.fixture
-def sandbox(book: Book, teller: Teller) -> SandboxProcessor:
+def sandbox(book: ChargeWriter, teller: CallExecutor) -> SandboxProcessor:
     return SandboxProcessor(book, teller, silence_s=0.05, slow_s=0.2)
 
 

@@ -33,19 +33,19 @@ from ledger.processors import bins
     ],
 )
 def test_the_brand_follows_from_the_range(number, brand):
-    assert bins.describe(number).brand == brand
+    assert bins.bin_info(number).brand == brand
 
 
 @pytest.mark.parametrize(
     "number", ["2220990000000000", "2721000000000000", "5000000000000000", "9999999999999999", "123", "", "٤٢٤٢٤٢٤٢"]
 )
 def test_a_number_outside_every_range_has_no_brand(number):
-    assert bins.describe(number) == (bins.UNKNOWN_BRAND, None, None, None)
+    assert bins.bin_info(number) == (bins.UNKNOWN_BRAND, None, None, None)
 
 
 @pytest.mark.parametrize("number", ["4242424242424242", "4111111111111111", "5555555555554444", "4000000000000002"])
 def test_the_sandbox_cards_come_from_mexican_banks(number):
-    brand, type_, country, bank = bins.describe(number)
+    brand, type_, country, bank = bins.bin_info(number)
     assert brand in {"VISA", "MASTERCARD"}
     assert type_ in {"CREDIT", "DEBIT"}
     assert country == "MX"

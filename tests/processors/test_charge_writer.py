@@ -20,9 +20,9 @@ from uuid_utils.compat import uuid7
 
 from ledger.domain.orders.processor_outcomes import Approved, Declined
 from ledger.processors.contract import AuthorizationRequest, ProcessorTimedOut, ProcessorUnavailable
-from ledger.processors.sandbox.call_executor import Teller
+from ledger.processors.sandbox.call_executor import CallExecutor
 from ledger.processors.sandbox.charge_rows import Answer, Mode
-from ledger.processors.sandbox.charge_writer import Book
+from ledger.processors.sandbox.charge_writer import ChargeWriter
 from ledger.processors.sandbox.processor import SandboxProcessor
 
 pytestmark = pytest.mark.anyio
@@ -251,18 +251,18 @@ async def test_without_a_database_nothing_is_sent_and_stopping_does_not_wait(dat
 
 
 async def test_a_full_queue_says_so_at_once(database_url, ask: Ask):
-    book = Book(database_url, queue_max=3)
+    book = ChargeWriter(database_url, queue_max=3)
     await book.start()
-    sandbox = SandboxProcessor(book, Teller(database_url))
+    sandbox = SandboxProcessor(book, CallExecutor(database_url))
     answers = await asyncio.gather(*[sandbox.authorize(ask()) for _ in range(10)], return_exceptions=True)
     assert Counter(type(answer) for answer in answers) == {Approved: 3, ProcessorUnavailable: 7}
     await book.stop()
 
 
 async def test_stopping_books_what_waits(database_url, ask: Ask):
-    book = Book(database_url)
+    book = ChargeWriter(database_url)
     await book.start()
-    sandbox = SandboxProcessor(book, Teller(database_url))
+    sandbox = SandboxProcessor(book, CallExecutor(database_url))
     calls = [asyncio.ensure_future(sandbox.authorize(ask())) for _ in range(500)]
     await asyncio.sleep(0)
     await book.stop()
@@ -275,10 +275,10 @@ import asyncio, sys
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from uuid import UUID
-from ledger.processors.sandbox.charge_writer import Book
+from ledger.processors.sandbox.charge_writer import ChargeWriter
 from ledger.processors.contract import AuthorizationRequest, Card
 from ledger.processors.sandbox.processor import SandboxProcessor
-from ledger.processors.sandbox.call_executor import Teller
+from ledger.processors.sandbox.call_executor import CallExecutor
 
 async def pay(sandbox, merchant_id, n):
     while True:
@@ -291,9 +291,9 @@ async def pay(sandbox, merchant_id, n):
         n += 64
 
 async def main():
-    book = Book(sys.argv[1])
+    book = ChargeWriter(sys.argv[1])
     await book.start()
-    sandbox = SandboxProcessor(book, Teller(sys.argv[1]))
+    sandbox = SandboxProcessor(book, CallExecutor(sys.argv[1]))
     await asyncio.gather(*[pay(sandbox, UUID(sys.argv[2]), n) for n in range(64)])
 
 asyncio.run(main())

@@ -15,8 +15,8 @@ from structlog.testing import capture_logs
 from tests.processors.asking import NOW, Shop
 from uuid_utils.compat import uuid7
 
-from ledger.background.inbox.consumer import Contradicts, Messages, NotYet, Taken, fetch
-from ledger.background.inbox.pending import retry_messages, waiting_messages
+from ledger.background.inbox.consumer import Applied, DeadLetter, InboxConsumer, RetryLater, fetch
+from ledger.background.inbox.pending import pending_messages, retry_messages
 from ledger.operations.clock import Clock
 from ledger.postgres.connection import connect
 from ledger.processors.inbox import Inbox
@@ -115,7 +115,7 @@ async def test_a_message_that_nobody_can_use_is_tried_again_later_and_later(data
     for _ in range(12):
         all_due(database_url)
         [message] = await inbox.claim()
-        await inbox.put_off(message, "an order")
+        await inbox.retry_later(message, "an order")
         with psycopg.connect(database_url) as connection:
             row = connection.execute("select next_try_at - now() from processor_message").fetchone()
             pauses.append(row[0])
@@ -133,24 +133,24 @@ class Disputes:
         self.open: set[str] = set()
         self.won: list[str] = []
 
-    async def opened(self, message: DisputeOpened) -> Taken | NotYet:
+    async def opened(self, message: DisputeOpened) -> Applied | RetryLater:
         self.open.add(message.dispute_id)
-        return Taken()
+        return Applied()
 
-    async def decided(self, message: DisputeWon) -> Taken | NotYet:
+    async def decided(self, message: DisputeWon) -> Applied | RetryLater:
         if message.dispute_id not in self.open:
-            return NotYet("the dispute's opening")
+            return RetryLater("the dispute's opening")
         self.won.append(message.dispute_id)
-        return Taken()
+        return Applied()
 
 
 async def test_what_comes_too_early_is_kept_and_taken_in_after_what_it_follows(inbox: Inbox):
     disputes, order_id = Disputes(), uuid7()
-    work = Messages(inbox, {DisputeOpened: disputes.opened, DisputeWon: disputes.decided})
-    early = await work.take_in(won(order_id=order_id))
+    work = InboxConsumer(inbox, {DisputeOpened: disputes.opened, DisputeWon: disputes.decided})
+    early = await work.receive_and_apply(won(order_id=order_id))
     assert (early.handled_at, early.waits_for) == (None, "the dispute's opening")
     assert await work.sweep() == 0
-    assert (await work.take_in(opened(order_id=order_id))).handled_at is not None
+    assert (await work.receive_and_apply(opened(order_id=order_id))).handled_at is not None
     assert await work.sweep() == 1, "what waits for the same order is tried at once"
     assert disputes.won == ["d1"]
     assert await work.sweep() == 0
@@ -158,16 +158,16 @@ async def test_what_comes_too_early_is_kept_and_taken_in_after_what_it_follows(i
 
 async def test_a_message_that_was_taken_in_is_not_handled_again(inbox: Inbox):
     disputes = Disputes()
-    work = Messages(inbox, {DisputeOpened: disputes.opened, DisputeWon: disputes.decided})
-    await work.take_in(opened())
-    first = await work.take_in(won())
-    assert await work.take_in(won()) == first
+    work = InboxConsumer(inbox, {DisputeOpened: disputes.opened, DisputeWon: disputes.decided})
+    await work.receive_and_apply(opened())
+    first = await work.receive_and_apply(won())
+    assert await work.receive_and_apply(won()) == first
     assert disputes.won == ["d1"]
 
 
 async def test_a_message_for_nobody_waits_without_end(database_url: str, inbox: Inbox):
-    work = Messages(inbox, {})
-    assert (await work.take_in(opened())).waits_for == "nobody takes DisputeOpened"
+    work = InboxConsumer(inbox, {})
+    assert (await work.receive_and_apply(opened())).waits_for == "nobody takes DisputeOpened"
     assert await work.sweep() == 0
     all_due(database_url)
     assert await work.sweep() == 1
@@ -178,38 +178,38 @@ async def test_what_contradicts_its_order_is_kept_and_tried_again_only_by_hand(
 ):
     tried = []
 
-    async def contradicts(message: Message) -> Contradicts:
+    async def contradicts(message: Message) -> DeadLetter:
         tried.append(message.message_id)
-        return Contradicts("its amount is none")
+        return DeadLetter("its amount is none")
 
     disputes = Disputes()
-    work = Messages(inbox, {DisputeOpened: contradicts, DisputeWon: disputes.decided})
+    work = InboxConsumer(inbox, {DisputeOpened: contradicts, DisputeWon: disputes.decided})
     with capture_logs() as logs:
-        receipt = await work.take_in(opened())
+        receipt = await work.receive_and_apply(opened())
     assert (receipt.handled_at, receipt.waits_for) == (None, "its amount is none")
     assert [(line["event"], line["message_id"]) for line in logs] == [("processor_message_set_aside", "open 1")]
     with psycopg.connect(database_url, autocommit=True) as connection:
         connection.execute("update processor_message set next_try_at = next_try_at - interval '10 years'")
     assert (await work.sweep(), tried) == (0, ["open 1"]), "no time comes at which it is tried"
     async with await connect(database_url, "test") as operator:
-        (waiting,) = await waiting_messages(operator)
+        (waiting,) = await pending_messages(operator)
         assert (waiting.message, waiting.kind, waiting.set_aside, waiting.next_at) == (
             "open 1", "dispute-opened", True, None,
         )  # fmt: skip
         assert await retry_messages(operator, ["another"]) == []
         assert await retry_messages(operator, ["open 1"]) == ["open 1"]
-    assert (await Messages(another, {DisputeOpened: disputes.opened}).sweep(), disputes.open) == (1, {"d1"})
+    assert (await InboxConsumer(another, {DisputeOpened: disputes.opened}).sweep(), disputes.open) == (1, {"d1"})
     async with await connect(database_url, "test") as operator:
-        assert (await waiting_messages(operator), await retry_messages(operator, None)) == ([], [])
+        assert (await pending_messages(operator), await retry_messages(operator, None)) == ([], [])
 
 
 async def test_one_message_that_fails_holds_up_no_other(inbox: Inbox):
     disputes = Disputes()
 
-    async def fails(_: Message) -> Taken:
+    async def fails(_: Message) -> Applied:
         raise ZeroDivisionError
 
-    work = Messages(inbox, {DisputeOpened: disputes.opened, DisputeWon: fails})
+    work = InboxConsumer(inbox, {DisputeOpened: disputes.opened, DisputeWon: fails})
     await inbox.receive(won())
     await inbox.receive(opened())
     assert await work.sweep() == 2

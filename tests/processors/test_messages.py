@@ -10,7 +10,7 @@ import pytest
 from uuid_utils.compat import uuid7
 
 from ledger.processors import messages
-from ledger.processors.messages import MessageUnreadable, SignatureWrong, Signed, sign, verify
+from ledger.processors.messages import InvalidSignature, MessageUnreadable, Signed, sign, verify
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 OURS, OLD, THEIRS = b"k" * 32, b"o" * 32, b"x" * 32
@@ -56,13 +56,13 @@ def test_either_key_is_right_while_one_replaces_the_other():
     ],
 )
 def test_what_is_not_ours_is_not_read(forged: Signed):
-    with pytest.raises(SignatureWrong):
+    with pytest.raises(InvalidSignature):
         verify(forged, [OURS], NOW)
 
 
 @pytest.mark.parametrize("minutes", [-6, 6, 60 * 24 * 365])
 def test_an_old_message_cannot_be_played_again(minutes: int):
-    with pytest.raises(SignatureWrong):
+    with pytest.raises(InvalidSignature):
         verify(GOOD, [OURS], NOW + timedelta(minutes=minutes))
     assert verify(GOOD, [OURS], NOW + timedelta(minutes=4)) == EACH[0]
 
@@ -70,7 +70,7 @@ def test_an_old_message_cannot_be_played_again(minutes: int):
 @pytest.mark.parametrize("timestamp", ["", "now", "-1", "1e9", "٣", "9" * 400])
 def test_a_time_that_is_none_is_wrong(timestamp: str):
     signature = messages._signature(BODY, timestamp, OURS)
-    with pytest.raises(SignatureWrong):
+    with pytest.raises(InvalidSignature):
         verify(Signed(body=BODY, timestamp=timestamp, signature=signature), [OURS], NOW)
 
 

@@ -15,13 +15,13 @@ from ledger.domain.orders.processor_outcomes import Approved, Declined
 from ledger.processors.contract import CardProcessor, ProcessorTimedOut, ProcessorUnavailable
 from ledger.processors.sandbox.charge_rows import Mode
 from ledger.processors.sandbox.processor import SandboxProcessor
-from ledger.processors.sandbox.test_cards import SCRIPTS
+from ledger.processors.sandbox.test_cards import TEST_CARDS
 
 pytestmark = pytest.mark.anyio
 
 
 def test_every_test_card_is_a_valid_card_number():
-    assert all(luhn.is_valid(number) for number in SCRIPTS)
+    assert all(luhn.is_valid(number) for number in TEST_CARDS)
 
 
 async def test_it_keeps_the_contract_of_a_card_processor(sandbox: SandboxProcessor):

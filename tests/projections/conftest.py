@@ -10,7 +10,7 @@ from tests.sealing import data_keys
 
 from ledger.journal.journal import Journal
 from projections.inline import Inline
-from projections.queries import Reader
+from projections.queries import Queries
 
 
 @pytest.fixture
@@ -22,8 +22,8 @@ async def journal(database_url: str) -> AsyncIterator[Journal]:
 
 
 @pytest.fixture
-async def reader(database_url: str) -> AsyncIterator[Reader]:
-    reader = Reader(database_url)
+async def reader(database_url: str) -> AsyncIterator[Queries]:
+    reader = Queries(database_url)
     await reader.start()
     yield reader
     await reader.stop()

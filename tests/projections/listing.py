@@ -10,10 +10,10 @@ from tests.domain.story import NOON
 from tests.projections.shop import Shop
 
 from projections.lists.pages import OrderQuery
-from projections.queries import Reader
+from projections.queries import Queries
 
 
-async def page(reader: Reader, shop: Shop, now: datetime = NOON, **query: Any) -> dict[str, Any]:
+async def page(reader: Queries, shop: Shop, now: datetime = NOON, **query: Any) -> dict[str, Any]:
     """One page of the shop's orders, decoded. `now` decides what is overdue."""
     return json.loads(await reader.orders(shop.merchant_id, OrderQuery(**query), now))  # type: ignore[no-any-return]
 
@@ -22,7 +22,7 @@ def ids(listed: dict[str, Any]) -> list[str]:
     return [order["id"] for order in listed["data"]]
 
 
-async def total(reader: Reader, shop: Shop, search: str, **query: Any) -> int:
+async def total(reader: Queries, shop: Shop, search: str, **query: Any) -> int:
     """How many orders a search says that it finds."""
     found: int = (await page(reader, shop, search=search, **query))["pagination"]["total"]
     return found

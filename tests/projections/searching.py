@@ -15,7 +15,7 @@ from tests.domain.story import NOON
 from tests.projections.shop import Shop, customer, tell
 
 from ledger.domain.customers.state import Customer
-from projections.search.compaction import SearchPacking
+from projections.search.compaction import SearchCompactor
 from projections.search.lines import fold
 
 LETTERS = "aAb0-%_\\ñÑ@."
@@ -34,7 +34,7 @@ def an_address(chance: random.Random) -> str:
 
 async def pack(database_url: str, block_bytes: int = 120) -> int:
     """Pack and count whatever is there, a few lines to a row; the last of them are not packed, as ever."""
-    async with SearchPacking(database_url, rows_min=1, block_bytes=block_bytes) as packing:
+    async with SearchCompactor(database_url, rows_min=1, block_bytes=block_bytes) as packing:
         return await packing.pack()
 
 

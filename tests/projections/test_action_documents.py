@@ -61,7 +61,7 @@ def history(*events: Any) -> list[str]:
 
 
 BOUGHT = ["AUTHORIZATION SUCCESS 10000", "CAPTURE SUCCESS 10000"]
-SILENT_CAPTURE = e.CallUnanswered(payment_id=ONE, call=e.Call.CAPTURE, reason="no answer", at=NOON)
+SILENT_CAPTURE = e.CallUnanswered(payment_id=ONE, call=e.ProcessorCall.CAPTURE, reason="no answer", at=NOON)
 EXPIRED = e.PaymentExpired(payment_id=ONE, because=e.ExpiredBecause.REFERENCE, at=NOON)
 CHALLENGE_FAILED = e.PayerAuthenticationFailed(payment_id=ONE, code="AUTHENTICATION_FAILED", at=NOON, eci="07")
 

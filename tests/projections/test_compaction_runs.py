@@ -46,5 +46,5 @@ async def test_a_tidying_that_fails_is_tried_again_until_the_end() -> None:
             raise DatabaseUnavailable("away")
         return 0
 
-    await asyncio.wait_for(periodic.run(tidy, stop, pause_s=0.01), 30)
+    await asyncio.wait_for(periodic.run_periodically(tidy, stop, pause_s=0.01), 30)
     assert tries == 3

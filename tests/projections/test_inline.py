@@ -11,7 +11,7 @@ from tests.domain.story import CUSTOMER, NOON, ORDER, asked, created, folded, st
 
 from ledger.domain.customers.state import Customer
 from ledger.journal.append import Change
-from projections.binary import days, micros, moment, utc_day
+from projections.binary import days, from_micros, micros, utc_day
 from projections.inline import TABLES, Inline
 
 MERCHANT = UUID(int=5)
@@ -40,7 +40,7 @@ def test_an_order_gives_its_row_and_moves_the_counters() -> None:
 def test_the_row_names_the_deadline_of_the_oldest_open_call() -> None:
     events = [created(allow_partials=True), started(1, 4_000), asked(1, 4_000)]
     [row] = Inline().rows(MERCHANT, Change(ORDER, 0, events, None, folded(events)))["payment_order"]
-    assert moment(row[12]) == events[2].deadline_at
+    assert from_micros(row[12]) == events[2].deadline_at
 
 
 def test_a_customer_gives_one_row() -> None:
@@ -80,6 +80,6 @@ def test_times_and_days_go_to_the_database_and_back_whole() -> None:
         NOON.replace(year=1),
         NOON.replace(year=9999),
     ):
-        assert moment(micros(at)) == at
+        assert from_micros(micros(at)) == at
         assert utc_day(micros(at)) == days(at.date())
     assert days(date(2000, 1, 1)) == 0

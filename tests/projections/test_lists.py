@@ -22,7 +22,7 @@ from ledger.journal.journal import Journal
 from ledger.postgres.faults import DatabaseUnavailable
 from projections.lists.pages import OrderQuery, parse_cursor
 from projections.lists.statements import page_statements
-from projections.queries import Reader
+from projections.queries import Queries
 
 pytestmark = pytest.mark.anyio
 
@@ -72,7 +72,7 @@ def _millisecond(at: datetime) -> datetime:
 
 
 async def test_every_range_status_and_direction_lists_and_counts_what_the_model_does(
-    shop: Shop, orders: list[Order], reader: Reader
+    shop: Shop, orders: list[Order], reader: Queries
 ) -> None:
     edges = [None, *sorted(set(MOMENTS)), FIRST + timedelta(hours=5, milliseconds=123), FIRST + timedelta(days=9)]
     statuses: list[tuple[OrderStatus, ...]] = [(), (PENDING,), (COMPLETED, FAILED), (OrderStatus.REFUNDED,)]
@@ -86,7 +86,7 @@ async def test_every_range_status_and_direction_lists_and_counts_what_the_model_
 @pytest.mark.parametrize("statuses", [(), (PENDING, FAILED)])
 @pytest.mark.parametrize("ascending", [False, True])
 async def test_pages_by_offset_add_up_to_the_list(
-    shop: Shop, orders: list[Order], reader: Reader, statuses: tuple[OrderStatus, ...], ascending: bool
+    shop: Shop, orders: list[Order], reader: Queries, statuses: tuple[OrderStatus, ...], ascending: bool
 ) -> None:
     whole = expected(orders, OrderQuery(statuses=statuses, ascending=ascending))
     for limit in (1, 4, len(whole), 100):
@@ -111,7 +111,7 @@ async def test_pages_by_offset_add_up_to_the_list(
 @pytest.mark.parametrize("statuses", [(), (PENDING, FAILED)])
 @pytest.mark.parametrize("ascending", [False, True])
 async def test_following_the_cursor_reads_the_list_to_its_end(
-    shop: Shop, orders: list[Order], reader: Reader, statuses: tuple[OrderStatus, ...], ascending: bool
+    shop: Shop, orders: list[Order], reader: Queries, statuses: tuple[OrderStatus, ...], ascending: bool
 ) -> None:
     whole = expected(orders, OrderQuery(statuses=statuses, ascending=ascending))
     listed = await page(reader, shop, statuses=statuses, ascending=ascending, limit=4)
@@ -128,7 +128,7 @@ async def test_following_the_cursor_reads_the_list_to_its_end(
 
 
 async def test_a_cursor_neither_repeats_nor_skips_when_orders_arrive_meanwhile(
-    shop: Shop, orders: list[Order], reader: Reader
+    shop: Shop, orders: list[Order], reader: Queries
 ) -> None:
     first = await page(reader, shop, limit=5)
     await shop.order("newest", at=FIRST + timedelta(days=30))
@@ -136,13 +136,15 @@ async def test_a_cursor_neither_repeats_nor_skips_when_orders_arrive_meanwhile(
     assert ids(first) + ids(then) == expected(orders, OrderQuery())
 
 
-async def test_a_page_beyond_the_end_is_empty_and_still_counts(shop: Shop, orders: list[Order], reader: Reader) -> None:
+async def test_a_page_beyond_the_end_is_empty_and_still_counts(
+    shop: Shop, orders: list[Order], reader: Queries
+) -> None:
     listed = await page(reader, shop, limit=10, offset=1_000)
     assert (listed["data"], listed["pagination"]["total"], listed["pagination"]["hasMore"]) == ([], 27, False)
 
 
 async def test_a_merchant_without_orders_has_an_empty_list(
-    journal: Journal, reader: Reader, orders: list[Order]
+    journal: Journal, reader: Queries, orders: list[Order]
 ) -> None:
     newcomer = await Shop(journal).open()
     listed = await page(reader, newcomer)
@@ -154,7 +156,7 @@ async def test_a_merchant_without_orders_has_an_empty_list(
     }  # fmt: skip
 
 
-async def test_a_row_is_the_order_without_payments_and_with_its_customer(shop: Shop, reader: Reader) -> None:
+async def test_a_row_is_the_order_without_payments_and_with_its_customer(shop: Shop, reader: Queries) -> None:
     await shop.order("one", *paid(1, 10_000), due_date=NOON - timedelta(days=1))
     [listed] = (await page(reader, shop))["data"]
     detail = await reader.order(shop.merchant_id, "one")
@@ -163,7 +165,7 @@ async def test_a_row_is_the_order_without_payments_and_with_its_customer(shop: S
     assert listed["customer"]["email"] == "ana@example.com"
 
 
-async def test_a_row_is_overdue_by_the_moment_of_reading(shop: Shop, reader: Reader) -> None:
+async def test_a_row_is_overdue_by_the_moment_of_reading(shop: Shop, reader: Queries) -> None:
     await shop.order("one", due_date=NOON)
     for now, overdue in ((NOON, False), (NOON + MICROSECOND, True)):
         [row] = json.loads(await reader.orders(shop.merchant_id, OrderQuery(), now))["data"]
@@ -175,7 +177,9 @@ def made_up(behind: int) -> str:
     return base64.urlsafe_b64encode(struct.pack("!?qq16s", True, 0, behind, bytes(16))).decode()
 
 
-async def test_a_page_goes_on_behind_as_many_as_a_made_up_cursor_says_or_it_is_none(shop: Shop, reader: Reader) -> None:
+async def test_a_page_goes_on_behind_as_many_as_a_made_up_cursor_says_or_it_is_none(
+    shop: Shop, reader: Queries
+) -> None:
     for n in range(2):
         await shop.order(f"{n}")
     listed = await page(reader, shop, cursor=parse_cursor(made_up(2**62)), limit=1)
@@ -196,7 +200,7 @@ def test_a_range_may_reach_to_both_ends_of_time() -> None:
 
 
 async def test_whole_days_are_not_counted_row_by_row(
-    shop: Shop, orders: list[Order], reader: Reader, database_url: str
+    shop: Shop, orders: list[Order], reader: Queries, database_url: str
 ) -> None:
     with psycopg.connect(database_url, autocommit=True) as connection:
         connection.execute("update tally set n = n + 1000 where day = %s and status = 'PENDING'", (FIRST.date(),))
@@ -208,7 +212,7 @@ async def test_whole_days_are_not_counted_row_by_row(
 
 
 async def test_a_list_that_waits_for_a_lock_fails_alone_and_point_reads_go_on(
-    shop: Shop, orders: list[Order], reader: Reader, database_url: str
+    shop: Shop, orders: list[Order], reader: Queries, database_url: str
 ) -> None:
     async with await psycopg.AsyncConnection.connect(database_url) as holder:
         await holder.execute("lock table tally in access exclusive mode")
@@ -221,7 +225,7 @@ async def test_a_list_that_waits_for_a_lock_fails_alone_and_point_reads_go_on(
 
 
 async def test_lists_go_on_after_their_connections_were_ended(
-    shop: Shop, orders: list[Order], reader: Reader, database_url: str
+    shop: Shop, orders: list[Order], reader: Queries, database_url: str
 ) -> None:
     await page(reader, shop)
     with psycopg.connect(database_url, autocommit=True) as connection:
@@ -232,7 +236,7 @@ async def test_lists_go_on_after_their_connections_were_ended(
 
 
 async def test_no_list_reads_more_of_the_orders_than_an_index_tells_it_to(
-    shop: Shop, orders: list[Order], reader: Reader
+    shop: Shop, orders: list[Order], reader: Queries
 ) -> None:
     for statuses, ascending in product([(), (PENDING,)], (False, True)):
         query = OrderQuery(statuses=statuses, ascending=ascending, created_from=FIRST)

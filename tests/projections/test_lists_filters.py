@@ -20,12 +20,12 @@ from uuid_utils.compat import uuid7
 from ledger.domain.customers.state import Customer
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import OrderStatus
-from ledger.domain.rejections import InvalidTerms
+from ledger.domain.rejections import InvalidField
 from ledger.journal.journal import Journal
 from projections.lists import related_customers, statements
 from projections.lists.pages import OrderQuery, parse_cursor
-from projections.queries import Reader
-from projections.search.compaction import SearchPacking
+from projections.queries import Queries
+from projections.search.compaction import SearchCompactor
 
 pytestmark = pytest.mark.anyio
 
@@ -118,11 +118,11 @@ def queries(customers: list[Customer]) -> Iterator[dict[str, Any]]:
 
 @pytest.mark.parametrize("few", [statements.FEW, 20])
 async def test_every_combination_of_filters_lists_and_counts_what_the_model_does(
-    market: Market, reader: Reader, database_url: str, monkeypatch: pytest.MonkeyPatch, few: int
+    market: Market, reader: Queries, database_url: str, monkeypatch: pytest.MonkeyPatch, few: int
 ) -> None:
     monkeypatch.setattr(statements, "FEW", few)
     chance, found = random.Random(3), 0
-    async with SearchPacking(database_url) as packing:
+    async with SearchCompactor(database_url) as packing:
         for n, query in enumerate(islice(queries(market.customers), 900)):
             if n == 300:
                 assert await packing.pack() > 0
@@ -142,7 +142,7 @@ async def test_every_combination_of_filters_lists_and_counts_what_the_model_does
 
 
 async def test_related_customers_are_the_whole_chain_in_both_directions_and_nobody_else(
-    market: Market, reader: Reader
+    market: Market, reader: Queries
 ) -> None:
     chain = {str(one.customer_id) for one in market.customers[:3]}
     for name in ("customer-0", "customer-1", "customer-2"):
@@ -150,7 +150,7 @@ async def test_related_customers_are_the_whole_chain_in_both_directions_and_nobo
         assert {order["customer"]["id"] for order in listed["data"]} == chain
 
 
-async def test_a_ring_of_sources_ends(shop: Shop, reader: Reader, database_url: str) -> None:
+async def test_a_ring_of_sources_ends(shop: Shop, reader: Queries, database_url: str) -> None:
     first = await customer(shop, "first", None)
     second = await customer(shop, "second", None, first.customer_id)
     await shop.order("one", customer_id=first.customer_id)
@@ -163,7 +163,7 @@ async def test_a_ring_of_sources_ends(shop: Shop, reader: Reader, database_url: 
 
 
 async def test_more_related_customers_than_a_list_can_hold_are_refused_and_not_cut_off(
-    shop: Shop, reader: Reader, monkeypatch: pytest.MonkeyPatch
+    shop: Shop, reader: Queries, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = await customer(shop, "root", None)
     for n in range(3):
@@ -171,11 +171,11 @@ async def test_more_related_customers_than_a_list_can_hold_are_refused_and_not_c
     monkeypatch.setattr(related_customers, "RELATED_MAX", 4)
     assert (await page(reader, shop, customer="root", related=True))["pagination"]["total"] == 0
     monkeypatch.setattr(related_customers, "RELATED_MAX", 3)
-    with pytest.raises(InvalidTerms):
+    with pytest.raises(InvalidField):
         await page(reader, shop, customer="root", related=True)
 
 
-async def test_a_service_id_wins_over_an_external_id_that_looks_like_one(shop: Shop, reader: Reader) -> None:
+async def test_a_service_id_wins_over_an_external_id_that_looks_like_one(shop: Shop, reader: Queries) -> None:
     ana = await customer(shop, "ana-2", None)
     other = await customer(shop, str(ana.customer_id), None)
     await shop.order("one", customer_id=ana.customer_id)
@@ -185,7 +185,7 @@ async def test_a_service_id_wins_over_an_external_id_that_looks_like_one(shop: S
 
 
 async def test_another_merchants_customer_and_words_find_nothing(
-    market: Market, journal: Journal, reader: Reader
+    market: Market, journal: Journal, reader: Queries
 ) -> None:
     newcomer = await Shop(journal).open()
     mine = await newcomer.order("mine", customer_id=newcomer.ana.customer_id)

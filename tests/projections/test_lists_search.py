@@ -15,8 +15,8 @@ from tests.projections.shop import Shop, customer, tell
 from ledger.journal.journal import Journal
 from projections.lists import statements
 from projections.lists.pages import parse_cursor
-from projections.queries import Reader
-from projections.search.compaction import SearchPacking
+from projections.queries import Queries
+from projections.search.compaction import SearchCompactor
 from projections.search.lines import fold, fold_search
 
 pytestmark = pytest.mark.anyio
@@ -40,7 +40,7 @@ pytestmark = pytest.mark.anyio
     ],
 )
 async def test_a_text_is_found_literally_and_in_any_case(
-    shop: Shop, reader: Reader, database_url: str, external_id: str, finds: list[str], misses: list[str]
+    shop: Shop, reader: Queries, database_url: str, external_id: str, finds: list[str], misses: list[str]
 ) -> None:
     await shop.order(external_id, order_number="NUMBER")
     for n in range(3):
@@ -54,7 +54,7 @@ async def test_a_text_is_found_literally_and_in_any_case(
             assert await total(reader, shop, term) == 0, (term, packed)
 
 
-async def test_a_match_never_spans_two_fields_or_two_orders(shop: Shop, reader: Reader) -> None:
+async def test_a_match_never_spans_two_fields_or_two_orders(shop: Shop, reader: Queries) -> None:
     await shop.order("ext", order_number="NUM", invoice_number="INV")
     await shop.order("ext2", order_number="NUM2")
     for term in ("NUMext", "NUM\x1fext", "INVNUM", "inv\nnum", "num ext", "\x1f", "\n", "\0"):
@@ -62,14 +62,14 @@ async def test_a_match_never_spans_two_fields_or_two_orders(shop: Shop, reader: 
     assert await total(reader, shop, "num") == 2
 
 
-async def test_an_order_that_matches_in_every_way_is_found_once(shop: Shop, reader: Reader) -> None:
+async def test_an_order_that_matches_in_every_way_is_found_once(shop: Shop, reader: Queries) -> None:
     ana = await customer(shop, "twice", "same@example.com")
     await shop.order("same", order_number="SAME", invoice_number="same-same", customer_id=ana.customer_id)
     assert await total(reader, shop, "same") == 1
 
 
-async def test_an_order_is_found_as_soon_as_it_is_acknowledged(shop: Shop, reader: Reader, database_url: str) -> None:
-    async with SearchPacking(database_url) as packing:
+async def test_an_order_is_found_as_soon_as_it_is_acknowledged(shop: Shop, reader: Queries, database_url: str) -> None:
+    async with SearchCompactor(database_url) as packing:
         packer = asyncio.create_task(_pack_without_end(packing))
         for n in range(120):
             await shop.order(f"fresh-{n:03}.", at=NOON + timedelta(seconds=n))
@@ -79,7 +79,7 @@ async def test_an_order_is_found_as_soon_as_it_is_acknowledged(shop: Shop, reade
         await asyncio.gather(packer, return_exceptions=True)
 
 
-async def _pack_without_end(packing: SearchPacking) -> None:
+async def _pack_without_end(packing: SearchCompactor) -> None:
     while True:
         await packing.pack()
         await asyncio.sleep(0.001)
@@ -87,9 +87,9 @@ async def _pack_without_end(packing: SearchPacking) -> None:
 
 @pytest.mark.parametrize("packs", [False, True])
 async def test_a_search_follows_the_customers_current_address(
-    shop: Shop, reader: Reader, database_url: str, packs: bool
+    shop: Shop, reader: Queries, database_url: str, packs: bool
 ) -> None:
-    async with SearchPacking(database_url) as packing:
+    async with SearchCompactor(database_url) as packing:
         ana = await customer(shop, "moving", "Old@example.com")
         await shop.order("one", customer_id=ana.customer_id)
         for version, email in enumerate(["new@example.com", None, "third@example.com", "old@example.com", None], 1):
@@ -101,17 +101,17 @@ async def test_a_search_follows_the_customers_current_address(
                 assert await total(reader, shop, term) == (term in (email or "")), (email, term)
 
 
-async def test_an_address_given_later_is_found(shop: Shop, reader: Reader, database_url: str) -> None:
+async def test_an_address_given_later_is_found(shop: Shop, reader: Queries, database_url: str) -> None:
     ana = await customer(shop, "silent", None)
     await shop.order("one", customer_id=ana.customer_id)
     await tell(shop, ana, 1, "Late@example.com")
     assert await total(reader, shop, "late@") == 1
-    async with SearchPacking(database_url) as packing:
+    async with SearchCompactor(database_url) as packing:
         await packing.pack()
     assert await total(reader, shop, "late@") == 1
 
 
-async def test_a_search_opens_only_its_own_merchants_lines(shop: Shop, journal: Journal, reader: Reader) -> None:
+async def test_a_search_opens_only_its_own_merchants_lines(shop: Shop, journal: Journal, reader: Queries) -> None:
     other = await Shop(journal).open()
     await other.order("theirs")
     mine = await shop.order("mine")
@@ -127,12 +127,12 @@ def test_folding_twice_changes_nothing_and_nothing_is_escaped() -> None:
 
 
 async def test_a_text_that_every_order_has_filters_nothing_and_one_that_lacks_it_counts(
-    shop: Shop, reader: Reader, database_url: str
+    shop: Shop, reader: Queries, database_url: str
 ) -> None:
     for n in range(300):
         await shop.order(f"Pedido-{n:03}", at=NOON + timedelta(seconds=n))
         if n == 250:
-            async with SearchPacking(database_url) as packing:
+            async with SearchCompactor(database_url) as packing:
                 await packing.pack()
     for text, expected in (("PEDIDO-", 300), ("pedido-0", 100), ("do-2", 100), ("nowhere", 0), ("\n", 0)):
         assert await total(reader, shop, text) == expected, text
@@ -147,7 +147,7 @@ async def test_a_text_that_every_order_has_filters_nothing_and_one_that_lacks_it
 @pytest.mark.parametrize("seed", range(4))
 async def test_whatever_is_looked_for_is_what_a_reader_of_all_texts_would_find(
     shop: Shop,
-    reader: Reader,
+    reader: Queries,
     database_url: str,
     monkeypatch: pytest.MonkeyPatch,
     seed: int,
@@ -173,7 +173,7 @@ async def test_whatever_is_looked_for_is_what_a_reader_of_all_texts_would_find(
         await _look_for(bazaar.a_part(chance), bazaar, reader, chance)
 
 
-async def _look_for(text: str, bazaar: Bazaar, reader: Reader, chance: random.Random) -> None:
+async def _look_for(text: str, bazaar: Bazaar, reader: Queries, chance: random.Random) -> None:
     """A page of what a text finds, in either direction, the page behind it, and what lies within a range of dates."""
     ascending, limit, offset = chance.random() < 0.3, chance.choice([1, 2, 20]), chance.choice([0, 0, 3])
     places = bazaar.having(text) if ascending else bazaar.having(text)[::-1]
@@ -193,7 +193,7 @@ async def _look_for(text: str, bazaar: Bazaar, reader: Reader, chance: random.Ra
 
 @pytest.mark.parametrize("spread", ["evenly", "only old ones", "only new ones", "old ones and one"])
 async def test_what_e_mails_find_is_paged_wherever_in_the_list_it_stands(
-    shop: Shop, reader: Reader, database_url: str, spread: str
+    shop: Shop, reader: Queries, database_url: str, spread: str
 ) -> None:
     ana = await customer(shop, "ana", "ana@example.com")
     bea = await customer(shop, "bea", "bea@example.com")

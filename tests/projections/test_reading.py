@@ -27,17 +27,17 @@ from ledger.postgres.faults import DatabaseUnavailable
 from projections.customers import render_customer
 from projections.merchants import list_keys, list_merchants
 from projections.orders import table
-from projections.queries import Reader
+from projections.queries import Queries
 
 pytestmark = pytest.mark.anyio
 
 
-async def shown(reader: Reader, merchant_id: UUID, reference: object) -> dict[str, Any] | None:
+async def shown(reader: Queries, merchant_id: UUID, reference: object) -> dict[str, Any] | None:
     row = await reader.order(merchant_id, str(reference))
     return None if row is None else json.loads(row.document(NOON))
 
 
-async def test_an_order_is_found_by_service_id_and_by_external_id(shop: Shop, reader: Reader) -> None:
+async def test_an_order_is_found_by_service_id_and_by_external_id(shop: Shop, reader: Queries) -> None:
     order = await shop.order("a/b ñ", *paid(1, 10_000))
     by_id = await shown(reader, shop.merchant_id, order.terms.order_id)
     assert by_id is not None
@@ -47,7 +47,7 @@ async def test_an_order_is_found_by_service_id_and_by_external_id(shop: Shop, re
     assert await shown(reader, shop.merchant_id, str(order.terms.order_id).upper()) == by_id
 
 
-async def test_a_service_id_wins_over_an_external_id_that_looks_the_same(shop: Shop, reader: Reader) -> None:
+async def test_a_service_id_wins_over_an_external_id_that_looks_the_same(shop: Shop, reader: Queries) -> None:
     first = await shop.order("first")
     second = await shop.order(str(first.terms.order_id))
     found = await shown(reader, shop.merchant_id, first.terms.order_id)
@@ -55,14 +55,14 @@ async def test_a_service_id_wins_over_an_external_id_that_looks_the_same(shop: S
     assert found["id"] == str(first.terms.order_id) != str(second.terms.order_id)
 
 
-async def test_an_external_id_may_look_like_a_service_id(shop: Shop, reader: Reader) -> None:
+async def test_an_external_id_may_look_like_a_service_id(shop: Shop, reader: Queries) -> None:
     order = await shop.order(str(UUID(int=77)))
     found = await shown(reader, shop.merchant_id, UUID(int=77))
     assert found is not None
     assert found["id"] == str(order.terms.order_id)
 
 
-async def test_another_merchants_order_is_nowhere(shop: Shop, journal: Journal, reader: Reader) -> None:
+async def test_another_merchants_order_is_nowhere(shop: Shop, journal: Journal, reader: Queries) -> None:
     order = await shop.order("mine")
     other = await Shop(journal).open()
     for reference in ("mine", str(order.terms.order_id), str(uuid7()), ""):
@@ -70,14 +70,14 @@ async def test_another_merchants_order_is_nowhere(shop: Shop, journal: Journal, 
     assert await reader.customer(other.merchant_id, shop.ana.customer_id) is None
 
 
-async def test_two_merchants_may_use_the_same_external_id(shop: Shop, journal: Journal, reader: Reader) -> None:
+async def test_two_merchants_may_use_the_same_external_id(shop: Shop, journal: Journal, reader: Queries) -> None:
     shops = [shop, *[await Shop(journal).open() for _ in range(4)]]
     made = [(await each.order("pedido-1")).terms.order_id for each in shops]
     found = [await shown(reader, each.merchant_id, "pedido-1") for each in shops]
     assert [order and order["id"] for order in found] == [str(order_id) for order_id in made]
 
 
-async def test_a_change_is_read_at_once(shop: Shop, reader: Reader) -> None:
+async def test_a_change_is_read_at_once(shop: Shop, reader: Queries) -> None:
     order = await shop.order("live")
     order = await shop.then(order, started(1, 10_000), asked(1, 10_000))
     assert (await shown(reader, shop.merchant_id, "live") or {})["status"] == "PROCESSING"
@@ -87,7 +87,7 @@ async def test_a_change_is_read_at_once(shop: Shop, reader: Reader) -> None:
     assert (found["status"], found["payments"][0]["declineCode"]) == ("FAILED", "INSUFFICIENT_FUNDS")
 
 
-async def test_an_order_shows_its_customer_as_it_is_now(shop: Shop, reader: Reader) -> None:
+async def test_an_order_shows_its_customer_as_it_is_now(shop: Shop, reader: Queries) -> None:
     await shop.order("old")
     told = CustomerDetailsChanged(customer_id=shop.ana.customer_id, at=NOON, email="ana@example.org", phone_number=None)
     after = evolve_customer(shop.customer, told)
@@ -97,7 +97,7 @@ async def test_an_order_shows_its_customer_as_it_is_now(shop: Shop, reader: Read
     assert await reader.customer(shop.merchant_id, shop.ana.customer_id) == render_customer(after)
 
 
-async def test_overdue_depends_on_the_moment_of_reading(shop: Shop, reader: Reader) -> None:
+async def test_overdue_depends_on_the_moment_of_reading(shop: Shop, reader: Queries) -> None:
     await shop.order("due", due_date=NOON)
     row = await reader.order(shop.merchant_id, "due")
     assert row is not None
@@ -110,7 +110,7 @@ async def test_overdue_depends_on_the_moment_of_reading(shop: Shop, reader: Read
 
 @pytest.mark.parametrize("impossible", ["nul\0byte", "half \ud800 of a character"])
 async def test_a_text_that_cannot_be_stored_names_nothing_and_harms_nobody(
-    shop: Shop, reader: Reader, impossible: str
+    shop: Shop, reader: Queries, impossible: str
 ) -> None:
     await shop.order("fine")
     other, fine = await asyncio.gather(
@@ -120,7 +120,7 @@ async def test_a_text_that_cannot_be_stored_names_nothing_and_harms_nobody(
     assert fine is not None
 
 
-async def test_many_readers_share_a_round_trip_and_each_gets_its_own_answer(shop: Shop, reader: Reader) -> None:
+async def test_many_readers_share_a_round_trip_and_each_gets_its_own_answer(shop: Shop, reader: Queries) -> None:
     known = [(await shop.order(f"n{n}")).terms for n in range(30)]
     round_trips = 0
     fetch = reader.points._fetch
@@ -142,7 +142,7 @@ async def test_many_readers_share_a_round_trip_and_each_gets_its_own_answer(shop
     assert round_trips == 1
 
 
-async def test_a_key_finds_its_merchant_with_the_settings_of_now(journal: Journal, reader: Reader) -> None:
+async def test_a_key_finds_its_merchant_with_the_settings_of_now(journal: Journal, reader: Queries) -> None:
     merchant_id, key_hash = uuid7(), bytes(range(32))
     await journal.open_log(merchant_id)
     key = merchants.issued(merchant_id, key_hash, scopes=("orders:read",), expires_at=NOON)
@@ -194,7 +194,7 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_reads_go_on_after_the_connection_was_ended(shop: Shop, reader: Reader, database_url: str) -> None:
+async def test_reads_go_on_after_the_connection_was_ended(shop: Shop, reader: Queries, database_url: str) -> None:
     await shop.order("still")
     for _ in range(3):
         assert backends(database_url, "pg_terminate_backend") == 1
@@ -202,7 +202,7 @@ async def test_reads_go_on_after_the_connection_was_ended(shop: Shop, reader: Re
 
 
 async def test_a_read_in_flight_when_the_connection_breaks_is_made_again(
-    shop: Shop, reader: Reader, database_url: str
+    shop: Shop, reader: Queries, database_url: str
 ) -> None:
     await shop.order("flying")
     async with await psycopg.AsyncConnection.connect(database_url) as holder:
@@ -216,7 +216,7 @@ async def test_a_read_in_flight_when_the_connection_breaks_is_made_again(
 
 
 async def test_while_the_database_is_away_readers_are_told_and_then_answered_again(
-    shop: Shop, reader: Reader, database_url: str, postgres_url: str
+    shop: Shop, reader: Queries, database_url: str, postgres_url: str
 ) -> None:
     await shop.order("patient")
     name = sql.Identifier(str(conninfo_to_dict(database_url)["dbname"]))

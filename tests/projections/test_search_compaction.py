@@ -13,23 +13,23 @@ from tests.projections.shop import Shop, customer, tell
 
 from ledger.domain.customers.state import Customer
 from ledger.postgres.faults import DatabaseUnavailable
-from projections.queries import Reader
+from projections.queries import Queries
 from projections.search import counts
 from projections.search.blocks import gram_bits, grams
-from projections.search.compaction import SearchPacking
+from projections.search.compaction import SearchCompactor
 
 pytestmark = pytest.mark.anyio
 
 
 async def test_packing_keeps_every_line_once_and_needs_no_more_than_a_page_for_fifty_long_ones(
-    shop: Shop, reader: Reader, database_url: str
+    shop: Shop, reader: Queries, database_url: str
 ) -> None:
     for n in range(150):
         await shop.order(f"order-{n}-" + "x" * 40)
     with psycopg.connect(database_url, autocommit=True) as connection:
         lines = "select * from search_line order by id"
         before = connection.execute(lines).fetchall()
-        async with SearchPacking(database_url) as packing, SearchPacking(database_url) as rival:
+        async with SearchCompactor(database_url) as packing, SearchCompactor(database_url) as rival:
             await asyncio.gather(packing.pack(), rival.pack())
         assert connection.execute(lines).fetchall() == before
         rows = connection.execute("select packed, pg_column_size(b.*) from search_block b where kind = 1").fetchall()
@@ -39,7 +39,7 @@ async def test_packing_keeps_every_line_once_and_needs_no_more_than_a_page_for_f
 
 
 async def test_a_packing_whose_connection_was_ended_connects_again(shop: Shop, database_url: str) -> None:
-    async with SearchPacking(database_url) as packing:
+    async with SearchCompactor(database_url) as packing:
         await packing.pack()
         with psycopg.connect(database_url, autocommit=True) as connection:
             connection.execute(
@@ -55,7 +55,7 @@ async def test_an_address_that_was_taken_away_stands_nowhere_once_the_lines_are_
 ) -> None:
     ana = await customer(shop, "forgotten", "secret@example.com")
     await tell(shop, ana, 1, None)
-    async with SearchPacking(database_url) as packing:
+    async with SearchCompactor(database_url) as packing:
         await packing.pack()
     with psycopg.connect(database_url) as connection:
         rows = connection.execute("select kind, texts from search_block where merchant_id = %s", (shop.merchant_id,))
@@ -94,7 +94,7 @@ async def test_counters_stay_exact_while_two_pack_and_orders_and_addresses_come_
             payer = await tell(shop, payer, version, chance.choice([None, an_address(chance)]))
 
     async def tidy() -> None:
-        async with SearchPacking(database_url, rows_min=1, block_bytes=120) as packing:
+        async with SearchCompactor(database_url, rows_min=1, block_bytes=120) as packing:
             while not done.is_set():
                 await packing.pack()
 
@@ -110,7 +110,7 @@ async def test_counters_stay_exact_while_two_pack_and_orders_and_addresses_come_
 
 
 async def test_what_a_packed_block_shares_is_what_all_of_its_lines_begin_with(
-    shop: Shop, reader: Reader, database_url: str
+    shop: Shop, reader: Queries, database_url: str
 ) -> None:
     for n in range(20):
         await shop.order(f"ñandú-{n:02}", order_number=f"PO{n:02}", invoice_number="a" if n else None)
@@ -121,7 +121,9 @@ async def test_what_a_packed_block_shares_is_what_all_of_its_lines_begin_with(
     assert [await total(reader, shop, text) for text in ("Ñ", "po", "a", "-0", "-1")] == [20, 20, 20, 10, 10]
 
 
-async def test_a_block_is_passed_over_only_where_its_bits_say_so(shop: Shop, reader: Reader, database_url: str) -> None:
+async def test_a_block_is_passed_over_only_where_its_bits_say_so(
+    shop: Shop, reader: Queries, database_url: str
+) -> None:
     for n in range(21):
         await shop.order(f"{'ñandú' if n % 2 else 'gato'}-{n:02}")
     await pack(database_url, block_bytes=21 * 55)
@@ -139,7 +141,7 @@ async def test_a_block_is_passed_over_only_where_its_bits_say_so(shop: Shop, rea
 
 
 async def test_orders_that_an_older_release_wrote_are_folded_once_their_lines_are_packed(
-    shop: Shop, reader: Reader, database_url: str
+    shop: Shop, reader: Queries, database_url: str
 ) -> None:
     for n in range(40):
         await shop.order(f"{'Ñandú' if n % 2 else 'gato'}-{n:02}")

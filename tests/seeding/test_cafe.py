@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.seeding.test_runner import orders
 
-from api.orders.parse_orders import read_create
+from api.orders.parse_orders import parse_create
 from ledger.bench.load.order_body import BODY, CARD
 from ledger.seeding.actions import ACTIONS
 from ledger.seeding.demo import FIRST_ORDER, MERCHANT, STORY
@@ -55,7 +55,7 @@ def test_the_story_is_what_its_script_writes():
 
 def test_the_first_order_is_one_that_is_accepted_and_weighs_what_orders_weigh():
     body = (SEEDS / FIRST_ORDER).read_bytes()
-    draft = read_create(body, datetime.now(UTC))
+    draft = parse_create(body, datetime.now(UTC))
     assert draft.payment is not None
     assert draft.line_items
     assert draft.metadata

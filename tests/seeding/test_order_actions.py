@@ -9,8 +9,8 @@ from tests.seeding.conftest import APPROVED, charge, line, opening, order
 from tests.seeding.test_runner import orders
 
 from ledger.seeding import seed as seed_module
-from ledger.seeding.runner import Report
-from ledger.seeding.scenario_file import StoryWrong
+from ledger.seeding.runner import RunReport
+from ledger.seeding.scenario_file import InvalidScenario
 from ledger.seeding.seed import seed
 
 pytestmark = pytest.mark.anyio
@@ -150,9 +150,9 @@ async def test_the_clock_is_held_while_the_story_is_told(settings, write, databa
     async def look(*_):
         with psycopg.connect(database_url) as connection:
             held.append(connection.execute("select moving_until > now() from merchant_clock").fetchall())
-        return Report(Counter(), {})
+        return RunReport(Counter(), {})
 
-    monkeypatch.setattr(seed_module, "tell", look)
+    monkeypatch.setattr(seed_module, "run_scenario", look)
     await seed(settings, write(opening()))
     assert held == [[(True,)]]
 
@@ -172,7 +172,7 @@ async def test_the_clock_is_held_while_the_story_is_told(settings, write, databa
     ],
 )
 async def test_what_an_order_cannot_take_is_named(settings, write, wrong, reason):
-    with pytest.raises(StoryWrong) as caught:
+    with pytest.raises(InvalidScenario) as caught:
         await seed(settings, write(opening(), line("create", at(1), order("o")), wrong))
     assert "story.jsonl:3: " in str(caught.value)
     assert reason in str(caught.value)

@@ -9,7 +9,7 @@ import pytest
 from tests.seeding.conftest import APPROVED, CAFE, DECLINED, NO_FUNDS, charge, line, opening, order
 
 from ledger.seeding.context import merchant_id_of
-from ledger.seeding.scenario_file import StoryWrong
+from ledger.seeding.scenario_file import InvalidScenario
 from ledger.seeding.seed import seed
 from ledger.settings import CannotRun
 
@@ -123,7 +123,7 @@ async def test_a_silent_card_leaves_its_order_to_the_recovery(settings, write, l
     ],
 )
 async def test_a_story_that_cannot_be_right_is_not_begun(settings, write, log, wrong, reason):
-    with pytest.raises(StoryWrong) as caught:
+    with pytest.raises(InvalidScenario) as caught:
         await seed(settings, write(opening(), wrong))
     assert "story.jsonl:2: " in str(caught.value)
     assert reason in str(caught.value)
@@ -142,7 +142,7 @@ async def test_a_story_that_cannot_be_right_is_not_begun(settings, write, log, w
     ],
 )  # fmt: skip
 async def test_a_line_that_the_ledger_refuses_is_named(settings, write, log, wrong, reason):
-    with pytest.raises(StoryWrong) as caught:
+    with pytest.raises(InvalidScenario) as caught:
         await seed(settings, write(opening(), wrong))
     assert "story.jsonl:2: " in str(caught.value)
     assert reason in str(caught.value)
@@ -153,13 +153,13 @@ async def test_a_line_that_the_ledger_refuses_is_named(settings, write, log, wro
 async def test_a_line_that_would_pay_otherwise_than_before_is_refused(settings, write):
     await seed(settings, write(opening(), line("create", "2026-03-01T10:00:00-06:00", order("o", APPROVED))))
     changed = write(opening(), line("create", "2026-03-01T10:00:00-06:00", order("o", APPROVED, amount=20000)))
-    with pytest.raises(StoryWrong, match=r"story\.jsonl:2: IDEMPOTENCY_MISMATCH"):
+    with pytest.raises(InvalidScenario, match=r"story\.jsonl:2: IDEMPOTENCY_MISMATCH"):
         await seed(settings, changed)
 
 
 async def test_two_payments_of_an_order_at_one_moment_are_refused(settings, write):
     twice = line("create", "2026-03-01T10:00:00-06:00", order("o", DECLINED))
-    with pytest.raises(StoryWrong, match=r"story\.jsonl:3: at must differ"):
+    with pytest.raises(InvalidScenario, match=r"story\.jsonl:3: at must differ"):
         await seed(settings, write(opening(), twice, twice))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import psycopg
 
-from ledger.service.supervisor import Tree, serve
+from ledger.service.supervisor import ProcessPlan, serve
 from ledger.settings import CannotRun, read_settings
 
 
@@ -84,7 +84,7 @@ if __name__ == "__main__":
     here = "tests.service.stand_ins"
     parts = {"api": f"{here}:create_app", "worker": f"{here}:work", "errand": f"{here}:prepare"}
     parts |= dict(pair.split("=") for pair in sys.argv[1:] if "=" in pair)
-    tree = Tree(
+    tree = ProcessPlan(
         name="ledger serve",
         shares_database="--share" in sys.argv,
         **{name: target or None for name, target in parts.items()},

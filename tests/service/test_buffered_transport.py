@@ -7,8 +7,8 @@ import pytest
 import uvicorn
 import uvloop
 
-from ledger.service.buffered_transport import Gathered
-from ledger.service.connection_guard import Door, Patience
+from ledger.service.buffered_transport import BufferedTransport
+from ledger.service.connection_guard import ConnectionGuard, ConnectionLimits
 
 pytestmark = pytest.mark.anyio
 
@@ -52,7 +52,7 @@ async def wire():
 
 @pytest.fixture
 async def gathered(wire):
-    return Gathered(wire)
+    return BufferedTransport(wire)
 
 
 async def turn():
@@ -132,14 +132,14 @@ class Client:
     """Talks to a connection that is served by the running loop."""
 
     def __init__(self, app):
-        self.door = Door(Patience())
+        self.guard = ConnectionGuard(ConnectionLimits())
         self.server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off"))
 
     async def dial(self):
         config, state = self.server.config, self.server.server_state
         listener = socket.create_server(("127.0.0.1", 0))
         serving = await asyncio.get_running_loop().create_server(
-            lambda: self.door.connection(config=config, server_state=state, app_state={}), sock=listener
+            lambda: self.guard.connection(config=config, server_state=state, app_state={}), sock=listener
         )
         self.socket = socket.create_connection(listener.getsockname())
         self.socket.settimeout(5)

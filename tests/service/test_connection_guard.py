@@ -5,7 +5,7 @@ import asyncio
 import pytest
 import uvicorn
 
-from ledger.service.connection_guard import Door, Patience
+from ledger.service.connection_guard import ConnectionGuard, ConnectionLimits
 
 pytestmark = pytest.mark.anyio
 
@@ -74,7 +74,7 @@ async def app():
 @pytest.fixture
 async def connection(wire, app):
     server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off"))
-    door = Door(Patience(body_s=20))
+    door = ConnectionGuard(ConnectionLimits(body_s=20))
     connection = door.connection(config=server.config, server_state=server.server_state, app_state={})
     connection.connection_made(wire)
     return connection
@@ -86,7 +86,7 @@ async def test_who_takes_one_answer_while_the_next_is_made_is_not_cut_off(connec
         connection.transport.write(ANSWER)
         connection.transport.flush()
         wire.waiting = len(ANSWER)  # the one before was taken
-        connection.look(began + second)
+        connection.sweep(began + second)
     assert not wire.aborted
 
 
@@ -96,12 +96,12 @@ async def test_who_takes_nothing_is_cut_off_when_its_time_is_over(connection, wi
     wire.waiting -= 10  # went on its way at once
     began = connection.since
     for second in range(1, 20):
-        connection.look(began + second)
+        connection.sweep(began + second)
     assert not wire.aborted
     for second in range(20, 25):
-        connection.look(began + second)
+        connection.sweep(began + second)
     assert wire.aborted
-    assert connection._door.closed.keys() == {"unread"}
+    assert connection._guard.closed.keys() == {"unread"}
 
 
 @pytest.mark.parametrize("sent_ahead", [1, 2, 3])

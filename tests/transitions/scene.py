@@ -21,9 +21,9 @@ from ledger.background.recovery import Recovery, Windows
 from ledger.domain.orders import events as e
 from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.state import Order
-from ledger.journal.reader import Recorded
+from ledger.journal.reader import RecordedEvent
 from ledger.postgres.connection import Connection
-from projections.open_calls import OpenIntents
+from projections.open_calls import OpenCalls
 
 SANDBOX = "/api/sandbox"
 AMOUNT = 10_000
@@ -67,7 +67,7 @@ class Went(NamedTuple):
 class Scene:
     """A merchant's program, and the world around it, in one story."""
 
-    def __init__(self, store: Storefront, merchant: Merchant, intents: OpenIntents) -> None:
+    def __init__(self, store: Storefront, merchant: Merchant, intents: OpenCalls) -> None:
         self.store, self.merchant = store, merchant
         self.order_id = ""
         self._intents = intents
@@ -124,13 +124,13 @@ class Scene:
 
     async def went(self, connection: Connection) -> list[Went]:
         """The ways of every order of the merchant, oldest first."""
-        streams: dict[UUID, list[Recorded]] = {}
+        streams: dict[UUID, list[RecordedEvent]] = {}
         for recorded in await self.store.ledger.journal.reader.feed(connection, self.merchant.merchant_id, 0, 100_000):
             if recorded.topic in e.TOPICS:
                 streams.setdefault(recorded.stream_id, []).append(recorded)
         return [self._way(stream) for stream in streams.values()]
 
-    def _way(self, stream: Sequence[Recorded]) -> Went:
+    def _way(self, stream: Sequence[RecordedEvent]) -> Went:
         states: list[Order | None] = [None]
         for recorded in stream:
             states.append(evolve(states[-1], recorded.event))
@@ -144,7 +144,7 @@ class Scene:
             payments=list(_payment_moves(states, takers)),
         )
 
-    def _taker(self, first: Recorded) -> str:
+    def _taker(self, first: RecordedEvent) -> str:
         """Whose commit this is, by its first event."""
         match _request(first), first.event:
             case "due", e.PaymentExpired():
@@ -154,16 +154,16 @@ class Scene:
             case request, _:
                 return self._asked.get(request, request)
 
-    def _of_one_request(self, recorded: Recorded) -> object:
+    def _of_one_request(self, recorded: RecordedEvent) -> object:
         request = _request(recorded)
         return request if request in self._asked else recorded.command_id
 
 
-def _request(recorded: Recorded) -> str:
+def _request(recorded: RecordedEvent) -> str:
     return str(msgspec.json.decode(recorded.context).get("request"))
 
 
-def _ends(stream: Sequence[Recorded], which: Callable[[Recorded], Any]) -> list[int]:
+def _ends(stream: Sequence[RecordedEvent], which: Callable[[RecordedEvent], Any]) -> list[int]:
     """Behind how many events a commit or a request ends, from none to all of them."""
     return [0, *(n for n, (one, other) in enumerate(pairwise(stream), 1) if which(one) != which(other)), len(stream)]
 

@@ -20,7 +20,7 @@ from tests.transitions.scene import Move, Scene, Went
 from tests.transitions.told import Edge, Story
 
 from ledger.postgres.connection import connect
-from projections.open_calls import OpenIntents
+from projections.open_calls import OpenCalls
 
 _AT_ONCE = 32
 
@@ -78,7 +78,7 @@ async def tell(store: Storefront, stories: Sequence[Story]) -> list[Outcome]:
     places = asyncio.Semaphore(_AT_ONCE)
     reading = asyncio.Lock()
 
-    async with OpenIntents(url) as intents, await connect(url, "stories") as connection:
+    async with OpenCalls(url) as intents, await connect(url, "stories") as connection:
 
         async def one(story: Story) -> Outcome:
             async with places:

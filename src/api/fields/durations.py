@@ -44,7 +44,7 @@ class Duration(Struct, frozen=True, kw_only=True):
 
 
 def duration(text: str, field: str) -> Duration:
-    """The duration that a text spells, such as `P1M` or `PT72H`. Raises Refusal (400)."""
+    """The duration that a text spells, such as `P1M` or `PT72H`. Raises ApiError (400)."""
     found = _PARTS.fullmatch(text)
     if found is None:
         raise invalid(field, "must be an ISO 8601 duration such as P1DT12H", "INVALID_FORMAT")

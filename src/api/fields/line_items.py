@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Final
 
 from api.fields.values import amount, is_given, measure, metadata
-from api.http.errors import Refusal, invalid, required
+from api.http.errors import ApiError, invalid, required
 from api.orders import order_schemas as sent
 from ledger.domain.money import ZERO
 from ledger.domain.orders.terms import LineItem, Tax
@@ -27,7 +27,7 @@ def line_items(items: Sequence[sent.LineItem] | None, total: Decimal) -> tuple[L
     for at, item in enumerate(items):
         try:
             lines.append(_line(item))
-        except Refusal as refusal:
+        except ApiError as refusal:
             raise refusal.within(f"lineItems[{at}]") from None
     added = sum([line.quantity * line.unit_price for line in lines], ZERO)
     if abs(added - total) > _TOLERANCE:
@@ -64,7 +64,7 @@ def _taxes(taxes: Sequence[sent.Tax] | None) -> tuple[Tax, ...]:
     for at, tax in enumerate(taxes or ()):
         try:
             drafted.append(_tax(tax))
-        except Refusal as refusal:
+        except ApiError as refusal:
             raise refusal.within(f"taxes[{at}]") from None
     return tuple(drafted)
 

@@ -42,7 +42,7 @@ _ISSUED: Final = re.compile(
 )
 
 
-def holds_card_number(text: str) -> bool:
+def contains_pan(text: str) -> bool:
     """Whether a valid card number stands in the text: 13 to 19 digits, together or in groups, in any script's digits.
 
     >>> holds_card_number("pagado con 4242 4242-4242 4242, gracias")

@@ -14,10 +14,10 @@ from msgspec import Meta, Struct
 from stdnum import luhn
 
 from api.fields.types import CardNumber, Cvc, Id, Month, Text, Year
-from api.fields.values import pick, printable
+from api.fields.values import one_of_aliases, printable
 from api.http.errors import invalid, required
 from ledger.domain.orders.terms import CardSummary, MethodType
-from ledger.processors.bins import describe
+from ledger.processors.bins import bin_info
 from ledger.processors.contract import Card
 
 
@@ -96,7 +96,7 @@ def payment_method(method: PaymentMethod, today: date) -> Method:
     return Method(type=_REFERENCES[method.type])
 
 
-def typed_number(method: PaymentMethod | None) -> str | None:
+def sent_pan(method: PaymentMethod | None) -> str | None:
     """The card number as it stands in the request."""
     if method is None:
         return None
@@ -114,8 +114,8 @@ def _saved_method(method: PaymentMethod) -> Method:
 def _card_method(method: PaymentMethod, today: date) -> Method:
     options = method.options or _NO_OPTIONS
     details = _one_card(method.card_details, options.card)
-    persist = pick("paymentMethod.persist", method.persist, f"{_CARD}.persist", details.persist)
-    persist = pick("paymentMethod.persist", persist, "paymentMethod.options.persist", options.persist)
+    persist = one_of_aliases("paymentMethod.persist", method.persist, f"{_CARD}.persist", details.persist)
+    persist = one_of_aliases("paymentMethod.persist", persist, "paymentMethod.options.persist", options.persist)
     number = _number(details.number)
     month, year = _expiry(details, today)
     if details.cvc is None:
@@ -152,7 +152,7 @@ def _one_card(details: CardDetails | None, option: CardDetails | None) -> CardDe
     merged = {}
     for field, name in zip(CardDetails.__struct_fields__, CardDetails.__struct_encode_fields__, strict=True):
         place, other = f"{_CARD}.{name}", f"paymentMethod.options.card.{name}"
-        merged[field] = pick(place, getattr(details, field), other, getattr(option, field))
+        merged[field] = one_of_aliases(place, getattr(details, field), other, getattr(option, field))
     return CardDetails(**merged)
 
 
@@ -177,8 +177,8 @@ def _cvc(typed: str, field: str) -> str:
 def _expiry(details: CardDetails, today: date) -> tuple[int, int]:
     """Month 1 to 12 and four-digit year, from numbers or strings, `1` or `01`, `27` or `2027`."""
     month_at, year_at = f"{_CARD}.expiryMonth", f"{_CARD}.expiryYear"
-    month = pick(month_at, _month(details.expiry_month), f"{_CARD}.expMonth", _month(details.exp_month))
-    year = pick(year_at, _year(details.expiry_year), f"{_CARD}.expYear", _year(details.exp_year))
+    month = one_of_aliases(month_at, _month(details.expiry_month), f"{_CARD}.expMonth", _month(details.exp_month))
+    year = one_of_aliases(year_at, _year(details.expiry_year), f"{_CARD}.expYear", _year(details.exp_year))
     if month is None:
         raise required(month_at)
     if year is None:
@@ -209,7 +209,7 @@ def _year(typed: str | int | None) -> int | None:
 
 
 def _summary(card: Card) -> CardSummary:
-    brand, kind, country, issuer_bank = describe(card.number)
+    brand, kind, country, issuer_bank = bin_info(card.number)
     return CardSummary(
         bin=card.number[:6],
         last4=card.number[-4:],

@@ -11,10 +11,10 @@ from typing import Annotated
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from api.fields.types import Country, Email, Id, TaxId, Text
-from api.fields.values import email, pick, printable, tax_id
-from api.http.errors import Refusal, invalid, required
+from api.fields.values import email, one_of_aliases, printable, tax_id
+from api.http.errors import ApiError, invalid, required
 from ledger.domain.orders import terms
-from ledger.operations.inputs import CustomerDraft
+from ledger.operations.inputs import CustomerInput
 
 
 class Customer(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -80,20 +80,20 @@ class CustomerFiscalData(Struct, frozen=True, kw_only=True, rename="camel"):
     address: Annotated[FiscalAddress | None, Meta(description="Fiscal address.")] = None
 
 
-def customer_draft(customer: Customer | None, customer_id: str | None) -> CustomerDraft:
+def customer_input(customer: Customer | None, customer_id: str | None) -> CustomerInput:
     """The customer of a new order; `customer_id` is the alias at the top of the request (contract N8, N9)."""
     if customer is None:
         if customer_id is None:
             raise required("customer")
-        return CustomerDraft(id=printable(customer_id, "customerId"))
-    known = pick("customer.id", customer.id, "customer.customerId", customer.customer_id)
-    known = pick("customer.id", known, "customerId", customer_id)
+        return CustomerInput(id=printable(customer_id, "customerId"))
+    known = one_of_aliases("customer.id", customer.id, "customer.customerId", customer.customer_id)
+    known = one_of_aliases("customer.id", known, "customerId", customer_id)
     address = customer.email
     if not isinstance(address, UnsetType) and address is not None:
         email(address, "customer.email")
     elif known is None and customer.external_id is None:
         raise invalid("customer", "must have an id, an externalId or an email", "REQUIRED")
-    return CustomerDraft(
+    return CustomerInput(
         id=printable(known, "customer.id"),
         external_id=printable(customer.external_id, "customer.externalId"),
         first_name=customer.first_name,
@@ -124,7 +124,7 @@ def billing_address(address: BillingAddress | None) -> terms.BillingAddress | No
     return None if billing == terms.BillingAddress() else billing
 
 
-def without_billing_address(sent_address: BillingAddress | None) -> Refusal:
+def billing_address_required(sent_address: BillingAddress | None) -> ApiError:
     """The 400 about a card without one, whether none was sent or an empty one."""
     if sent_address is None:
         return required("billingAddress")
@@ -150,8 +150,8 @@ def fiscal_data(
     config: CustomerFiscalData | None,
 ) -> terms.FiscalData | None:
     """Who gets the invoice, under any of the three names (contract N14)."""
-    fiscal = pick("customerFiscalData", canonical, "fiscalData", data)
-    fiscal = pick("customerFiscalData", fiscal, "fiscalConfig", config)
+    fiscal = one_of_aliases("customerFiscalData", canonical, "fiscalData", data)
+    fiscal = one_of_aliases("customerFiscalData", fiscal, "fiscalConfig", config)
     if fiscal is None:
         return None
     return terms.FiscalData(

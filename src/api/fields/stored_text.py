@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, Raw, Struct
 
-from api.fields.pan_detection import holds_card_number
+from api.fields.pan_detection import contains_pan
 from api.http.errors import card_number_in, invalid
 from ledger.processors.contract import Card
 
@@ -87,7 +87,7 @@ def _check_text(text: str, place: str) -> None:
     controls = _CONTROLS_IN_PROSE if place.endswith("description") else _CONTROLS
     if controls.search(text):
         raise invalid(_spelled(place), "must not contain control characters", "INVALID_FORMAT")
-    if holds_card_number(text):
+    if contains_pan(text):
         raise card_number_in(_spelled(place))
 
 
@@ -96,7 +96,7 @@ def _check_json(raw: Raw, place: str) -> None:
     for text in _texts(content):
         if _CONTROLS_IN_PROSE.search(text):
             raise invalid(_spelled(place), "must not contain control characters", "INVALID_FORMAT")
-    if holds_card_number(msgspec.json.encode(content).decode()):
+    if contains_pan(msgspec.json.encode(content).decode()):
         raise card_number_in(_spelled(place))
 
 

@@ -28,8 +28,8 @@ _MEASURE: Final = re.compile(r"(?:0|[1-9]\d{0,11})(?:\.\d{1,6}0*)?", re.ASCII)
 _format: Final = msgspec.json.format
 
 
-def pick(name: str, value: T | None, alias: str, other: T | None) -> T | None:
-    """The value that came under either of two names. Raises Refusal (CONFLICTING_FIELDS) where they differ."""
+def one_of_aliases(name: str, value: T | None, alias: str, other: T | None) -> T | None:
+    """The value that came under either of two names. Raises ApiError (CONFLICTING_FIELDS) where they differ."""
     if other is None:
         return value
     if value is None or value == other:

@@ -19,7 +19,7 @@ from zoneinfo import ZoneInfo
 
 from msgspec import Struct
 
-from api.http.errors import Refusal, required
+from api.http.errors import ApiError, required
 from ledger.security.api_keys import PREFIXES, Scope
 from projections.merchants import FoundKey, MerchantSettings
 
@@ -48,7 +48,7 @@ class Principal(Struct, frozen=True):
         return not self.scopes or scope in self.scopes
 
 
-class Keys:
+class Authenticator:
     """Recognises API keys. What it has found it believes for three seconds; a revoked key speaks no longer than that.
 
     `pepper` is the installation's key for hashing, `find` asks the read model for a hash, `environment` is `sandbox` or
@@ -78,28 +78,28 @@ class Keys:
         self._known: OrderedDict[bytes, tuple[float, Principal | None]] = OrderedDict()
 
     async def identify(self, headers: Mapping[bytes, bytes], scope: Scope) -> Principal:
-        """The principal of a request's headers. Raises Refusal: 401 for the key, then 404 or 400 for the merchant.
+        """The principal of a request's headers. Raises ApiError: 401 for the key, then 404 or 400 for the merchant.
 
         Raises a Fault where the read model cannot be asked.
         """
         principal = await self._speaker(headers.get(KEY_HEADER))
         if principal.expires_at is not None and principal.expires_at <= self._now():
-            raise Refusal(401, "KEY_EXPIRED", "The API key has expired.")
+            raise ApiError(401, "KEY_EXPIRED", "The API key has expired.")
         if not principal.may(scope):
-            raise Refusal(401, "INSUFFICIENT_SCOPE", f"The API key was not issued for {scope}.")
+            raise ApiError(401, "INSUFFICIENT_SCOPE", f"The API key was not issued for {scope}.")
         _check_merchant(headers.get(MERCHANT_HEADER), principal)
         return principal
 
     async def _speaker(self, secret: bytes | None) -> Principal:
         if secret is None:
-            raise Refusal(401, "INVALID_API_KEY", "The header x-api-key is missing.")
+            raise ApiError(401, "INVALID_API_KEY", "The header x-api-key is missing.")
         if secret.startswith(self._other_prefixes):
-            raise Refusal(401, "KEY_ENVIRONMENT_MISMATCH", "The API key belongs to another environment.")
+            raise ApiError(401, "KEY_ENVIRONMENT_MISMATCH", "The API key belongs to another environment.")
         principal = None
         if secret.startswith(self._prefix) and len(secret) <= _KEY_BYTES_MAX:
             principal = await self._lookup(secret)
         if principal is None:
-            raise Refusal(401, "INVALID_API_KEY", "The API key is not valid.")
+            raise ApiError(401, "INVALID_API_KEY", "The API key is not valid.")
         return principal
 
     async def _lookup(self, secret: bytes) -> Principal | None:
@@ -142,4 +142,4 @@ def _check_merchant(header: bytes | None, principal: Principal) -> None:
         if principal.settings.require_merchant_header:
             raise required(MERCHANT_HEADER.decode())
     elif not hmac.compare_digest(header.strip().lower(), str(principal.merchant_id).encode()):
-        raise Refusal(404, "MERCHANT_NOT_FOUND", "Merchant not found")
+        raise ApiError(404, "MERCHANT_NOT_FOUND", "Merchant not found")

@@ -14,7 +14,7 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 from msgspec import inspect
 
-from api.http.errors import Refusal, invalid, required
+from api.http.errors import ApiError, invalid, required
 
 T = TypeVar("T")
 
@@ -49,8 +49,8 @@ class BodyDecoder(Generic[T]):
         self._decode: Callable[[bytes], T] = msgspec.json.Decoder(schema).decode
 
     def __call__(self, body: bytes) -> T:
-        """The request that the body spells. Raises Refusal (400)."""
-        with bad_input_refused():
+        """The request that the body spells. Raises ApiError (400)."""
+        with bad_input_as_400():
             if not body.isascii():
                 body.decode()  # msgspec skips over unknown fields and raw values without looking at their encoding
             try:
@@ -60,7 +60,7 @@ class BodyDecoder(Generic[T]):
 
 
 @contextmanager
-def bad_input_refused() -> Iterator[None]:
+def bad_input_as_400() -> Iterator[None]:
     """Turn whatever Python raises over a value that cannot be worked with into a 400 that does not repeat it."""
     try:
         yield
@@ -74,7 +74,7 @@ def bad_input_refused() -> Iterator[None]:
         raise invalid(BODY, "holds a number or a date that is out of range", "OUT_OF_RANGE") from None
 
 
-def _explained(message: str, schema: Any) -> Refusal:
+def _explained(message: str, schema: Any) -> ApiError:
     """What msgspec found, in our words."""
     found = _PATH.search(message)
     path = found.group(1) or "" if found else ""

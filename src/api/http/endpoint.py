@@ -10,34 +10,34 @@ from collections.abc import Awaitable, Callable, Mapping
 from msgspec import Struct
 from starlette.types import Receive, Scope, Send
 
-from api.dependencies import House, Rooms
+from api.dependencies import Dependencies, DependencyHolder
 from api.http.errors import method_not_allowed
-from api.http.middleware import CALL
-from api.http.request import Call
-from api.http.response import Answer, send_answer
+from api.http.middleware import REQUEST_SCOPE_KEY
+from api.http.request import ApiRequest
+from api.http.response import ApiResponse, send_response
 from ledger.security import api_keys
 
-Operation = Callable[[Rooms, Call], Awaitable[Answer]]
+Operation = Callable[[Dependencies, ApiRequest], Awaitable[ApiResponse]]
 
 
-class Allowed(Struct, frozen=True):
+class ScopedOperation(Struct, frozen=True):
     """An operation and what a key must be allowed for it."""
 
     operation: Operation
     scope: api_keys.Scope
 
 
-class Resource:
+class Endpoint:
     """The operations of one path, by method; HEAD is GET without the body."""
 
-    def __init__(self, house: House, **operations: Allowed) -> None:
+    def __init__(self, house: DependencyHolder, **operations: ScopedOperation) -> None:
         self._house = house
         self._operations = dict(operations)
         if "GET" in operations:
             self._operations["HEAD"] = operations["GET"]
 
     @property
-    def operations(self) -> Mapping[str, Allowed]:
+    def operations(self) -> Mapping[str, ScopedOperation]:
         """What the path can do, by method, without HEAD."""
         return {method: allowed for method, allowed in self._operations.items() if method != "HEAD"}
 
@@ -46,7 +46,7 @@ class Resource:
         allowed = self._operations.get(scope["method"])
         if allowed is None:
             raise method_not_allowed(*self._operations)
-        call: Call = scope[CALL]
+        call: ApiRequest = scope[REQUEST_SCOPE_KEY]
         rooms = self._house.opened()
         call.principal = principal = await rooms.keys.identify(call.headers, allowed.scope)
         if rooms.shared_limiter is None:
@@ -55,6 +55,6 @@ class Resource:
             call.rate_headers = await rooms.shared_limiter.admit(
                 principal.merchant_id, principal.key_id, principal.per_minute, principal.per_second
             )
-        await rooms.ledger.clock.look(principal.merchant_id)
+        await rooms.ledger.clock.refresh(principal.merchant_id)
         answer = await allowed.operation(rooms, call)
-        await send_answer(answer, send, call.answer_headers)
+        await send_response(answer, send, call.answer_headers)

@@ -12,20 +12,20 @@ from typing import Any, Final
 
 import structlog
 
-from api.http.errors import FieldError, Refusal, TooManyRequests, invalid
-from api.http.response import REPLAYED, Answer, Headers, json_answer
+from api.http.errors import ApiError, FieldError, TooManyRequests, invalid
+from api.http.response import REPLAYED, ApiResponse, Headers, json_response
 from ledger.domain import rejections
 from ledger.domain.money import shortest
 from ledger.domain.rejections import Rejected
-from ledger.journal.append import DataRefused, FateUnknown
+from ledger.journal.append import CommitUnknown, DataRefused
 from ledger.postgres.faults import Fault
 from ledger.processors.contract import ProcessorUnavailable
-from ledger.telemetry.logs import places_of
+from ledger.telemetry.logs import stack_locations
 
 _log = structlog.get_logger()
 
 STATUS: Final[Mapping[type[Rejected], int]] = {
-    rejections.InvalidTerms: 400,
+    rejections.InvalidField: 400,
     rejections.CustomerNotFound: 404,
     rejections.OrderNotFound: 404,
     rejections.PaymentMethodNotFound: 404,
@@ -57,10 +57,10 @@ RETRY_AFTER_S: Final = 1
 _RETRY: Final[Headers] = ((b"retry-after", b"%d" % RETRY_AFTER_S),)
 
 
-def answer_to(failure: Exception, request_id: str) -> Answer:
+def error_response(failure: Exception, request_id: str) -> ApiResponse:
     """The answer to a request that ended in this exception."""
     match failure:
-        case Refusal():
+        case ApiError():
             return _refused(failure, request_id)
         case TooManyRequests():
             return _too_many(failure, request_id)
@@ -68,7 +68,7 @@ def answer_to(failure: Exception, request_id: str) -> Answer:
             return _rejected(failure, request_id)
         case ProcessorUnavailable():
             return _unavailable("PROCESSOR_UNAVAILABLE", "The payment processor cannot be reached.", request_id)
-        case FateUnknown():
+        case CommitUnknown():
             return _unavailable(
                 "DATABASE_UNAVAILABLE", "The service is stopping; the request may have been carried out.", request_id
             )
@@ -94,18 +94,18 @@ def error_body(code: str, message: str, request_id: str, errors: tuple[FieldErro
     return body
 
 
-def _refused(refusal: Refusal, request_id: str) -> Answer:
+def _refused(refusal: ApiError, request_id: str) -> ApiResponse:
     body = error_body(refusal.code, refusal.message, request_id, refusal.errors)
-    return json_answer(refusal.status, body, refusal.headers)
+    return json_response(refusal.status, body, refusal.headers)
 
 
-def _rejected(rejected: Rejected, request_id: str) -> Answer:
+def _rejected(rejected: Rejected, request_id: str) -> ApiResponse:
     status = STATUS[type(rejected)]
-    if isinstance(rejected, rejections.InvalidTerms):
+    if isinstance(rejected, rejections.InvalidField):
         errors = (FieldError(rejected.field, rejected.problem, "INVALID_VALUE"),)
-        return json_answer(status, error_body(rejected.code, rejected.message, request_id, errors))
+        return json_response(status, error_body(rejected.code, rejected.message, request_id, errors))
     facts = {name: _fact(value) for name, value in rejected.facts.items()}
-    return json_answer(status, facts | error_body(rejected.code, rejected.message, request_id), _headers(rejected))
+    return json_response(status, facts | error_body(rejected.code, rejected.message, request_id), _headers(rejected))
 
 
 def _headers(rejected: Rejected) -> Headers:
@@ -120,21 +120,21 @@ def _fact(value: Any) -> Any:
     return sorted(value) if isinstance(value, frozenset | set) else value
 
 
-def _too_many(refusal: TooManyRequests, request_id: str) -> Answer:
+def _too_many(refusal: TooManyRequests, request_id: str) -> ApiResponse:
     code, message = "RATE_LIMIT_EXCEEDED", "Too many requests with this API key."
     inner = {"code": code, "message": message, "retryAfter": refusal.retry_after}
     headers: Headers = ((b"retry-after", b"%d" % refusal.retry_after), *refusal.headers)
-    return json_answer(429, {"error": inner, **error_body(code, message, request_id)}, headers)
+    return json_response(429, {"error": inner, **error_body(code, message, request_id)}, headers)
 
 
-def _unavailable(code: str, message: str, request_id: str) -> Answer:
-    return json_answer(503, error_body(code, f"{message} Try again in a moment.", request_id), _RETRY)
+def _unavailable(code: str, message: str, request_id: str) -> ApiResponse:
+    return json_response(503, error_body(code, f"{message} Try again in a moment.", request_id), _RETRY)
 
 
-def _failed(request_id: str) -> Answer:
+def _failed(request_id: str) -> ApiResponse:
     message = "Something went wrong on our side. Tell us the request id if it happens again."
-    return json_answer(500, error_body("INTERNAL_ERROR", message, request_id))
+    return json_response(500, error_body("INTERNAL_ERROR", message, request_id))
 
 
 def _log_failure(failure: Exception, request_id: str) -> None:
-    _log.error("request_failed", request_id=request_id, reason=type(failure).__name__, at=places_of(failure))
+    _log.error("request_failed", request_id=request_id, reason=type(failure).__name__, at=stack_locations(failure))

@@ -23,7 +23,7 @@ class FieldError(Struct, frozen=True):
     code: Annotated[str, Meta(description="What is wrong with it, for programs. Permanent.", examples=["REQUIRED"])]
 
 
-class Refusal(Exception):
+class ApiError(Exception):
     """The request is refused with this status and public code."""
 
     def __init__(
@@ -36,10 +36,10 @@ class Refusal(Exception):
         self.errors = errors
         self.headers = headers
 
-    def within(self, place: str) -> Refusal:
+    def within(self, place: str) -> ApiError:
         """The same refusal of something that stands at this place: `quantity` is `lineItems[0].quantity` there."""
         errors = tuple(FieldError(f"{place}.{each.field}", each.message, each.code) for each in self.errors)
-        return Refusal(self.status, self.code, f"{place}.{self.message}", errors=errors, headers=self.headers)
+        return ApiError(self.status, self.code, f"{place}.{self.message}", errors=errors, headers=self.headers)
 
 
 class TooManyRequests(Exception):
@@ -55,31 +55,31 @@ class ClientGone(Exception):
     """Whoever asked has hung up: there is nobody to answer."""
 
 
-def invalid(field: str, message: str, code: str = "INVALID_VALUE") -> Refusal:
+def invalid(field: str, message: str, code: str = "INVALID_VALUE") -> ApiError:
     """A 400 about one field. `message` completes the field's name and never contains what was sent."""
-    return Refusal(400, "VALIDATION_ERROR", f"{field} {message}.", errors=(FieldError(field, message, code),))
+    return ApiError(400, "VALIDATION_ERROR", f"{field} {message}.", errors=(FieldError(field, message, code),))
 
 
-def required(field: str) -> Refusal:
+def required(field: str) -> ApiError:
     """A 400 about a field that is missing."""
     return invalid(field, "is required", "REQUIRED")
 
 
-def method_not_allowed(*allowed: str) -> Refusal:
+def method_not_allowed(*allowed: str) -> ApiError:
     """A 405 that names the methods of the address."""
     headers = ((b"allow", ", ".join(sorted(allowed)).encode()),)
-    return Refusal(405, "METHOD_NOT_ALLOWED", "This address does not know this method.", headers=headers)
+    return ApiError(405, "METHOD_NOT_ALLOWED", "This address does not know this method.", headers=headers)
 
 
-def conflicting(one: str, other: str, why: str = _DIFFER) -> Refusal:
+def conflicting(one: str, other: str, why: str = _DIFFER) -> ApiError:
     """A 400 about two spellings of one field that came with different values, or two fields of which one excludes the other."""
     code, message = "CONFLICTING_FIELDS", f"{one} and {other} {why}"
     problem = "differs from" if why == _DIFFER else "must not come together with"
     errors = (FieldError(one, f"{problem} {other}", code), FieldError(other, f"{problem} {one}", code))
-    return Refusal(400, code, f"{message}.", errors=errors)
+    return ApiError(400, code, f"{message}.", errors=errors)
 
 
-def card_number_in(field: str) -> Refusal:
+def card_number_in(field: str) -> ApiError:
     """A 400 about a card number where none may be stored."""
     code, message = "CARD_NUMBER_NOT_ALLOWED", "must not contain a card number"
-    return Refusal(400, code, f"{field} {message}.", errors=(FieldError(field, message, code),))
+    return ApiError(400, code, f"{field} {message}.", errors=(FieldError(field, message, code),))

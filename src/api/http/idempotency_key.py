@@ -11,10 +11,10 @@ from typing import Any, Final
 
 import msgspec
 
-from api.fields.pan_detection import holds_card_number
-from api.http.decoding import bad_input_refused
+from api.fields.pan_detection import contains_pan
+from api.http.decoding import bad_input_as_400
 from api.http.errors import card_number_in, invalid
-from ledger.operations.pipeline.unit_of_work import RequestKey
+from ledger.operations.pipeline.unit_of_work import IdempotencyKey
 
 HEADER: Final = b"idempotency-key"
 
@@ -23,10 +23,10 @@ _SECRETS: Final = frozenset({"cvc", "cvv"})
 _encode: Final = msgspec.json.Encoder(order="deterministic").encode
 
 
-def request_key(header: bytes | None, pepper: bytes, method: str, path: str, body: bytes) -> RequestKey | None:
+def idempotency_key(header: bytes | None, pepper: bytes, method: str, path: str, body: bytes) -> IdempotencyKey | None:
     """The key that a request came under and the request's fingerprint under `pepper`, or None without the header.
 
-    The order of a body's members and the space between them make no difference. Raises Refusal (400) for a key that is
+    The order of a body's members and the space between them make no difference. Raises ApiError (400) for a key that is
     empty, longer than 255 characters or not printable ASCII, or that holds a card number: it stands in the log for ever.
     """
     if header is None:
@@ -34,11 +34,11 @@ def request_key(header: bytes | None, pepper: bytes, method: str, path: str, bod
     key = header.decode("latin-1")
     if not (0 < len(key) <= _KEY_MAX and key.isascii() and key.isprintable()):
         raise invalid("Idempotency-Key", f"must have 1 to {_KEY_MAX} printable ASCII characters", "INVALID_FORMAT")
-    if holds_card_number(key):
+    if contains_pan(key):
         raise card_number_in("Idempotency-Key")
-    with bad_input_refused():  # a member that is ignored may still hold a number that Python has no room for
+    with bad_input_as_400():  # a member that is ignored may still hold a number that Python has no room for
         content = _encode([method, path, _without_secrets(msgspec.json.decode(body))])
-    return RequestKey(key, hmac.digest(pepper, content, "sha256").hex())
+    return IdempotencyKey(key, hmac.digest(pepper, content, "sha256").hex())
 
 
 def _without_secrets(content: Any) -> Any:

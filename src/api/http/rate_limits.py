@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from api.http.errors import TooManyRequests
 from api.http.response import Headers
-from ledger.operations.rate_limits import Asked, Taken
+from ledger.operations.rate_limits import RateDecision, RateRequest
 
 _KEYS_MAX: Final = 20_000
 _HAIR: Final = 1e-6  # sums of tenths do not come out even
@@ -33,7 +33,7 @@ class Rate(Struct, frozen=True):
         return int((self.period_s - full_in_s) * self.limit / self.period_s + _HAIR)
 
 
-class Limiter:
+class LocalRateLimiter:
     """Counts one process's requests in memory, by the generic cell rate algorithm (ITU-T I.371).
 
     Of each key it keeps the moments at which its two buckets are full again; of more than `keys_max` keys it forgets the
@@ -73,10 +73,10 @@ class Limiter:
         return headers
 
 
-class SharedLimiter:
+class SharedRateLimiter:
     """Counts the requests of all processes of an installation together, where `take` does; like `Limiter` otherwise."""
 
-    def __init__(self, take: Callable[[Asked], Awaitable[Taken]]) -> None:
+    def __init__(self, take: Callable[[RateRequest], Awaitable[RateDecision]]) -> None:
         self._take = take
         self.refused = 0
 
@@ -84,7 +84,7 @@ class SharedLimiter:
         """As `Limiter.admit`. Raises TooManyRequests, or a Fault while the database is away."""
         if not (per_minute or per_second):
             return ()
-        taken = await self._take(Asked(merchant_id, key_id, per_minute, per_second))
+        taken = await self._take(RateRequest(merchant_id, key_id, per_minute, per_second))
         minute, second = Rate(per_minute, 60.0), Rate(per_second, 1.0)
         buckets = ((minute, taken.minute_full_in_s), (second, taken.second_full_in_s))
         headers = _headers(buckets)

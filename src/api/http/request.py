@@ -16,14 +16,14 @@ from uuid import UUID
 
 from starlette.types import Receive, Scope
 
-from api.fields.pan_detection import holds_card_number
+from api.fields.pan_detection import contains_pan
 from api.http.auth import Principal
-from api.http.errors import ClientGone, Refusal, invalid
+from api.http.errors import ApiError, ClientGone, invalid
 from api.http.idempotency_key import HEADER as IDEMPOTENCY_HEADER
-from api.http.idempotency_key import request_key
+from api.http.idempotency_key import idempotency_key
 from api.http.response import Headers
 from ledger.operations.inputs import Actor
-from ledger.operations.pipeline.unit_of_work import RequestKey
+from ledger.operations.pipeline.unit_of_work import IdempotencyKey
 
 REQUEST_ID_HEADER: Final = b"x-request-id"
 
@@ -38,7 +38,7 @@ _PROCESS: Final = f"req-{secrets.token_hex(8)}-"
 _COUNTER: Final = count(1)
 
 
-class Call:
+class ApiRequest:
     """One HTTP request. `principal` is there once the key is known, `status` is 0 until an answer is begun."""
 
     __slots__ = ("headers", "is_reading", "principal", "rate_headers", "receive", "request_id", "scope", "status")
@@ -76,10 +76,10 @@ class Call:
         query: bytes = self.scope["query_string"]
         return query
 
-    def idempotency_key(self, pepper: bytes, body: bytes) -> RequestKey | None:
-        """The key that this request came under, if any. Raises Refusal (400)."""
+    def idempotency_key(self, pepper: bytes, body: bytes) -> IdempotencyKey | None:
+        """The key that this request came under, if any. Raises ApiError (400)."""
         scope = self.scope
-        return request_key(self.headers.get(IDEMPOTENCY_HEADER), pepper, scope["method"], scope["path"], body)
+        return idempotency_key(self.headers.get(IDEMPOTENCY_HEADER), pepper, scope["method"], scope["path"], body)
 
     def path_id(self, name: str) -> str | None:
         """An id in the path with its percent-encoding undone, or None where it cannot be anybody's id."""
@@ -92,7 +92,7 @@ class Call:
     async def body(self, limit: int) -> bytes:
         """The JSON body, at most `limit` bytes of it.
 
-        Raises Refusal: 415 for another type or an encoding, 413 for a longer one. Raises ClientGone.
+        Raises ApiError: 415 for another type or an encoding, 413 for a longer one. Raises ClientGone.
         """
         self._check_type()
         return await self._read(limit)
@@ -108,10 +108,10 @@ class Call:
     async def form(self, limit: int) -> Mapping[str, str]:
         """The fields of a form as a browser sends it, at most `limit` bytes of it; of two with one name the last counts.
 
-        Raises Refusal: 415 for another type, 413 for a longer one, 400 for one that is none. Raises ClientGone.
+        Raises ApiError: 415 for another type, 413 for a longer one, 400 for one that is none. Raises ClientGone.
         """
         if not _FORM_TYPE.fullmatch(self.headers.get(b"content-type", b"")):
-            raise Refusal(415, "UNSUPPORTED_MEDIA_TYPE", "The body must be a form as browsers send it.")
+            raise ApiError(415, "UNSUPPORTED_MEDIA_TYPE", "The body must be a form as browsers send it.")
         try:
             return dict(parse_qsl((await self._read(limit)).decode(), max_num_fields=_FORM_FIELDS_MAX))
         except ValueError:
@@ -133,9 +133,9 @@ class Call:
     def _check_type(self) -> None:
         content_type = self.headers.get(b"content-type", b"")
         if content_type != b"application/json" and not _JSON_TYPE.fullmatch(content_type):
-            raise Refusal(415, "UNSUPPORTED_MEDIA_TYPE", "The body must be sent as application/json in UTF-8.")
+            raise ApiError(415, "UNSUPPORTED_MEDIA_TYPE", "The body must be sent as application/json in UTF-8.")
         if self.headers.get(b"content-encoding", b"identity").lower() != b"identity":
-            raise Refusal(415, "UNSUPPORTED_MEDIA_TYPE", "The body must be sent without a content encoding.")
+            raise ApiError(415, "UNSUPPORTED_MEDIA_TYPE", "The body must be sent without a content encoding.")
 
     async def _rest(self, first: bytes, limit: int) -> bytes:
         pieces, size, more = [first], len(first), True
@@ -154,14 +154,14 @@ class Call:
         return message.get("body", b""), message.get("more_body", False)
 
 
-def _too_large(limit: int) -> Refusal:
-    return Refusal(413, "BODY_TOO_LARGE", f"The body must have at most {limit} bytes.")
+def _too_large(limit: int) -> ApiError:
+    return ApiError(413, "BODY_TOO_LARGE", f"The body must have at most {limit} bytes.")
 
 
 def _request_id(sent: bytes | None) -> str:
     """The caller's own id of the request where it is one that can be logged and stored, else a new one."""
     if sent is not None and _REQUEST_ID.fullmatch(sent):
         text = sent.decode()
-        if not holds_card_number(text):
+        if not contains_pan(text):
             return text
     return f"{_PROCESS}{next(_COUNTER):08x}"

@@ -22,7 +22,7 @@ _JSON: Final = (b"content-type", b"application/json")
 _encode: Final = msgspec.json.Encoder(decimal_format="number").encode
 
 
-class Answer(Struct, frozen=True):
+class ApiResponse(Struct, frozen=True):
     """What a request is answered with. `body` is JSON."""
 
     status: int
@@ -30,12 +30,12 @@ class Answer(Struct, frozen=True):
     headers: Headers = ()
 
 
-def json_answer(status: int, content: Any, headers: Headers = ()) -> Answer:
+def json_response(status: int, content: Any, headers: Headers = ()) -> ApiResponse:
     """An answer whose body is made here: errors and small things. Decimals become JSON numbers."""
-    return Answer(status, _encode(content), headers)
+    return ApiResponse(status, _encode(content), headers)
 
 
-async def send_answer(answer: Answer, send: Send, headers: Iterable[tuple[bytes, bytes]] = ()) -> None:
+async def send_response(answer: ApiResponse, send: Send, headers: Iterable[tuple[bytes, bytes]] = ()) -> None:
     """Send an answer, with further headers, in one piece."""
     length = (b"content-length", b"%d" % len(answer.body))
     await send(

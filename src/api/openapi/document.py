@@ -13,11 +13,11 @@ from typing import Any, Final
 
 from starlette.routing import Route
 
-from api.http.endpoint import Resource
+from api.http.endpoint import Endpoint
 from api.openapi import components, examples, response_schemas
 from api.openapi.error_codes import words
 from api.openapi.links import LINKS, REFUND_LINKS
-from api.openapi.operation import DECLINES, SANDBOX, Described
+from api.openapi.operation import DECLINES, SANDBOX, OperationSpec
 from api.openapi.parameters import ANSWER_HEADERS, RATE, REQUEST_HEADERS
 from api.orders.descriptions import OPERATIONS, PROBES, PROCESSOR_MESSAGES
 from api.processor_messages import ProcessorMessages
@@ -47,7 +47,7 @@ answered 405 with `Allow`, an address without an operation 404 `NOT_FOUND`.
 def describe(routes: Iterable[Route]) -> Json:
     """The interface as an OpenAPI 3.1 document. Routes that are neither operations nor probes are left out."""
     paths: dict[str, Json] = {}
-    used: list[Described] = []
+    used: list[OperationSpec] = []
     for route in routes:
         for method, described, has_key in _operations(route):
             paths.setdefault(route.path, {})[method] = _operation(described, has_key=has_key)
@@ -77,9 +77,9 @@ def as_json(description: Json) -> str:
     return json.dumps(description, ensure_ascii=False, indent=2) + "\n"
 
 
-def _operations(route: Route) -> Iterator[tuple[str, Described, bool]]:
+def _operations(route: Route) -> Iterator[tuple[str, OperationSpec, bool]]:
     """The operations of a route: method, description, whether it needs a key."""
-    if isinstance(route.endpoint, Resource):
+    if isinstance(route.endpoint, Endpoint):
         for method, allowed in route.endpoint.operations.items():
             yield method.lower(), OPERATIONS[allowed.operation], True
     elif isinstance(route.endpoint, ProcessorMessages):
@@ -88,7 +88,7 @@ def _operations(route: Route) -> Iterator[tuple[str, Described, bool]]:
         yield "get", PROBES[route.path], False
 
 
-def _operation(described: Described, *, has_key: bool) -> Json:
+def _operation(described: OperationSpec, *, has_key: bool) -> Json:
     operation: Json = {
         "operationId": described.name,
         "tags": [described.tag if has_key else _SERVICE],
@@ -110,7 +110,7 @@ def _header_parameters(*, has_key: bool) -> list[Json]:
     return [{"$ref": f"#/components/parameters/{name}"} for name in names]
 
 
-def _answers(described: Described, *, has_key: bool) -> Json:
+def _answers(described: OperationSpec, *, has_key: bool) -> Json:
     answers: Json = {}
     replayed = ["Idempotent-Replayed"] if described.replays else []
     for status, (meaning, struct) in described.answers.items():
@@ -175,7 +175,7 @@ def _links(names: Iterable[str]) -> Json:
     return {name: {"$ref": f"#/components/links/{name}"} for name in names}
 
 
-def _components(used: Iterable[Described]) -> Json:
+def _components(used: Iterable[OperationSpec]) -> Json:
     structs: list[Any] = [
         response_schemas.Error,
         response_schemas.Conflict,

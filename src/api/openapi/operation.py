@@ -15,7 +15,7 @@ Json = dict[str, Any]
 Codes = Mapping[int, tuple[str, ...]]
 
 
-class Described(Struct, frozen=True, kw_only=True):
+class OperationSpec(Struct, frozen=True, kw_only=True):
     """An operation for readers: what it is called, what goes in, what comes out with which status and codes.
 
     `text` says what is answered where that is not JSON; `optional` that the body may be left out.

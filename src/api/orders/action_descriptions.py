@@ -10,7 +10,7 @@ from typing import Final
 
 from api.http.endpoint import Operation
 from api.openapi import examples, response_schemas
-from api.openapi.operation import ANY, BODY, DECLINED, KEYED, PAYMENT, Described, codes_of
+from api.openapi.operation import ANY, BODY, DECLINED, KEYED, PAYMENT, OperationSpec, codes_of
 from api.openapi.parameters import IDEMPOTENCY_KEY, ORDER_ID, PAYMENT_ID, REFUND_ID
 from api.orders import actions, payments_and_refunds
 from api.orders.action_schemas import (
@@ -25,8 +25,8 @@ from projections.orders.authentication import ValidationDocument
 from projections.orders.documents import OrderDocument, PaymentDocument
 from projections.orders.refunds import RefundDocument
 
-OPERATIONS: Final[Mapping[Operation, Described]] = {
-    actions.pay: Described(
+OPERATIONS: Final[Mapping[Operation, OperationSpec]] = {
+    actions.pay: OperationSpec(
         name="addPayment",
         summary="Add a payment to a split order",
         description="""
@@ -52,7 +52,7 @@ card authorisations may still take is reserved, references and payer authenticat
         ),
         replays=True,
     ),
-    actions.refund: Described(
+    actions.refund: OperationSpec(
         name="refundPaymentOrder",
         summary="Refund a payment order",
         description="""
@@ -81,7 +81,7 @@ confirmed. `externalId` names the refund within the order: sent again, it is ans
         ),
         replays=True,
     ),
-    actions.cancel: Described(
+    actions.cancel: OperationSpec(
         name="cancelPaymentOrder",
         summary="Cancel a payment order",
         description="""
@@ -102,7 +102,7 @@ go, and the order stays open.
         ),
         replays=True,
     ),
-    actions.capture: Described(
+    actions.capture: OperationSpec(
         name="capturePaymentOrder",
         summary="Capture an authorisation",
         description="""
@@ -127,7 +127,7 @@ no body.
         ),
         replays=True,
     ),
-    actions.send_device_data: Described(
+    actions.send_device_data: OperationSpec(
         name="submitDeviceData",
         summary="Go on after the payer's device was looked at",
         description="""
@@ -148,7 +148,7 @@ For an order in PAYER_AUTHENTICATION_DEVICE_DATA_REQUIRED, once the payer's brow
         ),
         replays=True,
     ),
-    actions.validate_payer: Described(
+    actions.validate_payer: OperationSpec(
         name="validatePayerAuthentication",
         summary="Go on after the payer's challenge",
         description="""
@@ -169,7 +169,7 @@ For an order in PAYER_AUTHENTICATION_CHALLENGE_REQUIRED, or ACTION_REQUIRED, onc
         ),
         replays=True,
     ),
-    payments_and_refunds.show_payments: Described(
+    payments_and_refunds.show_payments: OperationSpec(
         name="listPayments",
         summary="List an order's payments",
         description="All payments of the order, oldest first, each with its history. One page holds them all.",
@@ -177,7 +177,7 @@ For an order in PAYER_AUTHENTICATION_CHALLENGE_REQUIRED, or ACTION_REQUIRED, onc
         answers={200: ("The payments.", response_schemas.PaymentPage)},
         codes=codes_of(ANY, {404: ("ORDER_NOT_FOUND",)}),
     ),
-    payments_and_refunds.show_payment: Described(
+    payments_and_refunds.show_payment: OperationSpec(
         name="getPayment",
         summary="Get a payment",
         description="One payment of the order with its history.",
@@ -185,7 +185,7 @@ For an order in PAYER_AUTHENTICATION_CHALLENGE_REQUIRED, or ACTION_REQUIRED, onc
         answers={200: ("The payment.", PaymentDocument)},
         codes=codes_of(ANY, {404: ("ORDER_NOT_FOUND", "PAYMENT_NOT_FOUND")}),
     ),
-    payments_and_refunds.show_refunds: Described(
+    payments_and_refunds.show_refunds: OperationSpec(
         name="listRefunds",
         summary="List an order's refunds",
         description="All refunds of the order, oldest first. One page holds them all.",
@@ -193,7 +193,7 @@ For an order in PAYER_AUTHENTICATION_CHALLENGE_REQUIRED, or ACTION_REQUIRED, onc
         answers={200: ("The refunds.", response_schemas.RefundPage)},
         codes=codes_of(ANY, {404: ("ORDER_NOT_FOUND",)}),
     ),
-    payments_and_refunds.show_refund: Described(
+    payments_and_refunds.show_refund: OperationSpec(
         name="getRefund",
         summary="Get a refund",
         description="One refund of the order, and what each payment gives back of it.",

@@ -11,7 +11,7 @@ from typing import Final
 
 from api.http.endpoint import Operation
 from api.openapi import examples, response_schemas
-from api.openapi.operation import ANY, BODY, PAYMENT, Described, codes_of
+from api.openapi.operation import ANY, BODY, PAYMENT, OperationSpec, codes_of
 from api.openapi.parameters import IDEMPOTENCY_KEY, ORDER_ID, list_parameters
 from api.orders import action_descriptions, endpoints
 from api.orders.order_schemas import ChargePaymentOrder, CreatePaymentOrder
@@ -19,8 +19,8 @@ from api.sandbox import descriptions
 from api.system.metrics import METRICS
 from projections.orders.documents import OrderDocument
 
-OPERATIONS: Final[Mapping[Operation, Described]] = {
-    endpoints.create: Described(
+OPERATIONS: Final[Mapping[Operation, OperationSpec]] = {
+    endpoints.create: OperationSpec(
         name="createPaymentOrder",
         summary="Create a payment order",
         description="""
@@ -39,7 +39,7 @@ With `pending: true` nothing is paid yet; the order waits for its charge.
         codes=codes_of(ANY, BODY, PAYMENT, {404: ("CUSTOMER_NOT_FOUND",), 409: ("DUPLICATE_EXTERNAL_ID",)}),
         replays=True,
     ),
-    endpoints.charge: Described(
+    endpoints.charge: OperationSpec(
         name="chargePaymentOrder",
         summary="Charge a payment order",
         description="""
@@ -58,7 +58,7 @@ order: sent again, the order is answered as it stands.
         ),
         replays=True,
     ),
-    endpoints.show: Described(
+    endpoints.show: OperationSpec(
         name="getPaymentOrder",
         summary="Get a payment order",
         description="The order with its customer as that is now, and all its payments with their history.",
@@ -66,7 +66,7 @@ order: sent again, the order is answered as it stands.
         answers={200: ("The order.", OrderDocument)},
         codes=codes_of(ANY, {404: ("ORDER_NOT_FOUND",)}),
     ),
-    endpoints.show_list: Described(
+    endpoints.show_list: OperationSpec(
         name="listPaymentOrders",
         summary="List payment orders",
         description="A page of the merchant's orders, without their payments, and how many there are in all.",
@@ -79,7 +79,7 @@ order: sent again, the order is answered as it stands.
 }
 """The operations that need a key, by what carries them out."""
 
-PROCESSOR_MESSAGES: Final = Described(
+PROCESSOR_MESSAGES: Final = OperationSpec(
     name="tellProcessorMessage",
     summary="Tell what happened at a processor",
     description="""
@@ -131,15 +131,15 @@ processor's key; several signatures stand apart by spaces.
 )
 """The one operation that a signature opens instead of a key."""
 
-PROBES: Final[Mapping[str, Described]] = {
-    "/health/live": Described(
+PROBES: Final[Mapping[str, OperationSpec]] = {
+    "/health/live": OperationSpec(
         name="isLive",
         summary="Whether the process answers",
         description="For load balancers and operators. Needs no key.",
         answers={200: ("It does.", response_schemas.Live)},
         codes={414: ANY[414], 431: ANY[431]},
     ),
-    "/health/ready": Described(
+    "/health/ready": OperationSpec(
         name="isReady",
         summary="Whether the service can serve",
         description="Asks the database and the journal. Needs no key.",
@@ -149,7 +149,7 @@ PROBES: Final[Mapping[str, Described]] = {
         },
         codes={414: ANY[414], 431: ANY[431]},
     ),
-    METRICS: Described(
+    METRICS: OperationSpec(
         name="getMetrics",
         summary="The service's figures",
         description="For operators, as Prometheus reads them. Needs no key: it answers whoever asks from the same machine, or "

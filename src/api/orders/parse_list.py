@@ -36,8 +36,8 @@ GIVEN_ONCE: Final = frozenset(
 _LAST_MOMENT: Final = time(23, 59, 59, 999_999)
 
 
-def read_order_query(query: bytes, now: datetime) -> OrderQuery:
-    """The list that a query string asks for. `now` is aware, in the merchant's time zone. Raises Refusal (400)."""
+def parse_order_query(query: bytes, now: datetime) -> OrderQuery:
+    """The list that a query string asks for. `now` is aware, in the merchant's time zone. Raises ApiError (400)."""
     given = _parameters(query)
     limit = _whole(given, "limit", LIMIT_DEFAULT, 1, LIMIT_MAX)
     places = [name for name in ("page", "offset", "cursor") if name in given]

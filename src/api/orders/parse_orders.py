@@ -10,59 +10,61 @@ from datetime import datetime
 from typing import Final
 
 from api.fields.line_items import line_items
-from api.fields.payment_method import Method, payment_method, typed_number
-from api.fields.people import billing_address, customer_draft, device_information, fiscal_data, without_billing_address
+from api.fields.payment_method import Method, payment_method, sent_pan
+from api.fields.people import billing_address, billing_address_required, customer_input, device_information, fiscal_data
 from api.fields.stored_text import check_stored_text
-from api.fields.values import is_given, metadata, moment, pick, positive_amount, printable
-from api.http.decoding import BodyDecoder, bad_input_refused
+from api.fields.values import is_given, metadata, moment, one_of_aliases, positive_amount, printable
+from api.http.decoding import BodyDecoder, bad_input_as_400
 from api.http.errors import required
 from api.orders.order_schemas import ChargePaymentOrder, CreatePaymentOrder
 from ledger.domain.orders.terms import CaptureMethod, MethodType
-from ledger.operations.inputs import OrderDraft, PaymentDraft
+from ledger.operations.inputs import OrderInput, PaymentInput
 
 _decode_create: Final = BodyDecoder(CreatePaymentOrder)
 _decode_charge: Final = BodyDecoder(ChargePaymentOrder)
 
 
-def read_create(body: bytes, now: datetime) -> OrderDraft:
-    """The order that a body asks for. `now` is aware, in the merchant's time zone. Raises Refusal (400)."""
+def parse_create(body: bytes, now: datetime) -> OrderInput:
+    """The order that a body asks for. `now` is aware, in the merchant's time zone. Raises ApiError (400)."""
     request = _decode_create(body)
-    with bad_input_refused():
+    with bad_input_as_400():
         draft = _order_draft(request, now)
-        check_stored_text(draft, "", body, typed_number(request.payment_method))
+        check_stored_text(draft, "", body, sent_pan(request.payment_method))
     return draft
 
 
-def read_charge(body: bytes, now: datetime) -> PaymentDraft:
-    """The payment that a body asks for. `now` is aware, in the merchant's time zone. Raises Refusal (400)."""
+def parse_charge(body: bytes, now: datetime) -> PaymentInput:
+    """The payment that a body asks for. `now` is aware, in the merchant's time zone. Raises ApiError (400)."""
     request = _decode_charge(body)
-    with bad_input_refused():
-        draft = payment_draft(request, now)
-        check_stored_text(draft, "payment", body, typed_number(request.payment_method))
+    with bad_input_as_400():
+        draft = payment_input(request, now)
+        check_stored_text(draft, "payment", body, sent_pan(request.payment_method))
     return draft
 
 
-def _order_draft(request: CreatePaymentOrder, now: datetime) -> OrderDraft:
+def _order_draft(request: CreatePaymentOrder, now: datetime) -> OrderInput:
     amount = positive_amount(request.amount, "amount")
-    external_id = pick(
+    external_id = one_of_aliases(
         "externalId", request.external_id, "externalMerchantReference", request.external_merchant_reference
     )
     if external_id is None:
         raise required("externalId")
-    virtual = pick("virtualTerminal", request.virtual_terminal, "isVirtualTerminal", request.is_virtual_terminal)
+    virtual = one_of_aliases(
+        "virtualTerminal", request.virtual_terminal, "isVirtualTerminal", request.is_virtual_terminal
+    )
     billing = billing_address(request.billing_address)
     method = _method(request, now)
     pending = bool(request.pending)
     if not pending and method is None:
         raise required("paymentMethod")
     if not pending and billing is None and method is not None and method.card is not None:
-        raise without_billing_address(request.billing_address)
-    lines = pick("lineItems", request.line_items, "items", request.items)
-    return OrderDraft(
+        raise billing_address_required(request.billing_address)
+    lines = one_of_aliases("lineItems", request.line_items, "items", request.items)
+    return OrderInput(
         external_id=printable(external_id, "externalId"),
         amount=amount,
         currency=request.currency,
-        customer=customer_draft(request.customer, request.customer_id),
+        customer=customer_input(request.customer, request.customer_id),
         payment=None if pending or method is None else _payment(method, virtual_terminal=bool(virtual)),
         allow_partials=pending and bool(request.allow_partials),
         capture_method=CaptureMethod(request.capture_method or CaptureMethod.AUTOMATIC),
@@ -83,9 +85,9 @@ def _method(request: CreatePaymentOrder, now: datetime) -> Method | None:
     return None if request.payment_method is None else payment_method(request.payment_method, now.date())
 
 
-def _payment(method: Method, *, virtual_terminal: bool) -> PaymentDraft:
+def _payment(method: Method, *, virtual_terminal: bool) -> PaymentInput:
     """The payment of a new order. Where it is billed and the payer's device stand on the order, once."""
-    return PaymentDraft(
+    return PaymentInput(
         type=method.type,
         card=method.card,
         card_summary=method.card_summary,
@@ -95,17 +97,19 @@ def _payment(method: Method, *, virtual_terminal: bool) -> PaymentDraft:
     )
 
 
-def payment_draft(request: ChargePaymentOrder, now: datetime) -> PaymentDraft:
-    """The payment of an order that stands, before its texts were looked through. Raises Refusal (400)."""
+def payment_input(request: ChargePaymentOrder, now: datetime) -> PaymentInput:
+    """The payment of an order that stands, before its texts were looked through. Raises ApiError (400)."""
     method = payment_method(request.payment_method, now.date())
-    external_id = pick(
+    external_id = one_of_aliases(
         "externalId", request.external_id, "externalMerchantReference", request.external_merchant_reference
     )
-    virtual = pick("virtualTerminal", request.virtual_terminal, "isVirtualTerminal", request.is_virtual_terminal)
+    virtual = one_of_aliases(
+        "virtualTerminal", request.virtual_terminal, "isVirtualTerminal", request.is_virtual_terminal
+    )
     billing = billing_address(request.billing_address)
     if method.type is MethodType.CARD and method.card is not None and billing is None:
-        raise without_billing_address(request.billing_address)
-    return PaymentDraft(
+        raise billing_address_required(request.billing_address)
+    return PaymentInput(
         type=method.type,
         card=method.card,
         card_summary=method.card_summary,

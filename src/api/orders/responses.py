@@ -10,25 +10,25 @@ from datetime import datetime
 
 import msgspec
 
-from api.dependencies import Rooms
+from api.dependencies import Dependencies
 from api.http.error_responses import error_body
-from api.http.request import Call
-from api.http.response import REPLAYED, Answer
+from api.http.request import ApiRequest
+from api.http.response import REPLAYED, ApiResponse
 from ledger.domain.orders.declines import decline, public_code
 from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import PaymentStatus
 from ledger.domain.rejections import OrderNotFound
-from ledger.operations.results import OrderReceipt
+from ledger.operations.results import OrderResult
 from projections.orders import table
 
 
-def now_of(rooms: Rooms, call: Call) -> datetime:
+def merchant_now(rooms: Dependencies, call: ApiRequest) -> datetime:
     """The merchant's present moment, in its own time zone."""
     return rooms.ledger.clock.now(call.principal.merchant_id).astimezone(call.principal.zone)
 
 
-def reference_of(call: Call) -> str:
+def order_reference(call: ApiRequest) -> str:
     """What the path calls the order. Raises OrderNotFound where that cannot be any order's id."""
     reference = call.path_id("id")
     if reference is None:
@@ -40,27 +40,29 @@ def order_not_found() -> OrderNotFound:
     return OrderNotFound("The payment order was not found.")
 
 
-def answer_with_order(receipt: OrderReceipt, status: int, rooms: Rooms, call: Call) -> Answer:
+def order_response(receipt: OrderResult, status: int, rooms: Dependencies, call: ApiRequest) -> ApiResponse:
     """The order in the shape of a create: with `status`, 200 where nothing happened, 422 where the payment failed."""
-    document = document_of(receipt, rooms, call)
+    document = order_json(receipt, rooms, call)
     if receipt.replayed:
-        return Answer(200, document, REPLAYED)
-    return declined(receipt, document, call) or Answer(status, document, REPLAYED if receipt.repeated else ())
+        return ApiResponse(200, document, REPLAYED)
+    return declined_response(receipt, document, call) or ApiResponse(
+        status, document, REPLAYED if receipt.repeated else ()
+    )
 
 
-def document_of(receipt: OrderReceipt, rooms: Rooms, call: Call) -> bytes:
+def order_json(receipt: OrderResult, rooms: Dependencies, call: ApiRequest) -> bytes:
     """The order as JSON, with the payment that the receipt is about."""
     now = rooms.ledger.clock.now(call.principal.merchant_id)
     return table.answer(receipt.order, receipt.customer, receipt.payment_id, now)
 
 
-def declined(receipt: OrderReceipt, document: bytes, call: Call) -> Answer | None:
+def declined_response(receipt: OrderResult, document: bytes, call: ApiRequest) -> ApiResponse | None:
     """The answer where the receipt's payment failed (contract N24); `document` is the order as JSON."""
     payment = None if receipt.payment_id is None else receipt.order.payment(receipt.payment_id)
     if payment is None or payment.status is not PaymentStatus.FAILED:
         return None
     body = _decline(receipt.order, payment, document, call.request_id)
-    return Answer(422, body, REPLAYED if receipt.repeated else ())
+    return ApiResponse(422, body, REPLAYED if receipt.repeated else ())
 
 
 def _decline(order: Order, payment: Payment, document: bytes, request_id: str) -> bytes:

@@ -10,35 +10,35 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Final
 
-from api.dependencies import Rooms
+from api.dependencies import Dependencies
 from api.fields.durations import duration
 from api.fields.values import moment
 from api.http.decoding import BodyDecoder
 from api.http.errors import conflicting, invalid
-from api.http.request import Call
-from api.http.response import Answer, json_answer
+from api.http.request import ApiRequest
+from api.http.response import ApiResponse, json_response
 from api.sandbox.schemas import MoveClock
 from projections.orders import formats
 
 _decode: Final = BodyDecoder(MoveClock)
 
 
-async def show(rooms: Rooms, call: Call) -> Answer:
+async def show(rooms: Dependencies, call: ApiRequest) -> ApiResponse:
     """GET {base}/sandbox/clock: the merchant's present moment."""
-    return json_answer(200, {"now": formats.moment(rooms.ledger.clock.now(call.principal.merchant_id))})
+    return json_response(200, {"now": formats.moment(rooms.ledger.clock.now(call.principal.merchant_id))})
 
 
-async def move(rooms: Rooms, call: Call) -> Answer:
+async def move(rooms: Dependencies, call: ApiRequest) -> ApiResponse:
     """POST {base}/sandbox/clock: the clock is moved on and what becomes due is done; 400 where it would go back."""
     assert rooms.clocks is not None, "only the sandbox has this route"
     request = _decode(await call.body(rooms.body_limit))
     field, target = _target(request, call)
     merchant_id = call.principal.merchant_id
     moved = await rooms.ledger.complete(rooms.clocks.advance(merchant_id, field, target))
-    return json_answer(200, {"now": formats.moment(moved.now), "jobsRun": moved.jobs_run})
+    return json_response(200, {"now": formats.moment(moved.now), "jobsRun": moved.jobs_run})
 
 
-def _target(request: MoveClock, call: Call) -> tuple[str, Callable[[datetime], datetime]]:
+def _target(request: MoveClock, call: ApiRequest) -> tuple[str, Callable[[datetime], datetime]]:
     """The field that says where to, and where that is from a present moment. Raises Refusal (400)."""
     zone = call.principal.zone
     if request.advance_to is not None and request.advance_by is not None:

@@ -12,19 +12,19 @@ from uuid import UUID
 
 import msgspec
 
-from api.dependencies import Rooms
-from api.http.request import Call
-from api.http.response import Answer
-from api.orders.responses import document_of
-from ledger.operations.orders.deposits import upon_deposit
-from ledger.processors.inbox import Receipt
+from api.dependencies import Dependencies
+from api.http.request import ApiRequest
+from api.http.response import ApiResponse
+from api.orders.responses import order_json
+from ledger.operations.orders.deposits import order_after_deposit
+from ledger.processors.inbox import InboxEntry
 from ledger.processors.messages import DepositReceived, Message
 
 _PATIENCE_S: Final = 1.0
 _PAUSE_S: Final = 0.1
 
 
-async def reported(rooms: Rooms, call: Call, message: Message) -> Answer:
+async def deliver_and_respond(rooms: Dependencies, call: ApiRequest, message: Message) -> ApiResponse:
     """Hand a message over and answer with its order: 200 once that has taken it in, else 202. Raises a Fault."""
     receipt = await _delivered(rooms, message)
     order_id = receipt.message.order_id
@@ -33,21 +33,21 @@ async def reported(rooms: Rooms, call: Call, message: Message) -> Answer:
         document = await _document(rooms, call, order_id, receipt.message)
     head = {"accepted": True, "processorMessageId": receipt.message.message_id, "waitsFor": receipt.waits_for}
     body = msgspec.json.encode(head)[:-1] + b',"paymentOrder":' + document + b"}"
-    return Answer(200 if receipt.handled_at is not None else 202, body)
+    return ApiResponse(200 if receipt.handled_at is not None else 202, body)
 
 
-async def _document(rooms: Rooms, call: Call, order_id: UUID, message: Message) -> bytes:
+async def _document(rooms: Dependencies, call: ApiRequest, order_id: UUID, message: Message) -> bytes:
     """The order as it stands; for a deposit, as that left it: the same deposit again gets the first answer."""
     merchant_id = call.principal.merchant_id
     if isinstance(message, DepositReceived):
-        left = await upon_deposit(rooms.ledger, merchant_id, order_id, message.processor_reference)
+        left = await order_after_deposit(rooms.ledger, merchant_id, order_id, message.processor_reference)
         if left is not None:
-            return document_of(left, rooms, call)
+            return order_json(left, rooms, call)
     row = await rooms.reader.order(merchant_id, str(order_id))
     return b"null" if row is None else row.document(rooms.ledger.clock.now(merchant_id))
 
 
-async def _delivered(rooms: Rooms, message: Message) -> Receipt:
+async def _delivered(rooms: Dependencies, message: Message) -> InboxEntry:
     """The receipt, after a while where the message has an order that is busy with something else."""
     assert rooms.mail is not None, "only the sandbox has these routes"
     receipt = await rooms.mail.deliver(message)

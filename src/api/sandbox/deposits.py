@@ -9,17 +9,17 @@ from __future__ import annotations
 from typing import Final
 from uuid import uuid4
 
-from api.dependencies import Rooms
-from api.fields.pan_detection import holds_card_number
+from api.dependencies import Dependencies
+from api.fields.pan_detection import contains_pan
 from api.fields.values import positive_amount, printable
-from api.http.decoding import BodyDecoder, bad_input_refused
+from api.http.decoding import BodyDecoder, bad_input_as_400
 from api.http.errors import card_number_in, conflicting, invalid
-from api.http.request import Call
-from api.http.response import Answer
-from api.sandbox.deliver import reported
-from api.sandbox.processor import bank
+from api.http.request import ApiRequest
+from api.http.response import ApiResponse
+from api.sandbox.deliver import deliver_and_respond
+from api.sandbox.processor import sandbox_processor
 from api.sandbox.schemas import SendDeposit
-from ledger.domain.orders.decide.guards import insist_on_multiple
+from ledger.domain.orders.decide.guards import require_multiple
 from ledger.domain.rejections import AmountMismatch
 from ledger.operations.pipeline.loading import load_order
 from ledger.processors.sandbox.references import Deposit, WrongAmount
@@ -29,10 +29,10 @@ _OWN: Final = "sbx_"
 """How the ids begin that the bank gives its other messages: a deposit under one of them would be taken for that message."""
 
 
-async def send(rooms: Rooms, call: Call) -> Answer:
+async def send(rooms: Dependencies, call: ApiRequest) -> ApiResponse:
     """POST {base}/sandbox/deposits: 200 once an order has taken the money in, 202 where none knows the reference."""
     body = await call.body(rooms.body_limit)
-    with bad_input_refused():
+    with bad_input_as_400():
         request = _decode(body)
         deposit = Deposit(
             merchant_id=call.principal.merchant_id,
@@ -43,18 +43,18 @@ async def send(rooms: Rooms, call: Call) -> Answer:
         )
     await _insist_on_step(rooms, deposit)
     try:
-        message = await bank(rooms).deposit(deposit)
+        message = await sandbox_processor(rooms).deposit(deposit)
     except WrongAmount as wrong:
         raise AmountMismatch("The store takes exactly the amount asked for.", expectedAmount=wrong.expected) from None
-    return await reported(rooms, call, message)
+    return await deliver_and_respond(rooms, call, message)
 
 
-async def _insist_on_step(rooms: Rooms, deposit: Deposit) -> None:
-    """No bank moves a part of a minor unit that the order does not know (section 8.6). Raises InvalidTerms on `amount`."""
-    order_id = await bank(rooms).order_of(deposit.merchant_id, deposit.sent_to)
+async def _insist_on_step(rooms: Dependencies, deposit: Deposit) -> None:
+    """No bank moves a part of a minor unit that the order does not know (section 8.6). Raises InvalidField on `amount`."""
+    order_id = await sandbox_processor(rooms).order_of(deposit.merchant_id, deposit.sent_to)
     if order_id is not None:
         order, _ = await load_order(rooms.ledger, deposit.merchant_id, order_id)
-        insist_on_multiple(order, deposit.amount)
+        require_multiple(order, deposit.amount)
 
 
 def _sent_to(request: SendDeposit) -> str:
@@ -73,6 +73,6 @@ def _message_id(request: SendDeposit) -> str:
     given = printable(request.message_id, "messageId")
     if given is not None and given.startswith(_OWN):
         raise invalid("messageId", f"must not begin with {_OWN}", "INVALID_FORMAT")
-    if given is not None and holds_card_number(given):
+    if given is not None and contains_pan(given):
         raise card_number_in("messageId")
     return given or f"{_OWN}msg_{uuid4().hex}"

@@ -10,12 +10,12 @@ from typing import Final
 
 from api.http.endpoint import Operation
 from api.openapi import examples, response_schemas
-from api.openapi.operation import ANY, BODY, SANDBOX, Described, codes_of
+from api.openapi.operation import ANY, BODY, SANDBOX, OperationSpec, codes_of
 from api.sandbox import clock, deposits, disputes, processor_mode, settlements
 from api.sandbox.schemas import MoveClock, ReportDispute, SendDeposit, SetProcessorMode, Settle
 
-OPERATIONS: Final[Mapping[Operation, Described]] = {
-    clock.show: Described(
+OPERATIONS: Final[Mapping[Operation, OperationSpec]] = {
+    clock.show: OperationSpec(
         name="getClock",
         summary="Read the merchant's clock",
         description="The merchant's present moment: real time, or ahead of it where the clock was moved. Sandbox only.",
@@ -23,7 +23,7 @@ OPERATIONS: Final[Mapping[Operation, Described]] = {
         answers={200: ("The clock.", response_schemas.ClockReading)},
         codes=ANY,
     ),
-    clock.move: Described(
+    clock.move: OperationSpec(
         name="moveClock",
         summary="Move the merchant's clock",
         description="""
@@ -37,7 +37,7 @@ every further request. The clock never goes back. Sandbox only.
         answers={200: ("Where the clock stands now, and how many jobs were run.", response_schemas.ClockMoved)},
         codes=codes_of(ANY, BODY, {409: ("CONCURRENT_UPDATE",)}),
     ),
-    deposits.send: Described(
+    deposits.send: OperationSpec(
         name="sendDeposit",
         summary="Send money to a reference",
         description="""
@@ -53,7 +53,7 @@ As a payer would: a transfer to a CLABE, in any amount, or cash at a store, whic
         },
         codes=codes_of(ANY, BODY, {409: ("AMOUNT_MISMATCH",), 503: ("PROCESSOR_UNAVAILABLE",)}),
     ),
-    disputes.report: Described(
+    disputes.report: OperationSpec(
         name="reportDispute",
         summary="Contest a payment",
         description="As the payer's bank would: opens a dispute, or decides it. Sandbox only.",
@@ -66,7 +66,7 @@ As a payer would: a transfer to a CLABE, in any amount, or cash at a store, whic
         },
         codes=codes_of(ANY, BODY, {404: ("PAYMENT_NOT_FOUND",), 409: ("INVALID_ORDER_STATE", "ORDER_NOT_REFUNDABLE")}),
     ),
-    settlements.settle: Described(
+    settlements.settle: OperationSpec(
         name="settle",
         summary="Settle payments",
         description="As an acquirer would: lists payments in a batch and pays them out, or refuses the batch. Sandbox only.",
@@ -76,7 +76,7 @@ As a payer would: a transfer to a CLABE, in any amount, or cash at a store, whic
         answers={200: ("The lines of the batch.", response_schemas.Settled)},
         codes=codes_of(ANY, BODY, {404: ("PAYMENT_NOT_FOUND",), 409: ("INVALID_ORDER_STATE",)}),
     ),
-    processor_mode.set_mode: Described(
+    processor_mode.set_mode: OperationSpec(
         name="setProcessorMode",
         summary="Make the sandbox's processor fail or dawdle",
         description="""

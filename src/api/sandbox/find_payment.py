@@ -10,7 +10,7 @@ import time
 from typing import Final
 from uuid import UUID
 
-from api.dependencies import Rooms
+from api.dependencies import Dependencies
 from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.state import Order
 from ledger.domain.rejections import PaymentNotFound
@@ -21,11 +21,11 @@ _PAUSE_S: Final = 0.1
 _OURS: Final = 7  # the version of the ids that we give: no other can be a payment's
 
 
-async def payment_of(rooms: Rooms, merchant_id: UUID, payment_id: UUID) -> tuple[Order, Payment]:
+async def find_payment(rooms: Dependencies, merchant_id: UUID, payment_id: UUID) -> tuple[Order, Payment]:
     """The payment and its order as they stand. Raises PaymentNotFound, a Fault."""
     assert rooms.names is not None, "only the sandbox has these routes"
     until = time.monotonic() + _PATIENCE_S
-    while not (places := await rooms.names.places(merchant_id, str(payment_id))):
+    while not (places := await rooms.names.find(merchant_id, str(payment_id))):
         if payment_id.version != _OURS or time.monotonic() > until:
             raise PaymentNotFound("The payment was not found.")
         await asyncio.sleep(_PAUSE_S)

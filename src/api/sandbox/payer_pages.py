@@ -13,12 +13,12 @@ import msgspec
 from msgspec import Struct
 from starlette.types import Receive, Scope, Send
 
-from api.dependencies import House, Rooms
+from api.dependencies import Dependencies, DependencyHolder
 from api.http.errors import method_not_allowed
-from api.http.middleware import CALL
-from api.http.request import Call
+from api.http.middleware import REQUEST_SCOPE_KEY
+from api.http.request import ApiRequest
 from api.sandbox.html import Html, facts, for_developers, form, paragraph, send_html
-from api.sandbox.processor import bank
+from api.sandbox.processor import sandbox_processor
 from ledger.domain.orders.statuses import NextAction
 from ledger.processors.sandbox.authentications import Session
 from projections.orders.formats import for_people
@@ -51,21 +51,21 @@ class Visit(Struct, frozen=True):
     base_path: str
 
 
-Show = Callable[[Rooms, Visit], Awaitable[Html]]
+Show = Callable[[Dependencies, Visit], Awaitable[Html]]
 """Makes a page."""
 
 
 class PayerPage:
     """GET and POST of one page, without a key: its address is known to nobody but the payer and the merchant."""
 
-    def __init__(self, house: House, base_path: str, show: Show) -> None:
+    def __init__(self, house: DependencyHolder, base_path: str, show: Show) -> None:
         self._house = house
         self._base_path = base_path
         self._show = show
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
         """Answer with a page; what the processor raises is answered at the edge."""
-        call: Call = scope[CALL]
+        call: ApiRequest = scope[REQUEST_SCOPE_KEY]
         method = scope["method"]
         if method not in {"GET", "HEAD", "POST"}:
             raise method_not_allowed("GET", "HEAD", "POST")
@@ -77,9 +77,9 @@ class PayerPage:
         await send_html(page, send, call.answer_headers)
 
 
-async def device_data(rooms: Rooms, visit: Visit) -> Html:
+async def device_data(rooms: Dependencies, visit: Visit) -> Html:
     """{base}/sandbox/3ds/device-data/{referenceId}: looks at the browser; a POST, as from a hidden frame, says it was."""
-    session = await bank(rooms).pages.session(visit.id)
+    session = await sandbox_processor(rooms).pages.session(visit.id)
     if session is None or session.reference_id != visit.id:
         return _NOT_THERE
     if session.stage is not NextAction.DEVICE_DATA:
@@ -89,7 +89,7 @@ async def device_data(rooms: Rooms, visit: Visit) -> Html:
             ("go", "Continuar")
         )
         return Html(title="Un momento, por favor", content=content, goes_on=True)
-    await bank(rooms).pages.collect_device_data(visit.id)
+    await sandbox_processor(rooms).pages.collect_device_data(visit.id)
     content = paragraph("Tu navegador quedó revisado. Vuelve a la tienda: ella continúa con el pago.")
     next_call = _call(visit, session, "device-data", referenceId=visit.id)
     return Html(
@@ -99,18 +99,18 @@ async def device_data(rooms: Rooms, visit: Visit) -> Html:
     )
 
 
-async def challenge(rooms: Rooms, visit: Visit) -> Html:
+async def challenge(rooms: Dependencies, visit: Visit) -> Html:
     """{base}/sandbox/3ds/challenge/{authenticationTransactionId}: the issuer asks the payer."""
     return await _asked(rooms, visit, NextAction.CHALLENGE)
 
 
-async def redirect(rooms: Rooms, visit: Visit) -> Html:
+async def redirect(rooms: Dependencies, visit: Visit) -> Html:
     """{base}/sandbox/3ds/redirect/{authenticationTransactionId}: another site asks the payer."""
     return await _asked(rooms, visit, NextAction.REDIRECT)
 
 
-async def _asked(rooms: Rooms, visit: Visit, stage: NextAction) -> Html:
-    session = await bank(rooms).pages.session(visit.id)
+async def _asked(rooms: Dependencies, visit: Visit, stage: NextAction) -> Html:
+    session = await sandbox_processor(rooms).pages.session(visit.id)
     if session is None or session.transaction_id != visit.id:
         return _NOT_THERE
     if session.stage is not stage:
@@ -118,13 +118,13 @@ async def _asked(rooms: Rooms, visit: Visit, stage: NextAction) -> Html:
     # A form without a choice, as a merchant's page sends it, opens the page.
     if visit.decision not in {_ACCEPT, _REFUSE}:
         return await _question(rooms, session, stage)
-    session = await bank(rooms).pages.conclude(visit.id, accepted=visit.decision == _ACCEPT)
+    session = await sandbox_processor(rooms).pages.conclude(visit.id, accepted=visit.decision == _ACCEPT)
     if session is None or session.accepted is None:
         return _ENDED
     return _outcome(visit, session, stage, accepted=session.accepted)
 
 
-async def _question(rooms: Rooms, session: Session, stage: NextAction) -> Html:
+async def _question(rooms: Dependencies, session: Session, stage: NextAction) -> Html:
     title, words = _INTRO[stage]
     merchant = await rooms.ledger.merchant(session.merchant_id)
     shown = {

@@ -6,14 +6,14 @@ deposits and answers as it would from a company outside.
 
 from __future__ import annotations
 
-from api.dependencies import Rooms
-from api.http.errors import Refusal
+from api.dependencies import Dependencies
+from api.http.errors import ApiError
 from ledger.processors.sandbox.processor import SandboxProcessor
 
 
-def bank(rooms: Rooms) -> SandboxProcessor:
+def sandbox_processor(rooms: Dependencies) -> SandboxProcessor:
     """The processor that moves no money. Raises Refusal (404) where another one is connected."""
     processor = rooms.ledger.processor
     if not isinstance(processor, SandboxProcessor):
-        raise Refusal(404, "NOT_FOUND", "There is nothing at this address.")
+        raise ApiError(404, "NOT_FOUND", "There is nothing at this address.")
     return processor

@@ -13,11 +13,11 @@ from uuid import UUID, uuid4
 import msgspec
 from msgspec import Struct
 
-from api.dependencies import Rooms
+from api.dependencies import Dependencies
 from api.http.decoding import BodyDecoder
-from api.http.request import Call
-from api.http.response import Answer, json_answer
-from api.sandbox.find_payment import payment_of
+from api.http.request import ApiRequest
+from api.http.response import ApiResponse, json_response
+from api.sandbox.find_payment import find_payment
 from api.sandbox.schemas import Settle
 from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.state import Order
@@ -50,12 +50,12 @@ class _Page(Struct):
     data: list[_Id]
 
 
-async def settle(rooms: Rooms, call: Call) -> Answer:
+async def settle(rooms: Dependencies, call: ApiRequest) -> ApiResponse:
     """POST {base}/sandbox/settlements: 200 with what became of each line of the batch."""
     request = _decode(await call.body(rooms.body_limit))
     merchant_id = call.principal.merchant_id
     if request.payment_ids is not None:
-        chosen = [await payment_of(rooms, merchant_id, payment_id) for payment_id in request.payment_ids]
+        chosen = [await find_payment(rooms, merchant_id, payment_id) for payment_id in request.payment_ids]
         _insist_on_batch(chosen, request.stage)
     else:
         chosen = [
@@ -66,7 +66,7 @@ async def settle(rooms: Rooms, call: Call) -> Answer:
     stages = ("LISTED", "MATCHED") if request.stage is None else (request.stage,)
     batch_id = f"sbx_batch_{uuid4().hex}"
     lines = await _told_all(rooms, merchant_id, chosen, stages, batch_id)
-    return json_answer(200, {"accepted": True, "batchId": batch_id, "lines": lines})
+    return json_response(200, {"accepted": True, "batchId": batch_id, "lines": lines})
 
 
 def _insist_on_batch(chosen: Sequence[tuple[Order, Payment]], stage: str | None) -> None:
@@ -89,7 +89,7 @@ def _is_listed(payment: Payment) -> bool:
     return payment.status is PaymentStatus.PENDING_SETTLEMENT
 
 
-async def _settling(rooms: Rooms, merchant_id: UUID) -> list[tuple[Order, Payment]]:
+async def _settling(rooms: Dependencies, merchant_id: UUID) -> list[tuple[Order, Payment]]:
     """What can stand in a batch: captured payments of the newest orders with money."""
     query = OrderQuery(statuses=_WITH_MONEY, limit=_ORDERS_MAX)
     page = await rooms.reader.orders(merchant_id, query, rooms.ledger.clock.now(merchant_id))
@@ -101,7 +101,11 @@ async def _settling(rooms: Rooms, merchant_id: UUID) -> list[tuple[Order, Paymen
 
 
 async def _told_all(
-    rooms: Rooms, merchant_id: UUID, chosen: Sequence[tuple[Order, Payment]], stages: Sequence[str], batch_id: str
+    rooms: Dependencies,
+    merchant_id: UUID,
+    chosen: Sequence[tuple[Order, Payment]],
+    stages: Sequence[str],
+    batch_id: str,
 ) -> list[dict[str, object]]:
     """Tell every line: those of one order in turn, since each takes it in anew, several orders at once."""
     turns = asyncio.Semaphore(_AT_ONCE)
@@ -118,7 +122,7 @@ async def _told_all(
 
 
 async def _told(
-    rooms: Rooms, merchant_id: UUID, order: Order, payment: Payment, stages: Sequence[str], batch_id: str
+    rooms: Dependencies, merchant_id: UUID, order: Order, payment: Payment, stages: Sequence[str], batch_id: str
 ) -> list[dict[str, object]]:
     """Tell a payment's line, stage by stage; one that is listed already goes on in its own batch."""
     assert rooms.mail is not None, "only the sandbox has these routes"

@@ -16,8 +16,8 @@ from typing import Any, Final
 import msgspec
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from api.http.errors import Refusal, method_not_allowed
-from api.http.middleware import CALL
+from api.http.errors import ApiError, method_not_allowed
+from api.http.middleware import REQUEST_SCOPE_KEY
 
 DESCRIPTION: Final = "/openapi.json"
 PAGE: Final = "/docs"
@@ -110,7 +110,7 @@ class _Static:
             (b"content-security-policy", _POLICY),
             (b"x-content-type-options", b"nosniff"),
             (b"referrer-policy", b"no-referrer"),
-            *scope[CALL].answer_headers,
+            *scope[REQUEST_SCOPE_KEY].answer_headers,
         ]
         if not is_known:
             headers += [(b"content-type", kind), (b"content-length", b"%d" % len(body))]
@@ -125,7 +125,7 @@ def _asset(scope: Scope) -> tuple[bytes, bytes]:
     if name == "page.css":
         return b"text/css; charset=utf-8", _STYLE.encode()
     if name not in _PACKAGED:
-        raise Refusal(404, "NOT_FOUND", "There is nothing at this address.")
+        raise ApiError(404, "NOT_FOUND", "There is nothing at this address.")
     return _PACKAGED[name], _packaged(name)
 
 

@@ -11,10 +11,10 @@ from typing import Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from api.dependencies import House
+from api.dependencies import DependencyHolder
 from api.http.errors import method_not_allowed
-from api.http.middleware import CALL
-from api.http.response import Answer, json_answer, send_answer
+from api.http.middleware import REQUEST_SCOPE_KEY
+from api.http.response import ApiResponse, json_response, send_response
 from ledger.postgres.faults import Fault
 
 _PATIENCE_S: Final = 2.0
@@ -28,23 +28,23 @@ def live() -> ASGIApp:
     return _Probe(None)
 
 
-def ready(house: House) -> ASGIApp:
+def ready(house: DependencyHolder) -> ASGIApp:
     """GET /health/ready: the database answers, the journal writes, the reactions are not behind; else 503."""
     return _Probe(house)
 
 
 class _Probe:
-    def __init__(self, house: House | None) -> None:
+    def __init__(self, house: DependencyHolder | None) -> None:
         self._house = house
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
         if scope["method"] not in ("GET", "HEAD"):
             raise method_not_allowed("GET", "HEAD")
-        answer = json_answer(200, {"status": "live"}) if self._house is None else await _readiness(self._house)
-        await send_answer(answer, send, scope[CALL].answer_headers)
+        answer = json_response(200, {"status": "live"}) if self._house is None else await _readiness(self._house)
+        await send_response(answer, send, scope[REQUEST_SCOPE_KEY].answer_headers)
 
 
-async def _readiness(house: House) -> Answer:
+async def _readiness(house: DependencyHolder) -> ApiResponse:
     checks = {"database": False, "writer": False, "reactions": False}
     if house.rooms is not None:
         checks["writer"] = house.rooms.ledger.journal.alive
@@ -57,4 +57,4 @@ async def _readiness(house: House) -> Answer:
         except (Fault, TimeoutError):
             pass
     is_ready = all(checks.values())
-    return json_answer(200 if is_ready else 503, {"status": "ready" if is_ready else "not ready", "checks": checks})
+    return json_response(200 if is_ready else 503, {"status": "ready" if is_ready else "not ready", "checks": checks})

@@ -18,16 +18,16 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 from starlette.types import Receive, Scope, Send
 
-from api.dependencies import House, Rooms
-from api.http.errors import Refusal, method_not_allowed
-from api.http.middleware import CALL
-from api.http.request import Call
-from ledger.journal.journal import journal_figures
-from ledger.postgres.dataloader import coalescer_figures
+from api.dependencies import Dependencies, DependencyHolder
+from api.http.errors import ApiError, method_not_allowed
+from api.http.middleware import REQUEST_SCOPE_KEY
+from api.http.request import ApiRequest
+from ledger.journal.journal import journal_metrics
+from ledger.postgres.dataloader import dataloader_metrics
 from ledger.postgres.faults import Fault
 from ledger.settings import Settings
-from ledger.telemetry.metrics import FAMILIES, Family, told
-from ledger.telemetry.shared_metrics import Board, Reading, summed
+from ledger.telemetry.metrics import FAMILIES, Family, metric_sample
+from ledger.telemetry.shared_metrics import MetricSample, SharedMetrics, summed
 
 METRICS: Final = "/metrics"
 CONTENT_TYPE: Final = b"text/plain; version=0.0.4; charset=utf-8"
@@ -39,7 +39,7 @@ _PASSED_ON: Final = frozenset({b"forwarded", b"x-forwarded-for", b"x-forwarded-h
 class Metrics:
     """The endpoint."""
 
-    def __init__(self, house: House, board: Board, settings: Settings) -> None:
+    def __init__(self, house: DependencyHolder, board: SharedMetrics, settings: Settings) -> None:
         self._house = house
         self._board = board
         self._token = settings.metrics_token
@@ -47,9 +47,9 @@ class Metrics:
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
         """Answer one request. Raises Refusal."""
-        call: Call = scope[CALL]
+        call: ApiRequest = scope[REQUEST_SCOPE_KEY]
         if not self._may_see(scope, call.headers):
-            raise Refusal(404, "NOT_FOUND", "There is nothing at this address.")
+            raise ApiError(404, "NOT_FOUND", "There is nothing at this address.")
         if scope["method"] not in ("GET", "HEAD"):
             raise method_not_allowed("GET", "HEAD")
         body = generate_latest(_Figures([*self._gathered(), *await self._open_calls()]))
@@ -64,17 +64,17 @@ class Metrics:
         client = scope.get("client")
         return client is not None and client[0] in _LOOPBACK and _PASSED_ON.isdisjoint(headers)
 
-    def _gathered(self) -> Iterator[Reading]:
+    def _gathered(self) -> Iterator[MetricSample]:
         """The figures of all processes, ours as they are now; those of each alone under its name."""
         self._board.publish()
         for process, readings in self._board.read():
             for reading in readings:
                 if FAMILIES[reading.name].each:
-                    yield Reading(reading.name, (*reading.labels, process), reading.value)
+                    yield MetricSample(reading.name, (*reading.labels, process), reading.value)
                 else:
                     yield reading
 
-    async def _open_calls(self) -> list[Reading]:
+    async def _open_calls(self) -> list[MetricSample]:
         """What waits for the recovery, asked of the database; nothing where that cannot be asked."""
         if self._house.rooms is None:
             return []
@@ -88,27 +88,27 @@ class Metrics:
         behind = datetime.now(UTC) - reacted_until
         waited = timedelta() if since is None else datetime.now(UTC) - since
         return [
-            told("ledger_reactions_lag_seconds", max(0.0, behind.total_seconds())),
-            told("ledger_messages_waiting", messages),
-            told("ledger_messages_set_aside", set_aside),
-            told("ledger_messages_waiting_seconds", max(0.0, waited.total_seconds())),
-            told("ledger_recovery_open", number),
-            told("ledger_recovery_overdue_seconds", max(0.0, overdue.total_seconds())),
+            metric_sample("ledger_reactions_lag_seconds", max(0.0, behind.total_seconds())),
+            metric_sample("ledger_messages_waiting", messages),
+            metric_sample("ledger_messages_set_aside", set_aside),
+            metric_sample("ledger_messages_waiting_seconds", max(0.0, waited.total_seconds())),
+            metric_sample("ledger_recovery_open", number),
+            metric_sample("ledger_recovery_overdue_seconds", max(0.0, overdue.total_seconds())),
         ]
 
 
-def rooms_figures(rooms: Rooms) -> Iterator[Reading]:
+def rooms_figures(rooms: Dependencies) -> Iterator[MetricSample]:
     """What the parts count that requests are answered with."""
-    yield from journal_figures(rooms.ledger.journal)
-    yield from coalescer_figures(rooms.reader.points)
-    yield told("ledger_http_rate_limited_total", (rooms.shared_limiter or rooms.limiter).refused)
+    yield from journal_metrics(rooms.ledger.journal)
+    yield from dataloader_metrics(rooms.reader.points)
+    yield metric_sample("ledger_http_rate_limited_total", (rooms.shared_limiter or rooms.limiter).refused)
 
 
 class _Figures(Collector):
     """Readings in the library's own terms: it knows how they are written."""
 
-    def __init__(self, readings: Iterable[Reading]) -> None:
-        self._readings: dict[str, list[Reading]] = defaultdict(list)
+    def __init__(self, readings: Iterable[MetricSample]) -> None:
+        self._readings: dict[str, list[MetricSample]] = defaultdict(list)
         for reading in summed(readings):
             self._readings[reading.name].append(reading)
 
@@ -117,7 +117,7 @@ class _Figures(Collector):
             yield _metric(name, family, self._readings[name])
 
 
-def _metric(name: str, family: Family, readings: Iterable[Reading]) -> Metric:
+def _metric(name: str, family: Family, readings: Iterable[MetricSample]) -> Metric:
     labels = [*family.labels, "process"] if family.each else list(family.labels)
     if family.kind == "histogram":
         histogram = HistogramMetricFamily(name, family.about, labels=labels)

@@ -15,7 +15,7 @@ import structlog
 
 from ledger.domain.rejections import ConcurrentUpdate
 from ledger.journal.journal import Context
-from ledger.operations.customers.erase import OrdersOf, forget_payer
+from ledger.operations.customers.erase import OrdersOf, erase_payer
 from ledger.operations.ledger import Ledger
 from ledger.postgres.faults import Fault
 
@@ -29,7 +29,7 @@ Unfinished = Callable[[int], Awaitable[Sequence[tuple[UUID, UUID]]]]
 Finished = Callable[[UUID, UUID], Awaitable[None]]
 
 
-class Forgetting:
+class ErasureSweep:
     """Goes on with erasures. `stop` ends `run` between two sweeps."""
 
     def __init__(self, ledger: Ledger, unfinished: Unfinished, orders_of: OrdersOf, finished: Finished) -> None:
@@ -52,5 +52,5 @@ class Forgetting:
         """Finish everything that is unfinished now. Raises a Fault, ConcurrentUpdate."""
         for merchant_id, customer_id in await self._unfinished(_AT_ONCE):
             context = Context(request="forgetting", causation=customer_id)
-            await forget_payer(self._ledger, merchant_id, customer_id, self._orders_of, context)
+            await erase_payer(self._ledger, merchant_id, customer_id, self._orders_of, context)
             await self._finished(merchant_id, customer_id)

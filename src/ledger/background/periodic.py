@@ -19,7 +19,7 @@ Tidy = Callable[[], Awaitable[int]]
 """Does what is due now, and says how much that was."""
 
 
-async def run(tidy: Tidy, stop: asyncio.Event, *, pause_s: float = 1.0) -> None:
+async def run_periodically(tidy: Tidy, stop: asyncio.Event, *, pause_s: float = 1.0) -> None:
     """Tidy up every second until told to stop."""
     while not stop.is_set():
         try:

@@ -24,11 +24,11 @@ from ledger.domain.orders.state import Order
 from ledger.journal.journal import Context
 from ledger.operations.ledger import Ledger
 from ledger.operations.pipeline.loading import load_order
-from ledger.operations.pipeline.processor_calls import Course, record_outcome
-from ledger.operations.pipeline.processor_requests import look_up
+from ledger.operations.pipeline.processor_calls import Progress, record_outcome
+from ledger.operations.pipeline.processor_requests import look_up_call
 from ledger.postgres.faults import Fault
 from ledger.processors.contract import ProcessorTimedOut, ProcessorUnavailable
-from ledger.telemetry.logs import places_of
+from ledger.telemetry.logs import stack_locations
 
 _log = structlog.get_logger()
 
@@ -100,11 +100,11 @@ class Recovery:
         except Exception as fault:  # noqa: BLE001 - one order that we cannot settle holds up no other
             self._put_off(order_id)
             reason = type(fault).__name__
-            _log.error("recovery_failed", order_id=str(order_id), reason=reason, at=places_of(fault))
+            _log.error("recovery_failed", order_id=str(order_id), reason=reason, at=stack_locations(fault))
 
     async def _settle(self, merchant_id: UUID, order_id: UUID) -> None:
         order, version = await load_order(self._ledger, merchant_id, order_id)
-        course = Course(order, version)
+        course = Progress(order, version)
         for payment in order.payments:
             if payment.intent is None or self._next_try(payment.intent) > datetime.now(UTC):
                 continue
@@ -120,8 +120,8 @@ class Recovery:
             self._tries[order_id] = (0, next_at)
 
     async def _record(
-        self, merchant_id: UUID, course: Course, payment: Payment, intent: Intent, outcome: Outcome
-    ) -> Course:
+        self, merchant_id: UUID, course: Progress, payment: Payment, intent: Intent, outcome: Outcome
+    ) -> Progress:
         context = Context(request="recovery", causation=payment.payment_id)
         recorded = await record_outcome(self._ledger, merchant_id, course, intent, outcome, context)
         self._tries.pop(intent.idempotency_key, None)
@@ -140,7 +140,7 @@ class Recovery:
         if processor is None:
             return None
         try:
-            found = await look_up(processor, merchant_id, order, intent)
+            found = await look_up_call(processor, merchant_id, order, intent)
         except (ProcessorTimedOut, ProcessorUnavailable):
             return None
         if found is not None:

@@ -11,22 +11,22 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from ledger.background import periodic
-from ledger.background.erasure import Forgetting
-from ledger.background.inbox.delivery import open_mail
+from ledger.background.erasure import ErasureSweep
+from ledger.background.inbox.delivery import open_delivery
 from ledger.background.reactions.dispatcher import Dispatcher
 from ledger.background.reactions.registry import HANDLERS, REACTIONS
-from ledger.background.reactions.runner import Watch
+from ledger.background.reactions.runner import ReactionRunner
 from ledger.background.recovery import Recovery, Windows
 from ledger.background.scheduler.jobs import Jobs
-from ledger.journal.journal import journal_figures
+from ledger.journal.journal import journal_metrics
 from ledger.settings import Settings
 from ledger.telemetry import shared_metrics
-from ledger.telemetry.metrics import process_figures, told
-from ledger.telemetry.shared_metrics import Reading
+from ledger.telemetry.metrics import metric_sample, process_metrics
+from ledger.telemetry.shared_metrics import MetricSample
 from ledger.wiring import open_ledger
-from projections.erasures import Payers
-from projections.open_calls import OpenIntents
-from projections.search.compaction import SearchPacking
+from projections.erasures import Erasures
+from projections.open_calls import OpenCalls
+from projections.search.compaction import SearchCompactor
 
 
 async def run(settings: Settings, ready: Callable[[], None], stop: asyncio.Event) -> None:
@@ -39,38 +39,38 @@ async def run(settings: Settings, ready: Callable[[], None], stop: asyncio.Event
     url = settings.database_url
     async with (
         open_ledger(settings) as ledger,
-        OpenIntents(url) as intents,
-        SearchPacking(url) as search,
-        Payers(url) as payers,
+        OpenCalls(url) as intents,
+        SearchCompactor(url) as search,
+        Erasures(url) as payers,
         Jobs(url, ledger, HANDLERS) as jobs,
-        open_mail(url, ledger) as mail,
+        open_delivery(url, ledger) as mail,
     ):
         dispatcher = Dispatcher(ledger.journal, jobs, REACTIONS)
-        watch = Watch(url, dispatcher, jobs)
+        watch = ReactionRunner(url, dispatcher, jobs)
         recovery = Recovery(ledger, intents.due, windows)
-        forgetting = Forgetting(ledger, payers.unfinished, payers.orders_of, payers.finished)
+        forgetting = ErasureSweep(ledger, payers.unfinished, payers.orders_of, payers.finished)
 
-        def figures() -> Iterator[Reading]:
-            yield from journal_figures(ledger.journal)
-            yield told("ledger_recovery_settled_total", recovery.settled)
-            yield from jobs_figures(jobs)
-            yield told("ledger_due_times_total", watch.enqueued)
-            yield told("ledger_reactions_set_aside_merchants", dispatcher.aside.merchants)
+        def figures() -> Iterator[MetricSample]:
+            yield from journal_metrics(ledger.journal)
+            yield metric_sample("ledger_recovery_settled_total", recovery.settled)
+            yield from job_metrics(jobs)
+            yield metric_sample("ledger_due_times_total", watch.enqueued)
+            yield metric_sample("ledger_reactions_set_aside_merchants", dispatcher.aside.merchants)
 
         recovering = asyncio.create_task(recovery.run(stop), name="recovery")
-        packing = asyncio.create_task(periodic.run(search.pack, stop), name="search packing")
+        packing = asyncio.create_task(periodic.run_periodically(search.pack, stop), name="search packing")
         erasures = asyncio.create_task(forgetting.run(stop), name="forgetting")
         watching = asyncio.create_task(watch.run(stop), name="reactions")
         working = asyncio.create_task(jobs.run(stop), name="jobs")
         delivering = asyncio.create_task(mail.run(stop), name="mail")
-        here = shared_metrics.here("worker")
-        with here.telling(figures, partial(process_figures, here)):
+        here = shared_metrics.current("worker")
+        with here.publishing(figures, partial(process_metrics, here)):
             ready()
             await asyncio.gather(recovering, packing, erasures, watching, working, delivering)
 
 
-def jobs_figures(jobs: Jobs) -> Iterator[Reading]:
+def job_metrics(jobs: Jobs) -> Iterator[MetricSample]:
     """What a worker counts of its jobs."""
-    yield told("ledger_jobs_total", jobs.done, "done")
-    yield told("ledger_jobs_total", jobs.failed, "failed")
-    yield told("ledger_jobs_total", jobs.given_up, "given-up")
+    yield metric_sample("ledger_jobs_total", jobs.done, "done")
+    yield metric_sample("ledger_jobs_total", jobs.failed, "failed")
+    yield metric_sample("ledger_jobs_total", jobs.given_up, "given-up")

@@ -31,7 +31,7 @@ def on_ledger(data_dir: Path | None, work: Callable[[Ledger, Settings], Awaitabl
         async with open_ledger(settings) as ledger:
             return await work(ledger, settings)
 
-    return in_installation(data_dir, opened)
+    return with_database(data_dir, opened)
 
 
 def on_connection(data_dir: Path | None, question: Callable[[Connection], Awaitable[T]]) -> T:
@@ -43,10 +43,10 @@ def on_connection(data_dir: Path | None, question: Callable[[Connection], Awaita
         async with await connect(settings.database_url, "ledger-cli") as connection:
             return await question(connection)
 
-    return in_installation(data_dir, opened)
+    return with_database(data_dir, opened)
 
 
-def in_installation(data_dir: Path | None, work: Callable[[Settings], Awaitable[T]]) -> T:
+def with_database(data_dir: Path | None, work: Callable[[Settings], Awaitable[T]]) -> T:
     """What `work` returns, done while the installation's database is up, with the settings that name it."""
     import asyncio
 
@@ -56,12 +56,12 @@ def in_installation(data_dir: Path | None, work: Callable[[Settings], Awaitable[
     async def run(settings: Settings) -> T:
         return await work(settings)
 
-    with ready_database(settings_from(data_dir=data_dir)) as settings, refusals_in_one_line():
+    with ready_database(settings_from(data_dir=data_dir)) as settings, errors_as_cannot_run():
         return asyncio.run(run(settings))
 
 
 @contextmanager
-def refusals_in_one_line() -> Iterator[None]:
+def errors_as_cannot_run() -> Iterator[None]:
     """Turn what operations raise into CannotRun."""
     import psycopg
 

@@ -21,9 +21,9 @@ app = typer.Typer(no_args_is_help=True, help="What is due and could not be done:
 @app.command(name="list")
 def list_(data_dir: DataDir = None, json: AsJson = False) -> None:
     """List what has failed: what waits for its next attempt, and what was given up."""
-    from ledger.background.scheduler.failed_jobs import troubled_jobs
+    from ledger.background.scheduler.failed_jobs import failed_jobs
 
-    found = on_connection(data_dir, troubled_jobs)
+    found = on_connection(data_dir, failed_jobs)
     if json:
         echo_json(found)
     elif found:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ledger.cli.installation import in_installation, on_connection, on_ledger, uuid_of
+from ledger.cli.installation import on_connection, on_ledger, uuid_of, with_database
 from ledger.cli.options import AsJson, DataDir, MerchantId
 from ledger.cli.output import day_and_time, echo_json, echo_table
 from ledger.settings import CannotRun, Settings
@@ -137,7 +137,7 @@ def rewrap_(data_dir: DataDir = None) -> None:
             except (KeyUnavailable, SealBroken) as fault:
                 raise CannotRun(str(fault)) from None
 
-    count, newest = in_installation(data_dir, work)
+    count, newest = with_database(data_dir, work)
     typer.echo(f"{count} data keys were put under the sealing key {newest}; none is under another")
 
 

@@ -26,9 +26,9 @@ Ids = Annotated[list[str] | None, typer.Argument(metavar="MESSAGE…", help="The
 @app.command(name="list")
 def list_(data_dir: DataDir = None, json: AsJson = False) -> None:
     """List what waits, the oldest first: what each is about, when it is tried next, and what it waits for."""
-    from ledger.background.inbox.pending import waiting_messages
+    from ledger.background.inbox.pending import pending_messages
 
-    found = on_connection(data_dir, waiting_messages)
+    found = on_connection(data_dir, pending_messages)
     if json:
         echo_json(found)
     elif found:

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from uuid import UUID
 
-    from ledger.journal.reader import Reader, Recorded
+    from ledger.journal.reader import LogReader, RecordedEvent
     from ledger.operations.ledger import Ledger
-    from ledger.operations.order_history import Step
+    from ledger.operations.order_history import ReplayStep
     from ledger.postgres.connection import Connection
 
 _HEADINGS = (
@@ -41,12 +41,12 @@ def replay(
     json: AsJson = False,
 ) -> None:
     """Show an order's events one by one: when, on whose word, and how the order stood afterwards."""
-    from ledger.operations.order_history import steps, told
+    from ledger.operations.order_history import replay_document, steps
     from ledger.postgres.connection import connect
 
     moment = None if at is None else _moment(at)
 
-    async def read(ledger: Ledger, settings: Settings) -> tuple[UUID, Sequence[Recorded]]:
+    async def read(ledger: Ledger, settings: Settings) -> tuple[UUID, Sequence[RecordedEvent]]:
         assert settings.database_url is not None, "the installation's settings name its database"
         async with await connect(settings.database_url, "ledger-replay") as connection:
             return await _history(connection, ledger.journal.reader, order)
@@ -56,7 +56,7 @@ def replay(
     if not taken:
         raise CannotRun(f"the order did not exist then: it was created on {day_and_time(history[0].recorded_at)}")
     if json:
-        echo_json(told(merchant_id, taken))
+        echo_json(replay_document(merchant_id, taken))
         return
     terms = taken[0].order.terms
     typer.echo(f"order     {terms.order_number}  {terms.order_id}  {terms.external_id!r}")
@@ -68,7 +68,7 @@ def replay(
         typer.echo(f"\n{len(history) - len(taken)} later events are left out.")
 
 
-async def _history(connection: Connection, reader: Reader, order: str) -> tuple[UUID, Sequence[Recorded]]:
+async def _history(connection: Connection, reader: LogReader, order: str) -> tuple[UUID, Sequence[RecordedEvent]]:
     """Whose order it is, and its stream. Raises CannotRun."""
     from projections.operator_lookup import find_orders
 
@@ -79,7 +79,7 @@ async def _history(connection: Connection, reader: Reader, order: str) -> tuple[
     return merchant_id, await reader.history(connection, merchant_id, order_id)
 
 
-def _row(step: Step) -> tuple[str, ...]:
+def _row(step: ReplayStep) -> tuple[str, ...]:
     from ledger.domain.money import plain
 
     recorded, order, context = step.recorded, step.order, step.context

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ledger.cli.installation import in_installation
+from ledger.cli.installation import with_database
 from ledger.cli.options import AsJson, DataDir
 from ledger.cli.output import echo_json
 from ledger.settings import Settings
 
 if TYPE_CHECKING:
-    from ledger.seeding.runner import Report
+    from ledger.seeding.runner import RunReport
 
 
 def seed(
@@ -28,11 +28,11 @@ def seed(
     """Run a story, in the sandbox: requests with their times. Twice changes nothing."""
     from ledger.seeding.seed import seed as tell
 
-    async def told(settings: Settings) -> Report:
+    async def told(settings: Settings) -> RunReport:
         return await tell(settings, file)
 
     began = perf_counter()
-    report = in_installation(data_dir, told)
+    report = with_database(data_dir, told)
     known = report.lines - report.new
     if json:
         keys = [{"merchantId": merchant, "apiKey": secret} for merchant, secret in report.keys.items()]

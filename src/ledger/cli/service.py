@@ -23,28 +23,28 @@ def serve(
 
     Prints `ready http://…` once it answers. SIGTERM ends it within ten seconds, a second one at once.
     """
-    from ledger.service.supervisor import Tree
+    from ledger.service.supervisor import ProcessPlan
     from ledger.service.supervisor import serve as run
 
     settings = settings_from(host=host, port=port, data_dir=data_dir, workers=workers)
-    sys.exit(run(settings, Tree(name="ledger serve", errand="ledger.seeding.demo:prepare" if demo else None)))
+    sys.exit(run(settings, ProcessPlan(name="ledger serve", errand="ledger.seeding.demo:prepare" if demo else None)))
 
 
 def api(host: Host = None, port: Port = None, data_dir: DataDir = None, workers: Workers = None) -> None:
     """Serve the API alone; run `ledger worker` beside it."""
-    from ledger.service.supervisor import Tree
+    from ledger.service.supervisor import ProcessPlan
     from ledger.service.supervisor import serve as run
 
     settings = settings_from(host=host, port=port, data_dir=data_dir, workers=workers)
-    sys.exit(run(settings, Tree(name="ledger api", worker=None, shares_database=True)))
+    sys.exit(run(settings, ProcessPlan(name="ledger api", worker=None, shares_database=True)))
 
 
 def worker(data_dir: DataDir = None) -> None:
     """Run the worker alone: recovery and everything that follows an event."""
-    from ledger.service.supervisor import Tree
+    from ledger.service.supervisor import ProcessPlan
     from ledger.service.supervisor import serve as run
 
-    sys.exit(run(settings_from(data_dir=data_dir), Tree(name="ledger worker", api=None, shares_database=True)))
+    sys.exit(run(settings_from(data_dir=data_dir), ProcessPlan(name="ledger worker", api=None, shares_database=True)))
 
 
 def migrate(data_dir: DataDir = None) -> None:

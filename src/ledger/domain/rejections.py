@@ -26,7 +26,7 @@ class Rejected(Exception):
         self.facts = facts
 
 
-class InvalidTerms(Rejected):
+class InvalidField(Rejected):
     """A field of the request cannot stand on this order; `field` in the facts names it in the interface's spelling.
 
     `problem` completes the field's name, as in "amount" "must be a multiple of 1".

@@ -91,7 +91,7 @@ class ClaimTaken(Conflict):
         self.claim = claim
 
 
-class FateUnknown(Fault):
+class CommitUnknown(Fault):
     """The process ends before the database could be asked whether it had committed. A repeated request is told."""
 
 

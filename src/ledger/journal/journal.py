@@ -17,17 +17,17 @@ from ledger.domain.customers.state import Customer
 from ledger.domain.orders.state import Order
 from ledger.journal.append import Append, Change, Claim, ClaimKind, StreamWrite
 from ledger.journal.codec import CODEC, Codec, postgres_micros
-from ledger.journal.commit.notifier import Announcer
+from ledger.journal.commit.notifier import Notifier
 from ledger.journal.commit.writer import Writer
 from ledger.journal.encryption import data_keys
 from ledger.journal.encryption.data_keys import DataKey, DataKeys
 from ledger.journal.encryption.sealing import Seal
 from ledger.journal.inline import InlineProjections, Row
-from ledger.journal.reader import Reader
+from ledger.journal.reader import LogReader
 from ledger.postgres.connection import connect
-from ledger.postgres.dataloader import coalescer_figures
-from ledger.telemetry.metrics import spread, told
-from ledger.telemetry.shared_metrics import Reading
+from ledger.postgres.dataloader import dataloader_metrics
+from ledger.telemetry.metrics import histogram_sample, metric_sample
+from ledger.telemetry.shared_metrics import MetricSample
 
 S = TypeVar("S")
 
@@ -66,8 +66,8 @@ class Journal:
         self._keys = keys
         tables = projections.tables if keys is None else (*projections.tables, data_keys.TABLE)
         self.writer = Writer(url, tables, batch_max=batch_max, queue_max=queue_max)
-        self.reader = Reader(url, codec, keys)
-        self._announcer = Announcer(url)
+        self.reader = LogReader(url, codec, keys)
+        self._announcer = Notifier(url)
 
     @property
     def alive(self) -> bool:
@@ -100,7 +100,7 @@ class Journal:
     ) -> int:
         """Append all changes with their claims and read-model rows, or nothing at all; the position of the last event.
 
-        Raises Conflict (VersionConflict, ClaimTaken), DatabaseUnavailable, JournalFull: nothing was written. A caller that
+        Raises Conflict (VersionConflict, ClaimTaken), DatabaseUnavailable, QueueFull: nothing was written. A caller that
         is cancelled has not taken the command back.
         """
         created, key_rows = self._keys_of(merchant_id, changes)
@@ -168,9 +168,9 @@ class Journal:
             state = evolve(state, event)
         return state, len(events)
 
-    async def owner(self, merchant_id: UUID, kind: ClaimKind, key: str) -> UUID | None:
+    async def claim_owner(self, merchant_id: UUID, kind: ClaimKind, key: str) -> UUID | None:
         """The stream that took a key, if any did."""
-        return await self.reader.owner(merchant_id, kind, key)
+        return await self.reader.claim_owner(merchant_id, kind, key)
 
     async def open_log(self, merchant_id: UUID) -> None:
         """Give a merchant its log: needed once, before its first commit."""
@@ -190,19 +190,19 @@ def _subject(state: Any) -> UUID:
             raise AssertionError(f"nobody has said whom {type(state).__name__} is about")
 
 
-def writer_figures(writer: Writer) -> Iterator[Reading]:
+def writer_metrics(writer: Writer) -> Iterator[MetricSample]:
     """What the journal's writer counts."""
-    yield spread("ledger_journal_batch_commands", writer.batch_sizes)
-    yield spread("ledger_journal_commit_seconds", writer.commit_s)
-    yield told("ledger_journal_queue_commands", writer.depth)
-    yield told("ledger_journal_conflicts_total", writer.conflicts)
-    yield told("ledger_journal_bisected_total", writer.halved)
-    yield told("ledger_journal_up", writer.alive)
-    yield told("ledger_database_reconnects_total", writer.lost_connections, "writer")
+    yield histogram_sample("ledger_journal_batch_commands", writer.batch_sizes)
+    yield histogram_sample("ledger_journal_commit_seconds", writer.commit_s)
+    yield metric_sample("ledger_journal_queue_commands", writer.depth)
+    yield metric_sample("ledger_journal_conflicts_total", writer.conflicts)
+    yield metric_sample("ledger_journal_bisected_total", writer.halved)
+    yield metric_sample("ledger_journal_up", writer.alive)
+    yield metric_sample("ledger_database_reconnects_total", writer.lost_connections, "writer")
 
 
-def journal_figures(journal: Journal) -> Iterator[Reading]:
+def journal_metrics(journal: Journal) -> Iterator[MetricSample]:
     """What a process's way into the event store counts."""
-    yield from writer_figures(journal.writer)
+    yield from writer_metrics(journal.writer)
     for coalescer in journal.reader.coalescers:
-        yield from coalescer_figures(coalescer)
+        yield from dataloader_metrics(coalescer)

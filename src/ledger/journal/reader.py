@@ -17,9 +17,9 @@ from ledger.journal.append import ClaimKind, SealBroken
 from ledger.journal.codec import Codec, UnknownTopic
 from ledger.journal.encryption.data_keys import DataKey, DataKeys, Owner
 from ledger.journal.encryption.sealing import Seal, customer_of
-from ledger.postgres.arrays import PACK
+from ledger.postgres.arrays import ENCODE_ARRAY
 from ledger.postgres.connection import Connection
-from ledger.postgres.dataloader import Coalescer
+from ledger.postgres.dataloader import DataLoader
 
 # All events of the asked streams, oldest first.
 _STREAMS: Final = """
@@ -59,7 +59,7 @@ StreamKey = tuple[UUID, UUID]
 ClaimKey = tuple[UUID, ClaimKind, str]
 
 
-class Recorded(Struct, frozen=True):
+class RecordedEvent(Struct, frozen=True):
     """An event with what the log knows beside it. `context` is JSON: who asked, by which request, because of what."""
 
     position: int
@@ -72,20 +72,20 @@ class Recorded(Struct, frozen=True):
     context: bytes
 
 
-class Reader:
+class LogReader:
     """Point reads of the log, coalesced; feeds and histories on the connection that the caller brings."""
 
     def __init__(self, url: str, codec: Codec, keys: DataKeys | None = None) -> None:
         self._codec, self._keys = codec, keys
-        self._streams = Coalescer[StreamKey, _Stream](url, "ledger-streams", self._fetch_streams)
-        self._claims = Coalescer[ClaimKey, UUID](url, "ledger-claims", _fetch_claims)
+        self._streams = DataLoader[StreamKey, _Stream](url, "ledger-streams", self._fetch_streams)
+        self._claims = DataLoader[ClaimKey, UUID](url, "ledger-claims", _fetch_claims)
 
     @property
     def alive(self) -> bool:
         return self._streams.alive and self._claims.alive
 
     @property
-    def coalescers(self) -> Sequence[Coalescer[Any, Any]]:
+    def coalescers(self) -> Sequence[DataLoader[Any, Any]]:
         """What answers the point reads: for those who count."""
         return self._streams, self._claims
 
@@ -127,14 +127,15 @@ class Reader:
             return ()
         return [beginning, *(self._event(merchant_id, stream_id, *row, keys) for row in rows[1:])]
 
-    async def owner(self, merchant_id: UUID, kind: ClaimKind, key: str) -> UUID | None:
+    async def claim_owner(self, merchant_id: UUID, kind: ClaimKind, key: str) -> UUID | None:
         """The stream that took a key, if any did."""
         return await self._claims.get((merchant_id, kind, key))
 
     async def _fetch_streams(self, connection: Connection, keys: Sequence[StreamKey]) -> Mapping[StreamKey, _Stream]:
         merchants, streams = [key[0].bytes for key in keys], [key[1].bytes for key in keys]
         rows = await connection.cursor(binary=True).execute(
-            _STREAMS, (PACK["int4"](range(len(keys))), PACK["uuid"](merchants), PACK["uuid"](streams))
+            _STREAMS,
+            (ENCODE_ARRAY["int4"](range(len(keys))), ENCODE_ARRAY["uuid"](merchants), ENCODE_ARRAY["uuid"](streams)),
         )
         found: dict[StreamKey, list[tuple[int, str, bytes]]] = {}
         for n, version, topic, data in await rows.fetchall():
@@ -142,32 +143,32 @@ class Reader:
         data_keys = await self._opening(connection, ((key[0], row[2]) for key, some in found.items() for row in some))
         return {key: (some, data_keys) for key, some in found.items()}
 
-    async def feed(self, connection: Connection, merchant_id: UUID, after: int, limit: int) -> list[Recorded]:
+    async def feed(self, connection: Connection, merchant_id: UUID, after: int, limit: int) -> list[RecordedEvent]:
         """At most `limit` events of a merchant behind position `after`, in commit order. Raises like `stream`."""
         rows = await connection.cursor(binary=True).execute(_FEED, (merchant_id, after, limit))
         return await self._recorded(connection, merchant_id, await rows.fetchall())
 
-    async def stretch(
+    async def range(
         self, connection: Connection, merchant_id: UUID, after: int, until: int, topics: Sequence[str]
-    ) -> list[Recorded]:
+    ) -> list[RecordedEvent]:
         """A merchant's events of these topics behind position `after` and up to `until`. Raises like `stream`."""
         cursor = connection.cursor(binary=True)
         rows = await cursor.execute(_STRETCH, (merchant_id, after, until, list(topics)))
         return await self._recorded(connection, merchant_id, await rows.fetchall())
 
-    async def history(self, connection: Connection, merchant_id: UUID, stream_id: UUID) -> list[Recorded]:
+    async def history(self, connection: Connection, merchant_id: UUID, stream_id: UUID) -> list[RecordedEvent]:
         """A stream's events with their envelopes, oldest first. Raises like `stream`."""
         rows = await connection.cursor(binary=True).execute(_HISTORY, (merchant_id, stream_id))
         return await self._recorded(connection, merchant_id, await rows.fetchall())
 
     async def _recorded(
         self, connection: Connection, merchant_id: UUID, rows: Sequence[tuple[Any, ...]]
-    ) -> list[Recorded]:
+    ) -> list[RecordedEvent]:
         keys = await self._opening(connection, ((merchant_id, row[6]) for row in rows))
         recorded = []
         for position, stream_id, version, recorded_at, command_id, topic, data, context in rows:
             event = self._event(merchant_id, stream_id, version, topic, data, keys)
-            recorded.append(Recorded(position, stream_id, version, recorded_at, command_id, topic, event, context))
+            recorded.append(RecordedEvent(position, stream_id, version, recorded_at, command_id, topic, event, context))
         return recorded
 
     async def _opening(self, connection: Connection, stored: Iterable[tuple[UUID, bytes]]) -> Mapping[Owner, DataKey]:
@@ -198,10 +199,10 @@ async def _fetch_claims(connection: Connection, keys: Sequence[ClaimKey]) -> Map
     rows = await connection.cursor(binary=True).execute(
         _CLAIMS,
         (
-            PACK["int4"](range(len(keys))),
-            PACK["uuid"]([merchant.bytes for merchant, _, _ in keys]),
-            PACK["int4"]([kind for _, kind, _ in keys]),
-            PACK["text"]([key.encode() for _, _, key in keys]),
+            ENCODE_ARRAY["int4"](range(len(keys))),
+            ENCODE_ARRAY["uuid"]([merchant.bytes for merchant, _, _ in keys]),
+            ENCODE_ARRAY["int4"]([kind for _, kind, _ in keys]),
+            ENCODE_ARRAY["text"]([key.encode() for _, _, key in keys]),
         ),
     )
     return {keys[n]: owner for n, owner in await rows.fetchall()}

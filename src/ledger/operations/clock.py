@@ -17,7 +17,7 @@ from uuid import UUID
 from msgspec import Struct
 
 from ledger.postgres.connection import Connection
-from ledger.postgres.dataloader import Coalescer
+from ledger.postgres.dataloader import DataLoader
 
 
 class Clock:
@@ -27,7 +27,7 @@ class Clock:
         """The merchant's present moment, aware, in UTC."""
         return datetime.now(UTC)
 
-    async def look(self, merchant_id: UUID) -> None:
+    async def refresh(self, merchant_id: UUID) -> None:
         """Make sure that `now` knows of every move of the clock that has been answered. Raises a Fault."""
 
 
@@ -43,7 +43,7 @@ class MerchantClocks(Clock):
     """Every merchant's clock, read from the database. `start` before, `stop` after."""
 
     def __init__(self, url: str) -> None:
-        self._rows = Coalescer[UUID, int](url, "ledger-clocks", _fetch)
+        self._rows = DataLoader[UUID, int](url, "ledger-clocks", _fetch)
         self._real_until: dict[UUID, float] = {}
         self._ahead: dict[UUID, timedelta] = {}
 
@@ -61,7 +61,7 @@ class MerchantClocks(Clock):
         ahead = self._ahead.get(merchant_id) if self._ahead else None
         return now if ahead is None else now + ahead
 
-    async def look(self, merchant_id: UUID) -> None:
+    async def refresh(self, merchant_id: UUID) -> None:
         """Read the clock, unless it is known. Raises a Fault."""
         asked_at = time.monotonic()
         if self._real_until.get(merchant_id, 0.0) > asked_at:
@@ -81,20 +81,20 @@ async def _fetch(connection: Connection, merchants: Sequence[UUID]) -> Mapping[U
     return dict(await rows.fetchall())
 
 
-class Moved(Struct, frozen=True):
+class ClockAdvanced(Struct, frozen=True):
     """Where a clock stands after a move, and how many jobs were run on the way."""
 
     now: datetime
     jobs_run: int
 
 
-class ClockMoves(Protocol):
+class ClockControl(Protocol):
     """How a clock is moved, where clocks can be moved at all (see `reactions.clock_hand`)."""
 
-    async def advance(self, merchant_id: UUID, field: str, target: Callable[[datetime], datetime]) -> Moved:
+    async def advance(self, merchant_id: UUID, field: str, target: Callable[[datetime], datetime]) -> ClockAdvanced:
         """Move a merchant's clock to `target` of its present moment and do everything that becomes due until then.
 
-        Raises InvalidTerms on `field` where the clock would go back or too far, ConcurrentUpdate while somebody else moves
+        Raises InvalidField on `field` where the clock would go back or too far, ConcurrentUpdate while somebody else moves
         it, a Fault.
         """
         ...

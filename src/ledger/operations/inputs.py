@@ -34,7 +34,7 @@ class Actor(Struct, frozen=True, kw_only=True):
     request_id: str | None = None
 
 
-class CustomerDraft(Struct, frozen=True, kw_only=True):
+class CustomerInput(Struct, frozen=True, kw_only=True):
     """The customer of a new order: `id` (service id or external id) names a known one; otherwise found or made by `external_id`."""
 
     id: str | None = None
@@ -45,7 +45,7 @@ class CustomerDraft(Struct, frozen=True, kw_only=True):
     phone_number: str | None | UnsetType = UNSET
 
 
-class PaymentDraft(Struct, frozen=True, kw_only=True):
+class PaymentInput(Struct, frozen=True, kw_only=True):
     """How one payment is to be made. `card` and `card_summary` stand together; `saved_method_id` names a saved card.
 
     Whoever must be able to ask twice fixes `payment_id`: the order that has this payment already gets no other.
@@ -66,14 +66,14 @@ class PaymentDraft(Struct, frozen=True, kw_only=True):
     description: str | None = None
 
 
-class OrderDraft(Struct, frozen=True, kw_only=True):
+class OrderInput(Struct, frozen=True, kw_only=True):
     """A payment order as asked for. `payment` is None where it is created pending."""
 
     external_id: str
     amount: Decimal
     currency: str
-    customer: CustomerDraft
-    payment: PaymentDraft | None = None
+    customer: CustomerInput
+    payment: PaymentInput | None = None
     allow_partials: bool = False
     capture_method: CaptureMethod = CaptureMethod.AUTOMATIC
     virtual_terminal: bool = False
@@ -87,7 +87,7 @@ class OrderDraft(Struct, frozen=True, kw_only=True):
     line_items: tuple[LineItem, ...] = ()
 
 
-class RefundDraft(Struct, frozen=True, kw_only=True):
+class RefundInput(Struct, frozen=True, kw_only=True):
     """Money to give back: `amount` in minor units, gross of the surcharge (contract N35).
 
     Without `payment_id` and `allocations` the newest captured payments give first. `destination` is where a payout goes.
@@ -101,7 +101,7 @@ class RefundDraft(Struct, frozen=True, kw_only=True):
     destination: Destination | None = None
 
 
-class CancelDraft(Struct, frozen=True, kw_only=True):
+class CancelInput(Struct, frozen=True, kw_only=True):
     """An order to close; `refund_captured` gives back what is held (contract N40). With `payment_id` one part of it alone."""
 
     reason: str | None = None
@@ -109,21 +109,21 @@ class CancelDraft(Struct, frozen=True, kw_only=True):
     payment_id: UUID | None = None
 
 
-class CaptureDraft(Struct, frozen=True, kw_only=True):
+class CaptureInput(Struct, frozen=True, kw_only=True):
     """An authorisation to capture: `amount` in minor units, gross; None is all that is left of it (contract N41)."""
 
     amount: Decimal | None = None
     payment_id: UUID | None = None
 
 
-class DeviceDataDraft(Struct, frozen=True, kw_only=True):
+class DeviceDataInput(Struct, frozen=True, kw_only=True):
     """What the payer's browser told of itself (contract N18). `reference_id`, where given, is the session's."""
 
     reference_id: str | None = None
     device_information: DeviceInformation | None = None
 
 
-class ValidateDraft(Struct, frozen=True, kw_only=True):
+class ValidateInput(Struct, frozen=True, kw_only=True):
     """The payer came back from the challenge, or a redirect, with this transaction (contract N42)."""
 
     transaction_id: str

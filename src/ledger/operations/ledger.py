@@ -18,17 +18,17 @@ from ledger.domain.merchants.evolve import evolve as evolve_merchant
 from ledger.domain.merchants.state import Merchant
 from ledger.journal.journal import Journal
 from ledger.operations.clock import Clock
-from ledger.operations.customers.cache import KnownCustomers
-from ledger.operations.order_numbers import Ordinals
+from ledger.operations.customers.cache import CustomerCache
+from ledger.operations.order_numbers import OrderNumbers
 from ledger.processors.contract import Processor
-from ledger.timeouts import Deadlines
+from ledger.timeouts import Timeouts
 
 T = TypeVar("T")
 
 _MERCHANT_TTL_S: Final = 2.0
 
 
-class Patience(Struct, frozen=True, kw_only=True):
+class CallTimeouts(Struct, frozen=True, kw_only=True):
     """How long things may take, in seconds of real time."""
 
     processor_timeout_s: float = 30.0
@@ -43,18 +43,18 @@ class Ledger:
         self,
         journal: Journal,
         processor: Processor | None,
-        ordinals: Ordinals,
+        ordinals: OrderNumbers,
         *,
         clock: Clock | None = None,
-        patience: Patience = Patience(),  # noqa: B008 - frozen, shared on purpose
+        patience: CallTimeouts = CallTimeouts(),  # noqa: B008 - frozen, shared on purpose
     ) -> None:
         self.journal = journal
         self.processor = processor
         self.ordinals = ordinals
         self.clock = clock or Clock()
         self.patience = patience
-        self.customers = KnownCustomers(journal)
-        self.deadlines = Deadlines()
+        self.customers = CustomerCache(journal)
+        self.deadlines = Timeouts()
         self._merchants: dict[UUID, tuple[float, Merchant]] = {}
         self._running: set[asyncio.Task[Any]] = set()
 

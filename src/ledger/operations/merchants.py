@@ -48,7 +48,7 @@ async def register_merchant(
     """A merchant with its first key, and whether it is new. `settings` are fields of `ChangeSettings`.
 
     Whoever fixes `merchant_id` may ask twice: a merchant that exists is returned as it stands, without the key. Raises
-    InvalidTerms on the name or a setting.
+    InvalidField on the name or a setting.
     """
     merchant_id = merchant_id or uuid7()
     known, _ = await _load(ledger, merchant_id)
@@ -71,7 +71,7 @@ async def register_merchant(
 
 
 async def change_settings(ledger: Ledger, merchant_id: UUID, settings: Mapping[str, Any]) -> Merchant:
-    """Put a merchant on other terms; `settings` are fields of `ChangeSettings`. Raises UnknownMerchant, InvalidTerms."""
+    """Put a merchant on other terms; `settings` are fields of `ChangeSettings`. Raises UnknownMerchant, InvalidField."""
     return await _change(
         ledger, merchant_id, lambda known, at: decide_settings(known, ChangeSettings(at=at, **settings))
     )
@@ -86,7 +86,7 @@ async def issue_key(
     scopes: Sequence[str] = (),
     expires_at: datetime | None = None,
 ) -> ApiKey:
-    """Let a further key speak for a merchant; `scopes` empty for everything. Raises UnknownMerchant, InvalidTerms."""
+    """Let a further key speak for a merchant; `scopes` empty for everything. Raises UnknownMerchant, InvalidField."""
     key_id = uuid7()
 
     def decide(merchant: Merchant, at: datetime) -> Sequence[MerchantEvent]:
@@ -118,7 +118,7 @@ async def _change(ledger: Ledger, merchant_id: UUID, decide: Decision) -> Mercha
         merchant, version = await _load(ledger, merchant_id)
         if merchant is None:
             raise UnknownMerchant(merchant_id)
-        await ledger.clock.look(merchant_id)
+        await ledger.clock.refresh(merchant_id)
         events = decide(merchant, ledger.clock.now(merchant_id))
         if not events:
             return merchant

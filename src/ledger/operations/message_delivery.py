@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from ledger.processors.inbox import Receipt
+from ledger.processors.inbox import InboxEntry
 from ledger.processors.messages import Message
 
 
-class Mail(Protocol):
+class MessageDelivery(Protocol):
     """Where messages go (see `reactions.mail`). Both raise a Fault."""
 
-    async def keep(self, message: Message) -> Receipt:
+    async def keep(self, message: Message) -> InboxEntry:
         """Keep a message for the worker; the receipt of the first one with its id."""
         ...
 
-    async def deliver(self, message: Message) -> Receipt:
+    async def deliver(self, message: Message) -> InboxEntry:
         """Keep a message and try it at once; the receipt says whether an order has taken it in."""
         ...

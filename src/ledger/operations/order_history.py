@@ -17,13 +17,13 @@ from msgspec import Struct
 from ledger.domain.money import plain
 from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.state import Order
-from ledger.journal.reader import Recorded
+from ledger.journal.reader import RecordedEvent
 
 
-class Step(Struct, frozen=True):
+class ReplayStep(Struct, frozen=True):
     """One event with its envelope, and the order after it."""
 
-    recorded: Recorded
+    recorded: RecordedEvent
     order: Order
 
     @property
@@ -33,17 +33,19 @@ class Step(Struct, frozen=True):
         return found
 
 
-def steps(history: Sequence[Recorded], *, at: datetime | None = None, version: int | None = None) -> Iterator[Step]:
+def steps(
+    history: Sequence[RecordedEvent], *, at: datetime | None = None, version: int | None = None
+) -> Iterator[ReplayStep]:
     """The steps of an order's stream, oldest first; only those recorded up to `at`, and up to that version."""
     order: Order | None = None
     for recorded in history:
         if (at is not None and recorded.recorded_at > at) or (version is not None and recorded.version > version):
             return
         order = evolve(order, recorded.event)
-        yield Step(recorded, order)
+        yield ReplayStep(recorded, order)
 
 
-def told(merchant_id: UUID, taken: Sequence[Step]) -> dict[str, Any]:
+def replay_document(merchant_id: UUID, taken: Sequence[ReplayStep]) -> dict[str, Any]:
     """The replay for programs. Amounts are decimal strings in minor units; `event` is what the log holds."""
     terms = taken[-1].order.terms
     return {
@@ -56,7 +58,7 @@ def told(merchant_id: UUID, taken: Sequence[Step]) -> dict[str, Any]:
     }
 
 
-def _told(step: Step) -> dict[str, Any]:
+def _told(step: ReplayStep) -> dict[str, Any]:
     recorded, context = step.recorded, step.context
     return {
         "version": recorded.version,

@@ -20,7 +20,7 @@ _BLOCK: Final = 1000
 _NEXT_BLOCK: Final = "select nextval('order_number_block')"
 
 
-class Ordinals:
+class OrderNumbers:
     """Hands out ordinals, one database visit per thousand."""
 
     def __init__(self, url: str) -> None:

@@ -11,7 +11,7 @@ from typing import Final
 from uuid import UUID
 
 from ledger.postgres.connection import Connection
-from ledger.postgres.dataloader import Coalescer
+from ledger.postgres.dataloader import DataLoader
 
 Name = tuple[UUID, str]
 """A merchant, and a name that a payment of its has."""
@@ -24,11 +24,11 @@ select n.merchant_id, n.name, n.order_id, n.payment_id from payment_name n
 """
 
 
-class PaymentNames:
+class PaymentLookup:
     """Names as the reaction has noted them. `start` before, `stop` after."""
 
     def __init__(self, url: str) -> None:
-        self._places = Coalescer[Name, list[Place]](url, "ledger-payment-names", _fetch)
+        self._places = DataLoader[Name, list[Place]](url, "ledger-payment-names", _fetch)
 
     async def start(self) -> None:
         """Connect. Raises psycopg.OperationalError."""
@@ -37,7 +37,7 @@ class PaymentNames:
     async def stop(self) -> None:
         await self._places.stop()
 
-    async def places(self, merchant_id: UUID, name: str) -> Sequence[Place]:
+    async def find(self, merchant_id: UUID, name: str) -> Sequence[Place]:
         """Where a payment has this name: one place, none yet, or one for each processor. Raises a Fault."""
         return await self._places.get((merchant_id, name)) or []
 

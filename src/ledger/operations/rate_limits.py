@@ -13,12 +13,12 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from ledger.postgres.arrays import PACK
+from ledger.postgres.arrays import ENCODE_ARRAY
 from ledger.postgres.connection import Connection
-from ledger.postgres.dataloader import Coalescer
+from ledger.postgres.dataloader import DataLoader
 
 
-class Asked(Struct, frozen=True):
+class RateRequest(Struct, frozen=True):
     """One request of a key. Limits of 0 are none."""
 
     merchant_id: UUID
@@ -27,7 +27,7 @@ class Asked(Struct, frozen=True):
     per_second: int
 
 
-class Taken(Struct, frozen=True):
+class RateDecision(Struct, frozen=True):
     """Whether a request was let through, and in how many seconds the key's two buckets are full again."""
 
     admitted: bool
@@ -65,14 +65,14 @@ on conflict (merchant_id, key_id) do update set
 returning merchant_id, key_id, admitted, minute_full_at - asked_at, second_full_at - asked_at
 """  # noqa: S608 - put together from constants
 
-_Request = tuple[Asked, int]  # each counts, however alike they are
+_Request = tuple[RateRequest, int]  # each counts, however alike they are
 
 
-class RequestRates:
+class SharedRateLimits:
     """Takes requests out of the buckets of their keys, on a connection of its own."""
 
     def __init__(self, url: str) -> None:
-        self._taking = Coalescer[_Request, Taken](url, "ledger-rates", _take)
+        self._taking = DataLoader[_Request, RateDecision](url, "ledger-rates", _take)
         self._numbers = count()
 
     async def start(self) -> None:
@@ -82,31 +82,31 @@ class RequestRates:
     async def stop(self) -> None:
         await self._taking.stop()
 
-    async def take(self, asked: Asked) -> Taken:
-        """Count one request. Raises DatabaseUnavailable, JournalFull."""
+    async def take(self, asked: RateRequest) -> RateDecision:
+        """Count one request. Raises DatabaseUnavailable, QueueFull."""
         taken = await self._taking.get((asked, next(self._numbers)))
         assert taken is not None, "every request has its row"
         return taken
 
 
-async def _take(connection: Connection, requests: Sequence[_Request]) -> Mapping[_Request, Taken]:
+async def _take(connection: Connection, requests: Sequence[_Request]) -> Mapping[_Request, RateDecision]:
     """Those of one key share a row: the first of them are let through, as many as fit."""
     together: dict[tuple[UUID, UUID], list[_Request]] = {}
     for request in requests:
         together.setdefault((request[0].merchant_id, request[0].key_id), []).append(request)
     last = [some[-1][0] for some in together.values()]
     columns = (
-        PACK["uuid"]([asked.merchant_id.bytes for asked in last]),
-        PACK["uuid"]([asked.key_id.bytes for asked in last]),
-        PACK["int4"]([len(some) for some in together.values()]),
-        PACK["int4"]([asked.per_minute for asked in last]),
-        PACK["int4"]([asked.per_second for asked in last]),
+        ENCODE_ARRAY["uuid"]([asked.merchant_id.bytes for asked in last]),
+        ENCODE_ARRAY["uuid"]([asked.key_id.bytes for asked in last]),
+        ENCODE_ARRAY["int4"]([len(some) for some in together.values()]),
+        ENCODE_ARRAY["int4"]([asked.per_minute for asked in last]),
+        ENCODE_ARRAY["int4"]([asked.per_second for asked in last]),
     )
     cursor = connection.cursor(binary=True)
     await cursor.execute(_TAKE, columns)
-    taken: dict[_Request, Taken] = {}
+    taken: dict[_Request, RateDecision] = {}
     rows: list[tuple[Any, ...]] = await cursor.fetchall()
     for merchant_id, key_id, admitted, minute_full_in_s, second_full_in_s in rows:
         for n, request in enumerate(together[merchant_id, key_id]):
-            taken[request] = Taken(n < admitted, minute_full_in_s, second_full_in_s)
+            taken[request] = RateDecision(n < admitted, minute_full_in_s, second_full_in_s)
     return taken

@@ -13,17 +13,17 @@ from ledger.domain.customers.state import Customer
 from ledger.domain.orders.state import Order
 
 
-class Subject(Struct, frozen=True, kw_only=True):
+class RequestTarget(Struct, frozen=True, kw_only=True):
     """A payment, a refund, or neither: the order as a whole."""
 
     payment_id: UUID | None = None
     refund_id: UUID | None = None
 
 
-WHOLE_ORDER = Subject()
+WHOLE_ORDER = RequestTarget()
 
 
-class OrderReceipt(Struct, frozen=True, kw_only=True):
+class OrderResult(Struct, frozen=True, kw_only=True):
     """What an operation on an order ended in. `payment_id` or `refund_id` names what it is about, if that is not the order
     as a whole.
 
@@ -41,7 +41,7 @@ class OrderReceipt(Struct, frozen=True, kw_only=True):
 
 
 class RefundReceipt(Struct, frozen=True, kw_only=True):
-    """What asking for a refund ended in: the order, and which of its refunds it is about. The flags as in `OrderReceipt`."""
+    """What asking for a refund ended in: the order, and which of its refunds it is about. The flags as in `OrderResult`."""
 
     order: Order
     customer: Customer

@@ -92,7 +92,7 @@ _ARRAYS: Final = {
     }.items()
 }  # fmt: skip
 
-PACK: Final[dict[str, Callable[[Sequence[Any]], Array]]] = {
+ENCODE_ARRAY: Final[dict[str, Callable[[Sequence[Any]], Array]]] = {
     "bool": _fixed("?", 1, 16, _ARRAYS["bool"][0]),
     "bytea": _variable(17, _ARRAYS["bytea"][0]),
     "int4": _fixed("i", 4, 23, _ARRAYS["int4"][0]),

@@ -65,7 +65,7 @@ async def connect(url: str, name: str, *, lock_timeout: str = _LOCK_TIMEOUT) -> 
     return connection
 
 
-class Bounded:
+class QueryTimeout:
     """A block that ends within `seconds`: where the server is silent for longer, its connection is cut and breaks.
 
     Cancelling the query instead would need the silent server's help.
@@ -84,16 +84,16 @@ class Bounded:
         self._timer.cancel()
 
     def _cut(self) -> None:
-        cut(self._connection)
+        abort_connection(self._connection)
 
 
-def cut(connection: Connection) -> None:
+def abort_connection(connection: Connection) -> None:
     """Break a connection under whoever waits for its answer."""
     with suppress(OSError, psycopg.OperationalError), socket.socket(fileno=os.dup(connection.fileno())) as wire:
         wire.shutdown(socket.SHUT_RDWR)
 
 
-async def connect_when_back(url: str, name: str, *, lock_timeout: str = _LOCK_TIMEOUT) -> Connection:
+async def reconnect(url: str, name: str, *, lock_timeout: str = _LOCK_TIMEOUT) -> Connection:
     """A connection as soon as the database answers again, asking with back-off for as long as it takes."""
     pause = _RETRY_FIRST_S
     while True:

@@ -12,11 +12,11 @@ from typing import Any, Generic, TypeVar
 
 import psycopg
 
-from ledger.postgres.connection import Bounded, Connection, connect, connect_when_back
-from ledger.postgres.faults import DatabaseUnavailable, JournalFull
+from ledger.postgres.connection import Connection, QueryTimeout, connect, reconnect
+from ledger.postgres.faults import DatabaseUnavailable, QueueFull
 from ledger.telemetry.histogram import SIZES, Histogram
-from ledger.telemetry.metrics import spread, told
-from ledger.telemetry.shared_metrics import Reading
+from ledger.telemetry.metrics import histogram_sample, metric_sample
+from ledger.telemetry.shared_metrics import MetricSample
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -30,7 +30,7 @@ _RECONNECT_S = 1.0  # a backend that was ended is replaced in milliseconds; a se
 _LOCK_TIMEOUT = "500ms"  # a read waits for nobody but a migration, and one behind another would wait for both
 
 
-class Coalescer(Generic[K, V]):
+class DataLoader(Generic[K, V]):
     """Answers `get(key)` for any number of waiting callers with one `fetch` at a time, on a connection of its own.
 
     A fetch whose connection breaks is made again, once, where the next connection is there at once: reads change nothing.
@@ -71,7 +71,7 @@ class Coalescer(Generic[K, V]):
         if self._connection is None:
             raise DatabaseUnavailable("the database is away")
         if len(self._waiting) >= _WAITING_MAX:
-            raise JournalFull("too many reads wait")
+            raise QueueFull("too many reads wait")
         future: asyncio.Future[V | None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(key, []).append(future)
         self._wake.set()
@@ -80,7 +80,7 @@ class Coalescer(Generic[K, V]):
     async def _run(self) -> None:
         while True:
             if self._connection is None:
-                self._connection = await connect_when_back(self._url, self.name, lock_timeout=_LOCK_TIMEOUT)
+                self._connection = await reconnect(self._url, self.name, lock_timeout=_LOCK_TIMEOUT)
             if not self._waiting:
                 self._wake.clear()
                 await self._wake.wait()
@@ -100,7 +100,7 @@ class Coalescer(Generic[K, V]):
         assert self._connection is not None
         self.batch_sizes.add(len(keys))
         try:
-            with Bounded(self._connection):
+            with QueryTimeout(self._connection):
                 return await self._fetch(self._connection, keys)
         except psycopg.OperationalError:
             if not (self._connection.broken or self._connection.closed):
@@ -110,7 +110,7 @@ class Coalescer(Generic[K, V]):
         self.lost_connections += 1
         async with asyncio.timeout(_RECONNECT_S):
             self._connection = await connect(self._url, self.name, lock_timeout=_LOCK_TIMEOUT)
-        with Bounded(self._connection):
+        with QueryTimeout(self._connection):
             return await self._fetch(self._connection, keys)
 
     def _fail_all(self) -> None:
@@ -125,7 +125,7 @@ def _fail(callers: Mapping[K, list[asyncio.Future[V | None]]], reason: str) -> N
                 future.set_exception(DatabaseUnavailable(reason))
 
 
-def coalescer_figures(coalescer: Coalescer[Any, Any]) -> Iterator[Reading]:
+def dataloader_metrics(coalescer: DataLoader[Any, Any]) -> Iterator[MetricSample]:
     """What a reader that coalesces counts."""
-    yield spread("ledger_reader_batch_keys", coalescer.batch_sizes, coalescer.name)
-    yield told("ledger_database_reconnects_total", coalescer.lost_connections, coalescer.name)
+    yield histogram_sample("ledger_reader_batch_keys", coalescer.batch_sizes, coalescer.name)
+    yield metric_sample("ledger_database_reconnects_total", coalescer.lost_connections, coalescer.name)

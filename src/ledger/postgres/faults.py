@@ -11,5 +11,5 @@ class DatabaseUnavailable(Fault):
     """The database cannot be reached, or went away before it said whether it had committed and turned out not to have."""
 
 
-class JournalFull(Fault):
+class QueueFull(Fault):
     """More commands wait than the journal accepts: come back in a moment."""

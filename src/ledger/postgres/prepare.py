@@ -48,13 +48,13 @@ def prepare(settings: Settings, owner_url: str) -> Settings:
     try:
         migrate(owner_url)
         application_url = settings.database_app_url or _application_url(owner_url, secrets)
-        refuse_forgetfulness(application_url, settings.environment)
+        require_durability(application_url, settings.environment)
     except psycopg.OperationalError as failure:
         raise CannotRun(f"the database does not answer: {' '.join(str(failure).split())}") from failure
     return msgspec.structs.replace(settings, database_url=application_url, database_app_url=application_url)
 
 
-def refuse_forgetfulness(database_url: str, environment: str) -> None:
+def require_durability(database_url: str, environment: str) -> None:
     """Look whether a commit is on disk when it is acknowledged. Raises CannotRun in production, warns in the sandbox."""
     with psycopg.connect(database_url) as connection:
         query = "select name from pg_settings where name = any(%s) and setting = 'off' order by name"

@@ -90,7 +90,7 @@ def eci_of(brand: str, *, authenticated: bool) -> str | None:
     return succeeded if authenticated else failed
 
 
-def describe(number: str) -> Issuer:
+def bin_info(number: str) -> Issuer:
     """Brand, type, country and issuing bank of a card number given as digits only.
 
     >>> describe("2221000000000009").brand

@@ -73,7 +73,7 @@ update processor_message set waits_for = %s, next_try_at = 'infinity'
 """
 
 
-class Receipt(Struct, frozen=True, kw_only=True):
+class InboxEntry(Struct, frozen=True, kw_only=True):
     """What is known of a message: the first one with its id, whichever was received now. Times are real.
 
     `waits_for` says in words why no order has taken it in yet, None where none was asked or one has.
@@ -104,7 +104,7 @@ class Inbox:
         if self._connection is not None:
             await self._connection.close()
 
-    async def receive(self, message: Message) -> Receipt:
+    async def receive(self, message: Message) -> InboxEntry:
         """Keep a verified message. Once this returns it is on disk, and its sender need not send it again."""
         body = messages.encode(message).decode()
         kept = await self._execute(_KEEP, (*_key(message), message.order_id, body))
@@ -112,7 +112,7 @@ class Inbox:
         assert receipt is not None, "it was kept, now or before"
         if receipt.message != message:
             _log.error("processor_message_differs", processor=message.processor, message_id=message.message_id)
-        return Receipt(
+        return InboxEntry(
             message=receipt.message,
             received_at=receipt.received_at,
             handled_at=receipt.handled_at,
@@ -120,13 +120,13 @@ class Inbox:
             is_new=kept.rowcount == 1,
         )
 
-    async def receipt(self, processor: str, merchant_id: UUID, message_id: str) -> Receipt | None:
+    async def receipt(self, processor: str, merchant_id: UUID, message_id: str) -> InboxEntry | None:
         """What is known of a message, None where none with this id was received."""
         rows = await (await self._execute(_READ, (processor, merchant_id, message_id))).fetchall()
         if not rows:
             return None
         received_at, handled_at, waits_for, body = rows[0]
-        return Receipt(
+        return InboxEntry(
             message=messages.decode(body.encode()),
             received_at=received_at,
             handled_at=handled_at,
@@ -142,7 +142,7 @@ class Inbox:
         """An order took it in, or knew it already: it is not handed out again."""
         await self._execute(_HANDLED, _key(message))
 
-    async def put_off(self, message: Message, waits_for: str) -> None:
+    async def retry_later(self, message: Message, waits_for: str) -> None:
         """Nothing can be made of it yet; it is handed out again later, with back-off and without end."""
         await self._execute(_PUT_OFF, (waits_for, *_key(message)))
 

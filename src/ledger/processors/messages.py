@@ -132,7 +132,7 @@ class Signed(Struct, frozen=True, kw_only=True):
     signature: str
 
 
-class SignatureWrong(Exception):
+class InvalidSignature(Exception):
     """The message was not signed with a key of ours, or not now."""
 
 
@@ -167,7 +167,7 @@ def sign(body: bytes, keys: Iterable[bytes], now: datetime) -> Signed:
 def verify(signed: Signed, keys: Iterable[bytes], now: datetime) -> Message:
     """The message, where one of its signatures is by one of our keys and its time is now.
 
-    Raises SignatureWrong without saying which of them is wrong, MessageUnreadable.
+    Raises InvalidSignature without saying which of them is wrong, MessageUnreadable.
     """
     given = [signature.encode() for signature in signed.signature.split(" ")]
     right = False
@@ -176,7 +176,7 @@ def verify(signed: Signed, keys: Iterable[bytes], now: datetime) -> Message:
         for signature in given:
             right |= hmac.compare_digest(expected, signature)  # every pair is compared: the time tells nothing
     if not right or not _is_now(signed.timestamp, now):
-        raise SignatureWrong
+        raise InvalidSignature
     message = decode(signed.body)
     if not _is_named(message):
         raise MessageUnreadable("an id that is empty, or an amount with an exponent")

@@ -28,7 +28,7 @@ from ledger.journal.commit.statement import (
     lock_parameters,
 )
 from ledger.journal.journal import Context
-from ledger.postgres.arrays import PACK
+from ledger.postgres.arrays import ENCODE_ARRAY
 from ledger.recorder.datastore import Connection
 
 _APPEND: Final = append_statement(())
@@ -135,5 +135,5 @@ def _refuse_the_ledgers(connection: Connection, merchant_id: UUID, command: Comm
 def _wake(followed: Sequence[UUID], connection: Connection) -> None:
     if followed:
         with suppress(psycopg.Error):  # followers look by themselves too
-            merchants = PACK["uuid"]([merchant.bytes for merchant in followed])
+            merchants = ENCODE_ARRAY["uuid"]([merchant.bytes for merchant in followed])
             RawCursor(connection).execute(WAKE_FOLLOWERS, (merchants,), prepare=True, binary=True)

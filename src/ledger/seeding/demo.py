@@ -23,7 +23,7 @@ from ledger.postgres.connection import connect
 from ledger.security.api_keys import NewKey, known_key
 from ledger.security.secrets import Purpose, load_secrets
 from ledger.seeding.context import merchant_id_of
-from ledger.seeding.scenario_file import StoryWrong
+from ledger.seeding.scenario_file import InvalidScenario
 from ledger.seeding.seed import fresh_keys, seed
 from ledger.service.supervisor import url_of
 from ledger.settings import CannotRun, Settings
@@ -80,7 +80,7 @@ async def provide(settings: Settings) -> DemoAccess:
     told: str | None = digest
     try:
         await seed(settings, story, make_key=lambda: _key(settings, secret))
-    except StoryWrong as reason:
+    except InvalidScenario as reason:
         sys.stderr.write(f"ledger: warning: the demo's story ends early: {reason}\n")
         told = None
     access = DemoAccess(merchant_id=access.merchant_id, api_key=await _let_in(settings, access), story=told)

@@ -14,42 +14,42 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from ledger.domain.orders.timers import Due, dues
+from ledger.domain.orders.timers import Timer, timers_of
 from ledger.operations.ledger import Ledger
-from ledger.operations.orders.timers import run_due
+from ledger.operations.orders.timers import run_timer
 from ledger.operations.pipeline.loading import load_order
-from ledger.processors.inbox import Receipt
+from ledger.processors.inbox import InboxEntry
 from ledger.processors.messages import Message
 
 _ALL: Final = 100_000
 
 
-class Outgoing(Protocol):
+class MessageSource(Protocol):
     """What the sandbox's processor has to tell (see `gateways.outbox`)."""
 
     async def due_messages(self, merchant_id: UUID, now: datetime, limit: int = 100) -> Sequence[Message]: ...
 
 
-class Deliver(Protocol):
+class MessageDelivery(Protocol):
     """How a message is handed over (see `reactions.mail`)."""
 
-    async def deliver(self, message: Message) -> Receipt: ...
+    async def deliver(self, message: Message) -> InboxEntry: ...
 
 
-class Passing(Struct, frozen=True):
+class DueWork(Struct, frozen=True):
     """Lets time pass for one order after another. `standing_at` lets the ledger's clock stand at a moment."""
 
     ledger: Ledger
-    outgoing: Outgoing
-    mail: Deliver
+    outgoing: MessageSource
+    mail: MessageDelivery
     standing_at: Callable[[datetime], AbstractContextManager[None]]
 
     async def until(self, merchant_id: UUID, order_id: UUID, moment: datetime) -> None:
         """Do everything that becomes of an order up to a moment, in the order of time. Raises a Fault, ConcurrentUpdate."""
-        done: set[Due] = set()
+        done: set[Timer] = set()
         while True:
             order, _ = await load_order(self.ledger, merchant_id, order_id)
-            waiting = [due for due in dues(order) if due.at <= moment and due not in done]
+            waiting = [due for due in timers_of(order) if due.at <= moment and due not in done]
             due = min(waiting, key=lambda due: due.at, default=None)
             told = await self._told(merchant_id, order_id, moment if due is None else due.at)
             if told is not None:
@@ -58,7 +58,7 @@ class Passing(Struct, frozen=True):
             elif due is not None:
                 done.add(due)
                 with self.standing_at(max(due.at, order.updated_at)):
-                    await run_due(self.ledger, merchant_id, order_id, due.kind, due.payment_id, due.at)
+                    await run_timer(self.ledger, merchant_id, order_id, due.kind, due.payment_id, due.at)
             else:
                 return
 

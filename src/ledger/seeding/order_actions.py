@@ -19,8 +19,8 @@ from ledger.domain.orders import events
 from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import PaymentStatus
-from ledger.domain.rejections import InvalidTerms, PayerAuthenticationFailed
-from ledger.operations.inputs import Actor, ValidateDraft
+from ledger.domain.rejections import InvalidField, PayerAuthenticationFailed
+from ledger.operations.inputs import Actor, ValidateInput
 from ledger.operations.orders.add_payment import add_payment
 from ledger.operations.orders.authenticate import submit_device_data, validate
 from ledger.operations.orders.cancel import cancel_order
@@ -30,8 +30,19 @@ from ledger.operations.pipeline.loading import find_order, load_order
 from ledger.processors.messages import DisputeLost, DisputeOpened, DisputeWon
 from ledger.processors.sandbox.processor import SandboxProcessor
 from ledger.processors.sandbox.references import Deposit, WrongAmount
-from ledger.seeding.context import Action, Outcome, Scene, Step, actor, fixed, local, moment_id, named_order, outcome
-from ledger.seeding.scenario_file import Line
+from ledger.seeding.context import (
+    Action,
+    LineResult,
+    PlannedLine,
+    RunContext,
+    actor,
+    local,
+    moment_id,
+    named_order,
+    outcome,
+    with_fixed_id,
+)
+from ledger.seeding.scenario_file import ScenarioLine
 
 T = TypeVar("T")
 
@@ -68,95 +79,95 @@ _Left = (
     | events.DisputeWon
     | events.DisputeLost
 )
-Tell = Callable[[Scene, Actor, str, UUID], Awaitable[Outcome]]
+Tell = Callable[[RunContext, Actor, str, UUID], Awaitable[LineResult]]
 """Tells a line that is new: the order's external id and its own id."""
 
 
-def _payment(scene: Scene, line: Line, merchant: Merchant, request_id: str) -> Step:
+def _payment(scene: RunContext, line: ScenarioLine, merchant: Merchant, request_id: str) -> PlannedLine:
     """POST /v2/payment-orders/{order}/payments."""
     order = named_order(line)
-    draft = fixed(scene, scene.readers.payment(bytes(line.body), local(line, merchant)), merchant, line, order)
+    draft = with_fixed_id(scene, scene.readers.payment(bytes(line.body), local(line, merchant)), merchant, line, order)
 
-    async def tell() -> Outcome:
+    async def tell() -> LineResult:
         return outcome(await add_payment(scene.ledger, actor(merchant, request_id), order, draft))
 
-    return Step(_key(merchant, order), tell, order)
+    return PlannedLine(_key(merchant, order), tell, order)
 
 
-def _refund(scene: Scene, line: Line, merchant: Merchant, request_id: str) -> Step:
+def _refund(scene: RunContext, line: ScenarioLine, merchant: Merchant, request_id: str) -> PlannedLine:
     """POST /v2/payment-orders/{order}/refunds."""
     draft = scene.readers.refund(bytes(line.body))
 
-    async def tell(scene: Scene, actor: Actor, order: str, _: UUID) -> Outcome:
+    async def tell(scene: RunContext, actor: Actor, order: str, _: UUID) -> LineResult:
         await refund_order(scene.ledger, actor, order, draft)
-        return Outcome.NEW
+        return LineResult.NEW
 
     return _step(scene, line, merchant, request_id, tell, events.RefundRequested)
 
 
-def _cancel(scene: Scene, line: Line, merchant: Merchant, request_id: str) -> Step:
+def _cancel(scene: RunContext, line: ScenarioLine, merchant: Merchant, request_id: str) -> PlannedLine:
     """POST /v2/payment-orders/{order}/cancel."""
     draft = scene.readers.cancel(bytes(line.body))
 
-    async def tell(scene: Scene, actor: Actor, order: str, _: UUID) -> Outcome:
+    async def tell(scene: RunContext, actor: Actor, order: str, _: UUID) -> LineResult:
         await cancel_order(scene.ledger, actor, order, draft)
-        return Outcome.NEW
+        return LineResult.NEW
 
     return _step(scene, line, merchant, request_id, tell, events.CancellationRequested, events.OrderCancelled)
 
 
-def _capture(scene: Scene, line: Line, merchant: Merchant, request_id: str) -> Step:
+def _capture(scene: RunContext, line: ScenarioLine, merchant: Merchant, request_id: str) -> PlannedLine:
     """POST /v2/payment-orders/{order}/capture."""
     draft = scene.readers.capture(bytes(line.body))
 
-    async def tell(scene: Scene, actor: Actor, order: str, _: UUID) -> Outcome:
+    async def tell(scene: RunContext, actor: Actor, order: str, _: UUID) -> LineResult:
         await capture_order(scene.ledger, actor, order, draft)
-        return Outcome.NEW
+        return LineResult.NEW
 
     return _step(scene, line, merchant, request_id, tell, events.CaptureRequested)
 
 
-def _device_data(scene: Scene, line: Line, merchant: Merchant, request_id: str) -> Step:
+def _device_data(scene: RunContext, line: ScenarioLine, merchant: Merchant, request_id: str) -> PlannedLine:
     """The payer's browser has been looked at: the device's data goes to the payer's bank."""
     draft = scene.readers.device_data(bytes(line.body))
 
-    async def tell(scene: Scene, actor: Actor, order: str, _: UUID) -> Outcome:
+    async def tell(scene: RunContext, actor: Actor, order: str, _: UUID) -> LineResult:
         return outcome(await submit_device_data(scene.ledger, actor, order, draft))
 
     return _step(scene, line, merchant, request_id, tell, events.AuthenticationRequested)
 
 
-def _validate(scene: Scene, line: Line, merchant: Merchant, request_id: str) -> Step:
+def _validate(scene: RunContext, line: ScenarioLine, merchant: Merchant, request_id: str) -> PlannedLine:
     """The payer accepts or refuses on the bank's page and comes back."""
     body = _read(line, Authenticated)
 
-    async def tell(scene: Scene, actor: Actor, order: str, order_id: UUID) -> Outcome:
+    async def tell(scene: RunContext, actor: Actor, order: str, order_id: UUID) -> LineResult:
         found, _ = await load_order(scene.ledger, actor.merchant_id, order_id)
         payment = _newest(found, lambda payment: payment.status is PaymentStatus.REQUIRES_ACTION)
         if payment is None or payment.session is None:
-            raise InvalidTerms("order", "must have a payer who was sent to a bank's page")
+            raise InvalidField("order", "must have a payer who was sent to a bank's page")
         transaction_id = payment.session.transaction_id
         await _sandbox(scene).pages.conclude(transaction_id, accepted=body.accepted)
         try:
-            receipt = await validate(scene.ledger, actor, order, ValidateDraft(transaction_id=transaction_id))
+            receipt = await validate(scene.ledger, actor, order, ValidateInput(transaction_id=transaction_id))
         except PayerAuthenticationFailed:
-            return Outcome.DECLINED
+            return LineResult.DECLINED
         return outcome(receipt)
 
     return _step(scene, line, merchant, request_id, tell, events.AuthenticationRequested)
 
 
-def _deposit(scene: Scene, line: Line, merchant: Merchant, request_id: str) -> Step:
+def _deposit(scene: RunContext, line: ScenarioLine, merchant: Merchant, request_id: str) -> PlannedLine:
     """Money arrives by the reference of the order's newest payment that has one, in time or late."""
     body = _read(line, Paid)
 
-    async def tell(scene: Scene, actor: Actor, order: str, order_id: UUID) -> Outcome:
+    async def tell(scene: RunContext, actor: Actor, order: str, order_id: UUID) -> LineResult:
         found, _ = await load_order(scene.ledger, actor.merchant_id, order_id)
         payment = _newest(found, lambda payment: payment.reference is not None)
         known = None if payment is None else payment.reference
         sent_to = None if known is None else known.clabe or known.reference
         if payment is None or sent_to is None:
-            raise InvalidTerms("order", "must have a reference that money can be sent to")
+            raise InvalidField("order", "must have a reference that money can be sent to")
         sent = Deposit(
             merchant_id=actor.merchant_id,
             message_id=f"story_{moment_id(merchant, line, order)}",
@@ -167,21 +178,21 @@ def _deposit(scene: Scene, line: Line, merchant: Merchant, request_id: str) -> S
         try:
             message = await _sandbox(scene).deposit(sent)
         except WrongAmount as wrong:
-            raise InvalidTerms("body", f"must be about {wrong.expected}: the store takes exactly that") from None
+            raise InvalidField("body", f"must be about {wrong.expected}: the store takes exactly that") from None
         return await _taken_in(scene, message)
 
     return _step(scene, line, merchant, request_id, tell, events.DepositReceived)
 
 
-def _dispute(scene: Scene, line: Line, merchant: Merchant, request_id: str) -> Step:
+def _dispute(scene: RunContext, line: ScenarioLine, merchant: Merchant, request_id: str) -> PlannedLine:
     """The payer's bank contests the newest payment that brought money, or says how that ended."""
     body = _read(line, Contested)
 
-    async def tell(scene: Scene, actor: Actor, order: str, order_id: UUID) -> Outcome:
+    async def tell(scene: RunContext, actor: Actor, order: str, order_id: UUID) -> LineResult:
         found, _ = await load_order(scene.ledger, actor.merchant_id, order_id)
         payment = _newest(found, lambda payment: payment.captured > 0)
         if payment is None or payment.processor_reference is None:
-            raise InvalidTerms("order", "must hold a payment that can be contested")
+            raise InvalidField("order", "must hold a payment that can be contested")
         known = payment.dispute
         named = moment_id(merchant, line, order)
         about: dict[str, Any] = {
@@ -216,19 +227,21 @@ ORDER_ACTIONS: Final[dict[str, Action]] = {
 }
 
 
-def _step(scene: Scene, line: Line, merchant: Merchant, request_id: str, tell: Tell, *leaves: type[_Left]) -> Step:
+def _step(
+    scene: RunContext, line: ScenarioLine, merchant: Merchant, request_id: str, tell: Tell, *leaves: type[_Left]
+) -> PlannedLine:
     """A line that is told unless its order has one of the events that it `leaves`, dated by its moment."""
     order = named_order(line)
     scene.claim(moment_id(merchant, line, order))
 
-    async def tell_once() -> Outcome:
+    async def tell_once() -> LineResult:
         order_id = await find_order(scene.ledger, merchant.merchant_id, order)
         for event in await scene.ledger.journal.reader.stream(merchant.merchant_id, order_id):
             if isinstance(event, leaves) and event.at == line.at:
-                return Outcome.KNOWN
+                return LineResult.KNOWN
         return await tell(scene, actor(merchant, request_id), order, order_id)
 
-    return Step(_key(merchant, order), tell_once, order)
+    return PlannedLine(_key(merchant, order), tell_once, order)
 
 
 def _key(merchant: Merchant, order: str) -> frozenset[str]:
@@ -239,21 +252,21 @@ def _newest(order: Order, wanted: Callable[[Payment], bool]) -> Payment | None:
     return next((payment for payment in reversed(order.payments) if wanted(payment)), None)
 
 
-async def _taken_in(scene: Scene, message: Any) -> Outcome:
+async def _taken_in(scene: RunContext, message: Any) -> LineResult:
     receipt = await scene.mail.deliver(message)
     if receipt.handled_at is None:
-        raise InvalidTerms("body", f"cannot be taken in by the order: {receipt.waits_for}")
-    return Outcome.NEW
+        raise InvalidField("body", f"cannot be taken in by the order: {receipt.waits_for}")
+    return LineResult.NEW
 
 
-def _sandbox(scene: Scene) -> SandboxProcessor:
+def _sandbox(scene: RunContext) -> SandboxProcessor:
     processor = scene.ledger.processor
     assert isinstance(processor, SandboxProcessor), "stories are told in the sandbox"
     return processor
 
 
-def _read(line: Line, body: type[T]) -> T:
+def _read(line: ScenarioLine, body: type[T]) -> T:
     try:
         return msgspec.json.decode(line.body, type=body)
     except msgspec.DecodeError as refusal:
-        raise InvalidTerms("body", f"cannot be read: {refusal}") from None
+        raise InvalidField("body", f"cannot be read: {refusal}") from None

@@ -19,7 +19,7 @@ from uuid import UUID
 from msgspec import Struct
 
 from ledger.domain.merchants.state import Merchant
-from ledger.domain.rejections import InvalidTerms, Rejected
+from ledger.domain.rejections import InvalidField, Rejected
 from ledger.operations.clock import Clock
 from ledger.operations.ledger import Ledger
 from ledger.operations.merchants import UnknownMerchant, merchant_of
@@ -28,14 +28,14 @@ from ledger.postgres.faults import Fault
 from ledger.processors.contract import ProcessorTimedOut, ProcessorUnavailable
 from ledger.security.api_keys import NewKey
 from ledger.seeding.actions import ACTIONS
-from ledger.seeding.context import Outcome, Readers, Scene, Step, merchant_id_of
-from ledger.seeding.due_work import Deliver, Outgoing, Passing
-from ledger.seeding.scenario_file import Line, Place, StoryWrong
+from ledger.seeding.context import BodyParsers, LineResult, PlannedLine, RunContext, merchant_id_of
+from ledger.seeding.due_work import DueWork, MessageDelivery, MessageSource
+from ledger.seeding.scenario_file import InvalidScenario, LineNumber, ScenarioLine
 
 _AT_ONCE: Final = 32
 
 
-class StoryClock(Clock):
+class ScenarioClock(Clock):
     """Shows each line its own time, and real time to whoever tells no line. A processor's deadlines are not asked of it."""
 
     def __init__(self) -> None:
@@ -55,10 +55,10 @@ class StoryClock(Clock):
             self._at.reset(token)
 
 
-class Report(Struct, frozen=True):
+class RunReport(Struct, frozen=True):
     """What a telling came to, and the keys that it issued: secrets by merchant id, known only now."""
 
-    outcomes: Counter[Outcome]
+    outcomes: Counter[LineResult]
     keys: dict[UUID, str]
 
     @property
@@ -68,35 +68,35 @@ class Report(Struct, frozen=True):
     @property
     def new(self) -> int:
         """Lines that changed something, declined payments among them."""
-        return self.outcomes[Outcome.NEW] + self.outcomes[Outcome.DECLINED]
+        return self.outcomes[LineResult.NEW] + self.outcomes[LineResult.DECLINED]
 
     @property
     def declined(self) -> int:
         """New lines whose payment was declined, as the story wants it."""
-        return self.outcomes[Outcome.DECLINED]
+        return self.outcomes[LineResult.DECLINED]
 
 
-class Post(Struct, frozen=True):
+class MessageRoute(Struct, frozen=True):
     """Where the sandbox's processor puts what it has to tell, and how that is handed over."""
 
-    outgoing: Outgoing
-    mail: Deliver
+    outgoing: MessageSource
+    mail: MessageDelivery
 
 
-async def tell(
+async def run_scenario(
     ledger: Ledger,
-    clock: StoryClock,
-    story: Sequence[tuple[Place, Line]],
-    readers: Readers,
+    clock: ScenarioClock,
+    story: Sequence[tuple[LineNumber, ScenarioLine]],
+    readers: BodyParsers,
     new_key: Callable[[], NewKey],
-    post: Post,
-) -> Report:
+    post: MessageRoute,
+) -> RunReport:
     """Tell a story on a ledger that lives by `clock`. `new_key` makes the key of a merchant that is registered.
 
     When the last line is told, time passes for its orders until that line's moment, or the present where that is later.
     Whoever calls holds the merchants' clocks meanwhile (see `reactions.held_clocks`).
 
-    Raises StoryWrong at the first line that cannot be told. An unknown action and a time that runs backwards are found
+    Raises InvalidScenario at the first line that cannot be told. An unknown action and a time that runs backwards are found
     before anything is told; of a line that the ledger refuses, what stood before it has happened. A declined payment is
     a part of the story.
     """
@@ -105,19 +105,24 @@ async def tell(
 
 class _Telling:
     def __init__(
-        self, ledger: Ledger, clock: StoryClock, readers: Readers, new_key: Callable[[], NewKey], post: Post
+        self,
+        ledger: Ledger,
+        clock: ScenarioClock,
+        readers: BodyParsers,
+        new_key: Callable[[], NewKey],
+        post: MessageRoute,
     ) -> None:
         self._ledger = ledger
         self._clock = clock
-        self._passing = Passing(ledger, post.outgoing, post.mail, clock.standing_at)
-        self._scene = Scene(ledger, readers, new_key, {}, set(), post.mail)
-        self._orders: dict[tuple[UUID, str], Place] = {}
+        self._passing = DueWork(ledger, post.outgoing, post.mail, clock.standing_at)
+        self._scene = RunContext(ledger, readers, new_key, {}, set(), post.mail)
+        self._orders: dict[tuple[UUID, str], LineNumber] = {}
         self._merchants: dict[UUID, Merchant] = {}
-        self._outcomes: Counter[Outcome] = Counter()
+        self._outcomes: Counter[LineResult] = Counter()
         self._places = asyncio.Semaphore(_AT_ONCE)
         self._latest: dict[str, asyncio.Task[None]] = {}
 
-    async def run(self, story: Sequence[tuple[Place, Line]]) -> Report:
+    async def run(self, story: Sequence[tuple[LineNumber, ScenarioLine]]) -> RunReport:
         _check(story)
         try:
             async with asyncio.TaskGroup() as group:
@@ -133,30 +138,34 @@ class _Telling:
         except BaseExceptionGroup as failures:
             raise _first(failures) from None
         await self._finish(story)
-        return Report(self._outcomes, self._scene.keys)
+        return RunReport(self._outcomes, self._scene.keys)
 
-    async def _prepare(self, place: Place, line: Line) -> Step:
+    async def _prepare(self, place: LineNumber, line: ScenarioLine) -> PlannedLine:
         """What a line comes to. Its body is decoded here, in the story's order."""
         merchant = None if line.action == "register" else await self._merchant(place, line)
         with _at_line(place):
             return ACTIONS[line.action](self._scene, line, merchant, f"{place.file.name}:{place.number}")
 
-    async def _merchant(self, place: Place, line: Line) -> Merchant:
+    async def _merchant(self, place: LineNumber, line: ScenarioLine) -> Merchant:
         merchant_id = merchant_id_of(line.merchant)
         if merchant_id not in self._merchants:
             try:
                 self._merchants[merchant_id] = await merchant_of(self._ledger, merchant_id)
             except UnknownMerchant:
-                raise StoryWrong(place, f"{line.merchant!r} has not been registered by an earlier line") from None
+                raise InvalidScenario(place, f"{line.merchant!r} has not been registered by an earlier line") from None
         return self._merchants[merchant_id]
 
-    async def _in_its_place(self, place: Place, line: Line, step: Step, earlier: set[asyncio.Task[None]]) -> None:
+    async def _in_its_place(
+        self, place: LineNumber, line: ScenarioLine, step: PlannedLine, earlier: set[asyncio.Task[None]]
+    ) -> None:
         try:
             await self._told(place, line, step, earlier)
         finally:
             self._places.release()
 
-    async def _told(self, place: Place, line: Line, step: Step, earlier: set[asyncio.Task[None]]) -> None:
+    async def _told(
+        self, place: LineNumber, line: ScenarioLine, step: PlannedLine, earlier: set[asyncio.Task[None]]
+    ) -> None:
         if earlier:
             await asyncio.wait(earlier)
         merchant_id = merchant_id_of(line.merchant)
@@ -171,7 +180,7 @@ class _Telling:
     async def _pass(self, merchant_id: UUID, order: str, moment: datetime) -> None:
         await self._passing.until(merchant_id, await find_order(self._ledger, merchant_id, order), moment)
 
-    async def _finish(self, story: Sequence[tuple[Place, Line]]) -> None:
+    async def _finish(self, story: Sequence[tuple[LineNumber, ScenarioLine]]) -> None:
         """Let time pass for every order until its merchant's last line, or until now."""
         now = datetime.now(UTC)
         last = {merchant_id_of(line.merchant): max(line.at, now) for _, line in story}
@@ -183,7 +192,7 @@ class _Telling:
         except BaseExceptionGroup as failures:
             raise _first(failures) from None
 
-    async def _finished(self, place: Place, merchant_id: UUID, order: str, moment: datetime) -> None:
+    async def _finished(self, place: LineNumber, merchant_id: UUID, order: str, moment: datetime) -> None:
         try:
             with _at_line(place):
                 await self._pass(merchant_id, order, moment)
@@ -191,34 +200,34 @@ class _Telling:
             self._places.release()
 
 
-def _check(story: Sequence[tuple[Place, Line]]) -> None:
+def _check(story: Sequence[tuple[LineNumber, ScenarioLine]]) -> None:
     """What can be wrong with a story whatever ledger it is told on."""
     times: dict[str, datetime] = {}
     for place, line in story:
         if line.action not in ACTIONS:
-            raise StoryWrong(place, f"there is no action {line.action!r}; there are: {', '.join(ACTIONS)}")
+            raise InvalidScenario(place, f"there is no action {line.action!r}; there are: {', '.join(ACTIONS)}")
         if line.at < times.get(line.merchant, line.at):
-            raise StoryWrong(place, f"{line.at.isoformat()} is before the merchant's line above it")
+            raise InvalidScenario(place, f"{line.at.isoformat()} is before the merchant's line above it")
         times[line.merchant] = line.at
 
 
 @contextmanager
-def _at_line(place: Place) -> Iterator[None]:
+def _at_line(place: LineNumber) -> Iterator[None]:
     """Whatever refuses a line is said with the line's place."""
     try:
         yield
-    except InvalidTerms as refusal:
-        raise StoryWrong(place, refusal.message) from None
+    except InvalidField as refusal:
+        raise InvalidScenario(place, refusal.message) from None
     except Rejected as refusal:
-        raise StoryWrong(place, f"{refusal.code}: {refusal.message}") from None
+        raise InvalidScenario(place, f"{refusal.code}: {refusal.message}") from None
     except (ProcessorTimedOut, ProcessorUnavailable) as failure:
-        raise StoryWrong(place, str(failure)) from failure
+        raise InvalidScenario(place, str(failure)) from failure
     except Fault as fault:
-        raise StoryWrong(place, f"the database does not answer ({type(fault).__name__})") from fault
+        raise InvalidScenario(place, f"the database does not answer ({type(fault).__name__})") from fault
 
 
 def _first(failures: BaseExceptionGroup[BaseException]) -> BaseException:
     """The failure that stands first in the story, or any other there is."""
-    wrong = [failure for failure in failures.exceptions if isinstance(failure, StoryWrong)]
-    others = [failure for failure in failures.exceptions if not isinstance(failure, StoryWrong)]
+    wrong = [failure for failure in failures.exceptions if isinstance(failure, InvalidScenario)]
+    others = [failure for failure in failures.exceptions if not isinstance(failure, InvalidScenario)]
     return others[0] if others else min(wrong, key=lambda failure: failure.place.number)

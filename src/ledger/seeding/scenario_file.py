@@ -17,7 +17,7 @@ from msgspec import Meta, Raw, Struct, field
 from ledger.settings import CannotRun
 
 
-class Place(Struct, frozen=True):
+class LineNumber(Struct, frozen=True):
     """Where a line stands: what a person needs to find it."""
 
     file: Path
@@ -27,15 +27,15 @@ class Place(Struct, frozen=True):
         return f"{self.file}:{self.number}"
 
 
-class StoryWrong(CannotRun):
+class InvalidScenario(CannotRun):
     """A line cannot be told; the message begins with its file and number."""
 
-    def __init__(self, place: Place, reason: str) -> None:
+    def __init__(self, place: LineNumber, reason: str) -> None:
         super().__init__(f"{place}: {reason}")
         self.place = place
 
 
-class Line(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ScenarioLine(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One request of a story. `at` is aware; `order` is the external id of the order that the action is about."""
 
     merchant: Annotated[str, Meta(min_length=1)] = field(name="as")
@@ -45,22 +45,22 @@ class Line(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     order: str | None = None
 
 
-_decode: Final = msgspec.json.Decoder(Line).decode
+_decode: Final = msgspec.json.Decoder(ScenarioLine).decode
 
 
-def read_lines(file: Path) -> Iterator[tuple[Place, Line]]:
-    """The lines of a story, empty ones left out. Raises CannotRun where the file cannot be read, StoryWrong at a line."""
+def read_lines(file: Path) -> Iterator[tuple[LineNumber, ScenarioLine]]:
+    """The lines of a story, empty ones left out. Raises CannotRun where the file cannot be read, InvalidScenario at a line."""
     try:
         content = file.read_bytes()
     except OSError as refusal:
         raise CannotRun(f"{file} cannot be read: {refusal.strerror}") from refusal
     for number, text in enumerate(content.split(b"\n"), start=1):
         if text.strip():
-            yield Place(file, number), _read(Place(file, number), text)
+            yield LineNumber(file, number), _read(LineNumber(file, number), text)
 
 
-def _read(place: Place, text: bytes) -> Line:
+def _read(place: LineNumber, text: bytes) -> ScenarioLine:
     try:
         return _decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError) as refusal:
-        raise StoryWrong(place, str(refusal)) from None
+        raise InvalidScenario(place, str(refusal)) from None

@@ -13,7 +13,7 @@ import asyncio
 from typing import Any
 
 
-class Gathered(asyncio.Transport):
+class BufferedTransport(asyncio.Transport):
     """A transport that keeps what is written until it is flushed, and at the latest until the turn of the loop is over."""
 
     def __init__(self, transport: asyncio.Transport) -> None:

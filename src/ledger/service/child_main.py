@@ -25,7 +25,7 @@ from ledger.settings import Settings
 from ledger.telemetry import shared_metrics
 
 
-class Errand(Struct, frozen=True):
+class ChildConfig(Struct, frozen=True):
     """What a child is to do: `target` is `module:name`; `listener`, `ready` and `board` are descriptors that it inherits.
 
     `place` is its own on the board.
@@ -40,7 +40,7 @@ class Errand(Struct, frozen=True):
     place: int = 0
 
 
-def encode_errand(errand: Errand) -> bytes:
+def encode_errand(errand: ChildConfig) -> bytes:
     """The line that a child reads."""
     return msgspec.json.encode(errand, enc_hook=str) + b"\n"
 
@@ -48,13 +48,13 @@ def encode_errand(errand: Errand) -> bytes:
 def main() -> None:
     """Read the errand, do it, and exit 0 after SIGTERM."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
-    errand = msgspec.json.decode(_first_line(), type=Errand, dec_hook=_path)
+    errand = msgspec.json.decode(_first_line(), type=ChildConfig, dec_hook=_path)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     from ledger.telemetry.logs import configure_logs
 
     configure_logs(errand.settings.log_level)
     if errand.board is not None:
-        shared_metrics.join(errand.board, errand.place, errand.role)
+        shared_metrics.attach(errand.board, errand.place, errand.role)
     module, _, name = errand.target.partition(":")
     target = getattr(import_module(module), name)
 

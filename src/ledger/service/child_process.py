@@ -13,11 +13,11 @@ import sys
 from contextlib import suppress
 from typing import Literal
 
-from ledger.service.child_main import Errand, encode_errand
+from ledger.service.child_main import ChildConfig, encode_errand
 from ledger.settings import Settings
 
 
-class Child:
+class ChildProcess:
     """A process of the tree. `is_ready` becomes true once it has said so. `place` is where it hangs its figures."""
 
     def __init__(
@@ -46,7 +46,7 @@ class Child:
         finally:
             os.close(ready)
         assert self._process.stdin is not None, "asked for above"
-        errand = Errand(role, target, settings, ready, listener, board, place)
+        errand = ChildConfig(role, target, settings, ready, listener, board, place)
         with suppress(BrokenPipeError):  # it has died already, and whoever looks next will see it
             self._process.stdin.write(encode_errand(errand))
             self._process.stdin.flush()

@@ -20,10 +20,10 @@ import httptools
 from msgspec import Struct
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from ledger.service.buffered_transport import Gathered
-from ledger.service.protocol_errors import HEAD_BYTES_MAX, own_answer, refusing
-from ledger.telemetry.metrics import told
-from ledger.telemetry.shared_metrics import Reading
+from ledger.service.buffered_transport import BufferedTransport
+from ledger.service.protocol_errors import HEAD_BYTES_MAX, error_app, error_response_bytes
+from ledger.telemetry.metrics import metric_sample
+from ledger.telemetry.shared_metrics import MetricSample
 
 BODY_GRACE_S: Final = 5.0
 """Before a body's rate is judged: the first packets of an honest client may be late."""
@@ -40,7 +40,7 @@ _ROOM_SHARE: Final = 32
 """One in so many connections is closed when there is no room left: looking for a single one each time would cost more."""
 
 
-class Patience(Struct, frozen=True, kw_only=True):
+class ConnectionLimits(Struct, frozen=True, kw_only=True):
     """What a client may ask of a connection: seconds, bytes a second, connections per process."""
 
     head_s: float = 10.0
@@ -50,35 +50,35 @@ class Patience(Struct, frozen=True, kw_only=True):
     connections_max: int = 2048
 
 
-class Door:
+class ConnectionGuard:
     """All connections of a process. `connection` is the protocol factory that uvicorn is configured with.
 
     `now` is the monotonic clock as the last sweep read it: precise enough for deadlines of seconds, and free to read.
     `closed` counts the connections that were not left to their clients, by reason.
     """
 
-    def __init__(self, patience: Patience) -> None:
-        self.patience = patience
+    def __init__(self, limits: ConnectionLimits) -> None:
+        self.limits = limits
         self.now = time.monotonic()
         self.accepted = 0
         self.closed: Counter[str] = Counter()
-        self.connections: set[Connection] = set()
+        self.connections: set[GuardedConnection] = set()
         self.is_draining = False
         self._timer: asyncio.TimerHandle | None = None
 
-    def connection(self, **parts: Any) -> Connection:
+    def connection(self, **parts: Any) -> GuardedConnection:
         """A connection that was just accepted. `parts` are uvicorn's."""
-        return Connection(self, **parts)
+        return GuardedConnection(self, **parts)
 
-    def open(self) -> None:
+    def start_sweeping(self) -> None:
         """Begin to sweep, in the running event loop."""
         self.now = time.monotonic()
         for connection in [each for each in self.connections if each.since + DRAIN_IDLE_S <= self.now]:
-            connection.look(self.now)
+            connection.sweep(self.now)
         pause = _DRAIN_SWEEP_S if self.is_draining else _SWEEP_S
-        self._timer = asyncio.get_running_loop().call_later(pause, self.open)
+        self._timer = asyncio.get_running_loop().call_later(pause, self.start_sweeping)
 
-    def close(self) -> None:
+    def stop_sweeping(self) -> None:
         """Sweep no more."""
         if self._timer is not None:
             self._timer.cancel()
@@ -86,58 +86,58 @@ class Door:
     def drain(self) -> None:
         """Every answer from now on is the last of its connection, and what stays idle is closed soon."""
         self.is_draining = True
-        self.close()
-        self.open()
+        self.stop_sweeping()
+        self.start_sweeping()
         for connection in self.connections:
             connection.drain()
 
-    def admit(self, newcomer: Connection) -> None:
+    def admit(self, newcomer: GuardedConnection) -> None:
         """Take in a connection; where there is no room, close those first that have been of no use for the longest."""
         self.accepted += 1
         self.connections.add(newcomer)
         if self.is_draining:
             newcomer.drain()
-        if len(self.connections) > self.patience.connections_max:
+        if len(self.connections) > self.limits.connections_max:
             waiting = [each for each in self.connections if each.is_waiting and each is not newcomer]
-            waiting.sort(key=Connection.usefulness)
-            for victim in waiting[: 1 + self.patience.connections_max // _ROOM_SHARE] or [newcomer]:
-                victim.cut("crowded")
+            waiting.sort(key=GuardedConnection.eviction_key)
+            for victim in waiting[: 1 + self.limits.connections_max // _ROOM_SHARE] or [newcomer]:
+                victim.abort("crowded")
 
 
-class Connection(HttpToolsProtocol):
+class GuardedConnection(HttpToolsProtocol):
     """uvicorn's connection, watched.
 
-    `since` is when what it is at began: the connection itself, and by the door's clock a request that arrives or an answer
+    `since` is when what it is at began: the connection itself, and by the guard's clock a request that arrives or an answer
     that was given. `size` counts the bytes received since then.
     """
 
-    transport: Gathered
+    transport: BufferedTransport
     cycle: RequestResponseCycle | None  # type: ignore[assignment]  # None until a request's headers are there
 
-    def __init__(self, door: Door, **parts: Any) -> None:
+    def __init__(self, guard: ConnectionGuard, **parts: Any) -> None:
         super().__init__(**parts)
-        self.since = time.monotonic()  # the door's clock stands still while the process is busy: nobody has waited yet
+        self.since = time.monotonic()  # the guard's clock stands still while the process is busy: nobody has waited yet
         self.size = 0
-        self._door = door
+        self._guard = guard
         self._arriving = False  # a request has begun and not ended
         self._current: RequestResponseCycle | None = None  # the request that is answered now
-        self._deaf = False  # what else arrives is not read any more
+        self._stopped_reading = False  # what else arrives is not read any more
         self._taken = 0  # bytes of answers that the client had taken at the last look
 
     # ---------------------------------------------------------------- what uvicorn and the parser call
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(Gathered(transport))
-        self._door.admit(self)
+        super().connection_made(BufferedTransport(transport))
+        self._guard.admit(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._door.connections.discard(self)
+        self._guard.connections.discard(self)
         if self._current is not None:  # uvicorn tells the request that came last, which may wait behind this one
             self._current.disconnected = True
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if self._deaf:
+        if self._stopped_reading:
             return
         try:
             self.parser.feed_data(data)
@@ -152,7 +152,7 @@ class Connection(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         HttpToolsProtocol.on_message_begin(self)
-        self.since = self._door.now
+        self.since = self._guard.now
         self.size = 0
         self._arriving = True
 
@@ -165,7 +165,7 @@ class Connection(HttpToolsProtocol):
         self.transport.flush()
         self.server_state.total_requests += 1
         if not self._arriving:
-            self.since = self._door.now
+            self.since = self._guard.now
         if self.transport.is_closing():
             return
         self.flow.resume_reading()
@@ -173,57 +173,57 @@ class Connection(HttpToolsProtocol):
             cycle, app = self.pipeline.pop()
             self._start_asgi_task(cycle, app)
         elif self._arriving and self.expect_100_continue:
-            self._hang_up()  # the body may come or not: what the next bytes mean is not certain any more
+            self._close_write_side()  # the body may come or not: what the next bytes mean is not certain any more
 
     def shutdown(self) -> None:
-        """Nothing to add when uvicorn ends: the door drains."""
+        """Nothing to add when uvicorn ends: the guard drains."""
 
-    # ---------------------------------------------------------------- what the door asks and decides
+    # ---------------------------------------------------------------- what the guard asks and decides
 
     @property
     def is_waiting(self) -> bool:
         """Whether nobody but the client can get it any further."""
         return self._arriving or self.cycle is None or self.cycle.response_complete
 
-    def usefulness(self) -> tuple[bool, float]:
+    def eviction_key(self) -> tuple[bool, float]:
         """Sorts connections: those that never got an answer first, and the longest quiet first among equals."""
         return self.cycle is not None and self.cycle.response_complete, self.since
 
-    def look(self, now: float) -> None:
+    def sweep(self, now: float) -> None:
         """Decide whether the client has had its time. Called at every sweep, but not in a connection's first second."""
         elapsed = now - self.since
         if self.transport.get_write_buffer_size():
             taken = self.transport.taken  # what waits may be as much as before, and yet something else
             if taken > self._taken:
                 self.since = now
-            elif elapsed > self._door.patience.body_s:
-                self.cut("unread")
+            elif elapsed > self._guard.limits.body_s:
+                self.abort("unread")
             self._taken = taken
-        elif self.transport.is_closing() or (self._deaf and self.is_waiting):
+        elif self.transport.is_closing() or (self._stopped_reading and self.is_waiting):
             if elapsed > LINGER_S:
                 self.transport.abort()
         elif self._arriving:
             self._look_at_arrival(elapsed, now)
         elif self.is_waiting:
-            patience = self._door.patience
-            quiet_s = patience.head_s if self.cycle is None else patience.idle_s
-            if elapsed > (DRAIN_IDLE_S if self._door.is_draining else quiet_s):
-                self._door.closed["idle"] += 1
+            limits = self._guard.limits
+            quiet_s = limits.head_s if self.cycle is None else limits.idle_s
+            if elapsed > (DRAIN_IDLE_S if self._guard.is_draining else quiet_s):
+                self._guard.closed["idle"] += 1
                 self.transport.close()
 
     def _look_at_arrival(self, elapsed: float, now: float) -> None:
-        patience = self._door.patience
+        limits = self._guard.limits
         if self.flow.read_paused:
             self.since, self.size = now, 0  # we do not listen at the moment: that is not the client's fault
         elif self._awaits_head:
-            if elapsed > (DRAIN_IDLE_S if self._door.is_draining else patience.head_s):
+            if elapsed > (DRAIN_IDLE_S if self._guard.is_draining else limits.head_s):
                 self.refuse(408, "head_timeout")
-        elif elapsed > patience.body_s or self.size < patience.body_rate * (elapsed - BODY_GRACE_S):
+        elif elapsed > limits.body_s or self.size < limits.body_rate * (elapsed - BODY_GRACE_S):
             self.refuse(408, "body_timeout")
 
     def refuse(self, status: int, reason: str) -> None:
         """Answer the request that is arriving ourselves and end the connection. Earlier ones are answered first, if any."""
-        self._door.closed[reason] += 1
+        self._guard.closed[reason] += 1
         cycle = self.cycle
         if cycle is None or cycle.response_complete:
             self._answer_and_hang_up(status)
@@ -231,31 +231,31 @@ class Connection(HttpToolsProtocol):
             self._listen_no_more()
         elif self.pipeline:  # what arrives is the last in it
             self._listen_no_more()
-            self.pipeline[0] = (cycle, refusing(status))
+            self.pipeline[0] = (cycle, error_app(status))
         else:
             cycle.disconnected = True
             cycle.message_event.set()
             if cycle.response_started:
-                self._hang_up()
+                self._close_write_side()
             else:
                 self._answer_and_hang_up(status)
 
-    def cut(self, reason: str) -> None:
+    def abort(self, reason: str) -> None:
         """Close at once, whatever is on its way."""
-        self._door.closed[reason] += 1
-        self._door.connections.discard(self)
-        self._deaf = True
+        self._guard.closed[reason] += 1
+        self._guard.connections.discard(self)
+        self._stopped_reading = True
         self.transport.abort()
 
     def drain(self) -> None:
         """Let the answer that is being made be the last, and one to a request that arrives within the next moment."""
-        self.since = self._door.now
+        self.since = self._guard.now
         if self.cycle is not None:
             self.cycle.keep_alive = False
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._current = cycle
-        if self._door.is_draining:
+        if self._guard.is_draining:
             cycle.keep_alive = False
         super()._start_asgi_task(cycle, app)
 
@@ -266,25 +266,25 @@ class Connection(HttpToolsProtocol):
 
     def _listen_no_more(self) -> None:
         """Close after the answers to what has arrived so far."""
-        self._deaf, self._arriving = True, False
+        self._stopped_reading, self._arriving = True, False
         if self.cycle is not None:
             self.cycle.keep_alive = False
 
     def _answer_and_hang_up(self, status: int) -> None:
-        self.transport.write(own_answer(status, self.server_state.default_headers))
-        self._hang_up()
+        self.transport.write(error_response_bytes(status, self.server_state.default_headers))
+        self._close_write_side()
 
-    def _hang_up(self) -> None:
+    def _close_write_side(self) -> None:
         """Say that nothing more will come. The client may finish its sentence; the sweep closes what it leaves open."""
-        self._deaf, self.since = True, self._door.now
+        self._stopped_reading, self.since = True, self._guard.now
         self.flow.resume_reading()
         if not self.transport.is_closing():
             self.transport.write_eof()
 
 
-def door_figures(door: Door) -> Iterator[Reading]:
+def connection_metrics(guard: ConnectionGuard) -> Iterator[MetricSample]:
     """What the connections of clients count."""
-    yield told("ledger_http_connections", len(door.connections))
-    yield told("ledger_http_connections_total", door.accepted)
-    for reason, n in door.closed.items():
-        yield told("ledger_http_connections_ended_total", n, reason)
+    yield metric_sample("ledger_http_connections", len(guard.connections))
+    yield metric_sample("ledger_http_connections_total", guard.accepted)
+    for reason, n in guard.closed.items():
+        yield metric_sample("ledger_http_connections_ended_total", n, reason)

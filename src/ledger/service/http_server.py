@@ -17,8 +17,8 @@ from typing import Any, Final, cast
 
 import uvicorn
 
-from ledger.service.connection_guard import Door, Patience, door_figures
-from ledger.service.listen_socket import take_in_the_rest
+from ledger.service.connection_guard import ConnectionGuard, ConnectionLimits, connection_metrics
+from ledger.service.listen_socket import drain_backlog
 from ledger.settings import Settings
 from ledger.telemetry import shared_metrics
 
@@ -41,14 +41,14 @@ async def serve(app: Any, settings: Settings, listener: socket.socket, ready: Ca
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server behind a door of ours."""
+    """uvicorn's server behind a guard of ours."""
 
     def __init__(self, app: Any, settings: Settings, ready: Callable[[], None] = lambda: None) -> None:
-        self.door = Door(_patience(settings))
+        self.guard = ConnectionGuard(_connection_limits(settings))
         self._ready = ready
         config = uvicorn.Config(
             app,
-            http=cast(Any, self.door.connection),  # uvicorn asks for a class, and calls it like any factory
+            http=cast(Any, self.guard.connection),  # uvicorn asks for a class, and calls it like any factory
             ws="none",
             lifespan="on",
             log_config=None,
@@ -64,12 +64,12 @@ class Server(uvicorn.Server):
         """Listen, then say so."""
         await super().startup(sockets)
         if self.started and not self.should_exit:
-            self.door.open()
+            self.guard.start_sweeping()
             self._ready()
 
     async def main_loop(self) -> None:
         """Serve until told to stop."""
-        with shared_metrics.here("api").telling(partial(door_figures, self.door)):
+        with shared_metrics.current("api").publishing(partial(connection_metrics, self.guard)):
             await super().main_loop()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -77,20 +77,20 @@ class Server(uvicorn.Server):
         queues = [each.dup() for each in sockets or ()]
         for server in self.servers:
             server.close()
-        self.door.drain()
+        self.guard.drain()
         for queue in queues:
-            await take_in_the_rest(queue, self._connection)
+            await drain_backlog(queue, self._connection)
             queue.close()
         await super().shutdown(sockets)
-        self.door.close()
+        self.guard.stop_sweeping()
 
     def _connection(self) -> asyncio.Protocol:
-        return self.door.connection(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
+        return self.guard.connection(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
 
 
-def _patience(settings: Settings) -> Patience:
+def _connection_limits(settings: Settings) -> ConnectionLimits:
     """The settings' patience with clients, with no more of them than the system lets a process have open."""
-    return Patience(
+    return ConnectionLimits(
         head_s=settings.head_timeout_s,
         body_s=settings.body_timeout_s,
         body_rate=settings.body_rate_min,

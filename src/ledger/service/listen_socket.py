@@ -34,7 +34,7 @@ _NO_NEWCOMERS: Final = struct.pack(
 _SO_ATTACH_FILTER: Final = 26
 
 
-def listen(host: str, port: int, stop_if_asked: Callable[[], None]) -> socket.socket:
+def bind_socket(host: str, port: int, stop_if_asked: Callable[[], None]) -> socket.socket:
     """A bound socket that does not listen yet: the API processes do, so that nobody waits in a queue without an end.
 
     A port that is taken may still belong to children of a parent that was just killed: they go in a moment. Raises
@@ -59,7 +59,7 @@ def listen(host: str, port: int, stop_if_asked: Callable[[], None]) -> socket.so
             return listener
 
 
-def keep_out_newcomers(listener: socket.socket) -> None:
+def stop_accepting(listener: socket.socket) -> None:
     """Let nobody new into the queue, for every process that shares the socket. Only Linux can."""
     if sys.platform == "linux":
         program = ctypes.create_string_buffer(_NO_NEWCOMERS, len(_NO_NEWCOMERS))
@@ -67,7 +67,7 @@ def keep_out_newcomers(listener: socket.socket) -> None:
             listener.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, struct.pack("@HP", 4, ctypes.addressof(program)))
 
 
-async def take_in_the_rest(listener: socket.socket, protocol: Callable[[], asyncio.Protocol]) -> None:
+async def drain_backlog(listener: socket.socket, protocol: Callable[[], asyncio.Protocol]) -> None:
     """Accept everybody who waits in the queue, each with a protocol of their own."""
     loop = asyncio.get_running_loop()
     for waiting in _accepted(listener):

@@ -16,7 +16,7 @@ import msgspec
 HEAD_BYTES_MAX: Final = 64 << 10
 """What a request line and its headers may weigh before the application has seen them; it has narrower limits itself."""
 
-BEFORE_ANY_REQUEST: Final = {
+PROTOCOL_ERRORS: Final = {
     400: ("BAD_REQUEST", "This is not a valid HTTP request."),
     408: ("REQUEST_TIMEOUT", "The request did not arrive in time."),
     431: ("HEADERS_TOO_LARGE", f"The request line and headers must have at most {HEAD_BYTES_MAX} bytes."),
@@ -27,7 +27,7 @@ BEFORE_ANY_REQUEST: Final = {
 Headers = list[tuple[bytes, bytes]]
 
 
-def own_answer(status: int, headers: Headers) -> bytes:
+def error_response_bytes(status: int, headers: Headers) -> bytes:
     """The bytes of an answer that the application has no part in; `headers` are the server's own."""
     own, body = _refusal(status)
     lines = [
@@ -38,7 +38,7 @@ def own_answer(status: int, headers: Headers) -> bytes:
     return b"\r\n".join(lines) + body
 
 
-def refusing(status: int) -> Callable[..., Awaitable[None]]:
+def error_app(status: int) -> Callable[..., Awaitable[None]]:
     """An application that answers a request so, whatever it asks for: one whose turn comes when it is known to be broken."""
 
     async def refuse(_scope: Any, _receive: Any, send: Callable[[dict[str, Any]], Awaitable[None]]) -> None:
@@ -50,7 +50,7 @@ def refusing(status: int) -> Callable[..., Awaitable[None]]:
 
 
 def _refusal(status: int) -> tuple[Headers, bytes]:
-    code, message = BEFORE_ANY_REQUEST[status]
+    code, message = PROTOCOL_ERRORS[status]
     request_id = f"req-{secrets.token_hex(12)}"
     body = msgspec.json.encode({"message": message, "code": code, "requestId": request_id})
     headers = [

@@ -19,11 +19,11 @@ from typing import Final, Literal, Self
 import msgspec
 from msgspec import Struct
 
-from ledger.postgres.embedded.data_dir import Keeper
-from ledger.service.child_process import Child
-from ledger.service.listen_socket import keep_out_newcomers, listen
+from ledger.postgres.embedded.data_dir import ServerLease
+from ledger.service.child_process import ChildProcess
+from ledger.service.listen_socket import bind_socket, stop_accepting
 from ledger.settings import CannotRun, Settings
-from ledger.telemetry.shared_metrics import make_board
+from ledger.telemetry.shared_metrics import create_shared_metrics
 
 DEATHS_MAX: Final = 5
 DEATH_WINDOW_S: Final = 60.0
@@ -34,7 +34,7 @@ _STARTING_POLL_S: Final = 0.02
 _WATCHING_POLL_S: Final = 0.5
 
 
-class Tree(Struct, frozen=True, kw_only=True):
+class ProcessPlan(Struct, frozen=True, kw_only=True):
     """What a tree is made of. `api`, `worker` and `errand` are `module:name`, or None where that part is left out.
 
     `api` makes an ASGI application of the settings; `worker` is a coroutine function of the settings, a function to call
@@ -48,14 +48,14 @@ class Tree(Struct, frozen=True, kw_only=True):
     shares_database: bool = False
 
 
-def serve(settings: Settings, tree: Tree) -> int:
+def serve(settings: Settings, tree: ProcessPlan) -> int:
     """Run the tree until SIGTERM or SIGINT, and return the exit status: 0, or 1 where a second signal cut the end short.
 
     Prints `ready http://host:port` (`ready` without an API) once every part is ready. Raises CannotRun with the reason
     where a part cannot start or stay up.
     """
     with _Signals() as signals:
-        service = _Service(settings, tree, signals)
+        service = _Supervisor(settings, tree, signals)
         try:
             service.start()
             service.watch()
@@ -110,26 +110,28 @@ class _Signals:
             self._wake.recv(4096)
 
 
-class _Service:
-    def __init__(self, settings: Settings, tree: Tree, signals: _Signals) -> None:
+class _Supervisor:
+    def __init__(self, settings: Settings, tree: ProcessPlan, signals: _Signals) -> None:
         self._settings = settings
         self._tree = tree
         self._signals = signals
         self._listener: socket.socket | None = None
-        self._keeper: Keeper | None = None
-        self._children: list[Child] = []
-        self._board = make_board()
+        self._keeper: ServerLease | None = None
+        self._children: list[ChildProcess] = []
+        self._board = create_shared_metrics()
         self._deaths: deque[float] = deque()
         self._database_is_up = True
 
     def start(self) -> None:
         """Bring everything up, in the order in which each needs the one before."""
         if self._settings.database_url is None:
-            self._keeper = Keeper(self._settings.data_dir, self._tree.name, stopping=lambda: self._signals.stopping)
+            self._keeper = ServerLease(
+                self._settings.data_dir, self._tree.name, stopping=lambda: self._signals.stopping
+            )
             if not self._tree.shares_database:
                 self._keeper.refuse_to_share()
         if self._tree.api is not None:
-            self._listener = listen(self._settings.host, self._settings.port, self._stop_if_asked)
+            self._listener = bind_socket(self._settings.host, self._settings.port, self._stop_if_asked)
             self._settings = msgspec.structs.replace(self._settings, port=self._listener.getsockname()[1])
         if self._keeper is not None:
             self._keeper.wait()
@@ -160,7 +162,7 @@ class _Service:
         """Let the children finish what is in flight, then stop Postgres if it is ours; at once after a second signal."""
         end = time.monotonic() + STOP_S
         if self._listener is not None:
-            keep_out_newcomers(self._listener)
+            stop_accepting(self._listener)
             self._listener.close()
         for child in self._children:
             child.ask_to_stop()
@@ -192,11 +194,11 @@ class _Service:
         target = self._tree.api if role == "api" else self._tree.worker
         assert target is not None, "only parts of the tree are spawned"
         listener = self._listener.fileno() if role == "api" and self._listener is not None else None
-        child = Child(role, target, self._settings, listener=listener, board=self._board, place=place)
+        child = ChildProcess(role, target, self._settings, listener=listener, board=self._board, place=place)
         self._children.append(child)
 
     def _run_errand(self, target: str) -> None:
-        errand = Child("once", target, self._settings)
+        errand = ChildProcess("once", target, self._settings)
         self._children.append(errand)
         while errand.is_alive():
             self._await_something()

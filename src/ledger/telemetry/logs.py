@@ -58,7 +58,7 @@ def configure_logs(level: str) -> None:
     logging.basicConfig(level=max(severity, logging.WARNING), handlers=[handler], force=True)
 
 
-def places_of(failure: BaseException) -> list[str]:
+def stack_locations(failure: BaseException) -> list[str]:
     """Where an exception came from, for its line: its text stays out, since it may repeat what a customer typed."""
     frames = traceback.extract_tb(failure.__traceback__)
     return [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames][-8:]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from msgspec import Struct
 
 from ledger.telemetry.histogram import SECONDS, SIZES, Histogram
-from ledger.telemetry.shared_metrics import Board, Reading
+from ledger.telemetry.shared_metrics import MetricSample, SharedMetrics
 
 if TYPE_CHECKING:
     pass  # brings uvicorn along, which the worker does not need
@@ -73,26 +73,26 @@ FAMILIES: Final = {
 }
 
 
-def told(name: str, value: float, *labels: str) -> Reading:
+def metric_sample(name: str, value: float, *labels: str) -> MetricSample:
     """A number of a family."""
-    return Reading(name, labels, float(value))
+    return MetricSample(name, labels, float(value))
 
 
-def spread(name: str, histogram: Histogram, *labels: str) -> Reading:
+def histogram_sample(name: str, histogram: Histogram, *labels: str) -> MetricSample:
     """A histogram of a family."""
-    return Reading(name, labels, [*histogram.counts, histogram.total])
+    return MetricSample(name, labels, [*histogram.counts, histogram.total])
 
 
-def process_figures(board: Board) -> Iterator[Reading]:
+def process_metrics(board: SharedMetrics) -> Iterator[MetricSample]:
     """What the system knows of this process, and how late its event loop was."""
     times = os.times()
-    yield told("ledger_process_cpu_seconds_total", times.user + times.system)
-    yield told("ledger_process_start_time_seconds", _STARTED)
-    yield told("ledger_process_loop_lag_seconds", board.lag_s)
+    yield metric_sample("ledger_process_cpu_seconds_total", times.user + times.system)
+    yield metric_sample("ledger_process_start_time_seconds", _STARTED)
+    yield metric_sample("ledger_process_loop_lag_seconds", board.lag_s)
     try:
         with open("/proc/self/statm", "rb") as statm:  # noqa: PTH123 - asked for every second
             pages = int(statm.read().split()[1])
-        yield told("ledger_process_resident_bytes", pages * os.sysconf("SC_PAGE_SIZE"))
-        yield told("ledger_process_open_fds", len(os.listdir("/proc/self/fd")))  # noqa: PTH208 - the same
+        yield metric_sample("ledger_process_resident_bytes", pages * os.sysconf("SC_PAGE_SIZE"))
+        yield metric_sample("ledger_process_open_fds", len(os.listdir("/proc/self/fd")))  # noqa: PTH208 - the same
     except OSError:
         return  # only Linux tells

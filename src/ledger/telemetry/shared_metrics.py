@@ -30,7 +30,7 @@ _HEAD: Final = struct.Struct("!II")
 _TRIES: Final = 5
 
 
-class Reading(Struct, frozen=True, array_like=True):
+class MetricSample(Struct, frozen=True, array_like=True):
     """One figure: a number, or of a histogram how many values fell into each stretch, and their sum as the last entry.
 
     Names of what only ever grows end in `_total`; the rest, but for histograms, is as it is at this moment.
@@ -46,28 +46,28 @@ class Reading(Struct, frozen=True, array_like=True):
         return isinstance(self.value, list) or self.name.endswith("_total")
 
 
-Source = Callable[[], Iterable[Reading]]
+Source = Callable[[], Iterable[MetricSample]]
 
 _encode: Final = msgspec.msgpack.Encoder().encode
-_decode: Final = msgspec.msgpack.Decoder(list[Reading]).decode
+_decode: Final = msgspec.msgpack.Decoder(list[MetricSample]).decode
 
 
-_here: list[Board] = []
+_here: list[SharedMetrics] = []
 
 
-def join(descriptor: int, place: int, role: str) -> None:
+def attach(descriptor: int, place: int, role: str) -> None:
     """Take the place that the parent gave to this process."""
-    _here[:] = [Board(descriptor, place, role)]
+    _here[:] = [SharedMetrics(descriptor, place, role)]
 
 
-def here(role: str = "process") -> Board:
+def current(role: str = "process") -> SharedMetrics:
     """The place of this process; one on a board of its own where nobody gave it any."""
     if not _here:
-        join(make_board(), 0, role)
+        attach(create_shared_metrics(), 0, role)
     return _here[0]
 
 
-def make_board() -> int:
+def create_shared_metrics() -> int:
     """A descriptor of a new board, for the children of this process."""
     if hasattr(os, "memfd_create"):  # Linux
         return os.memfd_create("ledger-board")
@@ -75,7 +75,7 @@ def make_board() -> int:
         return os.dup(file.fileno())
 
 
-class Board:
+class SharedMetrics:
     """A process's place on a board, and a look at all of them.
 
     The place is a small number that nobody else has; `role` says what the process is for. `lag_s` is how late the event
@@ -85,14 +85,14 @@ class Board:
     def __init__(self, descriptor: int, place: int, role: str) -> None:
         self._descriptor = descriptor
         self._place = place
-        self._who = Reading(_WHO, (f"{role}-{place}",), os.getpid())
+        self._who = MetricSample(_WHO, (f"{role}-{place}",), os.getpid())
         self._sources: list[Source] = []
         self._before = [reading for reading in self._read(place) if reading.lasts]
         self._timer: asyncio.TimerHandle | None = None
         self.lag_s = 0.0
 
     @contextmanager
-    def telling(self, *sources: Source) -> Iterator[None]:
+    def publishing(self, *sources: Source) -> Iterator[None]:
         """Hang up the figures of these sources, too, every second for as long as the block lasts, and once at its end."""
         self._sources += sources
         self._publish_again(asyncio.get_running_loop().time())
@@ -110,14 +110,14 @@ class Board:
         assert len(content) + _HEAD.size <= PLACE_BYTES, "more figures than a place has room for"
         os.pwrite(self._descriptor, _HEAD.pack(len(content), zlib.crc32(content)) + content, self._place * PLACE_BYTES)
 
-    def read(self) -> Iterator[tuple[str, Sequence[Reading]]]:
+    def read(self) -> Iterator[tuple[str, Sequence[MetricSample]]]:
         """The figures of every process, under its name."""
         for place in range(-(-os.fstat(self._descriptor).st_size // PLACE_BYTES)):
             readings = self._read(place)
             if readings:
                 yield readings[0].labels[0], readings[1:]
 
-    def _read(self, place: int) -> Sequence[Reading]:
+    def _read(self, place: int) -> Sequence[MetricSample]:
         """What hangs at a place. Somebody may be hanging up new figures right now: then look again."""
         for _ in range(_TRIES):
             head = os.pread(self._descriptor, _HEAD.size, place * PLACE_BYTES)
@@ -142,7 +142,7 @@ class Board:
         self._timer = loop.call_at(due, self._publish_again, due)
 
 
-def summed(readings: Iterable[Reading]) -> list[Reading]:
+def summed(readings: Iterable[MetricSample]) -> list[MetricSample]:
     """Figures of the same name and labels as one: added up, histograms stretch by stretch."""
     found: dict[tuple[str, tuple[str, ...]], Union[float, list[float]]] = {}  # noqa: UP007 - as above
     for reading in readings:
@@ -156,4 +156,4 @@ def summed(readings: Iterable[Reading]) -> list[Reading]:
             assert isinstance(known, float | int), "a figure that is a number here and a histogram there"
             assert isinstance(reading.value, float | int), "the same the other way round"
             found[key] = known + reading.value
-    return [Reading(name, labels, value) for (name, labels), value in found.items()]
+    return [MetricSample(name, labels, value) for (name, labels), value in found.items()]

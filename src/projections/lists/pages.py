@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from ledger.domain.orders.statuses import OrderStatus
-from projections.binary import micros, moment
+from projections.binary import from_micros, micros
 from projections.orders.table import document, is_overdue
 
 _CURSOR: Final = struct.Struct("!?qq16s")
@@ -118,7 +118,7 @@ def parse_cursor(text: str) -> Cursor | None:
         ascending, created, behind, order_id = _CURSOR.unpack(base64.b64decode(text, altchars=b"-_", validate=True))
         if not 0 <= behind <= _BEHIND_MAX:
             return None
-        return Cursor(ascending, moment(created), UUID(bytes=order_id), behind)
+        return Cursor(ascending, from_micros(created), UUID(bytes=order_id), behind)
     except (ValueError, binascii.Error, struct.error, OverflowError):
         return None
 

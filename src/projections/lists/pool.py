@@ -12,8 +12,8 @@ from typing import Any, Final
 import psycopg
 from psycopg_pool import AsyncConnectionPool, PoolTimeout, TooManyRequests
 
-from ledger.postgres.connection import KEEP_ALIVE, Bounded, Connection
-from ledger.postgres.faults import DatabaseUnavailable, JournalFull
+from ledger.postgres.connection import KEEP_ALIVE, Connection, QueryTimeout
+from ledger.postgres.faults import DatabaseUnavailable, QueueFull
 
 # Lists are read in the order of an index; over a small or fresh table the planner prefers to scan and sort, and would
 # keep that plan. A plan made anew for the values of each list costs more than the list. What a search finds in a large
@@ -35,7 +35,7 @@ _PATIENCE_S: Final = 1.5
 _ANSWER_MAX_S: Final = 8.0
 
 
-class Lists:
+class ListPool:
     """Runs list queries on a small pool; connections that were lost are replaced behind the scenes."""
 
     def __init__(self, url: str) -> None:
@@ -67,24 +67,24 @@ class Lists:
         await self._pool.close()
 
     async def rows(self, statement: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-        """All rows of a list query. Raises DatabaseUnavailable or JournalFull."""
+        """All rows of a list query. Raises DatabaseUnavailable or QueueFull."""
         return await self.first_rows([statement], parameters)
 
     async def first_rows(self, statements: Iterable[str], parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
         """All rows of the first of some list queries that gives any; each has its own time limit.
 
-        Raises DatabaseUnavailable or JournalFull.
+        Raises DatabaseUnavailable or QueueFull.
         """
         rows: list[tuple[Any, ...]] = []
         try:
             async with self._pool.connection() as connection:
                 for statement in statements:
-                    with Bounded(connection, _ANSWER_MAX_S):
+                    with QueryTimeout(connection, _ANSWER_MAX_S):
                         answer = await connection.execute(statement, parameters, binary=True)
                         if rows := await answer.fetchall():
                             break
                 return rows
         except TooManyRequests as fault:
-            raise JournalFull("too many lists wait") from fault
+            raise QueueFull("too many lists wait") from fault
         except (psycopg.OperationalError, PoolTimeout) as fault:
             raise DatabaseUnavailable(type(fault).__name__) from fault

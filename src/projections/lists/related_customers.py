@@ -11,7 +11,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from ledger.domain.ids import parse_uuid
-from ledger.domain.rejections import InvalidTerms
+from ledger.domain.rejections import InvalidField
 
 RELATED_MAX: Final = 1_000
 
@@ -55,7 +55,7 @@ def customers_statement(merchant_id: UUID, reference: str, *, related: bool) -> 
 
 
 def customers_found(rows: Sequence[tuple[Any, ...]]) -> list[UUID]:
-    """The customers in the rows of the statement. Raises InvalidTerms where they are too many."""
+    """The customers in the rows of the statement. Raises InvalidField where they are too many."""
     if len(rows) > RELATED_MAX:
-        raise InvalidTerms("includeRelatedCustomers", f"leads to more than {RELATED_MAX} customers")
+        raise InvalidField("includeRelatedCustomers", f"leads to more than {RELATED_MAX} customers")
     return [customer_id for (customer_id,) in rows]

@@ -19,7 +19,7 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from projections.binary import micros, moment
+from projections.binary import from_micros, micros
 from projections.lists.pages import OrderQuery, is_ascending
 from projections.search import statements as sql
 from projections.search.blocks import gram_bits
@@ -247,10 +247,10 @@ def _spans(start: datetime, end: datetime) -> dict[str, Any]:
         first = last = 0
         head, tail = (start, end), (end, end)
     else:
-        head, tail = (start, moment(first * _DAY_US)), (moment(last * _DAY_US), end)
+        head, tail = (start, from_micros(first * _DAY_US)), (from_micros(last * _DAY_US), end)
     return {
-        "first_day": moment(first * _DAY_US).date(),
-        "end_day": moment(last * _DAY_US).date(),
+        "first_day": from_micros(first * _DAY_US).date(),
+        "end_day": from_micros(last * _DAY_US).date(),
         "head_from": head[0],
         "head_to": head[1],
         "tail_from": tail[0],

@@ -18,7 +18,7 @@ from ledger.domain.ids import entry_id
 from ledger.domain.money import ZERO, shortest
 from ledger.domain.orders.refund import Refund, RefundPart, RefundStatus
 from ledger.domain.orders.state import Order
-from ledger.domain.orders.surcharge import Parts
+from ledger.domain.orders.surcharge import SurchargeSplit
 from projections.orders.documents import Amount, Currency, Moment
 from projections.orders.formats import moment
 
@@ -91,12 +91,12 @@ def _allocation(order: Order, part: RefundPart) -> AllocationDocument:
     )
 
 
-def _parts(order: Order, part: RefundPart) -> Parts:
+def _parts(order: Order, part: RefundPart) -> SurchargeSplit:
     """What this refund adds to what its payment had given back before."""
     payment = order.payment(part.payment_id)
     before = payment.parts_of_refund(part.before, order.quantum)
     after = payment.parts_of_refund(part.before + part.amount, order.quantum)
-    return Parts(after.subtotal - before.subtotal, after.surcharge - before.surcharge)
+    return SurchargeSplit(after.subtotal - before.subtotal, after.surcharge - before.surcharge)
 
 
 def _sum(amounts: Sequence[Decimal]) -> Decimal:

@@ -18,7 +18,7 @@ from ledger.domain.ids import parse_uuid
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import OrderStatus
 from ledger.journal.inline import InlineTable, Row
-from ledger.postgres.arrays import PACK
+from ledger.postgres.arrays import ENCODE_ARRAY
 from projections.binary import micros, text
 from projections.customers import render_customer
 from projections.orders.render import render_head, render_payment, render_payments
@@ -166,10 +166,10 @@ def find_parameters(asked: Sequence[tuple[bytes, str]]) -> list[bytes]:
     """The columns that FIND unnests, for merchants and what they call one of their orders: service id or external id."""
     own = [parse_uuid(reference) for _, reference in asked]
     return [
-        PACK["int4"](range(len(asked))),
-        PACK["uuid"]([merchant_id for merchant_id, _ in asked]),
-        PACK["uuid"]([None if order_id is None else order_id.bytes for order_id in own]),
-        PACK["text"]([reference.encode() for _, reference in asked]),
+        ENCODE_ARRAY["int4"](range(len(asked))),
+        ENCODE_ARRAY["uuid"]([merchant_id for merchant_id, _ in asked]),
+        ENCODE_ARRAY["uuid"]([None if order_id is None else order_id.bytes for order_id in own]),
+        ENCODE_ARRAY["text"]([reference.encode() for _, reference in asked]),
     ]
 
 

@@ -23,7 +23,7 @@ _FIRST, _SECOND, _MASK = 6_151, 389, 8_191
 """Which of 8,192 bits stands for a gram. Stored blocks say it: other numbers need a migration after which all are packed anew."""
 
 
-class Line(Struct, frozen=True, gc=False):
+class SearchLine(Struct, frozen=True, gc=False):
     """The folded text of an order, with the time of its creation, or of a customer's e-mail."""
 
     id: UUID
@@ -34,7 +34,7 @@ class Line(Struct, frozen=True, gc=False):
 class Block(Struct, frozen=True):
     """Lines of one row, by id."""
 
-    lines: Sequence[Line]
+    lines: Sequence[SearchLine]
     full: bool
 
     @property
@@ -55,9 +55,9 @@ class Block(Struct, frozen=True):
         return min(times), max(times)
 
 
-def blocks(lines: Iterable[Line], block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
+def blocks(lines: Iterable[SearchLine], block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
     """The lines by id, in blocks of so many bytes. Only the last one is not full."""
-    some: list[Line] = []
+    some: list[SearchLine] = []
     room = block_bytes
     for line in sorted(lines, key=lambda line: line.id):
         size = len(line.text.encode()) + _LINE_BYTES

@@ -18,13 +18,13 @@ from uuid import UUID
 import psycopg
 from psycopg import IsolationLevel
 
-from ledger.postgres.arrays import PACK
+from ledger.postgres.arrays import ENCODE_ARRAY
 from ledger.postgres.connection import Connection, connect
 from ledger.postgres.faults import DatabaseUnavailable
 from projections.binary import micros
-from projections.search.blocks import BLOCK_BYTES, Block, Line, blocks, grams, local_grams
-from projections.search.counts import Counts
-from projections.search.lines import Kind
+from projections.search.blocks import BLOCK_BYTES, Block, SearchLine, blocks, grams, local_grams
+from projections.search.counts import SearchCounters
+from projections.search.lines import LineKind
 
 ROWS_MIN: Final = 16
 """So many unpacked rows of a merchant are worth the work."""
@@ -79,7 +79,7 @@ select customer_id, email_folded from customer where merchant_id = %(merchant_id
 """
 
 
-class SearchPacking:
+class SearchCompactor:
     """Packs over all merchants, on a connection of its own that is opened again when it was lost.
 
     `rows_min` unpacked rows of a merchant are packed, into rows of `block_bytes`.
@@ -120,7 +120,7 @@ class SearchPacking:
         return connection
 
     async def _pack_alone(self, connection: Connection) -> int:
-        limits = {"changed": Kind.CHANGED.value, "rows": self._rows_min, "limit": _MERCHANTS_MAX}
+        limits = {"changed": LineKind.CHANGED.value, "rows": self._rows_min, "limit": _MERCHANTS_MAX}
         due = await (await connection.execute(_DUE, limits)).fetchall()
         if not due:
             return 0
@@ -135,17 +135,21 @@ class SearchPacking:
         return len(due)
 
     async def _tidy(self, connection: Connection, merchant_id: UUID) -> None:
-        counts = Counts(connection, merchant_id)
+        counts = SearchCounters(connection, merchant_id)
         await self._refresh(connection, merchant_id, counts)
-        for kind in (Kind.CUSTOMER, Kind.ORDER):
+        for kind in (LineKind.CUSTOMER, LineKind.ORDER):
             limits = {"rows": self._rows_min, "bytes": _BYTES_MAX}
             lines = await _lines(connection, _TAKE, {"merchant_id": merchant_id, "kind": kind.value, **limits})
             await self._put(connection, merchant_id, kind, lines, counts)
         await counts.write()
 
-    async def _refresh(self, connection: Connection, merchant_id: UUID, counts: Counts) -> None:
+    async def _refresh(self, connection: Connection, merchant_id: UUID, counts: SearchCounters) -> None:
         """Replace the lines of the customers that were noted as changed by what their rows say now."""
-        of: dict[str, object] = {"merchant_id": merchant_id, "changed": Kind.CHANGED.value, "kind": Kind.CUSTOMER.value}
+        of: dict[str, object] = {
+            "merchant_id": merchant_id,
+            "changed": LineKind.CHANGED.value,
+            "kind": LineKind.CUSTOMER.value,
+        }
         noted = await (await connection.execute(_TAKE_CHANGED, of)).fetchall()
         if not noted:
             return
@@ -156,16 +160,21 @@ class SearchPacking:
         were = {line.id: line.text for line in lines if line.id in changed}
         await counts.recount(changed, were, now)
         kept = [line for line in lines if line.id not in changed]
-        new = [Line(customer_id, None, email) for customer_id, email in now.items() if email is not None]
-        await self._put(connection, merchant_id, Kind.CUSTOMER, kept + new, counts)
+        new = [SearchLine(customer_id, None, email) for customer_id, email in now.items() if email is not None]
+        await self._put(connection, merchant_id, LineKind.CUSTOMER, kept + new, counts)
 
     async def _put(
-        self, connection: Connection, merchant_id: UUID, kind: Kind, lines: Iterable[Line], counts: Counts
+        self,
+        connection: Connection,
+        merchant_id: UUID,
+        kind: LineKind,
+        lines: Iterable[SearchLine],
+        counts: SearchCounters,
     ) -> None:
         """Write lines in new rows. The last one is not full: it is packed, and its orders are counted, another time."""
         rows = []
         for block in blocks(lines, self._block_bytes):
-            if block.full and kind is Kind.ORDER:
+            if block.full and kind is LineKind.ORDER:
                 await counts.count(block.lines)
                 await _fold(connection, merchant_id, block)
             rows.append(_row(merchant_id, kind, block))
@@ -176,26 +185,26 @@ class SearchPacking:
 async def _fold(connection: Connection, merchant_id: UUID, block: Block) -> None:
     unlike = [line for line in block.lines if not line.text.isascii()]
     if unlike:
-        orders = PACK["uuid"]([line.id.bytes for line in unlike])
-        lines = PACK["text"]([line.text.encode() for line in unlike])
+        orders = ENCODE_ARRAY["uuid"]([line.id.bytes for line in unlike])
+        lines = ENCODE_ARRAY["text"]([line.text.encode() for line in unlike])
         await connection.execute(_FOLD, {"merchant_id": merchant_id, "orders": orders, "lines": lines})
 
 
-def _row(merchant_id: UUID, kind: Kind, block: Block) -> tuple[object, ...]:
+def _row(merchant_id: UUID, kind: LineKind, block: Block) -> tuple[object, ...]:
     said: tuple[object, ...] = (None,) * 5
-    if block.full and kind is Kind.ORDER:
+    if block.full and kind is LineKind.ORDER:
         said = (grams(block.texts), None, block.shared, *block.span)
     elif block.full:
         said = (grams(block.texts), local_grams(line.text for line in block.lines), None, None, None)
-    ids = PACK["uuid"]([line.id.bytes for line in block.lines])
-    ats = PACK["timestamptz"]([None if line.at is None else micros(line.at) for line in block.lines])
+    ids = ENCODE_ARRAY["uuid"]([line.id.bytes for line in block.lines])
+    ats = ENCODE_ARRAY["timestamptz"]([None if line.at is None else micros(line.at) for line in block.lines])
     return merchant_id, kind.value, block.lines[0].id, block.full, ids, ats, block.texts, *said
 
 
-async def _lines(connection: Connection, statement: str, values: Mapping[str, object]) -> list[Line]:
+async def _lines(connection: Connection, statement: str, values: Mapping[str, object]) -> list[SearchLine]:
     rows = await connection.execute(statement, values, binary=True)
     return [
-        Line(line_id, at, text)
+        SearchLine(line_id, at, text)
         for ids, ats, texts in await rows.fetchall()
         for line_id, at, text in zip(ids, ats, texts.split("\n"), strict=True)
     ]

@@ -14,10 +14,10 @@ from enum import IntEnum
 from typing import Final
 from uuid import UUID
 
-from ledger.postgres.arrays import PACK
+from ledger.postgres.arrays import ENCODE_ARRAY
 from ledger.postgres.connection import Connection
-from projections.search.blocks import Line
-from projections.search.lines import FIELD_END, Kind, order_line
+from projections.search.blocks import SearchLine
+from projections.search.lines import FIELD_END, LineKind, order_line
 
 ORDERS_AT_ONCE: Final = 1_000
 """So many orders of a customer whose e-mail has changed are read by one statement; there may be half a million."""
@@ -77,7 +77,7 @@ def is_counted(folded: str) -> bool:
     return 1 <= len(folded) <= _LETTERS_MAX
 
 
-class Counts:
+class SearchCounters:
     """Moves of one merchant's counters, gathered within a transaction that sees one moment, and written at its end."""
 
     def __init__(self, connection: Connection, merchant_id: UUID) -> None:
@@ -87,9 +87,9 @@ class Counts:
         self._tails: Counter[str] = Counter()
         self._email_shorts: dict[str, set[str]] = {}
 
-    async def count(self, orders: Sequence[Line]) -> None:
+    async def count(self, orders: Sequence[SearchLine]) -> None:
         """Count these orders, by their lines and by their customers' e-mails."""
-        values = {"merchant_id": self._merchant_id, "orders": PACK["uuid"]([line.id.bytes for line in orders])}
+        values = {"merchant_id": self._merchant_id, "orders": ENCODE_ARRAY["uuid"]([line.id.bytes for line in orders])}
         rows = await self._connection.execute(_EMAILS, values, binary=True)
         emails: dict[UUID, str | None] = dict(await rows.fetchall())
         for line in orders:
@@ -99,7 +99,7 @@ class Counts:
         self, customers: Iterable[UUID], were: Mapping[UUID, str], now: Mapping[UUID, str | None]
     ) -> None:
         """Let the orders of these customers that have been counted count by the e-mails of now instead of by those that were."""
-        values = {"merchant_id": self._merchant_id, "kind": Kind.ORDER.value}
+        values = {"merchant_id": self._merchant_id, "kind": LineKind.ORDER.value}
         rows = await self._connection.execute(_UNCOUNTED, values)
         uncounted = {order_id for (order_id,) in await rows.fetchall()}
         for customer_id in customers:
@@ -150,9 +150,9 @@ class Counts:
         kinds, texts, ns = zip(*moves, strict=True)
         values = {
             "merchant_id": self._merchant_id,
-            "kinds": PACK["int4"](kinds),
-            "texts": PACK["text"](texts),
-            "moves": PACK["int8"](ns),
+            "kinds": ENCODE_ARRAY["int4"](kinds),
+            "texts": ENCODE_ARRAY["text"](texts),
+            "moves": ENCODE_ARRAY["int8"](ns),
         }
         gone = await (await self._connection.execute(_MOVE, values)).fetchall()
         if gone:

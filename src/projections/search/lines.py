@@ -19,7 +19,7 @@ from ledger.journal.inline import InlineTable, Row
 from projections.binary import micros
 
 
-class Kind(IntEnum):
+class LineKind(IntEnum):
     """Whose lines a block holds."""
 
     ORDER = 1
@@ -78,17 +78,17 @@ def order_rows(merchant_id: UUID, before: Order | None, after: Order) -> list[Ro
         return []
     terms = after.terms
     line = order_line(terms.order_number, terms.external_id, terms.invoice_number)
-    return [(merchant_id.bytes, Kind.ORDER, terms.order_id.bytes, micros(terms.at), line.encode())]
+    return [(merchant_id.bytes, LineKind.ORDER, terms.order_id.bytes, micros(terms.at), line.encode())]
 
 
 def customer_rows(merchant_id: UUID, before: Customer | None, after: Customer) -> list[Row]:
     """The line of a new customer with an e-mail, or the note that a known one's is another now."""
     if before is not None:
         changed = before.email != after.email
-        return [(merchant_id.bytes, Kind.CHANGED, after.customer_id.bytes, None, b"")] if changed else []
+        return [(merchant_id.bytes, LineKind.CHANGED, after.customer_id.bytes, None, b"")] if changed else []
     if after.email is None:
         return []
-    return [(merchant_id.bytes, Kind.CUSTOMER, after.customer_id.bytes, None, _line(after.email).encode())]
+    return [(merchant_id.bytes, LineKind.CUSTOMER, after.customer_id.bytes, None, _line(after.email).encode())]
 
 
 def _line(text: str) -> str:

@@ -20,8 +20,8 @@ from tests.api.bodies import (
     refusal_of,
 )
 
-from api.orders.parse_orders import read_create
-from ledger.operations.inputs import PaymentDraft
+from api.orders.parse_orders import parse_create
+from ledger.operations.inputs import PaymentInput
 
 NUMBER, MONTH, YEAR, CVC = (
     f"paymentMethod.cardDetails.{name}" for name in ("number", "expiryMonth", "expiryYear", "cvc")
@@ -32,7 +32,7 @@ def paid(method: dict[str, Any]) -> dict[str, Any]:
     return paid_order(paymentMethod=method)
 
 
-def payment_of(method: dict[str, Any]) -> PaymentDraft:
+def payment_of(method: dict[str, Any]) -> PaymentInput:
     payment = drafted(paid(method)).payment
     assert payment is not None
     return payment
@@ -172,8 +172,8 @@ def test_a_card_is_good_until_the_end_of_its_month(month: str, year: str, field:
 
 def test_the_merchants_calendar_decides_when_a_month_ends():
     body = encoded(paid(by_card(cardDetails=card(expiryMonth=3, expiryYear=26))))
-    assert read_create(body, datetime(2026, 3, 31, 23, 0, tzinfo=ZoneInfo("America/Mexico_City")))
-    refusal = refusal_of(body, lambda sent: read_create(sent, datetime(2026, 4, 1, 5, 0, tzinfo=ZoneInfo("UTC"))))
+    assert parse_create(body, datetime(2026, 3, 31, 23, 0, tzinfo=ZoneInfo("America/Mexico_City")))
+    refusal = refusal_of(body, lambda sent: parse_create(sent, datetime(2026, 4, 1, 5, 0, tzinfo=ZoneInfo("UTC"))))
     assert refusal.errors[0].field == MONTH
 
 

@@ -32,7 +32,7 @@ class Action(Struct, frozen=True, kw_only=True):
 ACTIONS = (
     Action(
         name="payments",
-        reads=lambda body: read.read_payment(body, NOW),
+        reads=lambda body: read.parse_payment(body, NOW),
         body=charge(amount=100, externalId="part-1", description="Anticipo"),
         amounts=("amount",),
         ids=("externalId", "externalMerchantReference"),
@@ -42,7 +42,7 @@ ACTIONS = (
     ),
     Action(
         name="refund",
-        reads=read.read_refund,
+        reads=read.parse_refund,
         body={"amount": 100, "reason": "Taza rota", "destination": {"clabe": CLABE, "accountHolder": "Ana"}},
         amounts=("amount",),
         ids=("externalId", "externalMerchantReference", "reason"),
@@ -51,7 +51,7 @@ ACTIONS = (
     ),
     Action(
         name="cancel",
-        reads=read.read_cancel,
+        reads=read.parse_cancel,
         body={"reason": "Ya no"},
         ids=("reason",),
         truths=("refundCaptured",),
@@ -59,7 +59,7 @@ ACTIONS = (
     ),
     Action(
         name="capture",
-        reads=read.read_capture,
+        reads=read.parse_capture,
         body={"amount": 100},
         amounts=("amount",),
         uuids=("paymentId",),
@@ -67,7 +67,7 @@ ACTIONS = (
     ),
     Action(
         name="payer-authentication/device-data",
-        reads=read.read_device_data,
+        reads=read.parse_device_data,
         body={"referenceId": "r-1", "deviceInformation": {"ipAddress": "201.141.20.7"}},
         ids=("referenceId",),
         objects=("deviceInformation",),
@@ -75,7 +75,7 @@ ACTIONS = (
     ),
     Action(
         name="payer-authentication/validate",
-        reads=read.read_validate,
+        reads=read.parse_validate,
         body={"authenticationTransactionId": "t-1"},
         ids=("authenticationTransactionId",),
     ),

@@ -13,8 +13,8 @@ from tests.api.storefront import JSON, ORDERS, Merchant, Storefront
 from uuid_utils.compat import uuid7
 
 from api.http import auth
-from api.http.auth import Keys
-from api.http.errors import Refusal
+from api.http.auth import Authenticator
+from api.http.errors import ApiError
 from ledger.operations.merchants import change_settings, revoke_key
 from ledger.security import api_keys
 from ledger.security.api_keys import PREFIXES, Scope, hash_key, new_key
@@ -41,8 +41,8 @@ class Shelf:
         self.keys[bytes.fromhex(key.key_hash)] = found(**changes)
         return key.secret.encode()
 
-    def doorkeeper(self) -> Keys:
-        return Keys(
+    def doorkeeper(self) -> Authenticator:
+        return Authenticator(
             self.find,
             PEPPER,
             "sandbox",
@@ -75,8 +75,10 @@ def found(**changes: object) -> FoundKey:
     return FoundKey(**(fields | changes))  # type: ignore[arg-type]
 
 
-async def refusal(keys: Keys, headers: dict[bytes, bytes], scope: Scope = Scope.ORDERS_READ) -> tuple[int, str]:
-    with pytest.raises(Refusal) as caught:
+async def refusal(
+    keys: Authenticator, headers: dict[bytes, bytes], scope: Scope = Scope.ORDERS_READ
+) -> tuple[int, str]:
+    with pytest.raises(ApiError) as caught:
         await keys.identify(headers, scope)
     return caught.value.status, caught.value.code
 

@@ -15,19 +15,19 @@ import structlog
 from tests.api.bodies import APPROVED
 
 import ledger
-from api.http.error_responses import STATUS, answer_to
-from api.http.errors import Refusal, TooManyRequests, card_number_in, conflicting, invalid, method_not_allowed
-from api.http.response import Answer
+from api.http.error_responses import STATUS, error_response
+from api.http.errors import ApiError, TooManyRequests, card_number_in, conflicting, invalid, method_not_allowed
+from api.http.response import ApiResponse
 from ledger.domain.orders.statuses import OrderStatus
-from ledger.domain.rejections import AmountExceedsPending, InvalidTerms, OrderNotPayable, Rejected
-from ledger.journal.append import DataRefused, FateUnknown
-from ledger.postgres.faults import DatabaseUnavailable, JournalFull
+from ledger.domain.rejections import AmountExceedsPending, InvalidField, OrderNotPayable, Rejected
+from ledger.journal.append import CommitUnknown, DataRefused
+from ledger.postgres.faults import DatabaseUnavailable, QueueFull
 from ledger.processors.contract import ProcessorUnavailable
 
 SOURCES = Path(ledger.__path__[0]).parent
 
 
-def said(answer: Answer) -> dict[str, Any]:
+def said(answer: ApiResponse) -> dict[str, Any]:
     content: dict[str, Any] = json.loads(answer.body)
     return content
 
@@ -46,8 +46,8 @@ def test_the_table_knows_every_refusal_of_the_domain():
 
 @pytest.mark.parametrize("kind", sorted(STATUS, key=lambda kind: kind.__name__))
 def test_a_refusal_is_answered_with_its_status_code_and_message(kind: type[Rejected]):
-    rejected = kind("Too", "much") if kind is InvalidTerms else kind("Too much.")  # type: ignore[call-arg]
-    answer = answer_to(rejected, "r-1")
+    rejected = kind("Too", "much") if kind is InvalidField else kind("Too much.")  # type: ignore[call-arg]
+    answer = error_response(rejected, "r-1")
     assert answer.status == STATUS[kind]
     body = said(answer)
     assert (body["message"], body["code"], body["requestId"]) == ("Too much.", kind.code, "r-1")
@@ -61,20 +61,20 @@ def test_codes_are_unique():
 
 def test_facts_stand_beside_the_message_as_json():
     rejected = AmountExceedsPending("Too much.", amountPending=Decimal("1E+4"), amountReserved=Decimal("0.50"))
-    body = answer_to(rejected, "r").body
+    body = error_response(rejected, "r").body
     assert b'"amountPending":10000' in body
     assert b'"amountReserved":0.5' in body
     allowed = frozenset({OrderStatus.PENDING, OrderStatus.FAILED})
     refused = OrderNotPayable("No.", currentStatus=OrderStatus.COMPLETED, allowedStatuses=allowed)
-    assert said(answer_to(refused, "r"))["allowedStatuses"] == ["FAILED", "PENDING"]
+    assert said(error_response(refused, "r"))["allowedStatuses"] == ["FAILED", "PENDING"]
 
 
 def test_a_fact_cannot_replace_the_message():
-    assert said(answer_to(OrderNotPayable("No.", code="X", requestId="Y"), "r"))["code"] == "ORDER_NOT_PAYABLE"
+    assert said(error_response(OrderNotPayable("No.", code="X", requestId="Y"), "r"))["code"] == "ORDER_NOT_PAYABLE"
 
 
 def test_a_field_of_the_domain_is_named_like_any_other():
-    body = said(answer_to(InvalidTerms("amount", "must be even"), "r"))
+    body = said(error_response(InvalidField("amount", "must be even"), "r"))
     assert body["message"] == "amount must be even."
     assert body["errors"] == [{"field": "amount", "message": "must be even", "code": "INVALID_VALUE"}]
 
@@ -92,7 +92,7 @@ def test_what_is_wrong_with_a_field_completes_its_name():
         (path.name, text)
         for path in sorted(SOURCES.rglob("*.py"))
         for call in ast.walk(ast.parse(path.read_text()))
-        if isinstance(call, ast.Call) and getattr(call.func, "id", "") in {"InvalidTerms", "invalid"}
+        if isinstance(call, ast.Call) and getattr(call.func, "id", "") in {"InvalidField", "invalid"}
         for text in [ast.unparse(call.args[1]).lstrip("f").strip("'\"")]
     ]
     assert len(problems) > 60
@@ -107,8 +107,8 @@ def test_what_is_wrong_with_a_field_completes_its_name():
         (card_number_in("description"), "CARD_NUMBER_NOT_ALLOWED"),
     ],
 )
-def test_a_400_lists_its_fields(refusal: Refusal, code: str):
-    answer = answer_to(refusal, "r")
+def test_a_400_lists_its_fields(refusal: ApiError, code: str):
+    answer = error_response(refusal, "r")
     body = said(answer)
     assert (answer.status, body["code"]) == (400, code)
     assert body["errors"]
@@ -116,7 +116,7 @@ def test_a_400_lists_its_fields(refusal: Refusal, code: str):
 
 
 def test_a_405_says_what_is_allowed():
-    answer = answer_to(method_not_allowed("POST", "GET"), "r")
+    answer = error_response(method_not_allowed("POST", "GET"), "r")
     assert (answer.status, dict(answer.headers)[b"allow"]) == (405, b"GET, POST")
 
 
@@ -124,20 +124,20 @@ def test_a_405_says_what_is_allowed():
     ("fault", "code"),
     [
         (DatabaseUnavailable("down"), "DATABASE_UNAVAILABLE"),
-        (JournalFull("full"), "DATABASE_UNAVAILABLE"),
-        (FateUnknown("ended"), "DATABASE_UNAVAILABLE"),
+        (QueueFull("full"), "DATABASE_UNAVAILABLE"),
+        (CommitUnknown("ended"), "DATABASE_UNAVAILABLE"),
         (ProcessorUnavailable("down"), "PROCESSOR_UNAVAILABLE"),
         (TimeoutError(), "REQUEST_TIMEOUT"),
     ],
 )
 def test_a_fault_is_a_503_that_says_when_to_come_back(fault: Exception, code: str):
-    answer = answer_to(fault, "r")
+    answer = error_response(fault, "r")
     assert (answer.status, said(answer)["code"]) == (503, code)
     assert int(dict(answer.headers)[b"retry-after"]) > 0
 
 
 def test_a_429_carries_the_rate():
-    answer = answer_to(TooManyRequests(7, ((b"ratelimit-remaining", b"0"),)), "r")
+    answer = error_response(TooManyRequests(7, ((b"ratelimit-remaining", b"0"),)), "r")
     assert said(answer)["error"]["retryAfter"] == 7
     assert dict(answer.headers) == {b"retry-after": b"7", b"ratelimit-remaining": b"0"}
 
@@ -147,7 +147,7 @@ def test_an_unforeseen_failure_says_nothing_but_its_request_id():
         try:
             int(APPROVED + "x")
         except ValueError as failure:
-            answer = answer_to(failure, "r-7")
+            answer = error_response(failure, "r-7")
     assert answer.status == 500
     assert said(answer)["code"] == "INTERNAL_ERROR"
     assert said(answer)["requestId"] == "r-7"
@@ -159,6 +159,6 @@ def test_an_unforeseen_failure_says_nothing_but_its_request_id():
 
 def test_a_value_that_only_the_database_refuses_is_the_senders_fault():
     with structlog.testing.capture_logs() as logs:
-        answer = answer_to(DataRefused("22P05"), "r")
+        answer = error_response(DataRefused("22P05"), "r")
     assert (answer.status, said(answer)["errors"][0]["field"]) == (400, "body")
     assert logs, "it is a gap in our validation too"

@@ -51,12 +51,12 @@ def status_and_code(answer: bytes) -> tuple[int, str]:
 async def quiet(store: Served) -> None:
     """Wait until nobody is connected any more, but the one client of the tests."""
     async with asyncio.timeout(60):
-        while len(store.server.door.connections) > 1:  # noqa: ASYNC110 - the other side closes them
+        while len(store.server.guard.connections) > 1:  # noqa: ASYNC110 - the other side closes them
             await asyncio.sleep(0.05)
 
 
 async def test_hundreds_of_half_sent_heads_are_given_up_while_a_client_works(store: Served, merchant: Merchant):
-    before = store.server.door.closed.copy()
+    before = store.server.guard.closed.copy()
     dialled: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
     hearing: list[asyncio.Task[bytes]] = []
     meanwhile = 0
@@ -86,9 +86,9 @@ async def test_hundreds_of_half_sent_heads_are_given_up_while_a_client_works(sto
         await asyncio.sleep(0.02)
     dripping.cancel()
     answers = await asyncio.gather(*hearing)
-    # Who sends another byte just as the door closes may lose its answer with the connection.
+    # Who sends another byte just as the guard closes may lose its answer with the connection.
     assert {status_and_code(answer) for answer in answers if answer} == {(408, "REQUEST_TIMEOUT")}
-    given_up = store.server.door.closed - before
+    given_up = store.server.guard.closed - before
     assert given_up.total() == 500
     # Where the machine stalls between two steps of this loop, a first byte may come too late to have been a beginning.
     assert given_up.keys() <= {"head_timeout", "idle"}
@@ -146,7 +146,7 @@ async def test_a_header_of_ten_megabytes_is_cut_off_early_and_told_why(store: Se
     except ConnectionError:
         pass
     assert status_and_code(await hearing) == (431, "HEADERS_TOO_LARGE")
-    connection = next(iter(store.server.door.connections), None)
+    connection = next(iter(store.server.guard.connections), None)
     assert connection is None or connection.size < HEAD_BYTES_MAX + (1 << 19)
     writer.close()
 
@@ -243,7 +243,7 @@ async def test_a_hundred_megabytes_are_refused_and_never_held(store: Served, mer
     for _ in range(size // len(piece)):
         writer.write(b"%x\r\n%b\r\n" % (len(piece), piece) if chunked else piece)
         await writer.drain()
-        cycles = [each.cycle for each in store.server.door.connections if each.cycle is not None]
+        cycles = [each.cycle for each in store.server.guard.connections if each.cycle is not None]
         held = max([held, *(len(cycle.body) for cycle in cycles)])
     if chunked:
         writer.write(b"0\r\n\r\n")
@@ -281,16 +281,16 @@ async def test_another_protocol_is_not_spoken(store: Served):
 async def test_where_there_is_no_room_those_make_some_who_were_never_of_use(store: Served, merchant: Merchant):
     await quiet(store)
     assert (await merchant.get(ORDERS)).status_code == 200
-    used = next(iter(store.server.door.connections))
-    door = store.server.door
-    before, expected = door.closed["crowded"], door.accepted + 700
+    used = next(iter(store.server.guard.connections))
+    guard = store.server.guard
+    before, expected = guard.closed["crowded"], guard.accepted + 700
     idle = await asyncio.gather(*[store.dial() for _ in range(700)])  # before any of them is too slow
     async with asyncio.timeout(60):
-        while door.accepted < expected:  # noqa: ASYNC110 - who is connected may wait for the door to open
+        while guard.accepted < expected:  # noqa: ASYNC110 - who is connected may wait for the guard to open
             await asyncio.sleep(0.01)
-    assert len(door.connections) <= 600
-    assert door.closed["crowded"] > before
-    assert used in door.connections, "whoever has been served stays before strangers"
+    assert len(guard.connections) <= 600
+    assert guard.closed["crowded"] > before
+    assert used in guard.connections, "whoever has been served stays before strangers"
     assert (await merchant.get(ORDERS)).status_code == 200
     for _, writer in idle:
         writer.close()
@@ -303,7 +303,7 @@ async def test_answers_that_nobody_takes_are_given_up(store: Served, merchant: M
     reader, writer = await store.dial()
     reader._limit = 1  # type: ignore[attr-defined]
     request = f"GET {ORDERS}?limit=100 HTTP/1.1\r\nhost: x\r\nx-api-key: {merchant.secret}\r\n\r\n".encode()
-    before = store.server.door.closed["unread"]
+    before = store.server.guard.closed["unread"]
 
     async def ask() -> None:
         while True:
@@ -312,7 +312,7 @@ async def test_answers_that_nobody_takes_are_given_up(store: Served, merchant: M
 
     asking = asyncio.create_task(ask())
     async with asyncio.timeout(60):
-        while store.server.door.closed["unread"] == before:  # noqa: ASYNC110 - the door has no event for it
+        while store.server.guard.closed["unread"] == before:  # noqa: ASYNC110 - the guard has no event for it
             await asyncio.sleep(0.1)
     asking.cancel()
     writer.transport.abort()

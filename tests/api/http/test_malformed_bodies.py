@@ -9,13 +9,13 @@ from tests.api.bodies import drafted, encoded, refusal_of
 from tests.api.http.malformed import harmless, malformed
 from tests.api.http.malformed_actions import ACTIONS, Action, malformed_actions
 
-from api.http.error_responses import answer_to
+from api.http.error_responses import error_response
 
 
 @pytest.mark.parametrize(("name", "body"), list(malformed()), ids=lambda value: value if isinstance(value, str) else "")
 def test_a_malformed_body_is_a_400_that_names_a_field_and_repeats_nothing(name: str, body: bytes):
     refusal = refusal_of(body)
-    said = answer_to(refusal, "r").body.decode()
+    said = error_response(refusal, "r").body.decode()
     assert not re.search(r"\d{13}|4242|drop table|\\u0000|order-1", said)
     assert all(re.fullmatch(r"[A-Za-z.\[\]0-9]+", error.field) for error in refusal.errors)
     assert refusal.__suppress_context__ or refusal.__context__ is None, "a traceback would show the value"
@@ -35,7 +35,7 @@ def test_the_corpus_is_large():
 )
 def test_a_malformed_action_is_a_400_that_names_a_field_and_repeats_nothing(name: str, action: Action, body: bytes):
     refusal = refusal_of(body, action.reads)
-    said = answer_to(refusal, "r").body.decode()
+    said = error_response(refusal, "r").body.decode()
     assert not re.search(r"\d{13}|4242|\\u0000|Taza", said)
     assert all(re.fullmatch(r"[A-Za-z.\[\]0-9]+", error.field) for error in refusal.errors)
 

@@ -13,7 +13,7 @@ from tests.api.bodies import APPROVED, encoded, order
 from tests.api.http.malformed import malformed
 from tests.api.storefront import JSON, ORDERS, Merchant, Storefront
 
-from api.http.middleware import Edge
+from api.http.middleware import Middleware
 from api.orders import endpoints
 from ledger.settings import Settings
 
@@ -258,7 +258,7 @@ async def test_prefixes_are_settings(store: Storefront):
     from api.app import create_app
 
     app = create_app(msgspec.structs.replace(store.settings, base_path="/pay/api"))
-    assert isinstance(app, Edge)
+    assert isinstance(app, Middleware)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://x") as client:
         assert (await client.get("/pay/api/v2/payment-orders")).status_code == 503
         assert (await client.get(ORDERS)).status_code == 404

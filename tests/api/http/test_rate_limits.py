@@ -7,7 +7,7 @@ from tests.api.storefront import ORDERS, Storefront
 from uuid_utils.compat import uuid7
 
 from api.http.errors import TooManyRequests
-from api.http.rate_limits import Limiter
+from api.http.rate_limits import LocalRateLimiter
 
 KEY = uuid7()
 
@@ -25,11 +25,11 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def limiter(clock: Clock) -> Limiter:
-    return Limiter(clock)
+def limiter(clock: Clock) -> LocalRateLimiter:
+    return LocalRateLimiter(clock)
 
 
-def admitted(limiter: Limiter, times: int, per_minute: int, per_second: int) -> int:
+def admitted(limiter: LocalRateLimiter, times: int, per_minute: int, per_second: int) -> int:
     """How many of so many requests are let through."""
     count = 0
     for _ in range(times):
@@ -47,7 +47,7 @@ def said(headers: tuple[tuple[bytes, bytes], ...]) -> tuple[int, int, int]:
     return tuple(int(values[name]) for name in names)  # type: ignore[return-value]
 
 
-def test_ten_requests_in_a_second_and_no_eleventh(limiter: Limiter, clock: Clock):
+def test_ten_requests_in_a_second_and_no_eleventh(limiter: LocalRateLimiter, clock: Clock):
     assert admitted(limiter, 11, 100, 10) == 10
     clock.now += 0.09
     assert admitted(limiter, 1, 100, 10) == 0
@@ -57,7 +57,7 @@ def test_ten_requests_in_a_second_and_no_eleventh(limiter: Limiter, clock: Clock
     assert admitted(limiter, 20, 100, 10) == 10
 
 
-def test_a_hundred_requests_in_a_minute_and_no_more(limiter: Limiter, clock: Clock):
+def test_a_hundred_requests_in_a_minute_and_no_more(limiter: LocalRateLimiter, clock: Clock):
     assert admitted(limiter, 101, 100, 0) == 100
     clock.now += 0.6
     assert admitted(limiter, 2, 100, 0) == 1
@@ -65,7 +65,7 @@ def test_a_hundred_requests_in_a_minute_and_no_more(limiter: Limiter, clock: Clo
     assert admitted(limiter, 101, 100, 0) == 100
 
 
-def test_both_buckets_count_at_once(limiter: Limiter, clock: Clock):
+def test_both_buckets_count_at_once(limiter: LocalRateLimiter, clock: Clock):
     through = 0
     for _ in range(20):
         through += admitted(limiter, 10, 100, 10)
@@ -73,32 +73,32 @@ def test_both_buckets_count_at_once(limiter: Limiter, clock: Clock):
     assert 100 <= through <= 100 + 20 / 0.6
 
 
-def test_a_refused_request_costs_nothing(limiter: Limiter, clock: Clock):
+def test_a_refused_request_costs_nothing(limiter: LocalRateLimiter, clock: Clock):
     admitted(limiter, 10, 100, 10)
     admitted(limiter, 1000, 100, 10)
     clock.now += 1
     assert admitted(limiter, 10, 100, 10) == 10
 
 
-def test_zero_is_no_limit(limiter: Limiter):
+def test_zero_is_no_limit(limiter: LocalRateLimiter):
     assert admitted(limiter, 5000, 0, 0) == 5000
     assert limiter.admit(KEY, 0, 0) == ()
     assert len(limiter) == 0
 
 
-def test_keys_do_not_share_their_buckets(limiter: Limiter):
+def test_keys_do_not_share_their_buckets(limiter: LocalRateLimiter):
     assert admitted(limiter, 10, 100, 10) == 10
     assert said(limiter.admit(uuid7(), 100, 10)) == (10, 9, 1)
 
 
-def test_the_headers_tell_of_the_bucket_with_fewer_requests_left(limiter: Limiter, clock: Clock):
+def test_the_headers_tell_of_the_bucket_with_fewer_requests_left(limiter: LocalRateLimiter, clock: Clock):
     assert said(limiter.admit(KEY, 15, 10)) == (10, 9, 1)
     admitted(limiter, 9, 15, 10)
     clock.now += 1
     assert said(limiter.admit(KEY, 15, 10)) == (15, 4, 43)
 
 
-def test_a_refusal_tells_when_to_come_back(limiter: Limiter, clock: Clock):
+def test_a_refusal_tells_when_to_come_back(limiter: LocalRateLimiter, clock: Clock):
     admitted(limiter, 2, 2, 0)
     with pytest.raises(TooManyRequests) as caught:
         limiter.admit(KEY, 2, 0)
@@ -108,13 +108,15 @@ def test_a_refusal_tells_when_to_come_back(limiter: Limiter, clock: Clock):
     assert limiter.admit(KEY, 2, 0)
 
 
-def test_a_clock_that_stands_still_or_a_long_silence_gives_no_more_than_the_limit(limiter: Limiter, clock: Clock):
+def test_a_clock_that_stands_still_or_a_long_silence_gives_no_more_than_the_limit(
+    limiter: LocalRateLimiter, clock: Clock
+):
     clock.now += 1e6
     assert admitted(limiter, 500, 100, 0) == 100
 
 
 def test_the_memory_is_bounded_and_forgets_the_silent_first(clock: Clock):
-    limiter = Limiter(clock, keys_max=100)
+    limiter = LocalRateLimiter(clock, keys_max=100)
     for _ in range(10):
         limiter.admit(KEY, 100, 10)
     for _ in range(50):

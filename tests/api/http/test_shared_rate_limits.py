@@ -11,9 +11,9 @@ from tests.api.storefront import ORDERS, Storefront, opened
 from uuid_utils.compat import uuid7
 
 from api.http.errors import TooManyRequests
-from api.http.rate_limits import SharedLimiter
+from api.http.rate_limits import SharedRateLimiter
 from ledger.operations.merchants import register_merchant
-from ledger.operations.rate_limits import RequestRates
+from ledger.operations.rate_limits import SharedRateLimits
 from ledger.security.api_keys import new_key
 from ledger.security.secrets import Purpose, load_secrets
 from ledger.settings import Settings
@@ -22,18 +22,18 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-async def limiters(settings: Settings) -> AsyncIterator[list[SharedLimiter]]:
+async def limiters(settings: Settings) -> AsyncIterator[list[SharedRateLimiter]]:
     """Three of them on one database, as three processes have."""
     assert settings.database_url is not None
-    rates = [RequestRates(settings.database_url) for _ in range(3)]
+    rates = [SharedRateLimits(settings.database_url) for _ in range(3)]
     for one in rates:
         await one.start()
-    yield [SharedLimiter(one.take) for one in rates]
+    yield [SharedRateLimiter(one.take) for one in rates]
     for one in rates:
         await one.stop()
 
 
-async def admitted(limiters: list[SharedLimiter], times: int, per_minute: int, per_second: int) -> int:
+async def admitted(limiters: list[SharedRateLimiter], times: int, per_minute: int, per_second: int) -> int:
     """How many of so many requests of a new key, spread over the limiters and all at once, are let through."""
     merchant, key = uuid7(), uuid7()
     asking = [limiters[n % len(limiters)].admit(merchant, key, per_minute, per_second) for n in range(times)]
@@ -43,19 +43,19 @@ async def admitted(limiters: list[SharedLimiter], times: int, per_minute: int, p
     return times - len(refused)
 
 
-async def test_the_limit_holds_for_the_sum_of_the_processes(limiters: list[SharedLimiter]) -> None:
+async def test_the_limit_holds_for_the_sum_of_the_processes(limiters: list[SharedRateLimiter]) -> None:
     assert await admitted(limiters, 300, 50, 0) in (50, 51, 52)  # one comes back each 1.2 s
     assert await admitted(limiters, 40, 50, 1000) == 40
     assert 100 <= await admitted(limiters, 300, 100, 200) <= 103
     assert await admitted(limiters, 300, 0, 0) == 300
 
 
-async def test_keys_have_buckets_of_their_own_and_none_stops_another(limiters: list[SharedLimiter]) -> None:
+async def test_keys_have_buckets_of_their_own_and_none_stops_another(limiters: list[SharedRateLimiter]) -> None:
     counts = await asyncio.gather(*[admitted(limiters, 60, 20, 0) for _ in range(10)])
     assert all(20 <= count <= 23 for count in counts)
 
 
-async def test_a_refusal_says_when_to_come_back_and_costs_nothing(limiters: list[SharedLimiter]) -> None:
+async def test_a_refusal_says_when_to_come_back_and_costs_nothing(limiters: list[SharedRateLimiter]) -> None:
     merchant, key = uuid7(), uuid7()
     first = dict(await limiters[0].admit(merchant, key, 2, 0))
     second = dict(await limiters[1].admit(merchant, key, 2, 0))

@@ -15,8 +15,8 @@ from tests.api.bodies import by_card, card, charge, line, order, paid_order
 from tests.api.storefront import ORDERS, Merchant, Storefront
 
 from api.app import _routes, describe_interface
-from api.dependencies import House
-from api.http.endpoint import Resource
+from api.dependencies import DependencyHolder
+from api.http.endpoint import Endpoint
 from api.openapi import examples
 from api.openapi.document import as_json
 from api.openapi.parameters import LIST
@@ -66,8 +66,8 @@ def test_the_committed_description_is_not_stale():
 
 def test_every_route_is_described_and_every_description_is_routed():
     routed = set()
-    for route in _routes(Settings(), House()):
-        if isinstance(route.endpoint, Resource):
+    for route in _routes(Settings(), DependencyHolder()):
+        if isinstance(route.endpoint, Endpoint):
             routed |= {(method.lower(), route.path) for method in route.endpoint.operations}
         elif isinstance(route.endpoint, ProcessorMessages):
             routed.add(("post", route.path))

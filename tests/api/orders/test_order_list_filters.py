@@ -9,8 +9,8 @@ import pytest
 from tests.api.bodies import NOW, order
 from tests.api.storefront import ORDERS, Merchant, Storefront
 
-from api.http.errors import Refusal
-from api.orders.parse_list import read_order_query
+from api.http.errors import ApiError
+from api.orders.parse_list import parse_order_query
 
 HOSTILE = [
     "'", "''", '"', "`", "\\", "\\\\", "%", "_", "%%", "\\%", "--", "/*", "';--", "' or '1'='1", '" or ""="',
@@ -39,18 +39,18 @@ NAMES = [
     ],
 )
 def test_a_filter_that_is_not_understood_is_refused(query: str, field: str):
-    with pytest.raises(Refusal) as caught:
-        read_order_query(query.encode(), NOW)
+    with pytest.raises(ApiError) as caught:
+        parse_order_query(query.encode(), NOW)
     assert caught.value.status == 400
     assert caught.value.errors[0].field == field
 
 
 def test_filters_are_read_as_they_were_sent():
-    query = read_order_query(
+    query = parse_order_query(
         b"customerId=cliente%20%26%201&includeRelatedCustomers=true&excludeOverdue=true&search=%25_%5C+x", NOW
     )
     assert (query.customer, query.related, query.exclude_overdue, query.search) == ("cliente & 1", True, True, "%_\\ x")
-    assert read_order_query(b"search=&customerId=&excludeOverdue=", NOW) == read_order_query(b"", NOW)
+    assert parse_order_query(b"search=&customerId=&excludeOverdue=", NOW) == parse_order_query(b"", NOW)
 
 
 @pytest.mark.anyio

@@ -8,8 +8,8 @@ import pytest
 from tests.api.bodies import NOW, order, paid_order
 from tests.api.storefront import ORDERS, Merchant, Storefront
 
-from api.http.errors import Refusal
-from api.orders.parse_list import read_order_query
+from api.http.errors import ApiError
+from api.orders.parse_list import parse_order_query
 from ledger.domain.orders.statuses import OrderStatus
 
 
@@ -50,33 +50,33 @@ from ledger.domain.orders.statuses import OrderStatus
     ],
 )
 def test_a_value_that_is_not_understood_is_refused(query: str, field: str):
-    with pytest.raises(Refusal) as caught:
-        read_order_query(query.encode(), NOW)
+    with pytest.raises(ApiError) as caught:
+        parse_order_query(query.encode(), NOW)
     assert caught.value.status == 400
     assert caught.value.errors[0].field == field
 
 
 def test_an_empty_query_asks_for_the_newest_twenty():
-    query = read_order_query(b"", NOW)
+    query = parse_order_query(b"", NOW)
     assert (query.limit, query.offset, query.ascending, query.statuses, query.cursor) == (20, 0, False, (), None)
-    assert read_order_query(b"status=&limit=&colour=red&customerName=%00", NOW) == query
+    assert parse_order_query(b"status=&limit=&colour=red&customerName=%00", NOW) == query
 
 
 def test_pages_and_offsets_name_the_same_places():
-    assert read_order_query(b"page=3&limit=10", NOW) == read_order_query(b"offset=20&limit=10", NOW)
-    assert read_order_query(b"limit=100&page=999999999", NOW).offset == 99_999_999_800
+    assert parse_order_query(b"page=3&limit=10", NOW) == parse_order_query(b"offset=20&limit=10", NOW)
+    assert parse_order_query(b"limit=100&page=999999999", NOW).offset == 99_999_999_800
 
 
 def test_statuses_come_as_a_list_or_one_by_one():
     both = (OrderStatus.PENDING, OrderStatus.PARTIALLY_PAID)
-    assert read_order_query(b"status=PENDING,PARTIALLY_PAID", NOW).statuses == both
-    assert read_order_query(b"status=PENDING&status=PARTIALLY_PAID", NOW).statuses == both
-    assert read_order_query(b"status=%20PENDING%2C,PARTIALLY_PAID,", NOW).statuses == both
+    assert parse_order_query(b"status=PENDING,PARTIALLY_PAID", NOW).statuses == both
+    assert parse_order_query(b"status=PENDING&status=PARTIALLY_PAID", NOW).statuses == both
+    assert parse_order_query(b"status=%20PENDING%2C,PARTIALLY_PAID,", NOW).statuses == both
 
 
 @pytest.mark.parametrize("names", [("dateFrom", "dateTo"), ("startDate", "endDate")])
 def test_a_day_is_the_whole_day_in_the_merchants_time_zone(names: tuple[str, str]):
-    query = read_order_query(f"{names[0]}=2026-01-31&{names[1]}=2026-01-31".encode(), NOW)
+    query = parse_order_query(f"{names[0]}=2026-01-31&{names[1]}=2026-01-31".encode(), NOW)
     assert query.created_from == datetime(2026, 1, 31, 6, tzinfo=UTC)
     assert query.created_to == datetime(2026, 2, 1, 5, 59, 59, 999_999, tzinfo=UTC)
 
@@ -86,7 +86,7 @@ def test_a_day_is_the_whole_day_in_the_merchants_time_zone(names: tuple[str, str
 )
 def test_a_moment_may_be_spelled_with_or_without_an_offset(spelled: str):
     for query in (f"dateFrom={spelled}", f"dateFrom={spelled.replace('+', '%2B')}"):
-        assert read_order_query(query.encode(), NOW).created_from == datetime(2026, 1, 31, 12, tzinfo=UTC)
+        assert parse_order_query(query.encode(), NOW).created_from == datetime(2026, 1, 31, 12, tzinfo=UTC)
 
 
 @pytest.mark.anyio

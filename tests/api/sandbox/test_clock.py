@@ -14,8 +14,8 @@ from tests.api.bodies import order
 from tests.api.storefront import ORDERS, Merchant, Storefront, opened
 
 from api import app
-from ledger.background.reactions.reaction import Due, Effect
-from ledger.journal.reader import Recorded
+from ledger.background.reactions.reaction import Effect, SetTimer
+from ledger.journal.reader import RecordedEvent
 from ledger.operations.ledger import Ledger
 
 pytestmark = pytest.mark.anyio
@@ -29,9 +29,9 @@ class Chain:
     name = "test-chain"
     topics = frozenset({"order-created.v1"})
 
-    def react(self, recorded: Recorded) -> Iterable[Effect]:
+    def react(self, recorded: RecordedEvent) -> Iterable[Effect]:
         step = timedelta(hours=int(recorded.event.external_id.removeprefix("h")))
-        yield Due("remember", recorded.stream_id, UUID(int=0), recorded.event.at + step)
+        yield SetTimer("remember", recorded.stream_id, UUID(int=0), recorded.event.at + step)
 
 
 class Remembered:

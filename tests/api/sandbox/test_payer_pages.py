@@ -12,7 +12,7 @@ from tests.api.payer import CHALLENGED, FRICTIONLESS, REDIRECTED, opened_session
 from tests.api.storefront import Merchant, Storefront
 
 from api.app import _routes
-from api.dependencies import House
+from api.dependencies import DependencyHolder
 from api.sandbox.html import Html
 from ledger.domain.orders.processor_outcomes import Approved, Declined
 from ledger.settings import Settings
@@ -147,4 +147,4 @@ def test_what_comes_from_outside_is_escaped():
 
 def test_production_has_none_of_it():
     production = replace(Settings(), environment="production")
-    assert not [route.path for route in _routes(production, House()) if "sandbox" in route.path]
+    assert not [route.path for route in _routes(production, DependencyHolder()) if "sandbox" in route.path]

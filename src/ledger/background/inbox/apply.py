@@ -17,32 +17,32 @@ from uuid import UUID
 import msgspec
 import structlog
 
-from ledger.background.inbox.consumer import Contradicts, Handles, NotYet, Taken, Verdict
-from ledger.background.inbox.overpayment import Waits, give_back_the_extra
+from ledger.background.inbox.consumer import Applied, DeadLetter, Disposition, Handles, RetryLater
+from ledger.background.inbox.overpayment import NotApplicableYet, refund_overpayment
 from ledger.domain.money import GROSS_MAX, ZERO
 from ledger.domain.orders.commands import (
     DisputeStage,
     RecordDeposit,
     RecordDispute,
+    RecordRefundOutcome,
     RecordSettlement,
     SettlementStage,
-    SettleRefund,
 )
-from ledger.domain.orders.decide.disputes_and_settlement import decide_batch, decide_dispute
-from ledger.domain.orders.decide.guards import insist_on_multiple
+from ledger.domain.orders.decide.disputes_and_settlement import decide_dispute, decide_settlement
+from ledger.domain.orders.decide.guards import require_multiple
 from ledger.domain.orders.decide.references import decide_deposit, takes_exactly
-from ledger.domain.orders.decide.refunds import settle_refund
+from ledger.domain.orders.decide.refunds import decide_refund_outcome
 from ledger.domain.orders.events import OrderCreated, OrderEvent
 from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.processor_outcomes import Refunded, RefundRefused
 from ledger.domain.orders.refund import RefundPart, RefundStatus
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.terms import MethodType
-from ledger.domain.rejections import InvalidTerms, Rejected
+from ledger.domain.rejections import InvalidField, Rejected
 from ledger.journal.journal import Context
 from ledger.operations.ledger import Ledger
-from ledger.operations.payment_lookup import PaymentNames
-from ledger.operations.pipeline.execute import record
+from ledger.operations.payment_lookup import PaymentLookup
+from ledger.operations.pipeline.execute import execute_fact
 from ledger.operations.pipeline.loading import load_order
 from ledger.processors.messages import (
     DepositReceived,
@@ -70,10 +70,10 @@ class _Contradicts(Exception):
     """Nothing can ever be made of the message as it is, for the reason that it says."""
 
 
-class Inbound:
+class MessageApplier:
     """Takes processors' messages to their orders. `names` finds the order of a message that does not say it."""
 
-    def __init__(self, ledger: Ledger, names: PaymentNames) -> None:
+    def __init__(self, ledger: Ledger, names: PaymentLookup) -> None:
         self._ledger = ledger
         self._names = names
 
@@ -81,38 +81,38 @@ class Inbound:
         """The handler of every kind of message."""
         return dict.fromkeys(KINDS, self.take)
 
-    async def take(self, message: Message) -> Verdict:
+    async def take(self, message: Message) -> Disposition:
         """Record a message on its order; twice changes nothing. Raises a Fault."""
         try:
             order_id, message = await self._addressed(message)
             context = Context(request="message", causation=message.payment_id)
-            order = await record(
+            order = await execute_fact(
                 self._ledger, message.merchant_id, order_id, partial(_decide, message=message), context
             )
             if isinstance(message, DepositReceived):
                 _tell_of_another_amount(message, order)
-                await give_back_the_extra(self._ledger, message, order)
-        except Waits as reason:
-            return NotYet(str(reason))
+                await refund_overpayment(self._ledger, message, order)
+        except NotApplicableYet as reason:
+            return RetryLater(str(reason))
         except _Contradicts as reason:
-            return Contradicts(str(reason))
+            return DeadLetter(str(reason))
         except Rejected as refusal:
-            return NotYet(f"{refusal.code}: {refusal}")
-        return Taken()
+            return RetryLater(f"{refusal.code}: {refusal}")
+        return Applied()
 
     async def _addressed(self, message: Message) -> tuple[UUID, Message]:
         """The order that a message is about, and the message with the payment that its name stands for."""
         merchant_id = message.merchant_id
         if message.order_id is not None:
             if not await self._ledger.journal.reader.stream_from(merchant_id, message.order_id, OrderCreated):
-                raise Waits("its order is not known")
+                raise NotApplicableYet("its order is not known")
             return message.order_id, message
         name = _name(message) if message.payment_id is None else str(message.payment_id)
-        for order_id, payment_id in await self._names.places(merchant_id, name):
+        for order_id, payment_id in await self._names.find(merchant_id, name):
             order, _ = await load_order(self._ledger, merchant_id, order_id)
             if order.payment(payment_id).processor == message.processor:
                 return order_id, msgspec.structs.replace(message, payment_id=payment_id)
-        raise Waits("no order knows what it is about")
+        raise NotApplicableYet("no order knows what it is about")
 
 
 def _tell_of_another_amount(message: DepositReceived, order: Order) -> None:
@@ -164,7 +164,7 @@ def _refund(order: Order, message: _Refund, at: datetime) -> list[OrderEvent]:
         if _key(refund_id, part) == message.idempotency_key:
             break
     else:
-        raise Waits("its order has no such refund")
+        raise NotApplicableYet("its order has no such refund")
     if order.payment(part.payment_id).processor != message.processor:
         raise _Contradicts("the refund is another processor's")
     outcome: Refunded | RefundRefused
@@ -176,12 +176,12 @@ def _refund(order: Order, message: _Refund, at: datetime) -> list[OrderEvent]:
     else:
         outcome = RefundRefused(code=message.code, message=message.message)
         told = RefundStatus.FAILED
-    command = SettleRefund(refund_id=refund_id, payment_id=part.payment_id, outcome=outcome, at=at)
-    events = settle_refund(order, command)
+    command = RecordRefundOutcome(refund_id=refund_id, payment_id=part.payment_id, outcome=outcome, at=at)
+    events = decide_refund_outcome(order, command)
     if not events and part.status is not told:
         # What failed can still be confirmed, once nothing else of the payment is on its way; what succeeded can never fail.
         because = f"the refund is {part.status}, and the message says otherwise"
-        raise Waits(because) if told is RefundStatus.SUCCEEDED else _Contradicts(because)
+        raise NotApplicableYet(because) if told is RefundStatus.SUCCEEDED else _Contradicts(because)
     return events
 
 
@@ -222,14 +222,14 @@ def _settlement(order: Order, message: _Settlement, at: datetime) -> list[OrderE
     }
     payment_id = _payment_of(order, message).payment_id
     command = RecordSettlement(payment_id=payment_id, batch_id=message.batch_id, stage=stages[type(message)], at=at)
-    return decide_batch(order, command)
+    return decide_settlement(order, command)
 
 
 def _insist_on_step(order: Order, amount: Decimal) -> None:
     """An amount that is no multiple of the order's step fits in no sum of the order, now or ever (section 8.6)."""
     try:
-        insist_on_multiple(order, amount, most=GROSS_MAX)
-    except InvalidTerms as refusal:
+        require_multiple(order, amount, most=GROSS_MAX)
+    except InvalidField as refusal:
         raise _Contradicts(str(refusal)) from None
 
 
@@ -238,7 +238,7 @@ def _payment_of(order: Order, message: Message) -> Payment:
     for payment in order.payments:
         if _is_meant(message, payment):
             return payment
-    raise Waits("its order has no such payment")
+    raise NotApplicableYet("its order has no such payment")
 
 
 def _is_meant(message: Message, payment: Payment) -> bool:

@@ -19,40 +19,40 @@ from ledger.journal.append import KeyUnavailable
 from ledger.operations.clock import Clock
 from ledger.postgres.faults import Fault
 from ledger.processors.contract import ProcessorTimedOut, ProcessorUnavailable
-from ledger.processors.inbox import Inbox, Receipt
+from ledger.processors.inbox import Inbox, InboxEntry
 from ledger.processors.messages import Message
-from ledger.telemetry.logs import places_of
+from ledger.telemetry.logs import stack_locations
 
 _log = structlog.get_logger()
 
 _LIMIT: Final = 100
 
 
-class Taken(Struct, frozen=True):
+class Applied(Struct, frozen=True):
     """An order took the message in, or had done so before."""
 
 
-class NotYet(Struct, frozen=True):
+class RetryLater(Struct, frozen=True):
     """Nothing can be made of the message now; `waits_for` says in words what is missing."""
 
     waits_for: str
 
 
-class Contradicts(Struct, frozen=True):
+class DeadLetter(Struct, frozen=True):
     """The order can never take the message in as it is; `because` says in words what is wrong with it."""
 
     because: str
 
 
-Verdict = Taken | NotYet | Contradicts
+Disposition = Applied | RetryLater | DeadLetter
 
-Handle = Callable[[Any], Awaitable[Verdict]]
+Handle = Callable[[Any], Awaitable[Disposition]]
 """Makes of a message what follows for its order. It may be called twice for one message. Raises Fault."""
 
 Handles = Mapping[type[Message], Handle]
 
 
-class Sender(Protocol):
+class MessageSource(Protocol):
     """A processor whose messages are fetched: the sandbox, which has no way to call us."""
 
     async def merchants_waiting(self) -> Sequence[UUID]: ...
@@ -62,14 +62,14 @@ class Sender(Protocol):
     async def delivered(self, message: Message) -> None: ...
 
 
-class Messages:
+class InboxConsumer:
     """Works the inbox off. `handles` says what each kind of message is for."""
 
     def __init__(self, inbox: Inbox, handles: Handles) -> None:
         self._inbox = inbox
         self._handles = handles
 
-    async def take_in(self, message: Message) -> Receipt:
+    async def receive_and_apply(self, message: Message) -> InboxEntry:
         """Keep a message and try it at once: the receipt as it stands then. Raises Fault."""
         received = await self._inbox.receive(message)
         if received.handled_at is None:
@@ -87,36 +87,40 @@ class Messages:
 
     async def _try(self, message: Message) -> None:
         handle = self._handles.get(type(message))
-        verdict = await self._verdict(handle, message) if handle else NotYet(f"nobody takes {type(message).__name__}")
+        verdict = (
+            await self._verdict(handle, message) if handle else RetryLater(f"nobody takes {type(message).__name__}")
+        )
         match verdict:
-            case Taken():
+            case Applied():
                 await self._inbox.handled(message)
-            case NotYet(waits_for=reason):
-                await self._inbox.put_off(message, reason)
-            case Contradicts(because=reason):
+            case RetryLater(waits_for=reason):
+                await self._inbox.retry_later(message, reason)
+            case DeadLetter(because=reason):
                 about = {"processor": message.processor, "merchant_id": str(message.merchant_id)}
                 _log.error("processor_message_set_aside", message_id=message.message_id, reason=reason, **about)
                 await self._inbox.set_aside(message, reason)
 
-    async def _verdict(self, handle: Handle, message: Message) -> Verdict:
+    async def _verdict(self, handle: Handle, message: Message) -> Disposition:
         try:
             return await handle(message)
         except KeyUnavailable:  # a Fault of this one order, logged where it was found: the others' messages go on
-            return NotYet("the key of its customer's data is not to be had")
+            return RetryLater("the key of its customer's data is not to be had")
         except Fault:
             raise  # the database is away: the lease runs out and the message comes again
         except Exception as fault:  # noqa: BLE001 - one message that we cannot use holds up no other
             reason = type(fault).__name__
-            _log.error("processor_message_failed", message_id=message.message_id, reason=reason, at=places_of(fault))
-            return NotYet(f"it failed with {reason}")
+            _log.error(
+                "processor_message_failed", message_id=message.message_id, reason=reason, at=stack_locations(fault)
+            )
+            return RetryLater(f"it failed with {reason}")
 
 
-async def fetch(sender: Sender, inbox: Inbox, clock: Clock) -> int:
+async def fetch(sender: MessageSource, inbox: Inbox, clock: Clock) -> int:
     """Bring what a sender has to tell into the inbox, by each merchant's clock; how many messages that were. Raises Fault."""
     fetched = 0
     try:
         for merchant_id in await sender.merchants_waiting():
-            await clock.look(merchant_id)
+            await clock.refresh(merchant_id)
             for message in await sender.due_messages(merchant_id, clock.now(merchant_id)):
                 await inbox.receive(message)
                 await sender.delivered(message)

@@ -15,13 +15,13 @@ from uuid import UUID
 
 import structlog
 
-from ledger.background.inbox.apply import Inbound
-from ledger.background.inbox.consumer import Messages, fetch
+from ledger.background.inbox.apply import MessageApplier
+from ledger.background.inbox.consumer import InboxConsumer, fetch
 from ledger.operations.ledger import Ledger
-from ledger.operations.payment_lookup import PaymentNames
+from ledger.operations.payment_lookup import PaymentLookup
 from ledger.postgres.faults import DatabaseUnavailable, Fault
 from ledger.processors.contract import ProcessorTimedOut, ProcessorUnavailable
-from ledger.processors.inbox import Inbox, Receipt
+from ledger.processors.inbox import Inbox, InboxEntry
 from ledger.processors.messages import Message
 from ledger.processors.sandbox.processor import SandboxProcessor
 
@@ -30,7 +30,7 @@ _log = structlog.get_logger()
 _PAUSE_S: Final = 0.5
 
 
-class Outgoing(Protocol):
+class MessageSource(Protocol):
     """A processor's own messages, each due at a moment of its merchant's clock."""
 
     async def merchants_waiting(self) -> Sequence[UUID]: ...
@@ -42,22 +42,22 @@ class Outgoing(Protocol):
     async def delivered(self, message: Message) -> None: ...
 
 
-class Mail:
+class InboxDelivery:
     """One process's way to hand messages over."""
 
-    def __init__(self, ledger: Ledger, inbox: Inbox, messages: Messages, outbox: Outgoing | None) -> None:
+    def __init__(self, ledger: Ledger, inbox: Inbox, messages: InboxConsumer, outbox: MessageSource | None) -> None:
         self._ledger = ledger
         self._inbox = inbox
         self._messages = messages
         self._outbox = outbox
 
-    async def keep(self, message: Message) -> Receipt:
+    async def keep(self, message: Message) -> InboxEntry:
         """Keep a message for the worker (see `operations.inbound`)."""
         return await self._inbox.receive(message)
 
-    async def deliver(self, message: Message) -> Receipt:
+    async def deliver(self, message: Message) -> InboxEntry:
         """Keep a message, try it at once, and take it out of the outbox."""
-        receipt = await self._messages.take_in(message)
+        receipt = await self._messages.receive_and_apply(message)
         if self._outbox is not None:
             with suppress(ProcessorTimedOut, ProcessorUnavailable):  # then the worker fetches what is known already
                 await self._outbox.delivered(message)
@@ -77,7 +77,7 @@ class Mail:
         with _our_database():
             due = await self._outbox.due_messages(merchant_id, now)
             for message in due:
-                await self._messages.take_in(message)
+                await self._messages.receive_and_apply(message)
                 await self._outbox.delivered(message)
         return len(due)
 
@@ -98,16 +98,16 @@ class Mail:
 
 
 @asynccontextmanager
-async def open_mail(url: str, ledger: Ledger) -> AsyncIterator[Mail]:
+async def open_delivery(url: str, ledger: Ledger) -> AsyncIterator[InboxDelivery]:
     """The mail of one process, for as long as the context lasts. Raises psycopg.OperationalError."""
     async with AsyncExitStack() as stack:
         inbox = await stack.enter_async_context(Inbox(url))
-        names = PaymentNames(url)
+        names = PaymentLookup(url)
         await names.start()
         stack.push_async_callback(names.stop)
         processor = ledger.processor
         outbox = processor.outbox if isinstance(processor, SandboxProcessor) else None
-        yield Mail(ledger, inbox, Messages(inbox, Inbound(ledger, names).handles()), outbox)
+        yield InboxDelivery(ledger, inbox, InboxConsumer(inbox, MessageApplier(ledger, names).handles()), outbox)
 
 
 @contextmanager

@@ -18,17 +18,17 @@ from ledger.domain.orders.events import OrderEvent
 from ledger.domain.orders.state import Order
 from ledger.journal.journal import Context
 from ledger.operations.ledger import Ledger
-from ledger.operations.pipeline.execute import deadline, record
+from ledger.operations.pipeline.execute import call_deadline, execute_fact
 from ledger.processors.messages import DepositReceived
 
 _log = structlog.get_logger()
 
 
-class Waits(Exception):
+class NotApplicableYet(Exception):
     """Nothing can be made of the message now, for the reason that it says."""
 
 
-async def give_back_the_extra(ledger: Ledger, message: DepositReceived, order: Order) -> None:
+async def refund_overpayment(ledger: Ledger, message: DepositReceived, order: Order) -> None:
     """Refund what is held beyond the order's amount, as far as its processor gives that back. Raises Waits, a Fault.
 
     What was never sent is asked for again.
@@ -43,10 +43,10 @@ async def give_back_the_extra(ledger: Ledger, message: DepositReceived, order: O
         if order.refund(refund_id) is not None:
             return []
         if order.overpaid_amount > 0 and any(payment.refunding for payment in order.payments):
-            raise Waits("a refund is under way: what is held too much is known afterwards")
+            raise NotApplicableYet("a refund is under way: what is held too much is known afterwards")
         command = RefundOverpayment(
             refund_id=refund_id,
-            deadline_at=deadline(ledger),
+            deadline_at=call_deadline(ledger),
             at=at,
             card_window_s=REFUND_WINDOW_S if able is None else int(able.refund_window_s),
             partial_payouts=able is None or able.partial_payouts,
@@ -54,12 +54,12 @@ async def give_back_the_extra(ledger: Ledger, message: DepositReceived, order: O
         return decide_overpayment_refund(order, command)
 
     context = Context(request="overpayment", causation=message.payment_id)
-    order = await record(ledger, message.merchant_id, order_id, decide, context)
+    order = await execute_fact(ledger, message.merchant_id, order_id, decide, context)
     refund = order.refund(refund_id)
     if refund is None:
         _log.warning("overpayment_stays", order_id=str(order_id), amount=str(order.overpaid_amount))
     elif refund.was_not_sent or refund.has_no_answer:
-        raise Waits("the refund of what was paid too much has not been answered yet")
+        raise NotApplicableYet("the refund of what was paid too much has not been answered yet")
 
 
 def _refund_of_the_extra(message: DepositReceived, order: Order) -> UUID:

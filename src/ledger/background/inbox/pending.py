@@ -30,7 +30,7 @@ returning message_id
 """
 
 
-class Waiting(Struct, frozen=True, kw_only=True, rename="camel"):
+class PendingMessage(Struct, frozen=True, kw_only=True, rename="camel"):
     """A message that is in no order yet. Times are real; `next_at` is None where it was set aside.
 
     `waits_for` says in words what is missing or wrong, None where it was not tried yet.
@@ -48,9 +48,9 @@ class Waiting(Struct, frozen=True, kw_only=True, rename="camel"):
     waits_for: str | None
 
 
-async def waiting_messages(connection: Connection) -> Sequence[Waiting]:
+async def pending_messages(connection: Connection) -> Sequence[PendingMessage]:
     """Everything that no order has taken in. Raises psycopg.OperationalError."""
-    return await (await connection.cursor(row_factory=class_row(Waiting)).execute(_FIND)).fetchall()
+    return await (await connection.cursor(row_factory=class_row(PendingMessage)).execute(_FIND)).fetchall()
 
 
 async def retry_messages(connection: Connection, messages: Sequence[str] | None) -> Sequence[str]:

@@ -16,12 +16,12 @@ from uuid import UUID
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ledger.background.reactions.quarantine import UNREADABLE, SetAside
-from ledger.background.reactions.reaction import DoNow, Effect, Known, Reaction, StandingReaction
+from ledger.background.reactions.quarantine import UNREADABLE, Quarantine
+from ledger.background.reactions.reaction import Effect, EnqueueJob, NoteAlias, Reaction, StateReaction
 from ledger.background.scheduler.jobs import Jobs
 from ledger.journal.journal import Journal
-from ledger.journal.reader import Recorded
-from ledger.postgres.arrays import PACK, Array
+from ledger.journal.reader import RecordedEvent
+from ledger.postgres.arrays import ENCODE_ARRAY, Array
 from ledger.postgres.connection import Connection
 
 _AT_ONCE: Final = 64
@@ -67,7 +67,7 @@ on conflict (merchant_id, stream_id, kind, payment_id) do update set due_at = ex
 """
 _CLEAR_STREAMS: Final = "delete from due_time where merchant_id = %s and stream_id = any(%s)"
 
-AnyReaction = Reaction | StandingReaction
+AnyReaction = Reaction | StateReaction
 
 # What payments are called; a name that is known stays where it is.
 _NAME: Final = """
@@ -100,7 +100,7 @@ class Dispatcher:
         self._journal = journal
         self._jobs = jobs
         self._reactions = {reaction.name: reaction for reaction in reactions}
-        self.aside = SetAside()
+        self.aside = Quarantine()
         self.dispatched = 0
 
     async def sweep(self, connection: Connection, merchants: Sequence[UUID] | None = None) -> bool:
@@ -145,7 +145,7 @@ class Dispatcher:
         found = await rows.fetchall()
         behind = [(name, merchant_id) for name, merchant_id, _ in found]
         if merchants is None and len(behind) < _BEHIND_MAX:
-            self.aside.only({*aside, *behind})  # another worker may know a key that this one lacks
+            self.aside.keep_only({*aside, *behind})  # another worker may know a key that this one lacks
         if new := [(name, merchant_id) for name, merchant_id, is_new in found if is_new]:
             # Committed at once: in the transaction, a new cursor would have every other dispatcher wait for our end.
             await connection.execute(_BEGIN, _columns(new))
@@ -160,7 +160,7 @@ class Dispatcher:
             moved: list[tuple[str, UUID, int]] = []
             for stretch in stretches:
                 for name in await self._show(connection, stretch, follows):
-                    self.aside.take_back(name, stretch.merchant_id)
+                    self.aside.release(name, stretch.merchant_id)
                     moved.append((name, stretch.merchant_id, stretch.until))
             await self._write(connection, follows)
             if moved:
@@ -172,10 +172,10 @@ class Dispatcher:
         merchant_id = stretch.merchant_id
         topics = sorted({topic for name in stretch.reactions for topic in self._reactions[name].topics})
         try:
-            seen = await self._journal.reader.stretch(connection, merchant_id, stretch.after, stretch.until, topics)
+            seen = await self._journal.reader.range(connection, merchant_id, stretch.after, stretch.until, topics)
         except UNREADABLE as fault:
             if len(stretch.reactions) == 1:
-                self.aside.put(stretch.reactions[0], merchant_id, fault)
+                self.aside.add(stretch.reactions[0], merchant_id, fault)
                 return []
             # Each by what it asks for itself.
             alone = [replace(stretch, reactions=[name]) for name in stretch.reactions]
@@ -187,19 +187,19 @@ class Dispatcher:
             try:
                 follows += await self._effects(connection, reaction, merchant_id, shown)
             except UNREADABLE as fault:
-                self.aside.put(name, merchant_id, fault)
+                self.aside.add(name, merchant_id, fault)
             else:
                 self.dispatched += len(shown)
                 able.append(name)
         return able
 
     async def _effects(
-        self, connection: Connection, reaction: AnyReaction, merchant_id: UUID, seen: Sequence[Recorded]
+        self, connection: Connection, reaction: AnyReaction, merchant_id: UUID, seen: Sequence[RecordedEvent]
     ) -> Sequence[_Follows]:
         """What follows from a stretch for a reaction. Raises one of `UNREADABLE`, having written nothing."""
-        if not isinstance(reaction, StandingReaction):
+        if not isinstance(reaction, StateReaction):
             return [(merchant_id, effect) for each in seen for effect in reaction.react(each)]
-        shown: dict[UUID, list[Recorded]] = {}
+        shown: dict[UUID, list[RecordedEvent]] = {}
         for each in seen:
             shown.setdefault(each.stream_id, []).append(each)
         touched = sorted(stream_id for stream_id, events in shown.items() if not reaction.is_settled(events))
@@ -212,12 +212,12 @@ class Dispatcher:
 
     async def _write(self, connection: Connection, follows: Sequence[_Follows]) -> None:
         due: dict[tuple[UUID, str, UUID, UUID], datetime] = {}  # a later word about the same replaces an earlier one
-        now: list[tuple[UUID, DoNow]] = []
+        now: list[tuple[UUID, EnqueueJob]] = []
         named: dict[tuple[UUID, str, UUID, UUID], None] = {}  # a capture is mostly called what its authorisation was
         for merchant_id, effect in follows:
-            if isinstance(effect, DoNow):
+            if isinstance(effect, EnqueueJob):
                 now.append((merchant_id, effect))
-            elif isinstance(effect, Known):
+            elif isinstance(effect, NoteAlias):
                 named[merchant_id, effect.name, effect.stream_id, effect.payment_id] = None
             else:
                 due[merchant_id, effect.kind, effect.stream_id, effect.payment_id] = effect.due_at
@@ -231,8 +231,8 @@ class Dispatcher:
 def _packed(names: Iterable[tuple[UUID, str, UUID, UUID]]) -> list[Array]:
     """The columns of `_NAME`. An order by card has two rows of them: psycopg takes longer over such a list than all else here."""
     merchants, texts, orders, payments = zip(*names, strict=True)
-    ids = [PACK["uuid"]([each.bytes for each in column]) for column in (merchants, orders, payments)]
-    return [ids[0], PACK["text"]([text.encode() for text in texts]), *ids[1:]]
+    ids = [ENCODE_ARRAY["uuid"]([each.bytes for each in column]) for column in (merchants, orders, payments)]
+    return [ids[0], ENCODE_ARRAY["text"]([text.encode() for text in texts]), *ids[1:]]
 
 
 def _columns(rows: Iterable[tuple[Any, ...]]) -> list[list[Any]]:

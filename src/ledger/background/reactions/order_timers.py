@@ -12,15 +12,15 @@ from functools import partial
 from typing import Final
 from uuid import UUID
 
-from ledger.background.reactions.reaction import Due
+from ledger.background.reactions.reaction import SetTimer
 from ledger.background.scheduler.jobs import Handler
 from ledger.domain.orders.events import TOPICS, CaptureRequested, CaptureScheduled, PaymentAuthorized, PaymentCaptured
 from ledger.domain.orders.evolve.order import evolve
-from ledger.domain.orders.timers import DueKind, dues
+from ledger.domain.orders.timers import TimerKind, timers_of
 from ledger.journal.journal import Journal
-from ledger.journal.reader import Recorded
+from ledger.journal.reader import RecordedEvent
 from ledger.operations.ledger import Ledger
-from ledger.operations.orders.timers import run_due
+from ledger.operations.orders.timers import run_timer
 
 _BRINGS_NOTHING_DUE: Final = frozenset(
     {"order-created.v1", "payment-started.v1", "authorization-requested.v1", "payer-forgotten.v1"}
@@ -30,31 +30,33 @@ _OUTCOME_VERSION: Final = 4
 """Where the outcome of an order's first payment stands: behind the order, its payment and the payment's intent."""
 
 
-class OrderDues:
+class OrderTimers:
     """Looks at every order that something happened to."""
 
     name = "order-dues"
     topics = frozenset(TOPICS) - _BRINGS_NOTHING_DUE
 
-    def is_settled(self, seen: Sequence[Recorded]) -> bool:
+    def is_settled(self, seen: Sequence[RecordedEvent]) -> bool:
         """Whether an order was paid by its first payment in one go: most are, and none of those is worth a question."""
         if len(seen) != len(_SALE) or seen[0].version != _OUTCOME_VERSION:
             return False
         events = [each.event for each in seen]
         return tuple(map(type, events)) == _SALE and events[0].amount == events[-1].amount
 
-    async def standing(self, journal: Journal, merchant_id: UUID, stream_id: UUID) -> Sequence[Due]:
+    async def standing(self, journal: Journal, merchant_id: UUID, stream_id: UUID) -> Sequence[SetTimer]:
         """What is due on an order as it stands now. Raises a Fault."""
         order, _ = await journal.load(merchant_id, stream_id, evolve)
         if order is None:
             return []
-        return [Due(due.kind, stream_id, due.payment_id, due.at) for due in dues(order) if due.kind in HANDLERS]
+        return [
+            SetTimer(due.kind, stream_id, due.payment_id, due.at) for due in timers_of(order) if due.kind in HANDLERS
+        ]
 
 
 async def _do(
-    kind: DueKind, ledger: Ledger, merchant_id: UUID, order_id: UUID, payment_id: UUID, due_at: datetime
+    kind: TimerKind, ledger: Ledger, merchant_id: UUID, order_id: UUID, payment_id: UUID, due_at: datetime
 ) -> None:
-    await run_due(ledger, merchant_id, order_id, kind, payment_id, due_at)
+    await run_timer(ledger, merchant_id, order_id, kind, payment_id, due_at)
 
 
-HANDLERS: Final[Mapping[str, Handler]] = {kind: partial(_do, kind) for kind in DueKind}
+HANDLERS: Final[Mapping[str, Handler]] = {kind: partial(_do, kind) for kind in TimerKind}

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ledger.background.reactions.reaction import Effect, Known
+from ledger.background.reactions.reaction import Effect, NoteAlias
 from ledger.domain.orders.events import PaymentAuthorized, PaymentCaptured, ReferenceIssued, RefundRequested
-from ledger.journal.reader import Recorded
+from ledger.journal.reader import RecordedEvent
 
 
-class PaymentNames:
+class PaymentIndex:
     """Notes the payment's id, its references, the processor's names for it, and the keys of its refunds."""
 
     name = "payment-names"
@@ -27,11 +27,11 @@ class PaymentNames:
         }
     )
 
-    def react(self, recorded: Recorded) -> Iterable[Effect]:
+    def react(self, recorded: RecordedEvent) -> Iterable[Effect]:
         """The names that an event gives its payment."""
         event = recorded.event
         for name in _names(event):
-            yield Known(name, recorded.stream_id, event.payment_id)
+            yield NoteAlias(name, recorded.stream_id, event.payment_id)
 
 
 def _names(event: object) -> set[str]:

@@ -34,7 +34,7 @@ class _Aside(Struct, frozen=True):
     fault: Exception
 
 
-class SetAside:
+class Quarantine:
     """What one dispatcher leaves alone, by reaction and merchant."""
 
     def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
@@ -55,7 +55,7 @@ class SetAside:
         """What is wrong with a merchant's log, where it is set aside."""
         return next((one.fault for (_, whose), one in self._aside.items() if whose == merchant_id), None)
 
-    def put(self, reaction: str, merchant_id: UUID, fault: Exception) -> None:
+    def add(self, reaction: str, merchant_id: UUID, fault: Exception) -> None:
         """Leave a merchant alone: for a second, then two, four, at last a minute."""
         known = self._aside.get((reaction, merchant_id))
         tries = 0 if known is None else known.tries
@@ -69,12 +69,12 @@ class SetAside:
             reason=f"{type(fault).__name__}: {fault}",
         )
 
-    def take_back(self, reaction: str, merchant_id: UUID) -> None:
+    def release(self, reaction: str, merchant_id: UUID) -> None:
         """The merchant's log was read."""
         if self._aside.pop((reaction, merchant_id), None) is not None:
             _log.info("merchant_goes_on", merchant_id=str(merchant_id), reaction=reaction)
 
-    def only(self, behind: Collection[tuple[str, UUID]]) -> None:
+    def keep_only(self, behind: Collection[tuple[str, UUID]]) -> None:
         """Nobody but these is left alone by a reaction: the others' logs have been read, by whomever."""
         for reaction, merchant_id in set(self._aside).difference(behind):
-            self.take_back(reaction, merchant_id)
+            self.release(reaction, merchant_id)

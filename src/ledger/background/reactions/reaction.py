@@ -14,10 +14,10 @@ from uuid import UUID
 from msgspec import Struct
 
 from ledger.journal.journal import Journal
-from ledger.journal.reader import Recorded
+from ledger.journal.reader import RecordedEvent
 
 
-class Due(Struct, frozen=True):
+class SetTimer(Struct, frozen=True):
     """Something of this kind is to be done about the stream at `due_at` by the merchant's clock; a later one replaces it."""
 
     kind: str
@@ -26,7 +26,7 @@ class Due(Struct, frozen=True):
     due_at: datetime
 
 
-class DoNow(Struct, frozen=True):
+class EnqueueJob(Struct, frozen=True):
     """To be done at once, as a job. `due_at` is when it became due by the merchant's clock."""
 
     kind: str
@@ -35,7 +35,7 @@ class DoNow(Struct, frozen=True):
     due_at: datetime
 
 
-class Known(Struct, frozen=True):
+class NoteAlias(Struct, frozen=True):
     """A payment of the stream has this name from now on: a processor's message may use it (see `payment_names`)."""
 
     name: str
@@ -43,11 +43,11 @@ class Known(Struct, frozen=True):
     payment_id: UUID
 
 
-Effect = Due | DoNow | Known
+Effect = SetTimer | EnqueueJob | NoteAlias
 
 
 @runtime_checkable
-class StandingReaction(Protocol):
+class StateReaction(Protocol):
     """A reaction that asks what is due on a stream as it stands, whenever something of its topics happened to it.
 
     What it answers replaces all that was due on the stream. The stream may have gone on since; then it is asked again.
@@ -56,11 +56,11 @@ class StandingReaction(Protocol):
     name: str
     topics: frozenset[str]
 
-    def is_settled(self, seen: Sequence[Recorded]) -> bool:
+    def is_settled(self, seen: Sequence[RecordedEvent]) -> bool:
         """Whether the first events of a stream that the reaction is shown, in a row, tell that nothing is due: it need not be asked."""
         ...
 
-    async def standing(self, journal: Journal, merchant_id: UUID, stream_id: UUID) -> Sequence[Due]:
+    async def standing(self, journal: Journal, merchant_id: UUID, stream_id: UUID) -> Sequence[SetTimer]:
         """What is due on the stream now."""
         ...
 
@@ -71,6 +71,6 @@ class Reaction(Protocol):
     name: str
     topics: frozenset[str]
 
-    def react(self, recorded: Recorded) -> Iterable[Effect]:
+    def react(self, recorded: RecordedEvent) -> Iterable[Effect]:
         """What follows from an event. Pure."""
         ...

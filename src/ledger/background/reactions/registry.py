@@ -13,5 +13,5 @@ from ledger.background.reactions import order_timers, payment_index
 from ledger.background.reactions.dispatcher import AnyReaction
 from ledger.background.scheduler.jobs import Handler
 
-REACTIONS: Final[tuple[AnyReaction, ...]] = (order_timers.OrderDues(), payment_index.PaymentNames())
+REACTIONS: Final[tuple[AnyReaction, ...]] = (order_timers.OrderTimers(), payment_index.PaymentIndex())
 HANDLERS: Final[Mapping[str, Handler]] = {**order_timers.HANDLERS}

@@ -19,7 +19,7 @@ from procrastinate.exceptions import ConnectorException
 
 from ledger.background.reactions.dispatcher import Dispatcher
 from ledger.background.scheduler import timers
-from ledger.background.scheduler.jobs import Jobs, see_jobs
+from ledger.background.scheduler.jobs import Jobs, use_jobs_schema
 from ledger.journal.commit.notifier import CHANNEL, merchants_in
 from ledger.postgres.connection import Connection, connect
 from ledger.postgres.faults import Fault
@@ -44,7 +44,7 @@ _PROGRESS: Final = "update reaction_progress set as_of = greatest(as_of, %s)"
 _NEED_NOT_LAST: Final = "set synchronous_commit = off"
 
 
-class Watch:
+class ReactionRunner:
     """One worker's share of the reactions. `enqueued` counts the due times that it made jobs of."""
 
     def __init__(self, url: str, dispatcher: Dispatcher, jobs: Jobs) -> None:
@@ -81,7 +81,7 @@ class Watch:
             try:
                 connection = await connect(self._url, name)
                 async with connection:
-                    await see_jobs(connection)
+                    await use_jobs_schema(connection)
                     await work(connection, stop)
             except (psycopg.Error, ConnectorException, Fault, OSError) as fault:
                 _log.warning("reactions_wait", of=name, reason=type(fault).__name__)
@@ -119,7 +119,7 @@ class Watch:
 
     async def _take_over(self, _: Connection, stop: asyncio.Event) -> None:
         while not stop.is_set():
-            await self._jobs.take_over()
+            await self._jobs.requeue_stalled()
             await _pause(stop, _TAKE_OVER_S)
 
 

@@ -19,9 +19,9 @@ from psycopg.pq import TransactionStatus
 
 from ledger.background.reactions.dispatcher import AnyReaction, Dispatcher
 from ledger.background.scheduler import timers
-from ledger.background.scheduler.jobs import Handler, Jobs, see_jobs
-from ledger.domain.rejections import ConcurrentUpdate, InvalidTerms
-from ledger.operations.clock import BELIEVED_S, Moved
+from ledger.background.scheduler.jobs import Handler, Jobs, use_jobs_schema
+from ledger.domain.rejections import ConcurrentUpdate, InvalidField
+from ledger.operations.clock import BELIEVED_S, ClockAdvanced
 from ledger.operations.ledger import Ledger
 from ledger.postgres.connection import Connection, connect
 from ledger.postgres.faults import DatabaseUnavailable
@@ -46,7 +46,7 @@ Target = Callable[[datetime], datetime]
 """Where to move the clock, given where it stands."""
 
 
-class DueMail(Protocol):
+class MessageSource(Protocol):
     """What the sandbox's processor has to tell, by the merchant's clock (see `reactions.mail`)."""
 
     async def next_due_at(self, merchant_id: UUID, until: datetime) -> datetime | None:
@@ -58,7 +58,7 @@ class DueMail(Protocol):
         ...
 
 
-class ClockHand:
+class ClockAdvancer:
     """Moves clocks for one process. `reactions` and `handlers` are those of the workers.
 
     As a context it keeps the connection of its last move for the next one; without, each move has its own.
@@ -70,7 +70,7 @@ class ClockHand:
         ledger: Ledger,
         reactions: Sequence[AnyReaction],
         handlers: Mapping[str, Handler],
-        mail: DueMail | None = None,
+        mail: MessageSource | None = None,
     ) -> None:
         self._url = url
         self._ledger = ledger
@@ -88,20 +88,20 @@ class ClockHand:
         self._keeps = False
         await self._close(self._idle)
 
-    async def advance(self, merchant_id: UUID, field: str, target: Target) -> Moved:
+    async def advance(self, merchant_id: UUID, field: str, target: Target) -> ClockAdvanced:
         """Move a merchant's clock (see `ClockMoves`)."""
         try:
             queue = Jobs(self._url, self._ledger, self._handlers).when_needed()
             async with self._holding(merchant_id) as connection, queue as jobs:
-                await self._ledger.clock.look(merchant_id)
+                await self._ledger.clock.refresh(merchant_id)
                 now = self._ledger.clock.now(merchant_id)
                 until = _checked(field, now, target)
                 jobs_run = await self._pass_time(connection, jobs, merchant_id, until)
                 await _move(connection, merchant_id, until)
         except (psycopg.Error, ConnectorException) as fault:
             raise DatabaseUnavailable(type(fault).__name__) from fault
-        await self._ledger.clock.look(merchant_id)
-        return Moved(self._ledger.clock.now(merchant_id), jobs_run)
+        await self._ledger.clock.refresh(merchant_id)
+        return ClockAdvanced(self._ledger.clock.now(merchant_id), jobs_run)
 
     async def _pass_time(self, connection: Connection, jobs: Jobs, merchant_id: UUID, until: datetime) -> int:
         dispatcher = Dispatcher(self._ledger.journal, jobs, self._reactions)
@@ -154,7 +154,7 @@ class ClockHand:
             else:
                 return kept
         connection = await connect(self._url, "ledger-clock")
-        await see_jobs(connection)
+        await use_jobs_schema(connection)
         return connection
 
     async def _keep(self, connection: Connection) -> None:
@@ -177,9 +177,9 @@ def _checked(field: str, now: datetime, target: Target) -> datetime:
     try:
         until = target(now)
     except (OverflowError, ValueError):
-        raise InvalidTerms(field, "is too far away for a clock") from None
+        raise InvalidField(field, "is too far away for a clock") from None
     if until < now:
-        raise InvalidTerms(field, "lies in the clock's past, and a clock never goes back")
+        raise InvalidField(field, "lies in the clock's past, and a clock never goes back")
     if until > _LAST:
-        raise InvalidTerms(field, "is too far away for a clock")
+        raise InvalidField(field, "is too far away for a clock")
     return until

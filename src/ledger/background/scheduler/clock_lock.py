@@ -36,7 +36,7 @@ _PAUSE_S: Final = 0.25
 
 
 @asynccontextmanager
-async def holding(url: str, merchants: Collection[UUID], patience_s: float = 40.0) -> AsyncIterator[None]:
+async def locked_clocks(url: str, merchants: Collection[UUID], patience_s: float = 40.0) -> AsyncIterator[None]:
     """Hold the clocks of these merchants; workers leave alone what is due by them and what processors have told.
 
     Raises ConcurrentUpdate where somebody else has held one for longer than `patience_s`, DatabaseUnavailable.

@@ -14,7 +14,7 @@ from uuid import UUID
 from msgspec import Struct
 from psycopg.rows import class_row
 
-from ledger.background.scheduler.jobs import see_jobs
+from ledger.background.scheduler.jobs import use_jobs_schema
 from ledger.postgres.connection import Connection
 
 # What was given up, and what has failed and waits for its next attempt: the oldest first.
@@ -33,7 +33,7 @@ returning id
 """
 
 
-class Troubled(Struct, frozen=True, kw_only=True, rename="camel"):
+class FailedJob(Struct, frozen=True, kw_only=True, rename="camel"):
     """Something that is due and could not be done yet. `next_at` in real time, None where it was given up."""
 
     job: int
@@ -46,14 +46,14 @@ class Troubled(Struct, frozen=True, kw_only=True, rename="camel"):
     due_at: datetime
 
 
-async def troubled_jobs(connection: Connection) -> Sequence[Troubled]:
+async def failed_jobs(connection: Connection) -> Sequence[FailedJob]:
     """Everything that has failed and was not done since. Raises psycopg.OperationalError."""
-    await see_jobs(connection)
-    return await (await connection.cursor(row_factory=class_row(Troubled)).execute(_FIND)).fetchall()
+    await use_jobs_schema(connection)
+    return await (await connection.cursor(row_factory=class_row(FailedJob)).execute(_FIND)).fetchall()
 
 
 async def retry_jobs(connection: Connection, jobs: Sequence[int] | None) -> Sequence[int]:
     """Have these jobs, or all that have failed, tried again at once; which those were. Raises psycopg.OperationalError."""
-    await see_jobs(connection)
+    await use_jobs_schema(connection)
     ids = None if jobs is None else list(jobs)
     return sorted(job for (job,) in await (await connection.execute(_RETRY, (ids, ids))).fetchall())

@@ -26,7 +26,7 @@ from procrastinate import App, BaseRetryStrategy, JobContext, PsycopgConnector, 
 from procrastinate.jobs import DeleteJobCondition, Job
 from psycopg_pool import AsyncConnectionPool
 
-from ledger.background.reactions.reaction import DoNow
+from ledger.background.reactions.reaction import EnqueueJob
 from ledger.operations.ledger import Ledger
 
 _log = structlog.get_logger()
@@ -64,7 +64,7 @@ select count(*) from procrastinate_jobs j
 _EMPTY: Final = "update procrastinate_jobs set args = jsonb_set(args, '{things}', '[]') where id = %s"
 
 
-async def see_jobs(connection: psycopg.AsyncConnection[Any]) -> None:
+async def use_jobs_schema(connection: psycopg.AsyncConnection[Any]) -> None:
     """Let a connection find the queue's tables."""
     await connection.execute(_FIND_JOBS)
     if not connection.autocommit:
@@ -76,7 +76,7 @@ def queue_of(merchant_id: UUID) -> str:
     return merchant_id.hex  # it becomes part of a channel, whose name is short
 
 
-class Patiently(BaseRetryStrategy):
+class JobRetry(BaseRetryStrategy):
     """Again after a second, two, four …, at most ten minutes, each time somewhat sooner or later than that."""
 
     def get_retry_decision(self, *, exception: BaseException, job: Job) -> RetryDecision | None:  # noqa: ARG002 - procrastinate's shape
@@ -104,12 +104,12 @@ class Jobs:
             conninfo=url,
             min_size=1,
             max_size=4,
-            configure=see_jobs,
+            configure=use_jobs_schema,
             kwargs={"application_name": "ledger-jobs"},
             pool_factory=_pool,
         )
         self._app = App(connector=self._connector)
-        self._app.task(name=_TASK, pass_context=True, retry=Patiently())(self._do)
+        self._app.task(name=_TASK, pass_context=True, retry=JobRetry())(self._do)
         self.done = self.failed = self.given_up = 0
 
     async def __aenter__(self) -> Self:
@@ -140,9 +140,9 @@ class Jobs:
             self._connected = False
             await self._app.close_async()
 
-    async def enqueue(self, connection: psycopg.AsyncConnection[Any], jobs: Sequence[tuple[UUID, DoNow]]) -> None:
+    async def enqueue(self, connection: psycopg.AsyncConnection[Any], jobs: Sequence[tuple[UUID, EnqueueJob]]) -> None:
         """Put jobs into their merchants' queues, in this connection's transaction. `see_jobs` was called on it before."""
-        things: dict[UUID, list[DoNow]] = {}
+        things: dict[UUID, list[EnqueueJob]] = {}
         for merchant_id, thing in jobs:
             things.setdefault(merchant_id, []).append(thing)
         await self._defer(
@@ -173,7 +173,7 @@ class Jobs:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(stop.wait(), _POLL_S)
 
-    async def take_over(self) -> None:
+    async def requeue_stalled(self) -> None:
         """Put back into the queue what workers had begun that are no more. Raises procrastinate's ConnectorException."""
         for job in await self._app.job_manager.get_stalled_jobs(seconds_since_heartbeat=_SILENT_S):
             with suppress(exceptions.ConnectorException):  # somebody else was quicker, or it came to its end after all
@@ -209,17 +209,17 @@ class Jobs:
 
     async def _do(self, context: JobContext, *, merchant_id: str, things: list[list[str]]) -> None:
         due = [_thing(row) for row in things]
-        await self._ledger.clock.look(UUID(merchant_id))
+        await self._ledger.clock.refresh(UUID(merchant_id))
         if len(due) == 1:
             await self._do_one(UUID(merchant_id), due[0], context.job.attempts)
             return
-        streams: dict[UUID, list[DoNow]] = {}
+        streams: dict[UUID, list[EnqueueJob]] = {}
         for thing in due:
             streams.setdefault(thing.stream_id, []).append(thing)
         undone = await asyncio.gather(*[self._do_in_order(UUID(merchant_id), some) for some in streams.values()])
         await self._put_back(context.job, UUID(merchant_id), undone)
 
-    async def _do_in_order(self, merchant_id: UUID, things: Sequence[DoNow]) -> _Undone:
+    async def _do_in_order(self, merchant_id: UUID, things: Sequence[EnqueueJob]) -> _Undone:
         """Do what is due about one stream; what comes behind something that fails has to wait for it."""
         for n, thing in enumerate(things):
             async with self._places:
@@ -231,7 +231,7 @@ class Jobs:
                     return _Undone(begun=True, things=things[n:])
         return _Undone(begun=False, things=())
 
-    async def _do_one(self, merchant_id: UUID, thing: DoNow, attempts: int) -> None:
+    async def _do_one(self, merchant_id: UUID, thing: EnqueueJob, attempts: int) -> None:
         try:
             await self._handlers[thing.kind](self._ledger, merchant_id, thing.stream_id, thing.payment_id, thing.due_at)
         except Exception as failure:
@@ -262,7 +262,7 @@ class _Undone(Struct, frozen=True):
     """What of a stream's due things is still to be done, and whether the first of them was tried."""
 
     begun: bool
-    things: Sequence[DoNow]
+    things: Sequence[EnqueueJob]
 
 
 def _pool(**options: Any) -> AsyncConnectionPool[Any]:
@@ -275,7 +275,7 @@ def _again_at(attempts: int) -> datetime:
     return datetime.now(UTC) + timedelta(seconds=pause * random.uniform(0.5, 1.5))
 
 
-def _job(merchant_id: UUID, things: Sequence[DoNow], at: datetime | None = None) -> Job:
+def _job(merchant_id: UUID, things: Sequence[EnqueueJob], at: datetime | None = None) -> Job:
     """Jobs of one thing each about one stream never run at the same time, and run in the order in which they became due."""
     return Job(
         queue=queue_of(merchant_id),
@@ -292,6 +292,6 @@ def _job(merchant_id: UUID, things: Sequence[DoNow], at: datetime | None = None)
     )
 
 
-def _thing(row: Sequence[str]) -> DoNow:
+def _thing(row: Sequence[str]) -> EnqueueJob:
     kind, stream_id, payment_id, due_at = row
-    return DoNow(kind, UUID(stream_id), UUID(payment_id), datetime.fromisoformat(due_at))
+    return EnqueueJob(kind, UUID(stream_id), UUID(payment_id), datetime.fromisoformat(due_at))

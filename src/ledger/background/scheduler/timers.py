@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
-from ledger.background.reactions.reaction import DoNow
+from ledger.background.reactions.reaction import EnqueueJob
 from ledger.background.scheduler.jobs import Jobs
 from ledger.postgres.connection import Connection
 
@@ -88,9 +88,9 @@ async def enqueue_due_of(connection: Connection, jobs: Jobs, merchant_id: UUID, 
     return len(rows)
 
 
-def _in_order(rows: Sequence[tuple[Any, ...]]) -> list[tuple[UUID, DoNow]]:
+def _in_order(rows: Sequence[tuple[Any, ...]]) -> list[tuple[UUID, EnqueueJob]]:
     ordered = sorted(rows, key=lambda row: (row[4], row[2], row[1]))
     return [
-        (merchant_id, DoNow(kind, stream_id, payment_id, at))
+        (merchant_id, EnqueueJob(kind, stream_id, payment_id, at))
         for merchant_id, kind, stream_id, payment_id, at in ordered
     ]

@@ -35,7 +35,7 @@ Shape = Literal["lean", "order", "unsearched"]
 """`unsearched` is the order without the lines that a search reads."""
 
 
-class Plan(Struct, frozen=True, kw_only=True):
+class CommitPlan(Struct, frozen=True, kw_only=True):
     """Write commands of a shape for the merchants in turn, `in_flight` at a time, for `seconds` after `warm_up_s`."""
 
     url: str
@@ -139,7 +139,7 @@ def throwaway_keys(url: str) -> DataKeys:
     return DataKeys(url, SealingKeys([bytes(32)]))
 
 
-def _journal(plan: Plan) -> Journal:
+def _journal(plan: CommitPlan) -> Journal:
     if plan.shape == "lean":
         return Journal(plan.url, _LeanRows(), codec=_LEAN_CODEC)
     from projections.inline import Inline
@@ -150,7 +150,7 @@ def _journal(plan: Plan) -> Journal:
     return Journal(plan.url, Inline(), keys)
 
 
-async def run(plan: Plan, go: Go) -> Sample:
+async def run(plan: CommitPlan, go: Go) -> Sample:
     """Write what the plan says. Raises psycopg.OperationalError where the database does not answer."""
     journal = _journal(plan)
     await journal.start()
@@ -186,4 +186,4 @@ async def run(plan: Plan, go: Go) -> Sample:
 
 
 if __name__ == "__main__":
-    work(Plan, run)
+    work(CommitPlan, run)

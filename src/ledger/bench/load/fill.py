@@ -20,8 +20,8 @@ from ledger.bench.measure.samples import say
 from ledger.domain.customers.events import CustomerCreated
 from ledger.domain.customers.evolve import evolve as evolve_customer
 from ledger.domain.customers.state import Customer
-from ledger.domain.orders.commands import NewPayment, SettleAuthorization
-from ledger.domain.orders.decide.authorizations import decide_settlement
+from ledger.domain.orders.commands import NewPayment, RecordAuthorizationOutcome
+from ledger.domain.orders.decide.authorizations import decide_authorization_outcome
 from ledger.domain.orders.decide.payments import decide_create
 from ledger.domain.orders.events import OrderEvent
 from ledger.domain.orders.evolve.order import evolve
@@ -107,8 +107,8 @@ def _orders(begins_at: datetime) -> Callable[[int, UUID], tuple[Order, list[Orde
         order = _folded(None, events)
         if order.payments:
             granted = Approved(authorized=order.amount, captured=order.amount, processor_reference="bench")
-            settle = SettleAuthorization(payment_id=order.payments[0].payment_id, outcome=granted, at=at)
-            settled = decide_settlement(order, settle)
+            settle = RecordAuthorizationOutcome(payment_id=order.payments[0].payment_id, outcome=granted, at=at)
+            settled = decide_authorization_outcome(order, settle)
             order, events = _folded(order, settled), [*events, *settled]
         return order, events
 

@@ -26,7 +26,7 @@ END_OF_HEADERS: Final = b"\r\n\r\n"
 _GRACE_S: Final = 5.0
 
 
-class Plan(Struct, frozen=True, kw_only=True):
+class LoadPlan(Struct, frozen=True, kw_only=True):
     """What to send: every path in turn, `connections` at a time, for `seconds` after `warm_up_s`.
 
     `first` is the number that the first `UNIQUE` spells; two plans on one server must not overlap.
@@ -48,7 +48,7 @@ class Plan(Struct, frozen=True, kw_only=True):
 class _Run:
     """What all connections share: the requests still to send, and what was seen."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: LoadPlan) -> None:
         self.expected = b"HTTP/1.1 %d" % plan.expect
         self.begins_at = time.perf_counter() + plan.warm_up_s
         self.ends_at = self.begins_at + plan.seconds
@@ -119,7 +119,7 @@ class _Connection(asyncio.Protocol):
         self._run.closed()
 
 
-def _template(plan: Plan, path: str) -> bytes:
+def _template(plan: LoadPlan, path: str) -> bytes:
     """A request as it goes over the line; with `%b` in place of `UNIQUE`, and every other `%` doubled, if it is in the body."""
     body = (plan.body or "").encode()
     numbered = UNIQUE.encode() in body
@@ -142,7 +142,7 @@ def length(head: bytes) -> int:
     return int(head[at + 15 : end if end >= 0 else None])
 
 
-async def run(plan: Plan, go: Go) -> Sample:
+async def run(plan: LoadPlan, go: Go) -> Sample:
     """Send what the plan says. Raises OSError where the server does not take the connections."""
     go()
     loop = asyncio.get_running_loop()
@@ -161,4 +161,4 @@ async def run(plan: Plan, go: Go) -> Sample:
 
 
 if __name__ == "__main__":
-    work(Plan, run)
+    work(LoadPlan, run)

@@ -47,7 +47,7 @@ class Step(Struct, frozen=True, kw_only=True):
     takes: dict[str, str] = {}
 
 
-class Plan(Struct, frozen=True, kw_only=True):
+class WalkPlan(Struct, frozen=True, kw_only=True):
     """Which walk, by `connections` at a time, for `seconds` after `warm_up_s`; on a slow machine until each could have one.
 
     With `orders`, each walk is about the next of them, each of which serves `uses` times and none two walks at once. Every
@@ -104,7 +104,7 @@ class _Line(asyncio.Protocol):
 class _Run:
     """What all connections share: the clock, the numbers, and what was seen."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: WalkPlan) -> None:
         self.begins_at = time.perf_counter() + plan.warm_up_s
         self.ends_at = self.begins_at + plan.seconds
         self.latencies: list[float] = []
@@ -122,7 +122,7 @@ class _Run:
         return self.over_at is None
 
 
-async def _connection(plan: Plan, run: _Run, orders: list[str]) -> None:
+async def _connection(plan: WalkPlan, run: _Run, orders: list[str]) -> None:
     """Walk after walk on one connection, over orders that no other connection has."""
     _, line = await asyncio.get_running_loop().create_connection(_Line, plan.host, plan.port)
     turns = iter(orders * plan.uses)
@@ -147,7 +147,7 @@ async def _connection(plan: Plan, run: _Run, orders: list[str]) -> None:
     line.close()
 
 
-async def _walk(plan: Plan, line: _Line, known: dict[str, str]) -> str | None:
+async def _walk(plan: WalkPlan, line: _Line, known: dict[str, str]) -> str | None:
     """Every step in order; what was wrong with the one that was not answered as it should be."""
     for step in plan.steps:
         status, body = await line.ask(_request(plan, step, known))
@@ -164,7 +164,7 @@ async def _walk(plan: Plan, line: _Line, known: dict[str, str]) -> str | None:
     return None
 
 
-def _request(plan: Plan, step: Step, known: dict[str, str]) -> bytes:
+def _request(plan: WalkPlan, step: Step, known: dict[str, str]) -> bytes:
     path, body = step.path, step.body
     for name, value in known.items():
         path, body = path.replace(name, value), body.replace(name, value)
@@ -194,7 +194,7 @@ def _value(said: Any, name: str) -> Any:
     return said
 
 
-async def run(plan: Plan, go: Go) -> Sample:
+async def run(plan: WalkPlan, go: Go) -> Sample:
     """Do what the plan says. Raises OSError where the server does not take the connections."""
     go()
     state = _Run(plan)
@@ -216,4 +216,4 @@ async def run(plan: Plan, go: Go) -> Sample:
 
 
 if __name__ == "__main__":
-    work(Plan, run)
+    work(WalkPlan, run)

@@ -22,7 +22,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from ledger.bench.load.processes import child, run_one
-from ledger.bench.load.requests import UNIQUE, Plan
+from ledger.bench.load.requests import UNIQUE, LoadPlan
 from ledger.bench.measure.samples import Sample, sample
 from ledger.bench.scratch import pgbench_program
 from ledger.settings import CannotRun
@@ -112,7 +112,7 @@ class EchoLimit:
 
     def run(self, body: str, in_flight: int, seconds: float) -> Sample:
         """E for this body; `UNIQUE` in it is filled in as in the requests it stands for."""
-        plan = Plan(
+        plan = LoadPlan(
             host="127.0.0.1",
             port=self._port,
             connections=in_flight,

@@ -25,9 +25,9 @@ from msgspec.structs import replace
 from ledger.bench.load import commits, order_actions, order_body
 from ledger.bench.load.order_body import Way
 from ledger.bench.load.processes import run_one
-from ledger.bench.load.requests import UNIQUE, Plan
-from ledger.bench.load.walks import Plan as Walks
+from ledger.bench.load.requests import UNIQUE, LoadPlan
 from ledger.bench.load.walks import Step
+from ledger.bench.load.walks import WalkPlan as Walks
 from ledger.bench.measure.limits import EchoLimit, InsertLimit, echo_limit
 from ledger.bench.measure.report import Ratio, Report, Target
 from ledger.bench.measure.resources import Costs, largest_child, resident_mb
@@ -70,7 +70,7 @@ class Service:
 
     def create(self, seconds: float, in_flight: int, way: Way = "pending") -> Sample:
         """POST the README's order, each time under an external id of its own."""
-        plan = Plan(
+        plan = LoadPlan(
             host="127.0.0.1",
             port=self._port,
             connections=in_flight,
@@ -86,7 +86,7 @@ class Service:
 
     def read(self, order_ids: list[UUID], seconds: float, in_flight: int) -> Sample:
         """GET these orders in turn."""
-        plan = Plan(
+        plan = LoadPlan(
             host="127.0.0.1",
             port=self._port,
             connections=in_flight,

@@ -60,7 +60,7 @@ def write(
     url: str, shape: Shape, merchants: Sequence[UUID], seconds: float, in_flight: int = IN_FLIGHT, processes: int = 1
 ) -> Sample:
     """Commit commands of a shape; with several processes, each has `in_flight` of its own."""
-    plan = commits.Plan(url=url, shape=shape, merchants=list(merchants), in_flight=in_flight, seconds=seconds)
+    plan = commits.CommitPlan(url=url, shape=shape, merchants=list(merchants), in_flight=in_flight, seconds=seconds)
     return together(run_together("ledger.bench.load.commits", [plan] * processes))
 
 

@@ -29,8 +29,8 @@ from ledger.domain.orders.statuses import OrderStatus
 from ledger.journal.journal import Journal
 from projections.inline import Inline
 from projections.lists.pages import OrderQuery
-from projections.queries import Reader
-from projections.search.compaction import SearchPacking
+from projections.queries import Queries
+from projections.search.compaction import SearchCompactor
 
 ORDERS: Final = 200_000
 FIRST_PAGE_MS: Final = 20.0
@@ -92,7 +92,7 @@ def first_pages(url: str, merchant_id: UUID, orders: int) -> tuple[dict[str, Sam
 
 
 async def _first_pages(url: str, merchant_id: UUID, orders: int) -> tuple[dict[str, Sample], dict[str, int]]:
-    reader = Reader(url)
+    reader = Queries(url)
     await reader.start()
     samples, totals = {}, {}
     for name, query in queries(orders).items():
@@ -114,7 +114,7 @@ def filled(url: str, orders: int) -> UUID:
 
     async def prepare() -> None:
         await fill(Journal(url, Inline(), throwaway_keys(url)), merchant_id, orders)
-        async with SearchPacking(url) as packing:
+        async with SearchCompactor(url) as packing:
             while await packing.pack():
                 say("packing")
 

@@ -8,7 +8,7 @@ from uuid import UUID
 from msgspec import UNSET, Struct, UnsetType
 
 
-class IntroduceCustomer(Struct, frozen=True, kw_only=True):
+class UpsertCustomer(Struct, frozen=True, kw_only=True):
     """The customer that a payment order brings along: created where the external id is new, else brought up to date.
 
     `customer_id` and `external_id` are used for a new customer only.

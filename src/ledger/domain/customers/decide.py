@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from msgspec import UNSET
 
-from ledger.domain.customers.commands import EraseCustomer, IntroduceCustomer
+from ledger.domain.customers.commands import EraseCustomer, UpsertCustomer
 from ledger.domain.customers.events import CustomerCreated, CustomerDetailsChanged, CustomerErased, CustomerEvent
 from ledger.domain.customers.state import DETAILS, Customer
 
 
-def decide_introduction(customer: Customer | None, command: IntroduceCustomer) -> list[CustomerEvent]:
+def decide_upsert(customer: Customer | None, command: UpsertCustomer) -> list[CustomerEvent]:
     """The customer that an order brings along: made where it is new, else brought up to date (contract N8, N9)."""
     assert customer is None or not customer.erased, "a person that was forgotten is not found"
     told = {name: value for name in DETAILS if (value := getattr(command, name)) is not UNSET}

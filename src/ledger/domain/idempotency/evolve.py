@@ -16,14 +16,14 @@ from ledger.domain.idempotency.events import (
     RequestRefused,
     RequestReleased,
 )
-from ledger.domain.idempotency.state import KeyedRequest
+from ledger.domain.idempotency.state import IdempotencyRecord
 
 
-def evolve(request: KeyedRequest | None, event: RequestEvent) -> KeyedRequest:
+def evolve(request: IdempotencyRecord | None, event: RequestEvent) -> IdempotencyRecord:
     """The request after one more of its events."""
     match event:
         case RequestAccepted():
-            return KeyedRequest(
+            return IdempotencyRecord(
                 fingerprint=event.fingerprint,
                 order_id=event.order_id,
                 payment_id=event.payment_id,
@@ -33,7 +33,7 @@ def evolve(request: KeyedRequest | None, event: RequestEvent) -> KeyedRequest:
             assert request is not None, "an answer follows its acceptance"
             return replace(request, answer=event)
         case RequestRefused():
-            return KeyedRequest(fingerprint=event.fingerprint, refusal=event)
+            return IdempotencyRecord(fingerprint=event.fingerprint, refusal=event)
         case RequestReleased():
             assert request is not None, "a release follows its acceptance"
             return replace(request, released=True)

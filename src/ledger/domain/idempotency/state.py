@@ -9,7 +9,7 @@ from msgspec import Struct
 from ledger.domain.idempotency.events import RequestAnswered, RequestRefused
 
 
-class KeyedRequest(Struct, frozen=True, kw_only=True):
+class IdempotencyRecord(Struct, frozen=True, kw_only=True):
     """A request: under way while it has neither an answer nor a refusal, and was not released."""
 
     fingerprint: str

@@ -19,7 +19,7 @@ from ledger.domain.merchants.events import (
 )
 from ledger.domain.merchants.state import Merchant
 from ledger.domain.money import shortest
-from ledger.domain.rejections import ApiKeyNotFound, InvalidTerms
+from ledger.domain.rejections import ApiKeyNotFound, InvalidField
 
 _RATE_MAX: Final = (
     50  # from there on a surcharge can round up to the subtotal itself, and half a capture cover the order
@@ -30,17 +30,17 @@ _REQUESTS_MAX: Final = 1_000_000
 
 
 def decide_registration(merchant: Merchant | None, command: RegisterMerchant) -> list[MerchantEvent]:
-    """Register a merchant. Raises InvalidTerms on `name`."""
+    """Register a merchant. Raises InvalidField on `name`."""
     if merchant is not None:
         return []
     name = command.name.strip()
     if not 0 < len(name) <= _NAME_MAX or not name.isprintable():
-        raise InvalidTerms("name", f"must have 1 to {_NAME_MAX} printable characters")
+        raise InvalidField("name", f"must have 1 to {_NAME_MAX} printable characters")
     return [MerchantRegistered(merchant_id=command.merchant_id, name=name, at=command.at)]
 
 
 def decide_settings(merchant: Merchant, command: ChangeSettings) -> list[MerchantEvent]:
-    """Change what differs. Raises InvalidTerms with the setting's public name."""
+    """Change what differs. Raises InvalidField with the setting's public name."""
     _insist_on_surcharge(command)
     _insist_on_limits(command)
     fields = [field for field in ChangeSettings.__struct_fields__ if field != "at"]
@@ -54,11 +54,11 @@ def decide_settings(merchant: Merchant, command: ChangeSettings) -> list[Merchan
 
 
 def decide_issue(merchant: Merchant, command: IssueApiKey) -> list[MerchantEvent]:
-    """Issue a further key; those that live go on living. Raises InvalidTerms on `expiresAt`."""
+    """Issue a further key; those that live go on living. Raises InvalidField on `expiresAt`."""
     if any(key.key_id == command.key_id for key in merchant.keys):
         return []
     if command.expires_at is not None and command.expires_at <= command.at:
-        raise InvalidTerms("expiresAt", "must be later than now: a key cannot expire before it is issued")
+        raise InvalidField("expiresAt", "must be later than now: a key cannot expire before it is issued")
     return [
         ApiKeyIssued(
             merchant_id=merchant.merchant_id,
@@ -90,10 +90,10 @@ def _insist_on_surcharge(command: ChangeSettings) -> None:
         and rate is not None
         and not (rate.is_finite() and 0 <= rate < _RATE_MAX and rate == round(rate, 4))
     ):
-        raise InvalidTerms("surchargeRate", f"must be a percentage below {_RATE_MAX} with at most four decimals")
+        raise InvalidField("surchargeRate", f"must be a percentage below {_RATE_MAX} with at most four decimals")
     for name, methods in (("surchargeMethods", command.surcharge_methods), ("paymentMethods", command.payment_methods)):
         if methods is not UNSET and not methods:
-            raise InvalidTerms(name, "must name at least one payment method")
+            raise InvalidField(name, "must name at least one payment method")
 
 
 def _insist_on_limits(command: ChangeSettings) -> None:
@@ -103,4 +103,4 @@ def _insist_on_limits(command: ChangeSettings) -> None:
         ("captureDelaySeconds", command.capture_delay_seconds, _DELAY_MAX_S),
     ):
         if limit is not UNSET and not 0 <= limit <= most:
-            raise InvalidTerms(name, f"must be a whole number from 0 to {most}")
+            raise InvalidField(name, f"must be a whole number from 0 to {most}")

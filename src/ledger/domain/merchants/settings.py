@@ -17,7 +17,7 @@ import msgspec
 from ledger.domain.merchants.events import InvoiceTrigger
 from ledger.domain.merchants.state import Merchant
 from ledger.domain.orders.terms import MethodType
-from ledger.domain.rejections import InvalidTerms
+from ledger.domain.rejections import InvalidField
 
 _NOTHING: Final = frozenset({"", "null", "none", "off"})
 _SWITCH: Final = {
@@ -33,16 +33,16 @@ _SWITCH: Final = {
 
 
 def parse_settings(texts: Mapping[str, str]) -> dict[str, Any]:
-    """The fields of a `ChangeSettings` command that `KEY=VALUE` pairs spell. Raises InvalidTerms, naming the key."""
+    """The fields of a `ChangeSettings` command that `KEY=VALUE` pairs spell. Raises InvalidField, naming the key."""
     fields = {}
     for name, text in texts.items():
         if name not in SETTINGS:
-            raise InvalidTerms(name, f"is no setting of a merchant; there are {', '.join(SETTINGS)}")
+            raise InvalidField(name, f"is no setting of a merchant; there are {', '.join(SETTINGS)}")
         field, parse = SETTINGS[name]
         try:
             fields[field] = parse(text.strip())
         except (ValueError, KeyError, OSError):
-            raise InvalidTerms(name, f"cannot be {text!r}") from None
+            raise InvalidField(name, f"cannot be {text!r}") from None
     return fields
 
 

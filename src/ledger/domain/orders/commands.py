@@ -31,7 +31,7 @@ from ledger.domain.orders.terms import (
     PaymentMethod,
     SurchargePolicy,
 )
-from ledger.domain.py311_speedups import at_hand
+from ledger.domain.py311_speedups import fast_members
 
 REFUND_WINDOW_S: Final = 180 * 86_400
 """How long after its capture a card payment can be refunded where its processor says nothing else (section 8.11)."""
@@ -236,7 +236,7 @@ class RecordDeposit(Struct, frozen=True, kw_only=True):
     sent_to: str | None = None
 
 
-@at_hand
+@fast_members
 class DisputeStage(StrEnum):
     """How far a dispute is."""
 
@@ -255,7 +255,7 @@ class RecordDispute(Struct, frozen=True, kw_only=True):
     amount: Decimal | None = None
 
 
-@at_hand
+@fast_members
 class SettlementStage(StrEnum):
     """How far a settlement batch is."""
 
@@ -273,13 +273,13 @@ class RecordSettlement(Struct, frozen=True, kw_only=True):
     at: datetime
 
 
-class ForgetPayer(Struct, frozen=True, kw_only=True):
+class ErasePayer(Struct, frozen=True, kw_only=True):
     """The order's customer was erased: keep the money, forget the person."""
 
     at: datetime
 
 
-class SettleAuthorization(Struct, frozen=True, kw_only=True):
+class RecordAuthorizationOutcome(Struct, frozen=True, kw_only=True):
     """Record what became of an authorisation that was asked for.
 
     The processor's own: `session_s` is how long a payer has to act, `authorization_s` how long what is granted can be captured.
@@ -292,7 +292,7 @@ class SettleAuthorization(Struct, frozen=True, kw_only=True):
     authorization_s: int = AUTHORIZATION_S
 
 
-class SettleAuthentication(Struct, frozen=True, kw_only=True):
+class RecordAuthenticationOutcome(Struct, frozen=True, kw_only=True):
     """Record what became of the call that went on after the payer had acted. Its times are as in `SettleAuthorization`."""
 
     payment_id: UUID
@@ -303,7 +303,7 @@ class SettleAuthentication(Struct, frozen=True, kw_only=True):
     authorization_s: int = AUTHORIZATION_S
 
 
-class SettleCapture(Struct, frozen=True, kw_only=True):
+class RecordCaptureOutcome(Struct, frozen=True, kw_only=True):
     """Record what became of a capture's own call."""
 
     payment_id: UUID
@@ -312,7 +312,7 @@ class SettleCapture(Struct, frozen=True, kw_only=True):
     at: datetime
 
 
-class SettleVoid(Struct, frozen=True, kw_only=True):
+class RecordVoidOutcome(Struct, frozen=True, kw_only=True):
     """Record what became of a void."""
 
     payment_id: UUID
@@ -321,7 +321,7 @@ class SettleVoid(Struct, frozen=True, kw_only=True):
     at: datetime
 
 
-class SettleRefund(Struct, frozen=True, kw_only=True):
+class RecordRefundOutcome(Struct, frozen=True, kw_only=True):
     """Record what became of the part of a refund that one payment gives back."""
 
     refund_id: UUID
@@ -330,7 +330,7 @@ class SettleRefund(Struct, frozen=True, kw_only=True):
     at: datetime
 
 
-class SettleReference(Struct, frozen=True, kw_only=True):
+class RecordReferenceOutcome(Struct, frozen=True, kw_only=True):
     """Record what became of a reference that was asked for."""
 
     payment_id: UUID
@@ -338,5 +338,12 @@ class SettleReference(Struct, frozen=True, kw_only=True):
     at: datetime
 
 
-Settle = SettleAuthorization | SettleAuthentication | SettleCapture | SettleVoid | SettleRefund | SettleReference
+RecordOutcome = (
+    RecordAuthorizationOutcome
+    | RecordAuthenticationOutcome
+    | RecordCaptureOutcome
+    | RecordVoidOutcome
+    | RecordRefundOutcome
+    | RecordReferenceOutcome
+)
 """Every outcome of a call to a processor, as `decide_outcome` takes it."""

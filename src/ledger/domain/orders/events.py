@@ -31,10 +31,10 @@ from ledger.domain.orders.terms import (
     Reference,
     SurchargePolicy,
 )
-from ledger.domain.py311_speedups import at_hand
+from ledger.domain.py311_speedups import fast_members
 
 
-@at_hand
+@fast_members
 class RefusedBy(StrEnum):
     """Who said no to a card payment: the bank that issued the card, or the processor's risk rules."""
 
@@ -42,7 +42,7 @@ class RefusedBy(StrEnum):
     RISK = "RISK"
 
 
-@at_hand
+@fast_members
 class AbandonedBecause(StrEnum):
     """Why a call to a processor has no outcome and never will have one."""
 
@@ -50,8 +50,8 @@ class AbandonedBecause(StrEnum):
     NOT_FOUND = "NOT_FOUND"
 
 
-@at_hand
-class Call(StrEnum):
+@fast_members
+class ProcessorCall(StrEnum):
     """What a processor is asked for, beside an authorisation, whose events are its own."""
 
     AUTHENTICATION = "AUTHENTICATION"
@@ -61,7 +61,7 @@ class Call(StrEnum):
     REFERENCE = "REFERENCE"
 
 
-@at_hand
+@fast_members
 class CancelledBecause(StrEnum):
     """Why a payment was cancelled: with its order, alone, for another way of paying, or by the processor's void."""
 
@@ -72,7 +72,7 @@ class CancelledBecause(StrEnum):
     NEVER_AUTHORIZED = "NEVER_AUTHORIZED"
 
 
-@at_hand
+@fast_members
 class ExpiredBecause(StrEnum):
     """What ended by the clock: a reference, a 3-D Secure session (or redirect), an authorisation."""
 
@@ -427,7 +427,7 @@ class CallUnanswered(Struct, frozen=True, kw_only=True, omit_defaults=True, rena
     """A call to the processor has no answer in time: unknown. The recovery asks again by the same key."""
 
     payment_id: UUID
-    call: Call
+    call: ProcessorCall
     reason: str
     at: datetime
 
@@ -436,7 +436,7 @@ class CallAbandoned(Struct, frozen=True, kw_only=True, omit_defaults=True, renam
     """A call to the processor ended without it: it never left, or the processor does not know it."""
 
     payment_id: UUID
-    call: Call
+    call: ProcessorCall
     because: AbandonedBecause
     at: datetime
 

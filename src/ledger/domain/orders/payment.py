@@ -24,9 +24,9 @@ from ledger.domain.orders.events import (
     RefusedBy,
 )
 from ledger.domain.orders.statuses import NextAction, PaymentStatus
-from ledger.domain.orders.surcharge import Parts, parts_of_capture, parts_of_refund
+from ledger.domain.orders.surcharge import SurchargeSplit, split_capture, split_refund
 from ledger.domain.orders.terms import AuthenticationSession, MethodType, Reference
-from ledger.domain.py311_speedups import at_hand
+from ledger.domain.py311_speedups import fast_members
 
 _RESERVING: Final = frozenset(
     {
@@ -58,7 +58,7 @@ HELD: Final = frozenset(
 """Money that is here and that nobody is asking back (contract 2.1)."""
 
 
-@at_hand
+@fast_members
 class EntryAction(StrEnum):
     """The step of a payment that an entry (`PaymentEvent` outside) tells of (contract N78)."""
 
@@ -77,7 +77,7 @@ class EntryAction(StrEnum):
     EXPIRATION = "EXPIRATION"
 
 
-@at_hand
+@fast_members
 class EntryStatus(StrEnum):
     """How the step that an entry tells of stands."""
 
@@ -87,7 +87,7 @@ class EntryStatus(StrEnum):
     UNKNOWN = "UNKNOWN"
 
 
-class Entry(Struct, frozen=True):
+class HistoryEntry(Struct, frozen=True):
     """One step of a payment, as `paymentEvents` shows it: begun at `at`, settled in place. `amount` in minor units."""
 
     action: EntryAction
@@ -124,21 +124,21 @@ class Dispute(Struct, frozen=True):
     amount: Decimal
 
 
-class Arrival(Struct, frozen=True):
+class Inflow(Struct, frozen=True):
     """Money that a payment brought: the how-manieth that came to its order, and what the payment had brought by then."""
 
     nth: int
     captured: Decimal
 
 
-class Decided(Struct, frozen=True):
+class ClosedDispute(Struct, frozen=True):
     """A dispute that has ended: `lost` is what the bank took, zero where it was won."""
 
     dispute_id: str
     lost: Decimal
 
 
-class Batch(Struct, frozen=True):
+class SettlementBatch(Struct, frozen=True):
     """The settlement batch that a payment was last named in. `status` as the payment's became by it."""
 
     batch_id: str
@@ -179,12 +179,12 @@ class Payment(Struct, frozen=True, kw_only=True):
     authorized: Decimal = ZERO
     captured: Decimal = ZERO
     refunded: Decimal = ZERO
-    arrivals: tuple[Arrival, ...] = ()
+    arrivals: tuple[Inflow, ...] = ()
     processor_reference: str | None = None
     authorization_code: str | None = None
     intent: Intent | None = None
     failure: Failure | None = None
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[HistoryEntry, ...] = ()
     returns_to: PaymentStatus | None = None
     keys: tuple[str, ...] = ()
     capture_keys: tuple[str, ...] = ()
@@ -208,8 +208,8 @@ class Payment(Struct, frozen=True, kw_only=True):
     refunding: Decimal = ZERO
     charged_back: Decimal = ZERO
     dispute: Dispute | None = None
-    decided_disputes: tuple[Decided, ...] = ()
-    batch: Batch | None = None
+    decided_disputes: tuple[ClosedDispute, ...] = ()
+    batch: SettlementBatch | None = None
 
     @property
     def payment_id(self) -> UUID:
@@ -242,34 +242,34 @@ class Payment(Struct, frozen=True, kw_only=True):
         return self.failure is not None and self.failure.given_up is AbandonedBecause.NOT_SENT
 
     @property
-    def asked_parts(self) -> Parts:
-        return Parts(self.started.subtotal, self.started.surcharge)
+    def requested_split(self) -> SurchargeSplit:
+        return SurchargeSplit(self.started.subtotal, self.started.surcharge)
 
-    def captured_parts(self, quantum: Decimal) -> Parts:
-        return parts_of_capture(self.captured, self.asked_parts, quantum)
+    def captured_split(self, quantum: Decimal) -> SurchargeSplit:
+        return split_capture(self.captured, self.requested_split, quantum)
 
-    def wanted_parts(self, quantum: Decimal, captured: Decimal | None = None) -> Parts:
+    def wanted_split(self, quantum: Decimal, captured: Decimal | None = None) -> SurchargeSplit:
         """What was captured, now or earlier, of what was asked for; anything beyond is overpaid."""
         captured = self.captured if captured is None else captured
-        return parts_of_capture(min(captured, self.amount), self.asked_parts, quantum)
+        return split_capture(min(captured, self.amount), self.requested_split, quantum)
 
     @property
     def capture_ordinal(self) -> int:
         """When this payment first brought money, among all that came to the order; 0 while it has brought none."""
         return self.arrivals[0].nth if self.arrivals else 0
 
-    def refunded_parts(self, quantum: Decimal) -> Parts:
+    def refunded_parts(self, quantum: Decimal) -> SurchargeSplit:
         return self.parts_of_refund(self.refunded, quantum)
 
-    def parts_of_refund(self, refunded: Decimal, quantum: Decimal) -> Parts:
+    def parts_of_refund(self, refunded: Decimal, quantum: Decimal) -> SurchargeSplit:
         """What `refunded` of what came in consists of. What was paid beyond what was asked for goes back first, and bears
         no surcharge (section 4.6).
         """
         beyond = min(refunded, max(ZERO, self.captured - self.amount))
-        parts = parts_of_refund(refunded - beyond, self.wanted_parts(quantum), quantum)
-        return Parts(parts.subtotal + beyond, parts.surcharge)
+        parts = split_refund(refunded - beyond, self.wanted_split(quantum), quantum)
+        return SurchargeSplit(parts.subtotal + beyond, parts.surcharge)
 
-    def decided(self, dispute_id: str) -> Decided | None:
+    def decided(self, dispute_id: str) -> ClosedDispute | None:
         """How this dispute ended, where it has."""
         return next((one for one in self.decided_disputes if one.dispute_id == dispute_id), None)
 
@@ -294,5 +294,5 @@ class Payment(Struct, frozen=True, kw_only=True):
         # A further capture takes what it was asked for; the rest of a grant was let go by the first capture.
         again = self.captured and self.intent is not None
         whole = self.captured + self.intent.amount if again and self.intent is not None else self.authorized
-        granted = parts_of_capture(whole, self.asked_parts, quantum)
-        return max(ZERO, granted.subtotal - self.captured_parts(quantum).subtotal)
+        granted = split_capture(whole, self.requested_split, quantum)
+        return max(ZERO, granted.subtotal - self.captured_split(quantum).subtotal)

@@ -148,20 +148,20 @@ class NotFound(Struct, frozen=True):
     """The processor, asked by the idempotency key after its late-arrival window, knows no such payment."""
 
 
-Silence = Unanswered | NotSent | NotFound
+NoAnswer = Unanswered | NotSent | NotFound
 
 
-AuthorizationOutcome = Approved | Declined | ActionRequired | Silence
+AuthorizationOutcome = Approved | Declined | ActionRequired | NoAnswer
 """What an authorisation may come to, and the call that goes on with one after the payer has acted."""
 
 
-CaptureOutcome = CaptureAnswer | Silence
+CaptureOutcome = CaptureAnswer | NoAnswer
 
 
-VoidOutcome = VoidAnswer | Silence
+VoidOutcome = VoidAnswer | NoAnswer
 
 
-RefundOutcome = RefundAnswer | Silence
+RefundOutcome = RefundAnswer | NoAnswer
 
 
-ReferenceOutcome = ReferenceAnswer | Silence
+ReferenceOutcome = ReferenceAnswer | NoAnswer

@@ -14,10 +14,10 @@ from uuid import UUID
 from msgspec import Struct
 
 from ledger.domain.money import ZERO
-from ledger.domain.py311_speedups import at_hand
+from ledger.domain.py311_speedups import fast_members
 
 
-@at_hand
+@fast_members
 class RefundStatus(StrEnum):
     """How a refund, or one payment's part of it, stands."""
 

@@ -16,14 +16,10 @@ from msgspec import Struct
 
 from ledger.domain.money import ZERO, quantum_of, share
 from ledger.domain.orders.events import OrderCreated
-from ledger.domain.orders.payment import (
-    Arrival,
-    Intent,
-    Payment,
-)
+from ledger.domain.orders.payment import Inflow, Intent, Payment
 from ledger.domain.orders.refund import Refund
 from ledger.domain.orders.statuses import NextAction, OrderStatus, PaymentStatus
-from ledger.domain.orders.surcharge import NOTHING, Parts
+from ledger.domain.orders.surcharge import NOTHING, SurchargeSplit
 from ledger.domain.py311_speedups import lazy
 
 
@@ -138,7 +134,7 @@ class Order(Struct, frozen=True, kw_only=True, dict=True):
     def has_payment(self, payment_id: UUID) -> bool:
         return any(payment.started.payment_id == payment_id for payment in self.payments)
 
-    def payment_called(self, external_id: str) -> Payment | None:
+    def payment_by_external_id(self, external_id: str) -> Payment | None:
         """The payment that the merchant gave this id, which is unique within the order (section 8.7).
 
         One that never left us holds no id: it was answered 503, and is meant to be asked for again.
@@ -150,18 +146,18 @@ class Order(Struct, frozen=True, kw_only=True, dict=True):
         """The refund with this id, where the order has it."""
         return next((refund for refund in self.refunds if refund.refund_id == refund_id), None)
 
-    def refund_called(self, external_id: str) -> Refund | None:
+    def refund_by_external_id(self, external_id: str) -> Refund | None:
         """The refund that the merchant gave this id, which is unique within the order; as for payments."""
         named = (refund for refund in self.refunds if refund.external_id == external_id)
         return next((refund for refund in named if not refund.was_not_sent), None)
 
     def _held_subtotal(self, payment: Payment) -> Decimal:
-        held = payment.captured_parts(self.quantum).subtotal
+        held = payment.captured_split(self.quantum).subtotal
         return held - payment.refunded_parts(self.quantum).subtotal if payment.refunded else held
 
     def _landed_surcharge(self) -> Decimal:
         """Split tender: what came in with the parts, less what went back with their refunds."""
-        captured = sum((payment.captured_parts(self.quantum).surcharge for payment in self.payments), ZERO)
+        captured = sum((payment.captured_split(self.quantum).surcharge for payment in self.payments), ZERO)
         refunded = sum((payment.refunded_parts(self.quantum).surcharge for payment in self.payments), ZERO)
         return captured - refunded
 
@@ -183,22 +179,22 @@ class Order(Struct, frozen=True, kw_only=True, dict=True):
             uncovered -= parts.subtotal
         return total if applies else None
 
-    def _contributions(self) -> Iterator[tuple[Payment, Parts]]:
+    def _contributions(self) -> Iterator[tuple[Payment, SurchargeSplit]]:
         """What came of what its payment asked for, in the order in which it came, then what the latest may add."""
         for payment, before, arrival in self._arrivals():
-            yield payment, _between(payment.wanted_parts(self.quantum, arrival.captured), before)
+            yield payment, _between(payment.wanted_split(self.quantum, arrival.captured), before)
         if self.payments:
             latest = self.payments[-1]
-            yield latest, _between(latest.asked_parts, latest.wanted_parts(self.quantum))
+            yield latest, _between(latest.requested_split, latest.wanted_split(self.quantum))
 
-    def _arrivals(self) -> list[tuple[Payment, Parts, Arrival]]:
+    def _arrivals(self) -> list[tuple[Payment, SurchargeSplit, Inflow]]:
         """All money that came, in the order in which it did, each with what its payment had brought before."""
-        came: list[tuple[Payment, Parts, Arrival]] = []
+        came: list[tuple[Payment, SurchargeSplit, Inflow]] = []
         for payment in self.payments:
             before = NOTHING
             for arrival in payment.arrivals:
                 came.append((payment, before, arrival))
-                before = payment.wanted_parts(self.quantum, arrival.captured)
+                before = payment.wanted_split(self.quantum, arrival.captured)
         return sorted(came, key=lambda one: one[2].nth)
 
     def _is_surcharged(self, payment: Payment) -> bool:
@@ -206,8 +202,8 @@ class Order(Struct, frozen=True, kw_only=True, dict=True):
         return policy is not None and payment.started.method.type in policy.methods
 
 
-def _between(after: Parts, before: Parts) -> Parts:
-    return Parts(after.subtotal - before.subtotal, after.surcharge - before.surcharge)
+def _between(after: SurchargeSplit, before: SurchargeSplit) -> SurchargeSplit:
+    return SurchargeSplit(after.subtotal - before.subtotal, after.surcharge - before.surcharge)
 
 
 LIVE: Final = frozenset(

@@ -9,10 +9,10 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final, TypeVar
 
-from ledger.domain.py311_speedups import at_hand
+from ledger.domain.py311_speedups import fast_members
 
 
-@at_hand
+@fast_members
 class PaymentStatus(StrEnum):
     """The nineteen statuses of a payment."""
 
@@ -37,7 +37,7 @@ class PaymentStatus(StrEnum):
     EXPIRED = "EXPIRED"
 
 
-@at_hand
+@fast_members
 class OrderStatus(StrEnum):
     """The sixteen statuses of a payment order."""
 
@@ -59,7 +59,7 @@ class OrderStatus(StrEnum):
     PAYER_AUTHENTICATION_CHALLENGE_REQUIRED = "PAYER_AUTHENTICATION_CHALLENGE_REQUIRED"
 
 
-@at_hand
+@fast_members
 class NextAction(StrEnum):
     """What a payment in REQUIRES_ACTION waits for."""
 

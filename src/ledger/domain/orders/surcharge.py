@@ -15,14 +15,14 @@ from ledger.domain.money import ZERO, rounded, share
 from ledger.domain.orders.terms import MethodType, SurchargePolicy
 
 
-class Parts(Struct, frozen=True):
+class SurchargeSplit(Struct, frozen=True):
     """A gross amount in minor units, divided: what counts towards the order, and what was put on top of it."""
 
     subtotal: Decimal
     surcharge: Decimal
 
 
-NOTHING: Final = Parts(ZERO, ZERO)
+NOTHING: Final = SurchargeSplit(ZERO, ZERO)
 
 
 def quote(policy: SurchargePolicy | None, method: MethodType, subtotal: Decimal, quantum: Decimal) -> Decimal:
@@ -32,7 +32,7 @@ def quote(policy: SurchargePolicy | None, method: MethodType, subtotal: Decimal,
     return rounded(subtotal * policy.rate / 100, quantum)
 
 
-def parts_of_capture(captured: Decimal, asked: Parts, quantum: Decimal) -> Parts:
+def split_capture(captured: Decimal, asked: SurchargeSplit, quantum: Decimal) -> SurchargeSplit:
     """What `captured` of a payment that asked for these parts consists of (section 8.5).
 
     Money beyond what was asked for carries no surcharge.
@@ -40,14 +40,14 @@ def parts_of_capture(captured: Decimal, asked: Parts, quantum: Decimal) -> Parts
     if not captured:
         return NOTHING
     if captured >= asked.subtotal + asked.surcharge or not asked.surcharge:
-        return Parts(captured - asked.surcharge, asked.surcharge)
+        return SurchargeSplit(captured - asked.surcharge, asked.surcharge)
     subtotal = min(captured, share(captured, asked.subtotal, asked.subtotal + asked.surcharge, quantum))
-    return Parts(subtotal, captured - subtotal)
+    return SurchargeSplit(subtotal, captured - subtotal)
 
 
-def parts_of_refund(refunded: Decimal, captured: Parts, quantum: Decimal) -> Parts:
+def split_refund(refunded: Decimal, captured: SurchargeSplit, quantum: Decimal) -> SurchargeSplit:
     """What `refunded`, of a payment that captured these parts, consists of (section 4.4)."""
     if not refunded:
         return NOTHING
     subtotal = share(refunded, captured.subtotal, captured.subtotal + captured.surcharge, quantum)
-    return Parts(subtotal, refunded - subtotal)
+    return SurchargeSplit(subtotal, refunded - subtotal)

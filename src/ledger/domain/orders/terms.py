@@ -12,10 +12,10 @@ from uuid import UUID
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from ledger.domain.py311_speedups import at_hand
+from ledger.domain.py311_speedups import fast_members
 
 
-@at_hand
+@fast_members
 class CaptureMethod(StrEnum):
     """Whether an authorised card payment is captured by itself or by the merchant's word."""
 
@@ -23,7 +23,7 @@ class CaptureMethod(StrEnum):
     MANUAL = "MANUAL"
 
 
-@at_hand
+@fast_members
 class MethodType(StrEnum):
     """How money reaches an order. `PAYCASH` shows outside as `CIE_CASH_NET` with a channel (contract N16)."""
 

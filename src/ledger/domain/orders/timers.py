@@ -25,7 +25,7 @@ from ledger.domain.orders.statuses import PaymentStatus
 _GRANTED: Final = frozenset({PaymentStatus.AUTHORIZED, PaymentStatus.PARTIALLY_AUTHORIZED})
 
 
-class DueKind(StrEnum):
+class TimerKind(StrEnum):
     """What there is to be done."""
 
     CAPTURE = "CAPTURE"
@@ -34,55 +34,55 @@ class DueKind(StrEnum):
     VOID = "VOID"
 
 
-class Due(Struct, frozen=True):
+class Timer(Struct, frozen=True):
     """Something to be done about a payment at `at`, by the merchant's clock."""
 
-    kind: DueKind
+    kind: TimerKind
     payment_id: UUID
     at: datetime
 
 
-def dues(order: Order) -> tuple[Due, ...]:
+def timers_of(order: Order) -> tuple[Timer, ...]:
     """What falls due on this order as it stands: at most two things for each payment."""
     return tuple(due for payment in order.payments for due in _dues(order, payment))
 
 
-def due_key(order: Order, due: Due) -> str:
+def timer_key(order: Order, due: Timer) -> str:
     """The idempotency key of the call that a due begins: the same for every worker that is reminded of it."""
     return f"{due.payment_id}:{due.kind.lower()}:{len(order.payment(due.payment_id).keys)}"
 
 
-def decide_due(order: Order, due: Due, key: str, deadline_at: datetime, at: datetime) -> list[OrderEvent]:
+def decide_timer(order: Order, due: Timer, key: str, deadline_at: datetime, at: datetime) -> list[OrderEvent]:
     """Do what is due, at the merchant's present moment `at`; a processor's call ends at `deadline_at` (real time).
 
     `key` is `due_key` of the order when the due was read. No events where it no longer applies.
     """
     payment = order.payment(due.payment_id)
     match due.kind:
-        case DueKind.CAPTURE:
+        case TimerKind.CAPTURE:
             capture = StartScheduledCapture(
                 payment_id=due.payment_id, idempotency_key=key, deadline_at=deadline_at, at=at
             )
             return decide_scheduled_capture(order, capture)
-        case DueKind.VOID:
+        case TimerKind.VOID:
             if not _wants_void(order, payment):
                 return []
             void = CancelPayment(payment_id=due.payment_id, idempotency_key=key, deadline_at=deadline_at, at=at)
             return decide_payment_cancellation(order, void)
-        case DueKind.EXPIRY | DueKind.LAPSE:
+        case TimerKind.EXPIRY | TimerKind.LAPSE:
             return decide_expiry(order, ExpirePayment(payment_id=due.payment_id, at=at))
 
 
-def _dues(order: Order, payment: Payment) -> list[Due]:
+def _dues(order: Order, payment: Payment) -> list[Timer]:
     payment_id, found = payment.payment_id, []
     if _wants_void(order, payment):
-        found.append(Due(DueKind.VOID, payment_id, payment.updated_at))
+        found.append(Timer(TimerKind.VOID, payment_id, payment.updated_at))
     elif payment.status is PaymentStatus.PENDING_CAPTURE and payment.capture_due_at is not None:
-        found.append(Due(DueKind.CAPTURE, payment_id, payment.capture_due_at))
+        found.append(Timer(TimerKind.CAPTURE, payment_id, payment.capture_due_at))
     if payment.status is PaymentStatus.REQUIRES_ACTION and payment.action_expires_at is not None:
-        found.append(Due(DueKind.EXPIRY, payment_id, payment.action_expires_at))
+        found.append(Timer(TimerKind.EXPIRY, payment_id, payment.action_expires_at))
     if payment.status in _GRANTED and payment.lapses_at is not None:
-        found.append(Due(DueKind.LAPSE, payment_id, payment.lapses_at))
+        found.append(Timer(TimerKind.LAPSE, payment_id, payment.lapses_at))
     return found
 
 

@@ -13,8 +13,8 @@ from uuid import UUID
 
 import structlog
 
-from ledger.journal.commit.pending import Waiting, fail, requests_of
-from ledger.postgres.connection import Bounded, Connection
+from ledger.journal.commit.pending import PendingCommand, reject_batch, request_ids
+from ledger.postgres.connection import Connection, QueryTimeout
 from ledger.postgres.faults import DatabaseUnavailable
 
 _log = structlog.get_logger()
@@ -33,18 +33,18 @@ select merchant_id from merchant_head where merchant_id = any(%s::uuid[]) order 
 """
 
 
-def is_late(waiting: Waiting) -> bool:
+def is_late(waiting: PendingCommand) -> bool:
     """Whether a command that cannot be written now has waited as long as one may."""
     return time.monotonic() - waiting[2] > PATIENCE_S
 
 
-class HeldMerchants:
+class LockedMerchants:
     """Empty, and false, while nobody's head is held. Ids are 16 bytes."""
 
     def __init__(self) -> None:
         self._since: dict[bytes, float] = {}
         self._next_look = 0.0
-        self.aside: list[Waiting] = []
+        self.aside: list[PendingCommand] = []
 
     def __len__(self) -> int:
         return len(self._since)
@@ -65,7 +65,7 @@ class HeldMerchants:
         for merchant_id in asked - await self._free(connection, asked):
             self._since.setdefault(merchant_id, time.monotonic() - LOCK_WAIT_S)
 
-    async def look(self, connection: Connection) -> list[Waiting]:
+    async def look(self, connection: Connection) -> list[PendingCommand]:
         """Commands of merchants that were let go, in their order. Those that have waited too long are refused."""
         for merchant_id in await self._free(connection, self._since):
             del self._since[merchant_id]
@@ -75,24 +75,24 @@ class HeldMerchants:
         self.aside = [waiting for waiting in aside if not is_late(waiting)]
         if refused := [waiting for waiting in aside if is_late(waiting)]:
             merchants = sorted({str(UUID(bytes=append.merchant_id)) for append, _, _ in refused})
-            _log.warning("journal_head_held", merchants=merchants, commands=len(refused), requests=requests_of(refused))
+            _log.warning("journal_head_held", merchants=merchants, commands=len(refused), requests=request_ids(refused))
             for append, _, submitted in refused:  # whoever comes now need not wait for what these have waited for
                 self._since[append.merchant_id] = min(self._since[append.merchant_id], submitted)
-            fail(refused, DatabaseUnavailable, _MESSAGE)
+            reject_batch(refused, DatabaseUnavailable, _MESSAGE)
         return back
 
-    def step_aside(self, batch: Sequence[Waiting]) -> list[Waiting]:
+    def defer(self, batch: Sequence[PendingCommand]) -> list[PendingCommand]:
         """Put those of a batch aside whose merchants are held; the others."""
         self.aside += [waiting for waiting in batch if waiting[0].merchant_id in self._since]
         return [waiting for waiting in batch if waiting[0].merchant_id not in self._since]
 
     def give_up(self, message: str) -> None:
         """Refuse whoever waits aside."""
-        fail(self.aside, DatabaseUnavailable, message)
+        reject_batch(self.aside, DatabaseUnavailable, message)
         self.aside.clear()
 
     async def _free(self, connection: Connection, merchants: Iterable[bytes]) -> set[bytes]:
         ids = [UUID(bytes=merchant_id) for merchant_id in merchants]
-        with Bounded(connection):
+        with QueryTimeout(connection):
             rows = await (await connection.execute(_FREE, (ids,))).fetchall()
         return {merchant_id.bytes for (merchant_id,) in rows}

@@ -11,8 +11,8 @@ from typing import Final
 import psycopg
 
 from ledger.journal.append import Append
-from ledger.postgres.arrays import PACK
-from ledger.postgres.connection import Backend, Bounded, Connection, backend_of, connect_when_back, end_backend
+from ledger.postgres.arrays import ENCODE_ARRAY
+from ledger.postgres.connection import Backend, Connection, QueryTimeout, backend_of, end_backend, reconnect
 
 # Which of these commands are in the log: asked with each command's last event after a connection was lost.
 _FATE: Final = """
@@ -22,7 +22,7 @@ select c.n, e.position
 """
 
 
-def is_settled(fault: Exception) -> bool:
+def is_rolled_back(fault: Exception) -> bool:
     """Whether nothing of the batch was written, for certain: the server has said so, or it never got it.
 
     The server's word is an ERROR: it has rolled back. A FATAL may follow a commit, and what psycopg says of a socket by
@@ -33,7 +33,7 @@ def is_settled(fault: Exception) -> bool:
     return fault.sqlstate is not None and fault.diag.severity_nonlocalized == "ERROR"
 
 
-async def which_landed(connection: Connection, batch: Sequence[Append]) -> dict[int, int]:
+async def committed_commands(connection: Connection, batch: Sequence[Append]) -> dict[int, int]:
     """The commands of the batch that had been committed, by their number in it, with the position of their last event."""
     if not batch:
         return {}
@@ -43,22 +43,23 @@ async def which_landed(connection: Connection, batch: Sequence[Append]) -> dict[
         rows.append((n, append.merchant_id, last.stream_id, last.expected + len(last.events), append.command_id))
     columns = zip(*rows, strict=True)
     packed = [
-        PACK[type_](column) for type_, column in zip(("int4", "uuid", "uuid", "int4", "uuid"), columns, strict=True)
+        ENCODE_ARRAY[type_](column)
+        for type_, column in zip(("int4", "uuid", "uuid", "int4", "uuid"), columns, strict=True)
     ]
     found = await connection.cursor(binary=True).execute(_FATE, packed)
     return {int(n): int(position) for n, position in await found.fetchall()}
 
 
-async def find_out(
+async def resolve_unknown_commit(
     url: str, name: str, lock_timeout: str, old: Backend, batch: Sequence[Append]
 ) -> tuple[Connection, Backend, dict[int, int]]:
     """A connection instead of the one to the `old` backend, and what `which_landed` says there. Takes as long as it takes."""
     while True:
-        connection = await connect_when_back(url, name, lock_timeout=lock_timeout)
+        connection = await reconnect(url, name, lock_timeout=lock_timeout)
         try:
-            with Bounded(connection):
+            with QueryTimeout(connection):
                 await end_backend(connection, old)
-                return connection, await backend_of(connection), await which_landed(connection, batch)
+                return connection, await backend_of(connection), await committed_commands(connection, batch)
         except BaseException as fault:
             await connection.close()
             if not isinstance(fault, psycopg.OperationalError):

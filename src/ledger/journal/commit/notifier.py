@@ -15,7 +15,7 @@ from uuid import UUID
 import psycopg
 import structlog
 
-from ledger.postgres.connection import Bounded, Connection, connect
+from ledger.postgres.connection import Connection, QueryTimeout, connect
 
 _log = structlog.get_logger()
 
@@ -25,7 +25,7 @@ _REST_S: Final = 0.2  # who listens rests as long
 _AT_ONCE: Final = 200  # a word holds less than 8,000 bytes
 
 
-class Announcer:
+class Notifier:
     """Gathers for a twentieth of a second which merchants' logs have grown, and says so; four times a second at most."""
 
     def __init__(self, url: str) -> None:
@@ -71,7 +71,7 @@ class Announcer:
     async def _notify(self, grown: Iterable[UUID]) -> None:
         if self._connection is None or self._connection.closed:
             self._connection = await connect(self._url, "ledger-announcer")
-        with Bounded(self._connection):
+        with QueryTimeout(self._connection):
             await self._connection.execute("select pg_notify(%s, %s)", (CHANNEL, ",".join(m.hex for m in grown)))
 
 

@@ -15,13 +15,13 @@ import msgspec
 from ledger.journal.append import Append, ClaimTaken, Conflict, VersionConflict
 from ledger.journal.commit import statement
 
-Waiting = tuple[Append, "asyncio.Future[int]", float]
+PendingCommand = tuple[Append, "asyncio.Future[int]", float]
 """A command, its future, and when it was submitted by the monotonic clock."""
 
 _SHOWN_MAX: Final = 20
 
 
-def answer(batch: Sequence[Waiting], rows: Sequence[tuple[Any, ...]]) -> int:
+def resolve_batch(batch: Sequence[PendingCommand], rows: Sequence[tuple[Any, ...]]) -> int:
     """Tell each command of a batch what the statement said of it; how many met a conflict."""
     verdicts: dict[int, int | Conflict] = {}
     for c, position, why, which in rows:
@@ -37,7 +37,9 @@ def answer(batch: Sequence[Waiting], rows: Sequence[tuple[Any, ...]]) -> int:
     return sum(isinstance(verdict, Conflict) for verdict in verdicts.values())
 
 
-def fail(batch: Iterable[Waiting], fault: type[Exception], message: str, cause: Exception | None = None) -> None:
+def reject_batch(
+    batch: Iterable[PendingCommand], fault: type[Exception], message: str, cause: Exception | None = None
+) -> None:
     """Tell each command that nothing of it was written."""
     for _, future, _ in batch:
         if not future.done():
@@ -46,7 +48,7 @@ def fail(batch: Iterable[Waiting], fault: type[Exception], message: str, cause: 
             future.set_exception(exception)
 
 
-def requests_of(batch: Sequence[Waiting]) -> list[str]:
+def request_ids(batch: Sequence[PendingCommand]) -> list[str]:
     """The ids of the requests that a batch comes from, the first few of them: for the log."""
     contexts = [msgspec.json.decode(append.context) for append, _, _ in batch[:_SHOWN_MAX]]
     return [context["request"] for context in contexts if context.get("request")]

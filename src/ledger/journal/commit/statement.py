@@ -12,7 +12,7 @@ from typing import Final
 
 from ledger.journal.append import Append
 from ledger.journal.inline import InlineTable
-from ledger.postgres.arrays import PACK, Array
+from ledger.postgres.arrays import ENCODE_ARRAY, Array
 
 LOST_STREAM, LOST_CLAIM, LOST_MERCHANT = 1, 2, 3
 
@@ -98,7 +98,7 @@ def _numbered(statement: str) -> str:
 
 def lock_parameters(batch: Sequence[Append]) -> tuple[Array]:
     """The merchants whose heads a batch needs."""
-    return (PACK["uuid"](sorted({append.merchant_id for append in batch})),)
+    return (ENCODE_ARRAY["uuid"](sorted({append.merchant_id for append in batch})),)
 
 
 def append_parameters(batch: Sequence[Append], tables: Sequence[InlineTable]) -> list[Array]:
@@ -154,5 +154,5 @@ def _rows(batch: Sequence[Append], tables: Sequence[InlineTable]) -> list[Array]
 
 def _columns(rows: Sequence[tuple[object, ...]], types: Sequence[str]) -> list[Array]:
     if not rows:
-        return [PACK[type_](()) for type_ in types]
-    return [PACK[type_](column) for type_, column in zip(types, zip(*rows, strict=True), strict=True)]
+        return [ENCODE_ARRAY[type_](()) for type_ in types]
+    return [ENCODE_ARRAY[type_](column) for type_, column in zip(types, zip(*rows, strict=True), strict=True)]

@@ -1,7 +1,6 @@
-"""The group commit: one task per process that writes whatever waits as one batch, in one round trip.
+"""The group commit: one task per process commits all pending commands as one batch, in one round trip.
 
-The rule a stranger would break: a command whose fate is unknown is never answered and never sent again before the log
-has been asked. Only a row with its command id, or the proof that none can still appear, tells.
+Never answer or resend a command whose commit is unknown before its row, or the proof that none can appear, was found.
 """
 
 from __future__ import annotations
@@ -17,16 +16,16 @@ from uuid import UUID
 import psycopg
 import structlog
 
-from ledger.journal.append import Append, DataRefused, FateUnknown
+from ledger.journal.append import Append, CommitUnknown, DataRefused
 from ledger.journal.commit import statement
 from ledger.journal.commit.batch import Batch
-from ledger.journal.commit.locked_merchants import LOCK_WAIT_S, LOOK_S, HeldMerchants, is_late
-from ledger.journal.commit.lost_connection import find_out, is_settled
-from ledger.journal.commit.pending import Waiting, answer, fail, requests_of
+from ledger.journal.commit.locked_merchants import LOCK_WAIT_S, LOOK_S, LockedMerchants, is_late
+from ledger.journal.commit.lost_connection import is_rolled_back, resolve_unknown_commit
+from ledger.journal.commit.pending import PendingCommand, reject_batch, request_ids, resolve_batch
 from ledger.journal.inline import InlineTable
-from ledger.postgres.arrays import PACK
-from ledger.postgres.connection import Backend, Bounded, Connection, backend_of, connect, cut
-from ledger.postgres.faults import DatabaseUnavailable, JournalFull
+from ledger.postgres.arrays import ENCODE_ARRAY
+from ledger.postgres.connection import Backend, Connection, QueryTimeout, abort_connection, backend_of, connect
+from ledger.postgres.faults import DatabaseUnavailable, QueueFull
 from ledger.telemetry.histogram import SECONDS, SIZES, Histogram
 
 _log = structlog.get_logger()
@@ -54,14 +53,14 @@ class Writer:
         self._append = statement.append_statement(self._tables)
         self._batch_max = batch_max
         self._queue_max = queue_max
-        self._queue: deque[Waiting] = deque()
+        self._queue: deque[PendingCommand] = deque()
         self._wake = asyncio.Event()
         self._connection: Connection | None = None
         self._backend: Backend = ()
         self._followed: set[UUID] = set()
         self._task: asyncio.Task[None] | None = None
         self._closing = False
-        self._held = HeldMerchants()
+        self._held = LockedMerchants()
         self.batch_sizes = Histogram(SIZES)
         self.commit_s = Histogram(SECONDS)
         self.conflicts = self.halved = self.lost_connections = 0
@@ -97,15 +96,15 @@ class Writer:
             self._connection = None
 
     def submit(self, append: Append) -> asyncio.Future[int]:
-        """Queue a command; the future tells the merchant's position of its last event.
+        """Queues a command; the future resolves to the merchant's position of its last event.
 
-        Raises DatabaseUnavailable or JournalFull at once. The future may raise a Conflict (nothing was written),
-        DataRefused, or DatabaseUnavailable (nothing was written). Cancelling the future does not cancel the command.
+        Raises DatabaseUnavailable or QueueFull at once. The future may raise a Conflict, DataRefused or DatabaseUnavailable:
+        nothing was written. Cancelling it does not cancel the command.
         """
         if self._connection is None or self._closing:
             raise DatabaseUnavailable("the journal has no database")
         if self.depth >= self._queue_max:
-            raise JournalFull("too many commands wait")
+            raise QueueFull("too many commands wait")
         if self._held and self._held.refuses(append.merchant_id):
             raise DatabaseUnavailable("somebody else holds the merchant's log")
         future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
@@ -122,10 +121,10 @@ class Writer:
                 await self._commit(batch)
             except BaseException as fault:
                 left = [waiting for waiting in batch if not waiting[1].done()]
-                reason, requests = type(fault).__name__, requests_of([*left, *self._queue])
+                reason, requests = type(fault).__name__, request_ids([*left, *self._queue])
                 _log.error("journal_ended", reason=reason, unknown=len(left), waiting=self.depth, requests=requests)
-                fail(left, FateUnknown, f"the writer ended: {fault!r}")
-                fail(self._queue, DatabaseUnavailable, "the writer ended")
+                reject_batch(left, CommitUnknown, f"the writer ended: {fault!r}")
+                reject_batch(self._queue, DatabaseUnavailable, "the writer ended")
                 self._queue.clear()
                 self._held.give_up("the writer ended")
                 raise
@@ -134,7 +133,7 @@ class Writer:
 
     async def _give_up(self, task: asyncio.Task[None]) -> None:
         if self._connection is not None:  # the server is there and silent: end the wait for it, not psycopg's way
-            cut(self._connection)
+            abort_connection(self._connection)
             await asyncio.wait([task], timeout=_CUT_PATIENCE_S)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
@@ -161,9 +160,9 @@ class Writer:
         except psycopg.Error as fault:
             await self._gone_or_given_up([], fault)
 
-    def _take(self) -> list[Waiting]:
+    def _take(self) -> list[PendingCommand]:
         """The next batch, in order; what depends on it stays at the head of the queue."""
-        batch, taken, later = Batch(), list[Waiting](), list[Waiting]()
+        batch, taken, later = Batch(), list[PendingCommand](), list[PendingCommand]()
         for _ in range(min(len(self._queue), 4 * self._batch_max)):
             if len(taken) == self._batch_max:
                 break
@@ -172,22 +171,22 @@ class Writer:
         self._queue.extendleft(reversed(later))
         return taken
 
-    async def _commit(self, batch: Sequence[Waiting]) -> None:
+    async def _commit(self, batch: Sequence[PendingCommand]) -> None:
         """Write a batch, however many tries and halves it takes, and tell every future what became of it."""
         for _ in range(_RETRIES):
             try:
-                batch = self._held.step_aside(batch) if self._held else batch
+                batch = self._held.defer(batch) if self._held else batch
                 rows = await self._execute([append for append, _, _ in batch])
             except _TRY_AGAIN:
                 continue
             except Exception as refusal:  # noqa: BLE001 - whatever is wrong with one command must not take its neighbours
                 await self._refused(batch, refusal)
             else:
-                self.conflicts += answer(batch, rows)
+                self.conflicts += resolve_batch(batch, rows)
             return
-        fail(batch, DatabaseUnavailable, "the batch met deadlocks only")
+        reject_batch(batch, DatabaseUnavailable, "the batch met deadlocks only")
 
-    async def _refused(self, batch: Sequence[Waiting], refusal: Exception) -> None:
+    async def _refused(self, batch: Sequence[PendingCommand], refusal: Exception) -> None:
         """Go on after a batch that was not written, or of which that is not known."""
         if isinstance(refusal, psycopg.errors.LockNotAvailable):
             await self._without_held(batch, refusal)
@@ -196,7 +195,7 @@ class Writer:
         else:
             await self._bisect(batch, refusal)
 
-    async def _without_held(self, batch: Sequence[Waiting], refusal: Exception) -> None:
+    async def _without_held(self, batch: Sequence[PendingCommand], refusal: Exception) -> None:
         """Somebody holds a head, and then its merchant's commands step aside; or a table, and then all of them wait."""
         assert self._connection is not None
         try:
@@ -204,7 +203,7 @@ class Writer:
         except psycopg.Error as fault:
             await self._gone_or_given_up(batch, fault)
             return
-        rest = self._held.step_aside(batch)
+        rest = self._held.defer(batch)
         if len(rest) == len(batch):  # it is not a head that is in the way
             late = [waiting for waiting in batch if is_late(waiting)]
             await self._gone_or_given_up(late, refusal)
@@ -214,9 +213,9 @@ class Writer:
     def _leaves_open(self, fault: Exception) -> bool:
         """Whether nobody can say yet what became of the batch: its connection is lost, or as good as lost."""
         assert self._connection is not None
-        return self._connection.broken or self._connection.closed or not is_settled(fault)
+        return self._connection.broken or self._connection.closed or not is_rolled_back(fault)
 
-    async def _gone_or_given_up(self, batch: Sequence[Waiting], refusal: Exception) -> None:
+    async def _gone_or_given_up(self, batch: Sequence[PendingCommand], refusal: Exception) -> None:
         """The connection is lost; or there was a time-out, a full disk: that was rolled back, and is nobody's data."""
         if self._leaves_open(refusal):
             await self._resolve(batch)
@@ -224,8 +223,8 @@ class Writer:
         if not batch:
             return
         reason = type(refusal).__name__
-        _log.warning("journal_batch_failed", reason=reason, commands=len(batch), requests=requests_of(batch))
-        fail(batch, DatabaseUnavailable, reason)
+        _log.warning("journal_batch_failed", reason=reason, commands=len(batch), requests=request_ids(batch))
+        reject_batch(batch, DatabaseUnavailable, reason)
 
     async def _execute(self, batch: Sequence[Append]) -> list[tuple[Any, ...]]:
         """One pipeline, one implicit transaction: its statements commit together at the pipeline's end or not at all."""
@@ -235,7 +234,7 @@ class Writer:
         heads = statement.lock_parameters(batch)
         columns = statement.append_parameters(batch, self._tables)
         began = time.perf_counter()
-        with Bounded(self._connection):
+        with QueryTimeout(self._connection):
             async with self._connection.pipeline():
                 await self._lock.execute(statement.LOCK_HEADS, heads, binary=True)
                 await self._cursor.execute(self._append, columns, binary=True)
@@ -249,18 +248,18 @@ class Writer:
         followed, self._followed = self._followed, set()
         if self._connection is None:
             return
-        merchants = PACK["uuid"]([merchant.bytes for merchant in followed])
+        merchants = ENCODE_ARRAY["uuid"]([merchant.bytes for merchant in followed])
         try:
-            with Bounded(self._connection):
+            with QueryTimeout(self._connection):
                 await self._lock.execute(statement.WAKE_FOLLOWERS, (merchants,), binary=True)
         except psycopg.Error as fault:
             _log.warning("journal_followers_not_told", reason=type(fault).__name__)
 
-    async def _bisect(self, batch: Sequence[Waiting], refusal: Exception) -> None:
+    async def _bisect(self, batch: Sequence[PendingCommand], refusal: Exception) -> None:
         """The database refused somebody's data: write the halves apart until only the guilty command fails."""
         if len(batch) == 1:
-            _log.error("journal_data_refused", reason=type(refusal).__name__, requests=requests_of(batch))
-            fail(batch, DataRefused, type(refusal).__name__, refusal)
+            _log.error("journal_data_refused", reason=type(refusal).__name__, requests=request_ids(batch))
+            reject_batch(batch, DataRefused, type(refusal).__name__, refusal)
             return
         self.halved += 1
         middle = len(batch) // 2
@@ -275,18 +274,20 @@ class Writer:
         self._cursor = psycopg.AsyncRawCursor(connection)
         self._connection = connection
 
-    async def _resolve(self, batch: Sequence[Waiting]) -> None:
+    async def _resolve(self, batch: Sequence[PendingCommand]) -> None:
         """Find out what became of a batch whose connection broke, and go on with a new connection."""
         lost, self._connection = self._connection, None
         if lost is not None:
             await lost.close()
-        fail(self._queue, DatabaseUnavailable, "the database went away")
+        reject_batch(self._queue, DatabaseUnavailable, "the database went away")
         self._queue.clear()
         self._held.give_up("the database went away")
         self.lost_connections += 1
-        _log.warning("journal_connection_lost", commands=len(batch), requests=requests_of(batch))
+        _log.warning("journal_connection_lost", commands=len(batch), requests=request_ids(batch))
         appends = [append for append, _, _ in batch]
-        connection, backend, landed = await find_out(self._url, "ledger-writer", _LOCK_TIMEOUT, self._backend, appends)
+        connection, backend, landed = await resolve_unknown_commit(
+            self._url, "ledger-writer", _LOCK_TIMEOUT, self._backend, appends
+        )
         self._adopt(connection, backend)
         _log.info("journal_connection_back", landed=len(landed), lost=len(batch) - len(landed))
         for n, (_, future, _) in enumerate(batch):

@@ -18,10 +18,10 @@ from msgspec import Struct
 from ledger.journal.append import KeyUnavailable, SealBroken
 from ledger.journal.encryption.sealing_keys import DATA_KEY_BYTES, Draw, SealingKeys
 from ledger.journal.inline import InlineTable, Row
-from ledger.postgres.arrays import PACK, Array
+from ledger.postgres.arrays import ENCODE_ARRAY, Array
 from ledger.postgres.connection import Connection
-from ledger.postgres.dataloader import Coalescer
-from ledger.ttl_cache import Recent
+from ledger.postgres.dataloader import DataLoader
+from ledger.ttl_cache import TtlCache
 
 _log = structlog.get_logger()
 
@@ -87,8 +87,8 @@ class DataKeys:
 
     def __init__(self, url: str, sealing: SealingKeys, *, draw: Draw = os.urandom) -> None:
         self._sealing, self.draw = sealing, draw
-        self._known = Recent[Owner, DataKey](KEYS_MAX, REMEMBERED_S)
-        self._provided = Coalescer[Owner, DataKey](url, "ledger-data-keys", self._provide)
+        self._known = TtlCache[Owner, DataKey](KEYS_MAX, REMEMBERED_S)
+        self._provided = DataLoader[Owner, DataKey](url, "ledger-data-keys", self._provide)
 
     async def start(self) -> None:
         """Connect. Raises psycopg.OperationalError."""
@@ -131,8 +131,8 @@ class DataKeys:
             made = [self._sealing.wrap(*owner, self.draw(DATA_KEY_BYTES)) for owner in without]
             columns = (
                 *_columns(without),
-                PACK["text"]([self._sealing.newest.encode()] * len(made)),
-                PACK["bytea"](made),
+                ENCODE_ARRAY["text"]([self._sealing.newest.encode()] * len(made)),
+                ENCODE_ARRAY["bytea"](made),
             )
             await connection.execute(_PROVIDE, columns)
             rows |= await self._rows(connection, without)
@@ -144,7 +144,7 @@ class DataKeys:
 
     async def _rows(self, connection: Connection, owners: Sequence[Owner]) -> dict[Owner, _Stored]:
         cursor = connection.cursor(binary=True)
-        await cursor.execute(_FIND, (PACK["int4"](range(len(owners))), *_columns(owners)))
+        await cursor.execute(_FIND, (ENCODE_ARRAY["int4"](range(len(owners))), *_columns(owners)))
         return {owners[n]: (sealing_key, wrapped) for n, sealing_key, wrapped in await cursor.fetchall()}
 
     def _key(self, owner: Owner, stored: _Stored | None) -> DataKey:
@@ -167,6 +167,6 @@ class DataKeys:
 
 
 def _columns(owners: Sequence[Owner]) -> tuple[Array, Array]:
-    return PACK["uuid"]([merchant.bytes for merchant, _ in owners]), PACK["uuid"](
+    return ENCODE_ARRAY["uuid"]([merchant.bytes for merchant, _ in owners]), ENCODE_ARRAY["uuid"](
         [customer.bytes for _, customer in owners]
     )

@@ -10,7 +10,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from ledger.journal.encryption.sealing_keys import SealingKeys
-from ledger.postgres.arrays import PACK
+from ledger.postgres.arrays import ENCODE_ARRAY
 from ledger.postgres.connection import Connection
 
 _AT_ONCE: Final = 500
@@ -64,10 +64,10 @@ async def _replace(connection: Connection, keys: SealingKeys, rows: list[tuple[A
         _REPLACE,
         (
             keys.newest,
-            PACK["uuid"]([merchant.bytes for merchant in merchants]),
-            PACK["uuid"]([customer.bytes for customer in customers]),
-            PACK["bytea"](present),
-            PACK["bytea"](wrapped),
+            ENCODE_ARRAY["uuid"]([merchant.bytes for merchant in merchants]),
+            ENCODE_ARRAY["uuid"]([customer.bytes for customer in customers]),
+            ENCODE_ARRAY["bytea"](present),
+            ENCODE_ARRAY["bytea"](wrapped),
         ),
     )
     return answer.rowcount

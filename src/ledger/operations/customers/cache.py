@@ -18,44 +18,44 @@ from ledger.domain.customers.state import Customer
 from ledger.domain.ids import parse_uuid
 from ledger.journal.append import ClaimKind
 from ledger.journal.journal import Journal
-from ledger.ttl_cache import Recent
+from ledger.ttl_cache import TtlCache
 
 _KNOWN_MAX: Final = 20_000
 _KNOWN_S: Final = 60.0
 
 
-class KnownCustomer(Struct, frozen=True):
+class CachedCustomer(Struct, frozen=True):
     """A customer and the version of its stream at which it was so."""
 
     customer: Customer
     version: int
 
 
-class KnownCustomers:
+class CustomerCache:
     """Finds customers, by external id without a question to the database where this process knows them."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
-        self._known = Recent[tuple[UUID, str], KnownCustomer](_KNOWN_MAX, _KNOWN_S)
+        self._known = TtlCache[tuple[UUID, str], CachedCustomer](_KNOWN_MAX, _KNOWN_S)
 
-    def recall(self, merchant_id: UUID, external_id: str) -> KnownCustomer | None:
+    def get(self, merchant_id: UUID, external_id: str) -> CachedCustomer | None:
         """What this process remembers; None says nothing about whether the customer exists."""
         return self._known.get((merchant_id, external_id))
 
-    def remember(self, merchant_id: UUID, customer: Customer, version: int) -> None:
+    def put(self, merchant_id: UUID, customer: Customer, version: int) -> None:
         """Keep what a commit or the log has just shown."""
-        self._known.put((merchant_id, customer.external_id), KnownCustomer(customer, version))
+        self._known.put((merchant_id, customer.external_id), CachedCustomer(customer, version))
 
-    def forget(self, merchant_id: UUID, external_id: str) -> None:
+    def drop(self, merchant_id: UUID, external_id: str) -> None:
         """Drop what turned out to be old."""
         self._known.drop((merchant_id, external_id))
 
-    async def by_external_id(self, merchant_id: UUID, external_id: str) -> KnownCustomer | None:
+    async def by_external_id(self, merchant_id: UUID, external_id: str) -> CachedCustomer | None:
         """The customer with this external id, from the log."""
-        owner = await self._journal.owner(merchant_id, ClaimKind.CUSTOMER_EXTERNAL_ID, external_id)
+        owner = await self._journal.claim_owner(merchant_id, ClaimKind.CUSTOMER_EXTERNAL_ID, external_id)
         return None if owner is None else await self.by_id(merchant_id, owner)
 
-    async def by_id(self, merchant_id: UUID, customer_id: UUID) -> KnownCustomer | None:
+    async def by_id(self, merchant_id: UUID, customer_id: UUID) -> CachedCustomer | None:
         """The customer with this service id, from the log; None also where the id is another thing's."""
         events = await self._journal.reader.stream_from(merchant_id, customer_id, CustomerCreated)
         if not events:
@@ -64,10 +64,10 @@ class KnownCustomers:
         for event in events:
             customer = evolve(customer, event)
         assert customer is not None
-        self.remember(merchant_id, customer, len(events))
-        return KnownCustomer(customer, len(events))
+        self.put(merchant_id, customer, len(events))
+        return CachedCustomer(customer, len(events))
 
-    async def by_reference(self, merchant_id: UUID, reference: str) -> KnownCustomer | None:
+    async def by_reference(self, merchant_id: UUID, reference: str) -> CachedCustomer | None:
         """The customer that `customer.id` of a request names: a service id, else an external id (contract N8)."""
         customer_id = parse_uuid(reference)
         found = await self.by_id(merchant_id, customer_id) if customer_id is not None else None

@@ -17,8 +17,8 @@ from ledger.domain.customers.commands import EraseCustomer
 from ledger.domain.customers.decide import decide_erasure
 from ledger.domain.customers.evolve import evolve as evolve_customer
 from ledger.domain.customers.state import Customer
-from ledger.domain.orders.commands import ForgetPayer
-from ledger.domain.orders.decide.payments import decide_forgetting
+from ledger.domain.orders.commands import ErasePayer
+from ledger.domain.orders.decide.payments import decide_payer_erasure
 from ledger.domain.orders.evolve.order import evolve as evolve_order
 from ledger.domain.rejections import ConcurrentUpdate, CustomerNotFound
 from ledger.journal.append import Change, VersionConflict
@@ -46,7 +46,7 @@ async def erase_customer(ledger: Ledger, actor: Actor, reference: str, orders_of
 async def _erase(ledger: Ledger, actor: Actor, reference: str, orders_of: OrdersOf) -> Customer:
     context = Context(actor=actor.key_id, request=actor.request_id)
     customer = await _destroy(ledger, actor.merchant_id, reference, context)
-    await forget_payer(ledger, actor.merchant_id, customer.customer_id, orders_of, context)
+    await erase_payer(ledger, actor.merchant_id, customer.customer_id, orders_of, context)
     return customer
 
 
@@ -66,12 +66,12 @@ async def _destroy(ledger: Ledger, merchant_id: UUID, reference: str, context: C
             await ledger.journal.commit(merchant_id, uuid7(), [change], context=context)
         except VersionConflict:
             continue
-        ledger.customers.remember(merchant_id, after, known.version + len(events))
+        ledger.customers.put(merchant_id, after, known.version + len(events))
         return after
     raise ConcurrentUpdate("The customer is being changed by many requests at once.")
 
 
-async def forget_payer(
+async def erase_payer(
     ledger: Ledger, merchant_id: UUID, customer_id: UUID, orders_of: OrdersOf, context: Context
 ) -> None:
     """Take an erased customer out of every order. No order of theirs can begin any more, so one walk finds them all."""
@@ -84,7 +84,7 @@ async def forget_payer(
 async def _forget_in(ledger: Ledger, merchant_id: UUID, order_id: UUID, context: Context) -> None:
     for _ in range(_ATTEMPTS):
         before, version = await load_order(ledger, merchant_id, order_id)
-        events = decide_forgetting(before, ForgetPayer(at=ledger.clock.now(merchant_id)))
+        events = decide_payer_erasure(before, ErasePayer(at=ledger.clock.now(merchant_id)))
         if not events:
             return
         after = before

@@ -13,18 +13,18 @@ from uuid import UUID
 from msgspec import Struct
 from uuid_utils.compat import uuid7
 
-from ledger.domain.customers.commands import IntroduceCustomer
-from ledger.domain.customers.decide import decide_introduction
+from ledger.domain.customers.commands import UpsertCustomer
+from ledger.domain.customers.decide import decide_upsert
 from ledger.domain.customers.evolve import evolve
 from ledger.domain.customers.state import Customer
 from ledger.domain.rejections import CustomerNotFound
 from ledger.journal.append import Change, Claim, ClaimKind
-from ledger.operations.customers.cache import KnownCustomer
-from ledger.operations.inputs import CustomerDraft
+from ledger.operations.customers.cache import CachedCustomer
+from ledger.operations.inputs import CustomerInput
 from ledger.operations.ledger import Ledger
 
 
-class Introduction(Struct, frozen=True):
+class CustomerUpsert(Struct, frozen=True):
     """What an order's commit does about its customer: at least insists that it still stands as it was read."""
 
     customer: Customer
@@ -37,7 +37,7 @@ class Introduction(Struct, frozen=True):
         return self.change.expected + len(self.change.events)
 
 
-async def introduce(ledger: Ledger, merchant_id: UUID, draft: CustomerDraft, at: datetime) -> Introduction:
+async def upsert_customer(ledger: Ledger, merchant_id: UUID, draft: CustomerInput, at: datetime) -> CustomerUpsert:
     """Decide what becomes of the customer of a new order. Raises CustomerNotFound where `draft.id` names nobody, or
     somebody who was erased: a person that is forgotten does not order again under the same name.
     """
@@ -46,17 +46,17 @@ async def introduce(ledger: Ledger, merchant_id: UUID, draft: CustomerDraft, at:
         if known is None:
             raise CustomerNotFound("The customer was not found.")
     else:
-        known = ledger.customers.recall(merchant_id, draft.external_id) if draft.external_id is not None else None
+        known = ledger.customers.get(merchant_id, draft.external_id) if draft.external_id is not None else None
     if known is not None and known.customer.erased:
         raise CustomerNotFound("The customer was not found.")
     return _introduce(known, draft, at)
 
 
-def _introduce(known: KnownCustomer | None, draft: CustomerDraft, at: datetime) -> Introduction:
+def _introduce(known: CachedCustomer | None, draft: CustomerInput, at: datetime) -> CustomerUpsert:
     customer_id = uuid7() if known is None else known.customer.customer_id
     external_id = str(customer_id) if draft.external_id is None else draft.external_id
     before = None if known is None else known.customer
-    command = IntroduceCustomer(
+    command = UpsertCustomer(
         customer_id=customer_id,
         external_id=external_id,
         at=at,
@@ -65,11 +65,11 @@ def _introduce(known: KnownCustomer | None, draft: CustomerDraft, at: datetime) 
         email=draft.email,
         phone_number=draft.phone_number,
     )
-    events = decide_introduction(before, command)
+    events = decide_upsert(before, command)
     after = before
     for event in events:
         after = evolve(after, event)
     assert after is not None
     change = Change(customer_id, 0 if known is None else known.version, events, before, after)
     claims = [Claim(ClaimKind.CUSTOMER_EXTERNAL_ID, external_id, customer_id)] if known is None else []
-    return Introduction(after, change, claims)
+    return CustomerUpsert(after, change, claims)

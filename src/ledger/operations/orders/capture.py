@@ -11,32 +11,32 @@ from ledger.domain.orders.commands import CapturePayment
 from ledger.domain.orders.decide.captures import decide_capture
 from ledger.domain.orders.events import CaptureRequested, OrderEvent
 from ledger.domain.orders.state import Order
-from ledger.operations.inputs import Actor, CaptureDraft
+from ledger.operations.inputs import Actor, CaptureInput
 from ledger.operations.ledger import Ledger
-from ledger.operations.pipeline.execute import act, deadline
-from ledger.operations.pipeline.idempotency import keyed
+from ledger.operations.pipeline.execute import call_deadline, execute
+from ledger.operations.pipeline.idempotency import run_idempotently
 from ledger.operations.pipeline.loading import find_order
-from ledger.operations.pipeline.unit_of_work import Errand, RequestKey
-from ledger.operations.results import WHOLE_ORDER, OrderReceipt, Subject
+from ledger.operations.pipeline.unit_of_work import IdempotencyKey, UnitOfWork
+from ledger.operations.results import WHOLE_ORDER, OrderResult, RequestTarget
 
 
 async def capture_order(
-    ledger: Ledger, actor: Actor, reference: str, draft: CaptureDraft, key: RequestKey | None = None
-) -> OrderReceipt:
+    ledger: Ledger, actor: Actor, reference: str, draft: CaptureInput, key: IdempotencyKey | None = None
+) -> OrderResult:
     """Capture `draft.amount`, gross and in minor units, or all that is left of the authorisation (contract N41).
 
-    Raises OrderNotFound, PaymentNotFound, InvalidTerms, InvalidOrderState, CaptureExceedsAuthorized, AmountExceedsPending,
+    Raises OrderNotFound, PaymentNotFound, InvalidField, InvalidOrderState, CaptureExceedsAuthorized, AmountExceedsPending,
     ConcurrentUpdate, ProcessorUnavailable where nothing was sent, a Fault of the journal; under an idempotency key also
     IdempotencyKeyReused and RequestInProgress.
     """
-    errand = Errand(ledger, actor, key)
-    return await ledger.complete(keyed(errand, lambda: _capture(errand, reference, draft)))
+    errand = UnitOfWork(ledger, actor, key)
+    return await ledger.complete(run_idempotently(errand, lambda: _capture(errand, reference, draft)))
 
 
-async def _capture(errand: Errand, reference: str, draft: CaptureDraft) -> OrderReceipt:
+async def _capture(errand: UnitOfWork, reference: str, draft: CaptureInput) -> OrderResult:
     order_id = await find_order(errand.ledger, errand.merchant_id, reference)
-    call_key, deadline_at = str(uuid7()), deadline(errand.ledger)
-    return await act(
+    call_key, deadline_at = str(uuid7()), call_deadline(errand.ledger)
+    return await execute(
         errand,
         order_id,
         lambda order, at: decide_capture(
@@ -53,6 +53,6 @@ async def _capture(errand: Errand, reference: str, draft: CaptureDraft) -> Order
     )
 
 
-def _captured(_: Order, events: list[OrderEvent]) -> Subject:
+def _captured(_: Order, events: list[OrderEvent]) -> RequestTarget:
     asked = (event.payment_id for event in events if isinstance(event, CaptureRequested))
-    return next((Subject(payment_id=payment_id) for payment_id in asked), WHOLE_ORDER)
+    return next((RequestTarget(payment_id=payment_id) for payment_id in asked), WHOLE_ORDER)

@@ -18,49 +18,51 @@ from ledger.domain.orders.decide.payments import decide_charge, decide_create, d
 from ledger.domain.orders.terms import SurchargePolicy
 from ledger.domain.rejections import ConcurrentUpdate, CustomerNotFound
 from ledger.journal.append import Change, Claim, ClaimKind, ClaimTaken, VersionConflict
-from ledger.operations.customers.upsert import introduce
-from ledger.operations.inputs import Actor, OrderDraft, PaymentDraft
+from ledger.operations.customers.upsert import upsert_customer
+from ledger.operations.inputs import Actor, OrderInput, PaymentInput
 from ledger.operations.ledger import Ledger
-from ledger.operations.orders.new_payment import new_payment, payment_asked_for
-from ledger.operations.pipeline.execute import ATTEMPTS, act, insist_on_sent
-from ledger.operations.pipeline.idempotency import keyed
+from ledger.operations.orders.new_payment import new_payment, target_payment
+from ledger.operations.pipeline.execute import ATTEMPTS, execute, require_sent
+from ledger.operations.pipeline.idempotency import run_idempotently
 from ledger.operations.pipeline.loading import find_order, fold
-from ledger.operations.pipeline.processor_calls import Course, announced, carry_out
-from ledger.operations.pipeline.processor_requests import NOTHING, Enclosed
-from ledger.operations.pipeline.unit_of_work import Errand, RequestKey
-from ledger.operations.results import OrderReceipt, Subject
+from ledger.operations.pipeline.processor_calls import Progress, make_calls, new_intents
+from ledger.operations.pipeline.processor_requests import NO_SECRETS, SecretInputs
+from ledger.operations.pipeline.unit_of_work import IdempotencyKey, UnitOfWork
+from ledger.operations.results import OrderResult, RequestTarget
 
 
-async def create_order(ledger: Ledger, actor: Actor, draft: OrderDraft, key: RequestKey | None = None) -> OrderReceipt:
+async def create_order(
+    ledger: Ledger, actor: Actor, draft: OrderInput, key: IdempotencyKey | None = None
+) -> OrderResult:
     """Create a payment order, or find the one that this external id already made (contract N25-N29).
 
-    Raises a Rejected (CustomerNotFound, MethodNotEnabled, IdempotencyMismatch, DuplicateExternalId, InvalidTerms …),
+    Raises a Rejected (CustomerNotFound, MethodNotEnabled, IdempotencyMismatch, DuplicateExternalId, InvalidField …),
     ProcessorUnavailable where nothing was sent, or a Fault of the journal; under an idempotency key also
     IdempotencyKeyReused and RequestInProgress.
     """
-    errand = Errand(ledger, actor, key)
-    work = keyed(errand, lambda: _create(errand, draft), creates=True)
+    errand = UnitOfWork(ledger, actor, key)
+    work = run_idempotently(errand, lambda: _create(errand, draft), creates=True)
     if draft.payment is None:  # one commit is all there is to it: nothing can be left half done by whoever hangs up
         return await work
     return await ledger.complete(work)
 
 
 async def charge_order(
-    ledger: Ledger, actor: Actor, reference: str, draft: PaymentDraft, key: RequestKey | None = None
-) -> OrderReceipt:
+    ledger: Ledger, actor: Actor, reference: str, draft: PaymentInput, key: IdempotencyKey | None = None
+) -> OrderResult:
     """Pay the order that `reference` (service id or external id) names. Raises like `create_order`, and OrderNotFound."""
-    errand = Errand(ledger, actor, key)
-    return await ledger.complete(keyed(errand, lambda: _charge(errand, reference, draft), creates=True))
+    errand = UnitOfWork(ledger, actor, key)
+    return await ledger.complete(run_idempotently(errand, lambda: _charge(errand, reference, draft), creates=True))
 
 
-async def _create(errand: Errand, draft: OrderDraft) -> OrderReceipt:
+async def _create(errand: UnitOfWork, draft: OrderInput) -> OrderResult:
     ledger, merchant_id = errand.ledger, errand.merchant_id
     merchant = await ledger.merchant(merchant_id)
     payment = None if draft.payment is None else new_payment(ledger, merchant, draft.payment)
     for _ in range(ATTEMPTS):
         at = ledger.clock.now(merchant_id)
         try:
-            introduction = await introduce(ledger, merchant_id, draft.customer, at)
+            introduction = await upsert_customer(ledger, merchant_id, draft.customer, at)
         except CustomerNotFound:
             return await _resubmit_without_customer(errand, draft, merchant, payment, at)
         command = _create_command(
@@ -72,7 +74,7 @@ async def _create(errand: Errand, draft: OrderDraft) -> OrderReceipt:
         changes = [Change(command.order_id, 0, events, None, order), introduction.change]
         payment_id = None if payment is None else payment.payment_id
         record = [
-            errand.accepted(command.order_id, Subject(payment_id=payment_id)),
+            errand.accepted(command.order_id, RequestTarget(payment_id=payment_id)),
             errand.answered(len(events), created=True) if payment is None else None,
         ]
         try:
@@ -83,64 +85,64 @@ async def _create(errand: Errand, draft: OrderDraft) -> OrderReceipt:
             await ledger.customers.by_external_id(merchant_id, taken.claim.key)
             continue
         except VersionConflict:
-            ledger.customers.forget(merchant_id, introduction.customer.external_id)
+            ledger.customers.drop(merchant_id, introduction.customer.external_id)
             await ledger.customers.by_id(merchant_id, introduction.customer.customer_id)
             continue
-        ledger.customers.remember(merchant_id, introduction.customer, introduction.version)
+        ledger.customers.put(merchant_id, introduction.customer, introduction.version)
         if payment is not None and draft.payment is not None:
-            course = await carry_out(
-                ledger, merchant_id, Course(order, len(events)), announced(order, events), errand.context(command_id),
-                Enclosed(card=draft.payment.card),
+            course = await make_calls(
+                ledger, merchant_id, Progress(order, len(events)), new_intents(order, events), errand.context(command_id),
+                SecretInputs(card=draft.payment.card),
                 lambda after: errand.settled(after.version, sent=after.sent, created=True),
             )  # fmt: skip
-            insist_on_sent(course)
+            require_sent(course)
             order = course.order
-        return OrderReceipt(order=order, customer=introduction.customer, payment_id=payment_id, created=True)
+        return OrderResult(order=order, customer=introduction.customer, payment_id=payment_id, created=True)
     raise ConcurrentUpdate("The customer is being changed by many requests at once.")
 
 
 async def _resubmit_without_customer(
-    errand: Errand, draft: OrderDraft, merchant: Merchant, payment: NewPayment | None, at: datetime
-) -> OrderReceipt:
+    errand: UnitOfWork, draft: OrderInput, merchant: Merchant, payment: NewPayment | None, at: datetime
+) -> OrderResult:
     """An order outlives the person who made it: it is shown and paid by the same external id. Raises CustomerNotFound."""
     ledger, merchant_id = errand.ledger, errand.merchant_id
-    if await ledger.journal.owner(merchant_id, ClaimKind.ORDER_EXTERNAL_ID, draft.external_id) is None:
+    if await ledger.journal.claim_owner(merchant_id, ClaimKind.ORDER_EXTERNAL_ID, draft.external_id) is None:
         raise CustomerNotFound("The customer was not found.")
     return await _resubmit(errand, _create_command(draft, merchant, payment, uuid7(), at, ""), draft)
 
 
-async def _resubmit(errand: Errand, command: CreateOrder, draft: OrderDraft) -> OrderReceipt:
+async def _resubmit(errand: UnitOfWork, command: CreateOrder, draft: OrderInput) -> OrderResult:
     """The external id was there before: show what it made, or try again what failed."""
     ledger, merchant_id, payment = errand.ledger, errand.merchant_id, command.payment
-    order_id = await ledger.journal.owner(merchant_id, ClaimKind.ORDER_EXTERNAL_ID, command.external_id)
+    order_id = await ledger.journal.claim_owner(merchant_id, ClaimKind.ORDER_EXTERNAL_ID, command.external_id)
     assert order_id is not None, "a claim does not go away"
-    enclosed = NOTHING if draft.payment is None else Enclosed(card=draft.payment.card)
-    return await act(
+    enclosed = NO_SECRETS if draft.payment is None else SecretInputs(card=draft.payment.card)
+    return await execute(
         errand,
         order_id,
         lambda order, _: decide_resubmission(order, command),
-        lambda order, events: payment_asked_for(order, events, payment, None),
+        lambda order, events: target_payment(order, events, payment, None),
         enclosed,
         creates=True,
     )
 
 
-async def _charge(errand: Errand, reference: str, draft: PaymentDraft) -> OrderReceipt:
+async def _charge(errand: UnitOfWork, reference: str, draft: PaymentInput) -> OrderResult:
     ledger, merchant_id = errand.ledger, errand.merchant_id
     order_id = await find_order(ledger, merchant_id, reference)
     payment = new_payment(ledger, await ledger.merchant(merchant_id), draft)
-    return await act(
+    return await execute(
         errand,
         order_id,
         lambda order, at: decide_charge(order, ChargeOrder(payment=payment, at=at)),
-        lambda order, events: payment_asked_for(order, events, payment, draft.external_id),
-        Enclosed(card=draft.card),
+        lambda order, events: target_payment(order, events, payment, draft.external_id),
+        SecretInputs(card=draft.card),
         creates=True,
     )
 
 
 def _create_command(
-    draft: OrderDraft, merchant: Merchant, payment: NewPayment | None, customer_id: UUID, at: datetime, number: str
+    draft: OrderInput, merchant: Merchant, payment: NewPayment | None, customer_id: UUID, at: datetime, number: str
 ) -> CreateOrder:
     surcharge = None
     if merchant.surcharge_rate is not None:

@@ -12,10 +12,10 @@ from ledger.domain.orders.events import DepositReceived
 from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.state import Order
 from ledger.operations.ledger import Ledger
-from ledger.operations.results import OrderReceipt
+from ledger.operations.results import OrderResult
 
 
-async def upon_deposit(ledger: Ledger, merchant_id: UUID, order_id: UUID, deposit_id: str) -> OrderReceipt | None:
+async def order_after_deposit(ledger: Ledger, merchant_id: UUID, order_id: UUID, deposit_id: str) -> OrderResult | None:
     """The order behind this deposit, None where it has not taken it in. Raises a Fault."""
     order: Order | None = None
     for event in await ledger.journal.reader.stream(merchant_id, order_id):
@@ -23,5 +23,5 @@ async def upon_deposit(ledger: Ledger, merchant_id: UUID, order_id: UUID, deposi
         if isinstance(event, DepositReceived) and event.deposit_id == deposit_id:
             customer = await ledger.customers.by_id(merchant_id, order.terms.customer_id)
             assert customer is not None, "an order's customer does not go away"
-            return OrderReceipt(order=order, customer=customer.customer, payment_id=None, created=False)
+            return OrderResult(order=order, customer=customer.customer, payment_id=None, created=False)
     return None

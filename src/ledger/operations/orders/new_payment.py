@@ -16,13 +16,13 @@ from ledger.domain.orders.events import OrderEvent
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.terms import MethodType, PaymentMethod
 from ledger.domain.rejections import MethodNotEnabled, PaymentMethodNotFound
-from ledger.operations.inputs import PaymentDraft
+from ledger.operations.inputs import PaymentInput
 from ledger.operations.ledger import Ledger
-from ledger.operations.pipeline.execute import deadline
-from ledger.operations.results import Subject
+from ledger.operations.pipeline.execute import call_deadline
+from ledger.operations.results import RequestTarget
 
 
-def new_payment(ledger: Ledger, merchant: Merchant, draft: PaymentDraft) -> NewPayment:
+def new_payment(ledger: Ledger, merchant: Merchant, draft: PaymentInput) -> NewPayment:
     """The payment that a draft asks for, with ids. Raises MethodNotEnabled, PaymentMethodNotFound.
 
     Whether the processor takes the method in the order's currency is asked by the decider, which knows the order.
@@ -41,7 +41,7 @@ def new_payment(ledger: Ledger, merchant: Merchant, draft: PaymentDraft) -> NewP
         method=PaymentMethod(method_id=uuid7(), type=draft.type, card=draft.card_summary),
         processor=able.name,
         idempotency_key=str(payment_id),
-        deadline_at=deadline(ledger),
+        deadline_at=call_deadline(ledger),
         amount=draft.amount,
         external_id=draft.external_id,
         virtual_terminal=draft.virtual_terminal,
@@ -54,14 +54,14 @@ def new_payment(ledger: Ledger, merchant: Merchant, draft: PaymentDraft) -> NewP
     )
 
 
-def payment_asked_for(
+def target_payment(
     order: Order, events: Sequence[OrderEvent], payment: NewPayment | None, external_id: str | None
-) -> Subject:
+) -> RequestTarget:
     """The payment that a request has begun, or the one that it finds there: by the merchant's id for it, else the newest."""
     if events:
         assert payment is not None, "events were decided for a payment"
-        return Subject(payment_id=payment.payment_id)
-    known = None if external_id is None else order.payment_called(external_id)
+        return RequestTarget(payment_id=payment.payment_id)
+    known = None if external_id is None else order.payment_by_external_id(external_id)
     if known is None and order.payments:
         known = order.payments[-1]
-    return Subject() if known is None else Subject(payment_id=known.payment_id)
+    return RequestTarget() if known is None else RequestTarget(payment_id=known.payment_id)

@@ -23,29 +23,29 @@ from ledger.journal.append import Change, VersionConflict
 from ledger.journal.journal import Context
 from ledger.operations.ledger import Ledger
 from ledger.operations.pipeline.loading import fold, is_under_way, load_order
-from ledger.operations.pipeline.processor_calls import Course, announced, carry_out, withdraw_references
-from ledger.operations.pipeline.processor_requests import NOTHING, Enclosed
-from ledger.operations.pipeline.unit_of_work import Errand
-from ledger.operations.results import OrderReceipt, Subject
+from ledger.operations.pipeline.processor_calls import Progress, make_calls, new_intents, withdraw_references
+from ledger.operations.pipeline.processor_requests import NO_SECRETS, SecretInputs
+from ledger.operations.pipeline.unit_of_work import UnitOfWork
+from ledger.operations.results import OrderResult, RequestTarget
 from ledger.processors.contract import ProcessorUnavailable
 
 ATTEMPTS: Final = 20
 
 Decide = Callable[[Order, datetime], list[OrderEvent]]
 """What follows for an order as it stands, at a moment of the merchant's clock. No events: it is so already."""
-SubjectOf = Callable[[Order, list[OrderEvent]], Subject]
+TargetOf = Callable[[Order, list[OrderEvent]], RequestTarget]
 """What the action is about, from the order after its events; without events from what stood there before."""
 
 
-async def act(
-    errand: Errand,
+async def execute(
+    errand: UnitOfWork,
     order_id: UUID,
     decide: Decide,
-    subject_of: SubjectOf,
-    enclosed: Enclosed = NOTHING,
+    subject_of: TargetOf,
+    enclosed: SecretInputs = NO_SECRETS,
     *,
     creates: bool = False,
-) -> OrderReceipt:
+) -> OrderResult:
     """Do to an order what `decide` says, once, and carry it out; what was done before is shown.
 
     Raises what `decide` raises, ConcurrentUpdate, ProcessorUnavailable where nothing was sent, a Fault of the journal.
@@ -55,29 +55,31 @@ async def act(
         order, version = await load_order(ledger, merchant_id, order_id)
         events = decide(order, ledger.clock.now(merchant_id))
         if not events:
-            return await replay(errand, order, version, subject_of(order, events))
+            return await replayed_result(errand, order, version, subject_of(order, events))
         try:
-            after, subject = await start(errand, order, version, events, subject_of, enclosed, creates=creates)
+            after, subject = await commit_and_call(
+                errand, order, version, events, subject_of, enclosed, creates=creates
+            )
         except VersionConflict:
             continue
-        return await receipt(ledger, merchant_id, after, subject, created=creates)
+        return await order_result(ledger, merchant_id, after, subject, created=creates)
     raise ConcurrentUpdate("The order is being changed by many requests at once.")
 
 
-async def start(
-    errand: Errand,
+async def commit_and_call(
+    errand: UnitOfWork,
     order: Order,
     version: int,
     events: list[OrderEvent],
-    subject_of: SubjectOf,
-    enclosed: Enclosed,
+    subject_of: TargetOf,
+    enclosed: SecretInputs,
     *,
     creates: bool,
-) -> tuple[Order, Subject]:
+) -> tuple[Order, RequestTarget]:
     """Commit what was decided and make the calls that it announces. Raises VersionConflict before any call."""
-    after = Course(fold(order, events), version + len(events))
+    after = Progress(fold(order, events), version + len(events))
     subject = subject_of(after.order, events)
-    intents = announced(after.order, events)
+    intents = new_intents(after.order, events)
     record: list[RequestEvent | None] = [errand.accepted(order.terms.order_id, subject)]
     if not intents:
         record.append(errand.answered(after.version, created=creates))
@@ -85,21 +87,21 @@ async def start(
     command_id = await errand.commit([change], record=record)
     withdraw_references(errand.ledger, errand.merchant_id, after.order, events)
     if intents:
-        after = await carry_out(
+        after = await make_calls(
             errand.ledger, errand.merchant_id, after, intents, errand.context(command_id), enclosed,
             lambda course: errand.settled(course.version, sent=course.sent, created=creates),
         )  # fmt: skip
-        insist_on_sent(after)
+        require_sent(after)
     return after.order, subject
 
 
-def insist_on_sent(course: Course) -> None:
+def require_sent(course: Progress) -> None:
     """Raises ProcessorUnavailable once it is recorded that nothing was sent."""
     if not course.sent:
         raise ProcessorUnavailable("The payment processor cannot be reached; nothing was charged.")
 
 
-async def replay(errand: Errand, order: Order, version: int, subject: Subject) -> OrderReceipt:
+async def replayed_result(errand: UnitOfWork, order: Order, version: int, subject: RequestTarget) -> OrderResult:
     """Show what the first request made, after giving it a while to come to its end."""
     ledger, merchant_id = errand.ledger, errand.merchant_id
     until = time.monotonic() + ledger.patience.replay_wait_s
@@ -111,16 +113,16 @@ async def replay(errand: Errand, order: Order, version: int, subject: Subject) -
     if errand.key is not None:
         accepted = errand.accepted(order.terms.order_id, subject)
         await errand.commit([], record=[accepted, errand.answered(version, created=False, replayed=True)])
-    return await receipt(ledger, merchant_id, order, subject, created=False, replayed=True)
+    return await order_result(ledger, merchant_id, order, subject, created=False, replayed=True)
 
 
-async def receipt(
-    ledger: Ledger, merchant_id: UUID, order: Order, subject: Subject, *, created: bool, replayed: bool = False
-) -> OrderReceipt:
+async def order_result(
+    ledger: Ledger, merchant_id: UUID, order: Order, subject: RequestTarget, *, created: bool, replayed: bool = False
+) -> OrderResult:
     """What the caller is told: the order as it stands now, and its customer."""
     known = await ledger.customers.by_id(merchant_id, order.terms.customer_id)
     assert known is not None, "an order's customer does not go away"
-    return OrderReceipt(
+    return OrderResult(
         order=order,
         customer=known.customer,
         payment_id=subject.payment_id,
@@ -130,24 +132,24 @@ async def receipt(
     )
 
 
-def deadline(ledger: Ledger) -> datetime:
+def call_deadline(ledger: Ledger) -> datetime:
     """Until when, in real time, a call that is announced now is to be answered."""
     return datetime.now(UTC) + timedelta(seconds=ledger.patience.processor_timeout_s)
 
 
-async def record(ledger: Ledger, merchant_id: UUID, order_id: UUID, decide: Decide, context: Context) -> Order:
+async def execute_fact(ledger: Ledger, merchant_id: UUID, order_id: UUID, decide: Decide, context: Context) -> Order:
     """The order after a fact. Raises what `decide` raises, ConcurrentUpdate, a Fault of the journal."""
     for _ in range(ATTEMPTS):
         order, version = await load_order(ledger, merchant_id, order_id)
         events = decide(order, ledger.clock.now(merchant_id))
         if not events:
             return order
-        after = Course(fold(order, events), version + len(events))
+        after = Progress(fold(order, events), version + len(events))
         try:
             change = Change(order_id, version, events, order, after.order)
             await ledger.journal.commit(merchant_id, uuid7(), [change], context=context)
         except VersionConflict:
             continue
         withdraw_references(ledger, merchant_id, after.order, events)
-        return (await carry_out(ledger, merchant_id, after, announced(after.order, events), context)).order
+        return (await make_calls(ledger, merchant_id, after, new_intents(after.order, events), context)).order
     raise ConcurrentUpdate("The order is being changed by many requests at once.")

@@ -14,18 +14,20 @@ from typing import Final
 import msgspec
 
 from ledger.domain.idempotency.events import RequestAnswered, RequestRefused
-from ledger.domain.idempotency.state import KeyedRequest
+from ledger.domain.idempotency.state import IdempotencyRecord
 from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.state import Order
 from ledger.domain.rejections import IdempotencyKeyReused, Rejected, RequestInProgress, rejection_of
 from ledger.operations.pipeline.loading import is_under_way, load_order
-from ledger.operations.pipeline.unit_of_work import Errand
-from ledger.operations.results import OrderReceipt, Subject
+from ledger.operations.pipeline.unit_of_work import UnitOfWork
+from ledger.operations.results import OrderResult, RequestTarget
 
 _encode: Final = msgspec.json.Encoder(decimal_format="number").encode
 
 
-async def keyed(errand: Errand, work: Callable[[], Awaitable[OrderReceipt]], *, creates: bool = False) -> OrderReceipt:
+async def run_idempotently(
+    errand: UnitOfWork, work: Callable[[], Awaitable[OrderResult]], *, creates: bool = False
+) -> OrderResult:
     """Carry out the errand's work, or answer as it was answered before. `creates`: what the work does makes something new.
 
     Raises what the work raises; IdempotencyKeyReused, RequestInProgress. A rejection of the business is recorded.
@@ -49,7 +51,7 @@ async def keyed(errand: Errand, work: Callable[[], Awaitable[OrderReceipt]], *, 
         raise
 
 
-async def _answered_before(errand: Errand, known: KeyedRequest, *, creates: bool) -> OrderReceipt | None:
+async def _answered_before(errand: UnitOfWork, known: IdempotencyRecord, *, creates: bool) -> OrderResult | None:
     """The answer that the key has already; None where the request never left us and is to be carried out again."""
     if known.refusal is not None:
         raise _again(known.refusal)
@@ -61,7 +63,7 @@ async def _answered_before(errand: Errand, known: KeyedRequest, *, creates: bool
     order, version = await load_order(errand.ledger, errand.merchant_id, known.order_id)
     if known.payment_id is not None and order.payment(known.payment_id).was_not_sent:  # from before releases were told
         return None
-    if is_under_way(order, Subject(payment_id=known.payment_id, refund_id=known.refund_id)):
+    if is_under_way(order, RequestTarget(payment_id=known.payment_id, refund_id=known.refund_id)):
         raise RequestInProgress("A request with this Idempotency-Key is being carried out.")
     answer = errand.answered(version, created=creates)
     assert answer is not None, "the errand has a key"
@@ -69,7 +71,7 @@ async def _answered_before(errand: Errand, known: KeyedRequest, *, creates: bool
     return await _receipt(errand, known, answer)
 
 
-async def _receipt(errand: Errand, known: KeyedRequest, answer: RequestAnswered) -> OrderReceipt:
+async def _receipt(errand: UnitOfWork, known: IdempotencyRecord, answer: RequestAnswered) -> OrderResult:
     """The order as it stood when the request was answered; its customer as it is now."""
     ledger, merchant_id = errand.ledger, errand.merchant_id
     assert known.order_id is not None, "an answered request is about an order"
@@ -79,7 +81,7 @@ async def _receipt(errand: Errand, known: KeyedRequest, answer: RequestAnswered)
     assert order is not None, "the answer stands behind the order's first event"
     customer = await ledger.customers.by_id(merchant_id, order.terms.customer_id)
     assert customer is not None, "an order's customer does not go away"
-    return OrderReceipt(
+    return OrderResult(
         order=order,
         customer=customer.customer,
         payment_id=known.payment_id,
@@ -97,7 +99,7 @@ def _again(refused: RequestRefused) -> Rejected:
     return rejection
 
 
-async def _refuse(errand: Errand, fingerprint: str, rejection: Rejected) -> None:
+async def _refuse(errand: UnitOfWork, fingerprint: str, rejection: Rejected) -> None:
     await errand.refuse(
         RequestRefused(
             fingerprint=fingerprint,

@@ -15,7 +15,7 @@ from ledger.domain.orders.state import Order
 from ledger.domain.rejections import OrderNotFound
 from ledger.journal.append import ClaimKind
 from ledger.operations.ledger import Ledger
-from ledger.operations.results import Subject
+from ledger.operations.results import RequestTarget
 
 
 async def find_order(ledger: Ledger, merchant_id: UUID, reference: str) -> UUID:
@@ -23,7 +23,7 @@ async def find_order(ledger: Ledger, merchant_id: UUID, reference: str) -> UUID:
     order_id = parse_uuid(reference)
     if order_id is not None and await ledger.journal.reader.stream_from(merchant_id, order_id, OrderCreated):
         return order_id
-    owner = await ledger.journal.owner(merchant_id, ClaimKind.ORDER_EXTERNAL_ID, reference)
+    owner = await ledger.journal.claim_owner(merchant_id, ClaimKind.ORDER_EXTERNAL_ID, reference)
     if owner is None:
         raise OrderNotFound("The payment order was not found.")
     return owner
@@ -33,7 +33,7 @@ async def load_order(ledger: Ledger, merchant_id: UUID, order_id: UUID) -> tuple
     """An order that is known to exist, as the log has it now."""
     order, version = await ledger.journal.load(merchant_id, order_id, evolve)
     assert order is not None, "an order does not go away"
-    await ledger.clock.look(merchant_id)  # what is decided on this state is not dated before it
+    await ledger.clock.refresh(merchant_id)  # what is decided on this state is not dated before it
     return order, version
 
 
@@ -45,7 +45,7 @@ def fold(order: Order | None, events: Sequence[OrderEvent]) -> Order:
     return order
 
 
-def is_under_way(order: Order, subject: Subject) -> bool:
+def is_under_way(order: Order, subject: RequestTarget) -> bool:
     """Whether somebody is talking to a processor about this right now; an unknown outcome is not worth waiting for."""
     for payment in order.payments:
         intent = payment.intent

@@ -16,7 +16,7 @@ from msgspec import Struct
 from uuid_utils.compat import uuid7
 
 from ledger.domain.orders.commands import AUTHORIZATION_S, SESSION_S
-from ledger.domain.orders.decide.outcomes import Outcome, decide_outcome, settle
+from ledger.domain.orders.decide.outcomes import Outcome, decide_outcome, outcome_command
 from ledger.domain.orders.events import (
     AuthenticationRequested,
     AuthorizationRequested,
@@ -34,7 +34,7 @@ from ledger.journal.append import Change, VersionConflict
 from ledger.journal.journal import Context
 from ledger.operations.ledger import Ledger
 from ledger.operations.pipeline.loading import fold, load_order
-from ledger.operations.pipeline.processor_requests import NOTHING, Enclosed, call, withdraw_reference
+from ledger.operations.pipeline.processor_requests import NO_SECRETS, SecretInputs, call_processor, withdraw_reference
 
 _ANNOUNCING: Final = (
     AuthorizationRequested,
@@ -46,7 +46,7 @@ _ANNOUNCING: Final = (
 )
 
 
-class Course(Struct, frozen=True):
+class Progress(Struct, frozen=True):
     """How far an order has come. `sent` is False where calls were made and every one of them never left this process."""
 
     order: Order
@@ -54,11 +54,11 @@ class Course(Struct, frozen=True):
     sent: bool = True
 
 
-Beside = Callable[[Course], Sequence[Change]]
+AlsoCommit = Callable[[Progress], Sequence[Change]]
 """What else belongs into the commit of the last outcome, given where the order stands after it."""
 
 
-def announced(order: Order, events: Sequence[OrderEvent]) -> list[Intent]:
+def new_intents(order: Order, events: Sequence[OrderEvent]) -> list[Intent]:
     """The calls that these events, the order's newest, have announced and that nobody has made yet."""
     waiting = [payment.intent for payment in order.payments if payment.intent is not None]
     if not waiting:
@@ -67,15 +67,15 @@ def announced(order: Order, events: Sequence[OrderEvent]) -> list[Intent]:
     return [intent for intent in waiting if intent.idempotency_key in keys]
 
 
-async def carry_out(
+async def make_calls(
     ledger: Ledger,
     merchant_id: UUID,
-    course: Course,
+    course: Progress,
     intents: Sequence[Intent],
     context: Context,
-    enclosed: Enclosed = NOTHING,
-    beside: Beside = lambda _: (),
-) -> Course:
+    enclosed: SecretInputs = NO_SECRETS,
+    beside: AlsoCommit = lambda _: (),
+) -> Progress:
     """Make the calls of these intents, which the caller has committed, and those that follow from their outcomes.
 
     Raises a Fault of the journal: the recovery goes on then.
@@ -88,21 +88,21 @@ async def carry_out(
             intent, outcome = await called
             left -= 1
             sent = sent or not isinstance(outcome, NotSent)
-            course = Course(course.order, course.version, sent)
+            course = Progress(course.order, course.version, sent)
             course, events = await _record(
                 ledger, merchant_id, course, intent, outcome, context, beside if not (left or more) else None
             )
-            more += announced(course.order, events)
+            more += new_intents(course.order, events)
         intents = more
     return course
 
 
 async def record_outcome(
-    ledger: Ledger, merchant_id: UUID, course: Course, intent: Intent, outcome: Outcome, context: Context
-) -> Course:
+    ledger: Ledger, merchant_id: UUID, course: Progress, intent: Intent, outcome: Outcome, context: Context
+) -> Progress:
     """Record what became of an intent and go on with what follows. Raises a Fault."""
     course, events = await _record(ledger, merchant_id, course, intent, outcome, context, None)
-    return await carry_out(ledger, merchant_id, course, announced(course.order, events), context)
+    return await make_calls(ledger, merchant_id, course, new_intents(course.order, events), context)
 
 
 def withdraw_references(ledger: Ledger, merchant_id: UUID, order: Order, events: Sequence[OrderEvent]) -> None:
@@ -116,12 +116,12 @@ def withdraw_references(ledger: Ledger, merchant_id: UUID, order: Order, events:
 
 
 def _called(
-    ledger: Ledger, merchant_id: UUID, order: Order, intents: Sequence[Intent], enclosed: Enclosed
+    ledger: Ledger, merchant_id: UUID, order: Order, intents: Sequence[Intent], enclosed: SecretInputs
 ) -> Iterable[Awaitable[tuple[Intent, Outcome]]]:
     """Each intent with its outcome, as they come: several calls are made at once, so that none waits out another's deadline."""
 
     async def one(intent: Intent) -> tuple[Intent, Outcome]:
-        return intent, await call(ledger, merchant_id, order, intent, enclosed)
+        return intent, await call_processor(ledger, merchant_id, order, intent, enclosed)
 
     if len(intents) == 1:  # as there mostly is: no task for it
         return [one(intents[0])]
@@ -139,22 +139,22 @@ def _times(ledger: Ledger) -> tuple[int, int]:
 async def _record(
     ledger: Ledger,
     merchant_id: UUID,
-    course: Course,
+    course: Progress,
     intent: Intent,
     outcome: Outcome,
     context: Context,
-    beside: Beside | None,
-) -> tuple[Course, Sequence[OrderEvent]]:
+    beside: AlsoCommit | None,
+) -> tuple[Progress, Sequence[OrderEvent]]:
     """Write what became of an intent; where the order stands afterwards, and the events that were written."""
     order, version = course.order, course.version
-    await ledger.clock.look(merchant_id)  # the processor has taken its time
+    await ledger.clock.refresh(merchant_id)  # the processor has taken its time
     while True:
-        events = decide_outcome(order, settle(intent, outcome, ledger.clock.now(merchant_id), *_times(ledger)))
+        events = decide_outcome(order, outcome_command(intent, outcome, ledger.clock.now(merchant_id), *_times(ledger)))
         if not events:
-            return Course(order, version, course.sent), events
-        after = Course(fold(order, events), version + len(events), course.sent)
+            return Progress(order, version, course.sent), events
+        after = Progress(fold(order, events), version + len(events), course.sent)
         changes = [Change(order.terms.order_id, version, events, order, after.order)]
-        if beside is not None and not announced(after.order, events):
+        if beside is not None and not new_intents(after.order, events):
             changes += beside(after)
         try:
             await ledger.journal.commit(merchant_id, uuid7(), changes, context=context)

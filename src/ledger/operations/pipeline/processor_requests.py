@@ -29,17 +29,19 @@ _UNREADABLE: Final = Unanswered(reason="The processor's answer could not be read
 _SILENT: Final = Unanswered(reason="The processor did not answer in time.")
 
 
-class Enclosed(Struct, frozen=True, kw_only=True):
+class SecretInputs(Struct, frozen=True, kw_only=True):
     """What a call needs and no state keeps: it goes from the request to the call and nowhere else."""
 
     card: Card | None = None
     destination: Destination | None = None
 
 
-NOTHING: Final = Enclosed()
+NO_SECRETS: Final = SecretInputs()
 
 
-async def call(ledger: Ledger, merchant_id: UUID, order: Order, intent: Intent, enclosed: Enclosed) -> Outcome:
+async def call_processor(
+    ledger: Ledger, merchant_id: UUID, order: Order, intent: Intent, enclosed: SecretInputs
+) -> Outcome:
     """Ask the processor for what a committed intent announced. Never raises."""
     processor = ledger.processor
     assert processor is not None, "no intent is committed without a processor"
@@ -58,7 +60,7 @@ async def call(ledger: Ledger, merchant_id: UUID, order: Order, intent: Intent, 
     return answer
 
 
-async def look_up(processor: Processor, merchant_id: UUID, order: Order, intent: Intent) -> Outcome | None:
+async def look_up_call(processor: Processor, merchant_id: UUID, order: Order, intent: Intent) -> Outcome | None:
     """What became of an intent's call; None where the processor knows no such call. Raises as a processor does."""
     key = intent.idempotency_key
     match intent.action:
@@ -99,7 +101,7 @@ async def withdraw_reference(
 
 
 def _ask(
-    processor: Processor, merchant_id: UUID, order: Order, intent: Intent, enclosed: Enclosed
+    processor: Processor, merchant_id: UUID, order: Order, intent: Intent, enclosed: SecretInputs
 ) -> Awaitable[Outcome]:
     payment_id = _payment_id(intent)
     payment = order.payment(payment_id)
@@ -162,7 +164,7 @@ def _issue(
 
 
 def _move(
-    processor: Processor, order: Order, payment: Payment, intent: Intent, enclosed: Enclosed, about: dict[str, Any]
+    processor: Processor, order: Order, payment: Payment, intent: Intent, enclosed: SecretInputs, about: dict[str, Any]
 ) -> Awaitable[Outcome]:
     """Ask about money that the processor knows by a name of its own."""
     assert payment.processor_reference is not None, "what was granted or deposited has a name"

@@ -21,31 +21,31 @@ from ledger.domain.idempotency.events import (
     RequestReleased,
 )
 from ledger.domain.idempotency.evolve import evolve
-from ledger.domain.idempotency.state import KeyedRequest
+from ledger.domain.idempotency.state import IdempotencyRecord
 from ledger.domain.rejections import RequestInProgress
 from ledger.journal.append import Change, Claim, VersionConflict
 from ledger.journal.journal import Context
 from ledger.operations.inputs import Actor
 from ledger.operations.ledger import Ledger
-from ledger.operations.results import Subject
+from ledger.operations.results import RequestTarget
 
 
-class RequestKey(Struct, frozen=True):
+class IdempotencyKey(Struct, frozen=True):
     """An idempotency key as it came, and the keyed hash of the request that came under it (without its CVC)."""
 
     key: str
     fingerprint: str
 
 
-class Errand:
+class UnitOfWork:
     """An operation on behalf of an actor, perhaps under an idempotency key."""
 
-    def __init__(self, ledger: Ledger, actor: Actor, key: RequestKey | None = None) -> None:
+    def __init__(self, ledger: Ledger, actor: Actor, key: IdempotencyKey | None = None) -> None:
         self.ledger = ledger
         self.actor = actor
         self.key = key
         self._stream_id = None if key is None else uuid5(actor.merchant_id, f"idempotency-key:{key.key}")
-        self._request: KeyedRequest | None = None
+        self._request: IdempotencyRecord | None = None
         self._version = 0
 
     @property
@@ -56,7 +56,7 @@ class Errand:
         """Who asked and why, for the envelope of the events."""
         return Context(actor=self.actor.key_id, request=self.actor.request_id, causation=cause)
 
-    async def recall(self) -> KeyedRequest | None:
+    async def recall(self) -> IdempotencyRecord | None:
         """What the log knows of the request under this key."""
         assert self._stream_id is not None, "only a request with a key is recalled"
         self._request, self._version = await self.ledger.journal.load(self.merchant_id, self._stream_id, evolve)
@@ -86,7 +86,7 @@ class Errand:
         self.keep(kept)
         return command_id
 
-    def accepted(self, order_id: UUID, subject: Subject) -> RequestAccepted | None:
+    def accepted(self, order_id: UUID, subject: RequestTarget) -> RequestAccepted | None:
         """The acceptance of this request, if it came under a key."""
         if self.key is None:
             return None

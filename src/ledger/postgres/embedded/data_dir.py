@@ -18,14 +18,14 @@ from pathlib import Path
 from typing import Final
 
 from ledger.postgres.embedded.cluster import Cluster, open_cluster
-from ledger.postgres.embedded.server import PostgresFailed, Server, is_running, start, url_of
+from ledger.postgres.embedded.server import EmbeddedServer, PostgresFailed, is_running, start, url_of
 from ledger.settings import CannotRun
 
 _SERVED_PATIENCE_S: Final = 60.0
 _POLL_S: Final = 0.02
 
 
-class AlreadyServed(CannotRun):
+class DataDirInUse(CannotRun):
     """Another service keeps this data directory; the message names its process."""
 
 
@@ -41,7 +41,7 @@ def make_data_dir(data_dir: Path) -> Path:
     return place
 
 
-class Keeper:
+class ServerLease:
     """The Postgres under a service: this process keeps it, or uses the one that another service keeps.
 
     `tick` now and then: it restarts a server that died, and takes over from a keeper that is gone.
@@ -51,7 +51,7 @@ class Keeper:
         self._data_dir = make_data_dir(data_dir)
         self._name = name
         self._stopping = stopping
-        self._server: Server | None = None
+        self._server: EmbeddedServer | None = None
         self._lock: int | None = None
         with _locked(self._data_dir / "start.lock"):
             self._lock = _take_serve_lock(self._data_dir, name)
@@ -67,9 +67,9 @@ class Keeper:
         return url_of(self.cluster)
 
     def refuse_to_share(self) -> None:
-        """Raises AlreadyServed where another service keeps the directory."""
+        """Raises DataDirInUse where another service keeps the directory."""
         if not self.keeps:
-            raise AlreadyServed(f"{_holder(self._data_dir)} already runs on {self._data_dir}")
+            raise DataDirInUse(f"{_holder(self._data_dir)} already runs on {self._data_dir}")
 
     def wait(self) -> None:
         """Return when the server answers. Raises as `tick` does; KeyboardInterrupt as soon as we are to stop."""
@@ -87,7 +87,7 @@ class Keeper:
                 self._lock = _take_serve_lock(self._data_dir, self._name)
             if self._lock is None:
                 return is_running(self.cluster)
-            self._server = Server(self.cluster)
+            self._server = EmbeddedServer(self.cluster)
         return self._server.tick()
 
     def _pause(self) -> None:
@@ -116,7 +116,7 @@ def database(database_url: str | None, data_dir: Path) -> Iterator[str]:
         return
     data_dir = make_data_dir(data_dir)
     users = os.open(data_dir / "users.lock", os.O_RDWR | os.O_CREAT, 0o600)
-    server: Server | None = None
+    server: EmbeddedServer | None = None
     try:
         fcntl.flock(users, fcntl.LOCK_SH)
         cluster, server = _join(data_dir)
@@ -129,7 +129,7 @@ def database(database_url: str | None, data_dir: Path) -> Iterator[str]:
         os.close(users)
 
 
-def _join(data_dir: Path) -> tuple[Cluster, Server | None]:
+def _join(data_dir: Path) -> tuple[Cluster, EmbeddedServer | None]:
     """The cluster with a server that answers, and that server where we had to start it ourselves."""
     deadline = time.monotonic() + _SERVED_PATIENCE_S
     while True:

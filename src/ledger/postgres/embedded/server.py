@@ -63,7 +63,7 @@ class PostgresFailed(CannotRun):
     """The embedded Postgres does not start; the message carries its own last words."""
 
 
-class Server:
+class EmbeddedServer:
     """A Postgres on a cluster that this process keeps alive, by calling `tick` now and then.
 
     A start that takes long is crash recovery at work and is waited for. A server of somebody else who is going down is
@@ -132,7 +132,7 @@ class Server:
             self._failures.popleft()
         self._failures.append(now)
         if len(self._failures) >= FAILURES_MAX:
-            raise PostgresFailed(f"Postgres does not start: {last_words(self.cluster)}")
+            raise PostgresFailed(f"Postgres does not start: {log_tail(self.cluster)}")
         self._next_start = now + _BACK_OFF_S[len(self._failures) - 1]
 
     def _waits_for_another(self, now: float) -> bool:
@@ -195,9 +195,9 @@ def guard(pid: int) -> subprocess.Popen[bytes]:
     )
 
 
-def start(cluster: Cluster, *, settings: Mapping[str, str] | None = None) -> Server:
+def start(cluster: Cluster, *, settings: Mapping[str, str] | None = None) -> EmbeddedServer:
     """A server that answers. Raises PostgresFailed."""
-    server = Server(cluster, settings)
+    server = EmbeddedServer(cluster, settings)
     try:
         while not server.tick():
             time.sleep(_POLL_S)
@@ -221,7 +221,7 @@ def is_running(cluster: Cluster) -> bool:
         return probe.connect_ex(str(cluster.sockets / SOCKET_NAME)) == 0
 
 
-def last_words(cluster: Cluster) -> str:
+def log_tail(cluster: Cluster) -> str:
     """The last fatal lines of the server's log, as one line for a person."""
     lines = cluster.log.read_text(errors="replace").splitlines()[-20:] if cluster.log.exists() else []
     fatal = [line for line in lines if "FATAL" in line or "PANIC" in line]

@@ -17,11 +17,11 @@ from ledger.domain.money import SCALE, ZERO, scaled, shortest
 from ledger.domain.orders.processor_outcomes import ActionRequired, Approved, Declined
 from ledger.domain.orders.statuses import NextAction
 from ledger.postgres.connection import Connection
-from ledger.processors.bins import describe, eci_of
+from ledger.processors.bins import bin_info, eci_of
 from ledger.processors.contract import AuthenticationRequest, AuthorizationAnswer, AuthorizationRequest
 from ledger.processors.sandbox import charges
-from ledger.processors.sandbox.call_executor import Done, Teller, one
-from ledger.processors.sandbox.charges import Deal, Grant
+from ledger.processors.sandbox.call_executor import CallExecutor, CallResult, fetch_one
+from ledger.processors.sandbox.charges import CallEffect, Grant
 from ledger.processors.sandbox.test_cards import Authentication
 
 _VERSION: Final = "2.2.0"
@@ -80,7 +80,7 @@ class Session(Struct, frozen=True, kw_only=True):
     accepted: bool | None
 
 
-class Stored(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class StoredAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An authorisation's answer as the book keeps it: one of these."""
 
     approved: Approved | None = None
@@ -94,10 +94,10 @@ class Stored(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return answer
 
 
-class Pages:
+class PayerPages:
     """What the processor's own pages do: show a session, collect the device's data, take the payer's choice."""
 
-    def __init__(self, teller: Teller) -> None:
+    def __init__(self, teller: CallExecutor) -> None:
         self._teller = teller
 
     async def session(self, name: str) -> Session | None:
@@ -117,10 +117,10 @@ class Pages:
             return await _find(connection, transaction_id)
 
 
-def open_session(request: AuthorizationRequest, asked: Authentication, pages_url: str) -> Deal:
+def open_session(request: AuthorizationRequest, asked: Authentication, pages_url: str) -> CallEffect:
     """Ask the payer to act instead of asking the issuer for money."""
 
-    async def deal(connection: Connection) -> Done:
+    async def deal(connection: Connection) -> CallResult:
         number = request.card.number
         session = Session(
             transaction_id=str(uuid4()),
@@ -139,30 +139,30 @@ def open_session(request: AuthorizationRequest, asked: Authentication, pages_url
             accepted=None,
         )
         await connection.execute(_OPEN, _row(session))
-        return Done(Stored(action=_action(session, pages_url)))
+        return CallResult(StoredAnswer(action=_action(session, pages_url)))
 
     return deal
 
 
-def submit_device_data(request: AuthenticationRequest, pages_url: str) -> Deal:
+def submit_device_data(request: AuthenticationRequest, pages_url: str) -> CallEffect:
     """The device is known: challenge the payer, or grant without."""
 
-    async def deal(connection: Connection) -> Done:
+    async def deal(connection: Connection) -> CallResult:
         session = await _session_of(connection, request)
         if session is None or session.stage in {None, NextAction.REDIRECT}:
             return _failed(session)
         if not session.challenges:
             return await _grant(connection, session, request)
         await connection.execute(_MOVE, (NextAction.CHALLENGE, session.transaction_id))
-        return Done(Stored(action=_action(_at(session, NextAction.CHALLENGE), pages_url)))
+        return CallResult(StoredAnswer(action=_action(_at(session, NextAction.CHALLENGE), pages_url)))
 
     return deal
 
 
-def validate(request: AuthenticationRequest) -> Deal:
+def validate(request: AuthenticationRequest) -> CallEffect:
     """The payer is back. Who never saw the page is taken to have accepted: a test may leave the page out."""
 
-    async def deal(connection: Connection) -> Done:
+    async def deal(connection: Connection) -> CallResult:
         session = await _session_of(connection, request)
         if session is None or session.stage not in {NextAction.CHALLENGE, NextAction.REDIRECT}:
             return _failed(session)
@@ -174,8 +174,8 @@ def validate(request: AuthenticationRequest) -> Deal:
     return deal
 
 
-async def _grant(connection: Connection, session: Session, request: AuthenticationRequest) -> Done:
-    reference, code = charges.name_of(session.merchant_id, session.idempotency_key)
+async def _grant(connection: Connection, session: Session, request: AuthenticationRequest) -> CallResult:
+    reference, code = charges.reference_and_code(session.merchant_id, session.idempotency_key)
     captured = session.amount if request.capture else ZERO
     approved = Approved(
         authorized=session.amount,
@@ -196,20 +196,22 @@ async def _grant(connection: Connection, session: Session, request: Authenticati
     )
     await charges.grant(connection, granted)
     await connection.execute(_MOVE, ("ENDED", session.transaction_id))
-    return Done(Stored(approved=approved))
+    return CallResult(StoredAnswer(approved=approved))
 
 
-def _failed(session: Session | None) -> Done:
+def _failed(session: Session | None) -> CallResult:
     message = "The payer could not be authenticated."
     eci = None if session is None else _eci(session, authenticated=False)
-    return Done(Stored(declined=Declined(code="AUTHENTICATION_FAILED", message=message, eci=eci)), accepted=False)
+    return CallResult(
+        StoredAnswer(declined=Declined(code="AUTHENTICATION_FAILED", message=message, eci=eci)), accepted=False
+    )
 
 
 def _eci(session: Session, *, authenticated: bool) -> str | None:
     """What the card's network says; a redirect is the bank's own affair, of which no network tells."""
     if session.stage is NextAction.REDIRECT:
         return None
-    return eci_of(describe(session.card_bin).brand, authenticated=authenticated)
+    return eci_of(bin_info(session.card_bin).brand, authenticated=authenticated)
 
 
 async def _session_of(connection: Connection, request: AuthenticationRequest) -> Session | None:
@@ -219,7 +221,7 @@ async def _session_of(connection: Connection, request: AuthenticationRequest) ->
 
 
 async def _find(connection: Connection, name: str) -> Session | None:
-    row = await one(connection, _FIND, (name, name))
+    row = await fetch_one(connection, _FIND, (name, name))
     return None if row is None else _session(*row)
 
 

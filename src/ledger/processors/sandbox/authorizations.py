@@ -12,17 +12,17 @@ from ledger.domain.orders.processor_outcomes import Approved
 from ledger.postgres.connection import Connection
 from ledger.processors.contract import AuthorizationRequest
 from ledger.processors.sandbox import authentications, charges
-from ledger.processors.sandbox.authentications import Stored
-from ledger.processors.sandbox.call_executor import Done
-from ledger.processors.sandbox.charge_rows import Call
-from ledger.processors.sandbox.charges import Deal, Grant
-from ledger.processors.sandbox.test_cards import APPROVED, Script
+from ledger.processors.sandbox.authentications import StoredAnswer
+from ledger.processors.sandbox.call_executor import CallResult
+from ledger.processors.sandbox.charge_rows import ChargeCall
+from ledger.processors.sandbox.charges import CallEffect, Grant
+from ledger.processors.sandbox.test_cards import APPROVED, TestCard
 
 
-def special(request: AuthorizationRequest, script: Script, pages_url: str) -> Deal | None:
+def card_effect(request: AuthorizationRequest, script: TestCard, pages_url: str) -> CallEffect | None:
     """What is to be done for a card that asks for more than a line in the book, None for every other."""
     if script.declined_when_saved and request.saved_card:
-        return _answering(Stored(declined=script.declined_when_saved))
+        return _answering(StoredAnswer(declined=script.declined_when_saved))
     if script.authentication and request.authenticate:
         return authentications.open_session(request, script.authentication, pages_url)
     if script.disputed and request.capture:
@@ -30,11 +30,11 @@ def special(request: AuthorizationRequest, script: Script, pages_url: str) -> De
     return None
 
 
-def call(request: AuthorizationRequest, script: Script) -> Call:
+def charge_call(request: AuthorizationRequest, script: TestCard) -> ChargeCall:
     """The line in the book for an authorisation."""
     number = request.card.number
     approved = _approved(request, script)
-    return Call(
+    return ChargeCall(
         merchant_id=request.merchant_id,
         idempotency_key=request.idempotency_key,
         amount=request.amount,
@@ -47,9 +47,9 @@ def call(request: AuthorizationRequest, script: Script) -> Call:
     )
 
 
-def _approved(request: AuthorizationRequest, script: Script) -> Approved:
+def _approved(request: AuthorizationRequest, script: TestCard) -> Approved:
     granted = _half(request.amount) if script.grants_half else request.amount
-    reference, code = charges.name_of(request.merchant_id, request.idempotency_key)
+    reference, code = charges.reference_and_code(request.merchant_id, request.idempotency_key)
     return Approved(
         authorized=granted,
         captured=granted if request.capture and script.captures else ZERO,
@@ -58,18 +58,18 @@ def _approved(request: AuthorizationRequest, script: Script) -> Approved:
     )
 
 
-def _answering(stored: Stored) -> Deal:
-    async def deal(_: Connection) -> Done:
-        return Done(stored, accepted=stored.declined is None)
+def _answering(stored: StoredAnswer) -> CallEffect:
+    async def deal(_: Connection) -> CallResult:
+        return CallResult(stored, accepted=stored.declined is None)
 
     return deal
 
 
-def _disputed(request: AuthorizationRequest) -> Deal:
+def _disputed(request: AuthorizationRequest) -> CallEffect:
     """Grant, capture, and announce the dispute in the same commit."""
     number, approved = request.card.number, _approved(request, APPROVED)
 
-    async def deal(connection: Connection) -> Done:
+    async def deal(connection: Connection) -> CallResult:
         granted = Grant(
             merchant_id=request.merchant_id,
             idempotency_key=request.idempotency_key,
@@ -82,7 +82,7 @@ def _disputed(request: AuthorizationRequest) -> Deal:
         )
         await charges.grant(connection, granted)
         await charges.dispute_later(connection, request, approved.processor_reference, approved.captured)
-        return Done(Stored(approved=approved))
+        return CallResult(StoredAnswer(approved=approved))
 
     return deal
 

@@ -48,7 +48,7 @@ values (%s, %s, %s, %s, %s, %s, %s)
 """
 
 
-class Kind(StrEnum):
+class CallKind(StrEnum):
     """What was asked for. Each kind has idempotency keys of its own."""
 
     AUTHORIZE = "AUTHORIZE"
@@ -61,7 +61,7 @@ class Kind(StrEnum):
     DEPOSIT = "DEPOSIT"
 
 
-class Done(Struct, frozen=True):
+class CallResult(Struct, frozen=True):
     """What a call came to: its answer, whether it did something, and how much money that moved (minor units)."""
 
     answer: Struct
@@ -69,17 +69,17 @@ class Done(Struct, frozen=True):
     moved: Decimal = ZERO
 
 
-class Order(Struct, frozen=True, kw_only=True):
+class SandboxCall(Struct, frozen=True, kw_only=True):
     """A call to carry out: `deal` does it inside the transaction, alone with `reference`."""
 
     merchant_id: UUID
-    kind: Kind
+    kind: CallKind
     idempotency_key: str
     reference: str
-    deal: Callable[[Connection], Awaitable[Done]]
+    deal: Callable[[Connection], Awaitable[CallResult]]
 
 
-class Teller:
+class CallExecutor:
     """Carries out calls on a few connections of its own. `url` is a libpq connection string."""
 
     def __init__(self, url: str) -> None:
@@ -98,7 +98,7 @@ class Teller:
         while self._idle:
             await self._idle.pop().close()
 
-    async def carry_out(self, order: Order, answer: Callable[[str], T]) -> tuple[T, Mode]:
+    async def carry_out(self, order: SandboxCall, answer: Callable[[str], T]) -> tuple[T, Mode]:
         """The call's answer, made of its stored text by `answer`, and how its merchant is treated.
 
         Raises ProcessorUnavailable where nothing of it was kept, ProcessorTimedOut where that is not known.
@@ -111,10 +111,10 @@ class Teller:
             raise ProcessorUnavailable("the sandbox processor is down for this merchant")
         return answer(text), mode
 
-    async def answer_to(self, merchant_id: UUID, kind: Kind, idempotency_key: str) -> str | None:
+    async def answer_to(self, merchant_id: UUID, kind: CallKind, idempotency_key: str) -> str | None:
         """The answer that a call was given, as text. Raises ProcessorUnavailable or ProcessorTimedOut."""
         async with self.connection() as connection:
-            row = await one(connection, _ANSWER, (merchant_id, kind, idempotency_key))
+            row = await fetch_one(connection, _ANSWER, (merchant_id, kind, idempotency_key))
             return None if row is None else str(row[0])
 
     @asynccontextmanager
@@ -139,15 +139,15 @@ class Teller:
                 if not connection.closed:
                     self._idle.append(connection)
 
-    async def _carry_out(self, order: Order) -> tuple[str | None, Mode]:
+    async def _carry_out(self, order: SandboxCall) -> tuple[str | None, Mode]:
         who = (order.merchant_id, order.kind, order.idempotency_key)
         async with self.connection() as connection, connection.transaction():
-            treated = await one(connection, _TREATED, (order.merchant_id,))
+            treated = await fetch_one(connection, _TREATED, (order.merchant_id,))
             mode = Mode(treated[0]) if treated else Mode.OK
             if mode is Mode.DOWN:
                 return None, mode
             await connection.execute(_ALONE, (f"{order.merchant_id}/{order.reference}",))
-            known = await one(connection, _ANSWER, who)
+            known = await fetch_one(connection, _ANSWER, who)
             if known is not None:
                 return str(known[0]), mode
             done = await order.deal(connection)
@@ -156,6 +156,6 @@ class Teller:
             return answer, mode
 
 
-async def one(connection: Connection, statement: str, values: tuple[object, ...]) -> tuple[Any, ...] | None:
+async def fetch_one(connection: Connection, statement: str, values: tuple[object, ...]) -> tuple[Any, ...] | None:
     """The one row of a statement, if there is one."""
     return await (await connection.execute(statement, values)).fetchone()

@@ -17,7 +17,7 @@ from msgspec import Struct
 from ledger.domain.money import SCALE, scaled, shortest
 from ledger.domain.orders.events import RefusedBy
 from ledger.domain.orders.processor_outcomes import Approved, Declined
-from ledger.postgres.arrays import PACK, Array
+from ledger.postgres.arrays import ENCODE_ARRAY, Array
 
 _COLUMNS: Final = {
     "merchant_id": "uuid",
@@ -90,7 +90,7 @@ class Mode(StrEnum):
     SLOW = "SLOW"
 
 
-class Call(Struct, frozen=True, kw_only=True):
+class ChargeCall(Struct, frozen=True, kw_only=True):
     """A call as the book keeps it, with the answer that its card asks for. `amount` in minor units of `currency`."""
 
     merchant_id: UUID
@@ -104,19 +104,19 @@ class Call(Struct, frozen=True, kw_only=True):
     answer: Answer
 
 
-class Booking(Struct, frozen=True):
+class BookedCharge(Struct, frozen=True):
     """What stands in the book for a call, and how its merchant is treated."""
 
     answer: Answer
     mode: Mode
 
 
-def packed(calls: Sequence[Call]) -> list[Array]:
+def packed(calls: Sequence[ChargeCall]) -> list[Array]:
     columns = zip(*[_row(call) for call in calls], strict=True)
-    return [PACK[type_](column) for type_, column in zip(_COLUMNS.values(), columns, strict=True)]
+    return [ENCODE_ARRAY[type_](column) for type_, column in zip(_COLUMNS.values(), columns, strict=True)]
 
 
-def _row(call: Call) -> tuple[Any, ...]:
+def _row(call: ChargeCall) -> tuple[Any, ...]:
     asked = (
         call.merchant_id.bytes,
         call.idempotency_key.encode(),

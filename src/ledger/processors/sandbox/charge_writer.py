@@ -16,11 +16,11 @@ from uuid import UUID
 import psycopg
 import structlog
 
-from ledger.postgres.arrays import PACK
-from ledger.postgres.connection import Backend, Bounded, Connection, backend_of, connect, connect_when_back, end_backend
+from ledger.postgres.arrays import ENCODE_ARRAY
+from ledger.postgres.connection import Backend, Connection, QueryTimeout, backend_of, connect, end_backend, reconnect
 from ledger.processors.contract import ProcessorTimedOut, ProcessorUnavailable
 from ledger.processors.sandbox import charge_rows
-from ledger.processors.sandbox.charge_rows import Answer, Booking, Call, Mode
+from ledger.processors.sandbox.charge_rows import Answer, BookedCharge, ChargeCall, Mode
 
 _log = structlog.get_logger()
 
@@ -28,10 +28,10 @@ _NAME: Final = "ledger-sandbox"
 _DEADLOCKS_MAX: Final = 5
 _NO_DATABASE: Final = "the sandbox processor has no database"
 
-Waiting = tuple[Call, "asyncio.Future[Booking]"]
+Waiting = tuple[ChargeCall, "asyncio.Future[BookedCharge]"]
 
 
-class Book:
+class ChargeWriter:
     """Writes bookings in groups on one connection of its own, and reads them back.
 
     `url` is a libpq connection string; at most `group_max` calls make a commit and at most `queue_max` wait.
@@ -71,7 +71,7 @@ class Book:
             await self._connection.close()
             self._connection = None
 
-    def book(self, call: Call) -> asyncio.Future[Booking]:
+    def book(self, call: ChargeCall) -> asyncio.Future[BookedCharge]:
         """Queue a call; the future tells what the book says of it, once that is durable.
 
         Raises ProcessorUnavailable at once, or through the future, where nothing of the call was kept; the future raises
@@ -82,7 +82,7 @@ class Book:
             raise ProcessorUnavailable(_NO_DATABASE)
         if len(self._queue) >= self._queue_max:
             raise ProcessorUnavailable("too many calls wait for the sandbox processor")
-        future: asyncio.Future[Booking] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[BookedCharge] = asyncio.get_running_loop().create_future()
         self._queue.append((call, future))
         self._wake.set()
         return future
@@ -138,7 +138,7 @@ class Book:
         calls = [call for call, _ in group]
         rows = None
         try:
-            with Bounded(connection):
+            with QueryTimeout(connection):
                 rows = await _insert(connection, calls)
                 _tell(group, await _settle(connection, calls, rows))
         except psycopg.Error as fault:
@@ -163,15 +163,15 @@ class Book:
         for n, answer in found.items():
             future = group[n][1]
             if not future.done():
-                future.set_result(Booking(answer, Mode.OK))
+                future.set_result(BookedCharge(answer, Mode.OK))
         self._queue.extendleft(reversed([waiting for n, waiting in enumerate(group) if n not in found]))
 
     async def _when_back(self, keys: Sequence[tuple[UUID, str]]) -> dict[int, Answer]:
         """Connect as soon as the database answers; what stands in the book for these keys, now and for good."""
         while True:
-            connection = await connect_when_back(self._url, _NAME)
+            connection = await reconnect(self._url, _NAME)
             try:
-                with Bounded(connection):
+                with QueryTimeout(connection):
                     await end_backend(connection, self._backend)
                     found = await _read(connection, keys)
                     await self._adopt(connection)
@@ -185,7 +185,7 @@ class Book:
         self._connection = connection
 
 
-async def _insert(connection: Connection, calls: Sequence[Call]) -> list[Any]:
+async def _insert(connection: Connection, calls: Sequence[ChargeCall]) -> list[Any]:
     columns = charge_rows.packed(calls)
     for _ in range(_DEADLOCKS_MAX):
         with suppress(psycopg.errors.DeadlockDetected):
@@ -193,7 +193,9 @@ async def _insert(connection: Connection, calls: Sequence[Call]) -> list[Any]:
     raise psycopg.errors.DeadlockDetected("the group met deadlocks only")
 
 
-async def _settle(connection: Connection, calls: Sequence[Call], rows: Sequence[Any]) -> list[Booking | None]:
+async def _settle(
+    connection: Connection, calls: Sequence[ChargeCall], rows: Sequence[Any]
+) -> list[BookedCharge | None]:
     """What each call of a booked group is told; None where the processor was down for it."""
     first: dict[tuple[UUID, str], Answer] = {}
     known: list[int] = []
@@ -208,21 +210,23 @@ async def _settle(connection: Connection, calls: Sequence[Call], rows: Sequence[
         found = await _read(connection, [(calls[n].merchant_id, calls[n].idempotency_key) for n in known])
         first |= {(calls[n].merchant_id, calls[n].idempotency_key): found[k] for k, n in enumerate(known)}
     return [
-        None if mode == Mode.DOWN else Booking(first[call.merchant_id, call.idempotency_key], Mode(mode or Mode.OK))
+        None
+        if mode == Mode.DOWN
+        else BookedCharge(first[call.merchant_id, call.idempotency_key], Mode(mode or Mode.OK))
         for call, (mode, _) in zip(calls, rows, strict=True)
     ]
 
 
 async def _read(connection: Connection, keys: Sequence[tuple[UUID, str]]) -> dict[int, Answer]:
-    merchants = PACK["uuid"]([merchant_id.bytes for merchant_id, _ in keys])
-    names = PACK["text"]([key.encode() for _, key in keys])
+    merchants = ENCODE_ARRAY["uuid"]([merchant_id.bytes for merchant_id, _ in keys])
+    names = ENCODE_ARRAY["text"]([key.encode() for _, key in keys])
     rows: list[Any] = await (
         await connection.cursor(binary=True).execute(charge_rows.READ, (merchants, names))
     ).fetchall()
     return {n - 1: charge_rows.answer_from(*columns) for n, *columns in rows}
 
 
-def _tell(group: Sequence[Waiting], told: Sequence[Booking | None]) -> None:
+def _tell(group: Sequence[Waiting], told: Sequence[BookedCharge | None]) -> None:
     for (_, future), booking in zip(group, told, strict=True):
         if future.done():
             continue

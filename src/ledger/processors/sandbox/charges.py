@@ -30,9 +30,9 @@ from ledger.postgres.connection import Connection
 from ledger.processors.contract import CaptureRequest, RefundRequest, Request, VoidRequest
 from ledger.processors.messages import DisputeOpened, RefundConfirmed, RefundFailed
 from ledger.processors.sandbox import outbox
-from ledger.processors.sandbox.call_executor import Done, one
+from ledger.processors.sandbox.call_executor import CallResult, fetch_one
 from ledger.processors.sandbox.outbox import reference_for
-from ledger.processors.sandbox.test_cards import Refunds, Script, script_of
+from ledger.processors.sandbox.test_cards import Refunds, TestCard, test_card
 
 NAME: Final = "sandbox"
 LATER: Final = timedelta(seconds=2)
@@ -60,7 +60,7 @@ values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) on conflict do nothing
 
 _UNKNOWN: Final = "UNKNOWN_TRANSACTION"
 
-Deal = Callable[[Connection], Awaitable[Done]]
+CallEffect = Callable[[Connection], Awaitable[CallResult]]
 
 
 class Charge(Struct, frozen=True, kw_only=True):
@@ -71,7 +71,7 @@ class Charge(Struct, frozen=True, kw_only=True):
     refunded: Decimal
     currency: str
     voided: bool
-    script: Script
+    script: TestCard
 
 
 class Grant(Struct, frozen=True, kw_only=True):
@@ -87,10 +87,10 @@ class Grant(Struct, frozen=True, kw_only=True):
     approved: Approved
 
 
-def capture(request: CaptureRequest) -> Deal:
+def capture(request: CaptureRequest) -> CallEffect:
     """Take a part of a charge, or all of it."""
 
-    async def deal(connection: Connection) -> Done:
+    async def deal(connection: Connection) -> CallResult:
         charge = await find(connection, request.merchant_id, request.processor_reference)
         if charge is None:
             return _no(CaptureRefused(code=_UNKNOWN, message="There is no such authorisation."))
@@ -103,15 +103,15 @@ def capture(request: CaptureRequest) -> Deal:
         if charge.script.disputed:
             await dispute_later(connection, request, request.processor_reference, request.amount)
         reference = reference_for("cap", request)
-        return Done(Captured(amount=request.amount, processor_reference=reference), moved=request.amount)
+        return CallResult(Captured(amount=request.amount, processor_reference=reference), moved=request.amount)
 
     return deal
 
 
-def void(request: VoidRequest) -> Deal:
+def void(request: VoidRequest) -> CallEffect:
     """Release what was granted, where nothing was captured of it yet."""
 
-    async def deal(connection: Connection) -> Done:
+    async def deal(connection: Connection) -> CallResult:
         charge = await find(connection, request.merchant_id, request.processor_reference)
         if charge is None:
             return _no(VoidRefused(code=_UNKNOWN, message="There is no such authorisation."))
@@ -119,15 +119,15 @@ def void(request: VoidRequest) -> Deal:
             return _no(VoidRefused(code="ALREADY_CAPTURED", message="The money was captured; it can be refunded."))
         if charge.script.voids is False:
             return _no(VoidRefused(code="VOID_REFUSED", message="The issuer refuses every void of this card."))
-        return Done(Voided(processor_reference=reference_for("void", request)))
+        return CallResult(Voided(processor_reference=reference_for("void", request)))
 
     return deal
 
 
-def refund(request: RefundRequest) -> Deal:
+def refund(request: RefundRequest) -> CallEffect:
     """Give money of a charge back: at once, or later with a message."""
 
-    async def deal(connection: Connection) -> Done:
+    async def deal(connection: Connection) -> CallResult:
         charge = await find(connection, request.merchant_id, request.processor_reference)
         if charge is None:
             return _no(RefundRefused(code=_UNKNOWN, message="There is no such payment."))
@@ -137,16 +137,16 @@ def refund(request: RefundRequest) -> Deal:
             return _no(RefundRefused(code="AMOUNT_TOO_LARGE", message="That is more than is left of the payment."))
         reference = reference_for("ref", request)
         if charge.script.refunds is Refunds.AT_ONCE:
-            return Done(Refunded(amount=request.amount, processor_reference=reference), moved=request.amount)
-        await outbox.put(connection, refund_confirmed(request, reference, request.amount))
-        return Done(RefundPending(processor_reference=reference), moved=request.amount)
+            return CallResult(Refunded(amount=request.amount, processor_reference=reference), moved=request.amount)
+        await outbox.enqueue(connection, refund_confirmed(request, reference, request.amount))
+        return CallResult(RefundPending(processor_reference=reference), moved=request.amount)
 
     return deal
 
 
 async def find(connection: Connection, merchant_id: UUID, reference: str) -> Charge | None:
     """The charge with this reference, where it was granted."""
-    row = await one(connection, _FIND, (merchant_id, reference))
+    row = await fetch_one(connection, _FIND, (merchant_id, reference))
     if row is None:
         return None
     authorized, currency, card_bin, card_last4, captured, refunded, voided = row
@@ -156,7 +156,7 @@ async def find(connection: Connection, merchant_id: UUID, reference: str) -> Cha
         refunded=shortest(Decimal(refunded) / SCALE),
         currency=currency,
         voided=voided,
-        script=script_of(card_bin, card_last4),
+        script=test_card(card_bin, card_last4),
     )
 
 
@@ -195,7 +195,7 @@ async def dispute_later(connection: Connection, request: Request, processor_refe
         amount=amount,
         reason="FRAUDULENT",
     )
-    await outbox.put(connection, opened)
+    await outbox.enqueue(connection, opened)
 
 
 def refund_confirmed(request: Request, reference: str, amount: Decimal) -> RefundConfirmed:
@@ -228,11 +228,11 @@ def refund_failed(request: Request, reference: str, code: str) -> RefundFailed:
     )
 
 
-def name_of(merchant_id: UUID, idempotency_key: str) -> tuple[str, str]:
+def reference_and_code(merchant_id: UUID, idempotency_key: str) -> tuple[str, str]:
     """A charge's reference and authorisation code, drawn from its key: two processes that book the same call mean the same."""
     digest = blake2b(idempotency_key.encode(), digest_size=10, key=merchant_id.bytes).digest()
     return f"sbx_{digest.hex()}", f"{int.from_bytes(digest[:4], 'big') % 10**6:06}"
 
 
-def _no(answer: Struct) -> Done:
-    return Done(answer, accepted=False)
+def _no(answer: Struct) -> CallResult:
+    return CallResult(answer, accepted=False)

@@ -16,7 +16,7 @@ from ledger.postgres.connection import Connection
 from ledger.processors import messages
 from ledger.processors.contract import Request
 from ledger.processors.messages import Message
-from ledger.processors.sandbox.call_executor import Teller
+from ledger.processors.sandbox.call_executor import CallExecutor
 
 # A message, due when it says that it happened.
 _PUT: Final = """
@@ -45,7 +45,7 @@ _DELIVERED: Final = "update sandbox_message set delivered_at = now() where merch
 class Outbox:
     """Hands out what is due, to whoever passes it on to the ledger's inbox."""
 
-    def __init__(self, teller: Teller) -> None:
+    def __init__(self, teller: CallExecutor) -> None:
         self._teller = teller
 
     async def merchants_waiting(self) -> Sequence[UUID]:
@@ -71,7 +71,7 @@ class Outbox:
             await connection.execute(_DELIVERED, (message.merchant_id, message.message_id))
 
 
-async def put(connection: Connection, message: Message) -> None:
+async def enqueue(connection: Connection, message: Message) -> None:
     """Tell this when the merchant's clock shows the time at which it happened."""
     body = messages.encode(message).decode()
     await connection.execute(_PUT, (message.merchant_id, message.message_id, message.occurred_at, body))

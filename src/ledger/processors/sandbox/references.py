@@ -27,8 +27,8 @@ from ledger.processors.clabe import check_digit, is_clabe
 from ledger.processors.contract import PayoutRequest, ReferenceCancellation, ReferenceRequest
 from ledger.processors.messages import DepositReceived
 from ledger.processors.sandbox import outbox
-from ledger.processors.sandbox.call_executor import Done, Teller, one
-from ledger.processors.sandbox.charges import NAME, Deal, refund_confirmed, refund_failed
+from ledger.processors.sandbox.call_executor import CallExecutor, CallResult, fetch_one
+from ledger.processors.sandbox.charges import NAME, CallEffect, refund_confirmed, refund_failed
 from ledger.processors.sandbox.outbox import reference_for
 
 CONVENIO: Final = "1420338"
@@ -73,7 +73,7 @@ class Deposit(Struct, frozen=True, kw_only=True):
     at: datetime
 
 
-class Owner(Struct, frozen=True, kw_only=True):
+class ReferenceOwner(Struct, frozen=True, kw_only=True):
     """The payment that a reference was issued for."""
 
     processor_reference: str
@@ -92,38 +92,40 @@ class WrongAmount(Exception):
         self.expected = expected
 
 
-def issue(request: ReferenceRequest) -> Deal:
+def issue(request: ReferenceRequest) -> CallEffect:
     """Give out a reference that nobody ever had."""
 
-    async def deal(connection: Connection) -> Done:
+    async def deal(connection: Connection) -> CallResult:
         if request.method is MethodType.CARD or request.currency != "MXN":
-            return Done(ReferenceRefused(code="NOT_SUPPORTED", message="References are for pesos."), accepted=False)
-        row = await one(connection, _NEXT_NUMBER, ())
+            return CallResult(
+                ReferenceRefused(code="NOT_SUPPORTED", message="References are for pesos."), accepted=False
+            )
+        row = await fetch_one(connection, _NEXT_NUMBER, ())
         assert row is not None, "a sequence has a next value"
         issued = _issued(request, f"{row[0] * _STRIDE % _ACCOUNTS:011}")
         about = (request.merchant_id, request.idempotency_key, request.order_id, request.payment_id)
         numbers = (issued.reference, issued.clabe, issued.convenio)
         terms = (scaled(request.amount), request.currency, request.expires_at)
         await connection.execute(_ISSUE, (issued.processor_reference, *about, request.method, *numbers, *terms))
-        return Done(issued)
+        return CallResult(issued)
 
     return deal
 
 
-def cancel(request: ReferenceCancellation) -> Deal:
+def cancel(request: ReferenceCancellation) -> CallEffect:
     """Nothing changes but what the payer is shown: who wrote the number down can still send money."""
 
-    async def deal(_: Connection) -> Done:
-        return Done(ReferenceCancelled(processor_reference=request.processor_reference))
+    async def deal(_: Connection) -> CallResult:
+        return CallResult(ReferenceCancelled(processor_reference=request.processor_reference))
 
     return deal
 
 
-def pay_out(request: PayoutRequest) -> Deal:
+def pay_out(request: PayoutRequest) -> CallEffect:
     """Give back what came in; a message tells when it arrived. A holder whose name contains `fail` cannot be paid."""
 
-    async def deal(connection: Connection) -> Done:
-        row = await one(connection, _BALANCE, (request.merchant_id, request.processor_reference))
+    async def deal(connection: Connection) -> CallResult:
+        row = await fetch_one(connection, _BALANCE, (request.merchant_id, request.processor_reference))
         if row is None:
             return _no("UNKNOWN_TRANSACTION", "There is no such reference.")
         if scaled(request.amount) > row[0] - row[1]:
@@ -134,18 +136,18 @@ def pay_out(request: PayoutRequest) -> Deal:
         reference = reference_for("pay", request)
         pending = RefundPending(processor_reference=reference)
         if destination is not None and "fail" in (destination.account_holder or "").lower():
-            await outbox.put(connection, refund_failed(request, reference, "ACCOUNT_REFUSED"))
-            return Done(pending)
-        await outbox.put(connection, refund_confirmed(request, reference, request.amount))
-        return Done(pending, moved=request.amount)
+            await outbox.enqueue(connection, refund_failed(request, reference, "ACCOUNT_REFUSED"))
+            return CallResult(pending)
+        await outbox.enqueue(connection, refund_confirmed(request, reference, request.amount))
+        return CallResult(pending, moved=request.amount)
 
     return deal
 
 
-def deposit(sent: Deposit, owner: Owner | None) -> Deal:
+def deposit(sent: Deposit, owner: ReferenceOwner | None) -> CallEffect:
     """Take money in and report it. Raises WrongAmount, and nothing was taken."""
 
-    async def deal(connection: Connection) -> Done:
+    async def deal(connection: Connection) -> CallResult:
         if owner is not None and owner.exact is not None and owner.exact != sent.amount:
             raise WrongAmount(owner.exact)
         message = DepositReceived(
@@ -160,20 +162,20 @@ def deposit(sent: Deposit, owner: Owner | None) -> Deal:
             currency=owner.currency if owner else "MXN",
             processor_reference=f"sbx_dep_{uuid4().hex}",
         )
-        await outbox.put(connection, message)
-        return Done(message, moved=sent.amount)
+        await outbox.enqueue(connection, message)
+        return CallResult(message, moved=sent.amount)
 
     return deal
 
 
-async def owner_of(teller: Teller, merchant_id: UUID, sent_to: str) -> Owner | None:
+async def reference_owner(teller: CallExecutor, merchant_id: UUID, sent_to: str) -> ReferenceOwner | None:
     """Whose CLABE or reference of this merchant's that is."""
     async with teller.connection() as connection:
-        row = await one(connection, _OWNER, (merchant_id, sent_to, sent_to))
+        row = await fetch_one(connection, _OWNER, (merchant_id, sent_to, sent_to))
     if row is None:
         return None
     processor_reference, order_id, payment_id, clabe, amount, currency = row
-    return Owner(
+    return ReferenceOwner(
         processor_reference=processor_reference,
         order_id=order_id,
         payment_id=payment_id,
@@ -211,5 +213,5 @@ def luhn_digit(digits: str) -> str:
     return str(-(sum(doubled) + sum(int(digit) for digit in digits[::-1][1::2])) % 10)
 
 
-def _no(code: str, message: str) -> Done:
-    return Done(RefundRefused(code=code, message=message), accepted=False)
+def _no(code: str, message: str) -> CallResult:
+    return CallResult(RefundRefused(code=code, message=message), accepted=False)

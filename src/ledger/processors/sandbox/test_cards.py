@@ -32,7 +32,7 @@ class Refunds(StrEnum):
     REFUSED = "REFUSED"
 
 
-class Script(Struct, frozen=True, kw_only=True):
+class TestCard(Struct, frozen=True, kw_only=True):
     """How a test card behaves. `declined` answers every call, `declined_when_saved` those with a number kept from earlier."""
 
     declined: Declined | None = None
@@ -54,36 +54,36 @@ _GENERIC: Final = _decline("GENERIC_DECLINE", "The issuer declined the payment a
 _LOST_OR_STOLEN: Final = _decline("CARD_LOST_OR_STOLEN", "The card was reported lost or stolen.")
 _RISK: Final = _decline("SUSPECTED_FRAUD", "The payment was blocked by risk rules.", RefusedBy.RISK)
 
-APPROVED: Final = Script()
+APPROVED: Final = TestCard()
 
 # Section 5.3 of the contract and its "more cards".
-SCRIPTS: Final = {
-    "4000000000000002": Script(declined=_GENERIC),
-    "4000000000009995": Script(declined=_decline("INSUFFICIENT_FUNDS", "The card has insufficient funds.")),
-    "4000000000009987": Script(declined=_LOST_OR_STOLEN),
-    "4000000000009979": Script(declined=_LOST_OR_STOLEN),
-    "4000000000000069": Script(declined=_decline("CARD_EXPIRED", "The card has expired.")),
-    "4000000000000127": Script(declined=_decline("INVALID_CVV", "The card's security code is wrong.")),
-    "4000000000009235": Script(declined=_decline("ISSUER_UNAVAILABLE", "The issuer could not be reached.")),
-    "4100000000000019": Script(declined=_RISK),
-    "4000000000000341": Script(declined_when_saved=_GENERIC),
-    "4000000000000358": Script(declined_when_saved=_LOST_OR_STOLEN),
-    "4000000000003220": Script(authentication=Authentication.CHALLENGE),
-    "4000000000003055": Script(authentication=Authentication.DEVICE_DATA),
-    "4000000000003063": Script(authentication=Authentication.DEVICE_DATA_THEN_CHALLENGE),
-    "4000000000007007": Script(authentication=Authentication.REDIRECT),
-    "4000000000005126": Script(refunds=Refunds.LATER),
-    "4000000000007726": Script(refunds=Refunds.REFUSED),
-    "4000000000000259": Script(disputed=True),
-    "4000000000000119": Script(answers=False),
-    "4000000000000010": Script(grants_half=True),
-    "4000000000007015": Script(captures=False),
-    "4000000000007023": Script(voids=False),
+TEST_CARDS: Final = {
+    "4000000000000002": TestCard(declined=_GENERIC),
+    "4000000000009995": TestCard(declined=_decline("INSUFFICIENT_FUNDS", "The card has insufficient funds.")),
+    "4000000000009987": TestCard(declined=_LOST_OR_STOLEN),
+    "4000000000009979": TestCard(declined=_LOST_OR_STOLEN),
+    "4000000000000069": TestCard(declined=_decline("CARD_EXPIRED", "The card has expired.")),
+    "4000000000000127": TestCard(declined=_decline("INVALID_CVV", "The card's security code is wrong.")),
+    "4000000000009235": TestCard(declined=_decline("ISSUER_UNAVAILABLE", "The issuer could not be reached.")),
+    "4100000000000019": TestCard(declined=_RISK),
+    "4000000000000341": TestCard(declined_when_saved=_GENERIC),
+    "4000000000000358": TestCard(declined_when_saved=_LOST_OR_STOLEN),
+    "4000000000003220": TestCard(authentication=Authentication.CHALLENGE),
+    "4000000000003055": TestCard(authentication=Authentication.DEVICE_DATA),
+    "4000000000003063": TestCard(authentication=Authentication.DEVICE_DATA_THEN_CHALLENGE),
+    "4000000000007007": TestCard(authentication=Authentication.REDIRECT),
+    "4000000000005126": TestCard(refunds=Refunds.LATER),
+    "4000000000007726": TestCard(refunds=Refunds.REFUSED),
+    "4000000000000259": TestCard(disputed=True),
+    "4000000000000119": TestCard(answers=False),
+    "4000000000000010": TestCard(grants_half=True),
+    "4000000000007015": TestCard(captures=False),
+    "4000000000007023": TestCard(voids=False),
 }
 
-_BY_DIGITS: Final = {(number[:6], number[-4:]): script for number, script in SCRIPTS.items()}
+_BY_DIGITS: Final = {(number[:6], number[-4:]): script for number, script in TEST_CARDS.items()}
 
 
-def script_of(card_bin: str, card_last4: str) -> Script:
+def test_card(card_bin: str, card_last4: str) -> TestCard:
     """How the card with these first six and last four digits behaves."""
     return _BY_DIGITS.get((card_bin, card_last4), APPROVED)

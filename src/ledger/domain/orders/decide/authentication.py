@@ -10,14 +10,18 @@ from datetime import timedelta
 from decimal import Decimal
 
 from ledger.domain.money import ZERO, shortest
-from ledger.domain.orders.commands import SettleAuthentication, SubmitDeviceData, ValidateAuthentication
-from ledger.domain.orders.decide.authorizations import action_required, declined, money_reported, taken_steps
-from ledger.domain.orders.decide.closing import finished
+from ledger.domain.orders.commands import RecordAuthenticationOutcome, SubmitDeviceData, ValidateAuthentication
+from ledger.domain.orders.decide.authorizations import (
+    action_required,
+    authorized_and_captured,
+    late_capture,
+    payment_declined,
+)
+from ledger.domain.orders.decide.closing import with_cancellation_closed
 from ledger.domain.orders.decide.guards import wrong_state
 from ledger.domain.orders.events import (
     AbandonedBecause,
     AuthenticationRequested,
-    Call,
     CallAbandoned,
     CallUnanswered,
     CaptureScheduled,
@@ -25,6 +29,7 @@ from ledger.domain.orders.events import (
     PayerAuthenticated,
     PayerAuthenticationFailed,
     PaymentDeclined,
+    ProcessorCall,
 )
 from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.processor_outcomes import ActionRequired, Approved, Declined, NotFound, NotSent, Unanswered
@@ -32,7 +37,7 @@ from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import NextAction, OrderStatus, PaymentStatus
 from ledger.domain.orders.terms import CaptureMethod
 from ledger.domain.personal_data import without
-from ledger.domain.rejections import InvalidTerms, RequestInProgress
+from ledger.domain.rejections import InvalidField, RequestInProgress
 
 AMOUNT_EXCEEDS_PENDING = "AMOUNT_EXCEEDS_PENDING"
 """Why a part failed that no longer fitted when its payer came back."""
@@ -43,7 +48,7 @@ _AUTHENTICATION_FAILED = "AUTHENTICATION_FAILED"
 def decide_device_data(order: Order, command: SubmitDeviceData) -> list[OrderEvent]:
     """Go on with the payment that waits for its payer's device data.
 
-    Where the part no longer fits, the payment fails with AMOUNT_EXCEEDS_PENDING. Raises InvalidTerms on `referenceId`,
+    Where the part no longer fits, the payment fails with AMOUNT_EXCEEDS_PENDING. Raises InvalidField on `referenceId`,
     InvalidOrderState, RequestInProgress.
     """
     if any(command.idempotency_key in payment.keys for payment in order.payments):
@@ -54,14 +59,14 @@ def decide_device_data(order: Order, command: SubmitDeviceData) -> list[OrderEve
     session = payment.session
     known = None if session is None else session.reference_id
     if command.reference_id is not None and known is not None and command.reference_id != known:
-        raise InvalidTerms("referenceId", "must be that of the payment's session")
+        raise InvalidField("referenceId", "must be that of the payment's session")
     return _go_on(order, payment, command, NextAction.DEVICE_DATA)
 
 
 def decide_validation(order: Order, command: ValidateAuthentication) -> list[OrderEvent]:
     """Go on with the payment whose payer came back. `is_simulated` leaves the transaction's id to the sandbox.
 
-    Where the part no longer fits, the payment fails with AMOUNT_EXCEEDS_PENDING. Raises InvalidTerms on
+    Where the part no longer fits, the payment fails with AMOUNT_EXCEEDS_PENDING. Raises InvalidField on
     `authenticationTransactionId`, InvalidOrderState, RequestInProgress.
     """
     if any(command.idempotency_key in payment.keys for payment in order.payments):
@@ -73,7 +78,7 @@ def decide_validation(order: Order, command: ValidateAuthentication) -> list[Ord
     return _go_on(order, payment, command, payment.next_action)
 
 
-def settle_authentication(order: Order, command: SettleAuthentication) -> list[OrderEvent]:
+def decide_authentication_outcome(order: Order, command: RecordAuthenticationOutcome) -> list[OrderEvent]:
     """Record what became of the call after the payer had acted; no events where that is known already."""
     payment, at = order.payment(command.payment_id), command.at
     intent = payment.intent
@@ -81,26 +86,30 @@ def settle_authentication(order: Order, command: SettleAuthentication) -> list[O
     if not asking or intent is None:
         if not isinstance(command.outcome, Approved):
             return []
-        return finished(order, money_reported(payment, command.outcome, command))
+        return with_cancellation_closed(order, late_capture(payment, command.outcome, command))
     match command.outcome:
         case Approved() as approval:
-            return finished(order, _authenticated(order, payment, approval, command))
+            return with_cancellation_closed(order, _authenticated(order, payment, approval, command))
         case Declined(code=code) as refusal if code == _AUTHENTICATION_FAILED:
             failed = PayerAuthenticationFailed(
                 payment_id=payment.payment_id, code=code, at=at, message=refusal.message, eci=refusal.eci
             )
-            return finished(order, [failed])
+            return with_cancellation_closed(order, [failed])
         case Declined() as refusal:
-            return finished(order, [declined(payment, refusal, at)])
+            return with_cancellation_closed(order, [payment_declined(payment, refusal, at)])
         case ActionRequired() as needed:
             return [action_required(payment, needed, command)]
         case Unanswered(reason=reason):
-            unknown = CallUnanswered(payment_id=payment.payment_id, call=Call.AUTHENTICATION, reason=reason, at=at)
+            unknown = CallUnanswered(
+                payment_id=payment.payment_id, call=ProcessorCall.AUTHENTICATION, reason=reason, at=at
+            )
             return [] if intent.unknown else [unknown]
         case NotSent() | NotFound():
             sent = isinstance(command.outcome, NotFound)
             because = AbandonedBecause.NOT_FOUND if sent else AbandonedBecause.NOT_SENT
-            return [CallAbandoned(payment_id=payment.payment_id, call=Call.AUTHENTICATION, because=because, at=at)]
+            return [
+                CallAbandoned(payment_id=payment.payment_id, call=ProcessorCall.AUTHENTICATION, because=because, at=at)
+            ]
 
 
 def _waiting(
@@ -113,7 +122,7 @@ def _waiting(
     if isinstance(command, ValidateAuthentication) and not command.is_simulated:
         named = [p for p in named if p.session is not None and p.session.transaction_id == command.transaction_id]
         if waiting and not any(p in named for p in waiting):
-            raise InvalidTerms("authenticationTransactionId", "must be that of the payment's challenge")
+            raise InvalidField("authenticationTransactionId", "must be that of the payment's challenge")
         waiting = [p for p in waiting if p in named]
     for payment in waiting:
         if payment.intent is not None:
@@ -170,7 +179,7 @@ def _go_on(
 
 
 def _authenticated(
-    order: Order, payment: Payment, approval: Approved, command: SettleAuthentication
+    order: Order, payment: Payment, approval: Approved, command: RecordAuthenticationOutcome
 ) -> list[OrderEvent]:
     session, payment_id, at = payment.session, payment.payment_id, command.at
     frictionless = payment.next_action is NextAction.DEVICE_DATA
@@ -183,7 +192,7 @@ def _authenticated(
         three_ds_version=None if session is None else session.three_ds_version,
         eci=approval.eci,
     )
-    granted = taken_steps(payment, approval, command)
+    granted = authorized_and_captured(payment, approval, command)
     automatic = order.terms.capture_method is CaptureMethod.AUTOMATIC
     if approval.captured > 0 or not automatic:
         return [authenticated, *granted]

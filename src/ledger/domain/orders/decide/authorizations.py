@@ -11,8 +11,8 @@ from decimal import Decimal
 from typing import Final, assert_never
 
 from ledger.domain.money import ZERO, shortest
-from ledger.domain.orders.commands import SettleAuthentication, SettleAuthorization
-from ledger.domain.orders.decide.closing import finished
+from ledger.domain.orders.commands import RecordAuthenticationOutcome, RecordAuthorizationOutcome
+from ledger.domain.orders.decide.closing import with_cancellation_closed
 from ledger.domain.orders.declines import decline
 from ledger.domain.orders.events import (
     AbandonedBecause,
@@ -40,10 +40,10 @@ _NOT_YET_GRANTED: Final = frozenset({PaymentStatus.REQUIRES_ACTION, PaymentStatu
 _GRANTED: Final = frozenset({PaymentStatus.AUTHORIZED, PaymentStatus.PARTIALLY_AUTHORIZED})
 _CAPTURING: Final = frozenset({PaymentStatus.CAPTURING, PaymentStatus.PARTIALLY_CAPTURED})
 
-_Settle = SettleAuthorization | SettleAuthentication
+_Settle = RecordAuthorizationOutcome | RecordAuthenticationOutcome
 
 
-def decide_settlement(order: Order, command: SettleAuthorization) -> list[OrderEvent]:
+def decide_authorization_outcome(order: Order, command: RecordAuthorizationOutcome) -> list[OrderEvent]:
     """Record what became of an authorisation; no events where that is known already.
 
     The first final word about a payment stands, with one exception: money that was taken is always recorded.
@@ -51,12 +51,14 @@ def decide_settlement(order: Order, command: SettleAuthorization) -> list[OrderE
     payment, at = order.payment(command.payment_id), command.at
     outcome = command.outcome
     if isinstance(outcome, Approved):
-        return finished(order, _approved(payment, outcome, command))
+        return with_cancellation_closed(order, _approved(payment, outcome, command))
     if not _is_being_asked(payment):
         return []
     if payment.status is PaymentStatus.PENDING_CANCELLATION and not isinstance(outcome, Unanswered):
         because = CancelledBecause.NEVER_AUTHORIZED
-        return finished(order, [PaymentCancelled(payment_id=payment.payment_id, because=because, at=at)])
+        return with_cancellation_closed(
+            order, [PaymentCancelled(payment_id=payment.payment_id, because=because, at=at)]
+        )
     return _not_approved(payment, outcome, command)
 
 
@@ -67,12 +69,12 @@ def _is_being_asked(payment: Payment) -> bool:
 def _not_approved(
     payment: Payment,
     outcome: Declined | ActionRequired | Unanswered | NotSent | NotFound,
-    command: SettleAuthorization,
+    command: RecordAuthorizationOutcome,
 ) -> list[OrderEvent]:
     at = command.at
     match outcome:
         case Declined() as refusal:
-            return [declined(payment, refusal, at)]
+            return [payment_declined(payment, refusal, at)]
         case ActionRequired() as needed:
             return [action_required(payment, needed, command)]
         case Unanswered(reason=reason):
@@ -142,12 +144,12 @@ def _approved(payment: Payment, approval: Approved, command: _Settle) -> list[Or
     ]
 
 
-def money_reported(payment: Payment, approval: Approved, command: _Settle) -> list[OrderEvent]:
+def late_capture(payment: Payment, approval: Approved, command: _Settle) -> list[OrderEvent]:
     """What an approval says that comes after its call was given up: only money that was taken counts."""
     return _approved(payment, approval, command) if approval.captured > payment.captured else []
 
 
-def taken_steps(payment: Payment, approval: Approved, command: _Settle) -> list[OrderEvent]:
+def authorized_and_captured(payment: Payment, approval: Approved, command: _Settle) -> list[OrderEvent]:
     """The authorisation that an approval grants, and the capture that happened with it."""
     authorized = shortest(max(approval.authorized, approval.captured))
     taken = shortest(approval.captured)
@@ -193,7 +195,7 @@ def _capture(payment: Payment, approval: Approved, amount: Decimal, at: datetime
     ]
 
 
-def declined(payment: Payment, refusal: Declined, at: datetime) -> PaymentDeclined:
+def payment_declined(payment: Payment, refusal: Declined, at: datetime) -> PaymentDeclined:
     """The payment was refused, under a code of the contract."""
     known = decline(refusal.code)
     return PaymentDeclined(

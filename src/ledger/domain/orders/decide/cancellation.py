@@ -10,13 +10,12 @@ from datetime import datetime
 from typing import Final
 
 from ledger.domain.money import ZERO
-from ledger.domain.orders.commands import CancelOrder, CancelPayment, RefundOrder, SettleVoid
-from ledger.domain.orders.decide.closing import finished
-from ledger.domain.orders.decide.guards import payment_of, wrong_state
+from ledger.domain.orders.commands import CancelOrder, CancelPayment, RecordVoidOutcome, RefundOrder
+from ledger.domain.orders.decide.closing import with_cancellation_closed
+from ledger.domain.orders.decide.guards import require_payment, wrong_state
 from ledger.domain.orders.decide.refunds import refund_all
 from ledger.domain.orders.events import (
     AbandonedBecause,
-    Call,
     CallAbandoned,
     CallUnanswered,
     CancellationRequested,
@@ -26,6 +25,7 @@ from ledger.domain.orders.events import (
     OrderEvent,
     PaymentCancellationRequested,
     PaymentCancelled,
+    ProcessorCall,
     VoidRefused,
     VoidRequested,
 )
@@ -74,7 +74,7 @@ def decide_payment_cancellation(order: Order, command: CancelPayment) -> list[Or
 
     Raises PaymentNotFound, InvalidOrderState.
     """
-    payment = payment_of(order, command.payment_id)
+    payment = require_payment(order, command.payment_id)
     if command.idempotency_key in payment.keys or payment.status in _ENDED:
         return []
     asked_for = order.cancel_requested or payment.cancel_asked
@@ -82,7 +82,9 @@ def decide_payment_cancellation(order: Order, command: CancelPayment) -> list[Or
         raise wrong_state(order, "The only payment of an order is cancelled with the order.")
     if payment.status in _WAITING and not _is_being_carried_out(payment):
         because = CancelledBecause.PAYMENT_CANCELLED
-        return finished(order, [PaymentCancelled(payment_id=payment.payment_id, because=because, at=command.at)])
+        return with_cancellation_closed(
+            order, [PaymentCancelled(payment_id=payment.payment_id, because=because, at=command.at)]
+        )
     if payment.status is PaymentStatus.PENDING_AUTHORIZATION:
         return [PaymentCancellationRequested(payment_id=payment.payment_id, at=command.at)]
     if payment.is_uncaptured:
@@ -90,7 +92,7 @@ def decide_payment_cancellation(order: Order, command: CancelPayment) -> list[Or
     raise wrong_state(order, f"A payment that is {payment.status} cannot be cancelled.")
 
 
-def settle_void(order: Order, command: SettleVoid) -> list[OrderEvent]:
+def decide_void_outcome(order: Order, command: RecordVoidOutcome) -> list[OrderEvent]:
     """Record what became of a void; no events where that is known already."""
     payment, at = order.payment(command.payment_id), command.at
     intent = payment.intent
@@ -100,13 +102,13 @@ def settle_void(order: Order, command: SettleVoid) -> list[OrderEvent]:
             return _voided(order, payment, command, asking=asking)
         case Refusal(code=code, message=message) if asking:
             refused = VoidRefused(payment_id=payment.payment_id, code=code, at=at, message=message)
-            return finished(order, [refused, *_captured_after_all(order, payment, at)])
+            return with_cancellation_closed(order, [refused, *_captured_after_all(order, payment, at)])
         case Unanswered(reason=reason) if asking and intent is not None and not intent.unknown:
-            return [CallUnanswered(payment_id=payment.payment_id, call=Call.VOID, reason=reason, at=at)]
+            return [CallUnanswered(payment_id=payment.payment_id, call=ProcessorCall.VOID, reason=reason, at=at)]
         case NotSent() | NotFound() if asking:
             sent = isinstance(command.outcome, NotFound)
             because = AbandonedBecause.NOT_FOUND if sent else AbandonedBecause.NOT_SENT
-            return [CallAbandoned(payment_id=payment.payment_id, call=Call.VOID, because=because, at=at)]
+            return [CallAbandoned(payment_id=payment.payment_id, call=ProcessorCall.VOID, because=because, at=at)]
         case _:
             return []
 
@@ -168,20 +170,20 @@ def _void(payment: Payment, key: str, deadline_at: datetime, at: datetime) -> Vo
     return VoidRequested(payment_id=payment.payment_id, idempotency_key=key, deadline_at=deadline_at, at=at)
 
 
-def _voided(order: Order, payment: Payment, command: SettleVoid, *, asking: bool) -> list[OrderEvent]:
+def _voided(order: Order, payment: Payment, command: RecordVoidOutcome, *, asking: bool) -> list[OrderEvent]:
     voided = PaymentCancelled(payment_id=payment.payment_id, because=CancelledBecause.VOIDED, at=command.at)
     if asking and payment.status is PaymentStatus.PENDING_CANCELLATION:
-        return finished(order, [voided])
+        return with_cancellation_closed(order, [voided])
     if not payment.is_uncaptured or payment.intent is not None:
         return []
     void = _void(payment, command.idempotency_key, command.at, command.at)
     known = order.cancellation
     if known is None or known.cancellation_id is None or not _fails_without(order):
-        return finished(order, [void, voided])
+        return with_cancellation_closed(order, [void, voided])
     resumed = CancellationRequested(
         cancellation_id=known.cancellation_id, refund_captured=known.refund_captured, at=command.at, reason=known.reason
     )
-    return [resumed, *finished(evolve(order, resumed), [void, voided])]
+    return [resumed, *with_cancellation_closed(evolve(order, resumed), [void, voided])]
 
 
 def _fails_without(order: Order) -> bool:

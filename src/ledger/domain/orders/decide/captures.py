@@ -10,12 +10,11 @@ from decimal import Decimal
 from typing import Final
 
 from ledger.domain.money import shortest
-from ledger.domain.orders.commands import CapturePayment, SettleCapture, StartScheduledCapture
-from ledger.domain.orders.decide.closing import finished
-from ledger.domain.orders.decide.guards import insist_on_multiple, payment_of, wrong_state
+from ledger.domain.orders.commands import CapturePayment, RecordCaptureOutcome, StartScheduledCapture
+from ledger.domain.orders.decide.closing import with_cancellation_closed
+from ledger.domain.orders.decide.guards import require_multiple, require_payment, wrong_state
 from ledger.domain.orders.events import (
     AbandonedBecause,
-    Call,
     CallAbandoned,
     CallUnanswered,
     CaptureRefused,
@@ -24,6 +23,7 @@ from ledger.domain.orders.events import (
     LateCaptureReported,
     OrderEvent,
     PaymentCaptured,
+    ProcessorCall,
     VoidRefused,
 )
 from ledger.domain.orders.payment import UNCAPTURED, EntryAction, Payment
@@ -31,7 +31,7 @@ from ledger.domain.orders.processor_outcomes import Captured, NotFound, NotSent,
 from ledger.domain.orders.processor_outcomes import CaptureRefused as Refusal
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
-from ledger.domain.orders.surcharge import parts_of_capture
+from ledger.domain.orders.surcharge import split_capture
 from ledger.domain.orders.terms import CaptureMethod, MethodType
 from ledger.domain.rejections import AmountExceedsPending, CaptureExceedsAuthorized
 
@@ -43,13 +43,13 @@ RETRY_UNSENT: Final = timedelta(minutes=1)
 def decide_capture(order: Order, command: CapturePayment) -> list[OrderEvent]:
     """Capture an authorisation, all of it or a part (contract N41, amounts gross). The same key again is absorbed.
 
-    Raises InvalidTerms, PaymentNotFound, InvalidOrderState, CaptureExceedsAuthorized and, where the rest of an authorisation
+    Raises InvalidField, PaymentNotFound, InvalidOrderState, CaptureExceedsAuthorized and, where the rest of an authorisation
     that was captured in part has been paid otherwise, AmountExceedsPending.
     """
     if any(command.idempotency_key in payment.keys for payment in order.payments):
         return []
     if command.amount is not None:
-        insist_on_multiple(order, command.amount)
+        require_multiple(order, command.amount)
     payment = _capturable(order, command)
     left = payment.authorized - payment.captured
     amount = left if command.amount is None else command.amount
@@ -89,33 +89,33 @@ def decide_scheduled_capture(order: Order, command: StartScheduledCapture) -> li
     ]
 
 
-def settle_capture(order: Order, command: SettleCapture) -> list[OrderEvent]:
+def decide_capture_outcome(order: Order, command: RecordCaptureOutcome) -> list[OrderEvent]:
     """Record what became of a capture's call; no events where that is known already."""
     payment, at = order.payment(command.payment_id), command.at
     intent = payment.intent
     asking = intent is not None and intent.idempotency_key == command.idempotency_key
     match command.outcome:
         case Captured() as taken:
-            return finished(order, _taken(payment, command, taken, asking=asking))
+            return with_cancellation_closed(order, _taken(payment, command, taken, asking=asking))
         case Refusal(code=code, message=message, retryable=retryable) if asking:
             refused = CaptureRefused(
                 payment_id=payment.payment_id, code=code, retryable=retryable, at=at, message=message
             )
             again = _again(order, payment, at, RETRY_REFUSED) if retryable else []
-            return finished(order, [refused, *again])
+            return with_cancellation_closed(order, [refused, *again])
         case Unanswered(reason=reason) if asking and intent is not None and not intent.unknown:
-            return [CallUnanswered(payment_id=payment.payment_id, call=Call.CAPTURE, reason=reason, at=at)]
+            return [CallUnanswered(payment_id=payment.payment_id, call=ProcessorCall.CAPTURE, reason=reason, at=at)]
         case NotSent() | NotFound() if asking:
             sent = isinstance(command.outcome, NotFound)
             because = AbandonedBecause.NOT_FOUND if sent else AbandonedBecause.NOT_SENT
-            given_up = CallAbandoned(payment_id=payment.payment_id, call=Call.CAPTURE, because=because, at=at)
-            return finished(order, [given_up, *_again(order, payment, at, RETRY_UNSENT)])
+            given_up = CallAbandoned(payment_id=payment.payment_id, call=ProcessorCall.CAPTURE, because=because, at=at)
+            return with_cancellation_closed(order, [given_up, *_again(order, payment, at, RETRY_UNSENT)])
         case _:
             return []
 
 
 def _capturable(order: Order, command: CapturePayment) -> Payment:
-    named = None if command.payment_id is None else payment_of(order, command.payment_id)
+    named = None if command.payment_id is None else require_payment(order, command.payment_id)
     candidates = order.payments if named is None else (named,)
     if not order.cancel_requested:
         for payment in reversed(candidates):
@@ -135,8 +135,8 @@ def _is_capturable(payment: Payment) -> bool:
 
 def _insist_on_room(order: Order, payment: Payment, amount: Decimal) -> None:
     """The rest of an authorisation was let go by its first capture: others may have paid it since."""
-    whole = parts_of_capture(payment.captured + amount, payment.asked_parts, order.quantum)
-    more = whole.subtotal - payment.captured_parts(order.quantum).subtotal
+    whole = split_capture(payment.captured + amount, payment.requested_split, order.quantum)
+    more = whole.subtotal - payment.captured_split(order.quantum).subtotal
     if more > order.unpaid_subtotal - order.reserved:
         raise AmountExceedsPending(
             "The amount exceeds what is still to be paid.",
@@ -154,7 +154,7 @@ def _again(order: Order, payment: Payment, at: datetime, after: timedelta) -> li
     return [CaptureScheduled(payment_id=payment.payment_id, amount=amount, due_at=at + after, at=at)]
 
 
-def _taken(payment: Payment, command: SettleCapture, taken: Captured, *, asking: bool) -> list[OrderEvent]:
+def _taken(payment: Payment, command: RecordCaptureOutcome, taken: Captured, *, asking: bool) -> list[OrderEvent]:
     """The events that lead from where the payment stands to the money that was taken, by legal moves."""
     if command.idempotency_key in payment.capture_keys:
         return []

@@ -25,7 +25,7 @@ _UNDER_WAY: Final = frozenset(
 )
 
 
-def finished(order: Order, events: list[OrderEvent]) -> list[OrderEvent]:
+def with_cancellation_closed(order: Order, events: list[OrderEvent]) -> list[OrderEvent]:
     """These events, and the order's last word where they end a cancellation (contract 2.2).
 
     Closed where no money is held and nothing is authorised; standing where a processor kept an authorisation, a refund

@@ -11,8 +11,8 @@ from typing import Final, assert_never
 
 from ledger.domain.money import GROSS_MAX, shortest
 from ledger.domain.orders.commands import DisputeStage, ExpirePayment, RecordDispute, RecordSettlement, SettlementStage
-from ledger.domain.orders.decide.closing import finished
-from ledger.domain.orders.decide.guards import insist_on_multiple, payment_of
+from ledger.domain.orders.decide.closing import with_cancellation_closed
+from ledger.domain.orders.decide.guards import require_multiple, require_payment
 from ledger.domain.orders.events import (
     DisputeLost,
     DisputeOpened,
@@ -27,7 +27,7 @@ from ledger.domain.orders.events import (
 from ledger.domain.orders.payment import HELD, Payment
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import NextAction, PaymentStatus
-from ledger.domain.rejections import InvalidOrderState, InvalidTerms
+from ledger.domain.rejections import InvalidField, InvalidOrderState
 
 _GRANTED: Final = frozenset({PaymentStatus.AUTHORIZED, PaymentStatus.PARTIALLY_AUTHORIZED})
 _UNSETTLED: Final = frozenset({PaymentStatus.CAPTURED, PaymentStatus.PARTIALLY_CAPTURED})
@@ -36,9 +36,9 @@ _UNSETTLED: Final = frozenset({PaymentStatus.CAPTURED, PaymentStatus.PARTIALLY_C
 def decide_dispute(order: Order, command: RecordDispute) -> list[OrderEvent]:
     """Record a dispute's opening or its end; what is gone is what the bank says at the end, contested or not.
 
-    Raises PaymentNotFound, InvalidTerms, InvalidOrderState.
+    Raises PaymentNotFound, InvalidField, InvalidOrderState.
     """
-    payment, at = payment_of(order, command.payment_id), command.at
+    payment, at = require_payment(order, command.payment_id), command.at
     if payment.decided(command.dispute_id) is not None:
         return []
     opened: list[OrderEvent] = []
@@ -62,9 +62,9 @@ def decide_dispute(order: Order, command: RecordDispute) -> list[OrderEvent]:
             assert_never(command.stage)
 
 
-def decide_batch(order: Order, command: RecordSettlement) -> list[OrderEvent]:
+def decide_settlement(order: Order, command: RecordSettlement) -> list[OrderEvent]:
     """Record what a settlement batch says of a payment. Raises PaymentNotFound, InvalidOrderState."""
-    payment, at = payment_of(order, command.payment_id), command.at
+    payment, at = require_payment(order, command.payment_id), command.at
     batch = payment.batch
     same = batch is not None and batch.batch_id == command.batch_id
     listed = payment.status is PaymentStatus.PENDING_SETTLEMENT and same
@@ -90,7 +90,9 @@ def decide_expiry(order: Order, command: ExpirePayment) -> list[OrderEvent]:
     because = _up(payment, command)
     if because is None or payment.intent is not None:
         return []
-    return finished(order, [PaymentExpired(payment_id=payment.payment_id, because=because, at=command.at)])
+    return with_cancellation_closed(
+        order, [PaymentExpired(payment_id=payment.payment_id, because=because, at=command.at)]
+    )
 
 
 def _contested(order: Order, payment: Payment, command: RecordDispute) -> Decimal:
@@ -100,11 +102,11 @@ def _contested(order: Order, payment: Payment, command: RecordDispute) -> Decima
 
 
 def _within(order: Order, payment: Payment, named: Decimal | None) -> Decimal:
-    """The amount that a bank named, or all that is held. Raises InvalidTerms where that is more than is held."""
+    """The amount that a bank named, or all that is held. Raises InvalidField where that is more than is held."""
     amount = payment.refundable if named is None else named
-    insist_on_multiple(order, amount, most=GROSS_MAX)
+    require_multiple(order, amount, most=GROSS_MAX)
     if amount > payment.refundable:
-        raise InvalidTerms("amount", "must not exceed what is held of the payment")
+        raise InvalidField("amount", "must not exceed what is held of the payment")
     return shortest(amount)
 
 

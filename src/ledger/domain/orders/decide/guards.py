@@ -10,18 +10,18 @@ from ledger.domain.orders.commands import NewPayment
 from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import OrderStatus
-from ledger.domain.rejections import InvalidOrderState, InvalidTerms, MethodNotEnabled, PaymentNotFound
+from ledger.domain.rejections import InvalidField, InvalidOrderState, MethodNotEnabled, PaymentNotFound
 
 
-def insist_on_multiple(order: Order, amount: Decimal, field: str = "amount", most: Decimal = AMOUNT_MAX) -> None:
-    """A later amount on an order is positive and a multiple of its quantum (section 8.6). Raises InvalidTerms."""
+def require_multiple(order: Order, amount: Decimal, field: str = "amount", most: Decimal = AMOUNT_MAX) -> None:
+    """A later amount on an order is positive and a multiple of its quantum (section 8.6). Raises InvalidField."""
     if not (amount.is_finite() and ZERO < amount <= most):
-        raise InvalidTerms(field, f"must be greater than 0 and at most {most}")
+        raise InvalidField(field, f"must be greater than 0 and at most {most}")
     if not is_multiple(amount, order.quantum):
-        raise InvalidTerms(field, f"must be a multiple of {order.quantum}, as the order's own amount is")
+        raise InvalidField(field, f"must be a multiple of {order.quantum}, as the order's own amount is")
 
 
-def insist_on_currency(currency: str, payment: NewPayment) -> None:
+def require_currency(currency: str, payment: NewPayment) -> None:
     """The processor takes the payment's method in the order's currency. Raises MethodNotEnabled."""
     if payment.currencies is not None and currency not in payment.currencies:
         method = payment.method.type.lower()
@@ -30,7 +30,7 @@ def insist_on_currency(currency: str, payment: NewPayment) -> None:
         )
 
 
-def payment_of(order: Order, payment_id: UUID) -> Payment:
+def require_payment(order: Order, payment_id: UUID) -> Payment:
     """The order's payment that a request names. Raises PaymentNotFound."""
     if not order.has_payment(payment_id):
         raise PaymentNotFound("The payment was not found on this order.")

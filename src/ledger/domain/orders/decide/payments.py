@@ -11,8 +11,8 @@ from decimal import Decimal
 from typing import Final
 
 from ledger.domain.money import AMOUNT_MAX, ZERO, is_multiple, quantum_of, shortest
-from ledger.domain.orders.commands import AddPayment, ChargeOrder, CreateOrder, ForgetPayer, NewPayment
-from ledger.domain.orders.decide.guards import insist_on_currency, insist_on_multiple
+from ledger.domain.orders.commands import AddPayment, ChargeOrder, CreateOrder, ErasePayer, NewPayment
+from ledger.domain.orders.decide.guards import require_currency, require_multiple
 from ledger.domain.orders.decide.references import reference_requested
 from ledger.domain.orders.events import (
     PERSONAL,
@@ -33,7 +33,7 @@ from ledger.domain.rejections import (
     AmountExceedsPending,
     DuplicateExternalId,
     IdempotencyMismatch,
-    InvalidTerms,
+    InvalidField,
     OrderNotPayable,
     PartialsNotAllowed,
 )
@@ -65,7 +65,7 @@ _LINES_TOLERANCE: Final = Decimal("0.001")
 def decide_create(order: None, command: CreateOrder) -> list[OrderEvent]:
     """Create an order, and announce its payment where it brings one.
 
-    Raises InvalidTerms on `amount` (N6) and on `lineItems` that do not add up to it (N5), MethodNotEnabled where the method is
+    Raises InvalidField on `amount` (N6) and on `lineItems` that do not add up to it (N5), MethodNotEnabled where the method is
     not taken in its currency. Partial payments are only honoured on an order that is created pending (N22).
     """
     assert order is None, "an external id is claimed once"
@@ -103,7 +103,7 @@ def decide_charge(order: Order, command: ChargeOrder) -> list[OrderEvent]:
     """Pay an order that waits for its payment (contract N31): all that is unpaid, or a part of a split order.
 
     The same payment again is absorbed, by its id or by the merchant's id for it (section 8.7). Raises
-    IdempotencyMismatch, InvalidTerms on `amount`, OrderNotPayable, AmountExceedsPending, MethodNotEnabled.
+    IdempotencyMismatch, InvalidField on `amount`, OrderNotPayable, AmountExceedsPending, MethodNotEnabled.
     """
     payment = command.payment
     if order.has_payment(payment.payment_id) or _is_repeated(order, payment):
@@ -119,13 +119,13 @@ def decide_payment(order: Order, command: AddPayment) -> list[OrderEvent]:
     """Pay a part of a split order (contract N32 and N33), also while other parts are on their way (section 8.3).
 
     The same payment again is absorbed, by its id or by the merchant's id for it (section 8.7). Raises
-    IdempotencyMismatch, PartialsNotAllowed, InvalidTerms on `amount`, OrderNotPayable, AmountExceedsPending, MethodNotEnabled.
+    IdempotencyMismatch, PartialsNotAllowed, InvalidField on `amount`, OrderNotPayable, AmountExceedsPending, MethodNotEnabled.
     """
     payment = command.payment
     if order.has_payment(payment.payment_id) or _is_repeated(order, payment):
         return []
     if payment.amount is not None:
-        insist_on_multiple(order, payment.amount)
+        require_multiple(order, payment.amount)
     if not order.terms.allow_partials:
         raise PartialsNotAllowed("The order does not allow partial payments.", currentStatus=order.status)
     _insist_on_status(order, TAKES_PARTS)
@@ -162,14 +162,14 @@ def _replaced(order: Order, at: datetime) -> list[OrderEvent]:
     ]
 
 
-def decide_forgetting(order: Order, command: ForgetPayer) -> list[OrderEvent]:
+def decide_payer_erasure(order: Order, command: ErasePayer) -> list[OrderEvent]:
     """Keep the money and forget the person, because the order's customer was erased. Once is enough."""
     return [] if order.payer_forgotten else [PayerForgotten(at=command.at)]
 
 
 def _is_repeated(order: Order, payment: NewPayment) -> bool:
     """Whether the merchant has named a payment of this order so before. Raises IdempotencyMismatch on another amount."""
-    known = None if payment.external_id is None else order.payment_called(payment.external_id)
+    known = None if payment.external_id is None else order.payment_by_external_id(payment.external_id)
     if known is None:
         return False
     if payment.amount is not None and payment.amount != known.started.subtotal:
@@ -179,9 +179,9 @@ def _is_repeated(order: Order, payment: NewPayment) -> bool:
 
 def _insist_on_amount(amount: Decimal) -> None:
     if not (amount.is_finite() and ZERO < amount <= AMOUNT_MAX):
-        raise InvalidTerms("amount", f"must be greater than 0 and at most {AMOUNT_MAX}")
+        raise InvalidField("amount", f"must be greater than 0 and at most {AMOUNT_MAX}")
     if not is_multiple(amount, quantum_of(amount)):
-        raise InvalidTerms("amount", "must have at most four decimals")
+        raise InvalidField("amount", "must have at most four decimals")
 
 
 def _insist_on_lines(command: CreateOrder) -> None:
@@ -189,13 +189,13 @@ def _insist_on_lines(command: CreateOrder) -> None:
         return
     total = sum((line.quantity * line.unit_price for line in command.line_items), ZERO)
     if abs(total - command.amount) > _LINES_TOLERANCE:
-        raise InvalidTerms("lineItems", "must add up to amount")
+        raise InvalidField("lineItems", "must add up to amount")
 
 
 def _insist_on_part(order: Order, amount: Decimal) -> None:
     if not order.terms.allow_partials:
-        raise InvalidTerms("amount", "must be absent: only an order that allows partial payments is charged in parts")
-    insist_on_multiple(order, amount)
+        raise InvalidField("amount", "must be absent: only an order that allows partial payments is charged in parts")
+    require_multiple(order, amount)
 
 
 def _created(command: CreateOrder) -> OrderCreated:
@@ -234,7 +234,7 @@ def _payment_of(order: Order, payment: NewPayment, subtotal: Decimal, at: dateti
 
 def _payment_events(terms: OrderCreated, payment: NewPayment, subtotal: Decimal, at: datetime) -> list[OrderEvent]:
     """A payment of `subtotal` with its surcharge, and the intent to ask the processor for both. Raises MethodNotEnabled."""
-    insist_on_currency(terms.currency, payment)
+    require_currency(terms.currency, payment)
     surcharge = quote(terms.surcharge, payment.method.type, subtotal, quantum_of(terms.amount))
     started = PaymentStarted(
         payment_id=payment.payment_id,

@@ -11,19 +11,19 @@ from decimal import Decimal
 from typing import Final
 
 from ledger.domain.money import GROSS_MAX, ZERO, shortest
-from ledger.domain.orders.commands import NewPayment, RecordDeposit, SettleReference
-from ledger.domain.orders.decide.closing import finished
-from ledger.domain.orders.decide.guards import insist_on_multiple, payment_of, wrong_state
+from ledger.domain.orders.commands import NewPayment, RecordDeposit, RecordReferenceOutcome
+from ledger.domain.orders.decide.closing import with_cancellation_closed
+from ledger.domain.orders.decide.guards import require_multiple, require_payment, wrong_state
 from ledger.domain.orders.declines import decline
 from ledger.domain.orders.events import (
     AbandonedBecause,
-    Call,
     CallAbandoned,
     CallUnanswered,
     DepositReceived,
     OrderCreated,
     OrderEvent,
     PaymentDeclined,
+    ProcessorCall,
     ReferenceIssued,
     ReferenceRequested,
 )
@@ -53,7 +53,7 @@ def reference_requested(terms: OrderCreated, payment: NewPayment, amount: Decima
     )
 
 
-def settle_reference(order: Order, command: SettleReference) -> list[OrderEvent]:
+def decide_reference_outcome(order: Order, command: RecordReferenceOutcome) -> list[OrderEvent]:
     """Record what became of a reference that was asked for; no events where that is known already."""
     payment, at = order.payment(command.payment_id), command.at
     intent = payment.intent
@@ -69,26 +69,28 @@ def settle_reference(order: Order, command: SettleReference) -> list[OrderEvent]
             refused = PaymentDeclined(
                 payment_id=payment.payment_id, code=known.code, at=at, message=message or known.message
             )
-            return finished(order, [refused])
+            return with_cancellation_closed(order, [refused])
         case Unanswered(reason=reason):
-            unknown = CallUnanswered(payment_id=payment.payment_id, call=Call.REFERENCE, reason=reason, at=at)
+            unknown = CallUnanswered(payment_id=payment.payment_id, call=ProcessorCall.REFERENCE, reason=reason, at=at)
             return [] if intent.unknown else [unknown]
         case ReferenceRefused() | NotSent() | NotFound():
             sent = not isinstance(command.outcome, NotSent)
             because = AbandonedBecause.NOT_FOUND if sent else AbandonedBecause.NOT_SENT
-            given_up = CallAbandoned(payment_id=payment.payment_id, call=Call.REFERENCE, because=because, at=at)
-            return finished(order, [given_up])
+            given_up = CallAbandoned(
+                payment_id=payment.payment_id, call=ProcessorCall.REFERENCE, because=because, at=at
+            )
+            return with_cancellation_closed(order, [given_up])
 
 
 def decide_deposit(order: Order, command: RecordDeposit) -> list[OrderEvent]:
-    """Record money that arrived on a reference, once under each id. Raises PaymentNotFound, InvalidTerms, InvalidOrderState.
+    """Record money that arrived on a reference, once under each id. Raises PaymentNotFound, InvalidField, InvalidOrderState.
 
     A store that took another amount than it was to take is told of, and its money counts (section 8.10, decision 0022).
     """
-    payment = payment_of(order, command.payment_id)
+    payment = require_payment(order, command.payment_id)
     if command.deposit_id in payment.deposits:
         return []
-    insist_on_multiple(order, command.amount, most=GROSS_MAX)
+    require_multiple(order, command.amount, most=GROSS_MAX)
     if payment.started.method.type is MethodType.CARD or payment.reference is None:
         raise wrong_state(order, "The payment has no reference.")
     late = payment.status in _ENDED or (order.closed and payment.captured == ZERO)
@@ -102,7 +104,7 @@ def decide_deposit(order: Order, command: RecordDeposit) -> list[OrderEvent]:
         late=late,
         amount_differs=exactly is not None and command.amount != exactly,
     )
-    return finished(order, [received])
+    return with_cancellation_closed(order, [received])
 
 
 def takes_exactly(payment: Payment, sent_to: str | None) -> Decimal | None:
@@ -113,7 +115,7 @@ def takes_exactly(payment: Payment, sent_to: str | None) -> Decimal | None:
     return payment.amount
 
 
-def _issued(payment: Payment, command: SettleReference) -> list[OrderEvent]:
+def _issued(payment: Payment, command: RecordReferenceOutcome) -> list[OrderEvent]:
     outcome = command.outcome
     assert isinstance(outcome, Issued), "asked for one"
     return [

@@ -13,16 +13,16 @@ from decimal import Decimal
 from typing import Final
 
 from ledger.domain.money import ZERO, shortest
-from ledger.domain.orders.commands import RefundOrder, RefundOverpayment, SettleRefund
-from ledger.domain.orders.decide.closing import finished
-from ledger.domain.orders.decide.guards import insist_on_multiple, payment_of, wrong_state
+from ledger.domain.orders.commands import RecordRefundOutcome, RefundOrder, RefundOverpayment
+from ledger.domain.orders.decide.closing import with_cancellation_closed
+from ledger.domain.orders.decide.guards import require_multiple, require_payment, wrong_state
 from ledger.domain.orders.events import (
     AbandonedBecause,
-    Call,
     CallAbandoned,
     CallUnanswered,
     OrderEvent,
     PaymentRefunded,
+    ProcessorCall,
     RefundAccepted,
     RefundRefused,
     RefundReopened,
@@ -37,7 +37,7 @@ from ledger.domain.orders.statuses import PaymentStatus
 from ledger.domain.orders.terms import MethodType
 from ledger.domain.rejections import (
     IdempotencyMismatch,
-    InvalidTerms,
+    InvalidField,
     OrderNotRefundable,
     RefundExceedsBalance,
     RefundInProgress,
@@ -53,12 +53,12 @@ Shares = list[tuple[Payment, Decimal]]
 def decide_refund(order: Order, command: RefundOrder) -> list[OrderEvent]:
     """Give money back (contract N35 to N39, sections 8.7 and 8.11). The same refund again, by either id, is absorbed.
 
-    Raises InvalidTerms, PaymentNotFound, IdempotencyMismatch, InvalidOrderState, OrderNotRefundable, RefundInProgress,
+    Raises InvalidField, PaymentNotFound, IdempotencyMismatch, InvalidOrderState, OrderNotRefundable, RefundInProgress,
     RefundWindowExpired, RefundExceedsBalance.
     """
     if order.refund(command.refund_id) is not None or _is_repeated(order, command):
         return []
-    insist_on_multiple(order, command.amount)
+    require_multiple(order, command.amount)
     asked = _asked_shares(order, command)
     if order.cancel_requested:
         raise wrong_state(order, "The order is being cancelled.")
@@ -92,22 +92,22 @@ def refund_all(order: Order, command: RefundOrder) -> list[OrderEvent]:
     return [_requested(command, payment, payment.refundable) for payment in free]
 
 
-def settle_refund(order: Order, command: SettleRefund) -> list[OrderEvent]:
+def decide_refund_outcome(order: Order, command: RecordRefundOutcome) -> list[OrderEvent]:
     """Record what became of one payment's part of a refund; no events where that is known already."""
     refund, payment = order.refund(command.refund_id), order.payment(command.payment_id)
     part = None if refund is None else refund.part(command.payment_id)
     assert part is not None, "an outcome follows an intent"
     if part.status is RefundStatus.PENDING:
-        return finished(order, _while_pending(payment, part, command))
+        return with_cancellation_closed(order, _while_pending(payment, part, command))
     carried_out = isinstance(command.outcome, Refunded | RefundPending)
     may_reopen = payment.status in _GIVES_BACK and not payment.refunding and part.amount <= payment.refundable
     if part.status is not RefundStatus.FAILED or not carried_out or not may_reopen:
         return []
     reopened = RefundReopened(refund_id=command.refund_id, payment_id=command.payment_id, at=command.at)
-    return finished(order, [reopened, *_while_pending(payment, part, command)])
+    return with_cancellation_closed(order, [reopened, *_while_pending(payment, part, command)])
 
 
-def _while_pending(payment: Payment, part: RefundPart, command: SettleRefund) -> list[OrderEvent]:
+def _while_pending(payment: Payment, part: RefundPart, command: RecordRefundOutcome) -> list[OrderEvent]:
     refund_id, payment_id, at = command.refund_id, command.payment_id, command.at
     asking = payment.intent is not None and payment.intent.refund_id == refund_id
     known = payment.intent is not None and payment.intent.unknown
@@ -123,7 +123,7 @@ def _while_pending(payment: Payment, part: RefundPart, command: SettleRefund) ->
         case Refusal(code=code, message=message):
             return [RefundRefused(refund_id=refund_id, payment_id=payment_id, code=code, at=at, message=message)]
         case Unanswered(reason=reason) if asking and not known:
-            return [CallUnanswered(payment_id=payment_id, call=Call.REFUND, reason=reason, at=at)]
+            return [CallUnanswered(payment_id=payment_id, call=ProcessorCall.REFUND, reason=reason, at=at)]
         case NotSent() if asking:
             return [_abandoned(command, AbandonedBecause.NOT_SENT)]
         case NotFound() if asking:
@@ -132,12 +132,12 @@ def _while_pending(payment: Payment, part: RefundPart, command: SettleRefund) ->
             return []
 
 
-def _abandoned(command: SettleRefund, because: AbandonedBecause) -> CallAbandoned:
-    return CallAbandoned(payment_id=command.payment_id, call=Call.REFUND, because=because, at=command.at)
+def _abandoned(command: RecordRefundOutcome, because: AbandonedBecause) -> CallAbandoned:
+    return CallAbandoned(payment_id=command.payment_id, call=ProcessorCall.REFUND, because=because, at=command.at)
 
 
 def _is_repeated(order: Order, command: RefundOrder) -> bool:
-    known = None if command.external_id is None else order.refund_called(command.external_id)
+    known = None if command.external_id is None else order.refund_by_external_id(command.external_id)
     if known is None:
         return False
     if known.amount != command.amount:
@@ -148,17 +148,17 @@ def _is_repeated(order: Order, command: RefundOrder) -> bool:
 def _asked_shares(order: Order, command: RefundOrder) -> Shares | None:
     """The payments and amounts that the request names, or None where it leaves that to us."""
     if not command.allocations:
-        return None if command.payment_id is None else [(payment_of(order, command.payment_id), command.amount)]
+        return None if command.payment_id is None else [(require_payment(order, command.payment_id), command.amount)]
     for at, allocation in enumerate(command.allocations):
-        insist_on_multiple(order, allocation.amount, f"allocations[{at}].amount")
+        require_multiple(order, allocation.amount, f"allocations[{at}].amount")
     if sum((allocation.amount for allocation in command.allocations), ZERO) != command.amount:
-        raise InvalidTerms("allocations", "must add up to amount")
+        raise InvalidField("allocations", "must add up to amount")
     named = [allocation.payment_id for allocation in command.allocations]
     if len(set(named)) < len(named):
-        raise InvalidTerms("allocations", "must name each payment once")
+        raise InvalidField("allocations", "must name each payment once")
     if command.payment_id is not None and named != [command.payment_id]:
-        raise InvalidTerms("allocations", "must name the payment that paymentId names, and no other")
-    return [(payment_of(order, allocation.payment_id), allocation.amount) for allocation in command.allocations]
+        raise InvalidField("allocations", "must name the payment that paymentId names, and no other")
+    return [(require_payment(order, allocation.payment_id), allocation.amount) for allocation in command.allocations]
 
 
 def _as_asked(asked: Shares, command: RefundOrder) -> Shares:
@@ -230,10 +230,10 @@ def _lowered(order: Order, payment: Payment, amount: Decimal) -> Decimal:
 
 
 def _insist_on_whole_payouts(shares: Shares) -> None:
-    """Some rails give back all that came in by a reference or nothing (N39). Raises InvalidTerms."""
+    """Some rails give back all that came in by a reference or nothing (N39). Raises InvalidField."""
     for payment, amount in shares:
         if _is_a_part(payment, amount):
-            raise InvalidTerms(
+            raise InvalidField(
                 "amount", f"must be {shortest(payment.refundable)}: what came in by this reference goes back whole"
             )
 

@@ -26,8 +26,17 @@ from ledger.domain.orders.events import (
     SettlementMatched,
     SettlementRefused,
 )
-from ledger.domain.orders.evolve.history import entered
-from ledger.domain.orders.payment import HELD, Batch, Decided, Dispute, EntryAction, EntryStatus, Intent, Payment
+from ledger.domain.orders.evolve.history import history_with
+from ledger.domain.orders.payment import (
+    HELD,
+    ClosedDispute,
+    Dispute,
+    EntryAction,
+    EntryStatus,
+    Intent,
+    Payment,
+    SettlementBatch,
+)
 from ledger.domain.orders.refund import Refund, RefundPart, RefundStatus
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import PaymentStatus
@@ -44,7 +53,7 @@ _SETTLED_AS: Final[dict[type, tuple[PaymentStatus, EntryStatus]]] = {
 }
 
 
-def evolve_money_back(payment: Payment, event: MoneyBackStep) -> Payment:
+def evolve_after_capture(payment: Payment, event: MoneyBackStep) -> Payment:
     """The payment after `event`."""
     match event:
         case RefundRequested() | RefundAccepted() | PaymentRefunded() | RefundRefused() | RefundReopened():
@@ -56,8 +65,8 @@ def evolve_money_back(payment: Payment, event: MoneyBackStep) -> Payment:
             return replace(
                 payment,
                 status=status,
-                batch=Batch(event.batch_id, status),
-                entries=entered(payment, EntryAction.SETTLEMENT, entry, payment.captured, event.at),
+                batch=SettlementBatch(event.batch_id, status),
+                entries=history_with(payment, EntryAction.SETTLEMENT, entry, payment.captured, event.at),
                 updated_at=event.at,
             )
         case _:
@@ -119,12 +128,12 @@ def _refunding(payment: Payment, event: _RefundStep) -> Payment:
                 refunding=ZERO,
                 returns_to=None,
                 intent=None,
-                entries=entered(payment, EntryAction.REFUND, EntryStatus.SUCCESS, event.amount, event.at),
+                entries=history_with(payment, EntryAction.REFUND, EntryStatus.SUCCESS, event.amount, event.at),
                 updated_at=event.at,
             )
         case RefundRefused():
             reason = event.message or event.code
-            entries = entered(payment, EntryAction.REFUND, EntryStatus.FAILED, payment.refunding, event.at, reason)
+            entries = history_with(payment, EntryAction.REFUND, EntryStatus.FAILED, payment.refunding, event.at, reason)
             return replace(refund_ended(payment), intent=None, entries=entries, updated_at=event.at)
         case RefundReopened():
             return _held_back(payment, event)
@@ -141,7 +150,7 @@ def _refund_asked(payment: Payment, event: RefundRequested) -> Payment:
         payment_id=event.payment_id,
         refund_id=event.refund_id,
     )
-    entries = entered(
+    entries = history_with(
         payment, EntryAction.REFUND, EntryStatus.PENDING, event.amount, event.at, refund_id=event.refund_id
     )
     return replace(
@@ -156,7 +165,9 @@ def _refund_asked(payment: Payment, event: RefundRequested) -> Payment:
 def _held_back(payment: Payment, event: RefundReopened) -> Payment:
     amounts = (entry.amount for entry in payment.entries if entry.refund_id == event.refund_id)
     amount = next((amount for amount in amounts if amount is not None), ZERO)
-    entries = entered(payment, EntryAction.REFUND, EntryStatus.PENDING, amount, event.at, refund_id=event.refund_id)
+    entries = history_with(
+        payment, EntryAction.REFUND, EntryStatus.PENDING, amount, event.at, refund_id=event.refund_id
+    )
     return replace(_reserved(payment, amount), entries=entries, updated_at=event.at)
 
 
@@ -176,7 +187,7 @@ def _disputed(payment: Payment, event: _DisputeStep) -> Payment:
                 status=PaymentStatus.DISPUTED,
                 returns_to=payment.status,
                 dispute=Dispute(event.dispute_id, event.amount),
-                entries=entered(payment, EntryAction.DISPUTE, EntryStatus.PENDING, event.amount, event.at),
+                entries=history_with(payment, EntryAction.DISPUTE, EntryStatus.PENDING, event.amount, event.at),
                 updated_at=event.at,
             )
         case DisputeWon():
@@ -186,8 +197,8 @@ def _disputed(payment: Payment, event: _DisputeStep) -> Payment:
                 status=_gone_on(payment),
                 returns_to=None,
                 dispute=None,
-                decided_disputes=(*payment.decided_disputes, Decided(event.dispute_id, ZERO)),
-                entries=entered(payment, EntryAction.DISPUTE, EntryStatus.SUCCESS, amount, event.at),
+                decided_disputes=(*payment.decided_disputes, ClosedDispute(event.dispute_id, ZERO)),
+                entries=history_with(payment, EntryAction.DISPUTE, EntryStatus.SUCCESS, amount, event.at),
                 updated_at=event.at,
             )
         case DisputeLost():
@@ -197,8 +208,8 @@ def _disputed(payment: Payment, event: _DisputeStep) -> Payment:
 def _charged_back(payment: Payment, event: DisputeLost) -> Payment:
     refunded = payment.refunded + event.amount
     contested = event.amount if payment.dispute is None else payment.dispute.amount
-    closed = entered(payment, EntryAction.DISPUTE, EntryStatus.FAILED, contested, event.at)
-    entries = entered(
+    closed = history_with(payment, EntryAction.DISPUTE, EntryStatus.FAILED, contested, event.at)
+    entries = history_with(
         replace(payment, entries=closed), EntryAction.CHARGEBACK, EntryStatus.SUCCESS, event.amount, event.at
     )
     return replace(
@@ -208,7 +219,7 @@ def _charged_back(payment: Payment, event: DisputeLost) -> Payment:
         refunded=refunded,
         charged_back=payment.charged_back + event.amount,
         dispute=None,
-        decided_disputes=(*payment.decided_disputes, Decided(event.dispute_id, event.amount)),
+        decided_disputes=(*payment.decided_disputes, ClosedDispute(event.dispute_id, event.amount)),
         entries=entries,
         updated_at=event.at,
     )

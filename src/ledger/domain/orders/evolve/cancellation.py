@@ -42,7 +42,7 @@ def _carried_out(asked: Cancellation | None, event: OrderCancelled) -> Cancellat
     return asked
 
 
-def evolve_forgetting(order: Order, event: PayerForgotten) -> Order:
+def evolve_payer_erasure(order: Order, event: PayerForgotten) -> Order:
     """The order without anything about the person who paid it."""
     payments = tuple(
         replace(payment, started=without(payment.started, PERSONAL[PaymentStarted])) for payment in order.payments

@@ -12,12 +12,12 @@ from uuid import UUID
 
 from msgspec.structs import replace
 
-from ledger.domain.orders.payment import Entry, EntryAction, EntryStatus, Payment
+from ledger.domain.orders.payment import EntryAction, EntryStatus, HistoryEntry, Payment
 
 _UNSETTLED: Final = frozenset({EntryStatus.PENDING, EntryStatus.UNKNOWN})
 
 
-def entered(
+def history_with(
     payment: Payment,
     action: EntryAction,
     status: EntryStatus,
@@ -25,20 +25,20 @@ def entered(
     at: datetime,
     reason: str | None = None,
     refund_id: UUID | None = None,
-) -> tuple[Entry, ...]:
+) -> tuple[HistoryEntry, ...]:
     """The payment's entries with this step begun, or settled where it was begun."""
     entries = payment.entries
     for place in range(len(entries) - 1, -1, -1):
         entry = entries[place]
         if entry.action is action and entry.status in _UNSETTLED:
-            settled = Entry(action, status, amount, entry.at, reason, refund_id or entry.refund_id)
+            settled = HistoryEntry(action, status, amount, entry.at, reason, refund_id or entry.refund_id)
             return (*entries[:place], settled, *entries[place + 1 :])
-    return (*entries, Entry(action, status, amount, at, reason, refund_id))
+    return (*entries, HistoryEntry(action, status, amount, at, reason, refund_id))
 
 
-def ended(
+def history_ended(
     payment: Payment, action: EntryAction, at: datetime, reason: str, *, amount: Decimal | None = None
-) -> tuple[Entry, ...]:
+) -> tuple[HistoryEntry, ...]:
     """The payment's entries once it is over: what was under way failed for this reason, and the ending itself succeeded."""
     over = tuple(
         replace(entry, status=EntryStatus.FAILED, reason=reason)
@@ -46,10 +46,10 @@ def ended(
         else entry
         for entry in payment.entries
     )
-    return entered(replace(payment, entries=over), action, EntryStatus.SUCCESS, amount, at)
+    return history_with(replace(payment, entries=over), action, EntryStatus.SUCCESS, amount, at)
 
 
-def failed(payment: Payment, at: datetime, reason: str) -> tuple[Entry, ...]:
+def history_failed(payment: Payment, at: datetime, reason: str) -> tuple[HistoryEntry, ...]:
     """The payment's entries once it has failed: whatever was under way did."""
     steps = tuple(
         replace(entry, status=EntryStatus.FAILED, amount=payment.amount, reason=reason)
@@ -59,4 +59,4 @@ def failed(payment: Payment, at: datetime, reason: str) -> tuple[Entry, ...]:
     )
     if steps != payment.entries:
         return steps
-    return (*steps, Entry(EntryAction.AUTHORIZATION, EntryStatus.FAILED, payment.amount, at, reason))
+    return (*steps, HistoryEntry(EntryAction.AUTHORIZATION, EntryStatus.FAILED, payment.amount, at, reason))

@@ -30,12 +30,17 @@ from ledger.domain.orders.events import (
     PaymentDeclined,
     PaymentStarted,
 )
-from ledger.domain.orders.evolve.after_capture import MoneyBackStep, evolve_money_back, evolve_refunds
-from ledger.domain.orders.evolve.cancellation import CancellationStep, evolve_cancellation, evolve_forgetting
-from ledger.domain.orders.evolve.history import entered, failed
-from ledger.domain.orders.evolve.pending import WaitingStep, arrived, evolve_waiting
-from ledger.domain.orders.evolve.unanswered_calls import GIVEN_UP, after_capture, asked_for, evolve_silence
-from ledger.domain.orders.payment import Entry, EntryAction, EntryStatus, Failure, Intent, Payment
+from ledger.domain.orders.evolve.after_capture import MoneyBackStep, evolve_after_capture, evolve_refunds
+from ledger.domain.orders.evolve.cancellation import CancellationStep, evolve_cancellation, evolve_payer_erasure
+from ledger.domain.orders.evolve.history import history_failed, history_with
+from ledger.domain.orders.evolve.pending import WaitingStep, evolve_pending, inflows_with
+from ledger.domain.orders.evolve.unanswered_calls import (
+    ABANDONED_REASONS,
+    after_capture,
+    evolve_unanswered,
+    requested_amount,
+)
+from ledger.domain.orders.payment import EntryAction, EntryStatus, Failure, HistoryEntry, Intent, Payment
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import PaymentStatus
 
@@ -68,17 +73,17 @@ def evolve(order: Order | None, event: OrderEvent) -> Order:
         before = order.payment(event.payment_id)  # type: ignore[union-attr]  # one of them
         return _with_payment(order, event, before, _evolve_card(order, before, event))  # type: ignore[arg-type]
     if isinstance(event, PayerForgotten):
-        return evolve_forgetting(order, event)
+        return evolve_payer_erasure(order, event)
     if isinstance(event, CancellationStep):
         return evolve_cancellation(order, event)
     before = order.payment(event.payment_id)
     if isinstance(event, WaitingStep):
-        after = evolve_waiting(order, before, event)
+        after = evolve_pending(order, before, event)
     elif isinstance(event, MoneyBackStep):
-        after = evolve_money_back(before, event)
+        after = evolve_after_capture(before, event)
         order = replace(order, refunds=evolve_refunds(order, before, event))
     elif isinstance(event, CallUnanswered | CallAbandoned):
-        return evolve_silence(order, before, event)
+        return evolve_unanswered(order, before, event)
     elif isinstance(event, CaptureRefused):
         after = _not_captured(before, event)
     else:
@@ -95,7 +100,7 @@ def _with_payment(order: Order, event: OrderEvent, before: Payment, after: Payme
 
 def _opened(event: PaymentStarted) -> Payment:
     amount = event.subtotal + event.surcharge
-    entry = Entry(EntryAction.CREATION, EntryStatus.SUCCESS, amount, event.at)
+    entry = HistoryEntry(EntryAction.CREATION, EntryStatus.SUCCESS, amount, event.at)
     return Payment(started=event, status=PaymentStatus.CREATED, updated_at=event.at, entries=(entry,))
 
 
@@ -106,7 +111,7 @@ def _evolve_card(order: Order, payment: Payment, event: _CardStep) -> Payment:
         case PaymentAuthorized():
             return _granted(payment, event)
         case CaptureScheduled():
-            entries = entered(payment, EntryAction.CAPTURE, EntryStatus.PENDING, event.amount, event.at)
+            entries = history_with(payment, EntryAction.CAPTURE, EntryStatus.PENDING, event.amount, event.at)
             return replace(
                 payment,
                 status=PaymentStatus.PENDING_CAPTURE,
@@ -127,7 +132,7 @@ def _evolve_card(order: Order, payment: Payment, event: _CardStep) -> Payment:
         case AuthorizationOutcomeUnknown():
             return _unanswered(payment, event)
         case AuthorizationAbandoned():
-            message = GIVEN_UP[event.because]
+            message = ABANDONED_REASONS[event.because]
             failure = Failure(code=PROCESSOR_TIMEOUT, message=message, at=event.at, given_up=event.because)
             return _failed(payment, failure)
         case LateCaptureReported():
@@ -151,7 +156,7 @@ def _asked(payment: Payment, event: AuthorizationRequested) -> Payment:
         status=PaymentStatus.PENDING_AUTHORIZATION,
         requested=event,
         intent=intent,
-        entries=entered(payment, EntryAction.AUTHORIZATION, EntryStatus.PENDING, event.amount, event.at),
+        entries=history_with(payment, EntryAction.AUTHORIZATION, EntryStatus.PENDING, event.amount, event.at),
         updated_at=event.at,
     )
 
@@ -168,7 +173,7 @@ def _granted(payment: Payment, event: PaymentAuthorized) -> Payment:
         next_action=None,
         action_expires_at=None,
         intent=None,
-        entries=entered(payment, EntryAction.AUTHORIZATION, EntryStatus.SUCCESS, event.amount, event.at),
+        entries=history_with(payment, EntryAction.AUTHORIZATION, EntryStatus.SUCCESS, event.amount, event.at),
         updated_at=event.at,
     )
 
@@ -188,7 +193,7 @@ def _being_captured(payment: Payment, event: CaptureRequested) -> Payment:
         keys=(*payment.keys, event.idempotency_key),
         status=PaymentStatus.CAPTURING,
         intent=intent,
-        entries=entered(payment, EntryAction.CAPTURE, EntryStatus.PENDING, event.amount, event.at),
+        entries=history_with(payment, EntryAction.CAPTURE, EntryStatus.PENDING, event.amount, event.at),
         updated_at=event.at,
     )
 
@@ -204,17 +209,19 @@ def _captured(order: Order, payment: Payment, event: PaymentCaptured) -> Payment
         captured_at=event.at,
         capture_keys=_with_key(payment, None if payment.intent is None else payment.intent.idempotency_key),
         capture_due_at=None,
-        arrivals=arrived(order, payment, captured),
+        arrivals=inflows_with(order, payment, captured),
         processor_reference=payment.processor_reference or event.processor_reference,
         intent=None,
-        entries=entered(payment, EntryAction.CAPTURE, EntryStatus.SUCCESS, event.amount, event.at),
+        entries=history_with(payment, EntryAction.CAPTURE, EntryStatus.SUCCESS, event.amount, event.at),
         updated_at=event.at,
     )
 
 
 def _captured_late(order: Order, payment: Payment, event: LateCaptureReported) -> Payment:
     captured = payment.captured + event.amount
-    entry = Entry(EntryAction.CAPTURE, EntryStatus.SUCCESS, event.amount, event.at, "Reported late by the processor.")
+    entry = HistoryEntry(
+        EntryAction.CAPTURE, EntryStatus.SUCCESS, event.amount, event.at, "Reported late by the processor."
+    )
     return replace(
         payment,
         status=PaymentStatus.CAPTURED if payment.status in _REVIVED_BY_MONEY else payment.status,
@@ -222,7 +229,7 @@ def _captured_late(order: Order, payment: Payment, event: LateCaptureReported) -
         captured=captured,
         captured_at=event.at,
         capture_keys=_with_key(payment, event.idempotency_key),
-        arrivals=arrived(order, payment, captured),
+        arrivals=inflows_with(order, payment, captured),
         processor_reference=payment.processor_reference or event.processor_reference,
         entries=(*payment.entries, entry),
         updated_at=event.at,
@@ -242,7 +249,9 @@ def _not_captured(payment: Payment, event: CaptureRefused) -> Payment:
         failure=failure,
         intent=None,
         capture_due_at=None,
-        entries=entered(payment, EntryAction.CAPTURE, EntryStatus.FAILED, asked_for(payment), event.at, reason),
+        entries=history_with(
+            payment, EntryAction.CAPTURE, EntryStatus.FAILED, requested_amount(payment), event.at, reason
+        ),
         updated_at=event.at,
     )
 
@@ -256,7 +265,7 @@ def _failed(payment: Payment, failure: Failure) -> Payment:
         next_action=None,
         action_expires_at=None,
         intent=None,
-        entries=failed(payment, failure.at, reason),
+        entries=history_failed(payment, failure.at, reason),
         updated_at=failure.at,
     )
 
@@ -265,7 +274,7 @@ def _unanswered(payment: Payment, event: AuthorizationOutcomeUnknown) -> Payment
     return replace(
         payment,
         intent=None if payment.intent is None else replace(payment.intent, unknown=True),
-        entries=entered(
+        entries=history_with(
             payment, EntryAction.AUTHORIZATION, EntryStatus.UNKNOWN, payment.amount, event.at, event.reason
         ),
         updated_at=event.at,

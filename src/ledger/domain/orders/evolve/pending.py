@@ -26,8 +26,8 @@ from ledger.domain.orders.events import (
     VoidRefused,
     VoidRequested,
 )
-from ledger.domain.orders.evolve.history import ended, entered, failed
-from ledger.domain.orders.payment import Arrival, Entry, EntryAction, EntryStatus, Failure, Intent, Payment
+from ledger.domain.orders.evolve.history import history_ended, history_failed, history_with
+from ledger.domain.orders.payment import EntryAction, EntryStatus, Failure, HistoryEntry, Inflow, Intent, Payment
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import NextAction, PaymentStatus
 
@@ -66,7 +66,7 @@ _EXPIRED: Final = {
 }
 
 
-def evolve_waiting(order: Order, payment: Payment, event: WaitingStep) -> Payment:
+def evolve_pending(order: Order, payment: Payment, event: WaitingStep) -> Payment:
     """The payment after `event`."""
     match event:
         case PayerActionRequired() | AuthenticationRequested() | PayerAuthenticated() | PayerAuthenticationFailed():
@@ -78,21 +78,21 @@ def evolve_waiting(order: Order, payment: Payment, event: WaitingStep) -> Paymen
         case PaymentCancellationRequested() | VoidRequested() | VoidRefused() | PaymentCancelled():
             return _cancelling(payment, event)
         case PaymentExpired():
-            entries = ended(payment, EntryAction.EXPIRATION, event.at, _EXPIRED[event.because])
+            entries = history_ended(payment, EntryAction.EXPIRATION, event.at, _EXPIRED[event.because])
             return replace(_over(payment), status=PaymentStatus.EXPIRED, entries=entries, updated_at=event.at)
         case _:
             assert_never(event)
 
 
-def as_granted(payment: Payment) -> PaymentStatus:
+def authorized_status(payment: Payment) -> PaymentStatus:
     """The status of an authorisation that stands."""
     in_full = payment.authorized >= payment.amount
     return PaymentStatus.AUTHORIZED if in_full else PaymentStatus.PARTIALLY_AUTHORIZED
 
 
-def arrived(order: Order, payment: Payment, captured: Decimal) -> tuple[Arrival, ...]:
+def inflows_with(order: Order, payment: Payment, captured: Decimal) -> tuple[Inflow, ...]:
     """When the payment brought money, once it has brought this much: behind all that came to the order before."""
-    return (*payment.arrivals, Arrival(1 + sum(len(other.arrivals) for other in order.payments), captured))
+    return (*payment.arrivals, Inflow(1 + sum(len(other.arrivals) for other in order.payments), captured))
 
 
 def _authenticating(
@@ -118,14 +118,14 @@ def _authenticating(
                 intent=intent,
                 keys=(*payment.keys, event.idempotency_key),
                 capture_delay_s=event.capture_delay_s,
-                entries=entered(payment, _STEP[event.step], EntryStatus.PENDING, event.amount, event.at),
+                entries=history_with(payment, _STEP[event.step], EntryStatus.PENDING, event.amount, event.at),
                 updated_at=event.at,
             )
         case PayerAuthenticated():
             step = EntryAction.AUTHENTICATION
             if payment.next_action is NextAction.DEVICE_DATA:
                 step = EntryAction.DEVICE_DATA
-            entries = entered(payment, step, EntryStatus.SUCCESS, payment.amount, event.at)
+            entries = history_with(payment, step, EntryStatus.SUCCESS, payment.amount, event.at)
             status = PaymentStatus.PENDING_AUTHORIZATION if event.resumed else payment.status
             return replace(payment, status=status, authenticated=event, entries=entries, updated_at=event.at)
         case PayerAuthenticationFailed():
@@ -135,14 +135,14 @@ def _authenticating(
                 status=PaymentStatus.FAILED,
                 failure=Failure(code=event.code, message=event.message, at=event.at, eci=event.eci),
                 authentication_failed=True,
-                entries=failed(payment, event.at, reason),
+                entries=history_failed(payment, event.at, reason),
                 updated_at=event.at,
             )
 
 
 def _waiting_for_the_payer(payment: Payment, event: PayerActionRequired) -> Payment:
     if payment.next_action is NextAction.DEVICE_DATA:
-        entries = entered(payment, EntryAction.DEVICE_DATA, EntryStatus.SUCCESS, payment.amount, event.at)
+        entries = history_with(payment, EntryAction.DEVICE_DATA, EntryStatus.SUCCESS, payment.amount, event.at)
         payment = replace(payment, entries=entries)
     return replace(
         payment,
@@ -151,7 +151,7 @@ def _waiting_for_the_payer(payment: Payment, event: PayerActionRequired) -> Paym
         action_expires_at=event.expires_at,
         session=event.session or payment.session,
         intent=None,
-        entries=entered(payment, _STEP[event.action], EntryStatus.PENDING, payment.amount, event.at),
+        entries=history_with(payment, _STEP[event.action], EntryStatus.PENDING, payment.amount, event.at),
         updated_at=event.at,
     )
 
@@ -167,7 +167,7 @@ def _referring(payment: Payment, event: ReferenceRequested | ReferenceIssued) ->
             deadline_at=event.deadline_at,
             payment_id=event.payment_id,
         )
-        entries = entered(payment, EntryAction.REFERENCE, EntryStatus.PENDING, event.amount, event.at)
+        entries = history_with(payment, EntryAction.REFERENCE, EntryStatus.PENDING, event.amount, event.at)
         return replace(
             payment,
             reference_asked=event,
@@ -188,7 +188,7 @@ def _referring(payment: Payment, event: ReferenceRequested | ReferenceIssued) ->
         reference_expires_at=event.expires_at,
         processor_reference=event.processor_reference,
         intent=None,
-        entries=entered(payment, EntryAction.REFERENCE, EntryStatus.SUCCESS, payment.amount, event.at),
+        entries=history_with(payment, EntryAction.REFERENCE, EntryStatus.SUCCESS, payment.amount, event.at),
         updated_at=event.at,
     )
 
@@ -213,12 +213,12 @@ def _deposited(order: Order, payment: Payment, event: DepositReceived) -> Paymen
         authorized=max(payment.authorized, captured),
         captured=captured,
         captured_at=event.at,
-        arrivals=arrived(order, payment, captured),
+        arrivals=inflows_with(order, payment, captured),
         deposits=(*payment.deposits, event.deposit_id),
         late=payment.late or event.late,
         entries=(
             *payment.entries,
-            Entry(EntryAction.DEPOSIT, EntryStatus.SUCCESS, event.amount, event.at, " ".join(remarks) or None),
+            HistoryEntry(EntryAction.DEPOSIT, EntryStatus.SUCCESS, event.amount, event.at, " ".join(remarks) or None),
         ),
         updated_at=event.at,
         intent=payment.intent,
@@ -230,7 +230,7 @@ def _cancelling(
 ) -> Payment:
     match event:
         case PaymentCancellationRequested():
-            entries = entered(payment, EntryAction.CANCELLATION, EntryStatus.PENDING, payment.amount, event.at)
+            entries = history_with(payment, EntryAction.CANCELLATION, EntryStatus.PENDING, payment.amount, event.at)
             return replace(
                 payment,
                 status=PaymentStatus.PENDING_CANCELLATION,
@@ -244,18 +244,18 @@ def _cancelling(
             reason = event.message or event.code
             return replace(
                 payment,
-                status=payment.returns_to or as_granted(payment),
+                status=payment.returns_to or authorized_status(payment),
                 returns_to=None,
                 cancel_asked=False,
                 void_refused=True,
                 intent=None,
-                entries=entered(
+                entries=history_with(
                     payment, EntryAction.CANCELLATION, EntryStatus.FAILED, payment.authorized, event.at, reason
                 ),
                 updated_at=event.at,
             )
         case PaymentCancelled():
-            entries = ended(
+            entries = history_ended(
                 payment, EntryAction.CANCELLATION, event.at, _CANCELLED[event.because], amount=payment.amount
             )
             # The call for a reference goes on: what it issues may still be deposited on.
@@ -277,12 +277,12 @@ def _being_voided(payment: Payment, event: VoidRequested) -> Payment:
     return replace(
         payment,
         status=PaymentStatus.PENDING_CANCELLATION,
-        returns_to=as_granted(payment),
+        returns_to=authorized_status(payment),
         cancel_asked=True,
         void_refused=False,
         intent=intent,
         keys=(*payment.keys, event.idempotency_key),
-        entries=entered(payment, EntryAction.CANCELLATION, EntryStatus.PENDING, payment.authorized, event.at),
+        entries=history_with(payment, EntryAction.CANCELLATION, EntryStatus.PENDING, payment.authorized, event.at),
         updated_at=event.at,
     )
 

@@ -11,41 +11,41 @@ from typing import Final
 from msgspec.structs import replace
 
 from ledger.domain.orders.declines import PROCESSOR_TIMEOUT
-from ledger.domain.orders.events import AbandonedBecause, Call, CallAbandoned, CallUnanswered
+from ledger.domain.orders.events import AbandonedBecause, CallAbandoned, CallUnanswered, ProcessorCall
 from ledger.domain.orders.evolve.after_capture import evolve_refunds, refund_ended
-from ledger.domain.orders.evolve.history import entered
+from ledger.domain.orders.evolve.history import history_with
 from ledger.domain.orders.payment import EntryAction, EntryStatus, Failure, Payment
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import PaymentStatus
 
-GIVEN_UP: Final = {
+ABANDONED_REASONS: Final = {
     AbandonedBecause.NOT_SENT: "The payment processor could not be reached; nothing was sent.",
     AbandonedBecause.NOT_FOUND: "The payment processor did not carry out the payment.",
 }
 _ENTRY_OF: Final = {
-    Call.AUTHENTICATION: EntryAction.AUTHENTICATION,
-    Call.CAPTURE: EntryAction.CAPTURE,
-    Call.VOID: EntryAction.CANCELLATION,
-    Call.REFUND: EntryAction.REFUND,
-    Call.REFERENCE: EntryAction.REFERENCE,
+    ProcessorCall.AUTHENTICATION: EntryAction.AUTHENTICATION,
+    ProcessorCall.CAPTURE: EntryAction.CAPTURE,
+    ProcessorCall.VOID: EntryAction.CANCELLATION,
+    ProcessorCall.REFUND: EntryAction.REFUND,
+    ProcessorCall.REFERENCE: EntryAction.REFERENCE,
 }
 
 
-def evolve_silence(order: Order, payment: Payment, event: CallUnanswered | CallAbandoned) -> Order:
+def evolve_unanswered(order: Order, payment: Payment, event: CallUnanswered | CallAbandoned) -> Order:
     """The order after a call that nobody answered, or that is known to have come to nothing."""
     action = payment.intent.action if payment.intent is not None else _ENTRY_OF[event.call]
-    amount = asked_for(payment)
+    amount = requested_amount(payment)
     if isinstance(event, CallUnanswered):
         after = replace(
             payment,
             intent=None if payment.intent is None else replace(payment.intent, unknown=True),
-            entries=entered(payment, action, EntryStatus.UNKNOWN, amount, event.at, event.reason),
+            entries=history_with(payment, action, EntryStatus.UNKNOWN, amount, event.at, event.reason),
             updated_at=event.at,
         )
     else:
-        entries = entered(payment, action, EntryStatus.FAILED, amount, event.at, GIVEN_UP[event.because])
+        entries = history_with(payment, action, EntryStatus.FAILED, amount, event.at, ABANDONED_REASONS[event.because])
         after = replace(_given_up(payment, event), intent=None, entries=entries, updated_at=event.at)
-        if event.call is Call.REFUND:
+        if event.call is ProcessorCall.REFUND:
             order = replace(order, refunds=evolve_refunds(order, payment, event))
     payments = tuple(after if one is payment else one for one in order.payments)
     return replace(order, payments=payments, updated_at=event.at)
@@ -53,17 +53,17 @@ def evolve_silence(order: Order, payment: Payment, event: CallUnanswered | CallA
 
 def _given_up(payment: Payment, event: CallAbandoned) -> Payment:
     """Where a payment goes on when a call for it came to nothing; asked again, it may."""
-    message = GIVEN_UP[event.because]
+    message = ABANDONED_REASONS[event.because]
     match event.call:
-        case Call.AUTHENTICATION:
+        case ProcessorCall.AUTHENTICATION:
             return payment
-        case Call.CAPTURE:
+        case ProcessorCall.CAPTURE:
             return replace(payment, status=after_capture(payment, retryable=True))
-        case Call.VOID:
+        case ProcessorCall.VOID:
             return replace(payment, status=payment.returns_to or payment.status, returns_to=None)
-        case Call.REFUND:
+        case ProcessorCall.REFUND:
             return refund_ended(payment)
-        case Call.REFERENCE:
+        case ProcessorCall.REFERENCE:
             if payment.status is not PaymentStatus.CREATED:
                 return payment
             failure = Failure(code=PROCESSOR_TIMEOUT, message=message, at=event.at, given_up=event.because)
@@ -79,6 +79,6 @@ def after_capture(payment: Payment, *, retryable: bool) -> PaymentStatus:
     return PaymentStatus.AUTHORIZED  # in part or not: the table knows one way back, the amounts tell the rest
 
 
-def asked_for(payment: Payment) -> Decimal:
+def requested_amount(payment: Payment) -> Decimal:
     """What the call that is under way is about."""
     return payment.amount if payment.intent is None else payment.intent.amount
