@@ -37,7 +37,7 @@ from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.payment import EntryAction, Payment
 from ledger.domain.orders.state import LIVE, Order
 from ledger.domain.orders.statuses import PAYMENT_EDGES, NextAction, OrderStatus, PaymentStatus, is_legal_move
-from ledger.domain.orders.terms import CaptureMethod, MethodType, PaymentMethod, SurchargePolicy
+from ledger.domain.orders.terms import CaptureMethod, MethodType, OrderTerms, PaymentMethod, SurchargePolicy
 from ledger.domain.orders.timers import decide_timer, timer_key, timers_of
 from ledger.domain.rejections import Rejected
 from ledger.journal.codec import CODEC
@@ -67,14 +67,16 @@ class World:
         create = c.CreateOrder(
             order_id=uuid.UUID(int=1),
             order_number="PO0000000001",
-            external_id="pedido",
             customer_id=uuid.UUID(int=2),
-            amount=draw(st.sampled_from([Decimal(10_000), Decimal(7), Decimal("333.33")])),
-            currency="MXN",
             at=self.now,
+            terms=OrderTerms(
+                external_id="pedido",
+                amount=draw(st.sampled_from([Decimal(10_000), Decimal(7), Decimal("333.33")])),
+                currency="MXN",
+                allow_partials=split,
+                capture_method=draw(st.sampled_from(CaptureMethod)),
+            ),
             payment=self._payment(None) if at_once else None,
-            allow_partials=split,
-            capture_method=draw(st.sampled_from(CaptureMethod)),
             surcharge=policy,
         )
         self._happen(decide_create(None, create))
@@ -94,16 +96,8 @@ class World:
         """The merchant sends the order's creation once more, with a payment of its own."""
         assert self.order is not None
         terms, status, count = self.order.terms, self.order.status, len(self.order.payments)
-        again = c.CreateOrder(
-            order_id=uuid.UUID(int=1),
-            order_number=terms.order_number,
-            external_id=terms.external_id,
-            customer_id=terms.customer_id,
-            amount=terms.amount,
-            currency=terms.currency,
-            at=self.now,
-            payment=self._payment(None),
-        )
+        asked = OrderTerms(external_id=terms.external_id, amount=terms.amount, currency=terms.currency)
+        again = c.ResubmitOrder(terms=asked, at=self.now, payment=self._payment(None))
         self._send(decide_resubmission, again)
         opened = len(self.order.payments) - count
         assert opened == (status is OrderStatus.FAILED)

@@ -19,6 +19,7 @@ import pytest
 from hypothesis import find, given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
+from tests.domain.story import resubmit
 
 from ledger.domain.money import plain
 from ledger.domain.orders import commands, events
@@ -28,7 +29,14 @@ from ledger.domain.orders.decide.payments import decide_charge, decide_create, d
 from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import ORDER_EDGES, PAYMENT_EDGES, OrderStatus, PaymentStatus
-from ledger.domain.orders.terms import CaptureMethod, CardSummary, MethodType, PaymentMethod, SurchargePolicy
+from ledger.domain.orders.terms import (
+    CaptureMethod,
+    CardSummary,
+    MethodType,
+    OrderTerms,
+    PaymentMethod,
+    SurchargePolicy,
+)
 from ledger.domain.rejections import AmountExceedsPending, IdempotencyMismatch, OrderNotPayable, Rejected
 from ledger.journal.codec import CODEC
 
@@ -337,20 +345,22 @@ class World:
         return commands.CreateOrder(
             order_id=uuid.UUID(int=1),
             order_number="PO0000000001",
-            external_id="pedido",
             customer_id=uuid.UUID(int=2),
-            amount=self.terms.amount if amount is None else amount,
-            currency="MXN",
             at=self._now,
+            terms=OrderTerms(
+                external_id="pedido",
+                amount=self.terms.amount if amount is None else amount,
+                currency="MXN",
+                allow_partials=self.terms.split,
+                capture_method=CaptureMethod.MANUAL if self.terms.manual else CaptureMethod.AUTOMATIC,
+            ),
             payment=self._payment() if with_payment else None,
-            allow_partials=self.terms.split,
-            capture_method=CaptureMethod.MANUAL if self.terms.manual else CaptureMethod.AUTOMATIC,
             surcharge=policy,
         )
 
 
 def decide_create_or_resubmit(order: Order | None, command: commands.CreateOrder) -> list[Any]:
-    return decide_create(None, command) if order is None else decide_resubmission(order, command)
+    return decide_create(None, command) if order is None else decide_resubmission(order, resubmit(command))
 
 
 def floor_to(amount: Decimal, quantum: Decimal) -> Decimal:

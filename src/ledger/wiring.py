@@ -39,12 +39,12 @@ async def open_ledger(settings: Settings, *, clock: Clock | None = None) -> Asyn
         await journal.start()
         stack.push_async_callback(journal.stop)
         processor = await _processor(settings, url, stack)
-        patience = CallTimeouts(processor_timeout_s=settings.processor_timeout_s)
+        call_timeouts = CallTimeouts(processor_timeout_s=settings.processor_timeout_s)
         if clock is None and settings.environment == "sandbox":
             clock = clocks = MerchantClocks(url)
             await clocks.start()
             stack.push_async_callback(clocks.stop)
-        ledger = Ledger(journal, processor, OrderNumbers(url), clock=clock, patience=patience)
+        ledger = Ledger(journal, processor, OrderNumbers(url), clock=clock, call_timeouts=call_timeouts)
         stack.push_async_callback(ledger.drain)
         yield ledger
 

@@ -35,7 +35,7 @@ from ledger.operations.merchants import change_settings
 from ledger.operations.orders.create import create_order
 from ledger.operations.orders.refund import refund_order
 from ledger.operations.payment_lookup import PaymentLookup
-from ledger.operations.pipeline.loading import load_order
+from ledger.operations.pipeline.unit_of_work import load_order
 from ledger.processors.inbox import Inbox
 from ledger.processors.messages import (
     DepositReceived,
@@ -84,7 +84,7 @@ async def paid(ledger: Ledger, merchant: Actor, external_id: str = "1") -> Order
 
 
 async def current(ledger: Ledger, merchant: Actor, order: Order) -> Order:
-    return (await load_order(ledger, merchant.merchant_id, order.terms.order_id))[0]
+    return await load_order(ledger, merchant.merchant_id, order.terms.order_id)
 
 
 def bank(ledger: Ledger) -> SandboxProcessor:

@@ -9,7 +9,6 @@ from uuid import UUID
 
 import psycopg
 import pytest
-from msgspec.structs import replace
 from tests.background.conftest import Open, rows
 from tests.operations.conftest import an_order, by_card
 from tests.sealing import MASTER_KEY
@@ -30,7 +29,7 @@ from ledger.operations.merchants import change_settings
 from ledger.operations.orders.authenticate import submit_device_data
 from ledger.operations.orders.create import create_order
 from ledger.operations.orders.timers import run_timer
-from ledger.operations.pipeline.loading import load_order
+from ledger.operations.pipeline.unit_of_work import load_order
 from ledger.postgres.connection import Connection
 from ledger.processors.contract import ProcessorUnavailable
 from ledger.settings import Settings
@@ -48,8 +47,7 @@ async def authenticated(ledger: Ledger, merchant: Actor, name: str) -> UUID:
 
 
 async def order_at(ledger: Ledger, merchant: Actor, order_id: UUID) -> Order:
-    order, _ = await load_order(ledger, merchant.merchant_id, order_id)
-    return order
+    return await load_order(ledger, merchant.merchant_id, order_id)
 
 
 def ahead(**by: int) -> Callable[[datetime], datetime]:
@@ -149,10 +147,10 @@ async def test_an_authorisation_that_nobody_captures_lapses_after_seven_days(
     assert receipt.order.payments[0].status is PaymentStatus.AUTHORIZED
     hand = ClockAdvancer(database_url, ledger, REACTIONS, HANDLERS)
     moved = await hand.advance(merchant.merchant_id, "advanceBy", lambda now: now + timedelta(days=6, hours=23))
-    order, _ = await load_order(ledger, merchant.merchant_id, order_id)
+    order = await load_order(ledger, merchant.merchant_id, order_id)
     assert (moved.jobs_run, order.payments[0].status) == (0, PaymentStatus.AUTHORIZED)
     moved = await hand.advance(merchant.merchant_id, "advanceBy", lambda now: now + timedelta(hours=2))
-    order, _ = await load_order(ledger, merchant.merchant_id, order_id)
+    order = await load_order(ledger, merchant.merchant_id, order_id)
     assert (moved.jobs_run, order.payments[0].status) == (1, PaymentStatus.EXPIRED)
     again = await hand.advance(merchant.merchant_id, "advanceBy", lambda now: now + timedelta(days=30))
     assert again.jobs_run == 0
@@ -171,7 +169,7 @@ async def test_what_is_kept_is_what_is_due_however_an_order_was_paid(
     connection: Connection,
     database_url: str,
 ) -> None:
-    draft = replace(an_order("1", by_card(number)), capture_method=capture_method)
+    draft = an_order("1", by_card(number), capture_method=capture_method)
     receipt = await create_order(ledger, merchant, draft)
     if number == FRICTIONLESS:
         await submit_device_data(ledger, merchant, "1", DeviceDataInput())

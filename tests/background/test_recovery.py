@@ -20,7 +20,7 @@ from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
 from ledger.operations.inputs import Actor, CustomerInput
 from ledger.operations.ledger import Ledger
 from ledger.operations.orders.create import create_order
-from ledger.operations.pipeline.loading import load_order
+from ledger.operations.pipeline.unit_of_work import load_order
 from projections.open_calls import OpenCalls
 
 pytestmark = pytest.mark.anyio
@@ -38,7 +38,7 @@ class DiesBeforeTheCall:
 
 
 async def order_of(ledger: Ledger, merchant: Actor, order_id: UUID) -> Order:
-    return (await load_order(ledger, merchant.merchant_id, order_id))[0]
+    return await load_order(ledger, merchant.merchant_id, order_id)
 
 
 async def sweep(ledger: Ledger, database_url: str, windows: Windows) -> None:

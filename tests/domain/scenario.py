@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, get_args
 
 import pytest
+from tests.domain.story import resubmit
 
 from ledger.domain.customers import decide as customers
 from ledger.domain.customers.commands import EraseCustomer, UpsertCustomer
@@ -37,7 +38,7 @@ from ledger.domain.rejections import Rejected
 
 
 def _create_or_resubmit(order: Any, command: Any) -> Any:
-    return decide_create(None, command) if order is None else decide_resubmission(order, command)
+    return decide_create(None, command) if order is None else decide_resubmission(order, resubmit(command))
 
 
 DECIDERS: dict[type, tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]] = {

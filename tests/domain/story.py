@@ -21,6 +21,7 @@ from ledger.domain.orders.terms import (
     CaptureMethod,
     CardSummary,
     MethodType,
+    OrderTerms,
     PaymentMethod,
     Reference,
     SurchargePolicy,
@@ -70,16 +71,20 @@ def new_payment(n: int = 1, amount: Number | None = None, **changes: Any) -> com
 
 
 def create(amount: Number = 10000, **changes: Any) -> commands.CreateOrder:
+    terms: dict[str, Any] = {"external_id": "pedido-1", "amount": Decimal(amount), "currency": "MXN"}
+    terms |= {name: changes.pop(name) for name in OrderTerms.__struct_fields__ if name in changes}
     fields: dict[str, Any] = {
         "order_id": ORDER,
         "order_number": "PO0000000001",
-        "external_id": "pedido-1",
         "customer_id": CUSTOMER,
-        "amount": Decimal(amount),
-        "currency": "MXN",
         "at": NOON,
+        "terms": OrderTerms(**terms),
     }
     return commands.CreateOrder(**(fields | changes))
+
+
+def resubmit(create: commands.CreateOrder) -> commands.ResubmitOrder:
+    return commands.ResubmitOrder(terms=create.terms, payment=create.payment, at=create.at)
 
 
 def charge(n: int = 1, amount: Number | None = None, **changes: Any) -> commands.ChargeOrder:

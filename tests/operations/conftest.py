@@ -14,7 +14,7 @@ from uuid_utils.compat import uuid7
 from ledger.domain.merchants.commands import RegisterMerchant
 from ledger.domain.merchants.decide import decide_registration
 from ledger.domain.merchants.evolve import evolve
-from ledger.domain.orders.terms import CardSummary, MethodType
+from ledger.domain.orders.terms import CardSummary, MethodType, OrderTerms
 from ledger.journal.append import Change
 from ledger.operations.inputs import Actor, CustomerInput, OrderInput, PaymentInput
 from ledger.operations.ledger import Ledger
@@ -57,15 +57,9 @@ def by_card(number: str = APPROVED, **changes: Any) -> PaymentInput:
 
 def an_order(external_id: str, payment: PaymentInput | None = None, **changes: Any) -> OrderInput:
     """An order over 10,000 centavos of a customer called ana."""
-    fields = {
-        "external_id": external_id,
-        "amount": Decimal(10_000),
-        "currency": "MXN",
-        "customer": CustomerInput(external_id="ana", first_name="Ana", email="ana@example.com"),
-        "payment": payment,
-        **changes,
-    }
-    return OrderInput(**fields)
+    customer = changes.pop("customer", CustomerInput(external_id="ana", first_name="Ana", email="ana@example.com"))
+    terms = {"external_id": external_id, "amount": Decimal(10_000), "currency": "MXN", **changes}
+    return OrderInput(terms=OrderTerms(**terms), customer=customer, payment=payment)
 
 
 Open = Callable[[], Coroutine[Any, Any, Ledger]]

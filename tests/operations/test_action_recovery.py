@@ -27,8 +27,7 @@ from ledger.operations.orders.cancel import cancel_order
 from ledger.operations.orders.capture import capture_order
 from ledger.operations.orders.create import create_order
 from ledger.operations.orders.refund import refund_order
-from ledger.operations.pipeline.loading import find_order, load_order
-from ledger.operations.pipeline.unit_of_work import IdempotencyKey
+from ledger.operations.pipeline.unit_of_work import IdempotencyKey, find_order
 from ledger.postgres.faults import DatabaseUnavailable
 from ledger.processors.contract import ProcessorTimedOut
 from projections.open_calls import OpenCalls
@@ -92,8 +91,7 @@ every_action = pytest.mark.parametrize("action", ACTIONS, ids=lambda action: act
 
 
 async def order_called(ledger: Ledger, merchant: Actor, external_id: str) -> Order:
-    order_id = await find_order(ledger, merchant.merchant_id, external_id)
-    return (await load_order(ledger, merchant.merchant_id, order_id))[0]
+    return await find_order(ledger, merchant.merchant_id, external_id)
 
 
 async def recover(database_url: str, *ledgers: Ledger) -> None:

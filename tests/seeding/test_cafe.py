@@ -57,8 +57,8 @@ def test_the_first_order_is_one_that_is_accepted_and_weighs_what_orders_weigh():
     body = (SEEDS / FIRST_ORDER).read_bytes()
     draft = parse_create(body, datetime.now(UTC))
     assert draft.payment is not None
-    assert draft.line_items
-    assert draft.metadata
+    assert draft.terms.line_items
+    assert draft.terms.metadata
     assert len(json.dumps(json.loads(body), ensure_ascii=False, separators=(",", ":")).encode()) > 1500
 
 

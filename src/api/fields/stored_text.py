@@ -29,10 +29,11 @@ _THIRTEEN: Final = b"0" * 13
 
 # Where a draft's names differ from the interface's.
 _SPELLINGS: Final = (
+    ("terms.fiscal.", "customerFiscalData."),
+    ("terms.", ""),
     ("payment.card_summary.", "paymentMethod.cardDetails."),
     ("payment.saved_method_id", "paymentMethod.paymentMethodId"),
     ("payment.", ""),
-    ("fiscal.", "customerFiscalData."),
 )
 
 

@@ -42,6 +42,7 @@ async def refund(rooms: Dependencies, call: ApiRequest) -> ApiResponse:
     body = await call.body(rooms.body_limit)
     draft = parse_refund(body)
     receipt = await refund_order(rooms.ledger, call.actor, order_reference(call), draft, _key(rooms, call, body))
+    assert receipt.refund_id is not None, "a refund returns which one it is"
     known = receipt.order.refund(receipt.refund_id)
     assert known is not None, "a receipt is about a refund of its order"
     now = rooms.ledger.clock.now(call.principal.merchant_id)

@@ -17,7 +17,7 @@ from api.fields.values import is_given, metadata, moment, one_of_aliases, positi
 from api.http.decoding import BodyDecoder, bad_input_as_400
 from api.http.errors import required
 from api.orders.order_schemas import ChargePaymentOrder, CreatePaymentOrder
-from ledger.domain.orders.terms import CaptureMethod, MethodType
+from ledger.domain.orders.terms import CaptureMethod, MethodType, OrderTerms
 from ledger.operations.inputs import OrderInput, PaymentInput
 
 _decode_create: Final = BodyDecoder(CreatePaymentOrder)
@@ -60,12 +60,10 @@ def _order_draft(request: CreatePaymentOrder, now: datetime) -> OrderInput:
     if not pending and billing is None and method is not None and method.card is not None:
         raise billing_address_required(request.billing_address)
     lines = one_of_aliases("lineItems", request.line_items, "items", request.items)
-    return OrderInput(
+    terms = OrderTerms(
         external_id=printable(external_id, "externalId"),
         amount=amount,
         currency=request.currency,
-        customer=customer_input(request.customer, request.customer_id),
-        payment=None if pending or method is None else _payment(method, virtual_terminal=bool(virtual)),
         allow_partials=pending and bool(request.allow_partials),
         capture_method=CaptureMethod(request.capture_method or CaptureMethod.AUTOMATIC),
         virtual_terminal=bool(virtual),
@@ -77,6 +75,11 @@ def _order_draft(request: CreatePaymentOrder, now: datetime) -> OrderInput:
         device_information=device_information(request.device_information),
         fiscal=fiscal_data(request.customer_fiscal_data, request.fiscal_data, request.fiscal_config),
         line_items=line_items(lines, amount),
+    )
+    return OrderInput(
+        terms=terms,
+        customer=customer_input(request.customer, request.customer_id),
+        payment=None if pending or method is None else _payment(method, virtual_terminal=bool(virtual)),
     )
 
 

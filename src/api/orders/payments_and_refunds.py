@@ -17,7 +17,7 @@ from api.http.response import ApiResponse
 from api.orders.responses import order_not_found, order_reference
 from ledger.domain.orders.state import Order
 from ledger.domain.rejections import PaymentNotFound, RefundNotFound
-from ledger.operations.pipeline.loading import find_order, load_order
+from ledger.operations.pipeline.unit_of_work import find_order
 from projections.lists.pages import whole
 from projections.orders.refunds import render_refund, render_refunds
 
@@ -68,6 +68,4 @@ async def _payments(rooms: Dependencies, call: ApiRequest) -> list[Raw]:
 
 async def _order(rooms: Dependencies, call: ApiRequest) -> Order:
     merchant_id: UUID = call.principal.merchant_id
-    order_id = await find_order(rooms.ledger, merchant_id, order_reference(call))
-    order, _ = await load_order(rooms.ledger, merchant_id, order_id)
-    return order
+    return await find_order(rooms.ledger, merchant_id, order_reference(call))

@@ -21,7 +21,7 @@ from api.sandbox.processor import sandbox_processor
 from api.sandbox.schemas import SendDeposit
 from ledger.domain.orders.decide.guards import require_multiple
 from ledger.domain.rejections import AmountMismatch
-from ledger.operations.pipeline.loading import load_order
+from ledger.operations.pipeline.unit_of_work import load_order
 from ledger.processors.sandbox.references import Deposit, WrongAmount
 
 _decode: Final = BodyDecoder(SendDeposit)
@@ -53,7 +53,7 @@ async def _insist_on_step(rooms: Dependencies, deposit: Deposit) -> None:
     """No bank moves a part of a minor unit that the order does not know (section 8.6). Raises InvalidField on `amount`."""
     order_id = await sandbox_processor(rooms).order_of(deposit.merchant_id, deposit.sent_to)
     if order_id is not None:
-        order, _ = await load_order(rooms.ledger, deposit.merchant_id, order_id)
+        order = await load_order(rooms.ledger, deposit.merchant_id, order_id)
         require_multiple(order, deposit.amount)
 
 

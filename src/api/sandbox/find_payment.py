@@ -14,7 +14,7 @@ from api.dependencies import Dependencies
 from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.state import Order
 from ledger.domain.rejections import PaymentNotFound
-from ledger.operations.pipeline.loading import load_order
+from ledger.operations.pipeline.unit_of_work import load_order
 
 _PATIENCE_S: Final = 1.0
 _PAUSE_S: Final = 0.1
@@ -29,5 +29,5 @@ async def find_payment(rooms: Dependencies, merchant_id: UUID, payment_id: UUID)
         if payment_id.version != _OURS or time.monotonic() > until:
             raise PaymentNotFound("The payment was not found.")
         await asyncio.sleep(_PAUSE_S)
-    order, _ = await load_order(rooms.ledger, merchant_id, places[0][0])
+    order = await load_order(rooms.ledger, merchant_id, places[0][0])
     return order, order.payment(payment_id)

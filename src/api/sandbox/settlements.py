@@ -23,7 +23,7 @@ from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
 from ledger.domain.rejections import InvalidOrderState
-from ledger.operations.pipeline.loading import load_order
+from ledger.operations.pipeline.unit_of_work import load_order
 from ledger.processors.messages import SettlementListed, SettlementMatched, SettlementRefused
 from projections.lists.pages import OrderQuery
 
@@ -94,8 +94,7 @@ async def _settling(rooms: Dependencies, merchant_id: UUID) -> list[tuple[Order,
     query = OrderQuery(statuses=_WITH_MONEY, limit=_ORDERS_MAX)
     page = await rooms.reader.orders(merchant_id, query, rooms.ledger.clock.now(merchant_id))
     orders = [
-        (await load_order(rooms.ledger, merchant_id, found.id))[0]
-        for found in msgspec.json.decode(page, type=_Page).data
+        await load_order(rooms.ledger, merchant_id, found.id) for found in msgspec.json.decode(page, type=_Page).data
     ]
     return [(order, payment) for order in orders for payment in order.payments if payment.status in _SETTLING]
 

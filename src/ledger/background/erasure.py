@@ -14,8 +14,8 @@ from uuid import UUID
 import structlog
 
 from ledger.domain.rejections import ConcurrentUpdate
-from ledger.journal.journal import Context
 from ledger.operations.customers.erase import OrdersOf, erase_payer
+from ledger.operations.inputs import Actor
 from ledger.operations.ledger import Ledger
 from ledger.postgres.faults import Fault
 
@@ -51,6 +51,6 @@ class ErasureSweep:
     async def sweep(self) -> None:
         """Finish everything that is unfinished now. Raises a Fault, ConcurrentUpdate."""
         for merchant_id, customer_id in await self._unfinished(_AT_ONCE):
-            context = Context(request="forgetting", causation=customer_id)
-            await erase_payer(self._ledger, merchant_id, customer_id, self._orders_of, context)
+            actor = Actor(merchant_id=merchant_id, request_id="forgetting")
+            await erase_payer(self._ledger, actor, customer_id, self._orders_of, cause=customer_id)
             await self._finished(merchant_id, customer_id)

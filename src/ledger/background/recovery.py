@@ -18,14 +18,14 @@ from msgspec import Struct
 
 from ledger.background.reactions.quarantine import UNREADABLE
 from ledger.domain.orders.decide.outcomes import Outcome
-from ledger.domain.orders.payment import Intent, Payment
+from ledger.domain.orders.payment import Intent
 from ledger.domain.orders.processor_outcomes import NotFound
 from ledger.domain.orders.state import Order
-from ledger.journal.journal import Context
+from ledger.operations.inputs import Actor
 from ledger.operations.ledger import Ledger
-from ledger.operations.pipeline.loading import load_order
-from ledger.operations.pipeline.processor_calls import Progress, record_outcome
+from ledger.operations.pipeline.execute import record_outcome
 from ledger.operations.pipeline.processor_requests import look_up_call
+from ledger.operations.pipeline.unit_of_work import UnitOfWork, load_order
 from ledger.postgres.faults import Fault
 from ledger.processors.contract import ProcessorTimedOut, ProcessorUnavailable
 from ledger.telemetry.logs import stack_locations
@@ -103,8 +103,7 @@ class Recovery:
             _log.error("recovery_failed", order_id=str(order_id), reason=reason, at=stack_locations(fault))
 
     async def _settle(self, merchant_id: UUID, order_id: UUID) -> None:
-        order, version = await load_order(self._ledger, merchant_id, order_id)
-        course = Progress(order, version)
+        order = await load_order(self._ledger, merchant_id, order_id)
         for payment in order.payments:
             if payment.intent is None or self._next_try(payment.intent) > datetime.now(UTC):
                 continue
@@ -112,27 +111,27 @@ class Recovery:
             if outcome is None:
                 self._put_off(payment.intent.idempotency_key)
                 continue
-            course = await self._record(merchant_id, course, payment, payment.intent, outcome)
-        intents = (payment.intent for payment in course.order.payments if payment.intent is not None)
+            order = await self._record(merchant_id, order, payment.intent, outcome)
+        intents = (payment.intent for payment in order.payments if payment.intent is not None)
         next_at = min(map(self._next_try, intents), default=None)
         self._tries.pop(order_id, None)
         if next_at is not None:
             self._tries[order_id] = (0, next_at)
 
-    async def _record(
-        self, merchant_id: UUID, course: Progress, payment: Payment, intent: Intent, outcome: Outcome
-    ) -> Progress:
-        context = Context(request="recovery", causation=payment.payment_id)
-        recorded = await record_outcome(self._ledger, merchant_id, course, intent, outcome, context)
+    async def _record(self, merchant_id: UUID, order: Order, intent: Intent, outcome: Outcome) -> Order:
+        order_id = order.terms.order_id
+        actor = Actor(merchant_id=merchant_id, request_id="recovery")
+        uow = UnitOfWork(self._ledger, actor, cause=intent.payment_id)
+        await record_outcome(uow, order_id, intent, outcome)
         self._tries.pop(intent.idempotency_key, None)
         self.settled += 1
         _log.info(
             "payment_recovered",
-            order_id=str(course.order.terms.order_id),
+            order_id=str(order_id),
             call=intent.action,
             outcome=type(outcome).__name__,
         )
-        return recorded
+        return await uow.order(order_id)
 
     async def _look_up(self, merchant_id: UUID, order: Order, intent: Intent) -> Outcome | None:
         """The outcome, or None where it cannot be told yet."""

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from ledger.domain.customers.state import Customer
+from ledger.domain.fold import fold
 from ledger.domain.orders.state import Order
 from ledger.journal.append import Append, Change, Claim, ClaimKind, StreamWrite
 from ledger.journal.codec import CODEC, Codec, postgres_micros
@@ -162,11 +163,8 @@ class Journal:
         self, merchant_id: UUID, stream_id: UUID, evolve: Callable[[S | None, Any], S]
     ) -> tuple[S | None, int]:
         """The state that a stream folds into and its version; (None, 0) where this merchant has no such stream."""
-        state: S | None = None
         events = await self.reader.stream(merchant_id, stream_id)
-        for event in events:
-            state = evolve(state, event)
-        return state, len(events)
+        return (fold(evolve, None, events), len(events)) if events else (None, 0)
 
     async def claim_owner(self, merchant_id: UUID, kind: ClaimKind, key: str) -> UUID | None:
         """The stream that took a key, if any did."""

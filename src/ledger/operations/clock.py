@@ -27,8 +27,9 @@ class Clock:
         """The merchant's present moment, aware, in UTC."""
         return datetime.now(UTC)
 
-    async def refresh(self, merchant_id: UUID) -> None:
-        """Make sure that `now` knows of every move of the clock that has been answered. Raises a Fault."""
+    async def refresh(self, merchant_id: UUID) -> datetime:
+        """Returns the merchant's current time after every clock move that has been answered. Raises a Fault."""
+        return self.now(merchant_id)
 
 
 BELIEVED_S: Final = 0.25
@@ -61,11 +62,11 @@ class MerchantClocks(Clock):
         ahead = self._ahead.get(merchant_id) if self._ahead else None
         return now if ahead is None else now + ahead
 
-    async def refresh(self, merchant_id: UUID) -> None:
-        """Read the clock, unless it is known. Raises a Fault."""
+    async def refresh(self, merchant_id: UUID) -> datetime:
+        """Reads the clock unless this process knows it, and returns the merchant's current time. Raises a Fault."""
         asked_at = time.monotonic()
         if self._real_until.get(merchant_id, 0.0) > asked_at:
-            return
+            return self.now(merchant_id)
         ahead_us = await self._rows.get(merchant_id)
         if ahead_us is None:
             if len(self._real_until) > _KNOWN_MAX:
@@ -74,6 +75,7 @@ class MerchantClocks(Clock):
         else:
             ahead = timedelta(microseconds=ahead_us)
             self._ahead[merchant_id] = max(ahead, self._ahead.get(merchant_id, ahead))
+        return self.now(merchant_id)
 
 
 async def _fetch(connection: Connection, merchants: Sequence[UUID]) -> Mapping[UUID, int]:

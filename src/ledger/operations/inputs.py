@@ -6,7 +6,6 @@ adds what needs the ledger's state.
 
 from __future__ import annotations
 
-from datetime import datetime
 from decimal import Decimal
 from uuid import UUID
 
@@ -15,13 +14,11 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from ledger.domain.orders.commands import Allocation
 from ledger.domain.orders.terms import (
     BillingAddress,
-    CaptureMethod,
     CardSummary,
     Destination,
     DeviceInformation,
-    FiscalData,
-    LineItem,
     MethodType,
+    OrderTerms,
 )
 from ledger.processors.contract import Card
 
@@ -67,24 +64,11 @@ class PaymentInput(Struct, frozen=True, kw_only=True):
 
 
 class OrderInput(Struct, frozen=True, kw_only=True):
-    """A payment order as asked for. `payment` is None where it is created pending."""
+    """A payment order as a merchant asks for it. `payment` is None where the order is created pending."""
 
-    external_id: str
-    amount: Decimal
-    currency: str
+    terms: OrderTerms
     customer: CustomerInput
     payment: PaymentInput | None = None
-    allow_partials: bool = False
-    capture_method: CaptureMethod = CaptureMethod.AUTOMATIC
-    virtual_terminal: bool = False
-    description: str | None = None
-    invoice_number: str | None = None
-    due_date: datetime | None = None
-    metadata: Raw | UnsetType = UNSET
-    billing_address: BillingAddress | None = None
-    device_information: DeviceInformation | None = None
-    fiscal: FiscalData | None = None
-    line_items: tuple[LineItem, ...] = ()
 
 
 class RefundInput(Struct, frozen=True, kw_only=True):

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Coroutine
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
@@ -43,18 +44,18 @@ class Ledger:
         self,
         journal: Journal,
         processor: Processor | None,
-        ordinals: OrderNumbers,
+        order_numbers: OrderNumbers,
         *,
         clock: Clock | None = None,
-        patience: CallTimeouts = CallTimeouts(),  # noqa: B008 - frozen, shared on purpose
+        call_timeouts: CallTimeouts = CallTimeouts(),  # noqa: B008 - frozen, shared on purpose
     ) -> None:
         self.journal = journal
         self.processor = processor
-        self.ordinals = ordinals
+        self.order_numbers = order_numbers
         self.clock = clock or Clock()
-        self.patience = patience
+        self.call_timeouts = call_timeouts
         self.customers = CustomerCache(journal)
-        self.deadlines = Timeouts()
+        self.timeouts = Timeouts()
         self._merchants: dict[UUID, tuple[float, Merchant]] = {}
         self._running: set[asyncio.Task[Any]] = set()
 
@@ -70,15 +71,19 @@ class Ledger:
         self._merchants[merchant_id] = (time.monotonic() + _MERCHANT_TTL_S, merchant)
         return merchant
 
-    async def complete(self, operation: Coroutine[Any, Any, T]) -> T:
-        """Run an operation to its end, whatever becomes of the caller."""
+    def complete(self, operation: Coroutine[Any, Any, T]) -> Awaitable[T]:
+        """Runs an operation to its end in a task of its own, even where the caller that awaits it is cancelled."""
         task = asyncio.get_running_loop().create_task(operation)
         self._running.add(task)
         task.add_done_callback(self._running.discard)
-        return await asyncio.shield(task)
+        return asyncio.shield(task)
+
+    def call_deadline(self) -> datetime:
+        """Returns the real time until which a processor call that is announced now must be answered."""
+        return datetime.now(UTC) + timedelta(seconds=self.call_timeouts.processor_timeout_s)
 
     def begin(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Start something that nobody waits for. It must not raise."""
+        """Starts a task that no caller awaits. It must not raise."""
         task = asyncio.get_running_loop().create_task(work)
         self._running.add(task)
         task.add_done_callback(self._running.discard)

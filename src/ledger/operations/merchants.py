@@ -8,23 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
+from ledger.domain.fold import fold
 from ledger.domain.merchants.commands import ChangeSettings, IssueApiKey, RegisterMerchant, RevokeApiKey
 from ledger.domain.merchants.decide import decide_issue, decide_registration, decide_revocation, decide_settings
 from ledger.domain.merchants.events import MerchantEvent
 from ledger.domain.merchants.evolve import evolve
 from ledger.domain.merchants.state import ApiKey, Merchant
-from ledger.domain.rejections import ConcurrentUpdate
-from ledger.journal.append import Change, VersionConflict
+from ledger.journal.append import Conflict
+from ledger.operations.inputs import Actor
 from ledger.operations.ledger import Ledger
+from ledger.operations.pipeline.execute import execute
+from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
 from ledger.security.api_keys import NewKey
 from ledger.settings import CannotRun
-
-_ATTEMPTS: Final = 20
 
 Decision = Callable[[Merchant, datetime], Sequence[MerchantEvent]]
 """What follows for a merchant as it stands at a moment of its clock."""
@@ -50,24 +51,21 @@ async def register_merchant(
     Whoever fixes `merchant_id` may ask twice: a merchant that exists is returned as it stands, without the key. Raises
     InvalidField on the name or a setting.
     """
-    merchant_id = merchant_id or uuid7()
-    known, _ = await _load(ledger, merchant_id)
-    if known is not None:
-        return known, False
-    at = ledger.clock.now(merchant_id)
-    events: list[MerchantEvent] = [
-        *decide_registration(None, RegisterMerchant(merchant_id=merchant_id, name=name, at=at))
-    ]
-    merchant = _fold(None, events)
-    events += decide_settings(merchant, ChangeSettings(at=at, **(settings or {})))
-    events += decide_issue(merchant, _issue(key, at))
-    merchant = _fold(None, events)
-    await ledger.journal.open_log(merchant_id)
-    try:
-        await ledger.journal.commit(merchant_id, uuid7(), [Change(merchant_id, 0, events, None, merchant)])
-    except VersionConflict:  # the same id was registered beside us
-        return await merchant_of(ledger, merchant_id), False
-    return merchant, True
+    uow = UnitOfWork(ledger, Actor(merchant_id=merchant_id or uuid7()))
+    await ledger.journal.open_log(uow.merchant_id)
+
+    async def attempt(_: Conflict | None) -> Plan:
+        events: list[MerchantEvent] = []
+        if await uow.load(uow.merchant_id, evolve) is None:
+            at = uow.now
+            events += decide_registration(None, RegisterMerchant(merchant_id=uow.merchant_id, name=name, at=at))
+            merchant = fold(evolve, None, events)
+            events += decide_settings(merchant, ChangeSettings(at=at, **(settings or {})))
+            events += decide_issue(merchant, _issue(key, at))
+        return Plan(changes=[uow.change(uow.merchant_id, evolve, events)])
+
+    plan = await execute(uow, attempt)
+    return uow.states[uow.merchant_id], bool(plan.events)
 
 
 async def change_settings(ledger: Ledger, merchant_id: UUID, settings: Mapping[str, Any]) -> Merchant:
@@ -106,33 +104,26 @@ async def revoke_key(ledger: Ledger, merchant_id: UUID, key_id: UUID) -> ApiKey:
 
 async def merchant_of(ledger: Ledger, merchant_id: UUID) -> Merchant:
     """The merchant as the log has it now, where `Ledger.merchant` may be two seconds old. Raises UnknownMerchant."""
-    merchant, _ = await _load(ledger, merchant_id)
+    merchant, _ = await ledger.journal.load(merchant_id, merchant_id, evolve)
     if merchant is None:
         raise UnknownMerchant(merchant_id)
     return merchant
 
 
 async def _change(ledger: Ledger, merchant_id: UUID, decide: Decision) -> Merchant:
-    """The merchant after a decision on it. Raises UnknownMerchant, and whatever the decision refuses."""
-    for _ in range(_ATTEMPTS):
-        merchant, version = await _load(ledger, merchant_id)
+    """Returns the merchant after a decision on it. Raises UnknownMerchant, and what `decide` raises."""
+    uow = UnitOfWork(ledger, Actor(merchant_id=merchant_id))
+
+    async def attempt(_: Conflict | None) -> Plan:
+        merchant = await uow.load(merchant_id, evolve)
         if merchant is None:
             raise UnknownMerchant(merchant_id)
-        await ledger.clock.refresh(merchant_id)
-        events = decide(merchant, ledger.clock.now(merchant_id))
-        if not events:
-            return merchant
-        after = _fold(merchant, events)
-        try:
-            await ledger.journal.commit(merchant_id, uuid7(), [Change(merchant_id, version, events, merchant, after)])
-        except VersionConflict:
-            continue
-        return after
-    raise ConcurrentUpdate("The merchant is being changed by many commands at once.")
+        uow.now = await ledger.clock.refresh(merchant_id)
+        return Plan(changes=[uow.change(merchant_id, evolve, decide(merchant, uow.now))])
 
-
-async def _load(ledger: Ledger, merchant_id: UUID) -> tuple[Merchant | None, int]:
-    return await ledger.journal.load(merchant_id, merchant_id, evolve)
+    plan = await execute(uow, attempt)
+    merchant: Merchant = plan.changes[0].after
+    return merchant
 
 
 def _issue(key: NewKey, at: datetime, *, key_id: UUID | None = None, **limits: Any) -> IssueApiKey:
@@ -141,10 +132,3 @@ def _issue(key: NewKey, at: datetime, *, key_id: UUID | None = None, **limits: A
 
 def _key(merchant: Merchant, key_id: UUID) -> ApiKey:
     return next(key for key in merchant.keys if key.key_id == key_id)
-
-
-def _fold(merchant: Merchant | None, events: Sequence[MerchantEvent]) -> Merchant:
-    for event in events:
-        merchant = evolve(merchant, event)
-    assert merchant is not None, "the first event registers it"
-    return merchant

@@ -1,7 +1,4 @@
-"""What of an order a request is about.
-
-The rule a stranger would break: it is settled with the acceptance, so that the same key is answered about the same thing.
-"""
+"""What a request is about, and what an operation on an order returns."""
 
 from __future__ import annotations
 
@@ -14,7 +11,10 @@ from ledger.domain.orders.state import Order
 
 
 class RequestTarget(Struct, frozen=True, kw_only=True):
-    """A payment, a refund, or neither: the order as a whole."""
+    """The payment or the refund that a request is about; neither of them means the order as a whole.
+
+    The first commit of a request fixes it, so that the same idempotency key is answered about the same thing.
+    """
 
     payment_id: UUID | None = None
     refund_id: UUID | None = None
@@ -24,11 +24,10 @@ WHOLE_ORDER = RequestTarget()
 
 
 class OrderResult(Struct, frozen=True, kw_only=True):
-    """What an operation on an order ended in. `payment_id` or `refund_id` names what it is about, if that is not the order
-    as a whole.
+    """The order after an operation, its customer, and the payment or refund that the operation is about.
 
-    `created` tells a new order or a new payment from what already stood; `replayed` that nothing happened because the
-    same thing had been asked before; `repeated` that this is the answer which the same idempotency key got the first time.
+    `created` marks a new order, payment or refund. `replayed` marks a request that changed nothing because its effect already
+    existed. `repeated` marks the answer that this idempotency key received the first time.
     """
 
     order: Order
@@ -38,14 +37,3 @@ class OrderResult(Struct, frozen=True, kw_only=True):
     replayed: bool = False
     repeated: bool = False
     refund_id: UUID | None = None
-
-
-class RefundReceipt(Struct, frozen=True, kw_only=True):
-    """What asking for a refund ended in: the order, and which of its refunds it is about. The flags as in `OrderResult`."""
-
-    order: Order
-    customer: Customer
-    refund_id: UUID
-    created: bool
-    replayed: bool = False
-    repeated: bool = False

@@ -18,7 +18,7 @@ from ledger.domain.rejections import DuplicateExternalId, InvalidField
 from ledger.operations.inputs import OrderInput
 from ledger.operations.merchants import register_merchant
 from ledger.operations.orders.create import charge_order, create_order
-from ledger.operations.pipeline.loading import find_order, load_order
+from ledger.operations.pipeline.unit_of_work import find_order
 from ledger.seeding.context import (
     Action,
     LineResult,
@@ -55,9 +55,9 @@ def _create(scene: RunContext, line: ScenarioLine, merchant: Merchant, request_i
     """POST /v2/payment-orders. The same external id again, at a later time, is a further attempt to pay."""
     draft = scene.readers.create(bytes(line.body), local(line, merchant))
     if draft.payment is not None:
-        draft = replace(draft, payment=with_fixed_id(scene, draft.payment, merchant, line, draft.external_id))
+        draft = replace(draft, payment=with_fixed_id(scene, draft.payment, merchant, line, draft.terms.external_id))
     customer = draft.customer.id or draft.customer.external_id
-    keys = {f"{merchant.merchant_id} order {draft.external_id}", f"{merchant.merchant_id} customer {customer}"}
+    keys = {f"{merchant.merchant_id} order {draft.terms.external_id}", f"{merchant.merchant_id} customer {customer}"}
 
     async def tell() -> LineResult:
         try:
@@ -67,13 +67,12 @@ def _create(scene: RunContext, line: ScenarioLine, merchant: Merchant, request_i
                 return LineResult.KNOWN
             raise
 
-    return PlannedLine(frozenset(keys), tell, draft.external_id)
+    return PlannedLine(frozenset(keys), tell, draft.terms.external_id)
 
 
 async def _was_told(scene: RunContext, line: ScenarioLine, merchant: Merchant, draft: OrderInput) -> bool:
     """Whether an order that is closed by now was made, or paid, by this very line."""
-    order_id = await find_order(scene.ledger, merchant.merchant_id, draft.external_id)
-    order, _ = await load_order(scene.ledger, merchant.merchant_id, order_id)
+    order = await find_order(scene.ledger, merchant.merchant_id, draft.terms.external_id)
     if draft.payment is not None and draft.payment.payment_id is not None:
         return order.has_payment(draft.payment.payment_id)
     return order.terms.at == line.at

@@ -17,7 +17,7 @@ from msgspec import Struct
 from ledger.domain.orders.timers import Timer, timers_of
 from ledger.operations.ledger import Ledger
 from ledger.operations.orders.timers import run_timer
-from ledger.operations.pipeline.loading import load_order
+from ledger.operations.pipeline.unit_of_work import load_order
 from ledger.processors.inbox import InboxEntry
 from ledger.processors.messages import Message
 
@@ -48,7 +48,7 @@ class DueWork(Struct, frozen=True):
         """Do everything that becomes of an order up to a moment, in the order of time. Raises a Fault, ConcurrentUpdate."""
         done: set[Timer] = set()
         while True:
-            order, _ = await load_order(self.ledger, merchant_id, order_id)
+            order = await load_order(self.ledger, merchant_id, order_id)
             waiting = [due for due in timers_of(order) if due.at <= moment and due not in done]
             due = min(waiting, key=lambda due: due.at, default=None)
             told = await self._told(merchant_id, order_id, moment if due is None else due.at)

@@ -26,7 +26,7 @@ from ledger.operations.orders.authenticate import submit_device_data, validate
 from ledger.operations.orders.cancel import cancel_order
 from ledger.operations.orders.capture import capture_order
 from ledger.operations.orders.refund import refund_order
-from ledger.operations.pipeline.loading import find_order, load_order
+from ledger.operations.pipeline.unit_of_work import find_order, load_order
 from ledger.processors.messages import DisputeLost, DisputeOpened, DisputeWon
 from ledger.processors.sandbox.processor import SandboxProcessor
 from ledger.processors.sandbox.references import Deposit, WrongAmount
@@ -142,7 +142,7 @@ def _validate(scene: RunContext, line: ScenarioLine, merchant: Merchant, request
     body = _read(line, Authenticated)
 
     async def tell(scene: RunContext, actor: Actor, order: str, order_id: UUID) -> LineResult:
-        found, _ = await load_order(scene.ledger, actor.merchant_id, order_id)
+        found = await load_order(scene.ledger, actor.merchant_id, order_id)
         payment = _newest(found, lambda payment: payment.status is PaymentStatus.REQUIRES_ACTION)
         if payment is None or payment.session is None:
             raise InvalidField("order", "must have a payer who was sent to a bank's page")
@@ -162,7 +162,7 @@ def _deposit(scene: RunContext, line: ScenarioLine, merchant: Merchant, request_
     body = _read(line, Paid)
 
     async def tell(scene: RunContext, actor: Actor, order: str, order_id: UUID) -> LineResult:
-        found, _ = await load_order(scene.ledger, actor.merchant_id, order_id)
+        found = await load_order(scene.ledger, actor.merchant_id, order_id)
         payment = _newest(found, lambda payment: payment.reference is not None)
         known = None if payment is None else payment.reference
         sent_to = None if known is None else known.clabe or known.reference
@@ -189,7 +189,7 @@ def _dispute(scene: RunContext, line: ScenarioLine, merchant: Merchant, request_
     body = _read(line, Contested)
 
     async def tell(scene: RunContext, actor: Actor, order: str, order_id: UUID) -> LineResult:
-        found, _ = await load_order(scene.ledger, actor.merchant_id, order_id)
+        found = await load_order(scene.ledger, actor.merchant_id, order_id)
         payment = _newest(found, lambda payment: payment.captured > 0)
         if payment is None or payment.processor_reference is None:
             raise InvalidField("order", "must hold a payment that can be contested")
@@ -235,7 +235,8 @@ def _step(
     scene.claim(moment_id(merchant, line, order))
 
     async def tell_once() -> LineResult:
-        order_id = await find_order(scene.ledger, merchant.merchant_id, order)
+        found = await find_order(scene.ledger, merchant.merchant_id, order)
+        order_id = found.terms.order_id
         for event in await scene.ledger.journal.reader.stream(merchant.merchant_id, order_id):
             if isinstance(event, leaves) and event.at == line.at:
                 return LineResult.KNOWN

@@ -23,7 +23,7 @@ from ledger.domain.rejections import InvalidField, Rejected
 from ledger.operations.clock import Clock
 from ledger.operations.ledger import Ledger
 from ledger.operations.merchants import UnknownMerchant, merchant_of
-from ledger.operations.pipeline.loading import find_order
+from ledger.operations.pipeline.unit_of_work import find_order
 from ledger.postgres.faults import Fault
 from ledger.processors.contract import ProcessorTimedOut, ProcessorUnavailable
 from ledger.security.api_keys import NewKey
@@ -178,7 +178,8 @@ class _Telling:
             self._orders[merchant_id, step.order] = place
 
     async def _pass(self, merchant_id: UUID, order: str, moment: datetime) -> None:
-        await self._passing.until(merchant_id, await find_order(self._ledger, merchant_id, order), moment)
+        found = await find_order(self._ledger, merchant_id, order)
+        await self._passing.until(merchant_id, found.terms.order_id, moment)
 
     async def _finish(self, story: Sequence[tuple[LineNumber, ScenarioLine]]) -> None:
         """Let time pass for every order until its merchant's last line, or until now."""

@@ -169,7 +169,7 @@ def test_the_number_of_the_card_itself_is_found_when_it_stands_elsewhere_too():
 def test_a_card_number_behind_a_repeated_key_is_not_kept():
     twice = order(metadata={"a": "4000 0000 0000 0002", "b": "\u00e9"})
     body = json.dumps(twice).replace('"b"', '"a"').encode()
-    assert b"4000" not in bytes(drafted(body).metadata)
+    assert b"4000" not in bytes(drafted(body).terms.metadata)
 
 
 def test_a_card_number_in_an_ignored_field_is_ignored_with_it():
@@ -194,7 +194,7 @@ def test_line_breaks_and_tabs_may_stand_in_prose():
     draft = drafted(
         order(description="uno\r\n\tdos", metadata={"nota": "uno\ndos"}, lineItems=[line(description="a\nb")])
     )
-    assert draft.description == "uno\r\n\tdos"
+    assert draft.terms.description == "uno\r\n\tdos"
     assert refusal_of(order(customer={"externalId": "a", "firstName": "A\nB"})).errors[0].field == "customer.firstName"
     assert refusal_of(order(description="a\x00b")).errors[0].field == "description"
 

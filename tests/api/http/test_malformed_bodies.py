@@ -23,7 +23,7 @@ def test_a_malformed_body_is_a_400_that_names_a_field_and_repeats_nothing(name: 
 
 @pytest.mark.parametrize(("name", "body"), list(harmless()), ids=lambda value: value if isinstance(value, str) else "")
 def test_an_odd_body_that_is_still_an_order_is_one(name: str, body: bytes):
-    assert drafted(body).external_id == "order-1"
+    assert drafted(body).terms.external_id == "order-1"
 
 
 def test_the_corpus_is_large():

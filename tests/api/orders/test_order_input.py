@@ -37,12 +37,12 @@ FISCAL = {
 
 def test_the_smallest_order_is_drafted_with_the_defaults_of_the_interface():
     draft = drafted(order())
-    assert (draft.external_id, draft.amount, draft.currency) == ("order-1", Decimal(150000), "MXN")
+    assert (draft.terms.external_id, draft.terms.amount, draft.terms.currency) == ("order-1", Decimal(150000), "MXN")
     assert draft.payment is None
-    assert draft.capture_method is CaptureMethod.AUTOMATIC
-    assert not draft.allow_partials
-    assert not draft.virtual_terminal
-    assert draft.metadata is UNSET
+    assert draft.terms.capture_method is CaptureMethod.AUTOMATIC
+    assert not draft.terms.allow_partials
+    assert not draft.terms.virtual_terminal
+    assert draft.terms.metadata is UNSET
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_the_smallest_order_is_drafted_with_the_defaults_of_the_interface():
 )
 def test_an_amount_is_taken_exactly_as_it_is_written(sent: bytes, meant: str):
     body = b'{"amount":%s,"currency":"MXN","externalId":"a","customerId":"ana","pending":true}' % sent
-    assert str(drafted(body).amount) == meant
+    assert str(drafted(body).terms.amount) == meant
 
 
 @pytest.mark.parametrize(
@@ -226,8 +226,8 @@ def test_a_customer_may_be_new_by_email_alone():
 
 
 def test_partial_payments_are_honoured_on_pending_orders_only():
-    assert drafted(order(allowPartials=True)).allow_partials
-    assert not drafted(paid_order(allowPartials=True)).allow_partials
+    assert drafted(order(allowPartials=True)).terms.allow_partials
+    assert not drafted(paid_order(allowPartials=True)).terms.allow_partials
 
 
 def test_a_pending_order_drops_the_method_but_checks_it():
@@ -244,15 +244,15 @@ def test_a_pending_order_drops_the_method_but_checks_it():
     ],
 )
 def test_a_due_date_without_an_offset_is_in_the_merchants_time_zone(sent: str, meant: datetime):
-    assert drafted(order(dueDate=sent)).due_date == meant
+    assert drafted(order(dueDate=sent)).terms.due_date == meant
 
 
 def test_a_country_code_is_kept_in_capitals():
-    assert drafted(order(billingAddress={"country": "mx"})).billing_address == BillingAddress(country="MX")
+    assert drafted(order(billingAddress={"country": "mx"})).terms.billing_address == BillingAddress(country="MX")
 
 
 def test_fiscal_data_is_carried_whole_and_the_tax_id_in_capitals():
-    fiscal = drafted(order(customerFiscalData=FISCAL | {"taxId": "eku9003173c9"})).fiscal
+    fiscal = drafted(order(customerFiscalData=FISCAL | {"taxId": "eku9003173c9"})).terms.fiscal
     assert fiscal is not None
     assert fiscal.tax_id == "EKU9003173C9"
     assert fiscal.address is not None
@@ -304,7 +304,7 @@ def test_a_wrong_field_of_a_charge_is_named(body: dict[str, Any], field: str):
 def test_lines_are_exact_and_complete():
     tax = {"type": "ISR", "rate": 0.106667, "withholding": True}
     sent = line(sku="S", productKey="50201706", unitKey="KGM", discount=10.5, taxIncluded=False, taxes=[tax])
-    item = drafted(order(lineItems=[sent])).line_items[0]
+    item = drafted(order(lineItems=[sent])).terms.line_items[0]
     assert (item.quantity, item.unit_price, item.discount) == (Decimal(2), Decimal(75000), Decimal("10.5"))
     assert (item.tax_included, item.taxes[0].rate, item.taxes[0].factor) == (False, Decimal("0.106667"), "Tasa")
 
@@ -323,13 +323,13 @@ def test_lines_are_exact_and_complete():
 )
 def test_lines_must_add_up_to_the_amount_within_a_thousandth(lines: list[dict[str, Any]], adds_up: bool):
     if adds_up:
-        assert len(drafted(order(lineItems=lines)).line_items) == len(lines)
+        assert len(drafted(order(lineItems=lines)).terms.line_items) == len(lines)
     else:
         assert field_of(order(lineItems=lines)) == "lineItems"
 
 
 def test_no_lines_need_not_add_up():
-    assert drafted(order(lineItems=[])).line_items == ()
+    assert drafted(order(lineItems=[])).terms.line_items == ()
 
 
 @pytest.mark.parametrize(
@@ -355,19 +355,19 @@ def test_a_wrong_field_of_a_line_is_named_with_its_place(change: dict[str, Any],
 
 
 def test_the_name_stands_in_for_the_description_of_a_line():
-    item = drafted(order(lineItems=[line(description=ABSENT, name="Café")])).line_items[0]
+    item = drafted(order(lineItems=[line(description=ABSENT, name="Café")])).terms.line_items[0]
     assert (item.description, item.name) == ("Café", "Café")
-    both = drafted(order(lineItems=[line(name="Molido")])).line_items[0]
+    both = drafted(order(lineItems=[line(name="Molido")])).terms.line_items[0]
     assert (both.description, both.name) == ("Café", "Molido")
 
 
 def test_an_exempt_line_needs_no_rate():
     sent = line(taxes=[{"type": "IVA", "factor": "Exento"}])
-    assert drafted(order(lineItems=[sent])).line_items[0].taxes[0].rate == 0
+    assert drafted(order(lineItems=[sent])).terms.line_items[0].taxes[0].rate == 0
 
 
 def test_an_order_has_at_most_a_thousand_lines():
-    assert len(drafted(order(amount=1000, lineItems=[line(quantity=1, unitPrice=1)] * 1000)).line_items) == 1000
+    assert len(drafted(order(amount=1000, lineItems=[line(quantity=1, unitPrice=1)] * 1000)).terms.line_items) == 1000
     assert field_of(order(amount=1001, lineItems=[line(quantity=1, unitPrice=1)] * 1001)) == "lineItems"
 
 
@@ -380,7 +380,7 @@ def _deep(levels: int) -> Any:
 
 def test_metadata_is_kept_as_it_was_written_but_for_whitespace():
     body = b'{"amount":1,"currency":"MXN","externalId":"a","customerId":"c","pending":true,"metadata":{ "b" : 1.50, "a": [ 1e2 ] }}'
-    assert bytes(drafted(body).metadata) == b'{"b":1.50,"a":[1e2]}'
+    assert bytes(drafted(body).terms.metadata) == b'{"b":1.50,"a":[1e2]}'
 
 
 def test_metadata_may_be_ten_levels_deep_counting_itself():
@@ -404,8 +404,8 @@ def test_a_number_in_metadata_that_no_computer_holds_is_refused():
 def test_a_key_that_stands_twice_in_metadata_counts_once():
     twice = b'{"amount":1,"currency":"MXN","externalId":"a","customerId":"c","pending":true,"metadata":%s}'
     assert (
-        bytes(drafted(twice % rb'{"a":1.0,"b":{"c":1,"c":2},"a":"\u00e9"}').metadata)
+        bytes(drafted(twice % rb'{"a":1.0,"b":{"c":1,"c":2},"a":"\u00e9"}').terms.metadata)
         == '{"a":"é","b":{"c":2}}'.encode()
     )
     once = rb'{"a":"b\":1","c":1.50}'
-    assert bytes(drafted(twice % once).metadata) == once
+    assert bytes(drafted(twice % once).terms.metadata) == once

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 from decimal import Decimal
-from functools import partial
 from typing import Final, assert_never, get_args
 from uuid import UUID
 
@@ -39,11 +38,12 @@ from ledger.domain.orders.refund import RefundPart, RefundStatus
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.terms import MethodType
 from ledger.domain.rejections import InvalidField, Rejected
-from ledger.journal.journal import Context
+from ledger.journal.append import Conflict
+from ledger.operations.inputs import Actor
 from ledger.operations.ledger import Ledger
 from ledger.operations.payment_lookup import PaymentLookup
-from ledger.operations.pipeline.execute import execute_fact
-from ledger.operations.pipeline.loading import load_order
+from ledger.operations.pipeline.execute import execute
+from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork, load_order
 from ledger.processors.messages import (
     DepositReceived,
     DisputeLost,
@@ -85,10 +85,7 @@ class MessageApplier:
         """Record a message on its order; twice changes nothing. Raises a Fault."""
         try:
             order_id, message = await self._addressed(message)
-            context = Context(request="message", causation=message.payment_id)
-            order = await execute_fact(
-                self._ledger, message.merchant_id, order_id, partial(_decide, message=message), context
-            )
+            order = await self._record(order_id, message)
             if isinstance(message, DepositReceived):
                 _tell_of_another_amount(message, order)
                 await refund_overpayment(self._ledger, message, order)
@@ -100,6 +97,18 @@ class MessageApplier:
             return RetryLater(f"{refusal.code}: {refusal}")
         return Applied()
 
+    async def _record(self, order_id: UUID, message: Message) -> Order:
+        """Records a message on its order and makes the calls that follow; returns the order. Raises what `_decide` raises."""
+        actor = Actor(merchant_id=message.merchant_id, request_id="message")
+        uow = UnitOfWork(self._ledger, actor, cause=message.payment_id)
+
+        async def attempt(_: Conflict | None) -> Plan:
+            order = await uow.order(order_id)
+            return Plan(changes=[uow.change_order(order_id, _decide(order, message, uow.now))])
+
+        await execute(uow, attempt)
+        return await uow.order(order_id)
+
     async def _addressed(self, message: Message) -> tuple[UUID, Message]:
         """The order that a message is about, and the message with the payment that its name stands for."""
         merchant_id = message.merchant_id
@@ -109,7 +118,7 @@ class MessageApplier:
             return message.order_id, message
         name = _name(message) if message.payment_id is None else str(message.payment_id)
         for order_id, payment_id in await self._names.find(merchant_id, name):
-            order, _ = await load_order(self._ledger, merchant_id, order_id)
+            order = await load_order(self._ledger, merchant_id, order_id)
             if order.payment(payment_id).processor == message.processor:
                 return order_id, msgspec.structs.replace(message, payment_id=payment_id)
         raise NotApplicableYet("no order knows what it is about")
@@ -122,7 +131,7 @@ def _tell_of_another_amount(message: DepositReceived, order: Order) -> None:
         _log.warning("deposit_amount_differs", processor=message.processor, message_id=message.message_id, **told)
 
 
-def _decide(order: Order, at: datetime, *, message: Message) -> list[OrderEvent]:
+def _decide(order: Order, message: Message, at: datetime) -> list[OrderEvent]:
     match message:
         case DepositReceived():
             return _deposit(order, message, at)

@@ -6,7 +6,6 @@ until it is known to have left us, the message is not done with.
 
 from __future__ import annotations
 
-from datetime import datetime
 from itertools import count
 from uuid import UUID, uuid5
 
@@ -16,9 +15,11 @@ from ledger.domain.orders.commands import REFUND_WINDOW_S, RefundOverpayment
 from ledger.domain.orders.decide.refunds import decide_overpayment_refund
 from ledger.domain.orders.events import OrderEvent
 from ledger.domain.orders.state import Order
-from ledger.journal.journal import Context
+from ledger.journal.append import Conflict
+from ledger.operations.inputs import Actor
 from ledger.operations.ledger import Ledger
-from ledger.operations.pipeline.execute import call_deadline, execute_fact
+from ledger.operations.pipeline.execute import execute
+from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
 from ledger.processors.messages import DepositReceived
 
 _log = structlog.get_logger()
@@ -37,24 +38,27 @@ async def refund_overpayment(ledger: Ledger, message: DepositReceived, order: Or
     if not merchant.refund_overpayment or order.overpaid_amount <= 0:
         return
     order_id, refund_id = order.terms.order_id, _refund_of_the_extra(message, order)
-    able = None if ledger.processor is None else ledger.processor.capabilities
+    capabilities = None if ledger.processor is None else ledger.processor.capabilities
+    uow = UnitOfWork(ledger, Actor(merchant_id=message.merchant_id, request_id="overpayment"), cause=message.payment_id)
 
-    def decide(order: Order, at: datetime) -> list[OrderEvent]:
-        if order.refund(refund_id) is not None:
-            return []
-        if order.overpaid_amount > 0 and any(payment.refunding for payment in order.payments):
-            raise NotApplicableYet("a refund is under way: what is held too much is known afterwards")
-        command = RefundOverpayment(
-            refund_id=refund_id,
-            deadline_at=call_deadline(ledger),
-            at=at,
-            card_window_s=REFUND_WINDOW_S if able is None else int(able.refund_window_s),
-            partial_payouts=able is None or able.partial_payouts,
-        )
-        return decide_overpayment_refund(order, command)
+    async def attempt(_: Conflict | None) -> Plan:
+        order = await uow.order(order_id)
+        events: list[OrderEvent] = []
+        if order.refund(refund_id) is None:
+            if order.overpaid_amount > 0 and any(payment.refunding for payment in order.payments):
+                raise NotApplicableYet("a refund is under way: what is held too much is known afterwards")
+            command = RefundOverpayment(
+                refund_id=refund_id,
+                deadline_at=ledger.call_deadline(),
+                at=uow.now,
+                card_window_s=REFUND_WINDOW_S if capabilities is None else int(capabilities.refund_window_s),
+                partial_payouts=capabilities is None or capabilities.partial_payouts,
+            )
+            events = decide_overpayment_refund(order, command)
+        return Plan(changes=[uow.change_order(order_id, events)])
 
-    context = Context(request="overpayment", causation=message.payment_id)
-    order = await execute_fact(ledger, message.merchant_id, order_id, decide, context)
+    await execute(uow, attempt)
+    order = await uow.order(order_id)
     refund = order.refund(refund_id)
     if refund is None:
         _log.warning("overpayment_stays", order_id=str(order_id), amount=str(order.overpaid_amount))

@@ -14,16 +14,16 @@ from itertools import cycle
 from typing import Final, Literal
 from uuid import UUID
 
-import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 from uuid_utils.compat import uuid7
 
 from ledger.bench.load import order_body
 from ledger.bench.load.processes import Go, work
 from ledger.bench.measure.samples import Sample, sample
+from ledger.domain.fold import fold
 from ledger.domain.orders.decide.payments import decide_create
 from ledger.domain.orders.evolve.order import evolve
-from ledger.domain.orders.state import Order
 from ledger.journal.append import Change, Claim, ClaimKind
 from ledger.journal.codec import CODEC, Codec, postgres_micros
 from ledger.journal.encryption.data_keys import DataKeys
@@ -117,11 +117,10 @@ def _order() -> Callable[[], Command]:
     def make() -> Command:
         order_id = uuid7()
         external_id = f"pedido-{order_id.hex}"
-        command = msgspec.structs.replace(template, order_id=order_id, external_id=external_id, at=datetime.now(UTC))
-        order: Order | None = None
+        terms = replace(template.terms, external_id=external_id)
+        command = replace(template, order_id=order_id, terms=terms, at=datetime.now(UTC))
         events = decide_create(None, command)
-        for event in events:
-            order = evolve(order, event)
+        order = fold(evolve, None, events)
         return [Change(order_id, 0, events, None, order)], [Claim(ClaimKind.ORDER_EXTERNAL_ID, external_id, order_id)]
 
     return make

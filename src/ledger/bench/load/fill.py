@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 from uuid import UUID
 
-import msgspec
+from msgspec.structs import replace
 from uuid_utils.compat import uuid7
 
 from ledger.bench.load import order_body
@@ -20,6 +20,7 @@ from ledger.bench.measure.samples import say
 from ledger.domain.customers.events import CustomerCreated
 from ledger.domain.customers.evolve import evolve as evolve_customer
 from ledger.domain.customers.state import Customer
+from ledger.domain.fold import fold
 from ledger.domain.orders.commands import NewPayment, RecordAuthorizationOutcome
 from ledger.domain.orders.decide.authorizations import decide_authorization_outcome
 from ledger.domain.orders.decide.payments import decide_create
@@ -92,24 +93,28 @@ def _orders(begins_at: datetime) -> Callable[[int, UUID], tuple[Order, list[Orde
 
     def make(n: int, customer_id: UUID) -> tuple[Order, list[OrderEvent]]:
         at = begins_at + timedelta(minutes=3 * n)
-        command = msgspec.structs.replace(
+        terms = replace(
+            template.terms,
+            external_id=f"pedido-2026-{n:07}",
+            invoice_number=f"A-{n:06}" if n % 3 else None,
+            due_date=(None, at + timedelta(days=15), at + timedelta(days=15 * 365))[n % 3],
+        )
+        command = replace(
             template,
             order_id=uuid7(),
             customer_id=customer_id,
-            external_id=f"pedido-2026-{n:07}",
             order_number=f"PO{n * 48_271 % 2**31:010X}",
-            invoice_number=f"A-{n:06}" if n % 3 else None,
-            due_date=(None, at + timedelta(days=15), at + timedelta(days=15 * 365))[n % 3],
+            terms=terms,
             at=at,
             payment=_payment(at) if n % 4 == 0 else None,
         )
         events = decide_create(None, command)
-        order = _folded(None, events)
+        order = fold(evolve, None, events)
         if order.payments:
             granted = Approved(authorized=order.amount, captured=order.amount, processor_reference="bench")
             settle = RecordAuthorizationOutcome(payment_id=order.payments[0].payment_id, outcome=granted, at=at)
             settled = decide_authorization_outcome(order, settle)
-            order, events = _folded(order, settled), [*events, *settled]
+            order, events = fold(evolve, order, settled), [*events, *settled]
         return order, events
 
     return make
@@ -120,10 +125,3 @@ def _payment(at: datetime) -> NewPayment:
     return NewPayment(
         payment_id=payment_id, method=_CARD, processor="sandbox", idempotency_key=str(payment_id), deadline_at=at
     )
-
-
-def _folded(order: Order | None, events: list[OrderEvent]) -> Order:
-    for event in events:
-        order = evolve(order, event)
-    assert order is not None, "something was decided"
-    return order

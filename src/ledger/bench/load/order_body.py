@@ -14,7 +14,7 @@ from uuid import UUID
 import msgspec
 
 from ledger.domain.orders.commands import CreateOrder
-from ledger.domain.orders.terms import BillingAddress, LineItem
+from ledger.domain.orders.terms import BillingAddress, LineItem, OrderTerms
 
 Way = Literal["pending", "card", "split", "challenged"]
 """How an order is to be paid."""
@@ -158,14 +158,16 @@ def command(order_id: UUID, customer_id: UUID, external_id: str, order_number: s
     return CreateOrder(
         order_id=order_id,
         order_number=order_number,
-        external_id=external_id,
         customer_id=customer_id,
-        amount=Decimal(BODY["amount"]),
-        currency=BODY["currency"],
         at=datetime.now(UTC),
-        description=BODY["description"],
-        invoice_number=BODY["invoiceNumber"],
-        metadata=msgspec.Raw(msgspec.json.encode(BODY["metadata"])),
-        billing_address=msgspec.convert(BODY["billingAddress"], type=BillingAddress),
-        line_items=msgspec.json.decode(msgspec.json.encode(lines), type=tuple[LineItem, ...]),
+        terms=OrderTerms(
+            external_id=external_id,
+            amount=Decimal(BODY["amount"]),
+            currency=BODY["currency"],
+            description=BODY["description"],
+            invoice_number=BODY["invoiceNumber"],
+            metadata=msgspec.Raw(msgspec.json.encode(BODY["metadata"])),
+            billing_address=msgspec.convert(BODY["billingAddress"], type=BillingAddress),
+            line_items=msgspec.json.decode(msgspec.json.encode(lines), type=tuple[LineItem, ...]),
+        ),
     )

@@ -23,11 +23,9 @@ from ledger.domain.orders.processor_outcomes import (
 )
 from ledger.domain.orders.terms import (
     BillingAddress,
-    CaptureMethod,
     Destination,
     DeviceInformation,
-    FiscalData,
-    LineItem,
+    OrderTerms,
     PaymentMethod,
     SurchargePolicy,
 )
@@ -68,28 +66,23 @@ class NewPayment(Struct, frozen=True, kw_only=True):
 
 
 class CreateOrder(Struct, frozen=True, kw_only=True):
-    """Ask for money. `payment` is None for an order created with `pending: true`."""
+    """Creates an order on these terms. `payment` is None for an order created with `pending: true`."""
 
     order_id: UUID
     order_number: str
-    external_id: str
     customer_id: UUID
-    amount: Decimal
-    currency: str
+    at: datetime
+    terms: OrderTerms
+    payment: NewPayment | None = None
+    surcharge: SurchargePolicy | None = None
+
+
+class ResubmitOrder(Struct, frozen=True, kw_only=True):
+    """Asks for an order whose external id exists already."""
+
+    terms: OrderTerms
     at: datetime
     payment: NewPayment | None = None
-    allow_partials: bool = False
-    capture_method: CaptureMethod = CaptureMethod.AUTOMATIC
-    surcharge: SurchargePolicy | None = None
-    virtual_terminal: bool = False
-    description: str | None = None
-    invoice_number: str | None = None
-    due_date: datetime | None = None
-    metadata: Raw | UnsetType = UNSET
-    billing_address: BillingAddress | None = None
-    device_information: DeviceInformation | None = None
-    fiscal: FiscalData | None = None
-    line_items: tuple[LineItem, ...] = ()
 
 
 class ChargeOrder(Struct, frozen=True, kw_only=True):

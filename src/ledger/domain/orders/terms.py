@@ -6,6 +6,7 @@ renamed; a changed meaning is a new field.
 
 from __future__ import annotations
 
+from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
 from uuid import UUID
@@ -159,3 +160,25 @@ class Destination(Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
 
     clabe: str
     account_holder: str | None = None
+
+
+class OrderTerms(Struct, frozen=True, kw_only=True):
+    """What a merchant asks for with a payment order, before ids and time. `OrderCreated` stores each of these fields.
+
+    `amount` is the subtotal in minor units of `currency`.
+    """
+
+    external_id: str
+    amount: Decimal
+    currency: str
+    allow_partials: bool = False
+    capture_method: CaptureMethod = CaptureMethod.AUTOMATIC
+    virtual_terminal: bool = False
+    description: str | None = None
+    invoice_number: str | None = None
+    due_date: datetime | None = None
+    metadata: Raw | UnsetType = UNSET
+    billing_address: BillingAddress | None = None
+    device_information: DeviceInformation | None = None
+    fiscal: FiscalData | None = None
+    line_items: tuple[LineItem, ...] = ()

@@ -15,6 +15,7 @@ from msgspec import Struct
 from ledger.domain.customers.events import CustomerCreated
 from ledger.domain.customers.evolve import evolve
 from ledger.domain.customers.state import Customer
+from ledger.domain.fold import fold
 from ledger.domain.ids import parse_uuid
 from ledger.journal.append import ClaimKind
 from ledger.journal.journal import Journal
@@ -60,10 +61,7 @@ class CustomerCache:
         events = await self._journal.reader.stream_from(merchant_id, customer_id, CustomerCreated)
         if not events:
             return None
-        customer: Customer | None = None
-        for event in events:
-            customer = evolve(customer, event)
-        assert customer is not None
+        customer = fold(evolve, None, events)
         self.put(merchant_id, customer, len(events))
         return CachedCustomer(customer, len(events))
 

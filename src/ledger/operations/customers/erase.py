@@ -1,7 +1,7 @@
-"""Forgetting a person: the key to everything personal is destroyed, then every order of that person is rendered again.
+"""Erases a customer: destroys the key of the personal data, then renders every order of the customer again.
 
-The rule a stranger would break: the key goes first, in the commit that says so. From then on nothing can be opened and no
-order can begin; what is left to do is only to take the person out of the rows, and may be done any number of times.
+Destroy the key first, in the commit that records the erasure. From then on nothing can be opened and no order can begin;
+the rest only takes the person out of the rows and may run any number of times.
 """
 
 from __future__ import annotations
@@ -11,89 +11,68 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 from uuid import UUID
 
-from uuid_utils.compat import uuid7
-
 from ledger.domain.customers.commands import EraseCustomer
 from ledger.domain.customers.decide import decide_erasure
-from ledger.domain.customers.evolve import evolve as evolve_customer
+from ledger.domain.customers.evolve import evolve
 from ledger.domain.customers.state import Customer
 from ledger.domain.orders.commands import ErasePayer
 from ledger.domain.orders.decide.payments import decide_payer_erasure
-from ledger.domain.orders.evolve.order import evolve as evolve_order
-from ledger.domain.rejections import ConcurrentUpdate, CustomerNotFound
-from ledger.journal.append import Change, VersionConflict
-from ledger.journal.journal import Context
+from ledger.domain.rejections import CustomerNotFound
+from ledger.journal.append import Conflict
 from ledger.operations.inputs import Actor
 from ledger.operations.ledger import Ledger
-from ledger.operations.pipeline.loading import load_order
+from ledger.operations.pipeline.execute import execute
+from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
 
-_ATTEMPTS: Final = 20
 _AT_ONCE: Final = 50
 
 OrdersOf = Callable[[UUID, UUID, UUID, int], Awaitable[Sequence[UUID]]]
-"""At most so many orders of a merchant's customer whose ids come after the given one, in the order of their ids."""
+"""Returns at most so many orders of a merchant's customer whose ids come after the given one, in the order of their ids."""
 
 
 async def erase_customer(ledger: Ledger, actor: Actor, reference: str, orders_of: OrdersOf) -> Customer:
-    """Forget the customer that `reference` (service id or external id) names (contract N61); what is left of it.
+    """Erases the customer that `reference` (service id or external id) names (contract N61), and returns what is left.
 
-    Once it returns, nothing of the person can be read from the log, and no customer's or order's row shows it; the worker takes
-    the e-mail out of the search's lines. Asked again it goes on where it was interrupted. Raises CustomerNotFound, ConcurrentUpdate, or a Fault of the journal.
+    Afterwards the log reveals nothing of the person, and no row of a customer or an order shows it; the worker removes the
+    e-mail from the search lines. A repeated call continues an interrupted one. Raises CustomerNotFound, ConcurrentUpdate, a
+    Fault of the journal.
     """
     return await ledger.complete(_erase(ledger, actor, reference, orders_of))
 
 
 async def _erase(ledger: Ledger, actor: Actor, reference: str, orders_of: OrdersOf) -> Customer:
-    context = Context(actor=actor.key_id, request=actor.request_id)
-    customer = await _destroy(ledger, actor.merchant_id, reference, context)
-    await erase_payer(ledger, actor.merchant_id, customer.customer_id, orders_of, context)
+    uow = UnitOfWork(ledger, actor)
+
+    async def attempt(_: Conflict | None) -> Plan:
+        known = await ledger.customers.by_reference(uow.merchant_id, reference)
+        if known is None:
+            raise CustomerNotFound("The customer was not found.")
+        customer_id = known.customer.customer_id
+        uow.put(customer_id, known.customer, known.version)
+        events = decide_erasure(known.customer, EraseCustomer(at=uow.now))
+        return Plan(changes=[uow.change(customer_id, evolve, events)])
+
+    customer: Customer = (await execute(uow, attempt)).changes[0].after
+    await erase_payer(ledger, actor, customer.customer_id, orders_of)
     return customer
 
 
-async def _destroy(ledger: Ledger, merchant_id: UUID, reference: str, context: Context) -> Customer:
-    for _ in range(_ATTEMPTS):
-        known = await ledger.customers.by_reference(merchant_id, reference)
-        if known is None:
-            raise CustomerNotFound("The customer was not found.")
-        before = after = known.customer
-        events = decide_erasure(before, EraseCustomer(at=ledger.clock.now(merchant_id)))
-        if not events:
-            return before
-        for event in events:
-            after = evolve_customer(after, event)
-        change = Change(before.customer_id, known.version, events, before, after)
-        try:
-            await ledger.journal.commit(merchant_id, uuid7(), [change], context=context)
-        except VersionConflict:
-            continue
-        ledger.customers.put(merchant_id, after, known.version + len(events))
-        return after
-    raise ConcurrentUpdate("The customer is being changed by many requests at once.")
-
-
 async def erase_payer(
-    ledger: Ledger, merchant_id: UUID, customer_id: UUID, orders_of: OrdersOf, context: Context
+    ledger: Ledger, actor: Actor, customer_id: UUID, orders_of: OrdersOf, cause: UUID | None = None
 ) -> None:
-    """Take an erased customer out of every order. No order of theirs can begin any more, so one walk finds them all."""
+    """Removes an erased customer from every order. No new order of theirs can begin, so one walk finds all of them."""
     last = UUID(int=0)
-    while order_ids := await orders_of(merchant_id, customer_id, last, _AT_ONCE):
-        await asyncio.gather(*[_forget_in(ledger, merchant_id, order_id, context) for order_id in order_ids])
+    while order_ids := await orders_of(actor.merchant_id, customer_id, last, _AT_ONCE):
+        await asyncio.gather(
+            *[_erase_payer_of(UnitOfWork(ledger, actor, cause=cause), order_id) for order_id in order_ids]
+        )
         last = order_ids[-1]
 
 
-async def _forget_in(ledger: Ledger, merchant_id: UUID, order_id: UUID, context: Context) -> None:
-    for _ in range(_ATTEMPTS):
-        before, version = await load_order(ledger, merchant_id, order_id)
-        events = decide_payer_erasure(before, ErasePayer(at=ledger.clock.now(merchant_id)))
-        if not events:
-            return
-        after = before
-        for event in events:
-            after = evolve_order(after, event)
-        try:
-            change = Change(order_id, version, events, before, after)
-            await ledger.journal.commit(merchant_id, uuid7(), [change], context=context)
-        except VersionConflict:
-            continue
-        return
-    raise ConcurrentUpdate("The order is being changed by many requests at once.")
+async def _erase_payer_of(uow: UnitOfWork, order_id: UUID) -> None:
+    async def attempt(_: Conflict | None) -> Plan:
+        order = await uow.order(order_id)
+        command = ErasePayer(at=uow.now)
+        return Plan(changes=[uow.change_order(order_id, decide_payer_erasure(order, command))])
+
+    await execute(uow, attempt)

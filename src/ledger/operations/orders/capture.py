@@ -1,6 +1,6 @@
-"""Capture what was authorised, by the merchant's word.
+"""Captures an authorised payment when the merchant asks for it.
 
-The rule a stranger would break: a capture that nobody answered has perhaps taken the money. It is looked up, never repeated.
+A capture without an answer may have taken the money: recovery looks it up and nothing repeats it.
 """
 
 from __future__ import annotations
@@ -9,50 +9,37 @@ from uuid_utils.compat import uuid7
 
 from ledger.domain.orders.commands import CapturePayment
 from ledger.domain.orders.decide.captures import decide_capture
-from ledger.domain.orders.events import CaptureRequested, OrderEvent
-from ledger.domain.orders.state import Order
+from ledger.domain.orders.events import CaptureRequested
+from ledger.journal.append import Conflict
 from ledger.operations.inputs import Actor, CaptureInput
 from ledger.operations.ledger import Ledger
-from ledger.operations.pipeline.execute import call_deadline, execute
-from ledger.operations.pipeline.idempotency import run_idempotently
-from ledger.operations.pipeline.loading import find_order
-from ledger.operations.pipeline.unit_of_work import IdempotencyKey, UnitOfWork
+from ledger.operations.pipeline.execute import execute_request
+from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork
 from ledger.operations.results import WHOLE_ORDER, OrderResult, RequestTarget
 
 
 async def capture_order(
-    ledger: Ledger, actor: Actor, reference: str, draft: CaptureInput, key: IdempotencyKey | None = None
+    ledger: Ledger, actor: Actor, reference: str, request: CaptureInput, key: IdempotencyKey | None = None
 ) -> OrderResult:
-    """Capture `draft.amount`, gross and in minor units, or all that is left of the authorisation (contract N41).
+    """Captures `request.amount`, gross and in minor units, or all that is left of the authorisation (contract N41).
 
-    Raises OrderNotFound, PaymentNotFound, InvalidField, InvalidOrderState, CaptureExceedsAuthorized, AmountExceedsPending,
-    ConcurrentUpdate, ProcessorUnavailable where nothing was sent, a Fault of the journal; under an idempotency key also
-    IdempotencyKeyReused and RequestInProgress.
+    Raises like `execute_request`; OrderNotFound, PaymentNotFound, InvalidField, InvalidOrderState, CaptureExceedsAuthorized,
+    AmountExceedsPending.
     """
-    errand = UnitOfWork(ledger, actor, key)
-    return await ledger.complete(run_idempotently(errand, lambda: _capture(errand, reference, draft)))
+    uow = UnitOfWork(ledger, actor, key)
 
+    async def attempt(_: Conflict | None) -> Plan:
+        order = await uow.find_order(reference)
+        command = CapturePayment(
+            idempotency_key=str(uuid7()),
+            deadline_at=ledger.call_deadline(),
+            at=uow.now,
+            amount=request.amount,
+            payment_id=request.payment_id,
+        )
+        events = decide_capture(order, command)
+        captured = (event.payment_id for event in events if isinstance(event, CaptureRequested))
+        target = next((RequestTarget(payment_id=payment_id) for payment_id in captured), WHOLE_ORDER)
+        return Plan(changes=[uow.change_order(order.terms.order_id, events)], target=target)
 
-async def _capture(errand: UnitOfWork, reference: str, draft: CaptureInput) -> OrderResult:
-    order_id = await find_order(errand.ledger, errand.merchant_id, reference)
-    call_key, deadline_at = str(uuid7()), call_deadline(errand.ledger)
-    return await execute(
-        errand,
-        order_id,
-        lambda order, at: decide_capture(
-            order,
-            CapturePayment(
-                idempotency_key=call_key,
-                deadline_at=deadline_at,
-                at=at,
-                amount=draft.amount,
-                payment_id=draft.payment_id,
-            ),
-        ),
-        _captured,
-    )
-
-
-def _captured(_: Order, events: list[OrderEvent]) -> RequestTarget:
-    asked = (event.payment_id for event in events if isinstance(event, CaptureRequested))
-    return next((RequestTarget(payment_id=payment_id) for payment_id in asked), WHOLE_ORDER)
+    return await ledger.complete(execute_request(uow, attempt))

@@ -1,8 +1,4 @@
-"""An order as a deposit left it: what whoever sends the same money again is shown.
-
-The rule a stranger would break: the log knows how things stood. An answer that was given once is made again from it, whatever
-has happened since.
-"""
+"""Returns an order as a deposit left it, to answer a client that sends the same deposit again."""
 
 from __future__ import annotations
 
@@ -16,12 +12,12 @@ from ledger.operations.results import OrderResult
 
 
 async def order_after_deposit(ledger: Ledger, merchant_id: UUID, order_id: UUID, deposit_id: str) -> OrderResult | None:
-    """The order behind this deposit, None where it has not taken it in. Raises a Fault."""
+    """Returns the order after this deposit, or None where the order has not recorded it. Raises a Fault."""
     order: Order | None = None
     for event in await ledger.journal.reader.stream(merchant_id, order_id):
         order = evolve(order, event)
         if isinstance(event, DepositReceived) and event.deposit_id == deposit_id:
             customer = await ledger.customers.by_id(merchant_id, order.terms.customer_id)
-            assert customer is not None, "an order's customer does not go away"
+            assert customer is not None, "an order's customer is never deleted"
             return OrderResult(order=order, customer=customer.customer, payment_id=None, created=False)
     return None

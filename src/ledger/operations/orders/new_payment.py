@@ -1,8 +1,4 @@
-"""From the draft of a payment to the payment itself: what a new payment of any order begins with.
-
-The rule a stranger would break: a payment that nobody could carry out is never begun. Whether the merchant takes the method
-is asked here, before anything is committed.
-"""
+"""Builds the payment that a request asks for. Refuses a method that the merchant does not take before anything is committed."""
 
 from __future__ import annotations
 
@@ -18,46 +14,45 @@ from ledger.domain.orders.terms import MethodType, PaymentMethod
 from ledger.domain.rejections import MethodNotEnabled, PaymentMethodNotFound
 from ledger.operations.inputs import PaymentInput
 from ledger.operations.ledger import Ledger
-from ledger.operations.pipeline.execute import call_deadline
 from ledger.operations.results import RequestTarget
 
 
-def new_payment(ledger: Ledger, merchant: Merchant, draft: PaymentInput) -> NewPayment:
-    """The payment that a draft asks for, with ids. Raises MethodNotEnabled, PaymentMethodNotFound.
+def new_payment(ledger: Ledger, merchant: Merchant, request: PaymentInput) -> NewPayment:
+    """Returns the payment that a request asks for, with ids. Raises MethodNotEnabled, PaymentMethodNotFound.
 
-    Whether the processor takes the method in the order's currency is asked by the decider, which knows the order.
+    The decider, which knows the order, checks whether the processor takes the method in the order's currency.
     """
-    if draft.saved_method_id is not None:
+    if request.saved_method_id is not None:
         raise PaymentMethodNotFound("The saved payment method was not found.")
-    if ledger.processor is None or draft.type not in merchant.payment_methods:
-        raise MethodNotEnabled(f"Payments by {draft.type.lower()} are not enabled for this merchant.")
-    if draft.persist:
+    if ledger.processor is None or request.type not in merchant.payment_methods:
+        raise MethodNotEnabled(f"Payments by {request.type.lower()} are not enabled for this merchant.")
+    if request.persist:
         raise MethodNotEnabled("Saving cards is not enabled for this merchant.")
-    assert draft.type is not MethodType.CARD or draft.card_summary is not None, "a card draft carries its summary"
-    payment_id = draft.payment_id or uuid7()
-    able = ledger.processor.capabilities
+    assert request.type is not MethodType.CARD or request.card_summary is not None, "a card comes with its summary"
+    payment_id = request.payment_id or uuid7()
+    capabilities = ledger.processor.capabilities
     return NewPayment(
         payment_id=payment_id,
-        method=PaymentMethod(method_id=uuid7(), type=draft.type, card=draft.card_summary),
-        processor=able.name,
+        method=PaymentMethod(method_id=uuid7(), type=request.type, card=request.card_summary),
+        processor=capabilities.name,
         idempotency_key=str(payment_id),
-        deadline_at=call_deadline(ledger),
-        amount=draft.amount,
-        external_id=draft.external_id,
-        virtual_terminal=draft.virtual_terminal,
-        billing_address=draft.billing_address,
-        device_information=draft.device_information,
-        metadata=draft.metadata,
-        description=draft.description,
-        reference_s=int(able.reference_validity_s),
-        currencies=None if draft.type is MethodType.CARD else able.reference_currencies,
+        deadline_at=ledger.call_deadline(),
+        amount=request.amount,
+        external_id=request.external_id,
+        virtual_terminal=request.virtual_terminal,
+        billing_address=request.billing_address,
+        device_information=request.device_information,
+        metadata=request.metadata,
+        description=request.description,
+        reference_s=int(capabilities.reference_validity_s),
+        currencies=None if request.type is MethodType.CARD else capabilities.reference_currencies,
     )
 
 
 def target_payment(
     order: Order, events: Sequence[OrderEvent], payment: NewPayment | None, external_id: str | None
 ) -> RequestTarget:
-    """The payment that a request has begun, or the one that it finds there: by the merchant's id for it, else the newest."""
+    """Returns the payment that the events begin; without events the one of this external id, else the newest of the order."""
     if events:
         assert payment is not None, "events were decided for a payment"
         return RequestTarget(payment_id=payment.payment_id)

@@ -1,7 +1,7 @@
-"""What falls due on an order by its merchant's clock: a capture that was put off, the end of a payment's time, a void.
+"""Runs what falls due on an order by its merchant's clock: a delayed capture, the end of a payment's time, a void.
 
-The rule a stranger would break: whoever is reminded asks the order first. A reminder may come twice, late, or to two workers
-at once; the key of the call follows from what was due, so that it is made once.
+A timer may fire twice, late, or in two workers at once. It decides on the order as it stands, and the key of its processor
+call follows from the timer, so that the call is made once.
 """
 
 from __future__ import annotations
@@ -9,41 +9,32 @@ from __future__ import annotations
 from datetime import datetime
 from uuid import UUID
 
-from uuid_utils.compat import uuid7
-
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.timers import Timer, TimerKind, decide_timer, timer_key
-from ledger.domain.rejections import ConcurrentUpdate
-from ledger.journal.append import Change, VersionConflict
-from ledger.journal.journal import Context
+from ledger.journal.append import Conflict
+from ledger.operations.inputs import Actor
 from ledger.operations.ledger import Ledger
-from ledger.operations.pipeline.execute import ATTEMPTS, call_deadline
-from ledger.operations.pipeline.loading import fold, load_order
-from ledger.operations.pipeline.processor_calls import Progress, make_calls, new_intents, withdraw_references
+from ledger.operations.pipeline.execute import execute
+from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
 
 
 async def run_timer(
     ledger: Ledger, merchant_id: UUID, order_id: UUID, kind: TimerKind, payment_id: UUID, at: datetime
 ) -> Order:
-    """Do what was due of this kind about a payment at `at` by the merchant's clock, and carry it out; the order afterwards.
+    """Runs the timer of this kind that was due on a payment at `at` by the merchant's clock, and returns the order.
 
-    Nothing happens where it does not apply any more. Raises ConcurrentUpdate, a Fault of the journal.
+    Does nothing where the timer no longer applies. Raises ConcurrentUpdate, a Fault of the journal.
     """
-    due, key = Timer(kind, payment_id, at), None
-    context = Context(request="due", causation=payment_id)
-    for _ in range(ATTEMPTS):
-        order, version = await load_order(ledger, merchant_id, order_id)
-        key = key or timer_key(order, due)
-        events = decide_timer(order, due, key, call_deadline(ledger), ledger.clock.now(merchant_id))
-        if not events:
-            return order
-        after = Progress(fold(order, events), version + len(events))
-        try:
-            change = Change(order_id, version, events, order, after.order)
-            await ledger.journal.commit(merchant_id, uuid7(), [change], context=context)
-        except VersionConflict:
-            continue
-        withdraw_references(ledger, merchant_id, after.order, events)
-        intents = new_intents(after.order, events)
-        return (await make_calls(ledger, merchant_id, after, intents, context)).order
-    raise ConcurrentUpdate("The order is being changed by many requests at once.")
+    uow = UnitOfWork(ledger, Actor(merchant_id=merchant_id, request_id="due"), cause=payment_id)
+    timer = Timer(kind, payment_id, at)
+    key: str | None = None
+
+    async def attempt(_: Conflict | None) -> Plan:
+        nonlocal key
+        order = await uow.order(order_id)
+        key = key or timer_key(order, timer)
+        events = decide_timer(order, timer, key, ledger.call_deadline(), uow.now)
+        return Plan(changes=[uow.change_order(order_id, events)])
+
+    await execute(uow, attempt)
+    return await uow.order(order_id)

@@ -1,155 +1,229 @@
-"""One action on an order that exists: load, decide, commit, carry out, tell; again from the start where somebody was first.
+"""The only loop of the ledger that decides and commits, and the only place that calls processors.
 
-The rule a stranger would break: the intent is committed before the processor hears of it, and no connection is held while
-it thinks. What is decided is decided on the order as it is committed to, never on an older one.
+An intent is committed before the processor receives the call; no database connection is held during the call. An attempt
+decides on the state that its commit checks, never on an older one.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
-from typing import Final
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
 from uuid import UUID
 
-from uuid_utils.compat import uuid7
+import structlog
 
-from ledger.domain.idempotency.events import RequestEvent
-from ledger.domain.orders.events import OrderEvent
+from ledger.domain.customers.evolve import evolve as evolve_customer
+from ledger.domain.customers.state import Customer
+from ledger.domain.orders.commands import AUTHORIZATION_S, SESSION_S
+from ledger.domain.orders.decide.outcomes import Outcome, decide_outcome, outcome_command
+from ledger.domain.orders.events import (
+    AuthenticationRequested,
+    AuthorizationRequested,
+    CaptureRequested,
+    PaymentCancelled,
+    ReferenceRequested,
+    RefundRequested,
+    VoidRequested,
+)
+from ledger.domain.orders.payment import Intent
+from ledger.domain.orders.processor_outcomes import ActionRequired, NotSent, Unanswered
 from ledger.domain.orders.state import Order
-from ledger.domain.rejections import ConcurrentUpdate
-from ledger.journal.append import Change, VersionConflict
-from ledger.journal.journal import Context
+from ledger.domain.rejections import ConcurrentUpdate, Rejected, RequestInProgress
+from ledger.journal.append import Change, Conflict
 from ledger.operations.ledger import Ledger
-from ledger.operations.pipeline.loading import fold, is_under_way, load_order
-from ledger.operations.pipeline.processor_calls import Progress, make_calls, new_intents, withdraw_references
-from ledger.operations.pipeline.processor_requests import NO_SECRETS, SecretInputs
-from ledger.operations.pipeline.unit_of_work import UnitOfWork
-from ledger.operations.results import OrderResult, RequestTarget
-from ledger.processors.contract import ProcessorUnavailable
+from ledger.operations.pipeline.idempotency import answered_before, has_open_call, record_refusal
+from ledger.operations.pipeline.processor_requests import (
+    NO_SECRETS,
+    SecretInputs,
+    send_request,
+    withdraw_reference,
+)
+from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
+from ledger.operations.results import OrderResult
+from ledger.processors.contract import ProcessorTimedOut, ProcessorUnavailable
 
 ATTEMPTS: Final = 20
+ATTEMPTS_AT_A_FACT: Final = 1_000
+"""An outcome has happened: it is recorded however many others change the order meanwhile."""
 
-Decide = Callable[[Order, datetime], list[OrderEvent]]
-"""What follows for an order as it stands, at a moment of the merchant's clock. No events: it is so already."""
-TargetOf = Callable[[Order, list[OrderEvent]], RequestTarget]
-"""What the action is about, from the order after its events; without events from what stood there before."""
+_log = structlog.get_logger()
+
+_UNREADABLE: Final = Unanswered(reason="The processor's answer could not be read.")
+_SILENT: Final = Unanswered(reason="The processor did not answer in time.")
+
+_INTENTS: Final = (
+    AuthorizationRequested,
+    AuthenticationRequested,
+    CaptureRequested,
+    VoidRequested,
+    RefundRequested,
+    ReferenceRequested,
+)
+
+Attempt = Callable[[Conflict | None], Awaitable[Plan]]
+"""Loads, decides and returns a plan. The argument is the conflict that the previous attempt met."""
 
 
-async def execute(
-    errand: UnitOfWork,
-    order_id: UUID,
-    decide: Decide,
-    subject_of: TargetOf,
-    enclosed: SecretInputs = NO_SECRETS,
-    *,
-    creates: bool = False,
-) -> OrderResult:
-    """Do to an order what `decide` says, once, and carry it out; what was done before is shown.
+async def execute_request(uow: UnitOfWork, attempt: Attempt) -> OrderResult:
+    """Executes a merchant's request on an order, or returns the answer that its idempotency key received before.
 
-    Raises what `decide` raises, ConcurrentUpdate, ProcessorUnavailable where nothing was sent, a Fault of the journal.
+    Raises what `attempt` raises, ConcurrentUpdate, ProcessorUnavailable where nothing was sent, a Fault of the journal; with
+    a key also IdempotencyKeyReused and RequestInProgress. Records a rejection that will not change.
     """
-    ledger, merchant_id = errand.ledger, errand.merchant_id
-    for _ in range(ATTEMPTS):
-        order, version = await load_order(ledger, merchant_id, order_id)
-        events = decide(order, ledger.clock.now(merchant_id))
-        if not events:
-            return await replayed_result(errand, order, version, subject_of(order, events))
+    if uow.key is None:
+        return await _result(uow, await execute(uow, attempt))
+    answer = await answered_before(uow)
+    if answer is not None:
+        return answer
+    try:
+        return await _result(uow, await execute(uow, attempt))
+    except Rejected as rejection:
+        if await uow.was_overtaken():  # the same request, sent twice at once, is what stands in the way
+            raise RequestInProgress("A request with this Idempotency-Key is being carried out.") from rejection
+        if rejection.lasting:
+            await record_refusal(uow, rejection)
+        raise
+
+
+async def execute(uow: UnitOfWork, attempt: Attempt, *, is_fact: bool = False) -> Plan:
+    """Commits what `attempt` decides, makes the processor calls that it announces, and records their outcomes.
+
+    `is_fact` keeps trying where a request would give up. Returns the plan of the last attempt. Raises what `attempt` raises, ConcurrentUpdate, a Fault of the journal.
+    """
+    conflict: Conflict | None = None
+    for _ in range(ATTEMPTS_AT_A_FACT if is_fact else ATTEMPTS):
+        plan = await attempt(conflict)
+        if not plan.changes[0].events:
+            return plan
+        intents = _new_intents(plan.changes[0])
         try:
-            after, subject = await commit_and_call(
-                errand, order, version, events, subject_of, enclosed, creates=creates
-            )
-        except VersionConflict:
+            await uow.commit(plan, calls=len(intents))
+        except Conflict as met:
+            conflict = met
             continue
-        return await order_result(ledger, merchant_id, after, subject, created=creates)
-    raise ConcurrentUpdate("The order is being changed by many requests at once.")
+        _withdraw_references(uow, plan.changes[0])
+        if intents:
+            await _make_calls(uow, plan, intents)
+        return plan
+    raise ConcurrentUpdate("Too many requests change this at once. Send the request again.")
 
 
-async def commit_and_call(
-    errand: UnitOfWork,
-    order: Order,
-    version: int,
-    events: list[OrderEvent],
-    subject_of: TargetOf,
-    enclosed: SecretInputs,
-    *,
-    creates: bool,
-) -> tuple[Order, RequestTarget]:
-    """Commit what was decided and make the calls that it announces. Raises VersionConflict before any call."""
-    after = Progress(fold(order, events), version + len(events))
-    subject = subject_of(after.order, events)
-    intents = new_intents(after.order, events)
-    record: list[RequestEvent | None] = [errand.accepted(order.terms.order_id, subject)]
-    if not intents:
-        record.append(errand.answered(after.version, created=creates))
-    change = Change(order.terms.order_id, version, events, order, after.order)
-    command_id = await errand.commit([change], record=record)
-    withdraw_references(errand.ledger, errand.merchant_id, after.order, events)
-    if intents:
-        after = await make_calls(
-            errand.ledger, errand.merchant_id, after, intents, errand.context(command_id), enclosed,
-            lambda course: errand.settled(course.version, sent=course.sent, created=creates),
-        )  # fmt: skip
-        require_sent(after)
-    return after.order, subject
+async def record_outcome(
+    uow: UnitOfWork, order_id: UUID, intent: Intent, outcome: Outcome, secrets: SecretInputs = NO_SECRETS
+) -> None:
+    """Records the outcome of a call and makes the calls that follow from it. Raises a Fault of the journal."""
+    ledger = uow.ledger
+    uow.calls_open -= 1
+    uow.calls_ended += 1
+    uow.calls_sent += not isinstance(outcome, NotSent)
+    uow.now = await ledger.clock.refresh(uow.merchant_id)  # the call took time
+
+    async def attempt(_: Conflict | None) -> Plan:
+        order = uow.states.get(order_id) or await uow.order(order_id)
+        command = outcome_command(intent, outcome, uow.now, *_payer_times(ledger))
+        return Plan(changes=[uow.change_order(order_id, decide_outcome(order, command))], secrets=secrets)
+
+    await execute(uow, attempt, is_fact=True)
 
 
-def require_sent(course: Progress) -> None:
-    """Raises ProcessorUnavailable once it is recorded that nothing was sent."""
-    if not course.sent:
-        raise ProcessorUnavailable("The payment processor cannot be reached; nothing was charged.")
+async def _make_calls(uow: UnitOfWork, plan: Plan, intents: Sequence[Intent]) -> None:
+    """Makes the calls of committed intents side by side and records each outcome as it comes."""
+    order: Order = plan.changes[0].after
+    calls: Iterable[Awaitable[tuple[Intent, Outcome]]] = [_call(uow, order, intent, plan.secrets) for intent in intents]
+    if len(intents) > 1:
+        calls = asyncio.as_completed(calls)
+    for call in calls:
+        intent, outcome = await call
+        await record_outcome(uow, order.terms.order_id, intent, outcome, plan.secrets)
 
 
-async def replayed_result(errand: UnitOfWork, order: Order, version: int, subject: RequestTarget) -> OrderResult:
-    """Show what the first request made, after giving it a while to come to its end."""
-    ledger, merchant_id = errand.ledger, errand.merchant_id
-    until = time.monotonic() + ledger.patience.replay_wait_s
-    pause = 0.01
-    while is_under_way(order, subject) and time.monotonic() < until:
-        await asyncio.sleep(pause)
-        pause = min(1.5 * pause, 0.25)
-        order, version = await load_order(ledger, merchant_id, order.terms.order_id)
-    if errand.key is not None:
-        accepted = errand.accepted(order.terms.order_id, subject)
-        await errand.commit([], record=[accepted, errand.answered(version, created=False, replayed=True)])
-    return await order_result(ledger, merchant_id, order, subject, created=False, replayed=True)
+async def _call(uow: UnitOfWork, order: Order, intent: Intent, secrets: SecretInputs) -> tuple[Intent, Outcome]:
+    """Makes one call. Never raises: whatever goes wrong is an outcome.
+
+    Only a processor that can prove that nothing left this process makes it "not sent"; everything else is unknown.
+    """
+    ledger = uow.ledger
+    assert ledger.processor is not None, "no intent is committed without a processor"
+    assert intent.payment_id is not None, "an intent is a payment's"
+    try:
+        with ledger.timeouts.within((intent.deadline_at - datetime.now(UTC)).total_seconds()):
+            answer = await send_request(ledger.processor, uow.merchant_id, order, intent, secrets)
+    except ProcessorUnavailable:
+        return intent, NotSent()
+    except (ProcessorTimedOut, TimeoutError):
+        return intent, _SILENT
+    except Exception as fault:  # noqa: BLE001 - an answer that cannot be read is an unknown outcome
+        _log.error("processor_failed", processor=intent.processor, reason=type(fault).__name__)
+        return intent, _UNREADABLE
+    if isinstance(answer, ActionRequired) and order.payment(intent.payment_id).started.virtual_terminal:
+        return intent, _UNREADABLE  # no payer is present, and the request did not allow it: an answer to something else
+    return intent, answer
 
 
-async def order_result(
-    ledger: Ledger, merchant_id: UUID, order: Order, subject: RequestTarget, *, created: bool, replayed: bool = False
-) -> OrderResult:
-    """What the caller is told: the order as it stands now, and its customer."""
-    known = await ledger.customers.by_id(merchant_id, order.terms.customer_id)
-    assert known is not None, "an order's customer does not go away"
+async def _result(uow: UnitOfWork, plan: Plan) -> OrderResult:
+    """Returns the order after the plan and all its calls. Raises ProcessorUnavailable where no call left this process."""
+    change = plan.changes[0]
+    if not change.events:
+        await _wait_for_calls(uow, plan)
+        if uow.key is not None:
+            await uow.record_answer(plan, replayed=True)
+    elif uow.calls_ended and not uow.calls_sent:
+        raise ProcessorUnavailable("The payment processor cannot be reached; nothing was charged. Try again later.")
+    order: Order = uow.states[change.stream_id]
+    customer_id = order.terms.customer_id
+    customer: Customer | None = uow.states.get(customer_id)
+    if customer is None:
+        customer, _ = await uow.ledger.journal.load(uow.merchant_id, customer_id, evolve_customer)
+        assert customer is not None, "an order's customer is never deleted"
     return OrderResult(
         order=order,
-        customer=known.customer,
-        payment_id=subject.payment_id,
-        refund_id=subject.refund_id,
-        created=created,
-        replayed=replayed,
+        customer=customer,
+        payment_id=plan.target.payment_id,
+        refund_id=plan.target.refund_id,
+        created=uow.creates and bool(change.events),
+        replayed=not change.events,
     )
 
 
-def call_deadline(ledger: Ledger) -> datetime:
-    """Until when, in real time, a call that is announced now is to be answered."""
-    return datetime.now(UTC) + timedelta(seconds=ledger.patience.processor_timeout_s)
+async def _wait_for_calls(uow: UnitOfWork, plan: Plan) -> None:
+    """Waits for the calls of the request that this one repeats, for a limited time (contract N29)."""
+    until = time.monotonic() + uow.ledger.call_timeouts.replay_wait_s
+    pause = 0.01
+    while has_open_call(await uow.order(plan.stream_id), plan.target) and time.monotonic() < until:
+        await asyncio.sleep(pause)
+        pause = min(1.5 * pause, 0.25)
+        uow.states.pop(plan.stream_id)
 
 
-async def execute_fact(ledger: Ledger, merchant_id: UUID, order_id: UUID, decide: Decide, context: Context) -> Order:
-    """The order after a fact. Raises what `decide` raises, ConcurrentUpdate, a Fault of the journal."""
-    for _ in range(ATTEMPTS):
-        order, version = await load_order(ledger, merchant_id, order_id)
-        events = decide(order, ledger.clock.now(merchant_id))
-        if not events:
-            return order
-        after = Progress(fold(order, events), version + len(events))
-        try:
-            change = Change(order_id, version, events, order, after.order)
-            await ledger.journal.commit(merchant_id, uuid7(), [change], context=context)
-        except VersionConflict:
-            continue
-        withdraw_references(ledger, merchant_id, after.order, events)
-        return (await make_calls(ledger, merchant_id, after, new_intents(after.order, events), context)).order
-    raise ConcurrentUpdate("The order is being changed by many requests at once.")
+def _new_intents(change: Change) -> list[Intent]:
+    """Returns the intents that the change's events announce and that are still open after them."""
+    order: Any = change.after
+    if not isinstance(order, Order):
+        return []
+    open_intents = [payment.intent for payment in order.payments if payment.intent is not None]
+    if not open_intents:
+        return open_intents
+    keys = {event.idempotency_key for event in change.events if isinstance(event, _INTENTS)}
+    return [intent for intent in open_intents if intent.idempotency_key in keys]
+
+
+def _withdraw_references(uow: UnitOfWork, change: Change) -> None:
+    """Asks the processor, in the background, to stop showing the references that the change has cancelled."""
+    for event in change.events:
+        if isinstance(event, PaymentCancelled):
+            order: Order = change.after
+            payment = order.payment(event.payment_id)
+            if payment.reference is not None:
+                until = uow.ledger.call_deadline()
+                uow.ledger.begin(withdraw_reference(uow.ledger, uow.merchant_id, order, payment, until))
+
+
+def _payer_times(ledger: Ledger) -> tuple[int, int]:
+    """Returns how long a payer has to act and how long an authorisation can be captured, in seconds."""
+    if ledger.processor is None:
+        return SESSION_S, AUTHORIZATION_S
+    capabilities = ledger.processor.capabilities
+    return int(capabilities.authentication_session_s), int(capabilities.authorization_validity_s)

@@ -1,8 +1,4 @@
-"""Calls to a payment processor: from a committed intent to what the processor said, and the look-up of one that nobody answered.
-
-The rule a stranger would break: a call never raises. Whatever goes wrong on the way is an outcome too, and only a processor
-that can prove that nothing left this process makes it "not sent"; everything else is unknown.
-"""
+"""Requests to a payment processor: builds them from committed intents, and looks up calls that have no answer."""
 
 from __future__ import annotations
 
@@ -16,21 +12,17 @@ from msgspec import Struct
 
 from ledger.domain.orders.decide.outcomes import Outcome
 from ledger.domain.orders.payment import EntryAction, Intent, Payment
-from ledger.domain.orders.processor_outcomes import ActionRequired, NotSent, Unanswered
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.terms import Destination, MethodType
 from ledger.operations.ledger import Ledger
 from ledger.processors import contract
-from ledger.processors.contract import Card, Processor, ProcessorTimedOut, ProcessorUnavailable
+from ledger.processors.contract import Card, Processor
 
 _log = structlog.get_logger()
 
-_UNREADABLE: Final = Unanswered(reason="The processor's answer could not be read.")
-_SILENT: Final = Unanswered(reason="The processor did not answer in time.")
-
 
 class SecretInputs(Struct, frozen=True, kw_only=True):
-    """What a call needs and no state keeps: it goes from the request to the call and nowhere else."""
+    """What a processor call needs and no state keeps. It goes from the request to the call and nowhere else."""
 
     card: Card | None = None
     destination: Destination | None = None
@@ -39,29 +31,8 @@ class SecretInputs(Struct, frozen=True, kw_only=True):
 NO_SECRETS: Final = SecretInputs()
 
 
-async def call_processor(
-    ledger: Ledger, merchant_id: UUID, order: Order, intent: Intent, enclosed: SecretInputs
-) -> Outcome:
-    """Ask the processor for what a committed intent announced. Never raises."""
-    processor = ledger.processor
-    assert processor is not None, "no intent is committed without a processor"
-    try:
-        with ledger.deadlines.within((intent.deadline_at - datetime.now(UTC)).total_seconds()):
-            answer = await _ask(processor, merchant_id, order, intent, enclosed)
-    except ProcessorUnavailable:
-        return NotSent()
-    except (ProcessorTimedOut, TimeoutError):
-        return _SILENT
-    except Exception as fault:  # noqa: BLE001 - an answer that we cannot read is an unknown outcome
-        _log.error("processor_failed", processor=intent.processor, reason=type(fault).__name__)
-        return _UNREADABLE
-    if isinstance(answer, ActionRequired) and order.payment(_payment_id(intent)).started.virtual_terminal:
-        return _UNREADABLE  # nobody is there to act, and we did not allow it: an answer to something else
-    return answer
-
-
 async def look_up_call(processor: Processor, merchant_id: UUID, order: Order, intent: Intent) -> Outcome | None:
-    """What became of an intent's call; None where the processor knows no such call. Raises as a processor does."""
+    """Returns the outcome of an intent's call, or None where the processor knows no such call. Raises as a processor does."""
     key = intent.idempotency_key
     match intent.action:
         case EntryAction.CAPTURE:
@@ -81,7 +52,7 @@ async def look_up_call(processor: Processor, merchant_id: UUID, order: Order, in
 async def withdraw_reference(
     ledger: Ledger, merchant_id: UUID, order: Order, payment: Payment, until: datetime
 ) -> None:
-    """Have a payer shown a reference no longer. Nothing depends on it: money that still comes is recorded as late."""
+    """Asks the processor to stop showing a reference. Nothing depends on the answer: later money is recorded as late."""
     if ledger.processor is None or payment.processor_reference is None:
         return
     request = contract.ReferenceCancellation(
@@ -94,15 +65,16 @@ async def withdraw_reference(
         processor_reference=payment.processor_reference,
     )
     try:
-        with ledger.deadlines.within((until - datetime.now(UTC)).total_seconds()):
+        with ledger.timeouts.within((until - datetime.now(UTC)).total_seconds()):
             await ledger.processor.cancel_reference(request)
     except Exception as fault:  # noqa: BLE001 - whatever it was, the reference may go on being shown
         _log.warning("reference_not_withdrawn", processor=payment.processor, reason=type(fault).__name__)
 
 
-def _ask(
-    processor: Processor, merchant_id: UUID, order: Order, intent: Intent, enclosed: SecretInputs
+def send_request(
+    processor: Processor, merchant_id: UUID, order: Order, intent: Intent, secrets: SecretInputs
 ) -> Awaitable[Outcome]:
+    """Sends what a committed intent announced; the awaitable resolves to the processor's answer."""
     payment_id = _payment_id(intent)
     payment = order.payment(payment_id)
     about: dict[str, Any] = {
@@ -115,12 +87,12 @@ def _ask(
     }
     match intent.action:
         case EntryAction.AUTHORIZATION:
-            assert enclosed.card is not None, "a card is authorised"
+            assert secrets.card is not None, "a card is authorised"
             return processor.authorize(
                 contract.AuthorizationRequest(
                     amount=intent.amount,
                     currency=order.terms.currency,
-                    card=enclosed.card,
+                    card=secrets.card,
                     capture=intent.capture,
                     virtual_terminal=payment.started.virtual_terminal,
                     authenticate=not payment.started.virtual_terminal,
@@ -132,7 +104,7 @@ def _ask(
         case EntryAction.REFERENCE:
             return _issue(processor, order, payment, intent, about)
         case EntryAction.CAPTURE | EntryAction.CANCELLATION | EntryAction.REFUND:
-            return _move(processor, order, payment, intent, enclosed, about)
+            return _move(processor, order, payment, intent, secrets, about)
         case _:
             raise AssertionError(f"nobody is called for {intent.action}")
 
@@ -164,7 +136,7 @@ def _issue(
 
 
 def _move(
-    processor: Processor, order: Order, payment: Payment, intent: Intent, enclosed: SecretInputs, about: dict[str, Any]
+    processor: Processor, order: Order, payment: Payment, intent: Intent, secrets: SecretInputs, about: dict[str, Any]
 ) -> Awaitable[Outcome]:
     """Ask about money that the processor knows by a name of its own."""
     assert payment.processor_reference is not None, "what was granted or deposited has a name"
@@ -176,7 +148,7 @@ def _move(
         return processor.capture(contract.CaptureRequest(**about))
     if not _is_payout(payment):
         return processor.refund(contract.RefundRequest(**about))
-    to = enclosed.destination
+    to = secrets.destination
     destination = None if to is None else contract.Destination(clabe=to.clabe, account_holder=to.account_holder)
     return processor.pay_out(contract.PayoutRequest(destination=destination, **about))
 

@@ -1,18 +1,20 @@
-"""One operation under way: who asked, under which idempotency key, and how what it does is committed.
+"""The unit of work of one request or fact: the streams it has loaded, its idempotency record, and its commits.
 
-The rule a stranger would break: what an errand commits carries the record of its key in the same commit. The acceptance
-stands beside the intent and the answer beside the outcome, so a crash in between leaves exactly what the recovery settles.
+Every commit carries the events of the idempotency record that belong to it. A crash between two commits therefore leaves
+exactly what recovery can finish.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 from uuid import UUID, uuid5
 
 from msgspec import Struct
 from uuid_utils.compat import uuid7
 
+from ledger.domain.customers.state import Customer
+from ledger.domain.fold import fold
 from ledger.domain.idempotency.events import (
     RequestAccepted,
     RequestAnswered,
@@ -20,115 +22,224 @@ from ledger.domain.idempotency.events import (
     RequestRefused,
     RequestReleased,
 )
-from ledger.domain.idempotency.evolve import evolve
+from ledger.domain.idempotency.evolve import evolve as evolve_record
 from ledger.domain.idempotency.state import IdempotencyRecord
-from ledger.domain.rejections import RequestInProgress
-from ledger.journal.append import Change, Claim, VersionConflict
+from ledger.domain.ids import parse_uuid
+from ledger.domain.orders.events import OrderCreated, OrderEvent
+from ledger.domain.orders.evolve.order import evolve as evolve_order
+from ledger.domain.orders.state import Order
+from ledger.domain.rejections import OrderNotFound, RequestInProgress
+from ledger.journal.append import Change, Claim, ClaimKind, VersionConflict
 from ledger.journal.journal import Context
 from ledger.operations.inputs import Actor
 from ledger.operations.ledger import Ledger
-from ledger.operations.results import RequestTarget
+from ledger.operations.pipeline.processor_requests import NO_SECRETS, SecretInputs
+from ledger.operations.results import WHOLE_ORDER, RequestTarget
+
+S = TypeVar("S")
 
 
 class IdempotencyKey(Struct, frozen=True):
-    """An idempotency key as it came, and the keyed hash of the request that came under it (without its CVC)."""
+    """An idempotency key as the client sent it, and the keyed hash of the request (without its CVC)."""
 
     key: str
     fingerprint: str
 
 
-class UnitOfWork:
-    """An operation on behalf of an actor, perhaps under an idempotency key."""
+class Plan(Struct, frozen=True, kw_only=True):
+    """What an attempt decided. The first change is of the stream that the request is about; without events it is already so."""
 
-    def __init__(self, ledger: Ledger, actor: Actor, key: IdempotencyKey | None = None) -> None:
-        self.ledger = ledger
-        self.actor = actor
-        self.key = key
-        self._stream_id = None if key is None else uuid5(actor.merchant_id, f"idempotency-key:{key.key}")
-        self._request: IdempotencyRecord | None = None
-        self._version = 0
+    changes: Sequence[Change]
+    claims: Sequence[Claim] = ()
+    target: RequestTarget = WHOLE_ORDER
+    secrets: SecretInputs = NO_SECRETS
 
     @property
-    def merchant_id(self) -> UUID:
-        return self.actor.merchant_id
+    def stream_id(self) -> UUID:
+        return self.changes[0].stream_id
 
-    def context(self, cause: UUID | None = None) -> Context:
-        """Who asked and why, for the envelope of the events."""
-        return Context(actor=self.actor.key_id, request=self.actor.request_id, causation=cause)
+    @property
+    def events(self) -> Sequence[Any]:
+        return self.changes[0].events
 
-    async def recall(self) -> IdempotencyRecord | None:
-        """What the log knows of the request under this key."""
-        assert self._stream_id is not None, "only a request with a key is recalled"
-        self._request, self._version = await self.ledger.journal.load(self.merchant_id, self._stream_id, evolve)
-        return self._request
 
-    async def overtaken(self) -> bool:
-        """Whether another request has recorded something under this key since this one last looked."""
-        seen = self._version
-        await self.recall()
-        return self._version != seen
+class UnitOfWork:
+    """Loads streams for an actor, folds decided events, and commits plans with the idempotency record of `key`.
 
-    async def commit(
-        self, changes: Sequence[Change], claims: Sequence[Claim] = (), *, record: Sequence[RequestEvent | None] = ()
-    ) -> UUID:
-        """Commit the changes with what they mean for the key; the command's id.
+    `now` is the merchant's time of the latest load, aware, in UTC. `states` holds the loaded streams as the last commit left
+    them. `creates` says whether the request makes something new.
+    `cause` is the id that the events name as their causation; the first commit that announces processor calls becomes the
+    cause of the commits after it. `calls_open` counts the announced calls without an outcome, `calls_ended` and `calls_sent`
+    those with one.
+    """
 
-        Raises like `Journal.commit`, and RequestInProgress where another request under the same key was first.
+    def __init__(
+        self,
+        ledger: Ledger,
+        actor: Actor,
+        key: IdempotencyKey | None = None,
+        *,
+        creates: bool = False,
+        cause: UUID | None = None,
+    ) -> None:
+        self.ledger = ledger
+        self.merchant_id = actor.merchant_id
+        self.key = key
+        self.creates = creates
+        self.now = ledger.clock.now(actor.merchant_id)
+        self.states: dict[UUID, Any] = {}
+        self.calls_open = self.calls_ended = self.calls_sent = 0
+        self._actor = actor
+        self._cause = cause
+        self._versions: dict[UUID, int] = {}
+        self._found: UUID | None = None
+        self._accepted = False
+        self._record_id = None if key is None else uuid5(actor.merchant_id, f"idempotency-key:{key.key}")
+
+    async def load(self, stream_id: UUID, evolve: Callable[[S | None, Any], S]) -> S | None:
+        """Returns the state of a stream, or None where it does not exist. Reads the log once, and again after a conflict."""
+        if stream_id not in self.states:
+            self.put(stream_id, *await self.ledger.journal.load(self.merchant_id, stream_id, evolve))
+        state: S | None = self.states[stream_id]
+        return state
+
+    async def order(self, order_id: UUID) -> Order:
+        """Returns an order that exists."""
+        if order_id not in self.states:
+            self.put(order_id, *await self.ledger.journal.load(self.merchant_id, order_id, evolve_order))
+            self.now = await self.ledger.clock.refresh(
+                self.merchant_id
+            )  # a decision on this state must not be dated before it
+        order: Order = self.states[order_id]
+        return order
+
+    async def find_order(self, reference: str) -> Order:
+        """Returns the order that a path names by its service id, else by its external id. Raises OrderNotFound."""
+        if self._found is None:
+            order_id = parse_uuid(reference)
+            journal, merchant_id = self.ledger.journal, self.merchant_id
+            if order_id is not None:
+                events = await journal.reader.stream_from(merchant_id, order_id, OrderCreated)
+                if events:
+                    self.put(order_id, fold(evolve_order, None, events), len(events))
+                    self.now = await self.ledger.clock.refresh(merchant_id)
+                    self._found = order_id
+            if self._found is None:
+                self._found = await journal.reader.claim_owner(merchant_id, ClaimKind.ORDER_EXTERNAL_ID, reference)
+            if self._found is None:
+                raise OrderNotFound("The payment order was not found.")
+        return self.states.get(self._found) or await self.order(self._found)
+
+    def put(self, stream_id: UUID, state: Any, version: int) -> None:
+        """Takes over a state that was read from the log."""
+        self.states[stream_id] = state
+        self._versions[stream_id] = version
+
+    def change(self, stream_id: UUID, evolve: Callable[[Any, Any], Any], events: Sequence[Any]) -> Change:
+        """Returns the change that appends `events` to a stream as it was loaded; a stream that was not loaded is new."""
+        before = self.states.get(stream_id)
+        return Change(stream_id, self._versions.get(stream_id, 0), events, before, fold(evolve, before, events))
+
+    def change_order(self, order_id: UUID, events: Sequence[OrderEvent]) -> Change:
+        """Returns the change that appends `events` to an order."""
+        before = self.states.get(order_id)
+        return Change(order_id, self._versions.get(order_id, 0), events, before, fold(evolve_order, before, events))
+
+    async def commit(self, plan: Plan, calls: int = 0) -> None:
+        """Commits a plan that announces `calls` processor calls, with what it means for the idempotency record.
+
+        Raises Conflict, after it has dropped what it knew of the stream in conflict; RequestInProgress where another
+        request under the same key was first; a Fault of the journal.
         """
+        record = None if self._record_id is None else self._record_change(plan, calls)
+        changes = plan.changes if record is None else [*plan.changes, record]
         command_id = uuid7()
-        kept = self.kept(record)
+        context = Context(actor=self._actor.key_id, request=self._actor.request_id, causation=self._cause)
         try:
-            await self.ledger.journal.commit(self.merchant_id, command_id, [*changes, *kept], claims, self.context())
+            await self.ledger.journal.commit(self.merchant_id, command_id, changes, plan.claims, context)
         except VersionConflict as conflict:
-            if conflict.stream_id == self._stream_id:
+            self.states.pop(conflict.stream_id, None)
+            self._versions.pop(conflict.stream_id, None)
+            if conflict.stream_id == self._record_id:
                 raise RequestInProgress("A request with this Idempotency-Key is being carried out.") from conflict
             raise
-        self.keep(kept)
-        return command_id
+        for change in changes:
+            version = change.expected + len(change.events)
+            self.states[change.stream_id] = change.after
+            self._versions[change.stream_id] = version
+            if change.events and isinstance(change.after, Customer):
+                self.ledger.customers.put(self.merchant_id, change.after, version)
+        self._accepted = True
+        self.calls_open += calls
+        if calls and self._cause is None:
+            self._cause = command_id
 
-    def accepted(self, order_id: UUID, subject: RequestTarget) -> RequestAccepted | None:
-        """The acceptance of this request, if it came under a key."""
-        if self.key is None:
+    # ------------------------------------------------------------------------------------- the idempotency record
+
+    async def load_record(self) -> IdempotencyRecord | None:
+        """Returns what the log knows of the request under this key."""
+        assert self._record_id is not None, "only a request with a key has a record"
+        self.states.pop(self._record_id, None)
+        record = await self.load(self._record_id, evolve_record)
+        self._accepted = record is not None and not record.released
+        return record
+
+    async def was_overtaken(self) -> bool:
+        """Returns whether another request has recorded something under this key since this one last read it."""
+        assert self._record_id is not None, "only a request with a key has a record"
+        seen = self._versions.get(self._record_id)
+        await self.load_record()
+        return self._versions.get(self._record_id) != seen
+
+    async def record_answer(self, plan: Plan, *, replayed: bool) -> None:
+        """Records that the request is answered with the order of the plan as it is loaded now."""
+        events: list[RequestEvent] = [] if self._accepted else [self._acceptance(plan)]
+        events.append(
+            self._answer(self._versions[plan.stream_id], created=self.creates and not replayed, replayed=replayed)
+        )
+        await self._commit_record(events)
+
+    async def record_refusal(self, refusal: RequestRefused) -> None:
+        """Records that the request is refused for good. Raises RequestInProgress, a Fault of the journal."""
+        await self._commit_record([refusal])
+
+    async def _commit_record(self, events: Sequence[RequestEvent]) -> None:
+        assert self._record_id is not None, "only a request with a key has a record"
+        await self.commit(Plan(changes=[self.change(self._record_id, evolve_record, events)]))
+
+    def _record_change(self, plan: Plan, calls: int) -> Change | None:
+        """Returns what this commit means for the record: acceptance with the first, the answer or the release with the last."""
+        assert self._record_id is not None, "only a request with a key has a record"
+        if plan.stream_id == self._record_id:
             return None
-        at = self.ledger.clock.now(self.merchant_id)
+        events: list[RequestEvent] = [] if self._accepted else [self._acceptance(plan)]
+        if self.calls_open + calls == 0:
+            if self.calls_ended and not self.calls_sent:
+                events.append(RequestReleased(at=self.now))
+            else:
+                change = plan.changes[0]
+                events.append(self._answer(change.expected + len(change.events), created=self.creates))
+        return self.change(self._record_id, evolve_record, events) if events else None
+
+    def _acceptance(self, plan: Plan) -> RequestAccepted:
+        assert self.key is not None, "only a request with a key has a record"
         return RequestAccepted(
             fingerprint=self.key.fingerprint,
-            order_id=order_id,
-            at=at,
-            payment_id=subject.payment_id,
-            refund_id=subject.refund_id,
+            order_id=plan.stream_id,
+            at=self.now,
+            payment_id=plan.target.payment_id,
+            refund_id=plan.target.refund_id,
         )
 
-    def answered(self, order_version: int, *, created: bool, replayed: bool = False) -> RequestAnswered | None:
-        """The answer to this request, if it came under a key."""
-        if self.key is None:
-            return None
-        at = self.ledger.clock.now(self.merchant_id)
-        return RequestAnswered(order_version=order_version, created=created, at=at, replayed=replayed)
+    def _answer(self, order_version: int, *, created: bool, replayed: bool = False) -> RequestAnswered:
+        return RequestAnswered(order_version=order_version, created=created, at=self.now, replayed=replayed)
 
-    def settled(self, order_version: int, *, sent: bool, created: bool) -> list[Change]:
-        """What the last outcome means for the key: the answer, or that nothing left us and the key is free again."""
-        if self.key is None:
-            return []
-        if sent:
-            return self.kept([self.answered(order_version, created=created)])
-        return self.kept([RequestReleased(at=self.ledger.clock.now(self.merchant_id))])
 
-    def kept(self, record: Sequence[RequestEvent | None]) -> list[Change]:
-        """The change of the key's stream that these events are; none without a key or without events."""
-        events = [event for event in record if event is not None]
-        if self._stream_id is None or not events:
-            return []
-        after: Any = self._request
-        for event in events:
-            after = evolve(after, event)
-        return [Change(self._stream_id, self._version, events, self._request, after)]
+async def load_order(ledger: Ledger, merchant_id: UUID, order_id: UUID) -> Order:
+    """Returns an order that exists, to a caller that changes nothing."""
+    return await UnitOfWork(ledger, Actor(merchant_id=merchant_id)).order(order_id)
 
-    def keep(self, kept: Sequence[Change]) -> None:
-        """The change has been committed: go on from there."""
-        for change in kept:
-            self._request, self._version = change.after, change.expected + len(change.events)
 
-    async def refuse(self, refused: RequestRefused) -> None:
-        """Record that the business said no."""
-        await self.commit([], record=[refused])
+async def find_order(ledger: Ledger, merchant_id: UUID, reference: str) -> Order:
+    """Returns the order that a path names, to a caller that changes nothing. Raises OrderNotFound."""
+    return await UnitOfWork(ledger, Actor(merchant_id=merchant_id)).find_order(reference)

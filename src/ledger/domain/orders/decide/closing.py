@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from ledger.domain.fold import fold
 from ledger.domain.orders.events import CancellationRefused, OrderCancelled, OrderEvent
 from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.payment import Payment
@@ -33,9 +34,7 @@ def with_cancellation_closed(order: Order, events: list[OrderEvent]) -> list[Ord
     """
     if not events or not order.cancel_requested:
         return events
-    after = order
-    for event in events:
-        after = evolve(after, event)
+    after = fold(evolve, order, events)
     if any(_is_under_way(payment) for payment in after.payments):
         return events
     at = after.updated_at

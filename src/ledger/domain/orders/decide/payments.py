@@ -10,8 +10,10 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Final
 
+from msgspec.structs import asdict
+
 from ledger.domain.money import AMOUNT_MAX, ZERO, is_multiple, quantum_of, shortest
-from ledger.domain.orders.commands import AddPayment, ChargeOrder, CreateOrder, ErasePayer, NewPayment
+from ledger.domain.orders.commands import AddPayment, ChargeOrder, CreateOrder, ErasePayer, NewPayment, ResubmitOrder
 from ledger.domain.orders.decide.guards import require_currency, require_multiple
 from ledger.domain.orders.decide.references import reference_requested
 from ledger.domain.orders.events import (
@@ -27,7 +29,7 @@ from ledger.domain.orders.events import (
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import NextAction, OrderStatus, PaymentStatus
 from ledger.domain.orders.surcharge import quote
-from ledger.domain.orders.terms import CaptureMethod, MethodType
+from ledger.domain.orders.terms import CaptureMethod, MethodType, OrderTerms
 from ledger.domain.personal_data import without
 from ledger.domain.rejections import (
     AmountExceedsPending,
@@ -69,16 +71,17 @@ def decide_create(order: None, command: CreateOrder) -> list[OrderEvent]:
     not taken in its currency. Partial payments are only honoured on an order that is created pending (N22).
     """
     assert order is None, "an external id is claimed once"
-    _insist_on_amount(command.amount)
-    _insist_on_lines(command)
+    terms = command.terms
+    _require_amount(terms.amount)
+    _require_lines(terms)
     created = _created(command)
     if command.payment is None:
         return [created]
     assert command.payment.amount is None, "the payment that comes with an order pays all of it"
-    return [created, *_payment_events(created, command.payment, command.amount, command.at)]
+    return [created, *_payment_events(created, command.payment, terms.amount, command.at)]
 
 
-def decide_resubmission(order: Order, command: CreateOrder) -> list[OrderEvent]:
+def decide_resubmission(order: Order, command: ResubmitOrder) -> list[OrderEvent]:
     """The external id of an order was sent again (contract N25 to N28, section 8.8).
 
     An order that stands is simply shown: no events. A failed one gets a new payment where the request brings a method.
@@ -86,8 +89,8 @@ def decide_resubmission(order: Order, command: CreateOrder) -> list[OrderEvent]:
     """
     terms = order.terms
     for field, stands, asked in (
-        ("amount", terms.amount, command.amount),
-        ("currency", terms.currency, command.currency),
+        ("amount", terms.amount, command.terms.amount),
+        ("currency", terms.currency, command.terms.currency),
     ):
         if asked != stands:
             raise IdempotencyMismatch(f"The order with this externalId has another {field}.", field=field)
@@ -109,8 +112,8 @@ def decide_charge(order: Order, command: ChargeOrder) -> list[OrderEvent]:
     if order.has_payment(payment.payment_id) or _is_repeated(order, payment):
         return []
     if payment.amount is not None:
-        _insist_on_part(order, payment.amount)
-    _insist_on_status(order, PAYABLE)
+        _require_part(order, payment.amount)
+    _require_status(order, PAYABLE)
     amount = _fitting(order, payment)
     return [*_payment_of(order, payment, amount, command.at), *_replaced(order, command.at)]
 
@@ -128,11 +131,11 @@ def decide_payment(order: Order, command: AddPayment) -> list[OrderEvent]:
         require_multiple(order, payment.amount)
     if not order.terms.allow_partials:
         raise PartialsNotAllowed("The order does not allow partial payments.", currentStatus=order.status)
-    _insist_on_status(order, TAKES_PARTS)
+    _require_status(order, TAKES_PARTS)
     return _payment_of(order, payment, _fitting(order, payment), command.at)
 
 
-def _insist_on_status(order: Order, allowed: tuple[OrderStatus, ...]) -> None:
+def _require_status(order: Order, allowed: tuple[OrderStatus, ...]) -> None:
     if order.status not in allowed:
         raise OrderNotPayable(
             f"An order that is {order.status} cannot be charged.", currentStatus=order.status, allowedStatuses=allowed
@@ -177,50 +180,41 @@ def _is_repeated(order: Order, payment: NewPayment) -> bool:
     return True
 
 
-def _insist_on_amount(amount: Decimal) -> None:
+def _require_amount(amount: Decimal) -> None:
     if not (amount.is_finite() and ZERO < amount <= AMOUNT_MAX):
         raise InvalidField("amount", f"must be greater than 0 and at most {AMOUNT_MAX}")
     if not is_multiple(amount, quantum_of(amount)):
         raise InvalidField("amount", "must have at most four decimals")
 
 
-def _insist_on_lines(command: CreateOrder) -> None:
-    if not command.line_items:
+def _require_lines(terms: OrderTerms) -> None:
+    if not terms.line_items:
         return
-    total = sum((line.quantity * line.unit_price for line in command.line_items), ZERO)
-    if abs(total - command.amount) > _LINES_TOLERANCE:
+    total = sum((line.quantity * line.unit_price for line in terms.line_items), ZERO)
+    if abs(total - terms.amount) > _LINES_TOLERANCE:
         raise InvalidField("lineItems", "must add up to amount")
 
 
-def _insist_on_part(order: Order, amount: Decimal) -> None:
+def _require_part(order: Order, amount: Decimal) -> None:
     if not order.terms.allow_partials:
         raise InvalidField("amount", "must be absent: only an order that allows partial payments is charged in parts")
     require_multiple(order, amount)
 
 
 def _created(command: CreateOrder) -> OrderCreated:
+    """Returns the event that stores the command's terms. Only an order that is created pending takes partial payments (N22)."""
     pending = command.payment is None
+    terms = asdict(command.terms)
+    terms["amount"] = shortest(command.terms.amount)
+    terms["allow_partials"] = command.terms.allow_partials and pending
     return OrderCreated(
         order_id=command.order_id,
         order_number=command.order_number,
-        external_id=command.external_id,
         customer_id=command.customer_id,
-        amount=shortest(command.amount),
-        currency=command.currency,
         pending=pending,
         at=command.at,
-        allow_partials=command.allow_partials and pending,
-        capture_method=command.capture_method,
         surcharge=command.surcharge,
-        virtual_terminal=command.virtual_terminal,
-        description=command.description,
-        invoice_number=command.invoice_number,
-        due_date=command.due_date,
-        metadata=command.metadata,
-        billing_address=command.billing_address,
-        device_information=command.device_information,
-        fiscal=command.fiscal,
-        line_items=command.line_items,
+        **terms,
     )
 
 
