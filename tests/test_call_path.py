@@ -1,0 +1,56 @@
+"""How far one refund goes through the code: a bound on the modules it enters and on the jumps between operations."""
+
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from tests.api.bodies import by_card, order
+from tests.api.storefront import opened
+
+import ledger
+from ledger.settings import Settings
+
+SRC = f"{Path(ledger.__file__).parents[1]}/"
+PER_COLUMN = {"ledger/postgres/arrays.py", "ledger/telemetry/histogram.py"}  # entered once per column and per figure
+
+
+class CallPath:
+    """The modules under src in the order in which they run: calls, returns and resumed coroutines included."""
+
+    def __init__(self):
+        self.modules = []
+
+    def __call__(self, frame, event, _):
+        if event == "return":
+            frame = frame.f_back
+            while frame is not None and not frame.f_code.co_filename.startswith(SRC):
+                frame = frame.f_back
+        if event not in {"call", "return"} or frame is None or not frame.f_code.co_filename.startswith(SRC):
+            return
+        module = frame.f_code.co_filename.removeprefix(SRC)
+        if module not in PER_COLUMN and self.modules[-1:] != [module]:
+            self.modules.append(module)
+
+    def changes_in(self, package):
+        """How often control passes from one module of a package to another one of it."""
+        inside = [module for module in self.modules if module.startswith(package)]
+        return sum(one != other for one, other in pairwise(inside))
+
+
+@pytest.mark.anyio
+async def test_a_refund_is_followed_through_few_modules(database_url):
+    settings = Settings(
+        database_url=database_url, database_app_url=database_url, master_key="11" * 32, access_log="off"
+    )
+    async with opened(settings) as store:
+        merchant = await store.register()
+        body = order(pending=False, paymentMethod=by_card(), billingAddress={"country": "MX"})
+        paid = (await merchant.create(body)).json()
+        path = CallPath()
+        sys.setprofile(path)
+        answer = await merchant.post(f"/api/v2/payment-orders/{paid['id']}/refund", {"amount": 5000})
+        sys.setprofile(None)
+    assert answer.status_code == 200, answer.text
+    assert len(set(path.modules)) <= 65
+    assert path.changes_in("ledger/operations") <= 40
