@@ -15,8 +15,8 @@ TOOLS := $(VENV)/.tools
 run: $(STAMP)
 	@exec $(BIN)/ledger serve --demo
 
-# make test POSTGRES=15 runs on Debian's PostgreSQL 15 instead of the embedded one; TESTS=tests/journal only one room; JOBS=1
-# one test after another. Every job has a server of its own, and often waits: so there is one more than there are processors.
+# make test POSTGRES=15 runs on Debian's PostgreSQL 15 instead of the embedded one; TESTS=tests/journal runs one package; JOBS=1
+# runs one test after another. Every job has its own server and often waits, so the default is one job more than processors.
 test: $(TOOLS)
 	$(if $(POSTGRES),LEDGER_TEST_POSTGRES=$(POSTGRES)) $(BIN)/python -m pytest $(TESTS) --numprocesses $(JOBS) --maxprocesses 4 --dist worksteal
 
@@ -31,18 +31,18 @@ bench: $(STAMP)
 chaos: $(TOOLS)
 	$(BIN)/python -m tests.chaos
 
-# Every malformed request that has a name, with what it costs; then whatever the service's own description allows and
-# forbids, at length. The tests ask some of it every time.
+# Every malformed request that has a name, with its cost; then all that the service's own description allows and forbids, at
+# length. The tests run a part of it every time.
 fuzz: $(TOOLS)
 	$(BIN)/python -m tests.fuzz.corpus
 	$(BIN)/python -m tests.fuzz
 
-# The reference pages that are read off the code; tests/docs fails when one is stale.
+# The reference pages that are generated from the code; tests/docs fails when one is stale.
 docs: $(TOOLS)
 	$(BIN)/python -m docs.generate
 
-# The environment is made once: a stamp is older than its lock only after the lock has changed. Running needs less than
-# half of what testing needs, so the tools come when they are asked for.
+# The environment is created once: a stamp is older than its lock only after the lock has changed. Running needs less than
+# half of what testing needs, so the tools are installed for the targets that use them.
 $(STAMP): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; try make PYTHON=python3.12")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -54,7 +54,7 @@ $(TOOLS): requirements-dev.lock $(STAMP)
 	$(INSTALL) -r requirements-dev.lock
 	@touch $@
 
-# Needs pip-tools. Hashes of every wheel, no address of any index.
+# Needs pip-tools. Writes the hashes of every wheel and no address of any index.
 lock:
 	$(COMPILE) --output-file requirements.lock requirements.in
 	$(COMPILE) --constraint requirements.lock --output-file requirements-dev.lock requirements-dev.in

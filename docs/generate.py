@@ -1,7 +1,6 @@
-"""Writes the reference pages that can be read off the code: `make docs`. With `--check` it only names those that are stale.
+"""Writes the reference pages that are generated from the code: `make docs`. With `--check` it only names those that are stale.
 
-The rule a stranger would break: a generated page is never edited. What is wrong on it is wrong in the code, or in the words
-beside it in `docs/generation`.
+Never edit a generated page: correct the code, or the words in `docs/generation`.
 
     python -m docs.generate [--check]
 """
@@ -28,12 +27,12 @@ PAGES: Mapping[str, Callable[[], str]] = {
 
 
 def stale() -> list[str]:
-    """The pages that differ from what the code says."""
+    """Returns the names of the pages that differ from the code."""
     return [name for name, text in PAGES.items() if _written(name) != text()]
 
 
 def write() -> None:
-    """Write every page."""
+    """Writes every page."""
     for name, text in PAGES.items():
         (REFERENCE / name).write_text(text(), encoding="utf-8")
 

@@ -1,7 +1,7 @@
 """`cli.md`: every command with its arguments and options, from the command line itself.
 
-The rule a stranger would break: a command is described by its own help text. If a sentence is missing here, it is missing in
-`ledger --help` too, and belongs there.
+A command is described by its own help text. A sentence that is missing here is missing in `ledger --help` too, and belongs
+there.
 """
 
 from collections.abc import Iterator
@@ -18,19 +18,19 @@ _INTRO = """
 `LEDGER_DATABASE_URL`. While `ledger serve` runs on a data directory, the others use its Postgres; otherwise they start one
 for as long as they need it.
 
-A command that cannot do its work says why in one line on standard error and exits 1. `--json` prints one JSON value on
-standard output. `ledger COMMAND --help` says the same as this page.
+A command that fails prints the reason in one line on standard error and exits 1. `--json` prints one JSON value on
+standard output. `ledger COMMAND --help` prints the text of this page.
 """
 
 
 def page() -> str:
-    """The page as it should stand."""
+    """Returns the page as it should be."""
     parts = [_section(path, command) for path, command in _commands("ledger", typer.main.get_command(app))]
     return markdown_page("Command line", _INTRO, *parts)
 
 
 def _commands(path: str, command: Any) -> Iterator[tuple[str, Any]]:
-    """Every command below a group, in the order in which people read: alphabetical within its group, groups last."""
+    """Yields every command below a group, alphabetical within its group, groups last."""
     children = getattr(command, "commands", None)
     if children is None:
         yield path, command

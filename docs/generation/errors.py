@@ -1,8 +1,7 @@
 """`errors.md`: every code that an answer can carry, its status, and when it comes.
 
-The rule a stranger would break: codes and statuses are read off the code, from the table of rejections and from the
-refusals of the `api` package and of the connections below it. Only the words are written here; a code without words, or words without a code, stop the
-generation.
+Codes and statuses come from the code: from the table of rejections, from the errors of the `api` package and from those of the
+connections below it. This module has only words. A code without words, or words without a code, stop the generation.
 """
 
 import ast
@@ -23,22 +22,22 @@ API = Path(api.__file__).parent
 
 FIELD_WORDS: Mapping[str, str | Mapping[int, str]] = {
     "REQUIRED": "It is missing.",
-    "INVALID_TYPE": "It is of another JSON type.",
-    "INVALID_FORMAT": "It is not written as it should be.",
+    "INVALID_TYPE": "It has another JSON type.",
+    "INVALID_FORMAT": "It does not have the required form.",
     "INVALID_VALUE": "It cannot have this value.",
     "INVALID_LENGTH": "It is too long, too short, or nested too deeply.",
     "INVALID_ENCODING": "It is not UTF-8.",
     "INVALID_JSON": "The body is not JSON.",
     "INVALID_CARD_NUMBER": "The card number fails Luhn's check.",
-    "INVALID_CLABE": "It is no CLABE: 18 digits, the last of which checks the others.",
+    "INVALID_CLABE": "It is not a CLABE of 18 digits with a correct check digit.",
     "CARD_EXPIRED": "The card's month has passed.",
-    "OUT_OF_RANGE": "The number or the time lies outside the bounds.",
+    "OUT_OF_RANGE": "The number or the time is outside the bounds.",
     "LINE_ITEMS_SUM": "The lines do not add up to the amount.",
     "CONFLICTING_FIELDS": "It came twice, or under two names, with different values.",
-    "CARD_NUMBER_NOT_ALLOWED": "A card number stands in it.",
+    "CARD_NUMBER_NOT_ALLOWED": "It contains a card number.",
 }
 
-# Codes of the answers that are not made by a `ApiError` with a literal status, or by a `Rejected`.
+# Codes of answers without an `ApiError` with a literal status and without a `Rejected`.
 _ELSEWHERE: Mapping[str, tuple[int, ...]] = {
     "VALIDATION_ERROR": (400,),
     "CONFLICTING_FIELDS": (400,),
@@ -55,7 +54,7 @@ _ELSEWHERE: Mapping[str, tuple[int, ...]] = {
 _ADVICE: Mapping[Advice, str] = {
     Advice.RETRY_LATER: "The same payment may go through in a while.",
     Advice.RETRY_WITH_OTHER_METHOD: "Ask the payer for another card or method.",
-    Advice.FIX_DATA: "Something about the card was mistyped or is out of date.",
+    Advice.FIX_DATA: "Correct the card's data: a detail is mistyped or out of date.",
     Advice.DO_NOT_RETRY: "Do not send this card again.",
 }
 
@@ -85,18 +84,18 @@ _DECLINE_SHAPE = """
 
 
 def page() -> str:
-    """The page as it should stand."""
+    """Returns the page as it should be."""
     statuses = known_codes()
     assert statuses.keys() == WORDS.keys(), f"codes and words differ: {sorted(statuses.keys() ^ WORDS.keys())}"
     rows = sorted((status, name) for name, found in statuses.items() for status in found)
     declines = [(code(d.code), "yes" if d.retryable else "no", code(d.advice), d.message) for d in DECLINES.values()]
     return markdown_page(
         "Errors",
-        "Every answer that is not a 2xx has this shape. `errors` stands in a 400 only. Codes are permanent; messages are for "
-        "people and may change. Match on `code`.",
+        "Every answer except a 2xx has this shape. Only a 400 has `errors`. Codes are permanent; messages are for people and "
+        "may change. Match on `code`.",
         block(_SHAPE, "json"),
-        "Some answers carry facts beside these fields, such as `currentStatus`. The order in which a request is checked is "
-        "[N72](contract.md#n72): whoever has no key learns nothing about a body.",
+        "Some answers carry facts beside these fields, such as `currentStatus`. [N72](contract.md#n72) gives the order in which "
+        "a request is checked: a client without a key learns nothing about a body.",
         "## Codes",
         table(("status", "code", "when"), [(str(status), code(name), words(name, status)) for status, name in rows]),
         "A 503 carries `Retry-After`. A 429 has, beside the fields above, the object "
@@ -104,18 +103,18 @@ def page() -> str:
         "## Codes of single fields",
         table(("code", "meaning"), sorted((code(name), FIELD_WORDS[name]) for name in _field_codes())),
         "## Declines",
-        "A declined payment is answered 422, and yet something happened: the order exists, holds the failed payment and can "
-        "be read ([N24](contract.md#n24)). `paymentOrder` is the whole order; it is shortened here.",
+        "A declined payment is answered 422, and the order exists: it has the failed payment and can be read "
+        "([N24](contract.md#n24)). `paymentOrder` is the whole order; it is shortened here.",
         block(_DECLINE_SHAPE, "json"),
         table(("declineCode", "retryable", "advice", "message"), declines),
         table(("advice", "what to do"), [(code(advice), words) for advice, words in _ADVICE.items()]),
-        "`retryable` says whether the same card, unchanged, may be approved another time. A processor's code that has no "
+        "`retryable` is true where the same card, unchanged, may be approved another time. A processor's code without a "
         "counterpart in this table is shown as `GENERIC_DECLINE`.",
     )
 
 
 def known_codes() -> dict[str, tuple[int, ...]]:
-    """Every code with the statuses that it comes with."""
+    """Returns every code with the statuses that it comes with."""
     found: dict[str, set[int]] = {name: set(statuses) for name, statuses in _ELSEWHERE.items()}
     for status, (name, _) in PROTOCOL_ERRORS.items():
         found.setdefault(name, set()).add(status)
@@ -131,7 +130,7 @@ def known_codes() -> dict[str, tuple[int, ...]]:
 
 
 def _field_codes() -> set[str]:
-    """The codes of `errors[]`: the third argument of `invalid`, its default, and those of whole refusals about fields."""
+    """Returns the codes of `errors[]`: the third argument of `invalid`, its default, and those of whole errors about fields."""
     found = {"INVALID_VALUE", "CONFLICTING_FIELDS", "CARD_NUMBER_NOT_ALLOWED"}
     for call in _calls("invalid"):
         found |= {argument.value for argument in call.args[2:3] if isinstance(argument, ast.Constant)}

@@ -1,7 +1,6 @@
 """`events.md`: every topic of the log with its fields and a stored sample.
 
-The rule a stranger would break: the samples are the golden bytes that the tests load for ever, not examples made up for the
-page.
+The samples are the golden bytes that the tests load for ever.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,7 +33,7 @@ Amounts are decimal strings in minor units. `at` is the merchant's clock; `deadl
 is left out of the bytes.
 """
 
-_ROOMS: Sequence[tuple[str, str, Mapping[str, type[Struct]]]] = (
+_STREAMS: Sequence[tuple[str, str, Mapping[str, type[Struct]]]] = (
     ("Payment order", "The stream's id is the order's id.", orders.TOPICS),
     ("Customer", "The stream's id is the customer's id. All of it is personal data but the ids.", customers.TOPICS),
     ("Merchant", "The stream's id is the merchant's id.", merchants.TOPICS),
@@ -44,13 +43,13 @@ _SEALED = {**orders.PERSONAL, **customers.PERSONAL}
 
 
 def page() -> str:
-    """The page as it should stand."""
+    """Returns the page as it should be."""
     sections = [
         part
-        for name, about, topics in _ROOMS
+        for name, about, topics in _STREAMS
         for part in (f"## {name}", about, *(_event(topic, type_) for topic, type_ in topics.items()))
     ]
-    shapes = dict.fromkeys(shape for _, _, topics in _ROOMS for type_ in topics.values() for shape in parts(type_))
+    shapes = dict.fromkeys(shape for _, _, topics in _STREAMS for type_ in topics.values() for shape in parts(type_))
     return markdown_page("Events", _INTRO, *sections, "## Shapes inside events", *(_shape(shape) for shape in shapes))
 
 

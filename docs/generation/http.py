@@ -1,6 +1,6 @@
 """`http.md`: the routes, what may be sent and what is answered, from the routes and the Structs themselves.
 
-The rule a stranger would break: whoever adds a route, a field or a parameter writes nothing here. All of it is read off.
+Routes, fields and parameters come from the code: a new one needs no change here.
 """
 
 from collections.abc import Iterator, Mapping
@@ -34,7 +34,7 @@ _HEADERS: Mapping[str, str] = {
     "x-merchant-id": "Optional; must be the key's merchant. A merchant may require it.",
     "content-type": "`application/json`, with a body.",
     "idempotency-key": "Optional, with POST: 1 to 255 printable characters. The same key and body again get the same answer.",
-    "x-request-id": "Optional: your own id of the request, up to 64 letters, digits and `._:-`. It comes back and is logged.",
+    "x-request-id": "Optional: your own id of the request, up to 64 letters, digits and `._:-`. It is returned and logged.",
 }
 
 _ACTIONS: Mapping[str, type[Struct]] = {
@@ -42,33 +42,32 @@ _ACTIONS: Mapping[str, type[Struct]] = {
     "Refund a payment order": RefundPaymentOrder,
     "Cancel a payment order": CancelPaymentOrder,
     "Capture an authorisation": CapturePaymentOrder,
-    "Go on after the payer's device was looked at": SubmitDeviceData,
-    "Go on after the payer's challenge": ValidatePayerAuthentication,
+    "Continue after the device data of the payer": SubmitDeviceData,
+    "Continue after the payer's challenge": ValidatePayerAuthentication,
 }
 
 _ANSWER_HEADERS: Mapping[str, str] = {
-    "x-request-id": "The request's id. Tell it when you ask for help.",
+    "x-request-id": "The request's id. Quote it when you ask for help.",
     "ratelimit-limit, ratelimit-remaining, ratelimit-reset": "The tighter of the key's two limits, and in how many seconds it "
     "is full again.",
-    "idempotent-replayed: true": "The request had been answered before, or the order was there; nothing happened.",
-    "retry-after": "With 429 and 503: after how many seconds to ask again.",
+    "idempotent-replayed: true": "The request had been answered before, or the order existed; nothing changed.",
+    "retry-after": "With 429 and 503: after how many seconds to send the request again.",
 }
 
 _INTRO = """
-The address of the API is the service's with `LEDGER_BASE_PATH` behind it: `http://127.0.0.1:8000/api`. Health checks stand
+The address of the API is the service's address followed by `LEDGER_BASE_PATH`: `http://127.0.0.1:8000/api`. Health checks are
 outside that path and need no key. Bodies are JSON. Order amounts are JSON numbers in minor units (centavos, cents);
 amounts of payments are decimal strings in the same unit. Times are `2026-01-31T12:00:00.000Z`.
 
 Unknown fields of a body and unknown parameters of a query are ignored. `null` is the same as absent, except in a customer's
-details, where it clears them. Errors are on [their own page](errors.md); why things are as they are stands in
-[the contract](contract.md).
+details, where it clears them. Errors are on [their own page](errors.md); [the contract](contract.md) gives the reasons.
 """
 
 _LIST = '{ "data": [ … orders, with "payments": [] … ], "pagination": { … } }'
 
 
 def page() -> str:
-    """The page as it should stand."""
+    """Returns the page as it should be."""
     routes = [(method, code(path), _about_operation(doc)) for method, path, doc in _operations()]
     return markdown_page(
         "HTTP interface",
@@ -104,7 +103,7 @@ def page() -> str:
 
 
 def _actions() -> Iterator[str]:
-    """The bodies of what can be done with an order that stands, without the objects that were described before."""
+    """Yields the bodies of the actions on an existing order, without the objects that were described before."""
     known: list[type[Struct]] = [CreatePaymentOrder, ChargePaymentOrder]
     for heading, struct in _ACTIONS.items():
         yield from (f"## {heading}: the body", _about(struct), *_body(struct, *known))
@@ -125,7 +124,7 @@ def _about_operation(doc: str) -> str:
 
 
 def _around() -> list[tuple[str, str, str]]:
-    """What is not a merchant's to ask: it has no key, or one of its own."""
+    """Returns the routes outside the merchants' interface, which need no key or another one."""
     messages = code(f"{Settings().base_path}/processor-messages/{{processor}}")
     return [
         ("POST", messages, "202 once a [processor's signed message](../how-to/connect-a-processor.md) is on disk"),
@@ -133,16 +132,16 @@ def _around() -> list[tuple[str, str, str]]:
         (
             "GET",
             "`/health/ready`",
-            "200 when the database answers, the journal writes and reactions are not behind; else 503 with what does not",
+            "200 when the database answers, the journal writes and reactions are not behind; else 503 with the check that fails",
         ),
-        ("GET", "`/metrics`", "[figures](metrics.md) of all processes, in Prometheus' text format"),
+        ("GET", "`/metrics`", "[metrics](metrics.md) of all processes, in Prometheus' text format"),
         ("GET", "`/openapi.json`", "this interface as OpenAPI 3.1"),
         ("GET", "`/docs`", "the same as a page for people"),
     ]
 
 
 def _body(struct: type[Struct], *described: type[Struct]) -> Iterator[str]:
-    """A body and the objects in it, without those that stand on the page already."""
+    """Yields a body and the objects in it, without those that are on the page already."""
     yield _sent(struct)
     known = {part for each in described for part in parts(each)}
     for part in parts(struct):
@@ -158,7 +157,7 @@ def _document() -> Iterator[str]:
 
 
 def _answered_whole(struct: type[Struct], *described: type[Struct]) -> Iterator[str]:
-    """An answer and the objects in it, without those that stand on the page already."""
+    """Yields an answer and the objects in it, without those that are on the page already."""
     yield _answered(struct)
     known = {part for each in described for part in parts(each)}
     for part in parts(struct):
@@ -178,7 +177,7 @@ def _answered(struct: type[Struct]) -> str:
 
 
 def _or_absent(kind: str) -> str:
-    """Every field may be null, which is the same as absent: no need to say it of each."""
+    """Returns a kind without "or null": every field of a body may be null, which is the same as absent."""
     return kind.removesuffix(" or null")
 
 

@@ -1,6 +1,6 @@
-"""The little Markdown that generated pages are made of.
+"""The Markdown of generated pages.
 
-The rule a stranger would break: a cell is one line, and a bar in it is escaped; otherwise the table falls apart silently.
+Write each cell of a table on one line and escape every bar in it: otherwise the table breaks without an error.
 """
 
 from collections.abc import Iterable, Sequence
@@ -9,12 +9,12 @@ NOTICE = "<!-- Written by `make docs` from the code. Do not edit: change the cod
 
 
 def page(title: str, *parts: str) -> str:
-    """A whole page with its title and the notice that it is generated."""
+    """Returns a whole page with its title and the notice that it is generated."""
     return "\n\n".join([NOTICE, f"# {title}", *(part.strip("\n") for part in parts if part)]) + "\n"
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table. Columns without any text in them are left out."""
+    """Returns a table. Columns without any text are left out."""
     filled = [list(row) for row in rows]
     kept = [n for n in range(len(headings)) if any(row[n] for row in filled)]
     lines = [[headings[n] for n in kept], ["---"] * len(kept), *([row[n] for n in kept] for row in filled)]
@@ -22,17 +22,17 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def code(text: str) -> str:
-    """A name as it is typed."""
+    """Returns a name as it is typed."""
     return f"`{text}`" if text else ""
 
 
 def codes(names: Iterable[str]) -> str:
-    """Several names as they are typed."""
+    """Returns several names as they are typed."""
     return ", ".join(code(name) for name in names)
 
 
 def block(text: str, language: str = "") -> str:
-    """Lines as they are typed or printed."""
+    """Returns a block of lines as they are typed or printed."""
     return f"```{language}\n{text.strip()}\n```"
 
 

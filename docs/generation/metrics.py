@@ -1,4 +1,4 @@
-"""`metrics.md`: every figure that `/metrics` tells, from the table that the code itself reads."""
+"""`metrics.md`: every metric of `/metrics`, from the table that the code itself reads."""
 
 from docs.generation.markdown import code, table
 from docs.generation.markdown import page as markdown_page
@@ -13,7 +13,7 @@ or with `LEDGER_METRICS_TOKEN` as bearer token. Names and meanings stay. No figu
 
 
 def page() -> str:
-    """The page as it should stand."""
+    """Returns the page as it should be."""
     rows = [
         (
             code(name),

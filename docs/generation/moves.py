@@ -1,7 +1,7 @@
-"""Which operation takes which move: the words beside the edge tables.
+"""Which operation takes which transition: the words beside the edge tables.
 
-The rule a stranger would break: a move that the core allows and nobody takes stops the generation, and so does a taker of a
-move that the core does not allow.
+A transition that the core allows and no operation takes stops the generation. So does an operation beside a transition that the
+core does not allow.
 """
 
 from collections.abc import Mapping
@@ -25,13 +25,13 @@ TAKERS: Final[Mapping[str, str]] = {
     "deposit": "a deposit (sandbox: `POST /sandbox/deposits`)",
     "dispute": "a dispute (sandbox: `POST /sandbox/disputes`)",
     "settlement": "a settlement batch (sandbox: `POST /sandbox/settlements`)",
-    "confirmation": "the processor's word on a refund that was pending",
-    "due": "a capture or a void that was put off falls due",
+    "confirmation": "the processor's confirmation or refusal of a pending refund",
+    "due": "a delayed capture or void falls due",
     "expiry": "time: a reference, a session or an authorisation ends",
     "recovery": "the recovery, where a call had no answer",
-    "late": "a processor's answer that comes after its call was given up",
+    "late": "a processor's answer that comes after its call was abandoned",
 }
-"""What moves payments and orders, by the names that the tables below use."""
+"""What causes transitions of payments and orders, by the names in the tables below."""
 
 _PAYMENTS: Final = """
     -:                     CREATED=create,charge,pay
@@ -122,7 +122,7 @@ _ORDERS: Final = """
 
 
 def _takers(statuses: type[S], table: str, edges: frozenset[tuple[S | None, S]]) -> Mapping[tuple[S | None, S], Takers]:
-    """The takers of every move, from lines of `origin: target=taker,taker`."""
+    """Returns the takers of every transition, from lines of `origin: target=taker,taker`."""
     found: dict[tuple[S | None, S], Takers] = {}
     for line in table.strip().splitlines():
         origin, _, targets = line.partition(":")

@@ -1,8 +1,4 @@
-"""`sandbox.md`: the test cards, from the script that the sandbox processor plays, and the helpers, from their routes.
-
-The rule a stranger would break: a card is listed because the processor knows it. A number that stands here and is simply
-approved says so.
-"""
+"""`sandbox.md`: the test cards, from the table of the sandbox processor, and the helpers, from their routes."""
 
 from collections.abc import Iterator, Mapping
 
@@ -37,19 +33,19 @@ _REFUNDED: Mapping[Refunds, str] = {
 _ONLY = " Sandbox only."
 _SENT = ("field", "value", "meaning")
 _PAGES: Mapping[str, str] = {
-    "`/sandbox/3ds/device-data/{referenceId}`": "Looks at the browser, in a hidden frame. Then the device data is sent.",
-    "`/sandbox/3ds/challenge/{authenticationTransactionId}`": "The bank asks: accept or refuse. Then validate.",
+    "`/sandbox/3ds/device-data/{referenceId}`": "Evaluates the browser, in a hidden frame. Then send the device data.",
+    "`/sandbox/3ds/challenge/{authenticationTransactionId}`": "The payer accepts or refuses. Then validate.",
     "`/sandbox/3ds/redirect/{authenticationTransactionId}`": "The same on a site of its own.",
 }
 
 _INTRO = """
-The sandbox has a card company of its own. It moves no money, answers by the card's number, and keeps a durable book, so that
-asking it after a crash tells the truth. Any expiry date in the future and any CVC will do.
+The sandbox has a card company of its own. It moves no money, answers by the card's number, and keeps durable records, so that a
+look-up after a crash returns the true result. Any expiry date in the future and any CVC are accepted.
 """
 
 
 def page() -> str:
-    """The page as it should stand."""
+    """Returns the page as it should be."""
     rows = [(code(grouped(number)), _described(APPROVED)) for number in _USUAL]
     rows += [(code(grouped(number)), _described(script)) for number, script in TEST_CARDS.items()]
     rows.append(("any other valid number", _described(APPROVED)))
@@ -59,28 +55,29 @@ def page() -> str:
         "## Cards",
         table(("card", "what happens"), rows),
         "A number that fails Luhn's check is a 400 on `paymentMethod.cardDetails.number`.",
-        "A card that asks its payer for something is approved where that is not allowed, as with `virtualTerminal`. A "
-        "transaction id that contains `fail` fails the authentication. A payout by transfer to an account whose holder's name "
-        "contains `fail` is taken in and comes to nothing.",
+        "A card that needs an action of its payer is approved without it where such an action is not allowed, as with "
+        "`virtualTerminal`. A transaction id that contains `fail` fails the authentication. A payout by transfer to an account "
+        "whose holder's name contains `fail` is accepted and fails later.",
         "## Helpers",
-        "All of them need the merchant's key and answer for this merchant alone. In production each is a 404. "
+        "All of them need the merchant's key and apply to this merchant alone. In production each is a 404. "
         "[How to practise with them](../how-to/practise-in-the-sandbox.md).",
         *_helpers(),
         "## Pages for payers",
-        "Where `payerAuthentication` sends a payer's browser. They need no key, work in a frame and without JavaScript, and "
-        "tell whoever opened them how it went by `postMessage`. They move nothing: the merchant's next call does.",
-        table(("page", "what is done there"), _PAGES.items()),
+        "`payerAuthentication` sends a payer's browser to these pages. They need no key, work in a frame and without "
+        "JavaScript, and report the result by `postMessage` to the window that opened them. They change nothing: the merchant's "
+        "next call does.",
+        table(("page", "what happens there"), _PAGES.items()),
         "## Time",
         f"The sandbox's answer to card `{grouped('4000000000000119')}` never comes: after "
         f"{Settings().sandbox_deadline_s:g} seconds (`LEDGER_SANDBOX_DEADLINE_S`) the request is answered 201 with an order in "
         "`PROCESSING`. The recovery looks the payment up once the intent's deadline and its margin have passed, "
         f"{Settings().processor_timeout_s:g} + {Settings().recovery_margin_s:g} seconds after the call, and finds it approved. "
-        "`LEDGER_SANDBOX_DELAY_MS` lets every other answer take a while.",
+        "`LEDGER_SANDBOX_DELAY_MS` delays every other answer.",
     )
 
 
 def _helpers() -> Iterator[str]:
-    """Every helper that is routed: what it does, what it takes, what it answers."""
+    """Yields every helper that is routed: its description, its body, its answers."""
     for route in _sandbox(Settings(), DependencyHolder()):
         if isinstance(route.endpoint, Endpoint):
             for method, allowed in route.endpoint.operations.items():
@@ -98,7 +95,7 @@ def _helpers() -> Iterator[str]:
 
 
 def _answer(struct: type[Struct]) -> Iterator[str]:
-    """An answer and the objects in it; a payment order stands on the interface's page."""
+    """Yields an answer and the objects in it; a payment order is on the interface's page."""
     yield _answered(struct)
     of_orders = {OrderDocument, *shapes.parts(OrderDocument)}
     for part in shapes.parts(struct):
@@ -115,27 +112,27 @@ def _answered(struct: type[Struct]) -> str:
 
 
 def grouped(number: str) -> str:
-    """A card number as it stands on a card."""
+    """Returns a card number in groups of four digits, as on a card."""
     return " ".join(number[at : at + 4] for at in range(0, len(number), 4))
 
 
-def _described(script: TestCard) -> str:
-    if not script.answers:
-        return "booked and approved, but the answer never comes: unknown, then found out by the recovery"
-    if script.declined is not None:
-        known = decline(script.declined.code)
-        said = public_code(script.declined.refused_by)
-        return f"declined: `{known.code}`" if said == "PAYMENT_DECLINED" else f"refused: 422 `{said}`"
-    if script.grants_half:
+def _described(card: TestCard) -> str:
+    if not card.answers:
+        return "approved, but the answer never comes: unknown, until the recovery looks it up"
+    if card.declined is not None:
+        known = decline(card.declined.code)
+        shown = public_code(card.declined.refused_by)
+        return f"declined: `{known.code}`" if shown == "PAYMENT_DECLINED" else f"refused: 422 `{shown}`"
+    if card.grants_half:
         return "approved for half of the amount"
-    if not script.captures:
+    if not card.captures:
         return "authorised; every capture is refused"
-    if not script.voids:
+    if not card.voids:
         return "authorised; every void is refused"
-    if script.authentication is not None:
-        return _ASKED[script.authentication]
-    if script.declined_when_saved is not None:
-        return f"approved when it is typed; once saved, declined: `{script.declined_when_saved.code}`"
-    if script.disputed:
+    if card.authentication is not None:
+        return _ASKED[card.authentication]
+    if card.declined_when_saved is not None:
+        return f"approved when it is typed; once saved, declined: `{card.declined_when_saved.code}`"
+    if card.disputed:
         return "approved; disputed after its capture"
-    return _REFUNDED[script.refunds]
+    return _REFUNDED[card.refunds]

@@ -1,6 +1,6 @@
 """`settings.md`: every setting of the service and of a merchant, from the tables that the code itself reads.
 
-The rule a stranger would break: defaults are asked of the code. What stands here is what no table says.
+Defaults come from the code. This module has only the words that no table of the code has.
 """
 
 from datetime import UTC, datetime
@@ -15,37 +15,37 @@ from ledger.domain.merchants.state import Merchant
 from ledger.settings import Settings, describe
 
 _INTRO = """
-A setting is an environment variable. An empty one counts as unset. A flag of the command line goes first. A wrong value
+A setting is an environment variable. An empty one counts as unset. A flag of the command line takes precedence. A wrong value
 stops the start with one line that names the variable; the value of a secret is never repeated. `ledger settings` prints
-this table with the values of the moment.
+this table with the present values.
 """
 
-_ANYBODY = Merchant(
+_DEFAULTS = Merchant(
     merchant_id=UUID(int=0),
     name="",
     registered_at=datetime(2026, 1, 1, tzinfo=UTC),
     updated_at=datetime(2026, 1, 1, tzinfo=UTC),
 )
-"""A merchant who never changed a setting."""
+"""A merchant without a changed setting."""
 
 _MERCHANT_WORDS = {
     "surchargeRate": "Percent on top of what is paid by the methods below; `none` for no surcharge. Read the "
     "[legal note](../explanation/surcharges-in-mexico.md) first.",
     "surchargeMethods": "Which payment methods bear the surcharge.",
     "timeZone": "In which zone a date without an offset is read.",
-    "paymentMethods": "Which methods the merchant takes; another one is 422 `METHOD_NOT_ENABLED`. The "
-    "processor may take one in some currencies only: references are for pesos.",
+    "paymentMethods": "Which methods the merchant accepts; another one is 422 `METHOD_NOT_ENABLED`. The "
+    "processor may accept one in some currencies only: references are for pesos.",
     "requireMerchantHeader": "Whether a request without `x-merchant-id` is refused.",
-    "requestsPerMinute": "Rate limit of each key; 0 is no limit. Without one of its own: `LEDGER_REQUESTS_PER_MINUTE`.",
-    "requestsPerSecond": "The same for a second; `LEDGER_REQUESTS_PER_SECOND`.",
+    "requestsPerMinute": "Rate limit of each key; 0 means unlimited. By default `LEDGER_REQUESTS_PER_MINUTE`.",
+    "requestsPerSecond": "The same for a second; by default `LEDGER_REQUESTS_PER_SECOND`.",
     "captureDelaySeconds": "How long a capture waits after 3-D Secure.",
     "invoiceTrigger": "When the parent invoice of a split order is stamped: `FIRST_CAPTURE` or `CREATION`. Kept for a release with invoices.",
-    "refundOverpayment": "Whether what a deposit brings too much is given back by itself.",
+    "refundOverpayment": "Whether the excess of a deposit is refunded automatically.",
 }
 
 
 def page() -> str:
-    """The page as it should stand."""
+    """Returns the page as it should be."""
     rows = [
         (code(row.variable), row.kind, f"{row.default} {row.unit}".strip() if row.default else "unset", row.description)
         for row in describe(Settings())
@@ -54,17 +54,17 @@ def page() -> str:
         "Settings",
         _INTRO,
         table(("variable", "value", "default", "meaning"), rows),
-        "The tests alone read `LEDGER_TEST_POSTGRES`, the major version of a packaged Postgres to run them on, and "
-        "`LEDGER_TEST_DATABASE_URL`, a server that runs anyway.",
+        "Only the tests read `LEDGER_TEST_POSTGRES`, the major version of a packaged Postgres to run them on, and "
+        "`LEDGER_TEST_DATABASE_URL`, the address of a running server.",
         "## Settings of a merchant",
-        "Changed by `ledger merchants set MERCHANT_ID KEY=VALUE…`. An order keeps the terms that it was created on.",
+        "`ledger merchants set MERCHANT_ID KEY=VALUE…` changes them. An order keeps the terms of its creation.",
         table(("key", "default", "meaning"), _merchant_rows()),
     )
 
 
 def _merchant_rows() -> list[tuple[str, str, str]]:
     assert MERCHANT_SETTINGS.keys() == _MERCHANT_WORDS.keys(), "a merchant's setting has no words"
-    defaults = settings_of(_ANYBODY)
+    defaults = settings_of(_DEFAULTS)
     return [(code(name), _written(defaults[name]), words) for name, words in _MERCHANT_WORDS.items()]
 
 

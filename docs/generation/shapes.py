@@ -1,6 +1,6 @@
-"""Structs as tables: what a field is called, what may stand in it, and what it means.
+"""Structs as tables: the name of each field, its possible values, and its meaning.
 
-The rule a stranger would break: limits and descriptions come from the Struct. Nothing here knows a field by name.
+Limits and descriptions come from the Struct. Nothing here depends on the name of a field.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ _STATUSES = {OrderStatus: "statuses.md#payment-orders", PaymentStatus: "statuses
 
 
 class Row(NamedTuple):
-    """A field for people. `is_required` says that it has no default."""
+    """A field as a row of a page. `is_required` is true where it has no default."""
 
     name: str
     kind: str
@@ -36,7 +36,7 @@ class Row(NamedTuple):
 
 
 def fields(struct: type[msgspec.Struct]) -> list[Row]:
-    """The fields of a Struct in its own order, under the names that are sent or stored."""
+    """Returns the fields of a Struct in its own order, under the names that are sent or stored."""
     info = inspect.type_info(struct)
     assert isinstance(info, inspect.StructType), f"{struct} is no Struct"
     return [
@@ -52,7 +52,7 @@ def fields(struct: type[msgspec.Struct]) -> list[Row]:
 
 
 def parts(struct: type[msgspec.Struct]) -> list[type[msgspec.Struct]]:
-    """The Structs that stand inside this one, at any depth, in the order in which a reader meets them."""
+    """Returns the Structs inside this one, at any depth, in reading order."""
     found: dict[type[msgspec.Struct], None] = {}
     _collect(inspect.type_info(struct), found)
     found.pop(struct)
@@ -60,17 +60,17 @@ def parts(struct: type[msgspec.Struct]) -> list[type[msgspec.Struct]]:
 
 
 def anchor(struct: type) -> str:
-    """Where a Struct is described on its page."""
+    """Returns the anchor of a Struct on its page."""
     return struct.__name__.removesuffix("Document").lower()
 
 
 def title(struct: type) -> str:
-    """What a Struct is called on a page."""
+    """Returns the name of a Struct on a page."""
     return struct.__name__.removesuffix("Document")
 
 
 def kind(found: inspect.Type, schema: dict[str, Any] | None = None) -> str:
-    """What may stand there, in words."""
+    """Returns the possible values of a type, in words."""
     match found:
         case inspect.Metadata():
             return kind(found.type, {**(schema or {}), **(found.extra_json_schema or {})})
@@ -95,7 +95,7 @@ def kind(found: inspect.Type, schema: dict[str, Any] | None = None) -> str:
 
 
 def _enum(found: inspect.EnumType) -> str:
-    """The members, or where they are explained."""
+    """Returns the members, or a link to their explanation."""
     if found.cls in _STATUSES:
         return f"[a status]({_STATUSES[found.cls]})"
     return codes(str(member.value) for member in found.cls)
@@ -122,10 +122,10 @@ def _raw(types: str | list[str]) -> str:
 
 def _description(found: inspect.Type) -> str:
     if isinstance(found, inspect.Metadata):
-        said = (found.extra_json_schema or {}).get("description", "")
-        return str(said) or _description(found.type)
+        text = (found.extra_json_schema or {}).get("description", "")
+        return str(text) or _description(found.type)
     if isinstance(found, inspect.UnionType):
-        return next((said for option in found.types if (said := _description(option))), "")
+        return next((text for option in found.types if (text := _description(option))), "")
     return ""
 
 

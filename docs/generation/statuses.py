@@ -1,7 +1,7 @@
-"""`statuses.md`: every status with its meaning, and both tables of moves.
+"""`statuses.md`: every status with its meaning, and both tables of transitions.
 
-The rule a stranger would break: the moves come from the edge tables of the core. Only the meanings are written here and the
-takers in `moves`; a status or a move without one stops the generation.
+The transitions come from the edge tables of the core. This module has only the meanings, and `moves` the operations that take
+each transition. A status or a transition without them stops the generation.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,44 +19,44 @@ S = TypeVar("S", bound=StrEnum)
 
 ORDER_MEANINGS: Mapping[OrderStatus, str] = {
     OrderStatus.PENDING: "Created and not paid; nothing is in flight.",
-    OrderStatus.PROCESSING: "A payment was announced to the processor and has no outcome yet. Usually seen only inside a "
-    "request, for longer after a time-out.",
-    OrderStatus.REFERENCE_GENERATED: "A CLABE or cash reference was issued and the deposit is awaited.",
-    OrderStatus.AUTHORIZED: "The issuer granted all that was asked for; nothing was captured.",
-    OrderStatus.PARTIALLY_AUTHORIZED: "The issuer granted less than was asked for; nothing was captured.",
-    OrderStatus.ACTION_REQUIRED: "The payer has to do something that is not 3-D Secure, such as following a redirect.",
-    OrderStatus.COMPLETED: "The money that is held covers the order.",
+    OrderStatus.PROCESSING: "The intent of a payment is committed and has no outcome yet. Usually visible only during a "
+    "request, and longer after a time-out.",
+    OrderStatus.REFERENCE_GENERATED: "A CLABE or cash reference was issued; the order waits for the deposit.",
+    OrderStatus.AUTHORIZED: "The issuer granted the full amount; nothing was captured.",
+    OrderStatus.PARTIALLY_AUTHORIZED: "The issuer granted less than the amount; nothing was captured.",
+    OrderStatus.ACTION_REQUIRED: "The payer has to do something other than 3-D Secure, such as following a redirect.",
+    OrderStatus.COMPLETED: "The money held covers the order.",
     OrderStatus.PARTIALLY_PAID: "Money came in that does not cover the order.",
-    OrderStatus.CANCELLATION_REQUESTED: "A void or a refund that ends the order was asked for and has no outcome yet.",
+    OrderStatus.CANCELLATION_REQUESTED: "A void or a refund that ends the order was requested and has no outcome yet.",
     OrderStatus.CANCELLED: "Ended without money.",
     OrderStatus.FAILED: "The only payment failed. The same `externalId`, or a charge, tries again.",
     OrderStatus.REFUND_PROCESSING: "A refund was accepted and is not confirmed.",
-    OrderStatus.PARTIALLY_REFUNDED: "Part of the money went back.",
-    OrderStatus.REFUNDED: "All of the money went back.",
+    OrderStatus.PARTIALLY_REFUNDED: "Part of the money was refunded.",
+    OrderStatus.REFUNDED: "All of the money was refunded.",
     OrderStatus.PAYER_AUTHENTICATION_DEVICE_DATA_REQUIRED: "3-D Secure waits for the browser's device data.",
     OrderStatus.PAYER_AUTHENTICATION_CHALLENGE_REQUIRED: "3-D Secure waits for the payer's answer to a challenge.",
 }
 
 PAYMENT_MEANINGS: Mapping[PaymentStatus, str] = {
-    PaymentStatus.CREATED: "Opened on the order; nobody was asked yet. Lasts less than a commit.",
+    PaymentStatus.CREATED: "Opened on the order; no processor was called yet. It ends within the same commit.",
     PaymentStatus.PENDING_AUTHORIZATION: "The intent is in the log; the processor's answer is not.",
     PaymentStatus.AUTHORIZED: "Granted in full.",
-    PaymentStatus.PARTIALLY_AUTHORIZED: "Granted for less than was asked.",
-    PaymentStatus.REQUIRES_ACTION: "The payer has to act; `nextAction` says how.",
+    PaymentStatus.PARTIALLY_AUTHORIZED: "Granted for less than the amount.",
+    PaymentStatus.REQUIRES_ACTION: "The payer has to act; `nextAction` names the action.",
     PaymentStatus.PENDING_CAPTURE: "The capture is accepted and due.",
-    PaymentStatus.CAPTURING: "The capture was asked for and has no outcome yet.",
-    PaymentStatus.CAPTURED: "All that was asked for was taken.",
-    PaymentStatus.PARTIALLY_CAPTURED: "Less than was asked for was taken.",
+    PaymentStatus.CAPTURING: "The capture was requested and has no outcome yet.",
+    PaymentStatus.CAPTURED: "The full requested amount was captured.",
+    PaymentStatus.PARTIALLY_CAPTURED: "Less than the requested amount was captured.",
     PaymentStatus.PENDING_SETTLEMENT: "Listed in a batch that the acquirer will pay out.",
     PaymentStatus.SETTLED: "Paid out to the merchant.",
-    PaymentStatus.PENDING_CANCELLATION: "A void was asked for and has no outcome yet.",
-    PaymentStatus.FAILED: "Refused, or given up. Final; money that is reported late counts all the same.",
+    PaymentStatus.PENDING_CANCELLATION: "A void was requested and has no outcome yet.",
+    PaymentStatus.FAILED: "Refused, or abandoned. Final; money that is reported late still counts.",
     PaymentStatus.CANCELLED: "Voided or withdrawn before money moved.",
-    PaymentStatus.PENDING_REFUND: "A refund was asked for and has no outcome yet.",
-    PaymentStatus.PARTIALLY_REFUNDED: "Part of it went back.",
-    PaymentStatus.REFUNDED: "All of it went back. Final.",
+    PaymentStatus.PENDING_REFUND: "A refund was requested and has no outcome yet.",
+    PaymentStatus.PARTIALLY_REFUNDED: "Part of it was refunded.",
+    PaymentStatus.REFUNDED: "All of it was refunded. Final.",
     PaymentStatus.DISPUTED: "The payer's bank has opened a chargeback.",
-    PaymentStatus.EXPIRED: "The reference, the 3-D Secure session or the authorisation ended by itself.",
+    PaymentStatus.EXPIRED: "The reference, the 3-D Secure session or the authorisation expired.",
 }
 
 ACTION_MEANINGS: Mapping[NextAction, str] = {
@@ -67,30 +67,30 @@ ACTION_MEANINGS: Mapping[NextAction, str] = {
 }
 
 _INTRO = """
-An order's status is never set. It follows from the order's payments, by `derive_status` in `src/ledger/orders/status.py`;
-the rules in words are in [the contract, section 2](contract.md#2-statuses). The moves below are what the tests hold every
-stream of events against; `tests/edges` takes each of them over HTTP, by everybody who is named beside it.
+No code sets an order's status. `derive_status` in `src/ledger/domain/orders/state.py` computes it from the order's payments;
+the rules in words are in [the contract, section 2](contract.md#2-statuses). The tests check every stream of events against the
+transitions below; `tests/transitions` takes each of them over HTTP, by every operation named beside it.
 
-A move is taken by one of the operations beside it, and only by those; what a request began may come to its end while another
-one is at work on the order, in a later request, or in the background.
+Only the operations beside a transition take it. A call that one request began may end while another request works on the order,
+in a later request, or in the background.
 """
 
 
 def page() -> str:
-    """The page as it should stand."""
+    """Returns the page as it should be."""
     return markdown_page(
         "Statuses",
         _INTRO,
         "## Payment orders",
         _meanings(OrderStatus, ORDER_MEANINGS),
-        "### Moves of an order",
+        "### Transitions of an order",
         _moves(OrderStatus, ORDER_TAKERS),
-        "REFUNDED is final for whoever asks something of an order. Money is real, though: what a processor or a bank tells after "
-        f"all is recorded, and may take an order {_reported()}. On a split order, the status shows the newest part that is still "
-        "alive: when that one ends, an older one shows, which may be any status that waits for something.",
+        "For requests on an order REFUNDED is final. The ledger still records money that a processor or a bank reports later, "
+        f"which may take an order {_reported()}. On a split order, the newest live payment determines the status: when it ends, "
+        "an older one does, which may give any status that waits for something.",
         "## Payments",
         _meanings(PaymentStatus, PAYMENT_MEANINGS),
-        "### Moves of a payment",
+        "### Transitions of a payment",
         _moves(PaymentStatus, PAYMENT_TAKERS),
         f"A payment is *live* in {codes(sorted(LIVE))}: it may still bring money and has brought none.",
         "### What a payment in REQUIRES_ACTION waits for",
@@ -115,7 +115,7 @@ def _moves(statuses: type[S], taken: Mapping[tuple[S | None, S], Sequence[str]])
 
 
 def _reported() -> str:
-    """The moves that only money reported late takes, in words."""
+    """Returns the transitions that only money reported late takes, in words."""
     origins = sorted({origin for origin, _ in REPORTED_EDGES if origin is not None})
     return "; ".join(
         f"from {codes([origin])} to {codes(sorted(target for start, target in REPORTED_EDGES if start == origin))}"

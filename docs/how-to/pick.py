@@ -1,6 +1,6 @@
 """Prints fields of the JSON that it reads: `… | python3 docs/how-to/pick.py status payments.0.status`.
 
-The rule a stranger would break: one name prints the bare value, for a variable; several print a line each, for people.
+One name prints the bare value, for a variable. Several names print a line each, for people.
 """
 
 import json
@@ -9,15 +9,15 @@ from typing import Any
 
 
 def main() -> None:
-    """Print what was asked for. A name that is not there ends with an error."""
+    """Prints the named fields. Raises where the document lacks one."""
     document = json.load(sys.stdin)
     names = sys.argv[1:]
     for name in names:
-        value = json.dumps(_picked(document, name), ensure_ascii=False).strip('"')
+        value = json.dumps(_field(document, name), ensure_ascii=False).strip('"')
         sys.stdout.write(f"{value}\n" if len(names) == 1 else f"{name}: {value}\n")
 
 
-def _picked(document: Any, name: str) -> Any:
+def _field(document: Any, name: str) -> Any:
     for part in name.split("."):
         document = document[int(part)] if isinstance(document, list) else document[part]
     return document

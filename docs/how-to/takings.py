@@ -1,7 +1,6 @@
 """Adds up what a merchant captured on each day, by reading its log: `python docs/how-to/takings.py MERCHANT_ID`.
 
-The rule a stranger would break: go on from the last position that was read, never from a time. Positions have no gap and
-are in the order of the commits.
+Continue from the last position that was read, never from a time: positions have no gap and are in the order of the commits.
 """
 
 import os
@@ -15,7 +14,7 @@ from ledger.postgres.embedded.data_dir import database
 from ledger.settings import read_settings
 
 settings = read_settings(os.environ)
-currencies, taken = {}, Counter()
+currencies, captured = {}, Counter()
 with database(settings.database_url, settings.data_dir) as url:
     log = Application(
         env={"PERSISTENCE_MODULE": "ledger.recorder", "LEDGER_DATABASE_URL": url, "LEDGER_MERCHANT_ID": sys.argv[1]}
@@ -27,9 +26,9 @@ with database(settings.database_url, settings.data_dir) as url:
             if isinstance(event, OrderCreated):
                 currencies[notification.originator_id] = event.currency
             elif isinstance(event, PaymentCaptured | LateCaptureReported):
-                taken[event.at.date(), currencies[notification.originator_id]] += event.amount
+                captured[event.at.date(), currencies[notification.originator_id]] += event.amount
         position = notifications[-1].id
     log.close()
 
-for (day, currency), amount in sorted(taken.items()):
+for (day, currency), amount in sorted(captured.items()):
     sys.stdout.write(f"{day}  {currency}  {amount:>10}\n")

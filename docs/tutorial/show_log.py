@@ -1,6 +1,6 @@
-"""Prints the events of an order as they stand in the log: `python docs/tutorial/show_log.py EXTERNAL_ID`.
+"""Prints the stored events of an order: `python docs/tutorial/show_log.py EXTERNAL_ID`.
 
-The rule a stranger would break: this reads the tables, which a program of yours should never do. It is here to be looked at.
+It reads the ledger's tables for this tutorial. Never read them in a program of yours: use the HTTP interface or `ledger.recorder`.
 """
 
 import os
@@ -12,7 +12,7 @@ import psycopg
 from ledger.postgres.embedded.data_dir import database
 from ledger.settings import read_settings
 
-# The order's stream is found by the claim on its external id; kind 1 is an order's.
+# The claim on the external id (kind 1: of an order) names the order's stream.
 LOG = """
 select e.position, e.version, e.topic, e.data
   from claim c join event e on e.merchant_id = c.merchant_id and e.stream_id = c.stream_id

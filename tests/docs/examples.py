@@ -1,4 +1,4 @@
-"""Runs the commands that pages show, against a real service, and compares what is printed with what the page says."""
+"""Runs the commands of pages against a real service, and compares their output with the output on the page."""
 
 import os
 import re
@@ -15,13 +15,13 @@ _VOLATILE = (
     (re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}"), "UUID"),
     (re.compile(r"\bPO[0-9A-HJKMNP-TV-Z]{10}\b"), "PONUMBER"),
     (re.compile(r"\bin \d+\.\d s:"), "in SECONDS:"),
-    (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ"), "MOMENT"),
+    (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ"), "TIME"),
     (re.compile(r"…\w{4}\b"), "HINT"),
 )
 
 
 class Step(NamedTuple):
-    """Commands of a page and what the page says they print; `patience_s` is how long they may be tried."""
+    """Commands of a page and the output on the page. `patience_s` is how long they may be repeated."""
 
     commands: str
     expected: str
@@ -29,7 +29,7 @@ class Step(NamedTuple):
 
 
 def steps(page):
-    """The commands of a page that run by themselves, in their order; a block of output belongs to the one before it."""
+    """Returns the commands of a page that run automatically, in their order. A block of output belongs to the block before it."""
     found, is_ours = [], False
     for language, content in blocks(page):
         if language.startswith("sh"):
@@ -67,7 +67,7 @@ class Service:
 
 
 class Shell:
-    """A person's second terminal in the project's directory: variables that were set stay set."""
+    """A second terminal in the project's directory, which keeps its variables."""
 
     def __init__(self, service, **replaced):
         self._replaced = {
@@ -83,7 +83,7 @@ class Shell:
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,  # where curl shows its progress to whoever is no terminal
+            stderr=subprocess.DEVNULL,  # curl writes its progress there when it has no terminal
             text=True,
         )
         python, *arguments = _LEDGER
@@ -98,7 +98,7 @@ class Shell:
         self._bash.wait(10)
 
     def run(self, commands):
-        """What these commands print. They must succeed."""
+        """Returns the output of commands that must succeed."""
         for ours, here in self._replaced.items():
             commands = commands.replace(ours, here)
         self._bash.stdin.write(f"{commands}\nstatus=$?; echo; echo DONE $status\n")
@@ -112,18 +112,18 @@ class Shell:
         raise AssertionError(f"the shell ended: {printed}")
 
     def follow(self, page):
-        """Take every step of a page and check what it prints."""
+        """Runs every step of a page and compares its output."""
         for step in steps(page):
             end = time.monotonic() + step.patience_s
             printed = self.run(step.commands)
-            while not reads_like(step.expected, printed) and time.monotonic() < end:
+            while not matches(step.expected, printed) and time.monotonic() < end:
                 time.sleep(0.5)
                 printed = self.run(step.commands)
-            assert reads_like(step.expected, printed), f"{step.commands}\nprints\n{printed}\nnot\n{step.expected}"
+            assert matches(step.expected, printed), f"{step.commands}\nprints\n{printed}\nnot\n{step.expected}"
 
 
-def reads_like(expected, printed):
-    """Whether the output is what a page shows: `…` stands for anything, white space, ids and moments do not count."""
+def matches(expected, printed):
+    """Returns whether an output matches a page: `…` matches anything; white space, ids and times are ignored."""
     if not expected.strip():
         return True
     pieces = [re.escape(piece) for piece in _plain(expected).split("…")]

@@ -1,4 +1,4 @@
-"""The pages of the documentation, as something to ask questions of."""
+"""The pages of the documentation: their prose, blocks of code, anchors and links."""
 
 import re
 from pathlib import Path
@@ -12,36 +12,36 @@ _LINK = re.compile(r"!?\[[^\]]*\]\(([^()\s]+)\)|(?:src|href)=\"([^\"]+)\"")
 
 
 def prose(page):
-    """The page without its blocks of code."""
+    """Returns a page without its blocks of code."""
     return _FENCED.sub("", page.read_text())
 
 
 def blocks(page):
-    """The blocks of code of a page in their order: (language and notes, content)."""
+    """Returns the blocks of code of a page in their order: (language and notes, content)."""
     return [(match[2].strip(), match[3]) for match in _FENCED.finditer(page.read_text())]
 
 
 def anchors(page):
-    """Every place of a page that a link can name."""
+    """Returns every anchor of a page."""
     text = prose(page)
     headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
     return {_slug(heading) for heading in headings} | set(re.findall(r'<a id="([^"]+)">', text))
 
 
 def links(page):
-    """What a page links to, without addresses on other hosts."""
-    found = [one or other for one, other in _LINK.findall(re.sub(r"`[^`\n]*`", "", prose(page)))]
+    """Returns the targets of a page's links, without addresses on other hosts."""
+    found = [markdown or html for markdown, html in _LINK.findall(re.sub(r"`[^`\n]*`", "", prose(page)))]
     return [target for target in found if not re.match(r"[a-z]+:", target)]
 
 
 def sections():
-    """The numbers of the contract's sections: those of its headings, and those of single points (`8.7`)."""
+    """Returns the numbers of the contract's sections: those of its headings, and those of single points (`8.7`)."""
     headings = re.findall(r"^#+ (\d+(?:\.\d+)?)\.? ", CONTRACT.read_text(), re.MULTILINE)
     points = [anchor[1:].replace("-", ".") for anchor in anchors(CONTRACT) if re.fullmatch(r"s\d-\d+", anchor)]
     return {*headings, *points}
 
 
 def _slug(heading):
-    """A heading's anchor, as forges make it."""
+    """Returns the anchor of a heading, as forges make it."""
     plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
     return re.sub(r"[^\w\- ]", "", plain.lower()).replace(" ", "-")

@@ -1,4 +1,4 @@
-"""The map at the entrance of each package shows every room."""
+"""The map of each top package names its packages, and only modules that exist."""
 
 import ast
 
@@ -9,20 +9,20 @@ SRC = ROOT / "src"
 
 
 @pytest.mark.parametrize("package", ["ledger", "projections", "api"])
-def test_a_packages_map_shows_its_rooms(package):
+def test_a_packages_map_names_its_packages(package):
     text = ast.get_docstring(ast.parse((SRC / package / "__init__.py").read_text()))
-    rooms = {place.parent.name for place in (SRC / package).glob("*/__init__.py")}
-    assert {room for room in rooms if f"`{room}`" not in text} == set()
+    packages = {place.parent.name for place in (SRC / package).glob("*/__init__.py")}
+    assert {name for name in packages if f"`{name}`" not in text} == set()
 
 
 @pytest.mark.parametrize("package", ["ledger", "projections", "api"])
-def test_a_packages_map_shows_nothing_that_is_not_there(package):
+def test_a_packages_map_names_only_what_exists(package):
     text = ast.get_docstring(ast.parse((SRC / package / "__init__.py").read_text()))
-    there = {place.stem for place in SRC.rglob("*")}
+    existing = {place.stem for place in SRC.rglob("*")}
     named = set(_names(text))
-    assert named <= there, named - there
+    assert named <= existing, named - existing
 
 
 def _names(text):
-    """The plain names between backticks: modules, not expressions or paths."""
+    """Returns the plain names between backticks: modules, not expressions or paths."""
     return [name for name in text.split("`")[1::2] if name.isidentifier()]

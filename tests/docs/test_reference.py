@@ -1,4 +1,4 @@
-"""The documentation says what the code says, and everything that points somewhere arrives."""
+"""The generated pages match the code, and every link and citation has a target."""
 
 import ast
 import re
@@ -20,18 +20,18 @@ _SECTION = re.compile(r"(?:[Ss]ections?|[Cc]ontract)[ ,(]+(\d(?:\.\d+)?)\b")
 
 
 def cited(text):
-    """The points and sections of the contract that a text names."""
+    """Returns the points and sections of the contract that a text names."""
     points = set(_POINT.findall(text))
     for first, last in _RANGE.findall(text):
         points |= {f"N{number}" for number in range(int(first), int(last) + 1)}
     return points, set(_SECTION.findall(text))
 
 
-def test_the_generated_pages_say_what_the_code_says():
+def test_the_generated_pages_match_the_code():
     assert generate.stale() == [], "run `make docs`"
 
 
-def test_every_citation_of_the_contract_arrives():
+def test_every_citation_of_the_contract_has_a_target():
     known_points = {anchor.upper() for anchor in anchors(CONTRACT) if re.fullmatch(r"[ni]\d+", anchor)}
     known_sections = sections()
     for path in SOURCES:
@@ -53,30 +53,30 @@ def test_the_contract_numbers_every_point_once():
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_link_arrives(page):
+def test_every_link_has_a_target(page):
     for link in links(page):
         place, _, anchor = link.partition("#")
         target = (page.parent / place).resolve() if place else page
-        assert target.exists(), f"{link} leads nowhere"
+        assert target.exists(), f"{link} has no target"
         if anchor:
-            assert anchor in anchors(target), f"{link}: no such place on the page"
+            assert anchor in anchors(target), f"{link}: the page has no such anchor"
 
 
 def test_every_page_can_be_reached_from_the_index():
     index = ROOT / "docs" / "README.md"
-    reached, waiting = set(), [index]
-    while waiting:
-        page = waiting.pop()
+    reached, pending = set(), [index]
+    while pending:
+        page = pending.pop()
         if page in reached:
             continue
         reached.add(page)
         targets = ((page.parent / link.partition("#")[0]).resolve() for link in links(page) if not link.startswith("#"))
-        waiting += [target for target in targets if target.suffix == ".md"]
+        pending += [target for target in targets if target.suffix == ".md"]
     assert {page for page in PAGES if page.is_relative_to(index.parent)} <= reached
 
 
-def test_every_line_of_the_log_stands_on_the_page_for_operators():
-    """And every name on it is logged: an operator who looks one up finds it, and finds nothing that never comes."""
+def test_the_page_for_operators_lists_every_line_of_the_log():
+    """And every name on the page is logged."""
     logged = {
         call.args[0].value
         for path in (ROOT / "src").rglob("*.py")
