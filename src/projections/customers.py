@@ -7,17 +7,17 @@ into the order's row, so that forgetting a person is one change.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Annotated, Any, Final
 from uuid import UUID
 
 import msgspec
+from msgspec import Meta, Struct
 
 from ledger.domain.customers.state import Customer
 from ledger.journal.inline import InlineTable, Row
 from ledger.postgres.arrays import ENCODE_ARRAY
 from projections.binary import text
-from projections.orders.documents import CustomerDocument
-from projections.orders.formats import moment
+from projections.orders.formats import Moment, moment
 from projections.search.lines import fold
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -52,6 +52,21 @@ select q.n, c.doc
   from unnest(%s::int4[], %s::uuid[], %s::uuid[]) as q(n, merchant_id, customer_id)
   join customer c on c.merchant_id = q.merchant_id and c.customer_id = q.customer_id
 """
+
+
+class CustomerDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
+    """The customer of an order, as it is now."""
+
+    id: UUID
+    external_id: Annotated[str, Meta(description="The merchant's id of the customer.")]
+    first_name: str | None
+    last_name: str | None
+    email: str | None
+    phone_number: str | None
+    active: Annotated[bool, Meta(description="False once the customer was removed.")]
+    source_id: Annotated[UUID | None, Meta(description="The customer that this one was derived from.")]
+    created_at: Moment
+    updated_at: Moment
 
 
 def render_customer(customer: Customer) -> bytes:

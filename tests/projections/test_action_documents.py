@@ -44,9 +44,10 @@ from ledger.domain.ids import entry_id
 from ledger.domain.orders import events as e
 from ledger.domain.orders.statuses import NextAction
 from ledger.domain.orders.terms import MethodType, Reference
+from projections.orders.head import render_head
 from projections.orders.payer_actions import payer_authentication
+from projections.orders.payments import render_payments
 from projections.orders.refunds import render_refund, render_refunds
-from projections.orders.render import render_head, render_payments
 
 AT = "2026-01-31T12:00:00.000Z"
 IN_72_HOURS = "2026-02-03T12:00:00.000Z"

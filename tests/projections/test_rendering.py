@@ -34,10 +34,10 @@ from ledger.domain.customers.state import Customer
 from ledger.domain.ids import entry_id
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.terms import BillingAddress, FiscalAddress, FiscalData, LineItem, MethodType, Tax
-from projections.orders.documents import OrderHead, PaymentDocument
+from projections.orders.documents import answer, document, is_overdue
 from projections.orders.formats import for_people, moment
-from projections.orders.render import render_head, render_payment, render_payments
-from projections.orders.table import answer, document, is_overdue
+from projections.orders.head import OrderHead, render_head
+from projections.orders.payments import PaymentDocument, render_payment, render_payments
 
 AT = "2026-01-31T12:00:00.000Z"
 

@@ -19,7 +19,7 @@ from msgspec import Meta, Struct
 
 from ledger.domain.orders.statuses import OrderStatus
 from projections.binary import from_micros, micros
-from projections.orders.table import document, is_overdue
+from projections.orders.documents import document, is_overdue
 
 _CURSOR: Final = struct.Struct("!?qq16s")
 _BEHIND_MAX: Final = 1 << 62

@@ -6,20 +6,17 @@ added behind them, never among them.
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated
 from uuid import UUID
 
-import msgspec
 from msgspec import Meta, Struct
 
 from ledger.domain.customers.state import Customer
 from ledger.domain.money import shortest
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import OrderStatus
-from projections.orders.documents import Amount, Currency, PaymentDocument
-from projections.orders.render import render_payment
-
-_encode: Final = msgspec.json.Encoder(decimal_format="number").encode
+from projections.orders.formats import Amount, Currency, encode
+from projections.orders.payments import PaymentDocument, render_payment
 
 
 class PayerDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
@@ -53,7 +50,7 @@ class ValidationDocument(ValidationHead, frozen=True, kw_only=True, rename="came
 def render_validation(order: Order, customer: Customer, payment_id: UUID | None) -> bytes:
     """The answer, with the payment that it is about."""
     terms = order.terms
-    head = _encode(
+    head = encode(
         ValidationHead(
             id=terms.order_id,
             external_id=terms.external_id,

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import Annotated, Final
+from typing import Annotated
 from uuid import UUID
 
-import msgspec
 from msgspec import Meta, Struct
 
 from ledger.domain.ids import entry_id
@@ -19,10 +18,7 @@ from ledger.domain.money import ZERO, shortest
 from ledger.domain.orders.refund import Refund, RefundPart, RefundStatus
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.surcharge import SurchargeSplit
-from projections.orders.documents import Amount, Currency, Moment
-from projections.orders.formats import moment
-
-_encode: Final = msgspec.json.Encoder(decimal_format="number").encode
+from projections.orders.formats import Amount, Currency, Moment, encode, moment
 
 
 class AllocationDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
@@ -54,7 +50,7 @@ class RefundDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False
 
 def render_refund(order: Order, refund: Refund) -> bytes:
     """One refund of the order as a JSON object."""
-    return _encode(_refund(order, refund))
+    return encode(_refund(order, refund))
 
 
 def render_refunds(order: Order) -> list[bytes]:

@@ -13,15 +13,14 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from ledger.domain.customers.state import Customer
 from ledger.domain.ids import parse_uuid
 from ledger.domain.orders.state import Order
-from ledger.domain.orders.statuses import OrderStatus
 from ledger.journal.inline import InlineTable, Row
 from ledger.postgres.arrays import ENCODE_ARRAY
 from projections.binary import micros, text
-from projections.customers import render_customer
-from projections.orders.render import render_head, render_payment, render_payments
+from projections.orders.documents import document, is_overdue
+from projections.orders.head import render_head
+from projections.orders.payments import render_payments
 from projections.search.lines import names_folded
 
 # The row as the order stands after the commit. What never changes is written again: that costs nothing and forgets nothing.
@@ -85,18 +84,6 @@ select q.n, coalesce(own.status, named.status), coalesce(own.due_at, named.due_a
      where merchant_id = q.merchant_id and customer_id = coalesce(own.customer_id, named.customer_id) limit 1) c on true
 """
 
-# Money is still owed on an order in any other status.
-_NOTHING_OWED: Final = frozenset(
-    {
-        OrderStatus.COMPLETED,
-        OrderStatus.CANCELLATION_REQUESTED,
-        OrderStatus.CANCELLED,
-        OrderStatus.REFUND_PROCESSING,
-        OrderStatus.PARTIALLY_REFUNDED,
-        OrderStatus.REFUNDED,
-    }
-)
-
 
 class OrderRow(Struct, frozen=True, gc=False):
     """An order as it is stored, with its customer's document as that is now."""
@@ -131,34 +118,6 @@ def row(merchant_id: UUID, version: int, order: Order) -> Row:
         None if call is None else micros(call.deadline_at),
         render_head(order),
         render_payments(order),
-    )
-
-
-def is_overdue(status: str, due_at: datetime | None, now: datetime) -> bool:
-    """Whether the due date has passed while money is owed. `now` by the merchant's clock; a due date moves no status."""
-    return due_at is not None and due_at < now and status not in _NOTHING_OWED
-
-
-def document(
-    head: bytes, customer: bytes, payments: bytes | None, overdue: bool, payment: bytes | None = None
-) -> bytes:
-    """A payment order as JSON, from its parts as JSON. `payments` None for lists; `payment` for the answer of its request."""
-    parts = [head[:-1], b',"customer":', customer, b',"payments":', payments or b"[]"]
-    if payment is not None:
-        parts += (b',"payment":', payment)
-    parts.append(b',"isOverdue":true}' if overdue else b',"isOverdue":false}')
-    return b"".join(parts)
-
-
-def answer(order: Order, customer: Customer, payment_id: UUID | None, now: datetime) -> bytes:
-    """The order as the request that changed it is answered: with the payment that it made, if it made one."""
-    payment = None if payment_id is None else order.payment(payment_id)
-    return document(
-        render_head(order),
-        render_customer(customer),
-        render_payments(order),
-        is_overdue(order.status, order.terms.due_date, now),
-        None if payment is None else render_payment(order, payment),
     )
 
 
