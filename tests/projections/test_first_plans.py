@@ -1,7 +1,6 @@
-"""How reads are planned on the first day of an installation, while no statistics tell one index from another.
+"""The plans of reads on the first day of an installation, when all indexes cost the same for lack of statistics.
 
-The rule a stranger would break: such a plan stays on its connection until somebody analyzes the table. It must be as good
-for the orders of ten minutes later.
+Such a plan stays on its connection until the table is analyzed. It must also be good for the orders of ten minutes later.
 """
 
 from __future__ import annotations
@@ -48,11 +47,10 @@ def explained(connection: psycopg.Connection[Any], statement: str, parameters: A
 
 @pytest.fixture
 def first_day(database_url: str) -> Iterator[psycopg.Connection[Any]]:
-    """A connection as lists have them, over a table that never held anything."""
+    """A connection with the settings of lists, over an empty table without statistics."""
     with psycopg.connect(database_url, autocommit=True) as connection:
         connection.execute("truncate payment_order")
-        for name, value in pool._SETTINGS.items():
-            connection.execute(f"set {name} = '{value}'")
+    with psycopg.connect(database_url, autocommit=True, options=pool._OPTIONS) as connection:
         yield connection
 
 

@@ -148,7 +148,7 @@ def test_an_event_that_cannot_be_stored_is_refused(recorder, event):
 
 @pytest.mark.parametrize("topic", TOPICS)
 def test_no_event_of_the_ledgers_is_written_past_its_read_models(recorder, topic):
-    with pytest.raises(ProgrammingError, match="the ledger's own"):
+    with pytest.raises(ProgrammingError, match="is a topic of the ledger"):
         recorder.insert_events(stored(uuid4(), 1, topic=topic))
 
 
@@ -156,7 +156,7 @@ def test_no_event_of_the_ledgers_is_written_past_its_read_models(recorder, topic
 async def test_nothing_is_added_to_a_stream_of_the_ledgers(shop, recorder):
     order = await shop.order("pedido-1")
     for version in (0, 1, 2):
-        with pytest.raises(ProgrammingError, match="the ledger's own"):
+        with pytest.raises(ProgrammingError, match="belongs to the ledger"):
             recorder.insert_events(stored(order.terms.order_id, version))
     assert len(await shop.journal.reader.stream(shop.merchant_id, order.terms.order_id)) == 1
 
@@ -184,7 +184,7 @@ async def test_the_library_is_handed_the_ledgers_events_and_nothing_of_a_person(
     order = await shop.order("pedido-1")
     with Application[UUID](env=log_env) as application:
         customer, created = map(application.mapper.to_domain_event, application.recorder.select_notifications(1, 10))
-        with pytest.raises(ProgrammingError, match="appended by the journal"):
+        with pytest.raises(ProgrammingError, match="only the journal appends"):
             application.save(created)
     assert (created.originator_id, created.originator_version) == (order.terms.order_id, 1)
     assert isinstance(created.event, OrderCreated)
@@ -220,7 +220,7 @@ def test_events_and_tracking_are_one_commit(recorder, module_url):
     with pytest.raises(IntegrityError, match="processed before"):
         recorder.insert_events(stored(stream, 2), tracking=Tracking("upstream", 5))
     assert of(recorder, stream) == [1]
-    with pytest.raises(IntegrityError, match="has moved on"):
+    with pytest.raises(IntegrityError, match="has a newer version"):
         recorder.insert_events(stored(stream, 1), tracking=Tracking("upstream", 6))
     assert recorder.max_tracking_id("upstream") == 5
     assert recorder.insert_events(stored(stream, 2), tracking=Tracking("upstream", 6)) == [2]

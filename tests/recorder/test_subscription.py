@@ -147,7 +147,7 @@ def test_a_reader_that_tails_a_bare_sequence_loses_events_in_the_same_setting(ba
 
 
 def test_a_follower_is_woken_by_whoever_writes(module_url, merchant, open_recorder, monkeypatch):
-    monkeypatch.setattr(module, "_LOOK_EVERY_S", 60.0)
+    monkeypatch.setattr(module, "_READ_EVERY_S", 60.0)
     with subscribed(open_recorder(merchant)) as subscription:
         until(lambda: followed(module_url, merchant))
         open_recorder(merchant).insert_events([an_event("by the library")])
