@@ -1,7 +1,7 @@
 """What the erasure of a customer reads: the customer's orders, and the erasures that are unfinished.
 
-Record an erasure as finished only when every row of the customer's orders is free of personal data. The worker looks at an
-unfinished erasure again.
+Record an erasure as finished only when every row of the customer's orders is free of personal data. The worker looks at
+an unfinished erasure again.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ update data_key set forgotten_at = current_timestamp
 
 
 class Erasures(DatabaseClient):
-    """Reads and records erasures, over all merchants. Every method raises DatabaseUnavailable."""
+    """The erasures of all merchants' customers. Every method raises DatabaseUnavailable."""
 
     def __init__(self, url: str) -> None:
         super().__init__(url, "ledger-payers")

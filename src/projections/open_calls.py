@@ -23,7 +23,7 @@ COUNT: Final = "select count(*), min(call_deadline_at) from payment_order where 
 
 
 class OpenCalls(DatabaseClient):
-    """Finds open calls over all merchants."""
+    """The open calls of all merchants."""
 
     def __init__(self, url: str) -> None:
         super().__init__(url, "ledger-open-intents")

@@ -79,14 +79,14 @@ def test_a_single_order_is_looked_up_by_the_primary_key_too(first_day: psycopg.C
     assert {node["Index Name"] for node in lookups} == {"payment_order_pkey"}
 
 
-def test_a_page_nearby_is_read_in_the_order_of_the_list(first_day: psycopg.Connection[Any]) -> None:
-    """Up to 16,384 orders are tried: no lookup of any of them."""
+def test_a_page_that_is_scanned_for_is_read_in_the_order_of_the_list(first_day: psycopg.Connection[Any]) -> None:
+    """Up to 16,384 orders are read: none by a lookup."""
     statements, parameters = page_statements(uuid4(), OrderQuery(search="7"), NOON)
     for statement in (statements[0], statements[-1]):
-        [near] = [
-            node for node in explained(first_day, statement, parameters) if node.get("Subplan Name") == "CTE near"
+        [scanned] = [
+            node for node in explained(first_day, statement, parameters) if node.get("Subplan Name") == "CTE scanned"
         ]
-        indexes = [node["Index Name"] for node in nodes(near) if node.get("Relation Name") == "payment_order"]
+        indexes = [node["Index Name"] for node in nodes(scanned) if node.get("Relation Name") == "payment_order"]
         assert indexes == ["payment_order_created"]
 
 

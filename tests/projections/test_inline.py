@@ -56,7 +56,7 @@ def test_a_change_without_events_gives_no_row() -> None:
 
 
 def test_a_state_that_no_read_model_knows_is_a_bug() -> None:
-    with pytest.raises(AssertionError, match="no read model knows int"):
+    with pytest.raises(AssertionError, match="int has no read model"):
         Inline().rows(MERCHANT, Change(ORDER, 0, [created()], None, 7))
 
 

@@ -116,11 +116,11 @@ def queries(customers: list[Customer]) -> Iterator[dict[str, Any]]:
         }  # fmt: skip
 
 
-@pytest.mark.parametrize("few", [statements.FEW, 20])
+@pytest.mark.parametrize("lookups_max", [statements.LOOKUPS_MAX, 20])
 async def test_every_combination_of_filters_lists_and_counts_what_the_model_does(
-    market: Market, reader: Queries, database_url: str, monkeypatch: pytest.MonkeyPatch, few: int
+    market: Market, reader: Queries, database_url: str, monkeypatch: pytest.MonkeyPatch, lookups_max: int
 ) -> None:
-    monkeypatch.setattr(statements, "FEW", few)
+    monkeypatch.setattr(statements, "LOOKUPS_MAX", lookups_max)
     chance, found = random.Random(3), 0
     async with SearchCompactor(database_url) as packing:
         for n, query in enumerate(islice(queries(market.customers), 900)):

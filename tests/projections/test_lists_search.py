@@ -154,7 +154,7 @@ async def test_whatever_is_looked_for_is_what_a_reader_of_all_texts_would_find(
     bounds: tuple[int, int, int],
 ) -> None:
     """Packed, unpacked and changed; with bounds so low that 150 orders go every way that 200,000 go."""
-    for name, bound in zip(("FEW", "FEW_MAILS", "WALKED"), bounds, strict=True):
+    for name, bound in zip(("LOOKUPS_MAX", "EMAIL_LOOKUPS_MAX", "SCANNED_MAX"), bounds, strict=True):
         monkeypatch.setattr(statements, name, bound)
     chance = random.Random(seed)
     bazaar = await Bazaar.open(shop, chance, payers=12)

@@ -3,8 +3,8 @@
 It reads every event and writes only the library's own. Never append an event of the ledger here: only the journal does,
 together with the read models.
 
-The library's application sequence is one merchant's log: a notification's id is the merchant's position, gap-free and in
-the order of commits.
+The library's application sequence is one merchant's log: a notification's id is the merchant's position, gap-free and
+in the order of commits.
 
 In reading order:
 

@@ -1,7 +1,8 @@
-"""Appends the library's events as the journal appends its own: with the same locks, the same check and the same numbering.
+"""Appends the library's events as the journal appends its own: with the same locks, the same check and the same
+numbering.
 
-Send lock, check and commit to the server in one piece. A client that is stopped between them would keep the merchant's head
-locked, and with it the merchant's payments.
+Send lock, check and commit to the server in one piece. A client that is stopped between them would keep the merchant's
+head locked, and with it the merchant's payments.
 """
 
 from __future__ import annotations
@@ -43,15 +44,17 @@ select stream_id from event
 """
 
 Further = tuple[str, Sequence[Any]]
-"""A statement of the same commit, with `$n` for its values. It must fail or change nothing if the events were not written."""
+"""A statement of the same commit, with `$n` for its values. It must fail or change nothing if the events were not
+written.
+"""
 
 
 class Command:
     """The events of one call of `insert_events`, which are appended all or not at all.
 
-    Positions are given stream by stream, so that the events of a stream are consecutive. The streams are in the order of
-    their last event in `stored_events`, so that the last event of the call has the highest position. Raises DataError,
-    IntegrityError, and ProgrammingError for an event of the ledger.
+    Positions are given stream by stream, so that the events of a stream are consecutive. The streams are in the order
+    of their last event in `stored_events`, so that the last event of the call has the highest position. Raises
+    DataError, IntegrityError, and ProgrammingError for an event of the ledger.
     """
 
     def __init__(self, merchant_id: UUID, stored_events: Sequence[StoredEvent]) -> None:
@@ -79,8 +82,8 @@ def append(
     """Appends the command's events and returns their positions, in the order in which the events were given.
 
     Raises IntegrityError: a stream has a newer version, or a statement of `further` raised it. ProgrammingError: the
-    merchant has no log, or a stream is the ledger's. DataError. psycopg.OperationalError: unless it is the server's error,
-    the commit is unknown; before another try, the caller has to load again.
+    merchant has no log, or a stream is the ledger's. DataError. psycopg.OperationalError: unless it is the server's
+    error, the commit is unknown; before another try, the caller has to load again.
     """
     _require_no_ledger_stream(connection, merchant_id, command)
     lock: RawCursor[tuple[Any, ...]] = RawCursor(connection)
@@ -128,7 +131,9 @@ def _write(stream_id: UUID, events: Sequence[StoredEvent], recorded_at: int) -> 
 
 
 def _require_no_ledger_stream(connection: Connection, merchant_id: UUID, command: Command) -> None:
-    """Raises ProgrammingError for a stream of the ledger: an event that the ledger cannot read would make it unloadable."""
+    """Raises ProgrammingError for a stream of the ledger: an event that the ledger cannot read would make it
+    unloadable.
+    """
     values = (merchant_id, command.stream_ids, list(TOPICS))
     row = connection.execute(_BEGUN_BY_LEDGER, values, prepare=True).fetchone()
     if row is not None:

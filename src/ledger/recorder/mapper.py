@@ -1,7 +1,7 @@
 """Maps the ledger's events for the library's projections, and leaves the library's own events as they are.
 
-The ledger's topics are permanent, and the journal's codec decodes them, upcasters included. The library's topics are paths
-of Python classes: if such a class moves, register its old path, or its stored events cannot be read.
+The ledger's topics are permanent, and the journal's codec decodes them, upcasters included. The library's topics are
+paths of Python classes: if such a class moves, register its old path, or its stored events cannot be read.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from ledger.journal.codec import CODEC, TOPICS
 
 
 class JournalEvent(Struct, frozen=True):
-    """An event of the ledger: `event` is of `ledger.domain.orders.events` or another stream's, `originator_id` its stream."""
+    """An event of the ledger: `event` is of `ledger.domain.orders.events` or another stream's, `originator_id` its
+    stream.
+    """
 
     originator_id: UUID
     originator_version: int
@@ -31,7 +33,9 @@ class JournalMapper(Mapper[UUID]):
     """
 
     def to_domain_event(self, stored_event: StoredEvent) -> DomainEventProtocol[UUID]:
-        """Returns a JournalEvent for a topic of the ledger. Raises MapperDeserialisationError, TopicError for unknown topics."""
+        """Returns a JournalEvent for a topic of the ledger. Raises MapperDeserialisationError, TopicError for unknown
+        topics.
+        """
         if stored_event.topic not in TOPICS:
             return super().to_domain_event(stored_event)
         assert isinstance(stored_event.originator_id, UUID), "the ids of the ledger's streams are UUIDs"

@@ -1,7 +1,7 @@
 """One merchant's streams and log, as the library reads and writes them.
 
-Reads are retried while the database is unavailable. Never retry an insert: one whose answer was lost may have been written,
-and the library would take its own event for another writer's.
+Reads are retried while the database is unavailable. Never retry an insert: one whose answer was lost may have been
+written, and the library would take its own event for another writer's.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _END: Final = "select max(position) from event where merchant_id = %s"
 
 
 class StreamRecorder(AggregateRecorder):
-    """Reads what a table holds of one merchant's streams, by version."""
+    """A recorder that reads a table of one merchant's streams, by version."""
 
     _select: ClassVar[str]
     """The statement, with `{direction}` for `asc` or `desc`. Its parameters: the key, two versions, the limit."""

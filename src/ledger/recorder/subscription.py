@@ -33,8 +33,8 @@ update merchant_head set followed_until = now() + interval '60 seconds'
 class JournalSubscription(ListenNotifySubscription[ApplicationRecorder]):
     """An iterator over the events after position `gt` that waits for new ones. Stop it, or use it in a `with` block.
 
-    Without notifications (a role that may only read, a replica, a connection that was cut), new events are read within a
-    second.
+    Without notifications (a role that may only read, a replica, a connection that was cut), new events are read within
+    a second.
     """
 
     def __init__(self, recorder: ApplicationRecorder, store: Store, gt: int | None, topics: Sequence[str]) -> None:
@@ -83,7 +83,8 @@ class JournalSubscription(ListenNotifySubscription[ApplicationRecorder]):
             connection.execute(_FOLLOW, (self._store.merchant_id,))
 
     def _pull(self) -> None:
-        """Reads new events. With topics, it also moves past events of other topics, which would else be read each time again.
+        """Reads new events. With topics, it also moves past events of other topics, which would else be read each time
+        again.
 
         No event can still appear before the end of the log that is read first: positions are in the order of commits.
         """

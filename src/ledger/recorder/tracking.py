@@ -1,4 +1,5 @@
-"""The position that a projection has reached, written together with its rows: each event counts once, also after a crash.
+"""The position that a projection has reached, written together with its rows: each event counts once, also after a
+crash.
 
 Write rows and tracking in one transaction. A projection that writes its rows first and its position later processes the
 last event twice after a crash.
@@ -18,8 +19,8 @@ from ledger.recorder.append import Command, append
 from ledger.recorder.datastore import Cursor, Store
 from ledger.recorder.recorders import JournalApplicationRecorder, retried
 
-# Advances to a position. If the projection has already reached it, the new value is null, which the column refuses: the whole
-# transaction fails, so that of two that run at once only one processes the event.
+# Advances to a position. If the projection has already reached it, the new value is null, which the column refuses: the
+# whole transaction fails, so that of two that run at once only one processes the event.
 _TRACK: Final = """
 insert into tracking as t (merchant_id, projection, application, position) values (%s, %s, %s, %s)
 on conflict (merchant_id, projection, application) do update
@@ -40,7 +41,8 @@ _REACHED: Final = "select position from tracking where merchant_id = %s and proj
 
 
 class JournalTrackingRecorder(TrackingRecorder):
-    """The position that the projection named `projection` has reached in one merchant's log. A view derives from this class.
+    """The position that the projection named `projection` has reached in one merchant's log. A view derives from this
+    class.
 
     The view writes its rows and calls `track` in one `transaction`.
     """
@@ -56,7 +58,8 @@ class JournalTrackingRecorder(TrackingRecorder):
 
     @contextmanager
     def transaction(self) -> Iterator[Cursor]:
-        """Yields a psycopg cursor in a transaction, committed at the end of the block and rolled back when the block raises.
+        """Yields a psycopg cursor in a transaction, committed at the end of the block and rolled back when the block
+        raises.
 
         Raises the library's PersistenceErrors for psycopg's.
         """
@@ -64,7 +67,9 @@ class JournalTrackingRecorder(TrackingRecorder):
             yield cursor
 
     def track(self, cursor: Cursor, tracking: Tracking) -> None:
-        """Records in this transaction that the event was processed. Raises IntegrityError if it or a later one was already."""
+        """Records in this transaction that the event was processed. Raises IntegrityError if it or a later one was
+        already.
+        """
         try:
             cursor.execute(_TRACK, self._values(tracking), prepare=True)
         except psycopg.errors.NotNullViolation as refusal:

@@ -1,7 +1,7 @@
 """The connections of list queries: a small pool apart from the point reads, which a long list must never delay.
 
-Every list has a time limit and a place in a bounded queue. A list that takes longer fails alone, and its client is asked
-to try later.
+Every list has a time limit and a place in a bounded queue. A list that takes longer fails alone, and its client is
+asked to try later.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout, TooManyRequests
 from ledger.postgres.connection import Connection, QueryTimeout, connect_arguments, session_options
 from ledger.postgres.faults import DatabaseUnavailable, QueueFull
 
-# A list is read in the order of an index. Over a small or fresh table the planner prefers to scan and sort, and would keep
-# that plan; a new plan for the values of each list costs more than the list. A search puts together in memory what it finds
-# in the orders of a large merchant, in at most as many lists at once as there are connections.
+# A list is read in the order of an index. Over a small or fresh table the planner prefers to scan and sort, and would
+# keep that plan; a new plan for the values of each list costs more than the list. A search puts together in memory what
+# it finds in the orders of a large merchant, in at most as many lists at once as there are connections.
 _OPTIONS: Final = session_options(
     work_mem="32MB",
     statement_timeout="5s",

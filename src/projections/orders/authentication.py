@@ -1,7 +1,6 @@
-"""What a payer's authentication ended in, as the validate operation answers it (contract N42).
+"""The result of a payer's authentication, as the validate operation returns it (contract N42).
 
-The rule a stranger would break: the six first fields and the customer's six are the interface's, and exactly those. More is
-added behind them, never among them.
+The interface defines the first six fields and the six of the customer. Add further fields only behind them.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class ValidationDocument(ValidationHead, frozen=True, kw_only=True, rename="came
 
 
 def render_validation(order: Order, customer: Customer, payment_id: UUID | None) -> bytes:
-    """The answer, with the payment that it is about."""
+    """Returns the answer, with the payment if `payment_id` is given."""
     terms = order.terms
     head = encode(
         ValidationHead(

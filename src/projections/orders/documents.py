@@ -19,7 +19,7 @@ from projections.customers import CustomerDocument, render_customer
 from projections.orders.head import OrderHead, render_head
 from projections.orders.payments import PaymentDocument, render_payment, render_payments
 
-# Money is still owed on an order in any other status.
+# Statuses in which no money is owed. In every other one, it is.
 _NOTHING_OWED: Final = frozenset(
     {
         OrderStatus.COMPLETED,
@@ -42,14 +42,20 @@ class OrderDocument(OrderHead, frozen=True, kw_only=True, rename="camel", gc=Fal
 
 
 def is_overdue(status: str, due_at: datetime | None, now: datetime) -> bool:
-    """Whether the due date has passed while money is owed. `now` by the merchant's clock; a due date moves no status."""
+    """Returns whether the due date has passed while money is owed. `now` is by the merchant's clock.
+
+    A due date changes no status.
+    """
     return due_at is not None and due_at < now and status not in _NOTHING_OWED
 
 
 def document(
     head: bytes, customer: bytes, payments: bytes | None, overdue: bool, payment: bytes | None = None
 ) -> bytes:
-    """A payment order as JSON, from its parts as JSON. `payments` None for lists; `payment` for the answer of its request."""
+    """Returns a payment order as JSON, from its parts as JSON.
+
+    `payments` is None in lists. `payment` is given in the answer to the request that made it.
+    """
     parts = [head[:-1], b',"customer":', customer, b',"payments":', payments or b"[]"]
     if payment is not None:
         parts += (b',"payment":', payment)
@@ -58,7 +64,9 @@ def document(
 
 
 def answer(order: Order, customer: Customer, payment_id: UUID | None, now: datetime) -> bytes:
-    """The order as the request that changed it is answered: with the payment that it made, if it made one."""
+    """Returns the answer to a request that changed the order: its document, with the payment that the request made, if
+    any.
+    """
     payment = None if payment_id is None else order.payment(payment_id)
     return document(
         render_head(order),

@@ -1,4 +1,8 @@
-"""The head of a payment order's document: every field except the customer, the payments and `isOverdue`."""
+"""The head of a payment order's document: every field except the customer, the payments and `isOverdue`.
+
+Rendering is a pure function of the state. What depends on the time of reading is added when the order is read, and
+never stored.
+"""
 
 from __future__ import annotations
 
@@ -121,7 +125,9 @@ class OrderHead(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
 
 @render_once
 def render_head(order: Order) -> bytes:
-    """The order's JSON object without customer, payments, payment and isOverdue; `orders.document` completes it."""
+    """Returns the order's JSON object without customer, payments, payment and isOverdue. `documents.document` completes
+    it.
+    """
     terms = order.terms
     billing = _billing(order)
     amount, refunded = shortest(order.amount), shortest(order.amount_refunded)
@@ -168,7 +174,7 @@ def render_head(order: Order) -> bytes:
 
 
 def _billing(order: Order) -> BillingAddress:
-    """The order's own billing address; where it was created without one, that of its newest payment with one."""
+    """Returns the order's own billing address, else that of its newest payment with one."""
     if order.terms.billing_address is not None:
         return order.terms.billing_address
     given = (payment.started.billing_address for payment in reversed(order.payments))
@@ -212,7 +218,7 @@ def _card(started: PaymentStarted) -> CardDocument | None:
 
 
 def _invoice_type(order: Order) -> str | None:
-    """One parent invoice with receipts for split orders, one invoice for others, none without fiscal data (N46)."""
+    """Returns PPD, a parent invoice with receipts, for split orders, PUE for others, None without fiscal data (N46)."""
     if order.terms.fiscal is None:
         return None
     return "PPD" if order.terms.allow_partials else "PUE"

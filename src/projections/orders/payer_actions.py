@@ -1,7 +1,7 @@
 """What a payer has to do, as JSON: transfer, pay in cash, pass 3-D Secure.
 
-The rule a stranger would break: the same as for `render`: a pure function of the state. A card payment without 3-D Secure,
-which most are, costs no more than the looks that say so.
+Rendering is a pure function of the state. For most payments, by card without 3-D Secure, it costs only the tests that
+find this out.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ledger.domain.orders.statuses import NextAction, PaymentStatus
 from ledger.domain.orders.terms import MethodType
 from projections.orders.formats import Moment, moment, moment_or_null
 
-_WAITS_FOR: Final = {
+_REQUIRED_BY: Final = {
     NextAction.DEVICE_DATA: "DEVICE_DATA_REQUIRED",
     NextAction.CHALLENGE: "CHALLENGE_REQUIRED",
     NextAction.REDIRECT: "CHALLENGE_REQUIRED",
@@ -76,7 +76,7 @@ class PayerAuthenticationDocument(Struct, frozen=True, kw_only=True, rename="cam
 
 
 def spei_details(payment: Payment) -> SpeiDocument | None:
-    """Where to transfer to, once the reference is issued."""
+    """Returns where to transfer to, once the reference is issued."""
     reference, at = payment.reference, payment.reference_issued_at
     if reference is None or at is None or payment.started.method.type is not MethodType.SPEI:
         return None
@@ -90,7 +90,9 @@ def spei_details(payment: Payment) -> SpeiDocument | None:
 
 
 def cie_details(payment: Payment) -> CieDocument | None:
-    """What to pay in cash with, once the reference is issued. PAYCASH knows neither convenio nor CLABE (N16)."""
+    """Returns what to pay in cash with, once the reference is issued. PAYCASH has neither a convenio nor a
+    CLABE (N16).
+    """
     reference, at = payment.reference, payment.reference_issued_at
     if reference is None or at is None or payment.started.method.type is MethodType.SPEI:
         return None
@@ -108,7 +110,7 @@ def cie_details(payment: Payment) -> CieDocument | None:
 
 
 def payer_authentication(payment: Payment) -> PayerAuthenticationDocument | None:
-    """The payment's 3-D Secure session and how it stands; None where there never was one (N17)."""
+    """Returns the payment's 3-D Secure session with its status, or None if the payment never had one (N17)."""
     session = payment.session
     if session is None:
         return None
@@ -127,7 +129,7 @@ def payer_authentication(payment: Payment) -> PayerAuthenticationDocument | None
 
 
 def _eci(payment: Payment) -> str | None:
-    """The network's word on the authentication, whichever way it ended."""
+    """Returns the network's indicator of the authentication, whether it succeeded or failed."""
     if payment.authenticated is not None:
         return payment.authenticated.eci
     return None if payment.failure is None else payment.failure.eci
@@ -137,5 +139,5 @@ def _authentication_status(payment: Payment) -> str:
     if payment.authenticated is not None:
         return "AUTHENTICATED"
     if payment.next_action is not None:
-        return _WAITS_FOR[payment.next_action]
+        return _REQUIRED_BY[payment.next_action]
     return "FAILED" if payment.status is PaymentStatus.FAILED else "EXPIRED"

@@ -86,12 +86,14 @@ class PaymentDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=Fals
 
 
 def render_payments(order: Order) -> bytes:
-    """The JSON array of all payments of the order, oldest first, each with its billing details and its history."""
+    """Returns the JSON array of all payments of the order, oldest first, each with its billing details and
+    its history.
+    """
     return b"[" + b",".join(_each_payment(order)) + b"]"
 
 
 def render_payment(order: Order, payment: Payment) -> bytes:
-    """The JSON object of one payment of the order, the same bytes as in `render_payments`."""
+    """Returns the JSON object of one payment of the order: the same bytes as in `render_payments`."""
     return _each_payment(order)[order.payments.index(payment)]
 
 
@@ -145,7 +147,7 @@ def _payment(order: Order, payment: Payment) -> PaymentDocument:
 
 
 def _events(payment: Payment, currency: str) -> list[PaymentEventDocument]:
-    # The ids are those of `ledger.domain.ids.entry_id`, made four times as fast.
+    # The ids equal those of `ledger.domain.ids.entry_id`; this takes a quarter of the time.
     namespace = uuid_utils.UUID(int=payment.started.payment_id.int)
     return [
         PaymentEventDocument(
@@ -162,7 +164,7 @@ def _events(payment: Payment, currency: str) -> list[PaymentEventDocument]:
 
 
 def _paid_by(payment: Payment) -> str:
-    """What the payer pays against, or with (section 8.10)."""
+    """Returns the CLABE or reference that the payer pays to, else the id of the method (section 8.10)."""
     reference = payment.reference
     if reference is None:
         return str(payment.started.method.method_id)

@@ -1,7 +1,7 @@
-"""The payment order's row: written with its events, served by splicing stored bytes.
+"""The payment order's row: written with its events, and served by splicing stored bytes.
 
-The rule a stranger would break: `isOverdue` and the customer are never in the row. One depends on the moment of reading,
-the other on what the customer is now; both are added when an order is read.
+Never store `isOverdue` or the customer in the row. They depend on the time of reading and on the customer's current
+data, and are added when the order is read.
 """
 
 from __future__ import annotations
@@ -23,18 +23,19 @@ from projections.orders.head import render_head
 from projections.orders.payments import render_payments
 from projections.search.lines import names_folded
 
-# The row as the order stands after the commit. What never changes is written again: that costs nothing and forgets nothing.
+# Writes the order's row as it is after the commit. Names that never change are written again: it costs nothing.
 _WRITE: Final = """
 insert into payment_order
-  (merchant_id, order_id, version, status, customer_id, external_id, order_number, invoice_number, names_folded, due_at,
-   created_at, updated_at, call_deadline_at, head, payments)
-select merchant_id, order_id, version, status, customer_id, external_id, order_number, invoice_number, names_folded, due_at,
-   created_at, updated_at, call_deadline_at, head, payments
+  (merchant_id, order_id, version, status, customer_id, external_id, order_number, invoice_number, names_folded,
+   due_at, created_at, updated_at, call_deadline_at, head, payments)
+select
+   merchant_id, order_id, version, status, customer_id, external_id, order_number, invoice_number, names_folded,
+   due_at, created_at, updated_at, call_deadline_at, head, payments
   from {rows}
 on conflict (merchant_id, order_id) do update set
   version = excluded.version, status = excluded.status, invoice_number = excluded.invoice_number,
-  names_folded = excluded.names_folded,
-  due_at = excluded.due_at, updated_at = excluded.updated_at, call_deadline_at = excluded.call_deadline_at,
+  names_folded = excluded.names_folded, due_at = excluded.due_at, updated_at = excluded.updated_at,
+  call_deadline_at = excluded.call_deadline_at,
   head = excluded.head, payments = excluded.payments
 """
 
@@ -60,9 +61,9 @@ TABLE: Final = InlineTable(
     _WRITE,
 )
 
-# Orders by service id or external id: `own` is the order with the service id, and `named`, by the merchant's external id,
-# is looked for only where there is none (the service id wins). Kind 1 is ClaimKind.ORDER_EXTERNAL_ID. Each row says which
-# question it answers. Why a range is asked for where one id is meant, `list_statements` says where it reads a page.
+# Orders by service id or external id. `own` is the order with the service id; `named`, the order with the external id,
+# is looked up only if there is none. Kind 1 is ClaimKind.ORDER_EXTERNAL_ID. Each row begins with the number of the key
+# that it answers. An id is looked up as a range for the reason given at _PAGE in `projections.lists.statements`.
 FIND: Final = """
 select q.n, coalesce(own.status, named.status), coalesce(own.due_at, named.due_at), coalesce(own.head, named.head),
        coalesce(own.payments, named.payments), c.doc
@@ -86,7 +87,7 @@ select q.n, coalesce(own.status, named.status), coalesce(own.due_at, named.due_a
 
 
 class OrderRow(Struct, frozen=True, gc=False):
-    """An order as it is stored, with its customer's document as that is now."""
+    """An order as it is stored, with its customer's current document."""
 
     status: str
     due_at: datetime | None
@@ -95,12 +96,12 @@ class OrderRow(Struct, frozen=True, gc=False):
     customer: bytes
 
     def document(self, now: datetime) -> bytes:
-        """The order as it is served. `now` by the merchant's clock."""
+        """Returns the order's whole document. `now` is by the merchant's clock."""
         return document(self.head, self.customer, self.payments, is_overdue(self.status, self.due_at, now))
 
 
 def row(merchant_id: UUID, version: int, order: Order) -> Row:
-    """The order's row at a version of its stream."""
+    """Returns the order's row at a version of its stream."""
     terms, call = order.terms, order.open_intent
     return (
         merchant_id.bytes,
@@ -121,17 +122,19 @@ def row(merchant_id: UUID, version: int, order: Order) -> Row:
     )
 
 
-def find_parameters(asked: Sequence[tuple[bytes, str]]) -> list[bytes]:
-    """The columns that FIND unnests, for merchants and what they call one of their orders: service id or external id."""
-    own = [parse_uuid(reference) for _, reference in asked]
+def find_parameters(keys: Sequence[tuple[bytes, str]]) -> list[bytes]:
+    """Returns the columns that FIND unnests, for keys of a merchant's id and a service id or external id of
+    an order.
+    """
+    order_ids = [parse_uuid(reference) for _, reference in keys]
     return [
-        ENCODE_ARRAY["int4"](range(len(asked))),
-        ENCODE_ARRAY["uuid"]([merchant_id for merchant_id, _ in asked]),
-        ENCODE_ARRAY["uuid"]([None if order_id is None else order_id.bytes for order_id in own]),
-        ENCODE_ARRAY["text"]([reference.encode() for _, reference in asked]),
+        ENCODE_ARRAY["int4"](range(len(keys))),
+        ENCODE_ARRAY["uuid"]([merchant_id for merchant_id, _ in keys]),
+        ENCODE_ARRAY["uuid"]([None if order_id is None else order_id.bytes for order_id in order_ids]),
+        ENCODE_ARRAY["text"]([reference.encode() for _, reference in keys]),
     ]
 
 
 def found(row: Sequence[Any]) -> OrderRow:
-    """The answer in a row of FIND."""
+    """Returns the order of a row of FIND."""
     return OrderRow(*row[1:])

@@ -1,10 +1,12 @@
 """Packs the lines that searches read, counts what they contain, and removes e-mails that customers no longer have.
 
-A search is right without any of this. Each append writes its own lines; the compactor turns the many small rows of appends
-into few full ones, counts the orders in the full ones, and removes the lines of e-mails that were changed or erased.
+A search is right without any of this. Each append writes its own lines; the compactor turns the many small rows of
+appends into few full ones, counts the orders in the full ones, and removes the lines of e-mails that were changed or
+erased.
 
-One worker at a time does this, for as long as its connection lasts, in transactions that each see one snapshot. An order is
-counted by the e-mail that its customer's line has in that snapshot, and a line is replaced together with its counts.
+One worker at a time does this, for as long as its connection lasts, in transactions that each see one snapshot. An
+order is counted by the e-mail that its customer's line has in that snapshot, and a line is replaced together with its
+counts.
 """
 
 from __future__ import annotations
@@ -52,7 +54,8 @@ returning ids, ats, texts
 
 # Writes a block: its lines, and for a full one what lets a search skip it.
 _PUT: Final = """
-insert into search_block (merchant_id, kind, first_id, packed, ids, ats, texts, grams, local_grams, shared, oldest, newest)
+insert into search_block
+  (merchant_id, kind, first_id, packed, ids, ats, texts, grams, local_grams, shared, oldest, newest)
 values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
 """
 
@@ -76,12 +79,13 @@ returning ids, ats, texts
 
 # The current e-mails of those customers.
 _CURRENT_EMAILS: Final = """
-select customer_id, email_folded from customer where merchant_id = %(merchant_id)s and customer_id = any(%(customers)s::uuid[])
+select customer_id, email_folded from customer
+ where merchant_id = %(merchant_id)s and customer_id = any(%(customers)s::uuid[])
 """
 
 
 class SearchCompactor(DatabaseClient):
-    """Packs the lines of all merchants.
+    """The compactor of all merchants' lines.
 
     A merchant's rows are packed once `rows_min` of them are unpacked, into rows of `block_bytes`.
     """
@@ -157,7 +161,9 @@ class SearchCompactor(DatabaseClient):
         lines: Iterable[SearchLine],
         counters: SearchCounters,
     ) -> None:
-        """Writes lines in new rows. The last row is not full: it is packed, and its orders are counted, at a later time."""
+        """Writes lines in new rows. The last row is not full: it is packed, and its orders are counted, at a later
+        time.
+        """
         rows = []
         for block in blocks(lines, self._block_bytes):
             if block.full and kind is LineKind.ORDER:
