@@ -19,8 +19,8 @@ from psycopg.rows import tuple_row
 from ledger.postgres import arrays
 from ledger.postgres.faults import DatabaseUnavailable
 
-# Sequential and bitmap scans are never right for a lookup by key, but a plan that was made for an empty table prefers them
-# and is kept. The time-outs limit the cost of a stuck session to its own request.
+# Sequential and bitmap scans are never right for a lookup by key, but a plan that was made for an empty table prefers
+# them and is kept. The time-outs limit the cost of a stuck session to its own request.
 _LOCK_TIMEOUT: Final = "1s"
 _SETTINGS: Final = {
     "enable_seqscan": "off",
@@ -36,7 +36,9 @@ _CONNECT_TIMEOUT_S: Final = 5
 _RETRY_FIRST_S, _RETRY_MAX_S = 0.05, 1.0
 
 ANSWER_MAX_S: Final = 15.0
-"""How long a silent server is waited for: longer than its own time-outs, whose errors need a connection that still works."""
+"""How long a silent server is waited for: longer than its own time-outs, whose errors need a connection that still
+works.
+"""
 
 _KEEP_ALIVE: Final[dict[str, Any]] = {
     "keepalives_idle": 5,
@@ -44,7 +46,9 @@ _KEEP_ALIVE: Final[dict[str, Any]] = {
     "keepalives_count": 3,
     "tcp_user_timeout": 10_000,
 }
-"""Detects a server behind a silent network within eleven seconds (libpq's names; seconds, and milliseconds in the last)."""
+"""Detects a server behind a silent network within eleven seconds (libpq's names; seconds, and milliseconds in the
+last).
+"""
 
 Connection = psycopg.AsyncConnection[tuple[Any, ...]]
 
@@ -167,5 +171,5 @@ async def backend_of(connection: Connection) -> Backend:
 
 async def end_backend(connection: Connection, backend: Backend) -> None:
     """Ends that server process and returns once it is gone: what it received without committing stays uncommitted."""
-    while await (await connection.execute(_TERMINATE, backend)).fetchone() is not None:  # noqa: ASYNC110 - the end of another process comes without a notification
+    while await (await connection.execute(_TERMINATE, backend)).fetchone() is not None:  # noqa: ASYNC110 - no event for it
         await asyncio.sleep(0.01)

@@ -1,5 +1,4 @@
-"""The lines that a search reads: the texts of many orders in one row, so that it reads a few thousand rows instead of
-all.
+"""The lines of text that a search reads: a few thousand rows, each with the texts of many orders.
 
 Fold both sides of a comparison by `fold`, and only here. The database compares bytes. It folds only printable ASCII, by
 the collation C, for orders without `names_folded`.
