@@ -1,6 +1,7 @@
 """The plans of reads on the first day of an installation, when all indexes cost the same for lack of statistics.
 
-Such a plan stays on its connection until the table is analyzed. It must also be good for the orders of ten minutes later.
+Such a plan stays on its connection until the table is analyzed. It must also be good for the orders of ten minutes
+later.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def first_day(database_url: str) -> Iterator[psycopg.Connection[Any]]:
 
 
 @pytest.mark.parametrize("query", QUERIES, ids=" ".join)
-def test_an_order_is_looked_up_by_the_primary_key_whenever_that_was_planned(
+def test_an_order_is_looked_up_by_the_primary_key_even_by_the_first_plan(
     first_day: psycopg.Connection[Any], query: dict[str, Any]
 ) -> None:
     customers = [uuid4()] if "customer" in query else None
@@ -66,7 +67,7 @@ def test_an_order_is_looked_up_by_the_primary_key_whenever_that_was_planned(
         assert {node["Index Name"] for node in lookups} == {"payment_order_pkey"}
 
 
-def test_the_packing_looks_orders_up_by_the_primary_key_too(first_day: psycopg.Connection[Any]) -> None:
+def test_compaction_looks_orders_up_by_the_primary_key_too(first_day: psycopg.Connection[Any]) -> None:
     asked = {"merchant_id": uuid4(), "orders": [uuid4()]}
     [lookup] = [node for node in explained(first_day, counts._EMAILS, asked) if is_lookup(node)]
     assert lookup["Index Name"] == "payment_order_pkey"

@@ -1,7 +1,7 @@
 """A field that merchants send with an order is stored in its creation and returned in its document.
 
-A new field is added in four files: `api/orders/create.py`, `ledger/domain/orders/terms.py`, `ledger/domain/orders/events.py`
-and `projections/orders/head.py`.
+A new field is added in four files: `api/orders/create.py`, `ledger/domain/orders/terms.py`,
+`ledger/domain/orders/events.py` and `projections/orders/head.py`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rows are a function of the log: nothing else reaches them."""
+"""Rows are a function of the log alone."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ FORBIDDEN_CALLS = {
 
 
 @pytest.mark.parametrize("name", PURE)
-def test_what_makes_rows_reads_no_clock_no_chance_and_no_environment(name: str) -> None:
+def test_rendering_reads_no_clock_no_random_number_and_no_environment(name: str) -> None:
     tree = ast.parse((ROOT / name).read_text())
     assert [problem for node in ast.walk(tree) for problem in _problems(node)] == []
 
@@ -44,7 +44,7 @@ def test_every_module_that_is_excepted_exists() -> None:
     assert READING <= NAMES
 
 
-def test_the_check_sees_what_it_looks_for() -> None:
+def test_the_check_finds_every_forbidden_construct() -> None:
     guilty = (
         "import os\nfrom random import choice\nx = datetime.now()\nfor y in {1, 2}: pass\nz = [y for y in set(x)]\n"
     )
