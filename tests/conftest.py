@@ -23,9 +23,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="session")
 def short_dir() -> Iterator[Path]:
-    """A directory that any account may enter, with a path short enough for sockets. As root, pytest's own
-    is neither.
-    """
+    """A directory that any account may enter, with a path short enough for sockets; as root, pytest's is neither."""
     path = Path(tempfile.mkdtemp(prefix="ledger-", dir="/tmp"))
     path.chmod(0o711)
     yield path

@@ -1,5 +1,4 @@
-"""Every setting of the service: an environment variable `LEDGER_…` with its type, default, unit and meaning, in one
-table.
+"""Every setting of the service: an environment variable `LEDGER_…`, its type, default, unit and meaning.
 
 Read the environment only here. A wrong value stops the start with one line that names the variable, and never contains
 the value of a secret.

@@ -43,9 +43,7 @@ class Inline:
 
 
 def rows_of(merchant_id: UUID, version: int, before: Any, after: Any) -> dict[str, list[Row]]:
-    """Returns the rows of a stream that changed from `before` (None: it did not exist) to `after`, at `version`, by
-    table name.
-    """
+    """Returns the rows of a stream that changed from `before` (None if new) to `after`, at `version`, by table name."""
     match after:
         case Order():
             return {

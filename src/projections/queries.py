@@ -98,9 +98,7 @@ class Queries:
         return number, oldest
 
     async def waiting_messages(self) -> tuple[int, datetime | None, int]:
-        """Returns the number of messages in the inbox, the real time since when the oldest waits, and how many are
-        quarantined.
-        """
+        """Returns how many messages wait, since when (real time) the oldest does, and how many are quarantined."""
         ((number, oldest, quarantined),) = await self._lists.rows(_WAITING_MESSAGES, {})
         return number, oldest, quarantined
 

@@ -1,5 +1,4 @@
-"""A shop whose orders and e-mails consist of few letters, with a model of every text, and the counters that follow from
-it.
+"""A shop whose orders and e-mails consist of few letters, a model of every text, and the expected counters.
 
 With so few letters, texts repeat within a line, at its ends and across lines, and every short search finds only some
 orders.

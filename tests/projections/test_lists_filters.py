@@ -36,9 +36,7 @@ TERMS = ["ana", "EXAMPLE.COM", "po", "7", "%", "_", "\\", "'", "Ñ", "ä", "f-1"
 
 
 class Market(Struct):
-    """A shop with six customers: 0 ← 1 ← 2 (each derived from the one before), 3 alone, 4 and 5 from a source without a
-    row.
-    """
+    """A shop with six customers: 0 ← 1 ← 2 (each from the one before), 3 alone, 4 and 5 from a source without a row."""
 
     shop: Shop
     customers: list[Customer]

@@ -1,5 +1,4 @@
-"""A process that writes to one merchant's log as fast as the journal does: `python -m tests.recorder.full_speed URL
-MERCHANT`.
+"""A process that writes to a merchant's log at full speed: `python -m tests.recorder.full_speed URL MERCHANT`.
 
 It prints `ready`, writes from the first line of its input to the second, and prints how many events were acknowledged.
 Each commit also writes a row to `bare`, which a plain sequence numbers over all merchants.

@@ -1,6 +1,4 @@
-"""A subscription delivers every event once and in order, from any writer, at any speed, with or without
-notifications.
-"""
+"""A subscription delivers every event once and in order, from any writer, with or without notifications."""
 
 from __future__ import annotations
 

@@ -89,7 +89,8 @@ def _uuids(array: type[Array]) -> Callable[[Sequence[bytes | None]], Array]:
 _ARRAYS: Final = {
     name: _array_type(name, oid)
     for name, oid in {
-        "bool": 1000, "bytea": 1001, "int4": 1007, "text": 1009, "int8": 1016, "date": 1182, "timestamptz": 1185, "uuid": 2951,
+        "bool": 1000, "bytea": 1001, "int4": 1007, "text": 1009, "int8": 1016, "date": 1182, "timestamptz": 1185,
+        "uuid": 2951,
     }.items()
 }  # fmt: skip
 

@@ -36,9 +36,7 @@ _CONNECT_TIMEOUT_S: Final = 5
 _RETRY_FIRST_S, _RETRY_MAX_S = 0.05, 1.0
 
 ANSWER_MAX_S: Final = 15.0
-"""How long a silent server is waited for: longer than its own time-outs, whose errors need a connection that still
-works.
-"""
+"""How long a silent server is waited for: longer than its own time-outs, so that their errors still arrive."""
 
 _KEEP_ALIVE: Final[dict[str, Any]] = {
     "keepalives_idle": 5,
@@ -46,9 +44,7 @@ _KEEP_ALIVE: Final[dict[str, Any]] = {
     "keepalives_count": 3,
     "tcp_user_timeout": 10_000,
 }
-"""Detects a server behind a silent network within eleven seconds (libpq's names; seconds, and milliseconds in the
-last).
-"""
+"""Detects a server behind a silent network within eleven seconds (libpq's names; in seconds, the last in ms)."""
 
 Connection = psycopg.AsyncConnection[tuple[Any, ...]]
 
@@ -171,5 +167,5 @@ async def backend_of(connection: Connection) -> Backend:
 
 async def end_backend(connection: Connection, backend: Backend) -> None:
     """Ends that server process and returns once it is gone: what it received without committing stays uncommitted."""
-    while await (await connection.execute(_TERMINATE, backend)).fetchone() is not None:  # noqa: ASYNC110 - no event for it
+    while await (await connection.execute(_TERMINATE, backend)).fetchone() is not None:  # noqa: ASYNC110 - no event
         await asyncio.sleep(0.01)

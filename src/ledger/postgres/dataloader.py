@@ -68,9 +68,7 @@ class DataLoader(Generic[K, V]):
             self._connection = None
 
     async def get(self, key: K) -> V | None:
-        """Returns the value of a key, or None. Raises DatabaseUnavailable while there is no connection, and
-        QueueFull.
-        """
+        """Returns the value of a key, or None. Raises DatabaseUnavailable without a connection, and QueueFull."""
         if self._connection is None:
             raise DatabaseUnavailable("the database is away")
         if len(self._pending) >= _PENDING_MAX:

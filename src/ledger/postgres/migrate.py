@@ -1,5 +1,4 @@
-"""Migrations: the numbered SQL files in `ledger/postgres/migrations`, each applied once, in order, in its own
-transaction.
+"""Migrations: the numbered SQL files in `migrations`, each applied once, in order, in its own transaction.
 
 Never edit a released file. The database records its checksum, and a file that differs from the applied one stops the
 start; otherwise two installations could have two schemas.

@@ -54,9 +54,7 @@ def prepare(settings: Settings, owner_url: str) -> Settings:
 
 
 def require_durability(database_url: str, environment: str) -> None:
-    """Checks that commits are on disk when they are acknowledged. Raises CannotRun in production, warns in
-    the sandbox.
-    """
+    """Checks that acknowledged commits are on disk. Raises CannotRun in production, warns in the sandbox."""
     with psycopg.connect(database_url) as connection:
         query = "select name from pg_settings where name = any(%s) and setting = 'off' order by name"
         off = [name for (name,) in connection.execute(query, [list(_MUST_BE_ON)])]

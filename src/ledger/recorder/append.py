@@ -1,5 +1,4 @@
-"""Appends the library's events as the journal appends its own: with the same locks, the same check and the same
-numbering.
+"""Appends the library's events as the journal appends its own, by the same locks, check and numbering.
 
 Send lock, check and commit to the server in one piece. A client that is stopped between them would keep the merchant's
 head locked, and with it the merchant's payments.
@@ -44,9 +43,7 @@ select stream_id from event
 """
 
 Further = tuple[str, Sequence[Any]]
-"""A statement of the same commit, with `$n` for its values. It must fail or change nothing if the events were not
-written.
-"""
+"""A statement of the same commit, with `$n` for its values. It fails or does nothing if the events were not written."""
 
 
 class Command:
@@ -131,9 +128,7 @@ def _write(stream_id: UUID, events: Sequence[StoredEvent], recorded_at: int) -> 
 
 
 def _require_no_ledger_stream(connection: Connection, merchant_id: UUID, command: Command) -> None:
-    """Raises ProgrammingError for a stream of the ledger: an event that the ledger cannot read would make it
-    unloadable.
-    """
+    """Raises ProgrammingError for a stream of the ledger, which an unreadable event would make unloadable."""
     values = (merchant_id, command.stream_ids, list(TOPICS))
     row = connection.execute(_BEGUN_BY_LEDGER, values, prepare=True).fetchone()
     if row is not None:

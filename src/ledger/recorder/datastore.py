@@ -59,9 +59,7 @@ class Store:
 
     @contextmanager
     def connection(self) -> Iterator[Connection]:
-        """Yields a connection in autocommit. Raises the library's PersistenceErrors for psycopg's, also in
-        the block.
-        """
+        """Yields a connection in autocommit. Raises the library's errors for psycopg's, also in the block."""
         with _library_errors():
             self._pool.open()
             with self._pool.connection() as connection:
@@ -69,9 +67,7 @@ class Store:
 
     @contextmanager
     def transaction(self) -> Iterator[Cursor]:
-        """Yields a cursor in a transaction that commits at the end of the block and is rolled back when the block
-        raises.
-        """
+        """Yields a cursor in a transaction that commits after the block and is rolled back if the block raises."""
         with self.connection() as connection, connection.transaction():
             yield connection.cursor()
 

@@ -72,9 +72,7 @@ class JournalFactory(InfrastructureFactory[JournalTrackingRecorder]):
     def tracking_recorder(
         self, tracking_recorder_class: type[JournalTrackingRecorder] | None = None
     ) -> JournalTrackingRecorder:
-        """Returns a view of the given class, else of `TRACKING_RECORDER_TOPIC`. It tracks under the
-        environment's name.
-        """
+        """Returns a view of the given class, else of `TRACKING_RECORDER_TOPIC`, for the environment's name."""
         cls = tracking_recorder_class or self._class(self.TRACKING_RECORDER_TOPIC, JournalTrackingRecorder)
         return cls(self._views, self.env.name)
 

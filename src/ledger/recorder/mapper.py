@@ -17,9 +17,7 @@ from ledger.journal.codec import CODEC, TOPICS
 
 
 class JournalEvent(Struct, frozen=True):
-    """An event of the ledger: `event` is of `ledger.domain.orders.events` or another stream's, `originator_id` its
-    stream.
-    """
+    """An event of the ledger (of `ledger.domain.orders.events` or another stream); `originator_id` is its stream."""
 
     originator_id: UUID
     originator_version: int
@@ -33,8 +31,9 @@ class JournalMapper(Mapper[UUID]):
     """
 
     def to_domain_event(self, stored_event: StoredEvent) -> DomainEventProtocol[UUID]:
-        """Returns a JournalEvent for a topic of the ledger. Raises MapperDeserialisationError, TopicError for unknown
-        topics.
+        """Returns a JournalEvent for a topic of the ledger.
+
+        Raises MapperDeserialisationError, and TopicError for an unknown topic.
         """
         if stored_event.topic not in TOPICS:
             return super().to_domain_event(stored_event)

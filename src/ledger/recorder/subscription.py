@@ -83,8 +83,7 @@ class JournalSubscription(ListenNotifySubscription[ApplicationRecorder]):
             connection.execute(_FOLLOW, (self._store.merchant_id,))
 
     def _pull(self) -> None:
-        """Reads new events. With topics, it also moves past events of other topics, which would else be read each time
-        again.
+        """Reads new events. With topics, it also moves past the events of other topics, to read them once only.
 
         No event can still appear before the end of the log that is read first: positions are in the order of commits.
         """

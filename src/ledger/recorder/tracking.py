@@ -1,5 +1,4 @@
-"""The position that a projection has reached, written together with its rows: each event counts once, also after a
-crash.
+"""The position that a projection has reached, written with its rows: each event counts once, also after a crash.
 
 Write rows and tracking in one transaction. A projection that writes its rows first and its position later processes the
 last event twice after a crash.
@@ -41,8 +40,7 @@ _REACHED: Final = "select position from tracking where merchant_id = %s and proj
 
 
 class JournalTrackingRecorder(TrackingRecorder):
-    """The position that the projection named `projection` has reached in one merchant's log. A view derives from this
-    class.
+    """The position that the projection named `projection` has reached in one merchant's log: the base of views.
 
     The view writes its rows and calls `track` in one `transaction`.
     """
@@ -58,8 +56,7 @@ class JournalTrackingRecorder(TrackingRecorder):
 
     @contextmanager
     def transaction(self) -> Iterator[Cursor]:
-        """Yields a psycopg cursor in a transaction, committed at the end of the block and rolled back when the block
-        raises.
+        """Yields a psycopg cursor in a transaction that commits after the block and is rolled back if the block raises.
 
         Raises the library's PersistenceErrors for psycopg's.
         """
@@ -67,9 +64,7 @@ class JournalTrackingRecorder(TrackingRecorder):
             yield cursor
 
     def track(self, cursor: Cursor, tracking: Tracking) -> None:
-        """Records in this transaction that the event was processed. Raises IntegrityError if it or a later one was
-        already.
-        """
+        """Records in this transaction that the event was processed. Raises IntegrityError if it or a later one was."""
         try:
             cursor.execute(_TRACK, self._values(tracking), prepare=True)
         except psycopg.errors.NotNullViolation as refusal:

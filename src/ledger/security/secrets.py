@@ -98,9 +98,7 @@ def load_processor_keys(settings: Settings) -> dict[str, tuple[bytes, ...]]:
 
 
 def _listed(variable: str, setting: str | None, file: Path | None) -> tuple[str, list[str]]:
-    """Returns the keys of a setting (separated by commas) or of a file (one per line), and the variable
-    they come from.
-    """
+    """Returns the keys of a setting (separated by commas) or a file (one per line), and the variable's name."""
     if file:
         variable = f"{variable}_FILE"
         return variable, _text_of(variable, file).split()
@@ -108,9 +106,7 @@ def _listed(variable: str, setting: str | None, file: Path | None) -> tuple[str,
 
 
 def _make(path: Path) -> None:
-    """Writes a new master key. The file appears complete, and of two processes that write at once only the first
-    counts.
-    """
+    """Writes a new master key. The file appears complete, and of several processes only the first one's counts."""
     path.parent.mkdir(mode=0o711 if os.geteuid() == 0 else 0o700, parents=True, exist_ok=True)
     unfinished = path.with_name(f"{path.name}.{uuid4().hex}")
     try:

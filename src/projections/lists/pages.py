@@ -23,9 +23,7 @@ from projections.orders.documents import document, is_overdue
 
 _CURSOR: Final = struct.Struct("!?qq16s")
 _BEHIND_MAX: Final = 1 << 62
-"""More orders than any list has. A cursor with a higher number is refused, so that the next cursor can still be
-encoded.
-"""
+"""More orders than any list has. Refusing a higher number keeps the next cursor encodable."""
 
 
 class Cursor(Struct, frozen=True):

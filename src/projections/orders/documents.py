@@ -64,9 +64,7 @@ def document(
 
 
 def answer(order: Order, customer: Customer, payment_id: UUID | None, now: datetime) -> bytes:
-    """Returns the answer to a request that changed the order: its document, with the payment that the request made, if
-    any.
-    """
+    """Returns the answer to a request that changed the order, with the payment that the request made, if any."""
     payment = None if payment_id is None else order.payment(payment_id)
     return document(
         render_head(order),

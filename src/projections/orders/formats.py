@@ -1,5 +1,4 @@
-"""How times, amounts and numbers are written in documents (contract N1, N2, N21): their schema types and their
-formatters.
+"""How times, amounts and numbers are written in documents (contract N1, N2, N21), with their schema types.
 
 An amount has one spelling: order amounts are JSON numbers and payment amounts decimal strings, both in minor units and
 in the shortest form, whatever arithmetic they come from.
@@ -58,8 +57,7 @@ def number_or_null(amount: Decimal | None) -> Decimal | None:
 
 
 def for_people(amount: str, currency: str) -> str:
-    """Returns an amount in minor units (as `plain` writes it) as people read it, in major units. Never calculate with
-    it.
+    """Returns a plain amount of minor units in major units, for people. Never calculate with it.
 
     Both supported currencies, MXN and USD, have a hundred minor units.
 
@@ -76,7 +74,5 @@ def metadata_or_null(metadata: Raw | UnsetType) -> Raw | None:
 
 
 def method_kind(method: PaymentMethod) -> str:
-    """Returns one of the interface's three kinds: a reference of the PAYCASH network is CIE_CASH_NET with a channel
-    (N16).
-    """
+    """Returns the interface's kind of a method: PAYCASH references are CIE_CASH_NET with a channel (N16)."""
     return "CIE_CASH_NET" if method.type is MethodType.PAYCASH else method.type.value

@@ -125,9 +125,7 @@ class OrderHead(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
 
 @render_once
 def render_head(order: Order) -> bytes:
-    """Returns the order's JSON object without customer, payments, payment and isOverdue. `documents.document` completes
-    it.
-    """
+    """Returns the order's JSON object without customer, payments, payment and isOverdue, which `document` adds."""
     terms = order.terms
     billing = _billing(order)
     amount, refunded = shortest(order.amount), shortest(order.amount_refunded)

@@ -90,9 +90,7 @@ def spei_details(payment: Payment) -> SpeiDocument | None:
 
 
 def cie_details(payment: Payment) -> CieDocument | None:
-    """Returns what to pay in cash with, once the reference is issued. PAYCASH has neither a convenio nor a
-    CLABE (N16).
-    """
+    """Returns what to pay in cash with, once the reference is issued. PAYCASH has no convenio and no CLABE (N16)."""
     reference, at = payment.reference, payment.reference_issued_at
     if reference is None or at is None or payment.started.method.type is MethodType.SPEI:
         return None

@@ -86,9 +86,7 @@ class PaymentDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=Fals
 
 
 def render_payments(order: Order) -> bytes:
-    """Returns the JSON array of all payments of the order, oldest first, each with its billing details and
-    its history.
-    """
+    """Returns the JSON array of the order's payments, oldest first, with billing details and history."""
     return b"[" + b",".join(_each_payment(order)) + b"]"
 
 

@@ -123,9 +123,7 @@ def row(merchant_id: UUID, version: int, order: Order) -> Row:
 
 
 def find_parameters(keys: Sequence[tuple[bytes, str]]) -> list[bytes]:
-    """Returns the columns that FIND unnests, for keys of a merchant's id and a service id or external id of
-    an order.
-    """
+    """Returns the columns that FIND unnests, for keys of a merchant's id and an order's service id or external id."""
     order_ids = [parse_uuid(reference) for _, reference in keys]
     return [
         ENCODE_ARRAY["int4"](range(len(keys))),

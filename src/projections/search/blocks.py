@@ -1,5 +1,4 @@
-"""Blocks: many lines in one row of the database, with the bits and the shared beginnings by which a search skips the
-row.
+"""Blocks: many lines in one row of the database, and the bits and beginnings by which a search skips the row.
 
 The bits of a block may claim a text that it lacks, but must never miss one that it contains. A search takes the bits of
 its text from this module too.
@@ -21,9 +20,7 @@ BLOCK_BYTES: Final = 6_500
 _LINE_BYTES: Final = 40
 """What a line takes beside its text: an id, a time, and a share of what the row holds about all lines."""
 _FIRST, _SECOND, _MASK = 6_151, 389, 8_191
-"""These numbers choose one of 8,192 bits for a gram. Stored blocks depend on them: changing one needs a migration that
-packs every block again.
-"""
+"""They choose one of 8,192 bits for a gram. After a change, a migration has to make all blocks be packed again."""
 
 
 class SearchLine(Struct, frozen=True, gc=False):
@@ -59,7 +56,7 @@ class Block(Struct, frozen=True):
 
 
 def blocks(lines: Iterable[SearchLine], block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
-    """Yields the lines by id, in blocks of at most `block_bytes`. Every block but the last is full."""
+    """Yields the lines by id, in blocks of about `block_bytes`. Every block but the last is full."""
     block: list[SearchLine] = []
     bytes_left = block_bytes
     for line in sorted(lines, key=lambda line: line.id):
@@ -74,9 +71,7 @@ def blocks(lines: Iterable[SearchLine], block_bytes: int = BLOCK_BYTES) -> Itera
 
 
 def grams(texts: str) -> bytes:
-    """Returns 8,192 bits with one set for each gram of the lines: one, two or three consecutive bytes. Grams share
-    bits.
-    """
+    """Returns 8,192 bits, with one set for each gram of the lines: one to three consecutive bytes. Grams share bits."""
     lines = texts.encode()
     ended = lines + b"\n\n"
     threes = set(zip(lines, ended[1:], ended[2:], strict=False))
@@ -98,9 +93,7 @@ def local_grams(emails: Iterable[str]) -> bytes:
 
 
 def gram_bits(folded: str) -> tuple[int, int, int] | None:
-    """Returns three bits that every block with this text has: of its beginning, its middle and its end. None for no
-    text.
-    """
+    """Returns three bits of every block with this text: of its beginning, middle and end. None for an empty text."""
     text = folded.encode()
     if not text:
         return None

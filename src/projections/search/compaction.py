@@ -161,9 +161,7 @@ class SearchCompactor(DatabaseClient):
         lines: Iterable[SearchLine],
         counters: SearchCounters,
     ) -> None:
-        """Writes lines in new rows. The last row is not full: it is packed, and its orders are counted, at a later
-        time.
-        """
+        """Writes lines in new rows. The last row is not full: a later run packs it and counts its orders."""
         rows = []
         for block in blocks(lines, self._block_bytes):
             if block.full and kind is LineKind.ORDER:

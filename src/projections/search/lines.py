@@ -54,9 +54,7 @@ def fold(text: str) -> str:
 
 
 def fold_search(search: str) -> str | None:
-    """Returns the text to find in folded lines, or None if no line can contain it: control characters
-    separate lines.
-    """
+    """Returns the text to find in lines, or None if it has control characters, which separate lines."""
     if any(character < " " or "\x7f" <= character < "\xa0" for character in search):
         return None
     return fold(search)

@@ -1,5 +1,4 @@
-"""The files of the embedded Postgres: its binaries, its cluster under the data directory, and the account that owns
-them.
+"""The files of the embedded Postgres: its binaries, its cluster in the data directory, and their account.
 
 Create a cluster by a rename, so that `pg/PG_VERSION` exists only after initdb has finished and synced. Write nothing
 below `pg/`: before the rename it does not exist, and afterwards it belongs to Postgres.
@@ -183,9 +182,7 @@ def _enters(directory: Path, account: Account) -> bool:
 
 
 def system_state() -> Path:
-    """Returns a folder of root that every account may enter. It must belong to root, since its programs are
-    executed.
-    """
+    """Returns a folder of root that every account may enter. Only root may write there: its programs are executed."""
     for path in _SYSTEM_STATES:
         try:
             path.mkdir(mode=0o755, parents=True, exist_ok=True)

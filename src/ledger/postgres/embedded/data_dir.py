@@ -1,5 +1,4 @@
-"""A data directory, and the right to start the Postgres in it: one service at a time, or a command while no service
-runs.
+"""A data directory, whose Postgres may be started by one service, or by a command while no service runs.
 
 Decide to start a server only under a lock of the directory. The locks are the kernel's (`flock`), which end with their
 process, however it ends.
@@ -31,9 +30,7 @@ class DataDirInUse(CannotRun):
 
 
 def make_data_dir(data_dir: Path) -> Path:
-    """Returns the data directory as an absolute path, and creates it if needed. Root makes it open to the server's
-    account.
-    """
+    """Creates the data directory if needed, open to the server's account as root, and returns its absolute path."""
     path = data_dir.absolute()
     try:
         path.mkdir(mode=0o711 if os.geteuid() == 0 else 0o700, parents=True, exist_ok=True)
@@ -75,9 +72,7 @@ class ServerLease:
             raise DataDirInUse(f"{_holder(self._data_dir)} already runs on {self._data_dir}")
 
     def wait(self) -> None:
-        """Returns when the server answers. Raises as `tick` does, and KeyboardInterrupt once the process
-        has to stop.
-        """
+        """Returns when the server answers. Raises as `tick` does, and KeyboardInterrupt when the process must stop."""
         while not self.keeps and not self.tick():
             self._pause()
         if self.keeps:

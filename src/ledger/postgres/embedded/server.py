@@ -105,8 +105,9 @@ class EmbeddedServer:
         return False
 
     def stop(self, patience_s: float = 8.0, *, at_once: bool = False) -> None:
-        """Shuts down fast, and immediately after `patience_s` or with `at_once`. Either loses nothing: the next start
-        recovers.
+        """Shuts down fast, and immediately after `patience_s` or with `at_once`.
+
+        An immediate shutdown loses nothing: the next start recovers.
         """
         if self._process is not None:
             for final in (signal.SIGINT, signal.SIGQUIT, signal.SIGKILL)[1 if at_once else 0 :]:
@@ -195,9 +196,7 @@ def _follow_parent(parent: int) -> Callable[[], None]:
 
 
 def guard(pid: int) -> subprocess.Popen[bytes]:
-    """Starts a shell that requests a fast shutdown when this process ends, for kernels without a
-    parent-death signal.
-    """
+    """Starts a shell that requests a fast shutdown when this process ends, for kernels that do not signal it."""
     return subprocess.Popen(
         ["/bin/sh", "-c", f"read -r _; kill -INT {pid}"], stdin=subprocess.PIPE, start_new_session=True, cwd="/"
     )
