@@ -1,6 +1,6 @@
-"""A data directory with a cluster in it, without waiting for initdb: one is made in a run, and copied as often as it is wanted.
+"""Data directories with a cluster, without a wait for initdb: a run creates one cluster and copies it.
 
-The rule a stranger would break: a test about the first start of all makes its own.
+A test of the very first start must create its own.
 """
 
 import atexit
@@ -15,15 +15,15 @@ from ledger.postgres.embedded.data_dir import make_data_dir
 
 
 def lay_cluster(data_dir: Path) -> Path:
-    """The data directory, made, with an empty cluster that has never run. The server's account must be able to enter it."""
-    place = make_data_dir(data_dir)
-    subprocess.run(["cp", "-a", _made_once(), place / "pg"], check=True)
-    return place
+    """Creates a data directory with an empty cluster that never ran. The server's account must be able to enter it."""
+    path = make_data_dir(data_dir)
+    subprocess.run(["cp", "-a", _cluster(), path / "pg"], check=True)
+    return path
 
 
 @cache
-def _made_once() -> Path:
-    place = Path(tempfile.mkdtemp(prefix="ledger-", dir="/tmp"))
-    atexit.register(shutil.rmtree, place, ignore_errors=True)
-    place.chmod(0o711)
-    return open_cluster(make_data_dir(place / "data")).directory
+def _cluster() -> Path:
+    path = Path(tempfile.mkdtemp(prefix="ledger-", dir="/tmp"))
+    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    path.chmod(0o711)
+    return open_cluster(make_data_dir(path / "data")).directory

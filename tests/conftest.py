@@ -1,4 +1,4 @@
-"""A real Postgres for the session and a fresh, migrated database for every test that asks for one."""
+"""A real Postgres for the session, and an empty database with the current schema for each test that needs one."""
 
 import shutil
 import tempfile
@@ -23,7 +23,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="session")
 def short_dir() -> Iterator[Path]:
-    """A directory that any account may enter, with a path short enough for sockets: pytest's own is neither as root."""
+    """A directory that any account may enter, with a path short enough for sockets; as root, pytest's is neither."""
     path = Path(tempfile.mkdtemp(prefix="ledger-", dir="/tmp"))
     path.chmod(0o711)
     yield path
@@ -32,14 +32,14 @@ def short_dir() -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def postgres_url(short_dir: Path) -> Iterator[str]:
-    """The owner's connection string of the server that this run is about; `postgres_server` tells which."""
+    """The owner's connection string of the server that `postgres_server` runs for this session."""
     with postgres_server.running(short_dir / "session") as url:
         yield url
 
 
 @pytest.fixture(scope="session")
 def template_database(postgres_url: str) -> Iterator[str]:
-    """The name of a database that is migrated once; nothing connects to it afterwards, so it can be cloned."""
+    """The name of a database that is migrated once. Nothing connects to it afterwards, so that it can be cloned."""
     name = f"template_{uuid4().hex}"
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         connection.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
@@ -50,7 +50,7 @@ def template_database(postgres_url: str) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def databases(postgres_url: str, template_database: str) -> Iterator[Databases]:
-    """Databases with the current schema, to borrow."""
+    """Databases with the current schema, which tests borrow."""
     databases = Databases(postgres_url, template_database)
     yield databases
     databases.drop()
@@ -58,6 +58,6 @@ def databases(postgres_url: str, template_database: str) -> Iterator[Databases]:
 
 @pytest.fixture
 def database_url(databases: Databases) -> Iterator[str]:
-    """An empty database with the current schema that nobody else uses; whoever is still connected afterwards is cut off."""
+    """An empty database with the current schema for one test. Connections that are open after the test are ended."""
     with databases.lent() as url:
         yield url

@@ -1,7 +1,7 @@
-"""Migrated databases that tests borrow: emptying one takes a hundredth of the time that making and dropping another does.
+"""Migrated databases that tests borrow: emptying one takes a hundredth of the time of creating and dropping another.
 
-The rule a stranger would break: a database is lent again only if its catalogs are as they were made and little was written
-to it. Nobody has to say that a test changed a table, a grant or a setting; whatever cannot be emptied is dropped.
+A database is lent again only if its catalogs are unchanged and little was written to it. A test need not declare that
+it changed a table, a grant or a setting: a database that cannot be emptied is dropped.
 """
 
 from __future__ import annotations
@@ -20,34 +20,38 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 
 _BYTES_MAX: Final = 4 << 20
 
-# A row that DDL, GRANT or TRUNCATE has touched is another row version; what vacuum and analyze note is written in place.
-_CATALOGS: Final = """
-select array[(select (count(*), max(xmin::text::int8))::text from pg_class), (select (count(*), max(xmin::text::int8))::text from pg_attribute),
-             (select (count(*), max(xmin::text::int8))::text from pg_proc), (select (count(*), max(xmin::text::int8))::text from pg_trigger),
-             (select (count(*), max(xmin::text::int8))::text from pg_constraint), (select (count(*), max(xmin::text::int8))::text from pg_type),
-             (select (count(*), max(xmin::text::int8))::text from pg_namespace), (select (count(*), max(xmin::text::int8))::text from pg_policy),
+# The state of the catalogs. DDL, GRANT and TRUNCATE write new versions of rows; vacuum and analyze write in place.
+_CATALOG_TABLES: Final = (
+    "pg_class", "pg_attribute", "pg_proc", "pg_trigger", "pg_constraint", "pg_type", "pg_namespace", "pg_policy",
+)  # fmt: skip
+_CATALOGS: Final = f"""
+select array[{", ".join(f"(select (count(*), max(xmin::text::int8))::text from {name})" for name in _CATALOG_TABLES)},
              (select (datallowconn, datconnlimit, datacl)::text from pg_database where datname = current_database()),
-             (select count(*)::text from pg_db_role_setting s join pg_database d on d.oid = s.setdatabase where d.datname = current_database())]
+             (select count(*)::text from pg_db_role_setting s join pg_database d on d.oid = s.setdatabase
+               where d.datname = current_database())]
 """
+
+# The tables and sequences, with their sizes.
 _TABLES: Final = """
 select format('%I.%I', n.nspname, c.relname), pg_relation_size(c.oid), c.relkind
   from pg_class c join pg_namespace n on n.oid = c.relnamespace
  where c.relkind in ('r', 'S') and n.nspname not in ('pg_catalog', 'information_schema')
 """
+# Ends all other connections of a database.
 _END: Final = (
     "select pg_terminate_backend(pid, 10000) from pg_stat_activity where datname = %s and pid <> pg_backend_pid()"
 )
 
 
 class _Fresh(Struct, frozen=True):
-    """A database as it was made: its catalogs, and the rows of the tables that have any."""
+    """A new database: its catalogs, and the rows of the tables that have any."""
 
     catalogs: list[str]
     rows: Mapping[str, bytes]
 
 
 class Databases:
-    """Clones of one migrated database. `server_url` is its owner's, who may do everything there."""
+    """Clones of one migrated database. `server_url` is the connection string of its owner, a superuser."""
 
     def __init__(self, server_url: str, template: str) -> None:
         self._server_url, self._template = server_url, template
@@ -56,8 +60,8 @@ class Databases:
 
     @contextmanager
     def lent(self) -> Iterator[str]:
-        """The owner's connection string of an empty database that nobody else uses until the block ends."""
-        name = self._idle.pop() if self._idle else self._made()
+        """Yields the owner's connection string of an empty database, for exclusive use until the block ends."""
+        name = self._idle.pop() if self._idle else self._created()
         try:
             yield self._url(name)
         finally:
@@ -67,14 +71,14 @@ class Databases:
                 self._drop(name)
 
     def drop(self) -> None:
-        """Drop those that wait to be lent."""
+        """Drops the idle databases."""
         while self._idle:
             self._drop(self._idle.pop())
 
     def _url(self, name: str) -> str:
         return make_conninfo(self._server_url, dbname=name)
 
-    def _made(self) -> str:
+    def _created(self) -> str:
         name = f"test_{uuid4().hex}"
         with psycopg.connect(self._server_url, autocommit=True) as connection:
             clone = sql.SQL("create database {} template {} strategy wal_log")
@@ -86,7 +90,7 @@ class Databases:
         return name
 
     def _emptied(self, name: str) -> bool:
-        """Whether the database is as it was made again, with nobody connected."""
+        """Restores the database to its first state, without connections, and returns whether that succeeded."""
         assert self._fresh is not None, "it was lent"
         try:
             with psycopg.connect(self._url(name), autocommit=True) as connection:

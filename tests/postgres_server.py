@@ -1,7 +1,7 @@
-"""The Postgres that the tests run on: the embedded one, another major version as Debian packages it, or one that is named.
+"""The Postgres of the tests: the embedded one, another major version as Debian packages it, or a given server.
 
-The rule a stranger would break: a version that was asked for and is not there fails. Falling back to another would show
-green what never ran.
+Fail if the requested version is missing. With another version instead, tests would pass on a version that they never
+ran on.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _MANY = {"max_connections": "200"}
 
 @contextmanager
 def running(home: Path) -> Iterator[str]:
-    """The owner's connection string of a server that runs as long as the block.
+    """Yields the owner's connection string of a server that runs as long as the block.
 
-    LEDGER_TEST_DATABASE_URL names one that runs anyway, LEDGER_TEST_POSTGRES a major version under /usr/lib/postgresql;
-    without either it is the embedded one. It runs with fsync on like any other: what tests show about commits is what an
-    installation does.
+    LEDGER_TEST_DATABASE_URL names a server that already runs, LEDGER_TEST_POSTGRES a major version under
+    /usr/lib/postgresql; without either, it is the embedded one. It runs with fsync on, so that commits behave as in an
+    installation.
     """
     if given := os.environ.get("LEDGER_TEST_DATABASE_URL"):
         yield given
@@ -40,7 +40,7 @@ def running(home: Path) -> Iterator[str]:
 
 
 def packaged(major: str, home: Path) -> Cluster:
-    """A new cluster in `home` with Debian's programs of that major version, of the account that the embedded one has."""
+    """Creates a cluster in `home` with Debian's programs of that major version, for the account of the embedded one."""
     binaries = Path("/usr/lib/postgresql") / major / "bin"
     assert (binaries / "initdb").exists(), f"there is no PostgreSQL {major}: apt-get install postgresql-{major}"
     account = cluster._account()

@@ -1,4 +1,4 @@
-"""A database that is lent again is as good as new, and one that is not is never lent."""
+"""A database that is lent again equals a new one; one that cannot be restored is never lent again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def name_of(url: str) -> object:
     return conninfo_to_dict(url)["dbname"]
 
 
-def test_what_was_left_is_gone_and_what_was_there_is_back(databases: Databases) -> None:
+def test_added_rows_are_removed_and_original_rows_are_restored(databases: Databases) -> None:
     with databases.lent() as url, psycopg.connect(url, autocommit=True) as connection:
         fresh = connection.execute(CONTENT).fetchone()
         connection.execute(MERCHANT)
@@ -47,14 +47,14 @@ def test_what_was_left_is_gone_and_what_was_there_is_back(databases: Databases) 
         "do $$ begin execute format('alter database %I connection limit 9', current_database()); end $$",
     ],
 )
-def test_a_database_that_was_changed_is_not_lent_again(databases: Databases, change: str) -> None:
+def test_a_database_with_changed_catalogs_or_many_rows_is_not_lent_again(databases: Databases, change: str) -> None:
     with databases.lent() as url, psycopg.connect(url, autocommit=True) as connection:
         connection.execute(change)  # type: ignore[arg-type]
     with databases.lent() as other:
         assert name_of(other) != name_of(url)
 
 
-def test_a_database_that_nobody_may_enter_is_not_lent_again(databases: Databases, postgres_url: str) -> None:
+def test_a_database_that_refuses_connections_is_not_lent_again(databases: Databases, postgres_url: str) -> None:
     with databases.lent() as url, psycopg.connect(postgres_url, autocommit=True) as owner:
         owner.execute(f"alter database {name_of(url)} allow_connections false")  # type: ignore[arg-type]
     with databases.lent() as other:

@@ -1,4 +1,4 @@
-"""What is installed: the locks, the project's own lists and their inputs agree, and a lock works from any index."""
+"""The requirements: the locks, the project's own lists and their inputs agree, and a lock works with any index."""
 
 import re
 import tomllib
@@ -15,7 +15,7 @@ def wanted(lines):
 
 
 def pins(lock):
-    """What the lock pins, name to version; a line without hashes is none."""
+    """Returns the pinned versions by name. Every pin must have hashes."""
     pinned = re.findall(
         r"^([a-z0-9-]+)==(\S+)(?: ;.*)? \\\n(?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+", lock, re.MULTILINE
     )
@@ -30,14 +30,14 @@ def test_the_locks_inputs_are_the_projects_own_lists():
 
 
 @pytest.mark.parametrize("name", ["requirements", "requirements-dev"])
-def test_everything_wanted_is_pinned_by_hash_and_nothing_says_where_to_fetch_it(name):
+def test_every_requirement_is_pinned_by_hash_without_an_index(name):
     lock = (ROOT / f"{name}.lock").read_text()
     assert not re.search(r"--(index-url|extra-index-url|find-links|trusted-host)|https?:|file:", lock)
     for line in wanted((ROOT / f"{name}.in").read_text().splitlines()) - {"-rrequirements.in"}:
         assert re.match(r"[a-z0-9-]+", line)[0] in pins(lock)
 
 
-def test_what_is_tested_is_what_runs():
+def test_the_tests_use_the_pinned_versions_of_the_service():
     run, dev = (pins((ROOT / name).read_text()) for name in ("requirements.lock", "requirements-dev.lock"))
     assert run.items() <= dev.items()
 

@@ -1,4 +1,4 @@
-"""Settings: typed, checked at the start, and named in one line when they are wrong."""
+"""Settings: typed, checked at the start, and named in one line if they are wrong."""
 
 from pathlib import Path
 
@@ -25,11 +25,11 @@ def test_a_variable_is_read_in_its_own_type():
     assert settings.environment == "production"
 
 
-def test_an_empty_variable_is_an_unset_one():
+def test_an_empty_variable_counts_as_unset():
     assert read_settings({"LEDGER_DATABASE_URL": "", "LEDGER_PORT": ""}) == Settings()
 
 
-def test_a_flag_goes_before_the_variable_and_an_absent_flag_does_not():
+def test_a_flag_overrides_its_variable_unless_it_is_absent():
     assert read_settings({"LEDGER_PORT": "9001"}, port=9002, host=None) == Settings(port=9002)
 
 
@@ -77,13 +77,13 @@ def test_every_setting_is_described():
         assert row.unit or row.kind != "number", row.variable
 
 
-def test_a_misspelt_variable_is_told_from_a_foreign_one():
+def test_a_misspelt_variable_is_distinguished_from_a_foreign_one():
     assert list(likely_typos({"LEDGER_PROT": "1", "LEDGER_TEST_DATABASE_URL": "x", "PORT": "1"})) == [
         ("LEDGER_PROT", "LEDGER_PORT")
     ]
 
 
-def test_settings_travel_to_another_process_as_they_are():
+def test_settings_reach_another_process_unchanged():
     settings = read_settings({"LEDGER_DATA_DIR": "/x/y", "LEDGER_MASTER_KEY_FILE": "/z"})
     sent = msgspec.json.encode(settings, enc_hook=str)
     assert msgspec.json.decode(sent, type=Settings, dec_hook=lambda kind, value: kind(value)) == settings

@@ -1,4 +1,4 @@
-"""Deadlines: what takes too long is told so, whoever else wants a task to end is heard, and nothing is left behind."""
+"""Deadlines: late work gets a TimeoutError, other cancellations still work, and no cancellation is left behind."""
 
 import asyncio
 import contextlib
@@ -15,14 +15,14 @@ def deadlines():
     return Timeouts()
 
 
-async def test_what_is_done_in_time_is_not_disturbed(deadlines):
+async def test_work_that_ends_in_time_is_not_disturbed(deadlines):
     with deadlines.within(30):
         await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert not deadlines._kept
 
 
-async def test_what_takes_longer_is_told_so_and_goes_on(deadlines):
+async def test_work_that_takes_longer_gets_a_timeout_and_its_task_continues(deadlines):
     with pytest.raises(TimeoutError), deadlines.within(0.01):
         await asyncio.Event().wait()
     assert asyncio.current_task().cancelling() == 0
@@ -30,21 +30,21 @@ async def test_what_takes_longer_is_told_so_and_goes_on(deadlines):
     assert not deadlines._kept
 
 
-async def test_a_deadline_that_has_passed_lets_nothing_be_waited_for(deadlines):
+async def test_a_deadline_that_has_passed_ends_the_first_wait(deadlines):
     answer = asyncio.get_running_loop().create_future()
     with pytest.raises(TimeoutError), deadlines.within(-1):
         await answer
     assert answer.cancelled()
 
 
-async def test_a_block_that_waits_for_nothing_leaves_no_cancellation_behind(deadlines):
+async def test_a_block_without_a_wait_leaves_no_cancellation_behind(deadlines):
     with deadlines.within(-1):
         pass
-    await asyncio.sleep(0)  # would raise if the deadline had not been let go
+    await asyncio.sleep(0)  # would raise if the deadline were still pending
     assert asyncio.current_task().cancelling() == 0
 
 
-async def test_many_are_kept_each_at_its_time(deadlines):
+async def test_many_deadlines_pass_each_at_its_time(deadlines):
     ended = []
 
     async def wait(n, seconds):
@@ -59,7 +59,7 @@ async def test_many_are_kept_each_at_its_time(deadlines):
     assert sorted(ended) == [(n, "done" if n % 2 else "late") for n in range(20)]
 
 
-async def test_the_inner_of_two_is_kept_first_and_the_outer_after_it(deadlines):
+async def test_the_inner_of_two_deadlines_passes_first_and_the_outer_after_it(deadlines):
     async def inner():
         with deadlines.within(0.01):
             await asyncio.Event().wait()
@@ -73,13 +73,13 @@ async def test_the_inner_of_two_is_kept_first_and_the_outer_after_it(deadlines):
         await outer()
 
 
-async def test_the_outer_of_two_that_pass_at_once_ends_both(deadlines):
+async def test_the_outer_of_two_deadlines_that_pass_at_once_ends_both(deadlines):
     with pytest.raises(TimeoutError), deadlines.within(-1), deadlines.within(-1):
         await asyncio.Event().wait()
     assert asyncio.current_task().cancelling() == 0
 
 
-async def test_who_goes_on_behind_the_inner_of_two_that_pass_at_once_is_told_so(deadlines):
+async def test_the_outer_of_two_deadlines_that_pass_at_once_ends_work_after_the_inner_one(deadlines):
     async def work():
         try:
             with deadlines.within(-1):
@@ -92,7 +92,7 @@ async def test_who_goes_on_behind_the_inner_of_two_that_pass_at_once_is_told_so(
         await work()
 
 
-async def test_who_cancels_the_task_is_obeyed_even_when_the_deadline_passes_too(deadlines):
+async def test_a_cancelled_task_ends_as_cancelled_even_when_its_deadline_passes_too(deadlines):
     async def wait():
         with deadlines.within(-1):
             asyncio.current_task().cancel()
@@ -102,8 +102,8 @@ async def test_who_cancels_the_task_is_obeyed_even_when_the_deadline_passes_too(
         await asyncio.create_task(wait())
 
 
-async def test_a_task_that_ends_may_clean_up_within_a_deadline(deadlines):
-    told = []
+async def test_a_cancelled_task_may_clean_up_within_a_deadline(deadlines):
+    outcomes = []
 
     async def work():
         try:
@@ -111,17 +111,17 @@ async def test_a_task_that_ends_may_clean_up_within_a_deadline(deadlines):
         finally:
             with pytest.raises(TimeoutError), deadlines.within(0.01):
                 await asyncio.sleep(5)
-            told.append("late")
+            outcomes.append("late")
 
     task = asyncio.create_task(work())
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert told == ["late"]
+    assert outcomes == ["late"]
 
 
-async def test_a_fault_of_the_work_is_its_own(deadlines):
+async def test_an_error_of_the_work_is_raised_unchanged(deadlines):
     with pytest.raises(ZeroDivisionError), deadlines.within(30):
         raise ZeroDivisionError
 
@@ -136,7 +136,7 @@ async def test_a_fault_of_the_work_is_its_own(deadlines):
     assert asyncio.current_task().cancelling() == 0
 
 
-async def test_work_that_is_done_in_spite_of_its_deadline_is_done(deadlines):
+async def test_work_that_completes_in_spite_of_its_deadline_has_no_timeout(deadlines):
     with deadlines.within(0.01):
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.sleep(5)
@@ -144,22 +144,22 @@ async def test_work_that_is_done_in_spite_of_its_deadline_is_done(deadlines):
     assert asyncio.current_task().cancelling() == 0
 
 
-async def test_looking_begins_again_after_a_time_without_deadlines(deadlines):
+async def test_the_sweep_starts_again_after_a_time_without_deadlines(deadlines):
     with deadlines.within(30):
         await asyncio.sleep(0)
     await asyncio.sleep(2 * LATE_MAX_S)
-    assert deadlines._loop is None, "nobody looks where there is nothing to see"
+    assert deadlines._loop is None, "the sweep stops without deadlines"
     with pytest.raises(TimeoutError), deadlines.within(0.01):
         await asyncio.sleep(5)
 
 
-def test_the_next_loop_is_looked_after_too(deadlines):
+def test_deadlines_work_on_the_next_event_loop_too(deadlines):
     async def wait():
         with pytest.raises(TimeoutError), deadlines.within(0.01):
             await asyncio.sleep(5)
 
     async def leave():
-        with deadlines.within(30):  # its loop ends before anybody has looked
+        with deadlines.within(30):  # its loop ends before the next sweep
             await asyncio.sleep(0)
 
     asyncio.run(leave())

@@ -1,7 +1,7 @@
-"""Every setting of the service: an environment variable `LEDGER_…`, its type, default, unit and meaning, in one table.
+"""Every setting of the service: an environment variable `LEDGER_…`, its type, default, unit and meaning.
 
-The rule a stranger would break: nothing else reads the environment. A wrong value stops the start with one line that
-names the variable, and never repeats the value of a secret.
+Read the environment only here. A wrong value stops the start with one line that names the variable, and never contains
+the value of a secret.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _SECONDS: Final = {"unit": "seconds"}
 
 
 class CannotRun(Exception):
-    """A command or service of ours cannot run, for a reason that a person can act on; the message is one line."""
+    """A command or the service cannot run. The message is one line, with a reason that an operator can act on."""
 
 
 class SettingWrong(CannotRun):
-    """A setting has a value that it cannot have."""
+    """A setting has an invalid value."""
 
     def __init__(self, variable: str, reason: str) -> None:
         super().__init__(f"{variable} {reason}")
@@ -35,155 +35,188 @@ class SettingWrong(CannotRun):
 
 
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The settings as they stand. Made by `read_settings`, passed on as a value, never changed."""
+    """The settings of a process. `read_settings` makes them; they are passed as a value and never changed."""
 
     environment: Annotated[
         Literal["sandbox", "production"],
-        Meta(
-            description="What the keys are worth: sandbox keys move no money. Production insists on durable settings."
-        ),
+        Meta(description="The sandbox moves no money. Production requires a master key and durable database settings."),
     ] = "sandbox"
     database_url: Annotated[
         str | None,
         Meta(
-            description="The database of an own Postgres, as the role that owns it; unset: the embedded one.",
+            description="The database on your own Postgres, as the role that owns it; unset: the embedded Postgres.",
             extra=_SECRET,
         ),
     ] = None
     database_app_url: Annotated[
         str | None,
         Meta(
-            description="The same database as the role the application runs under, which cannot change events.",
+            description="The same database as the application's role, which cannot change events; unset: the owner "
+            "creates the role.",
             extra=_SECRET,
         ),
     ] = None
     data_dir: Annotated[
-        Path, Meta(description="Where the embedded Postgres, its log and the sandbox's own secrets live.")
+        Path, Meta(description="The directory of the embedded Postgres, its log and the sandbox's own secrets.")
     ] = Path(".ledger")
     host: Annotated[str, Meta(min_length=1, description="The address to listen on.")] = "127.0.0.1"
     port: Annotated[int, Meta(ge=0, le=65535, description="The port to listen on; 0 takes a free one.")] = 8000
-    workers: Annotated[int, Meta(ge=1, le=64, description="How many API processes share the port.")] = 1
-    base_path: Annotated[str, Meta(pattern=_BASE_PATH, description="Where the API begins.")] = "/api"
+    workers: Annotated[int, Meta(ge=1, le=64, description="The number of API processes, which share the port.")] = 1
+    base_path: Annotated[str, Meta(pattern=_BASE_PATH, description="The path at which the API begins.")] = "/api"
     public_url: Annotated[
         str,
         Meta(
             pattern=_WEB_ADDRESS,
-            description="Where payers' browsers reach the API, without its base path; unset: the address it listens on.",
+            description="The address at which payers' browsers reach the API, without its base path; unset: the "
+            "address it listens on.",
         ),
     ] = ""
     lps_base_path: Annotated[
-        str, Meta(pattern=_BASE_PATH, description="Where the products' API begins. Nothing is there in this release.")
+        str, Meta(pattern=_BASE_PATH, description="The path at which the products' API begins. This release has none.")
     ] = "/lps"
     master_key: Annotated[
         str | None,
-        Meta(description="32 bytes in hex or base64 from which every other key is derived.", extra=_SECRET),
+        Meta(description="32 bytes in hex or base64, from which every other key is derived.", extra=_SECRET),
     ] = None
     master_key_file: Annotated[
-        Path | None, Meta(description="A file that holds the master key; unset: the sandbox makes its own.")
+        Path | None, Meta(description="A file with the master key; unset: the sandbox generates its own.")
     ] = None
     sealing_keys: Annotated[
         str | None,
         Meta(
-            description="Keys like the master key that seal personal data, commas between, the newest first; `master` names its own.",
+            description="Keys like the master key that seal personal data, separated by commas, the newest first; "
+            "`master` is the master key's own.",
             extra=_SECRET,
         ),
     ] = None
     sealing_keys_file: Annotated[
-        Path | None, Meta(description="A file that holds the sealing keys, one a line; unset: the master key's own.")
+        Path | None, Meta(description="A file with the sealing keys, one per line; unset: only the master key's own.")
     ] = None
     processor_keys: Annotated[
         str | None,
         Meta(
-            description="Keys that processors sign their messages with: `name:key`, 32 bytes in hex or base64, commas between; two of one name while it is changed.",
+            description="Keys by which processors sign their messages: `name:key`, 32 bytes in hex or base64, "
+            "separated by commas; two with one name while that key is replaced.",
             extra=_SECRET,
         ),
     ] = None
     processor_keys_file: Annotated[
-        Path | None, Meta(description="A file that holds the processors' keys, one `name:key` a line.")
+        Path | None, Meta(description="A file with the processors' keys, one `name:key` per line.")
     ] = None
     body_limit: Annotated[
         int, Meta(ge=1024, le=64 << 20, description="The largest request body.", extra={"unit": "bytes"})
     ] = 256 << 10
     head_timeout_s: Annotated[
-        float, Meta(gt=0, le=600, description="When a request's line and headers must be there.", extra=_SECONDS)
+        float,
+        Meta(gt=0, le=600, description="How long a request's line and headers may take to arrive.", extra=_SECONDS),
     ] = 10.0
     body_timeout_s: Annotated[
-        float, Meta(gt=0, le=600, description="When all of a request must be there.", extra=_SECONDS)
+        float, Meta(gt=0, le=600, description="How long a whole request may take to arrive.", extra=_SECONDS)
     ] = 20.0
     body_rate_min: Annotated[
         int,
-        Meta(ge=0, description="How fast it must come after its first five seconds.", extra={"unit": "bytes/second"}),
+        Meta(
+            ge=0,
+            description="How fast a request must arrive after its first five seconds.",
+            extra={"unit": "bytes/second"},
+        ),
     ] = 500
     idle_timeout_s: Annotated[
-        float, Meta(gt=0, le=3600, description="When a connection without a request is closed.", extra=_SECONDS)
+        float, Meta(gt=0, le=3600, description="How long a connection without a request stays open.", extra=_SECONDS)
     ] = 75.0
     connections_max: Annotated[
         int,
-        Meta(ge=1, description="How many a process has open; then idle ones make room.", extra={"unit": "connections"}),
+        Meta(
+            ge=1,
+            description="How many connections a process keeps open; above that, it closes idle ones.",
+            extra={"unit": "connections"},
+        ),
     ] = 2048
     request_timeout_s: Annotated[
-        float, Meta(gt=0, le=600, description="When a request is answered at the latest.", extra=_SECONDS)
+        float, Meta(gt=0, le=600, description="How long a request may take until it is answered.", extra=_SECONDS)
     ] = 35.0
     processor_timeout_s: Annotated[
         float,
-        Meta(gt=0, le=600, description="When a payment processor's answer is given up.", extra=_SECONDS),
+        Meta(gt=0, le=600, description="How long a payment processor may take to answer.", extra=_SECONDS),
     ] = 30.0
     recovery_margin_s: Annotated[
         float,
-        Meta(ge=0, le=3600, description="How long after its deadline an open call is looked up.", extra=_SECONDS),
+        Meta(
+            ge=0,
+            le=3600,
+            description="How long after its deadline an open call is looked up at the processor.",
+            extra=_SECONDS,
+        ),
     ] = 5.0
     not_found_final_s: Annotated[
         float,
-        Meta(ge=0, le=86400, description="How long after a call 'not found' becomes final.", extra=_SECONDS),
+        Meta(
+            ge=0,
+            le=86400,
+            description="How long after a call the processor's 'not found' becomes final.",
+            extra=_SECONDS,
+        ),
     ] = 60.0
     sandbox_delay_ms: Annotated[
         int,
-        Meta(ge=0, le=60_000, description="How long the sandbox processor thinks.", extra={"unit": "milliseconds"}),
+        Meta(
+            ge=0,
+            le=60_000,
+            description="How long the sandbox processor takes to answer.",
+            extra={"unit": "milliseconds"},
+        ),
     ] = 0
     sandbox_deadline_s: Annotated[
         float,
-        Meta(gt=0, le=600, description="The processor timeout in the sandbox, for card 0119.", extra=_SECONDS),
+        Meta(
+            gt=0,
+            le=600,
+            description="The processor timeout of the sandbox for card 0119, which gets no answer.",
+            extra=_SECONDS,
+        ),
     ] = 2.0
     journal_queue_max: Annotated[
         int,
         Meta(
             ge=1,
             le=1_000_000,
-            description="How many commands may wait for the journal before 503.",
+            description="How many commands may wait for the journal; further ones are answered 503.",
             extra={"unit": "commands"},
         ),
     ] = 4096
     batch_max: Annotated[
-        int, Meta(ge=1, le=4096, description="How many commands one commit holds at most.", extra={"unit": "commands"})
+        int,
+        Meta(ge=1, le=4096, description="The largest number of commands in one commit.", extra={"unit": "commands"}),
     ] = 256
     requests_per_minute: Annotated[
         int,
         Meta(
             ge=0,
-            description="The rate limit of each key of a merchant that set none of its own; 0 is none. Several API processes of one `serve` count together.",
+            description="The rate limit of each API key whose merchant has none of its own; 0 means unlimited. The "
+            "API processes of one `serve` count together.",
             extra={"unit": "requests"},
         ),
     ] = 100
     requests_per_second: Annotated[
-        int, Meta(ge=0, description="The same for a single second.", extra={"unit": "requests"})
+        int, Meta(ge=0, description="The same limit for one second.", extra={"unit": "requests"})
     ] = 10
     metrics_token: Annotated[
         str | None,
-        Meta(description="The bearer token for /metrics; unset: only asked from this machine.", extra=_SECRET),
+        Meta(description="The bearer token for /metrics; unset: /metrics answers only this machine.", extra=_SECRET),
     ] = None
-    access_log: Annotated[
-        Literal["on", "off"], Meta(description="Whether each request has a line in the log, at level info.")
-    ] = "on"
+    access_log: Annotated[Literal["on", "off"], Meta(description="Whether each request is logged, at level info.")] = (
+        "on"
+    )
     log_level: Annotated[
-        Literal["debug", "info", "warning", "error"], Meta(description="The least severe message that is logged.")
+        Literal["debug", "info", "warning", "error"], Meta(description="The least severe level that is logged.")
     ] = "info"
 
     def __repr__(self) -> str:
-        return f"Settings({self.environment}, {self.data_dir})"  # it holds secrets: nothing prints it whole
+        return f"Settings({self.environment}, {self.data_dir})"  # the other fields include secrets
 
 
 class Row(Struct, frozen=True):
-    """One setting, described for people."""
+    """One setting, described for a table."""
 
     variable: str
     kind: str
@@ -194,51 +227,52 @@ class Row(Struct, frozen=True):
 
 
 def read_settings(environ: Mapping[str, str], **flags: object) -> Settings:
-    """The settings from the environment, where a flag of the command line (None where not given) goes first.
+    """Returns the settings from the environment. A flag of the command line overrides a variable, unless it is None.
 
-    Raises SettingWrong on the first variable that is wrong, alone or together with another. An empty variable is unset.
+    Raises SettingWrong for the first variable that is wrong, alone or together with another. An empty variable is
+    unset.
     """
     given: dict[str, Any] = {name: value for name, value in flags.items() if value is not None}
     values: dict[str, Any] = {}
-    for name, kind in _kinds().items():
+    for name, type_ in _types().items():
         variable = variable_of(name)
         if name in given or environ.get(variable):
-            values[name] = _converted(variable, given.get(name, environ.get(variable)), kind)
+            values[name] = _converted(variable, given.get(name, environ.get(variable)), type_)
     settings = Settings(**values)
     _check_together(settings)
     return settings
 
 
 def variable_of(name: str) -> str:
-    """The environment variable of a field: `port` is LEDGER_PORT."""
+    """Returns the environment variable of a field: `port` is LEDGER_PORT."""
     return PREFIX + name.upper()
 
 
 def public_url(settings: Settings) -> str:
-    """Where a payer's browser finds the API."""
+    """Returns the address at which a payer's browser reaches the API."""
     return f"{settings.public_url or f'http://{settings.host}:{settings.port}'}{settings.base_path}"
 
 
 def likely_typos(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Variables that are no setting but nearly spell one, each with the one that was probably meant."""
-    known = [variable_of(name) for name in Settings.__struct_fields__]
+    """Yields variables whose name nearly equals that of a setting, each with the setting that was probably meant."""
+    variables = [variable_of(name) for name in Settings.__struct_fields__]
     for variable in environ:
-        if variable.startswith(PREFIX) and variable not in known:
-            for meant in difflib.get_close_matches(variable, known, n=1, cutoff=0.9):
+        if variable.startswith(PREFIX) and variable not in variables:
+            for meant in difflib.get_close_matches(variable, variables, n=1, cutoff=0.9):
                 yield variable, meant
 
 
 def describe(settings: Settings) -> list[Row]:
-    """Every setting in the table's order, with the value that it has now; secrets only say whether they are set."""
+    """Returns every setting in the table's order, with its current value; for a secret, only whether it is set."""
     rows = []
-    for (name, kind), default in zip(_kinds().items(), Settings.__struct_defaults__, strict=True):
-        meta = next(part for part in get_args(kind) if isinstance(part, Meta))
+    for (name, type_), default in zip(_types().items(), Settings.__struct_defaults__, strict=True):
+        meta = next(part for part in get_args(type_) if isinstance(part, Meta))
         extra = meta.extra or {}
         value = getattr(settings, name)
         rows.append(
             Row(
                 variable=variable_of(name),
-                kind=_kind_in_words(get_args(kind)[0]),
+                kind=_type_name(get_args(type_)[0]),
                 default="" if default is None else str(default),
                 unit=extra.get("unit", ""),
                 description=meta.description or "",
@@ -248,33 +282,33 @@ def describe(settings: Settings) -> list[Row]:
     return rows
 
 
-def _kinds() -> dict[str, Any]:
+def _types() -> dict[str, Any]:
     return get_type_hints(Settings, include_extras=True)
 
 
-def _kind_in_words(kind: Any) -> str:
-    options = get_args(kind)
+def _type_name(type_: Any) -> str:
+    options = get_args(type_)
     if options and all(isinstance(option, str) for option in options):
         return " | ".join(options)
     words = {int: "whole number", float: "number", str: "text", Path: "path"}
-    return next(words[part] for part in (*options, kind) if part in words)
+    return next(words[part] for part in (*options, type_) if part in words)
 
 
-def _converted(variable: str, value: object, kind: Any) -> Any:
+def _converted(variable: str, value: object, type_: Any) -> Any:
     try:
-        return msgspec.convert(value, kind, strict=False, dec_hook=_path)
+        return msgspec.convert(value, type_, strict=False, dec_hook=_path)
     except msgspec.ValidationError:
-        meta = next(part for part in get_args(kind) if isinstance(part, Meta))
-        raise SettingWrong(variable, f"must be {_wanted(get_args(kind)[0], meta)}{_got(value, meta)}") from None
+        meta = next(part for part in get_args(type_) if isinstance(part, Meta))
+        raise SettingWrong(variable, f"must be {_expected(get_args(type_)[0], meta)}{_given(value, meta)}") from None
 
 
-def _path(kind: type, value: object) -> object:
-    if kind is Path and isinstance(value, str | Path):
+def _path(type_: type, value: object) -> object:
+    if type_ is Path and isinstance(value, str | Path):
         return Path(value)
     raise NotImplementedError
 
 
-def _wanted(kind: Any, meta: Meta) -> str:
+def _expected(type_: Any, meta: Meta) -> str:
     if meta.pattern == _WEB_ADDRESS:
         return "an address like https://pay.example.com"
     if meta.pattern == _BASE_PATH:
@@ -284,11 +318,11 @@ def _wanted(kind: Any, meta: Meta) -> str:
         for word, bound in (("at least", meta.ge), ("above", meta.gt), ("at most", meta.le))
         if bound is not None
     ]
-    words = _kind_in_words(kind)
+    words = _type_name(type_)
     return f"{'one of' if '|' in words else 'a'} {words}{', ' if bounds else ''}{' and '.join(bounds)}"
 
 
-def _got(value: object, meta: Meta) -> str:
+def _given(value: object, meta: Meta) -> str:
     return "" if (meta.extra or {}).get("secret") else f", not {re.sub(r'[^ -~]', '?', str(value))[:60]!r}"
 
 

@@ -1,7 +1,7 @@
-"""One process's ledger, put together: the journal with its read models, the processor, the ordinals.
+"""Puts one process's ledger together: the journal with its read models, the processor, the order numbers.
 
-The rule a stranger would break: this is the only place of the `ledger` package that knows `projections`; everything
-else is given what it needs.
+Import `projections` in this module only; the other modules of `ledger` get what they need as arguments. Beside it, only
+the worker, the command line, the seeding and the benchmarks, which wire their own processes, may import it.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from projections.inline import Inline
 
 @asynccontextmanager
 async def open_ledger(settings: Settings, *, clock: Clock | None = None) -> AsyncIterator[Ledger]:
-    """A ledger on the settings' database for as long as the context lasts; what runs then is finished first.
+    """Yields a ledger on the settings' database. At the end of the context, its running operations finish first.
 
-    `settings.database_url` must be set. Raises psycopg.OperationalError where the database cannot be reached,
-    SettingWrong where the secrets cannot be had.
+    `settings.database_url` must be set. Raises psycopg.OperationalError if the database is unreachable, SettingWrong if
+    the secrets cannot be loaded.
     """
-    assert settings.database_url is not None, "whoever starts a process tells it its database"
+    assert settings.database_url is not None, "the settings of a process name its database"
     url = settings.database_url
     async with AsyncExitStack() as stack:
         keys = DataKeys(url, SealingKeys(load_sealing_keys(settings)))
@@ -50,17 +50,17 @@ async def open_ledger(settings: Settings, *, clock: Clock | None = None) -> Asyn
 
 
 async def _processor(settings: Settings, url: str, stack: AsyncExitStack) -> Processor | None:
-    """The sandbox has its own card company; production has none until a real one is connected."""
+    """Returns the sandbox's simulated processor. Production has none until a real one is connected."""
     if settings.environment == "production":
         return None
-    book, teller = ChargeWriter(url), CallExecutor(url)
-    await book.start()
-    stack.push_async_callback(book.stop)
-    await teller.start()
-    stack.push_async_callback(teller.stop)
+    charge_writer, executor = ChargeWriter(url), CallExecutor(url)
+    await charge_writer.start()
+    stack.push_async_callback(charge_writer.stop)
+    await executor.start()
+    stack.push_async_callback(executor.stop)
     return SandboxProcessor(
-        book,
-        teller,
+        charge_writer,
+        executor,
         pages_url=f"{public_url(settings)}/sandbox/3ds",
         delay_s=settings.sandbox_delay_ms / 1000,
         silence_s=settings.sandbox_deadline_s,

@@ -1,14 +1,15 @@
 """The read models: rows that the journal writes in the commit of the events they show, and the queries over them.
 
-A projection of one stream renders the state that `evolve` folded, so that the decider and the read model agree about money.
-Rendering reads no clock, no random number and no environment: replaying the log gives the same bytes.
+A projection of one stream renders the state that `evolve` folded, so that the decider and the read model agree about
+money. Rendering reads no clock, no random number and no environment: replaying the log gives the same bytes.
 
 In reading order:
 
-- `queries`: the front door: point reads that are batched, and pages.
-- `orders`: one order, from its state to the bytes that a client reads. `customers`, `merchants`: the same for their streams.
+- `queries`: every read of a request: point reads, which share round trips, and pages.
+- `orders`: one order, from its state to the bytes that a client reads. `customers`, `merchants`: the same for their
+  streams.
 - `lists`: pages of orders, their filters and totals. `search`: the text search of a page.
 - `inline`: all tables together, as the journal writes them. `binary`: values in Postgres' binary format.
-- `open_calls`, `erasures`, `operator_lookup`: what recovery, erasure and operators look for.
+- `open_calls`, `erasures`, `operator_lookup`: the reads of recovery, of erasure and of operators.
 - `rebuild`: the same rows from the log alone.
 """

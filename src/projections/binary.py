@@ -1,6 +1,6 @@
-"""Values in the form in which Postgres sends and takes them in binary (see `ledger.journal.inline.Row`), and back.
+"""Converts values to and from Postgres' binary format (see `ledger.journal.inline.Row`).
 
-The rule a stranger would break: times are whole microseconds, never seconds in a float; a float cannot hold them.
+Keep times in whole microseconds: a float of seconds cannot hold them.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ _DAY_US: Final = 86_400_000_000
 
 
 def micros(moment: datetime) -> int:
-    """An aware moment as microseconds since 2000-01-01 UTC."""
-    since = moment - _EPOCH
-    return since.days * _DAY_US + since.seconds * 1_000_000 + since.microseconds
+    """Returns an aware time as microseconds since 2000-01-01 UTC."""
+    elapsed = moment - _EPOCH
+    return elapsed.days * _DAY_US + elapsed.seconds * 1_000_000 + elapsed.microseconds
 
 
 def from_micros(micros: int) -> datetime:
-    """The moment that lies so many microseconds after 2000-01-01 UTC."""
+    """Returns the time that lies so many microseconds after 2000-01-01 UTC."""
     return _EPOCH + timedelta(microseconds=micros)
 
 
 def days(day: date) -> int:
-    """A calendar day as days since 2000-01-01."""
+    """Returns a calendar day as days since 2000-01-01."""
     return day.toordinal() - _DAY_ZERO
 
 
 def utc_day(micros: int) -> int:
-    """The UTC day, as days since 2000-01-01, on which a moment given in microseconds lies."""
+    """Returns the UTC day, as days since 2000-01-01, of a time in microseconds since then."""
     return micros // _DAY_US
 
 
 def text(value: str | None) -> bytes | None:
-    """A text value as UTF-8."""
+    """Returns a text as UTF-8."""
     return None if value is None else value.encode()

@@ -1,28 +1,28 @@
-"""The customer's row: the document that stands inside every order of that customer.
+"""The customer's row, with the document that every order of that customer contains.
 
-The rule a stranger would break: an order shows its customer as it is now. Nothing of the customer but its id is copied
-into the order's row, so that forgetting a person is one change.
+An order shows its customer as it is now. Copy only the customer's id into the order's row: then the erasure of a person
+changes one row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Annotated, Any, Final
 from uuid import UUID
 
 import msgspec
+from msgspec import Meta, Struct
 
 from ledger.domain.customers.state import Customer
 from ledger.journal.inline import InlineTable, Row
 from ledger.postgres.arrays import ENCODE_ARRAY
 from projections.binary import text
-from projections.orders.documents import CustomerDocument
-from projections.orders.formats import moment
+from projections.orders.formats import Moment, moment
 from projections.search.lines import fold
 
 _encode: Final = msgspec.json.Encoder().encode
 
-# The row as the customer stands after the commit.
+# Writes the customer's row as it is after the commit.
 _WRITE: Final = """
 insert into customer (merchant_id, customer_id, version, external_id, email, email_folded, source_id, doc)
 select merchant_id, customer_id, version, external_id, email, email_folded, source_id, doc from {rows}
@@ -46,7 +46,7 @@ TABLE: Final = InlineTable(
     _WRITE,
 )
 
-# The documents of customers by service id.
+# The documents of customers by service id. Each row begins with the number of the key that it answers.
 FIND: Final = """
 select q.n, c.doc
   from unnest(%s::int4[], %s::uuid[], %s::uuid[]) as q(n, merchant_id, customer_id)
@@ -54,8 +54,23 @@ select q.n, c.doc
 """
 
 
+class CustomerDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
+    """The customer of an order, as it is now."""
+
+    id: UUID
+    external_id: Annotated[str, Meta(description="The merchant's id of the customer.")]
+    first_name: str | None
+    last_name: str | None
+    email: str | None
+    phone_number: str | None
+    active: Annotated[bool, Meta(description="False once the customer was removed.")]
+    source_id: Annotated[UUID | None, Meta(description="The customer that this one was derived from.")]
+    created_at: Moment
+    updated_at: Moment
+
+
 def render_customer(customer: Customer) -> bytes:
-    """The customer's JSON object as it stands inside an order."""
+    """Returns the customer's JSON object, as orders contain it."""
     return _encode(
         CustomerDocument(
             id=customer.customer_id,
@@ -73,7 +88,7 @@ def render_customer(customer: Customer) -> bytes:
 
 
 def row(merchant_id: UUID, version: int, customer: Customer) -> Row:
-    """The customer's row at a version of its stream."""
+    """Returns the customer's row at a version of its stream."""
     return (
         merchant_id.bytes,
         customer.customer_id.bytes,
@@ -86,16 +101,16 @@ def row(merchant_id: UUID, version: int, customer: Customer) -> Row:
     )
 
 
-def find_parameters(asked: Sequence[tuple[bytes, bytes]]) -> list[bytes]:
-    """The columns that FIND unnests, for (merchant, customer) ids as bytes."""
+def find_parameters(keys: Sequence[tuple[bytes, bytes]]) -> list[bytes]:
+    """Returns the columns that FIND unnests, for keys of a merchant's and a customer's id, as bytes."""
     return [
-        ENCODE_ARRAY["int4"](range(len(asked))),
-        ENCODE_ARRAY["uuid"]([merchant_id for merchant_id, _ in asked]),
-        ENCODE_ARRAY["uuid"]([customer_id for _, customer_id in asked]),
+        ENCODE_ARRAY["int4"](range(len(keys))),
+        ENCODE_ARRAY["uuid"]([merchant_id for merchant_id, _ in keys]),
+        ENCODE_ARRAY["uuid"]([customer_id for _, customer_id in keys]),
     ]
 
 
 def found(row: Sequence[Any]) -> bytes:
-    """The answer in a row of FIND."""
+    """Returns the customer's document from a row of FIND."""
     document: bytes = row[1]
     return document

@@ -1,7 +1,6 @@
-"""The read models that ride in the append's own statement: everything the journal writes beside its events.
+"""The read models that the journal writes in the append's own statement, beside the events.
 
-The rule a stranger would break: a row depends on the change alone. The journal discards the rows of a command that
-lost, so computing them must have no effect of its own.
+Compute a row from the change alone and without side effects: the journal discards the rows of a command that lost.
 """
 
 from __future__ import annotations
@@ -32,19 +31,19 @@ TABLES: Final[tuple[InlineTable, ...]] = (
 
 
 class Inline:
-    """Turns changes into rows; stateless."""
+    """The read models that the journal writes, without a state of their own."""
 
     tables: Sequence[InlineTable] = TABLES
 
     def rows(self, merchant_id: UUID, change: Change) -> Mapping[str, Sequence[Row]]:
-        """The rows of a change, by table name; none for a change without events."""
+        """Returns the rows of a change, by table name: none for a change without events."""
         if not change.events:
             return {}
         return rows_of(merchant_id, change.expected + len(change.events), change.before, change.after)
 
 
 def rows_of(merchant_id: UUID, version: int, before: Any, after: Any) -> dict[str, list[Row]]:
-    """The rows of a stream that stands at `version` in the state `after`, and stood in the state `before` (None: nowhere)."""
+    """Returns the rows of a stream that changed from `before` (None if new) to `after`, at `version`, by table name."""
     match after:
         case Order():
             return {
@@ -58,11 +57,11 @@ def rows_of(merchant_id: UUID, version: int, before: Any, after: Any) -> dict[st
                 lines.TABLE.name: lines.customer_rows(merchant_id, before, after),
             }
         case IdempotencyRecord():
-            return {}  # what answers a repeated request is the log itself
+            return {}  # a repeated request is answered from the log itself
         case Merchant():
             return {
                 merchants.TABLE.name: [merchants.row(merchant_id, version, after)],
                 merchants.KEY_TABLE.name: merchants.key_rows(merchant_id, before, after),
             }
-        case unknown:
-            raise AssertionError(f"no read model knows {type(unknown).__name__}")
+        case state:
+            raise AssertionError(f"{type(state).__name__} has no read model")

@@ -1,7 +1,7 @@
-"""Merchants and their API keys as rows: how a key finds its merchant and the merchant's settings.
+"""The rows of merchants and of their API keys, by which a key finds its merchant and the merchant's settings.
 
-The rule a stranger would break: a revoked or expired key keeps its row. Whoever asks decides by the times in it, so that
-the answer to a wrong key and to an old one can differ where it should.
+A revoked or expired key keeps its row. The caller decides by the times in it, so that the answers to a wrong key and to
+an old key can differ.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ledger.postgres.arrays import ENCODE_ARRAY
 from ledger.postgres.connection import Connection
 from projections.binary import micros, text
 
-# The row as the merchant stands after the commit.
+# Writes the merchant's row as it is after the commit.
 _WRITE: Final = """
 insert into merchant (merchant_id, version, name, settings, created_at, updated_at)
 select merchant_id, version, name, settings, created_at, updated_at from {rows}
@@ -42,7 +42,7 @@ TABLE: Final = InlineTable(
     _WRITE,
 )
 
-# A key as it stands after the commit; what can change is how long it speaks.
+# Writes the row of a key as it is after the commit. Only its scopes and the end of its validity can change.
 _WRITE_KEYS: Final = """
 insert into api_key (key_hash, merchant_id, key_id, name, hint, scopes, created_at, expires_at, revoked_at)
 select key_hash, merchant_id, key_id, name, hint, scopes, created_at, expires_at, revoked_at from {rows}
@@ -66,7 +66,8 @@ KEY_TABLE: Final = InlineTable(
     _WRITE_KEYS,
 )
 
-# Keys by their hash, with what their merchant's settings are now.
+# Keys by their hash, with the current settings of their merchant. Each row begins with the number of the key it
+# answers.
 FIND_KEY: Final = """
 select q.n, k.merchant_id, k.key_id, k.scopes, k.expires_at, k.revoked_at, m.settings
   from unnest(%s::int4[], %s::bytea[]) as q(n, key_hash)
@@ -74,10 +75,10 @@ select q.n, k.merchant_id, k.key_id, k.scopes, k.expires_at, k.revoked_at, m.set
   join merchant m on m.merchant_id = k.merchant_id
 """
 
-# All merchants, the oldest first: for operators.
+# All merchants, the oldest first, for operators.
 _MERCHANTS: Final = "select merchant_id, name, settings, created_at from merchant order by created_at, merchant_id"
 
-# A merchant's keys, the oldest first: for operators.
+# A merchant's keys, the oldest first, for operators.
 _KEYS: Final = """
 select key_id, name, hint, scopes, created_at, expires_at, revoked_at
   from api_key where merchant_id = %s order by created_at, key_id
@@ -85,7 +86,7 @@ select key_id, name, hint, scopes, created_at, expires_at, revoked_at
 
 
 class MerchantSettings(Struct, frozen=True, kw_only=True, rename="camel"):
-    """The merchant's settings, under the names that an operator writes."""
+    """A merchant's settings, under the names that operators use."""
 
     surcharge_rate: str | None
     surcharge_methods: tuple[MethodType, ...]
@@ -100,7 +101,7 @@ class MerchantSettings(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class FoundKey(Struct, frozen=True, kw_only=True):
-    """Whose key it is, how long it speaks, and for what. No scopes: for everything."""
+    """The merchant of an API key, the key's validity and its scopes. Without scopes, the key allows everything."""
 
     merchant_id: UUID
     key_id: UUID
@@ -111,7 +112,7 @@ class FoundKey(Struct, frozen=True, kw_only=True):
 
 
 class ListedMerchant(Struct, frozen=True, kw_only=True):
-    """A merchant as an operator lists it."""
+    """A merchant in an operator's list."""
 
     merchant_id: UUID
     name: str
@@ -120,7 +121,7 @@ class ListedMerchant(Struct, frozen=True, kw_only=True):
 
 
 class ListedKey(Struct, frozen=True, kw_only=True):
-    """A key as an operator lists it: never the key, only its hint."""
+    """An API key in an operator's list: its hint, never the key."""
 
     key_id: UUID
     name: str | None
@@ -137,8 +138,8 @@ _scopes: Final = msgspec.json.Decoder(tuple[str, ...]).decode
 
 
 def row(merchant_id: UUID, version: int, merchant: Merchant) -> Row:
-    """The merchant's row at a version of its stream."""
-    assert merchant.merchant_id == merchant_id, "a merchant's stream is its own"
+    """Returns the merchant's row at a version of its stream."""
+    assert merchant.merchant_id == merchant_id, "a merchant's stream holds that merchant"
     return (
         merchant_id.bytes,
         version,
@@ -150,9 +151,9 @@ def row(merchant_id: UUID, version: int, merchant: Merchant) -> Row:
 
 
 def key_rows(merchant_id: UUID, before: Merchant | None, after: Merchant) -> list[Row]:
-    """The rows of the keys that a change issued or ended."""
-    known = () if before is None else before.keys
-    return [_key_row(merchant_id, key) for key in after.keys if key not in known]
+    """Returns the rows of the API keys that a change issued or revoked."""
+    unchanged = () if before is None else before.keys
+    return [_key_row(merchant_id, key) for key in after.keys if key not in unchanged]
 
 
 def _key_row(merchant_id: UUID, key: ApiKey) -> Row:
@@ -185,12 +186,12 @@ def _settings_of(merchant: Merchant) -> MerchantSettings:
 
 
 def find_key_parameters(hashes: Sequence[bytes]) -> list[bytes]:
-    """The columns that FIND_KEY unnests."""
+    """Returns the columns that FIND_KEY unnests."""
     return [ENCODE_ARRAY["int4"](range(len(hashes))), ENCODE_ARRAY["bytea"](hashes)]
 
 
 def found_key(row: Sequence[Any]) -> FoundKey:
-    """The answer in a row of FIND_KEY."""
+    """Returns the API key of a row of FIND_KEY."""
     _, merchant_id, key_id, scopes, expires_at, revoked_at, settings = row
     return FoundKey(
         merchant_id=merchant_id,
@@ -203,7 +204,7 @@ def found_key(row: Sequence[Any]) -> FoundKey:
 
 
 async def list_merchants(connection: Connection) -> list[ListedMerchant]:
-    """All merchants of the installation, the oldest first."""
+    """Returns all merchants of the installation, the oldest first."""
     rows = await connection.execute(_MERCHANTS, binary=True)
     return [
         ListedMerchant(merchant_id=merchant_id, name=name, settings=_settings(settings), created_at=created_at)
@@ -212,7 +213,7 @@ async def list_merchants(connection: Connection) -> list[ListedMerchant]:
 
 
 async def list_keys(connection: Connection, merchant_id: UUID) -> list[ListedKey]:
-    """A merchant's API keys, the oldest first, those that no longer speak included."""
+    """Returns a merchant's API keys, the oldest first, expired and revoked ones included."""
     rows = await connection.execute(_KEYS, (merchant_id,), binary=True)
     return [
         ListedKey(

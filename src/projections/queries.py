@@ -1,7 +1,7 @@
-"""The one reader that every query goes through: point reads that wait together become one round trip, lists have a pool.
+"""Every read of a request: point reads, which share one round trip while they wait, and lists, which have a pool.
 
-The rule a stranger would break: the merchant of every question comes from the caller's key, never from a path or a body.
-An id of another merchant is answered like one that nobody ever used.
+Take the merchant of a read from the caller's API key, never from a path or a body. An id of another merchant is
+answered like an id that does not exist.
 """
 
 from __future__ import annotations
@@ -25,34 +25,36 @@ from projections.orders import table
 from projections.orders.table import OrderRow
 
 Key = tuple[int, Any]
-"""Which of the questions below, and about what."""
+"""The kind of a point read, an index into _POINT_READS, and the key that is looked up."""
 
 
-class _Question(Struct, frozen=True):
-    """One kind of point read: a statement that answers many of them, each of its rows beginning with which."""
+class _PointRead(Struct, frozen=True):
+    """A kind of point read: a statement for many keys, whose rows begin with the number of the key that they answer."""
 
     statement: str
     parameters: Callable[[Sequence[Any]], Sequence[Any]]
-    answer: Callable[[Sequence[Any]], Any]
+    parse: Callable[[Sequence[Any]], Any]
 
 
-# What waits in the inbox (see `gateways.inbox`) and since when, and how many of those wait for an operator.
+# The number of messages that wait in the inbox (see `ledger.processors.inbox`), since when the oldest waits, and how
+# many of them are quarantined for an operator.
 _WAITING_MESSAGES: Final = """
-select count(*), min(received_at), count(*) filter (where next_try_at = 'infinity') from processor_message where handled_at is null
+select count(*), min(received_at), count(*) filter (where next_try_at = 'infinity')
+  from processor_message where handled_at is null
 """
 
 _ORDER, _CUSTOMER, _API_KEY = range(3)
-_QUESTIONS: Final = (
-    _Question(table.FIND, table.find_parameters, table.found),
-    _Question(customers.FIND, customers.find_parameters, customers.found),
-    _Question(merchants.FIND_KEY, merchants.find_key_parameters, merchants.found_key),
+_POINT_READS: Final = (
+    _PointRead(table.FIND, table.find_parameters, table.found),
+    _PointRead(customers.FIND, customers.find_parameters, customers.found),
+    _PointRead(merchants.FIND_KEY, merchants.find_key_parameters, merchants.found_key),
 )
 
 
 class Queries:
-    """Answers what is true now, over connections of its own. `start` before, `stop` after.
+    """The reads of requests, on connections of their own. Call `start` before the first read and `stop` after the last.
 
-    Every read raises DatabaseUnavailable while the database is away, and another Fault where too many reads wait.
+    Every read raises DatabaseUnavailable while the database is unavailable, and QueueFull while too many reads wait.
     """
 
     def __init__(self, url: str) -> None:
@@ -61,11 +63,11 @@ class Queries:
 
     @property
     def alive(self) -> bool:
-        """Whether point reads are being answered."""
+        """Whether point reads are answered."""
         return self.points.alive
 
     async def start(self) -> None:
-        """Connect. Raises psycopg.OperationalError."""
+        """Connects. Raises psycopg.OperationalError."""
         await self.points.start()
         await self._lists.start()
 
@@ -74,41 +76,41 @@ class Queries:
         await self._lists.stop()
 
     async def order(self, merchant_id: UUID, reference: str) -> OrderRow | None:
-        """The merchant's order with this service id, else with this external id."""
+        """Returns the merchant's order with this service id, else with this external id."""
         if not _storable(reference):
             return None
         found: OrderRow | None = await self.points.get((_ORDER, (merchant_id.bytes, reference)))
         return found
 
     async def customer(self, merchant_id: UUID, customer_id: UUID) -> bytes | None:
-        """The JSON object of the merchant's customer as it stands inside an order."""
+        """Returns the JSON object of the merchant's customer, as orders contain it."""
         found: bytes | None = await self.points.get((_CUSTOMER, (merchant_id.bytes, customer_id.bytes)))
         return found
 
     async def find_key(self, key_hash: bytes) -> FoundKey | None:
-        """The API key with this keyed hash, whether it still speaks or not."""
+        """Returns the API key with this keyed hash, also an expired or revoked one."""
         found: FoundKey | None = await self.points.get((_API_KEY, key_hash))
         return found
 
     async def open_calls(self) -> tuple[int, datetime | None]:
-        """How many calls to processors have no outcome, over all merchants, and until when the oldest was to be answered."""
+        """Returns the number of open calls of all merchants, and the oldest deadline among them in real time."""
         ((number, oldest),) = await self._lists.rows(open_calls.COUNT, {})
         return number, oldest
 
     async def waiting_messages(self) -> tuple[int, datetime | None, int]:
-        """How many messages of processors no order has taken in, since when (real time) the oldest waits, how many were set aside."""
-        ((number, oldest, set_aside),) = await self._lists.rows(_WAITING_MESSAGES, {})
-        return number, oldest, set_aside
+        """Returns how many messages wait, since when (real time) the oldest does, and how many are quarantined."""
+        ((number, oldest, quarantined),) = await self._lists.rows(_WAITING_MESSAGES, {})
+        return number, oldest, quarantined
 
     async def reacted_until(self) -> datetime:
-        """Up to when (real time) everything that was appended has been reacted to."""
+        """Returns the real time up to which every appended event has been reacted to."""
         rows: list[tuple[datetime]] = await self._lists.rows("select as_of from reaction_progress", {})
         return rows[0][0]
 
     async def orders(self, merchant_id: UUID, query: OrderQuery, now: datetime) -> bytes:
-        """One page of the merchant's orders as the JSON that is served. `now` by the merchant's clock.
+        """Returns one page of the merchant's orders as JSON. `now` is by the merchant's clock.
 
-        Raises InvalidField where too many customers are related.
+        Raises InvalidField if too many customers are related.
         """
         customers = None
         if query.customer is not None:
@@ -123,30 +125,30 @@ class Queries:
 
 
 def _storable(text: str) -> bool:
-    """Whether a text can stand in the database at all: one that cannot would spoil the round trip of everybody else."""
+    """Returns whether the database can hold a text. A NUL or a surrogate would fail every read of the round trip."""
     return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 async def _fetch(connection: Connection, keys: Sequence[Key]) -> Mapping[Key, Any]:
-    """Answer all keys in one round trip, with one statement for each kind among them."""
-    asked: dict[int, list[Any]] = {}
-    for kind, about in keys:
-        asked.setdefault(kind, []).append(about)
-    cursors = {kind: connection.cursor(binary=True) for kind in asked}
-    if len(asked) == 1:
-        await _ask(cursors, asked)
+    """Looks up all keys in one round trip, with one statement for each kind among them."""
+    keys_by_kind: dict[int, list[Any]] = {}
+    for kind, key in keys:
+        keys_by_kind.setdefault(kind, []).append(key)
+    cursors = {kind: connection.cursor(binary=True) for kind in keys_by_kind}
+    if len(cursors) == 1:
+        await _execute(cursors, keys_by_kind)
     else:
         async with connection.pipeline():
-            await _ask(cursors, asked)
+            await _execute(cursors, keys_by_kind)
     found: dict[Key, Any] = {}
     for kind, cursor in cursors.items():
-        abouts, answer = asked[kind], _QUESTIONS[kind].answer
+        keys_of_kind, parse = keys_by_kind[kind], _POINT_READS[kind].parse
         for row in await cursor.fetchall():
-            found[kind, abouts[row[0]]] = answer(row)
+            found[kind, keys_of_kind[row[0]]] = parse(row)
     return found
 
 
-async def _ask(cursors: Mapping[int, Any], asked: Mapping[int, Sequence[Any]]) -> None:
+async def _execute(cursors: Mapping[int, Any], keys_by_kind: Mapping[int, Sequence[Any]]) -> None:
     for kind, cursor in cursors.items():
-        question = _QUESTIONS[kind]
-        await cursor.execute(question.statement, question.parameters(asked[kind]))
+        read = _POINT_READS[kind]
+        await cursor.execute(read.statement, read.parameters(keys_by_kind[kind]))

@@ -1,7 +1,7 @@
-"""The read models from the log alone: what the rows must be, and what they are, in one comparable form.
+"""Computes the rows of the read models from the log alone, and reads the stored rows in the same form, to compare them.
 
-The rule a stranger would break: a replay is the live fold and the live rendering over the stored events, nothing else. If
-it ever needs a case of its own, the rows in the database are no longer what the log says.
+A replay folds and renders by the same functions as the journal. Never add a special case to it: the stored rows would
+then differ from the log.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from projections.inline import TABLES, rows_of
 from projections.lists import tally
 
 Rows = dict[str, list[Row]]
-"""All rows of a merchant by table, sorted; of the counters those that do not stand at zero."""
+"""All rows of a merchant by table, sorted. Counters at zero are left out."""
 
 _FOLDS: Final[dict[type[Struct], Callable[[Any, Any], Any]]] = {
     **dict.fromkeys(order_events.TOPICS.values(), evolve_order),
@@ -42,38 +42,38 @@ _FOLDS: Final[dict[type[Struct], Callable[[Any, Any], Any]]] = {
 
 
 class Replay:
-    """Folds one merchant's log, in as many pieces as it comes; `rows` may be asked at any point of it."""
+    """The fold of one merchant's log, which may come in pieces. `rows` may be called after any of them."""
 
     def __init__(self, merchant_id: UUID) -> None:
         self._merchant_id = merchant_id
         self._states: dict[UUID, tuple[int, Any]] = {}
 
     def take(self, events: Iterable[tuple[UUID, int, Any]]) -> None:
-        """Go on with these events: (stream id, version, event), in the order of their positions."""
+        """Folds further events: (stream id, version, event), in the order of their positions."""
         for stream_id, version, event in events:
-            known, state = self._states.get(stream_id, (0, None))
-            assert version == known + 1, f"stream {stream_id} lacks version {known + 1}"
+            last, state = self._states.get(stream_id, (0, None))
+            assert version == last + 1, f"stream {stream_id} lacks version {last + 1}"
             self._states[stream_id] = version, _FOLDS[type(event)](state, event)
 
     def rows(self) -> Rows:
-        """What the read models hold when this is the whole log."""
+        """Returns the rows of the read models after the events so far."""
         rows: Rows = {table.name: [] for table in TABLES}
         for version, state in self._states.values():
-            for name, some in rows_of(self._merchant_id, version, None, state).items():
-                rows[name] += some
+            for name, of_stream in rows_of(self._merchant_id, version, None, state).items():
+                rows[name] += of_stream
         rows[tally.TABLE.name] = _counted(rows[tally.TABLE.name])
-        return {name: sorted(some) for name, some in rows.items()}
+        return {name: sorted(of_table) for name, of_table in rows.items()}
 
 
 def replay(merchant_id: UUID, events: Iterable[tuple[UUID, int, Any]]) -> Rows:
-    """The rows of a merchant whose whole log this is: (stream id, version, event), in the order of their positions."""
+    """Returns the rows for a merchant's whole log: (stream id, version, event), in the order of their positions."""
     fold = Replay(merchant_id)
     fold.take(events)
     return fold.rows()
 
 
 async def stored(connection: Connection, merchant_id: UUID) -> Rows:
-    """The merchant's rows as they stand in the database. Compare within one snapshot with the log."""
+    """Returns the merchant's stored rows. Read the log in the same snapshot to compare them."""
     rows: Rows = {}
     for table in TABLES:
         columns = sql.SQL(", ").join(sql.Identifier(column) for column, _ in table.columns)
@@ -86,10 +86,11 @@ async def stored(connection: Connection, merchant_id: UUID) -> Rows:
     return rows
 
 
-def _counted(moves: Iterable[Row]) -> list[Row]:
+def _counted(changes: Iterable[Row]) -> list[Row]:
+    """Returns the counters after all changes to them."""
     counters: Counter[tuple[Any, ...]] = Counter()
-    for *counter, moved in moves:
-        counters[tuple(counter)] += moved
+    for *counter, change in changes:
+        counters[tuple(counter)] += change
     return [(*counter, n) for counter, n in counters.items()]
 
 
@@ -100,18 +101,18 @@ class _Bytes(Loader):
         return bytes(data)
 
 
-class _Whole(Loader):
+class _Integer(Loader):
     format = Format.BINARY
 
     def load(self, data: Buffer) -> int:
         return int.from_bytes(data, signed=True)
 
 
-# Values as Postgres sends them, which is the form in which rows are written.
+# Values as Postgres sends them: rows are written in the same form.
 _AS_SENT: Final[dict[str, type[Loader]]] = {
     "uuid": _Bytes,
     "text": _Bytes,
     "bytea": _Bytes,
-    "date": _Whole,
-    "timestamptz": _Whole,
+    "date": _Integer,
+    "timestamptz": _Integer,
 }

@@ -1,4 +1,4 @@
-"""Whatever is packed, Postgres reads back: every type, nulls, empty columns, long values."""
+"""Postgres reads every packed column unchanged: every type, nulls, empty columns, long values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "timestamptz": st.integers(-(10**15), 10**16),
     "date": st.integers(-10_000, 100_000),
 }
-# What a value looks like when Postgres prints it back in comparable form.
+# The expression by which Postgres returns a value in comparable form.
 SHOWN = {
     "uuid": "uuid_send({0})",
     "text": "convert_to({0}, 'UTF8')",
@@ -41,7 +41,7 @@ def connection(postgres_url: str) -> Iterator[psycopg.Connection[Any]]:
 
 @settings(max_examples=150, deadline=None)
 @given(data=st.data(), type_=st.sampled_from(sorted(VALUES)))
-def test_a_packed_column_arrives_as_it_was(
+def test_a_packed_column_arrives_unchanged(
     connection: psycopg.Connection[Any], data: st.DataObject, type_: str
 ) -> None:
     values = data.draw(

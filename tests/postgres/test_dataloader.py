@@ -1,4 +1,4 @@
-"""Reads that wait together: what they are told while the database is away, and what they see once it is back."""
+"""The data loader: its reads while the database is unavailable, and afterwards."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ async def sleep(connection: Connection, keys: Sequence[int]) -> Mapping[int, int
     return await echo(connection, keys)
 
 
-def nobody_passes(_wire: Wire, _piece: bytes, _from_client: bool) -> int:
+def cut_at_once(_wire: Wire, _piece: bytes, _from_client: bool) -> int:
     return 0
 
 
-async def test_reads_in_flight_are_refused_soon_while_the_database_is_gone(database_url: str) -> None:
+async def test_reads_in_flight_fail_soon_while_the_database_is_unavailable(database_url: str) -> None:
     async with proxied(database_url) as proxy:
         reads = DataLoader[int, int](proxy.url, "test-reads", echo)
         await reads.start()
         assert await reads.get(1) == 1
-        proxy.decide = nobody_passes  # connections are cut at their first byte, again and again
+        proxy.decide = cut_at_once  # connections are cut at their first byte, again and again
         async with asyncio.timeout(30):
             outcomes = await asyncio.gather(*[reads.get(n) for n in range(20)], return_exceptions=True)
         assert {type(outcome) for outcome in outcomes} == {DatabaseUnavailable}
@@ -42,13 +42,13 @@ async def test_reads_in_flight_are_refused_soon_while_the_database_is_gone(datab
             await reads.get(1)
         proxy.decide = never
         async with asyncio.timeout(30):
-            while not reads.alive:  # noqa: ASYNC110 - nothing tells
+            while not reads.alive:  # noqa: ASYNC110 - no event for it
                 await asyncio.sleep(0.01)
         assert await reads.get(2) == 2
         await reads.stop()
 
 
-async def test_a_read_whose_connection_is_cut_is_made_again_where_the_database_is_there(database_url: str) -> None:
+async def test_a_read_whose_connection_is_cut_is_repeated_if_the_database_is_available(database_url: str) -> None:
     async with proxied(database_url) as proxy:
         reads = DataLoader[int, int](proxy.url, "test-reads", sleep)
         await reads.start()

@@ -1,4 +1,4 @@
-"""The embedded Postgres: where it lives, who starts and stops it, and what it survives."""
+"""The embedded Postgres: its files, which process starts and stops it, and what it survives."""
 
 import os
 import shutil
@@ -41,19 +41,19 @@ def data_dir(short_dir):
 
 @pytest.fixture
 def nothing(short_dir):
-    """A data directory that is not there yet."""
+    """A data directory that does not exist yet."""
     return short_dir / uuid4().hex[:8]
 
 
 @pytest.fixture
 def server(data_dir):
-    """A server of this test, stopped after it."""
+    """A running server that is stopped after the test."""
     running = embedded.start(cluster.open_cluster(make_data_dir(data_dir)))
     yield running
     running.stop()
 
 
-def welcomes(url):
+def accepts_connections(url):
     try:
         psycopg.connect(url, connect_timeout=2).close()
     except psycopg.OperationalError:
@@ -66,13 +66,13 @@ def setting(url, name):
         return connection.execute("select setting from pg_settings where name = %s", [name]).fetchone()[0]
 
 
-def test_a_given_database_is_used_as_it_is_and_nothing_is_made(nothing):
+def test_a_given_database_is_used_and_nothing_is_created(nothing):
     with database("host=elsewhere", nothing) as url:
         assert url == "host=elsewhere"
     assert not nothing.exists()
 
 
-def test_a_command_brings_its_own_server_for_as_long_as_it_lasts(data_dir):
+def test_a_command_starts_its_own_server_and_stops_it_at_the_end(data_dir):
     with database(None, data_dir) as url:
         assert setting(url, "listen_addresses") == ""
         pid = int((data_dir / "pg" / "postmaster.pid").read_text().split()[0])
@@ -87,8 +87,8 @@ def test_a_command_uses_the_server_that_runs_and_leaves_it_running(data_dir, ser
     assert setting(server.url, "fsync") == "on"
 
 
-def test_many_commands_at_once_on_an_empty_directory_all_end_well(nothing):
-    """Each in a process of its own, since a lock of the kernel's belongs to the process."""
+def test_many_commands_at_once_on_an_empty_directory_all_succeed(nothing):
+    """Each in its own process, because a lock of the kernel belongs to a process."""
     program = (
         "import sys, time, psycopg\nfrom pathlib import Path\nfrom ledger.postgres.embedded.data_dir import database\n"
         "with database(None, Path(sys.argv[1])) as url:\n"
@@ -106,7 +106,7 @@ def run_python(program, *arguments):
     return subprocess.run(command, capture_output=True, text=True, check=False, env=environment())
 
 
-def test_a_killed_command_takes_its_server_with_it(data_dir):
+def test_the_server_of_a_killed_command_ends_with_it(data_dir):
     command = subprocess.Popen([sys.executable, "-c", KILLED, data_dir], stdout=subprocess.PIPE, env=environment())
     assert b"host=" in command.stdout.readline()
     pid = int((data_dir / "pg" / "postmaster.pid").read_text().split()[0])
@@ -117,12 +117,12 @@ def test_a_killed_command_takes_its_server_with_it(data_dir):
     assert "received fast shutdown request" in (data_dir / "postgres.log").read_text()
 
 
-def test_where_the_kernel_does_not_tell_children_a_guard_asks_for_the_fast_shutdown(server):
+def test_without_a_parent_death_signal_a_guard_requests_the_fast_shutdown(server):
     pid = server.pid
     guard = embedded.guard(pid)
     time.sleep(0.1)
     assert server.tick()
-    guard.stdin.close()  # what the end of our process does
+    guard.stdin.close()  # as the end of this process does
     eventually(lambda: not is_alive(pid) or server.pid is None)
     assert guard.wait(5) == 0
 
@@ -169,7 +169,7 @@ def test_an_initdb_that_was_killed_leaves_no_half_cluster(nothing):
     assert not half.exists()
 
 
-def test_the_cluster_of_another_major_version_is_refused_by_name(nothing):
+def test_the_cluster_of_another_major_version_is_refused_with_both_versions(nothing):
     make_data_dir(nothing)
     (nothing / "pg").mkdir()
     (nothing / "pg" / "PG_VERSION").write_text("15\n")
@@ -177,13 +177,13 @@ def test_the_cluster_of_another_major_version_is_refused_by_name(nothing):
         cluster.open_cluster(nothing)
 
 
-def test_a_data_directory_that_cannot_be_made_is_named(tmp_path):
+def test_a_data_directory_that_cannot_be_created_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(CannotRun, match=r"LEDGER_DATA_DIR .*/file/x cannot be made: Not a directory"):
         make_data_dir(tmp_path / "file" / "x")
 
 
-def test_a_stale_pid_file_whose_pid_is_now_somebody_elses_does_not_stop_the_start(data_dir):
+def test_a_stale_pid_file_with_the_pid_of_another_program_does_not_prevent_the_start(data_dir):
     with database(None, data_dir):
         pass
     mine = f"{os.getpid()}\n{data_dir}/pg\n0\n5432\n{data_dir}/run\n\n  0 0\nready\n"
@@ -192,11 +192,11 @@ def test_a_stale_pid_file_whose_pid_is_now_somebody_elses_does_not_stop_the_star
         assert setting(url, "fsync") == "on"
 
 
-def test_a_server_that_takes_its_time_to_go_down_is_waited_for_and_not_counted_as_a_failure(data_dir, server):
+def test_a_server_that_shuts_down_slowly_is_waited_for_without_a_failure(data_dir, server):
     client = psycopg.connect(server.url, autocommit=True)
     client.execute("create table kept ()")
     os.kill(server.pid, signal.SIGTERM)  # a smart shutdown: it waits for its last client
-    eventually(lambda: not welcomes(server.url))
+    eventually(lambda: not accepts_connections(server.url))
     leave = threading.Timer(4.5, client.close)
     leave.start()
     with database(None, data_dir) as url, psycopg.connect(url) as connection:
@@ -204,7 +204,7 @@ def test_a_server_that_takes_its_time_to_go_down_is_waited_for_and_not_counted_a
         assert connection.execute("select to_regclass('kept') is not null").fetchone() == (True,)
 
 
-def test_what_does_not_start_says_why_in_one_line(data_dir):
+def test_a_server_that_does_not_start_is_reported_with_its_reason_in_one_line(data_dir):
     with database(None, data_dir):
         pass
     (data_dir / "pg" / "postgresql.conf").write_text("no_such_setting = 1\n")
@@ -230,13 +230,13 @@ def test_a_service_keeps_the_directory_until_it_stops(data_dir):
 
 
 @as_root
-def test_root_runs_it_as_another_account(data_dir, server):
+def test_root_runs_the_server_as_another_account(data_dir, server):
     assert Path(f"/proc/{server.pid}").stat().st_uid != 0
     assert (data_dir / "pg").stat().st_uid == Path(f"/proc/{server.pid}").stat().st_uid
 
 
 @as_root
-def test_a_directory_that_the_account_cannot_enter_falls_back_to_the_systems_state_folder(tmp_path):
+def test_a_data_directory_that_the_account_cannot_enter_has_its_cluster_in_the_state_folder(tmp_path):
     tmp_path.chmod(0o700)
     homes = []
     for place in (tmp_path / "one", tmp_path / "two"):
@@ -269,7 +269,7 @@ def test_binaries_that_the_account_cannot_reach_are_copied_once(tmp_path, monkey
 
 
 @as_root
-def test_a_state_folder_that_somebody_else_could_write_is_not_trusted(tmp_path, monkeypatch):
+def test_a_state_folder_that_another_user_could_write_is_not_trusted(tmp_path, monkeypatch):
     open_to_all = tmp_path / "state"
     open_to_all.mkdir()
     open_to_all.chmod(0o777)

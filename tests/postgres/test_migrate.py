@@ -1,4 +1,4 @@
-"""Migrations: in order, once, whoever runs them and how many do at the same time."""
+"""Migrations: applied in order and once, also by several processes at the same time."""
 
 from concurrent.futures import ThreadPoolExecutor
 from uuid import uuid4
@@ -59,7 +59,7 @@ def test_a_file_that_was_edited_after_it_was_applied_stops_everything(empty_url)
     assert rows(empty_url, "select count(*) from first") == [(0,)]
 
 
-def test_a_file_that_fails_leaves_nothing_behind_and_keeps_what_came_before(empty_url):
+def test_a_file_that_fails_leaves_nothing_behind_and_earlier_files_stay_applied(empty_url):
     broken = Migration(number=2, name="broken", sql="create table half (n int); select 1 / 0;")
     with pytest.raises(MigrationFailed, match="0002 broken: division by zero"):
         migrate(empty_url, [FIRST, broken])
@@ -73,13 +73,13 @@ def test_an_older_release_leaves_the_files_of_a_newer_one_alone(empty_url):
     assert rows(empty_url, "select n from first") == [(2,)]
 
 
-def test_the_queue_of_jobs_has_a_schema_of_its_own_named_after_ours(empty_url):
+def test_the_queue_of_jobs_has_its_own_schema_named_after_the_ledgers(empty_url):
     migrate(empty_url)
     assert rows(empty_url, "select nspname::text from pg_namespace where nspname like '%_jobs'") == [("public_jobs",)]
     assert rows(empty_url, "select to_regclass('public.procrastinate_jobs')") == [(None,)]
 
 
-def test_the_queue_stands_among_our_tables_where_the_owner_may_not_create_schemas(postgres_url, empty_url):
+def test_the_queue_is_in_the_ledgers_schema_if_the_owner_may_not_create_schemas(postgres_url, empty_url):
     role = f"owner_{uuid4().hex}"
     with psycopg.connect(empty_url, autocommit=True) as connection:
         connection.execute(sql.SQL("create role {} login password 'x'").format(sql.Identifier(role)))

@@ -1,4 +1,4 @@
-"""What must be true of a database: the application cannot rewrite the log, and production does not trust a forgetful one."""
+"""Preparing a database: the application cannot rewrite the log, and production requires durable commits."""
 
 from uuid import uuid4
 
@@ -26,7 +26,7 @@ def settings(tmp_path):
     return Settings(data_dir=tmp_path, master_key="00" * 32)
 
 
-def test_the_application_may_insert_and_read_events_and_nothing_else(settings, database_url):
+def test_the_application_may_only_insert_and_read_events(settings, database_url):
     ready = prepare(settings, database_url)
     event = [uuid4(), uuid4(), 1, 1, uuid4(), "2026-01-01", "t", b"{}", b"{}"]
     with psycopg.connect(ready.database_url, autocommit=True) as connection:
@@ -64,13 +64,13 @@ def test_an_owner_who_may_not_create_roles_is_used_with_a_warning(settings, data
             connection.execute(f"drop role {name}")
 
 
-def test_production_refuses_a_database_that_may_forget(forgetful_url, tmp_path):
+def test_production_refuses_a_database_that_may_lose_commits(forgetful_url, tmp_path):
     production = Settings(environment="production", data_dir=tmp_path, master_key="00" * 32)
     with pytest.raises(CannotRun, match=r"fsync and full_page_writes are off on this database: .*; production refuses"):
         prepare(production, forgetful_url)
 
 
-def test_every_setting_that_a_commit_stands_on_is_looked_at(forgetful_url):
+def test_every_setting_that_a_durable_commit_needs_is_checked(forgetful_url):
     with psycopg.connect(forgetful_url, autocommit=True) as connection:
         connection.execute("create role hasty login")
         connection.execute("alter role hasty set synchronous_commit = off")  # the application's own role counts
@@ -84,12 +84,12 @@ def test_the_sandbox_only_warns(forgetful_url, settings, capfd):
     assert "warning: fsync and full_page_writes are off" in capfd.readouterr().err
 
 
-def test_production_accepts_a_database_that_keeps_its_word(database_url, tmp_path):
+def test_production_accepts_a_durable_database(database_url, tmp_path):
     production = Settings(environment="production", data_dir=tmp_path, master_key="00" * 32)
     assert prepare(production, database_url).database_url
 
 
-def test_a_database_that_does_not_answer_is_one_clear_line(settings):
+def test_a_database_that_does_not_answer_is_reported_in_one_line(settings):
     nowhere = Settings(
         data_dir=settings.data_dir, master_key="00" * 32, database_url="host=127.0.0.1 port=1 user=u password=hush"
     )
@@ -102,7 +102,7 @@ def test_a_database_that_does_not_answer_is_one_clear_line(settings):
     assert "hush" not in str(refusal.value)
 
 
-def test_the_vaults_role_is_there_and_may_read_nothing(settings, database_url):
+def test_the_vaults_role_exists_and_may_read_nothing(settings, database_url):
     prepare(settings, database_url)
     with psycopg.connect(database_url, autocommit=True) as connection:
         (oid,) = connection.execute("select oid from pg_database where datname = current_database()").fetchone()
@@ -118,7 +118,7 @@ def test_the_vaults_role_is_there_and_may_read_nothing(settings, database_url):
             connection.execute("create table cards (n int)")
 
 
-def test_the_application_can_empty_a_data_key_and_not_delete_it(settings, database_url):
+def test_the_application_can_empty_a_data_key_but_not_delete_it(settings, database_url):
     ready = prepare(settings, database_url)
     with psycopg.connect(ready.database_url, autocommit=True) as connection:
         connection.execute("update data_key set wrapped = null, sealing_key_id = null, destroyed_at = now()")

@@ -1,4 +1,4 @@
-"""A journal, a reader and a shop over a fresh database."""
+"""A journal, its queries and a shop, on an empty database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The list of orders as tests ask for it, and what they look for in an answer."""
+"""Reads the list of orders, and what tests compare of it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from projections.queries import Queries
 
 
 async def page(reader: Queries, shop: Shop, now: datetime = NOON, **query: Any) -> dict[str, Any]:
-    """One page of the shop's orders, decoded. `now` decides what is overdue."""
+    """Returns one page of the shop's orders, decoded. `now` decides which orders are overdue."""
     return json.loads(await reader.orders(shop.merchant_id, OrderQuery(**query), now))  # type: ignore[no-any-return]
 
 
@@ -23,6 +23,6 @@ def ids(listed: dict[str, Any]) -> list[str]:
 
 
 async def total(reader: Queries, shop: Shop, search: str, **query: Any) -> int:
-    """How many orders a search says that it finds."""
+    """Returns the total of a search."""
     found: int = (await page(reader, shop, search=search, **query))["pagination"]["total"]
     return found

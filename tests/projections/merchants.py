@@ -25,7 +25,7 @@ def issued(merchant_id: UUID, key_hash: bytes, **more: Any) -> ApiKeyIssued:
 
 
 async def commit(journal: Journal, before: Merchant | None, version: int, events: Sequence[Any]) -> Merchant:
-    """Let these events happen to a merchant, in one commit."""
+    """Commits these events of a merchant together, and returns its state."""
     after = before
     for event in events:
         after = evolve(after, event)

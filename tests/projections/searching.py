@@ -1,6 +1,7 @@
-"""A shop whose orders and e-mails are a few letters each, in a model that knows every text, and what the counters must say.
+"""A shop whose orders and e-mails consist of few letters, a model of every text, and the expected counters.
 
-So few letters come twice in a line, at ends of lines and across them, and every short search finds some orders and misses others.
+With so few letters, texts repeat within a line, at its ends and across lines, and every short search finds only some
+orders.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from datetime import timedelta
 import psycopg
 from msgspec import Struct
 from tests.domain.story import NOON
-from tests.projections.shop import Shop, customer, tell
+from tests.projections.shop import Shop, change_email, customer
 
 from ledger.domain.customers.state import Customer
 from projections.search.compaction import SearchCompactor
@@ -33,13 +34,13 @@ def an_address(chance: random.Random) -> str:
 
 
 async def pack(database_url: str, block_bytes: int = 120) -> int:
-    """Pack and count whatever is there, a few lines to a row; the last of them are not packed, as ever."""
+    """Packs and counts all lines, a few to a row. The last lines stay unpacked, as always."""
     async with SearchCompactor(database_url, rows_min=1, block_bytes=block_bytes) as packing:
         return await packing.pack()
 
 
 class Sold(Struct, frozen=True):
-    """An order: its id, which payer's it is, and its own three texts."""
+    """An order: its id, the number of its payer, and its own three texts."""
 
     order_id: str
     payer: int
@@ -47,7 +48,7 @@ class Sold(Struct, frozen=True):
 
 
 class Bazaar(Struct):
-    """A shop with every text that its orders are found by, oldest first and a second apart."""
+    """A shop with every text by which its orders are found, oldest first and a second apart."""
 
     shop: Shop
     payers: list[Customer]
@@ -56,11 +57,11 @@ class Bazaar(Struct):
 
     @classmethod
     async def open(cls, shop: Shop, chance: random.Random, payers: int) -> Bazaar:
-        known = [await customer(shop, f"c{n}", an_address(chance)) for n in range(payers)]
-        return cls(shop, known, [1] * payers, [])
+        customers = [await customer(shop, f"c{n}", an_address(chance)) for n in range(payers)]
+        return cls(shop, customers, [1] * payers, [])
 
     async def sell(self, chance: random.Random) -> None:
-        """One more order, of any payer."""
+        """Creates another order, of a random payer."""
         n, payer = len(self.orders), chance.randrange(len(self.payers))
         names = (f"N{a_word(chance)}", f"{a_word(chance)}{n}", a_word(chance))
         made = await self.shop.order(
@@ -73,29 +74,29 @@ class Bazaar(Struct):
         self.orders.append(Sold(str(made.terms.order_id), payer, names))
 
     async def move(self, payer: int, email: str | None) -> None:
-        """Give a payer another address, or take it away."""
-        self.payers[payer] = await tell(self.shop, self.payers[payer], self.versions[payer], email)
+        """Changes a payer's e-mail, or removes it."""
+        self.payers[payer] = await change_email(self.shop, self.payers[payer], self.versions[payer], email)
         self.versions[payer] += 1
 
     def texts(self, order: Sold) -> tuple[str, ...]:
         return (*order.names, self.payers[order.payer].email or "")
 
     def having(self, text: str) -> list[int]:
-        """The places of the orders that a search for this text must find, oldest first."""
+        """Returns the indexes of the orders that a search for this text must find, oldest first."""
         wanted = fold(text)
         return [n for n, order in enumerate(self.orders) if any(wanted in fold(one) for one in self.texts(order))]
 
     def a_part(self, chance: random.Random) -> str:
-        """Some letters out of a text that there is."""
+        """Returns some letters of an existing text."""
         line = chance.choice(self.texts(chance.choice(self.orders)))
         at = chance.randint(0, len(line))
         return line[at : at + chance.choice([1, 1, 2, 2, 3, 5, 12])] or a_word(chance)
 
 
 def counted(database_url: str) -> tuple[Counts, Counts]:
-    """What the counters say, and what whoever reads every packed line and its customer's line would count."""
+    """Returns the stored counters, and what counting every packed line with its customer's line gives."""
     with psycopg.connect(database_url) as connection:
-        said = connection.execute("select kind, text, orders from search_count").fetchall()
+        stored = connection.execute("select kind, text, orders from search_count").fetchall()
         lines = connection.execute(
             "select u.text, l.text from search_block b"
             " cross join lateral unnest(b.ids, string_to_array(b.texts, chr(10))) as u(id, text)"
@@ -107,4 +108,4 @@ def counted(database_url: str) -> tuple[Counts, Counts]:
         fields = [*line.split("\x1f"), email or ""]
         expected.update({(1, field[at : at + size]) for field in fields for at in range(len(field)) for size in (1, 2)})
         expected.update([(2, email[email.index("@") :])] if email else [])
-    return Counter({(kind, text): orders for kind, text, orders in said}), expected
+    return Counter({(kind, text): orders for kind, text, orders in stored}), expected

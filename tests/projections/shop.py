@@ -1,4 +1,4 @@
-"""A merchant with orders in a real database, written through the real journal: what the queries are tested on."""
+"""A merchant with orders, which the real journal writes to a real database, for the tests of queries."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ledger.journal.journal import Journal
 
 
 class Shop:
-    """One merchant. Orders are created pending unless further events follow their creation in the same commit."""
+    """One merchant. Its orders are pending unless further events follow their creation in the same commit."""
 
     def __init__(self, journal: Journal) -> None:
         self.journal = journal
@@ -45,7 +45,7 @@ class Shop:
         return evolve_customer(None, self.ana)
 
     async def order(self, external_id: str, *more: Any, at: datetime = NOON, **terms: Any) -> Order:
-        """Create an order, with these events behind its creation, in one commit."""
+        """Commits the creation of an order and these events after it, and returns the order."""
         order_id = uuid7()
         terms = {"customer_id": self.ana.customer_id, "order_number": f"PO{external_id}", **terms}
         events = [created(order_id=order_id, external_id=external_id, at=at, **terms), *more]
@@ -53,7 +53,7 @@ class Shop:
         return await self._commit(order_id, events, None, 0, [claim])
 
     async def then(self, order: Order, *events: Any) -> Order:
-        """Let these events happen to an order, in one commit."""
+        """Commits these events of an order together, and returns it."""
         before, version = self.states[order.terms.order_id]
         return await self._commit(order.terms.order_id, list(events), before, version, [])
 
@@ -74,7 +74,7 @@ class Shop:
 
 
 async def customer(shop: Shop, name: str, email: str | None, source_id: UUID | None = None) -> Customer:
-    """One more customer of the shop, with an external id."""
+    """Creates another customer of the shop, with an external id."""
     created = CustomerCreated(customer_id=uuid7(), external_id=name, at=NOON, email=email, source_id=source_id)
     state = evolve_customer(None, created)
     claim = Claim(ClaimKind.CUSTOMER_EXTERNAL_ID, name, state.customer_id)
@@ -83,9 +83,9 @@ async def customer(shop: Shop, name: str, email: str | None, source_id: UUID | N
     return state
 
 
-async def tell(shop: Shop, before: Customer, version: int, email: str | None) -> Customer:
-    """Give a customer another e-mail, or none."""
-    told = CustomerDetailsChanged(customer_id=before.customer_id, at=NOON, email=email)
-    after = evolve_customer(before, told)
-    await shop.change(before.customer_id, version, [told], before, after)
+async def change_email(shop: Shop, before: Customer, version: int, email: str | None) -> Customer:
+    """Changes a customer's e-mail, or removes it."""
+    changed = CustomerDetailsChanged(customer_id=before.customer_id, at=NOON, email=email)
+    after = evolve_customer(before, changed)
+    await shop.change(before.customer_id, version, [changed], before, after)
     return after

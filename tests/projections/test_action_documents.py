@@ -1,4 +1,4 @@
-"""What a client reads of the actions on an order: the history of a payment, references, a payer's authentication, refunds."""
+"""The documents of actions on an order: a payment's history, references, a payer's authentication, refunds."""
 
 from __future__ import annotations
 
@@ -44,9 +44,10 @@ from ledger.domain.ids import entry_id
 from ledger.domain.orders import events as e
 from ledger.domain.orders.statuses import NextAction
 from ledger.domain.orders.terms import MethodType, Reference
+from projections.orders.head import render_head
 from projections.orders.payer_actions import payer_authentication
+from projections.orders.payments import render_payments
 from projections.orders.refunds import render_refund, render_refunds
-from projections.orders.render import render_head, render_payments
 
 AT = "2026-01-31T12:00:00.000Z"
 IN_72_HOURS = "2026-02-03T12:00:00.000Z"
@@ -121,7 +122,7 @@ CHALLENGE_FAILED = e.PayerAuthenticationFailed(payment_id=ONE, code="AUTHENTICAT
         ),
     ],
 )
-def test_each_step_of_a_payment_is_told_once_with_how_it_ended(events: tuple[Any, ...], shown: list[str]) -> None:
+def test_each_step_of_a_payment_is_shown_once_with_its_outcome(events: tuple[Any, ...], shown: list[str]) -> None:
     assert history(*events) == shown
 
 
@@ -148,7 +149,7 @@ FULL = Reference(clabe="646180157000000004", reference="99000000001", convenio="
         ),
     ],
 )
-def test_a_reference_stands_in_its_payment_once_it_is_issued(
+def test_a_payment_shows_its_reference_once_it_is_issued(
     type_: MethodType, place: str, shown: dict[str, str | None]
 ) -> None:
     events = with_reference(type_, FULL)
@@ -178,7 +179,7 @@ SESSION_OVER = e.PaymentExpired(payment_id=ONE, because=e.ExpiredBecause.SESSION
         ((*CHALLENGED, SESSION_OVER), "EXPIRED", None, False),
     ],
 )
-def test_a_payers_authentication_tells_how_it_stands(
+def test_a_payers_authentication_shows_its_status(
     events: tuple[Any, ...], status: str, eci: str | None, waits: bool
 ) -> None:
     document = payer_authentication(folded(events).payments[0])
@@ -187,11 +188,11 @@ def test_a_payers_authentication_tells_how_it_stands(
     assert (document.payment_id, document.authentication_transaction_id) == (ONE, SESSION.transaction_id)
 
 
-def test_a_payment_whose_payer_was_asked_for_nothing_has_no_authentication() -> None:
+def test_a_payment_without_a_session_has_no_authentication() -> None:
     assert payer_authentication(folded(PAID).payments[0]) is None
 
 
-def test_a_refund_tells_what_each_payment_gives_back_and_what_of_it_was_surcharge() -> None:
+def test_a_refund_shows_what_each_payment_gives_back_and_its_surcharge() -> None:
     both = (SPLIT_WITH_SURCHARGE, *paid(1, 4000, 120), *paid(2, 6000, 180))
     asked = (refund_asked(2, 6180, external_id="dev-1", reason="Taza rota"), refund_asked(1, 1000, external_id="dev-1"))
     order = folded((*both, *asked, refunded(2, 6180)))

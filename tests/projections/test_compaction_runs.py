@@ -1,4 +1,4 @@
-"""The worker packs what searches read, goes on after a fault, and ends when it is told to."""
+"""The worker packs the lines of searches, continues after a fault, and stops when asked."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ledger.settings import read_settings
 pytestmark = pytest.mark.anyio
 
 
-async def test_the_worker_packs_the_lines_that_appends_left(shop: Shop, database_url: str) -> None:
+async def test_the_worker_packs_the_lines_of_appends(shop: Shop, database_url: str) -> None:
     for n in range(20):
         await shop.order(f"order-{n}")
     stop, ready = asyncio.Event(), asyncio.Event()
@@ -33,11 +33,11 @@ async def test_the_worker_packs_the_lines_that_appends_left(shop: Shop, database
     await asyncio.wait_for(working, 30)
 
 
-async def test_a_tidying_that_fails_is_tried_again_until_the_end() -> None:
+async def test_a_failed_compaction_is_repeated_until_the_worker_stops() -> None:
     stop = asyncio.Event()
     tries = 0
 
-    async def tidy() -> int:
+    async def compact() -> int:
         nonlocal tries
         tries += 1
         if tries == 3:
@@ -46,5 +46,5 @@ async def test_a_tidying_that_fails_is_tried_again_until_the_end() -> None:
             raise DatabaseUnavailable("away")
         return 0
 
-    await asyncio.wait_for(periodic.run_periodically(tidy, stop, pause_s=0.01), 30)
+    await asyncio.wait_for(periodic.run_periodically(compact, stop, pause_s=0.01), 30)
     assert tries == 3

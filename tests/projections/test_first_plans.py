@@ -1,7 +1,7 @@
-"""How reads are planned on the first day of an installation, while no statistics tell one index from another.
+"""The plans of reads on the first day of an installation, when all indexes cost the same for lack of statistics.
 
-The rule a stranger would break: such a plan stays on its connection until somebody analyzes the table. It must be as good
-for the orders of ten minutes later.
+Such a plan stays on its connection until the table is analyzed. It must also be good for the orders of ten minutes
+later.
 """
 
 from __future__ import annotations
@@ -48,16 +48,15 @@ def explained(connection: psycopg.Connection[Any], statement: str, parameters: A
 
 @pytest.fixture
 def first_day(database_url: str) -> Iterator[psycopg.Connection[Any]]:
-    """A connection as lists have them, over a table that never held anything."""
+    """A connection with the settings of lists, over an empty table without statistics."""
     with psycopg.connect(database_url, autocommit=True) as connection:
         connection.execute("truncate payment_order")
-        for name, value in pool._SETTINGS.items():
-            connection.execute(f"set {name} = '{value}'")
+    with psycopg.connect(database_url, autocommit=True, options=pool._OPTIONS) as connection:
         yield connection
 
 
 @pytest.mark.parametrize("query", QUERIES, ids=" ".join)
-def test_an_order_is_looked_up_by_the_primary_key_whenever_that_was_planned(
+def test_an_order_is_looked_up_by_the_primary_key_even_by_the_first_plan(
     first_day: psycopg.Connection[Any], query: dict[str, Any]
 ) -> None:
     customers = [uuid4()] if "customer" in query else None
@@ -68,7 +67,7 @@ def test_an_order_is_looked_up_by_the_primary_key_whenever_that_was_planned(
         assert {node["Index Name"] for node in lookups} == {"payment_order_pkey"}
 
 
-def test_the_packing_looks_orders_up_by_the_primary_key_too(first_day: psycopg.Connection[Any]) -> None:
+def test_compaction_looks_orders_up_by_the_primary_key_too(first_day: psycopg.Connection[Any]) -> None:
     asked = {"merchant_id": uuid4(), "orders": [uuid4()]}
     [lookup] = [node for node in explained(first_day, counts._EMAILS, asked) if is_lookup(node)]
     assert lookup["Index Name"] == "payment_order_pkey"
@@ -81,14 +80,14 @@ def test_a_single_order_is_looked_up_by_the_primary_key_too(first_day: psycopg.C
     assert {node["Index Name"] for node in lookups} == {"payment_order_pkey"}
 
 
-def test_a_page_nearby_is_read_in_the_order_of_the_list(first_day: psycopg.Connection[Any]) -> None:
-    """Up to 16,384 orders are tried: no lookup of any of them."""
+def test_a_page_that_is_scanned_for_is_read_in_the_order_of_the_list(first_day: psycopg.Connection[Any]) -> None:
+    """Up to 16,384 orders are read: none by a lookup."""
     statements, parameters = page_statements(uuid4(), OrderQuery(search="7"), NOON)
     for statement in (statements[0], statements[-1]):
-        [near] = [
-            node for node in explained(first_day, statement, parameters) if node.get("Subplan Name") == "CTE near"
+        [scanned] = [
+            node for node in explained(first_day, statement, parameters) if node.get("Subplan Name") == "CTE scanned"
         ]
-        indexes = [node["Index Name"] for node in nodes(near) if node.get("Relation Name") == "payment_order"]
+        indexes = [node["Index Name"] for node in nodes(scanned) if node.get("Relation Name") == "payment_order"]
         assert indexes == ["payment_order_created"]
 
 

@@ -1,4 +1,4 @@
-"""What the journal is given to write beside its events."""
+"""The rows that the journal writes beside its events."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from projections.inline import TABLES, Inline
 MERCHANT = UUID(int=5)
 
 
-def test_an_order_gives_its_row_and_moves_the_counters() -> None:
+def test_an_order_has_a_row_and_changes_the_counters() -> None:
     events = [created(external_id="ñ"), started(1, 10_000)]
     order = folded(events)
     rows = Inline().rows(MERCHANT, Change(ORDER, 3, events, None, order))
@@ -37,30 +37,30 @@ def test_an_order_gives_its_row_and_moves_the_counters() -> None:
     assert row[9:13] == (None, micros(NOON), micros(NOON), None)
 
 
-def test_the_row_names_the_deadline_of_the_oldest_open_call() -> None:
+def test_the_row_has_the_deadline_of_the_oldest_open_call() -> None:
     events = [created(allow_partials=True), started(1, 4_000), asked(1, 4_000)]
     [row] = Inline().rows(MERCHANT, Change(ORDER, 0, events, None, folded(events)))["payment_order"]
     assert from_micros(row[12]) == events[2].deadline_at
 
 
-def test_a_customer_gives_one_row() -> None:
+def test_a_customer_has_one_row() -> None:
     customer = Customer(customer_id=CUSTOMER, external_id="ana", created_at=NOON, updated_at=NOON)
     rows = Inline().rows(MERCHANT, Change(CUSTOMER, 0, [created()], None, customer))
     [row] = rows["customer"]
     assert row[:5] == (MERCHANT.bytes, CUSTOMER.bytes, 1, b"ana", None)
 
 
-def test_a_change_without_events_gives_no_row() -> None:
+def test_a_change_without_events_has_no_rows() -> None:
     order = folded([created()])
     assert Inline().rows(MERCHANT, Change(ORDER, 1, [], order, order)) == {}
 
 
-def test_a_state_that_no_read_model_knows_is_a_bug() -> None:
-    with pytest.raises(AssertionError, match="no read model knows int"):
+def test_a_state_without_a_read_model_is_a_bug() -> None:
+    with pytest.raises(AssertionError, match="int has no read model"):
         Inline().rows(MERCHANT, Change(ORDER, 0, [created()], None, 7))
 
 
-def test_every_column_that_is_written_is_in_the_schema_with_its_type_and_none_is_forgotten(database_url: str) -> None:
+def test_the_written_columns_are_those_of_the_schema_with_their_types(database_url: str) -> None:
     with psycopg.connect(database_url) as connection:
         for table in TABLES:
             columns = connection.execute(
@@ -72,7 +72,7 @@ def test_every_column_that_is_written_is_in_the_schema_with_its_type_and_none_is
             assert {(name, names.get(type_, type_)) for name, type_ in columns} == set(table.columns)
 
 
-def test_times_and_days_go_to_the_database_and_back_whole() -> None:
+def test_times_and_days_survive_the_conversion_to_the_database_and_back() -> None:
     for at in (
         NOON,
         NOON.replace(microsecond=1),

@@ -39,14 +39,14 @@ MOMENTS = [
     FIRST + timedelta(days=2, hours=12),
     FIRST + timedelta(days=3),
 ]
-"""Times on, just before and just behind the edges of UTC days; one of them twice."""
+"""Times at, just before and just after the boundaries of UTC days; one of them twice."""
 
 PENDING, COMPLETED, FAILED = OrderStatus.PENDING, OrderStatus.COMPLETED, OrderStatus.FAILED
 
 
 @pytest.fixture
 async def orders(shop: Shop) -> list[Order]:
-    """Three orders at each moment: one waits, one is paid, one was declined after it had been another status."""
+    """Three orders at each time: one pending, one paid, one declined after another status."""
     made = []
     for n, at in enumerate(MOMENTS):
         made.append(await shop.order(f"{n}-pending", at=at))
@@ -57,7 +57,7 @@ async def orders(shop: Shop) -> list[Order]:
 
 
 def expected(orders: list[Order], query: OrderQuery) -> list[str]:
-    """The ids of the whole list that a query describes, by the plainest means."""
+    """Returns the ids of a query's whole list, by a plain loop over all orders."""
     wanted = [order for order in orders if not query.statuses or order.status in query.statuses]
     if query.created_from is not None:
         wanted = [order for order in wanted if order.terms.at >= query.created_from]
@@ -71,7 +71,7 @@ def _millisecond(at: datetime) -> datetime:
     return at.replace(microsecond=at.microsecond // 1000 * 1000)
 
 
-async def test_every_range_status_and_direction_lists_and_counts_what_the_model_does(
+async def test_every_range_status_and_direction_lists_and_counts_the_same_as_the_model(
     shop: Shop, orders: list[Order], reader: Queries
 ) -> None:
     edges = [None, *sorted(set(MOMENTS)), FIRST + timedelta(hours=5, milliseconds=123), FIRST + timedelta(days=9)]
@@ -127,7 +127,7 @@ async def test_following_the_cursor_reads_the_list_to_its_end(
     assert listed["pagination"]["nextCursor"] is None
 
 
-async def test_a_cursor_neither_repeats_nor_skips_when_orders_arrive_meanwhile(
+async def test_a_cursor_neither_repeats_nor_skips_orders_when_new_ones_arrive(
     shop: Shop, orders: list[Order], reader: Queries
 ) -> None:
     first = await page(reader, shop, limit=5)
@@ -165,31 +165,29 @@ async def test_a_row_is_the_order_without_payments_and_with_its_customer(shop: S
     assert listed["customer"]["email"] == "ana@example.com"
 
 
-async def test_a_row_is_overdue_by_the_moment_of_reading(shop: Shop, reader: Queries) -> None:
+async def test_a_row_is_overdue_by_the_time_of_reading(shop: Shop, reader: Queries) -> None:
     await shop.order("one", due_date=NOON)
     for now, overdue in ((NOON, False), (NOON + MICROSECOND, True)):
         [row] = json.loads(await reader.orders(shop.merchant_id, OrderQuery(), now))["data"]
         assert row["isOverdue"] is overdue
 
 
-def made_up(behind: int) -> str:
-    """A cursor that looks like one of ours, before all orders and behind so many."""
+def forged(behind: int) -> str:
+    """Returns a cursor that the service did not issue, before all orders, which claims `behind` earlier ones."""
     return base64.urlsafe_b64encode(struct.pack("!?qq16s", True, 0, behind, bytes(16))).decode()
 
 
-async def test_a_page_goes_on_behind_as_many_as_a_made_up_cursor_says_or_it_is_none(
-    shop: Shop, reader: Queries
-) -> None:
+async def test_a_forged_cursor_may_claim_any_number_of_orders_up_to_a_bound(shop: Shop, reader: Queries) -> None:
     for n in range(2):
         await shop.order(f"{n}")
-    listed = await page(reader, shop, cursor=parse_cursor(made_up(2**62)), limit=1)
+    listed = await page(reader, shop, cursor=parse_cursor(forged(2**62)), limit=1)
     assert listed["pagination"]["offset"] == 2**62
     assert listed["pagination"]["hasMore"]
-    assert parse_cursor(made_up(2**62 + 1)) is None
+    assert parse_cursor(forged(2**62 + 1)) is None
 
 
-@pytest.mark.parametrize("text", ["", "x", "AAAA", "é", "=" * 44, "A" * 45, "\0", "_" * 44, made_up(2**63 - 1)])
-def test_what_is_no_cursor_of_ours_is_none(text: str) -> None:
+@pytest.mark.parametrize("text", ["", "x", "AAAA", "é", "=" * 44, "A" * 45, "\0", "_" * 44, forged(2**63 - 1)])
+def test_a_text_that_the_service_did_not_issue_is_not_a_cursor(text: str) -> None:
     assert parse_cursor(text) is None
 
 
@@ -211,7 +209,7 @@ async def test_whole_days_are_not_counted_row_by_row(
     assert (inside["pagination"]["total"], broken["pagination"]["total"]) == (1012, 15)
 
 
-async def test_a_list_that_waits_for_a_lock_fails_alone_and_point_reads_go_on(
+async def test_a_list_that_waits_for_a_lock_fails_alone_and_point_reads_continue(
     shop: Shop, orders: list[Order], reader: Queries, database_url: str
 ) -> None:
     async with await psycopg.AsyncConnection.connect(database_url) as holder:
@@ -224,7 +222,7 @@ async def test_a_list_that_waits_for_a_lock_fails_alone_and_point_reads_go_on(
     assert (await page(reader, shop))["pagination"]["total"] == 27
 
 
-async def test_lists_go_on_after_their_connections_were_ended(
+async def test_lists_continue_after_their_connections_were_ended(
     shop: Shop, orders: list[Order], reader: Queries, database_url: str
 ) -> None:
     await page(reader, shop)
@@ -235,9 +233,7 @@ async def test_lists_go_on_after_their_connections_were_ended(
     assert (await page(reader, shop))["pagination"]["total"] == 27
 
 
-async def test_no_list_reads_more_of_the_orders_than_an_index_tells_it_to(
-    shop: Shop, orders: list[Order], reader: Queries
-) -> None:
+async def test_every_list_reads_orders_by_an_index(shop: Shop, orders: list[Order], reader: Queries) -> None:
     for statuses, ascending in product([(), (PENDING,)], (False, True)):
         query = OrderQuery(statuses=statuses, ascending=ascending, created_from=FIRST)
         [statement], parameters = page_statements(shop.merchant_id, query, NOON)

@@ -1,4 +1,4 @@
-"""The search: literal, without regard to case, at once after a commit, and about what is true now."""
+"""The search: literal, without regard to case, right after a commit, and on current data."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from tests.domain.story import NOON
 from tests.projections.listing import ids, page, total
 from tests.projections.searching import Bazaar, an_address, counted, pack
-from tests.projections.shop import Shop, customer, tell
+from tests.projections.shop import Shop, change_email, customer
 
 from ledger.journal.journal import Journal
 from projections.lists import statements
@@ -68,7 +68,9 @@ async def test_an_order_that_matches_in_every_way_is_found_once(shop: Shop, read
     assert await total(reader, shop, "same") == 1
 
 
-async def test_an_order_is_found_as_soon_as_it_is_acknowledged(shop: Shop, reader: Queries, database_url: str) -> None:
+async def test_an_order_is_found_as_soon_as_its_creation_is_acknowledged(
+    shop: Shop, reader: Queries, database_url: str
+) -> None:
     async with SearchCompactor(database_url) as packing:
         packer = asyncio.create_task(_pack_without_end(packing))
         for n in range(120):
@@ -86,14 +88,14 @@ async def _pack_without_end(packing: SearchCompactor) -> None:
 
 
 @pytest.mark.parametrize("packs", [False, True])
-async def test_a_search_follows_the_customers_current_address(
+async def test_a_search_uses_the_customers_current_e_mail(
     shop: Shop, reader: Queries, database_url: str, packs: bool
 ) -> None:
     async with SearchCompactor(database_url) as packing:
         ana = await customer(shop, "moving", "Old@example.com")
         await shop.order("one", customer_id=ana.customer_id)
         for version, email in enumerate(["new@example.com", None, "third@example.com", "old@example.com", None], 1):
-            ana = await tell(shop, ana, version, email)
+            ana = await change_email(shop, ana, version, email)
             if packs:
                 assert await packing.pack() == 1
                 assert await packing.pack() == 0
@@ -101,17 +103,17 @@ async def test_a_search_follows_the_customers_current_address(
                 assert await total(reader, shop, term) == (term in (email or "")), (email, term)
 
 
-async def test_an_address_given_later_is_found(shop: Shop, reader: Queries, database_url: str) -> None:
+async def test_an_e_mail_that_is_set_later_is_found(shop: Shop, reader: Queries, database_url: str) -> None:
     ana = await customer(shop, "silent", None)
     await shop.order("one", customer_id=ana.customer_id)
-    await tell(shop, ana, 1, "Late@example.com")
+    await change_email(shop, ana, 1, "Late@example.com")
     assert await total(reader, shop, "late@") == 1
     async with SearchCompactor(database_url) as packing:
         await packing.pack()
     assert await total(reader, shop, "late@") == 1
 
 
-async def test_a_search_opens_only_its_own_merchants_lines(shop: Shop, journal: Journal, reader: Queries) -> None:
+async def test_a_search_reads_only_its_own_merchants_lines(shop: Shop, journal: Journal, reader: Queries) -> None:
     other = await Shop(journal).open()
     await other.order("theirs")
     mine = await shop.order("mine")
@@ -126,7 +128,7 @@ def test_folding_twice_changes_nothing_and_nothing_is_escaped() -> None:
     assert fold_search("a\tb") is None
 
 
-async def test_a_text_that_every_order_has_filters_nothing_and_one_that_lacks_it_counts(
+async def test_a_text_that_every_order_contains_filters_nothing_until_one_order_lacks_it(
     shop: Shop, reader: Queries, database_url: str
 ) -> None:
     for n in range(300):
@@ -145,7 +147,7 @@ async def test_a_text_that_every_order_has_filters_nothing_and_one_that_lacks_it
 
 @pytest.mark.parametrize("bounds", [(2_000, 8_000, 16_384), (100, 4, 40), (3, 0, 16_384)])
 @pytest.mark.parametrize("seed", range(4))
-async def test_whatever_is_looked_for_is_what_a_reader_of_all_texts_would_find(
+async def test_any_search_finds_what_reading_all_texts_would_find(
     shop: Shop,
     reader: Queries,
     database_url: str,
@@ -153,8 +155,8 @@ async def test_whatever_is_looked_for_is_what_a_reader_of_all_texts_would_find(
     seed: int,
     bounds: tuple[int, int, int],
 ) -> None:
-    """Packed, unpacked and changed; with bounds so low that 150 orders go every way that 200,000 go."""
-    for name, bound in zip(("FEW", "FEW_MAILS", "WALKED"), bounds, strict=True):
+    """Packed, unpacked and changed lines, with bounds so low that 150 orders take every path that 200,000 take."""
+    for name, bound in zip(("LOOKUPS_MAX", "EMAIL_LOOKUPS_MAX", "SCANNED_MAX"), bounds, strict=True):
         monkeypatch.setattr(statements, name, bound)
     chance = random.Random(seed)
     bazaar = await Bazaar.open(shop, chance, payers=12)
@@ -166,15 +168,15 @@ async def test_whatever_is_looked_for_is_what_a_reader_of_all_texts_would_find(
             await pack(database_url)
     if seed % 2:
         await pack(database_url)
-        said, expected = counted(database_url)
-        assert said == expected
-        assert len(said) > 50
+        stored, expected = counted(database_url)
+        assert stored == expected
+        assert len(stored) > 50
     for _ in range(80):
-        await _look_for(bazaar.a_part(chance), bazaar, reader, chance)
+        await _search(bazaar.a_part(chance), bazaar, reader, chance)
 
 
-async def _look_for(text: str, bazaar: Bazaar, reader: Queries, chance: random.Random) -> None:
-    """A page of what a text finds, in either direction, the page behind it, and what lies within a range of dates."""
+async def _search(text: str, bazaar: Bazaar, reader: Queries, chance: random.Random) -> None:
+    """Compares a page of a search, in either direction, the page after it, and the matches of a date range."""
     ascending, limit, offset = chance.random() < 0.3, chance.choice([1, 2, 20]), chance.choice([0, 0, 3])
     places = bazaar.having(text) if ascending else bazaar.having(text)[::-1]
     expected = [bazaar.orders[place].order_id for place in places]
@@ -192,13 +194,13 @@ async def _look_for(text: str, bazaar: Bazaar, reader: Queries, chance: random.R
 
 
 @pytest.mark.parametrize("spread", ["evenly", "only old ones", "only new ones", "old ones and one"])
-async def test_what_e_mails_find_is_paged_wherever_in_the_list_it_stands(
+async def test_matches_by_e_mail_are_paged_wherever_they_are_in_the_list(
     shop: Shop, reader: Queries, database_url: str, spread: str
 ) -> None:
     ana = await customer(shop, "ana", "ana@example.com")
     bea = await customer(shop, "bea", "bea@example.com")
     carl = await customer(shop, "carl", "carl@elsewhere.mx")
-    is_wanted = {
+    matches = {
         "evenly": lambda n: n % 7,
         "only old ones": lambda n: n < 190,
         "only new ones": lambda n: n > 50,
@@ -206,7 +208,7 @@ async def test_what_e_mails_find_is_paged_wherever_in_the_list_it_stands(
     }[spread]
     wanted = []
     for n in range(240):
-        payer = (ana, bea)[n % 2] if is_wanted(n) else carl
+        payer = (ana, bea)[n % 2] if matches(n) else carl
         made = await shop.order(
             f"{n:03}", order_number=f"N{n:03}", customer_id=payer.customer_id, at=NOON + timedelta(seconds=n)
         )
@@ -219,7 +221,7 @@ async def test_what_e_mails_find_is_paged_wherever_in_the_list_it_stands(
             seen = await page(reader, shop, search="@EXAMPLE", limit=limit, offset=offset, ascending=ascending)
             assert seen["pagination"]["total"] == len(wanted)
             assert ids(seen) == expected[offset : offset + limit], (limit, offset, ascending)
-    await tell(shop, bea, 1, "bea@elsewhere.mx")
+    await change_email(shop, bea, 1, "bea@elsewhere.mx")
     remaining = await page(reader, shop, search="@example", limit=1)
     assert remaining["pagination"]["total"] < len(wanted)
     assert {order["customer"]["email"] for order in remaining["data"]} == {"ana@example.com"}

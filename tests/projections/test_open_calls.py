@@ -1,4 +1,4 @@
-"""Which calls to a processor the recovery is told of."""
+"""The calls to a processor that recovery looks up."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ async def test_a_call_without_an_outcome_is_due_from_its_deadline_on(shop: Shop,
         assert await intents.due(LATER, 10) == []
 
 
-async def test_no_more_are_told_than_were_asked_for(shop: Shop, database_url: str) -> None:
+async def test_no_more_calls_are_returned_than_the_limit(shop: Shop, database_url: str) -> None:
     for n in range(4):
         await shop.order(f"open-{n}", started(1, 10_000), asked(1, 10_000))
     async with OpenCalls(database_url) as intents:
         assert len(await intents.due(LATER, 3)) == 3
 
 
-async def test_a_lost_connection_costs_one_question(shop: Shop, database_url: str) -> None:
+async def test_a_lost_connection_fails_one_read(shop: Shop, database_url: str) -> None:
     await shop.order("open", started(1, 10_000), asked(1, 10_000))
     async with OpenCalls(database_url) as intents:
         with psycopg.connect(database_url, autocommit=True) as connection:

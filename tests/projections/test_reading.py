@@ -1,4 +1,4 @@
-"""Point reads over the real database: what is found, for whom, and what happens while the database is away."""
+"""Point reads of a real database: what they find, for which merchant, and what happens while it is unavailable."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def test_an_external_id_may_look_like_a_service_id(shop: Shop, reader: Que
     assert found["id"] == str(order.terms.order_id)
 
 
-async def test_another_merchants_order_is_nowhere(shop: Shop, journal: Journal, reader: Queries) -> None:
+async def test_another_merchants_order_is_not_found(shop: Shop, journal: Journal, reader: Queries) -> None:
     order = await shop.order("mine")
     other = await Shop(journal).open()
     for reference in ("mine", str(order.terms.order_id), str(uuid7()), ""):
@@ -87,17 +87,19 @@ async def test_a_change_is_read_at_once(shop: Shop, reader: Queries) -> None:
     assert (found["status"], found["payments"][0]["declineCode"]) == ("FAILED", "INSUFFICIENT_FUNDS")
 
 
-async def test_an_order_shows_its_customer_as_it_is_now(shop: Shop, reader: Queries) -> None:
+async def test_an_order_shows_its_current_customer(shop: Shop, reader: Queries) -> None:
     await shop.order("old")
-    told = CustomerDetailsChanged(customer_id=shop.ana.customer_id, at=NOON, email="ana@example.org", phone_number=None)
-    after = evolve_customer(shop.customer, told)
-    await shop.change(shop.ana.customer_id, 1, [told], shop.customer, after)
+    changed = CustomerDetailsChanged(
+        customer_id=shop.ana.customer_id, at=NOON, email="ana@example.org", phone_number=None
+    )
+    after = evolve_customer(shop.customer, changed)
+    await shop.change(shop.ana.customer_id, 1, [changed], shop.customer, after)
     customer = (await shown(reader, shop.merchant_id, "old") or {})["customer"]
     assert (customer["firstName"], customer["email"]) == ("Ana", "ana@example.org")
     assert await reader.customer(shop.merchant_id, shop.ana.customer_id) == render_customer(after)
 
 
-async def test_overdue_depends_on_the_moment_of_reading(shop: Shop, reader: Queries) -> None:
+async def test_whether_an_order_is_overdue_depends_on_the_time_of_reading(shop: Shop, reader: Queries) -> None:
     await shop.order("due", due_date=NOON)
     row = await reader.order(shop.merchant_id, "due")
     assert row is not None
@@ -109,7 +111,7 @@ async def test_overdue_depends_on_the_moment_of_reading(shop: Shop, reader: Quer
 
 
 @pytest.mark.parametrize("impossible", ["nul\0byte", "half \ud800 of a character"])
-async def test_a_text_that_cannot_be_stored_names_nothing_and_harms_nobody(
+async def test_a_text_that_cannot_be_stored_finds_nothing_and_fails_no_other_read(
     shop: Shop, reader: Queries, impossible: str
 ) -> None:
     await shop.order("fine")
@@ -120,8 +122,8 @@ async def test_a_text_that_cannot_be_stored_names_nothing_and_harms_nobody(
     assert fine is not None
 
 
-async def test_many_readers_share_a_round_trip_and_each_gets_its_own_answer(shop: Shop, reader: Queries) -> None:
-    known = [(await shop.order(f"n{n}")).terms for n in range(30)]
+async def test_many_reads_share_a_round_trip_and_each_gets_its_own_answer(shop: Shop, reader: Queries) -> None:
+    created = [(await shop.order(f"n{n}")).terms for n in range(30)]
     round_trips = 0
     fetch = reader.points._fetch
 
@@ -131,18 +133,18 @@ async def test_many_readers_share_a_round_trip_and_each_gets_its_own_answer(shop
         return await fetch(*arguments)
 
     reader.points._fetch = counted
-    asked_for = [str(terms.order_id) if n % 2 else terms.external_id for n, terms in enumerate(known)] + ["nobody"]
+    asked_for = [str(terms.order_id) if n % 2 else terms.external_id for n, terms in enumerate(created)] + ["absent"]
     answers = await asyncio.gather(
         *[shown(reader, shop.merchant_id, reference) for reference in asked_for],
         reader.customer(shop.merchant_id, shop.ana.customer_id),
         reader.find_key(b"x" * 32),
     )
-    assert [answer and answer["id"] for answer in answers[:31]] == [*[str(terms.order_id) for terms in known], None]
+    assert [answer and answer["id"] for answer in answers[:31]] == [*[str(terms.order_id) for terms in created], None]
     assert answers[31:] == [render_customer(shop.customer), None]
     assert round_trips == 1
 
 
-async def test_a_key_finds_its_merchant_with_the_settings_of_now(journal: Journal, reader: Queries) -> None:
+async def test_a_key_finds_its_merchant_with_its_current_settings(journal: Journal, reader: Queries) -> None:
     merchant_id, key_hash = uuid7(), bytes(range(32))
     await journal.open_log(merchant_id)
     key = merchants.issued(merchant_id, key_hash, scopes=("orders:read",), expires_at=NOON)
@@ -172,15 +174,15 @@ async def test_operators_list_merchants_and_their_keys(journal: Journal, databas
         assert (key.name, key.hint, key.scopes, key.revoked_at) == ("Dos", "…abcd", (), None)
 
 
-def test_the_kind_of_claim_that_the_statement_names_is_that_of_orders() -> None:
+def test_the_statement_uses_the_claim_kind_of_orders() -> None:
     assert f"k.kind = {ClaimKind.ORDER_EXTERNAL_ID:d}" in table.FIND
 
 
-# ---------------------------------------------------------------- the database goes away
+# ---------------------------------------------------------------- the database becomes unavailable
 
 
 def backends(url: str, action: str, name: str = "ledger-reads") -> int:
-    """Apply a function to the server processes behind the reader's connections; how many there were."""
+    """Applies a function to the server processes of the reader's connections, and returns their number."""
     with psycopg.connect(url, autocommit=True) as connection:
         query = sql.SQL(
             "select {}(pid) from pg_stat_activity where application_name = %s and datname = current_database()"
@@ -190,18 +192,18 @@ def backends(url: str, action: str, name: str = "ledger-reads") -> int:
 
 async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(30):
-        while not condition():  # noqa: ASYNC110 - what changes is another process, which tells nobody
+        while not condition():  # noqa: ASYNC110 - another process changes without an event
             await asyncio.sleep(0.01)
 
 
-async def test_reads_go_on_after_the_connection_was_ended(shop: Shop, reader: Queries, database_url: str) -> None:
+async def test_reads_continue_after_their_connection_was_ended(shop: Shop, reader: Queries, database_url: str) -> None:
     await shop.order("still")
     for _ in range(3):
         assert backends(database_url, "pg_terminate_backend") == 1
         assert await shown(reader, shop.merchant_id, "still") is not None
 
 
-async def test_a_read_in_flight_when_the_connection_breaks_is_made_again(
+async def test_a_read_in_flight_when_the_connection_breaks_is_repeated(
     shop: Shop, reader: Queries, database_url: str
 ) -> None:
     await shop.order("flying")
@@ -215,7 +217,7 @@ async def test_a_read_in_flight_when_the_connection_breaks_is_made_again(
     assert (await reading or {})["externalId"] == "flying"
 
 
-async def test_while_the_database_is_away_readers_are_told_and_then_answered_again(
+async def test_reads_fail_while_the_database_is_unavailable_and_succeed_afterwards(
     shop: Shop, reader: Queries, database_url: str, postgres_url: str
 ) -> None:
     await shop.order("patient")
@@ -223,14 +225,15 @@ async def test_while_the_database_is_away_readers_are_told_and_then_answered_aga
     with psycopg.connect(postgres_url, autocommit=True) as owner:
         owner.execute(sql.SQL("alter database {} allow_connections false").format(name))
         owner.execute(
-            "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'ledger-reads' and datname = %s",
+            "select pg_terminate_backend(pid) from pg_stat_activity"
+            " where application_name = 'ledger-reads' and datname = %s",
             (conninfo_to_dict(database_url)["dbname"],),
         )
         in_flight = asyncio.create_task(reader.order(shop.merchant_id, "patient"))
         await until(lambda: not reader.alive)
         with pytest.raises(DatabaseUnavailable):
             await reader.order(shop.merchant_id, "patient")
-        with pytest.raises(DatabaseUnavailable):  # it does not wait for the database to be back
+        with pytest.raises(DatabaseUnavailable):  # it does not wait until the database is available
             await asyncio.wait_for(in_flight, 30)
         owner.execute(sql.SQL("alter database {} allow_connections true").format(name))
     await until(lambda: reader.alive)

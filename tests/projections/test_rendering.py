@@ -1,4 +1,4 @@
-"""What a client reads of an order, field by field."""
+"""The document of an order, field by field."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ from ledger.domain.customers.state import Customer
 from ledger.domain.ids import entry_id
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.terms import BillingAddress, FiscalAddress, FiscalData, LineItem, MethodType, Tax
-from projections.orders.documents import OrderHead, PaymentDocument
+from projections.orders.documents import answer, document, is_overdue
 from projections.orders.formats import for_people, moment
-from projections.orders.render import render_head, render_payment, render_payments
-from projections.orders.table import answer, document, is_overdue
+from projections.orders.head import OrderHead, render_head
+from projections.orders.payments import PaymentDocument, render_payment, render_payments
 
 AT = "2026-01-31T12:00:00.000Z"
 
@@ -131,14 +131,14 @@ def test_a_month_before_october_has_two_digits() -> None:
     assert (card["expMonth"], card["expiryMonth"]) == (3, "03")
 
 
-def test_a_paycash_reference_is_of_the_interfaces_closed_set_and_names_its_channel() -> None:
+def test_a_paycash_reference_has_a_kind_of_the_interface_and_names_its_channel() -> None:
     events = (created(10_000), started(1, 10_000, type_=MethodType.PAYCASH))
     shown = head(*events)["paymentMethod"]
     assert (shown["type"], shown["channel"], shown["cardDetails"]) == ("CIE_CASH_NET", "PAYCASH", None)
     assert payments(*events)[0]["paymentMethodType"] == "CIE_CASH_NET"
 
 
-def test_a_captured_payment_tells_its_amounts_as_decimal_strings_and_its_history() -> None:
+def test_a_captured_payment_shows_its_amounts_as_decimal_strings_and_its_history() -> None:
     [payment] = payments(created(10_000, pending=False), *paid(1, 10_000))
     steps = [(1, "CREATION"), (2, "AUTHORIZATION"), (3, "CAPTURE")]
     events = [
@@ -198,7 +198,7 @@ def test_a_captured_payment_tells_its_amounts_as_decimal_strings_and_its_history
     }
 
 
-def test_a_declined_payment_says_why() -> None:
+def test_a_declined_payment_shows_the_reason() -> None:
     events = (created(10_000, pending=False), started(1, 10_000), asked(1, 10_000), declined(1))
     assert head(*events)["status"] == "FAILED"
     [payment] = payments(*events)
@@ -220,7 +220,7 @@ def test_a_payment_without_an_answer_is_unknown_and_not_failed() -> None:
     assert payment["lastFailedEventAt"] is None
 
 
-def test_a_split_order_shows_its_payments_oldest_first_and_the_surcharge_that_landed() -> None:
+def test_a_split_order_shows_its_payments_oldest_first_and_the_captured_surcharge() -> None:
     events = (SPLIT_WITH_SURCHARGE, *paid(1, 4_000, 120), started(2, 6_000, type_=MethodType.SPEI))
     shown = head(*events)
     assert shown["allowPartials"] is True
@@ -237,7 +237,7 @@ def test_a_split_order_shows_its_payments_oldest_first_and_the_surcharge_that_la
     assert (second["id"], second["status"], second["capturedAmount"]) == (str(payment_id(2)), "CREATED", "0")
 
 
-def test_a_partial_approval_tells_asked_authorised_and_captured_apart() -> None:
+def test_a_partial_approval_shows_the_asked_authorised_and_captured_amounts() -> None:
     [payment] = payments(created(10_000, pending=False), started(1, 10_000), asked(1, 10_000), *taken(1, 5_000))
     assert (payment["amount"], payment["authorizedAmount"], payment["capturedAmount"]) == ("10000", "5000", "5000")
 
@@ -269,7 +269,7 @@ def test_a_surcharge_rate_is_a_number() -> None:
     assert head(created(10_000, surcharge=policy))["surchargeRate"] == Decimal("3.5")
 
 
-def test_metadata_comes_back_byte_for_byte() -> None:
+def test_metadata_is_returned_byte_for_byte() -> None:
     sent = b'{ "b":1.0,\n"a":[1e3,"\xc3\xa9\\u00e9"], "b" : 2}'
     order = folded((created(metadata=Raw(sent)), started(1, 10_000, metadata=Raw(b"[ ]"))))
     assert b'"metadata":' + sent + b"," in render_head(order)
@@ -333,7 +333,7 @@ def test_an_invoice_has_a_type_only_with_fiscal_data(fiscal: bool, split: bool, 
     assert head(created(allow_partials=split, **terms))["invoiceType"] == invoice
 
 
-def test_the_orders_billing_address_stands_in_for_a_payment_without_one_and_the_other_way_round() -> None:
+def test_an_order_and_its_payment_show_each_others_billing_address_if_they_have_none() -> None:
     home, work = BillingAddress(address="Casa 1", city="Puebla"), BillingAddress(address="Torre 2", country="MX")
     [payment] = payments(created(billing_address=home), started(1, 10_000))
     assert (payment["billingAddressLine1"], payment["billingCity"]) == ("Casa 1", "Puebla")
@@ -348,7 +348,7 @@ def test_the_orders_billing_address_stands_in_for_a_payment_without_one_and_the_
     assert (shown["billingAddressLine"], shown["billingCountry"]) == ("Torre 2", "MX"), "that of the newest with one"
 
 
-def test_a_time_is_utc_to_the_millisecond_cut_off() -> None:
+def test_a_time_is_cut_off_to_the_millisecond_in_utc() -> None:
     assert moment(NOON) == AT
     assert moment(NOON.replace(microsecond=123_999)) == "2026-01-31T12:00:00.123Z"
     assert moment(NOON.replace(microsecond=120_000)) == "2026-01-31T12:00:00.120Z"
@@ -357,7 +357,7 @@ def test_a_time_is_utc_to_the_millisecond_cut_off() -> None:
         moment(NOON.astimezone(timezone(timedelta(hours=-6))))
 
 
-def test_an_amount_below_a_peso_keeps_its_noughts() -> None:
+def test_an_amount_below_a_peso_keeps_its_zeros() -> None:
     assert [for_people(amount, "USD") for amount in ("0", "5", "50", "500", "0.5")] == [
         "USD 0.00",
         "USD 0.05",
@@ -371,7 +371,7 @@ def ana() -> Customer:
     return Customer(customer_id=CUSTOMER, external_id="ana", created_at=NOON, updated_at=NOON, first_name="Ana")
 
 
-def test_an_answer_carries_the_customer_all_payments_and_the_one_that_it_is_about() -> None:
+def test_an_answer_has_the_customer_all_payments_and_the_payment_of_its_request() -> None:
     order = folded((created(allow_partials=True), *paid(1, 4_000), *paid(2, 1_000)))
     shown = json.loads(answer(order, ana(), payment_id(2), NOON))
     assert shown["customer"] == {
@@ -392,7 +392,7 @@ def test_an_answer_carries_the_customer_all_payments_and_the_one_that_it_is_abou
     assert "payment" not in json.loads(answer(order, ana(), None, NOON))
 
 
-def test_a_list_row_has_no_payments_and_everything_else() -> None:
+def test_a_list_row_lacks_only_the_payments() -> None:
     order = folded((created(), *paid(1, 10_000)))
     shown = json.loads(document(render_head(order), b"{}", None, overdue=True))
     assert (shown["payments"], shown["customer"], shown["isOverdue"]) == ([], {}, True)

@@ -1,4 +1,4 @@
-"""The rows that the journal wrote are the rows that the log says, byte for byte."""
+"""The rows that the journal wrote equal those of a replay of the log, byte for byte."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from projections.rebuild import Replay, replay, stored
 pytestmark = pytest.mark.anyio
 
 
-async def a_busy_day(shop: Shop, journal: Journal) -> None:
-    """Something of everything that can happen by now, in commits of one and of several events."""
+async def various_events(shop: Shop, journal: Journal) -> None:
+    """Commits events of every kind of stream, one or several at a time."""
     key = merchants.issued(shop.merchant_id, b"k" * 32, name="caja", scopes=("a", "b"))
     merchant = await merchants.commit(journal, None, 0, [merchants.registered(shop.merchant_id)])
     merchant = await merchants.commit(journal, merchant, 1, [key])
@@ -49,8 +49,8 @@ async def a_busy_day(shop: Shop, journal: Journal) -> None:
     split = await shop.then(split, *paid(1, "50.25", "1.51"))
     await shop.then(split, started(2, "100.5", "3.02"), asked(2, "103.52"), declined(2))
     await shop.then(await shop.order("late", started(1, 10_000), asked(1, 10_000), declined(1)), late(1, 10_000))
-    told = CustomerDetailsChanged(customer_id=shop.ana.customer_id, at=NOON, last_name=None, email="ana@example.org")
-    await shop.change(shop.ana.customer_id, 1, [told], shop.customer, evolve_customer(shop.customer, told))
+    changed = CustomerDetailsChanged(customer_id=shop.ana.customer_id, at=NOON, last_name=None, email="ana@example.org")
+    await shop.change(shop.ana.customer_id, 1, [changed], shop.customer, evolve_customer(shop.customer, changed))
 
 
 async def the_log(journal: Journal, database_url: str, merchant_id: UUID) -> list[tuple[UUID, int, Any]]:
@@ -60,7 +60,7 @@ async def the_log(journal: Journal, database_url: str, merchant_id: UUID) -> lis
 
 
 async def test_a_replay_of_the_log_gives_the_stored_rows(shop: Shop, journal: Journal, database_url: str) -> None:
-    await a_busy_day(shop, journal)
+    await various_events(shop, journal)
     log = await the_log(journal, database_url, shop.merchant_id)
     async with await psycopg.AsyncConnection.connect(database_url) as connection:
         rows = await stored(connection, shop.merchant_id)
@@ -74,7 +74,7 @@ async def test_a_replay_of_the_log_gives_the_stored_rows(shop: Shop, journal: Jo
 async def test_a_replay_in_pieces_gives_the_same_rows(
     shop: Shop, journal: Journal, database_url: str, size: int
 ) -> None:
-    await a_busy_day(shop, journal)
+    await various_events(shop, journal)
     log = await the_log(journal, database_url, shop.merchant_id)
     fold = Replay(shop.merchant_id)
     for start in range(0, len(log), size):
@@ -83,8 +83,8 @@ async def test_a_replay_in_pieces_gives_the_same_rows(
     assert fold.rows() == replay(shop.merchant_id, log)
 
 
-async def test_a_changed_row_is_noticed(shop: Shop, journal: Journal, database_url: str) -> None:
-    await a_busy_day(shop, journal)
+async def test_a_changed_row_is_detected(shop: Shop, journal: Journal, database_url: str) -> None:
+    await various_events(shop, journal)
     log = await the_log(journal, database_url, shop.merchant_id)
     async with await psycopg.AsyncConnection.connect(database_url) as connection:
         for table, change in (
@@ -100,13 +100,13 @@ async def test_a_changed_row_is_noticed(shop: Shop, journal: Journal, database_u
 
 
 async def test_a_gap_in_the_log_stops_the_replay(shop: Shop, journal: Journal, database_url: str) -> None:
-    await a_busy_day(shop, journal)
+    await various_events(shop, journal)
     log = await the_log(journal, database_url, shop.merchant_id)
     with pytest.raises(AssertionError, match="lacks version"):
         replay(shop.merchant_id, [event for event in log if event[1] != 2])
 
 
-async def test_a_command_that_lost_leaves_no_row(shop: Shop, journal: Journal, database_url: str) -> None:
+async def test_a_command_that_lost_writes_no_row(shop: Shop, journal: Journal, database_url: str) -> None:
     await shop.order("taken")
     with pytest.raises(ClaimTaken):
         await shop.order("taken")
@@ -117,7 +117,7 @@ async def test_a_command_that_lost_leaves_no_row(shop: Shop, journal: Journal, d
     assert len(rows["payment_order"]) == 1
 
 
-async def test_another_merchants_rows_are_not_among_them(shop: Shop, journal: Journal, database_url: str) -> None:
+async def test_another_merchants_rows_are_left_out(shop: Shop, journal: Journal, database_url: str) -> None:
     await shop.order("mine")
     async with await psycopg.AsyncConnection.connect(database_url) as connection:
         assert all(rows == [] for rows in (await stored(connection, uuid7())).values())

@@ -1,4 +1,4 @@
-"""What the worker makes of the lines that appends leave: full blocks that say what is in them, and counters that are exact."""
+"""Compaction: full blocks with the bits and the beginnings of their lines, and exact counters."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from tests.projections.listing import ids, page, total
 from tests.projections.searching import a_word, an_address, counted, pack
-from tests.projections.shop import Shop, customer, tell
+from tests.projections.shop import Shop, change_email, customer
 
 from ledger.domain.customers.state import Customer
 from ledger.postgres.faults import DatabaseUnavailable
@@ -21,7 +21,7 @@ from projections.search.compaction import SearchCompactor
 pytestmark = pytest.mark.anyio
 
 
-async def test_packing_keeps_every_line_once_and_needs_no_more_than_a_page_for_fifty_long_ones(
+async def test_packing_keeps_every_line_once_and_fits_fifty_long_lines_on_a_page(
     shop: Shop, reader: Queries, database_url: str
 ) -> None:
     for n in range(150):
@@ -38,23 +38,22 @@ async def test_packing_keeps_every_line_once_and_needs_no_more_than_a_page_for_f
         assert [packed for packed, _ in rows].count(False) == 1
 
 
-async def test_a_packing_whose_connection_was_ended_connects_again(shop: Shop, database_url: str) -> None:
+async def test_a_compactor_whose_connection_was_ended_connects_again(shop: Shop, database_url: str) -> None:
     async with SearchCompactor(database_url) as packing:
         await packing.pack()
         with psycopg.connect(database_url, autocommit=True) as connection:
             connection.execute(
-                "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'ledger-search-packing'"
+                "select pg_terminate_backend(pid) from pg_stat_activity"
+                " where application_name = 'ledger-search-packing'"
             )
         with pytest.raises(DatabaseUnavailable, match="AdminShutdown"):
             await packing.pack()
         assert await packing.pack() == 0
 
 
-async def test_an_address_that_was_taken_away_stands_nowhere_once_the_lines_are_tidied(
-    shop: Shop, database_url: str
-) -> None:
+async def test_an_e_mail_that_was_removed_is_in_no_line_after_compaction(shop: Shop, database_url: str) -> None:
     ana = await customer(shop, "forgotten", "secret@example.com")
-    await tell(shop, ana, 1, None)
+    await change_email(shop, ana, 1, None)
     async with SearchCompactor(database_url) as packing:
         await packing.pack()
     with psycopg.connect(database_url) as connection:
@@ -63,7 +62,7 @@ async def test_an_address_that_was_taken_away_stands_nowhere_once_the_lines_are_
 
 
 @pytest.mark.parametrize("at_once", [1, 2, 1_000])
-async def test_no_counter_keeps_the_end_of_an_address_that_nobody_has_any_more(
+async def test_no_counter_keeps_the_end_of_an_e_mail_that_no_customer_has_any_more(
     shop: Shop, database_url: str, monkeypatch: pytest.MonkeyPatch, at_once: int
 ) -> None:
     monkeypatch.setattr(counts, "ORDERS_AT_ONCE", at_once)
@@ -74,42 +73,42 @@ async def test_no_counter_keeps_the_end_of_an_address_that_nobody_has_any_more(
     with psycopg.connect(database_url, autocommit=True) as connection:
         kept = "select text, orders from search_count where text like '%qx%' order by text"
         assert connection.execute(kept).fetchall() == [("@family-qxw.example", 4), ("qx", 4)]
-        await tell(shop, ana, 1, None)
+        await change_email(shop, ana, 1, None)
         await pack(database_url)
         assert connection.execute(kept).fetchall() == []
 
 
-async def test_counters_stay_exact_while_two_pack_and_orders_and_addresses_come_in(
+async def test_counters_stay_exact_while_two_compactors_run_and_orders_and_e_mails_change(
     shop: Shop, database_url: str
 ) -> None:
     chance = random.Random(5)
     payers = [await customer(shop, f"c{n}", an_address(chance)) for n in range(4)]
 
-    async def sell(payer: Customer) -> None:
+    async def create_orders(payer: Customer) -> None:
         for n in range(12):
             await shop.order(f"{payer.external_id}-{n}{a_word(chance)}", customer_id=payer.customer_id)
 
-    async def move(payer: Customer) -> None:
+    async def change_emails(payer: Customer) -> None:
         for version in range(1, 12):
-            payer = await tell(shop, payer, version, chance.choice([None, an_address(chance)]))
+            payer = await change_email(shop, payer, version, chance.choice([None, an_address(chance)]))
 
-    async def tidy() -> None:
+    async def compact() -> None:
         async with SearchCompactor(database_url, rows_min=1, block_bytes=120) as packing:
             while not done.is_set():
                 await packing.pack()
 
     done = asyncio.Event()
-    packers = [asyncio.create_task(tidy()) for _ in range(2)]
-    await asyncio.gather(*[sell(payer) for payer in payers], *[move(payer) for payer in payers])
+    packers = [asyncio.create_task(compact()) for _ in range(2)]
+    await asyncio.gather(*[create_orders(payer) for payer in payers], *[change_emails(payer) for payer in payers])
     done.set()
     await asyncio.gather(*packers)
     await pack(database_url)
-    said, expected = counted(database_url)
-    assert said == expected
-    assert said[1, "-"] > 40
+    stored, expected = counted(database_url)
+    assert stored == expected
+    assert stored[1, "-"] > 40
 
 
-async def test_what_a_packed_block_shares_is_what_all_of_its_lines_begin_with(
+async def test_a_packed_block_shares_the_beginnings_of_all_its_lines(
     shop: Shop, reader: Queries, database_url: str
 ) -> None:
     for n in range(20):
@@ -121,18 +120,16 @@ async def test_what_a_packed_block_shares_is_what_all_of_its_lines_begin_with(
     assert [await total(reader, shop, text) for text in ("Ñ", "po", "a", "-0", "-1")] == [20, 20, 20, 10, 10]
 
 
-async def test_a_block_is_passed_over_only_where_its_bits_say_so(
-    shop: Shop, reader: Queries, database_url: str
-) -> None:
+async def test_a_block_is_skipped_only_by_its_bits(shop: Shop, reader: Queries, database_url: str) -> None:
     for n in range(21):
         await shop.order(f"{'ñandú' if n % 2 else 'gato'}-{n:02}")
     await pack(database_url, block_bytes=21 * 55)
     with psycopg.connect(database_url, autocommit=True) as connection:
         every = "select texts, bit_count(grams) from search_block where kind = 1 and packed"
-        [(texts, said)] = connection.execute(every).fetchall()
+        [(texts, bits)] = connection.execute(every).fetchall()
         lines = texts.encode()
         different = {lines[at : at + size] for size in (1, 2, 3) for at in range(len(lines) - size + 1)}
-        assert 0.9 * len(different) < said <= len(different) + 2  # and the line's end behind the last bytes
+        assert 0.9 * len(different) < bits <= len(different) + 2  # two more: the end of the line after the last bytes
         assert await total(reader, shop, "andú") == 10
         connection.execute("update search_block set grams = null where kind = 1")
         assert await total(reader, shop, "andú") == 10
@@ -154,13 +151,13 @@ async def test_orders_that_an_older_release_wrote_are_folded_once_their_lines_ar
     assert len(ids(await page(reader, shop, search="ñ", limit=19))) == 19
 
 
-def test_a_worker_of_the_release_before_is_told_to_come_later(database_url: str) -> None:
+def test_a_worker_of_the_previous_release_gets_an_error_that_names_the_newer_release(database_url: str) -> None:
     with psycopg.connect(database_url) as connection, pytest.raises(psycopg.OperationalError, match="newer release"):
         connection.execute("select search_grams('pedido')")
 
 
 @pytest.mark.parametrize("texts", ["", "a", "ab", "ñ", "abc"])
 def test_no_text_is_too_short_for_its_grams(texts: str) -> None:
-    said = grams(texts)
-    assert all(said[bit >> 3] >> (bit & 7) & 1 for bit in gram_bits(texts) or ())
-    assert any(said) == bool(texts)
+    bits = grams(texts)
+    assert all(bits[bit >> 3] >> (bit & 7) & 1 for bit in gram_bits(texts) or ())
+    assert any(bits) == bool(texts)

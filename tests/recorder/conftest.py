@@ -11,13 +11,14 @@ import pytest
 from tests.databases import Databases
 from tests.journal.small_log import open_log
 
-# The library's cases import its cipher over pycryptodome. It ships the same class over cryptography, which we have.
+# The library's cases import its cipher, which needs pycryptodome. The same class exists for cryptography, which is
+# installed.
 sys.modules.setdefault("eventsourcing.cipher", eventsourcing.cryptography)
 
 
 @pytest.fixture(scope="module")
 def module_url(databases: Databases) -> Iterator[str]:
-    """One database for a module's tests, each with a merchant of its own: what one does must not be seen by another."""
+    """One database for a module's tests. Each test has its own merchant, so that it sees only its own events."""
     with databases.lent() as url:
         yield url
 

@@ -1,6 +1,6 @@
-"""A process that writes to one merchant's log as fast as the journal does: `python -m tests.recorder.full_speed URL MERCHANT`.
+"""A process that writes to a merchant's log at full speed: `python -m tests.recorder.full_speed URL MERCHANT`.
 
-It says `ready`, writes from the first line that it is told to the second, and ends with how many events were acknowledged.
+It prints `ready`, writes from the first line of its input to the second, and prints how many events were acknowledged.
 Each commit also writes a row to `bare`, which a plain sequence numbers over all merchants.
 """
 
@@ -47,18 +47,18 @@ def _command(merchant: UUID) -> Append:
 
 
 async def write(url: str, merchant: UUID) -> int:
-    """Write until told to end; how many events were acknowledged."""
+    """Writes until the second line of input, and returns how many events were acknowledged."""
     writer = Writer(url, [BARE])
     await writer.start()
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     sys.stdin.readline()
-    told = asyncio.create_task(asyncio.to_thread(sys.stdin.readline))
+    stopped = asyncio.create_task(asyncio.to_thread(sys.stdin.readline))
     acknowledged = 0
 
     async def client() -> None:
         nonlocal acknowledged
-        while not told.done():
+        while not stopped.done():
             await writer.submit(_command(merchant))
             acknowledged += 2
 
@@ -68,7 +68,7 @@ async def write(url: str, merchant: UUID) -> int:
 
 
 class Processes:
-    """Writing processes that have begun; `end` says how many events each was acknowledged."""
+    """Running writer processes. `end` stops them and returns how many events of each were acknowledged."""
 
     def __init__(self, processes: list[subprocess.Popen[str]]) -> None:
         self._processes = processes
@@ -79,7 +79,7 @@ class Processes:
 
 @contextmanager
 def writing(url: str, *merchants: UUID) -> Iterator[Processes]:
-    """One process for each merchant given, all of them writing when the block begins."""
+    """Starts a process for each merchant; all of them write when the block begins."""
     with ExitStack() as stack:
         processes = []
         for merchant in merchants:

@@ -1,4 +1,4 @@
-"""What the library appends is checked and numbered with what the journal appends, and is in nobody's way."""
+"""The library's events are checked and numbered together with the journal's, and disturb no other stream."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def of(recorder: ProcessRecorder, stream: UUID) -> list[int]:
     return [event.originator_version for event in recorder.select_events(stream)]
 
 
-def test_a_version_that_does_not_follow_is_refused(recorder):
+def test_a_version_that_does_not_follow_the_last_is_refused(recorder):
     stream = uuid4()
     recorder.insert_events(stored(stream, 1, 2))
     for versions in [(4,), (2, 3), (3, 5), (3, 3), (4, 3)]:
@@ -87,7 +87,7 @@ def test_the_last_event_of_a_call_has_its_highest_position(recorder):
     assert log == [(b, 1), (a, 1), (a, 2)]
 
 
-def test_one_merchants_recorder_sees_nothing_of_anothers(recorder, log_env, module_url):
+def test_one_merchants_recorder_reads_nothing_of_anothers(recorder, log_env, module_url):
     other_env = {**log_env, "LEDGER_MERCHANT_ID": str(open_log(module_url))}
     with InfrastructureFactory.construct(other_env) as factory:
         other, stream = factory.process_recorder(), uuid4()
@@ -100,7 +100,7 @@ def test_one_merchants_recorder_sees_nothing_of_anothers(recorder, log_env, modu
         factory.close()
 
 
-def test_the_name_in_front_tells_applications_apart(log_env, module_url):
+def test_the_name_of_an_application_may_precede_a_variable(log_env, module_url):
     class Ours(Application[UUID]):
         name = "ours"
 
@@ -118,7 +118,7 @@ def test_the_name_in_front_tells_applications_apart(log_env, module_url):
         ({"LEDGER_DATABASE_URL": ""}, "LEDGER_DATABASE_URL"),
     ],
 )
-def test_an_environment_that_names_no_log_is_refused(log_env, changes, named):
+def test_an_environment_without_a_log_is_refused(log_env, changes, named):
     with pytest.raises(OSError, match=named):
         InfrastructureFactory.construct({**log_env, **changes})
 
@@ -147,23 +147,23 @@ def test_an_event_that_cannot_be_stored_is_refused(recorder, event):
 
 
 @pytest.mark.parametrize("topic", TOPICS)
-def test_no_event_of_the_ledgers_is_written_past_its_read_models(recorder, topic):
-    with pytest.raises(ProgrammingError, match="the ledger's own"):
+def test_an_event_of_the_ledger_is_not_written_without_its_read_models(recorder, topic):
+    with pytest.raises(ProgrammingError, match="is a topic of the ledger"):
         recorder.insert_events(stored(uuid4(), 1, topic=topic))
 
 
 @pytest.mark.anyio
-async def test_nothing_is_added_to_a_stream_of_the_ledgers(shop, recorder):
+async def test_nothing_is_appended_to_a_stream_of_the_ledger(shop, recorder):
     order = await shop.order("pedido-1")
     for version in (0, 1, 2):
-        with pytest.raises(ProgrammingError, match="the ledger's own"):
+        with pytest.raises(ProgrammingError, match="belongs to the ledger"):
             recorder.insert_events(stored(order.terms.order_id, version))
     assert len(await shop.journal.reader.stream(shop.merchant_id, order.terms.order_id)) == 1
 
 
 @pytest.mark.anyio
-async def test_a_stream_of_the_librarys_is_in_nobodys_way(shop, recorder):
-    """Whoever reads it is told that nobody here knows it; whoever reads another at the same moment is not."""
+async def test_a_stream_of_the_library_fails_only_its_own_reads(shop, recorder):
+    """A read of it fails for its unknown topic; reads of other streams in the same query succeed."""
     order, stream = await shop.order("pedido-1"), uuid4()
     recorder.insert_events(stored(stream, 0, 1))
     reader = shop.journal.reader
@@ -180,11 +180,11 @@ async def test_a_stream_of_the_librarys_is_in_nobodys_way(shop, recorder):
 
 
 @pytest.mark.anyio
-async def test_the_library_is_handed_the_ledgers_events_and_nothing_of_a_person(shop, log_env):
+async def test_the_library_reads_the_ledgers_events_without_personal_data(shop, log_env):
     order = await shop.order("pedido-1")
     with Application[UUID](env=log_env) as application:
         customer, created = map(application.mapper.to_domain_event, application.recorder.select_notifications(1, 10))
-        with pytest.raises(ProgrammingError, match="appended by the journal"):
+        with pytest.raises(ProgrammingError, match="only the journal appends"):
             application.save(created)
     assert (created.originator_id, created.originator_version) == (order.terms.order_id, 1)
     assert isinstance(created.event, OrderCreated)
@@ -195,7 +195,7 @@ async def test_the_library_is_handed_the_ledgers_events_and_nothing_of_a_person(
 
 
 @pytest.mark.anyio
-async def test_of_the_library_and_the_journal_at_one_version_one_wins(module_url, merchant, recorder):
+async def test_of_the_library_and_the_journal_at_the_same_version_one_wins(module_url, merchant, recorder):
     writer = Writer(module_url)
     await writer.start()
     winners = []
@@ -220,15 +220,15 @@ def test_events_and_tracking_are_one_commit(recorder, module_url):
     with pytest.raises(IntegrityError, match="processed before"):
         recorder.insert_events(stored(stream, 2), tracking=Tracking("upstream", 5))
     assert of(recorder, stream) == [1]
-    with pytest.raises(IntegrityError, match="has moved on"):
+    with pytest.raises(IntegrityError, match="has a newer version"):
         recorder.insert_events(stored(stream, 1), tracking=Tracking("upstream", 6))
     assert recorder.max_tracking_id("upstream") == 5
     assert recorder.insert_events(stored(stream, 2), tracking=Tracking("upstream", 6)) == [2]
     assert recorder.max_tracking_id("upstream") == 6
 
 
-def test_of_two_that_process_an_event_at_once_one_wins(recorder):
-    """Twice the same projection, as when an old process has not ended yet."""
+def test_of_several_that_process_an_event_at_once_one_wins(recorder):
+    """Four processes of the same projection, as when an old one has not ended yet."""
 
     def process(position: int) -> int:
         try:

@@ -1,4 +1,4 @@
-"""The how-to page's program does what the page says, beside the real ledger, killed whenever it suits us."""
+"""The program of the how-to page works as described, beside a real ledger, although it is killed at any time."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def reporting_url(module_url: str) -> Iterator[str]:
 
 @contextmanager
 def running(program: Path, env: dict[str, str]) -> Iterator[None]:
-    """The program, until it is killed at the end of the block."""
+    """Runs the program until it is killed at the end of the block."""
     process = subprocess.Popen([sys.executable, program.name], cwd=program.parent, env=env, stderr=subprocess.DEVNULL)
     try:
         yield
@@ -50,14 +50,14 @@ def running(program: Path, env: dict[str, str]) -> Iterator[None]:
 
 
 async def decline(ledger: Ledger, actor: Actor, numbers: range) -> None:
-    """An order for each number, all declined, and an approved one."""
+    """Creates a declined order for each number, and an approved one."""
     orders = [an_order(f"pedido-{n}", by_card(DECLINED)) for n in numbers]
     orders.append(an_order(f"pedido-{numbers}", by_card(APPROVED)))
     await asyncio.gather(*[create_order(ledger, actor, order) for order in orders])
 
 
 @pytest.mark.anyio
-async def test_the_program_of_the_page_counts_every_decline_once_whenever_it_is_killed(
+async def test_the_program_of_the_page_counts_every_decline_once_although_it_is_killed(
     module_url, reporting_url, tmp_path
 ):
     program = tmp_path / "decline_reasons.py"

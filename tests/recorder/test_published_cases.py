@@ -1,7 +1,6 @@
-"""The library's published cases, each run by its name over the journal's tables.
+"""The library's published test cases, run on the journal's tables.
 
-The rule a stranger would break: a case is run as it was published. What it cannot know (how to make a recorder) is added
-here, and nothing of it is changed or left out.
+Run each case as it was published: add only what it lacks (how to make a recorder), and change or leave out nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from ledger.recorder.tracking import JournalProcessRecorder
 
 
 class OverTheJournal:
-    """A factory over the log of a new merchant, and logs that are whole whatever a case did to its own."""
+    """A factory for the log of a new merchant, and a check after each case that all logs are gap-free."""
 
     @pytest.fixture(autouse=True)
     def _over_the_journal(self, log_env: dict[str, str], module_url: str) -> Any:
@@ -162,7 +161,7 @@ class TestAggregateEventCountersProjection(WithCounters, projection_cases.Aggreg
 
 
 class TestEventSourcedProjection(OverTheJournal, projection_cases.EventSourcedProjectionTestCase):
-    """A projection that appends events of its own has a log of its own, or it would follow itself."""
+    """A projection that appends events needs another merchant's log for them, or it would follow itself."""
 
     @pytest.fixture(autouse=True)
     def _a_log_of_its_own(self, _over_the_journal: Any, module_url: str):

@@ -1,4 +1,4 @@
-"""A subscription delivers every event once and in order, whoever writes and however fast, told of it or not."""
+"""A subscription delivers every event once and in order, from any writer, with or without notifications."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def bare_url(module_url: str) -> str:
 
 @pytest.fixture
 def open_recorder(module_url: str) -> Iterator[Callable[..., ApplicationRecorder]]:
-    """Opens recorders on a merchant's log, each as a process of its own would."""
+    """Opens recorders on a merchant's log, each with its own connections."""
     factories = []
 
     def open_one(merchant: UUID, url: str = module_url) -> ApplicationRecorder:
@@ -65,7 +65,7 @@ def an_event(topic: str = "something.v1") -> StoredEvent:
 
 @contextmanager
 def subscribed(recorder: ApplicationRecorder, topics: Sequence[str] = ()) -> Iterator[Subscription[Any]]:
-    """A subscription that ends by itself where the test waits in vain."""
+    """Yields a subscription that ends after twenty seconds, in case the test waits in vain."""
     with recorder.subscribe(topics=topics) as subscription:
         alarm = Timer(20.0, subscription.stop)
         alarm.start()
@@ -76,7 +76,7 @@ def subscribed(recorder: ApplicationRecorder, topics: Sequence[str] = ()) -> Ite
 
 
 def follow(recorder: ApplicationRecorder) -> list[Notification]:
-    """Everything until the event that says it is the last."""
+    """Returns all events up to the one with the topic LAST."""
     delivered = []
     with subscribed(recorder) as subscription:
         for notification in subscription:
@@ -114,8 +114,8 @@ def test_every_event_is_delivered_once_and_in_order_while_two_processes_write_at
     assert [(notification.originator_id, notification.originator_version) for notification in delivered] == log
 
 
-def test_a_reader_that_tails_a_bare_sequence_loses_events_in_the_same_setting(bare_url, open_recorder):
-    """The control. Two merchants, so that commits overlap; the subscriptions beside it lose nothing."""
+def test_a_reader_that_follows_a_plain_sequence_loses_events_under_the_same_load(bare_url, open_recorder):
+    """The control, with two merchants, so that commits overlap. The subscriptions beside it lose nothing."""
     merchants, ended = [open_log(bare_url), open_log(bare_url)], Event()
 
     def tail() -> int:
@@ -146,8 +146,8 @@ def test_a_reader_that_tails_a_bare_sequence_loses_events_in_the_same_setting(ba
         assert [notification.id for notification in events] == list(range(1, count + 2))
 
 
-def test_a_follower_is_woken_by_whoever_writes(module_url, merchant, open_recorder, monkeypatch):
-    monkeypatch.setattr(module, "_LOOK_EVERY_S", 60.0)
+def test_a_follower_is_notified_by_every_writer(module_url, merchant, open_recorder, monkeypatch):
+    monkeypatch.setattr(module, "_READ_EVERY_S", 60.0)
     with subscribed(open_recorder(merchant)) as subscription:
         until(lambda: followed(module_url, merchant))
         open_recorder(merchant).insert_events([an_event("by the library")])
@@ -156,7 +156,7 @@ def test_a_follower_is_woken_by_whoever_writes(module_url, merchant, open_record
         assert next(subscription).topic == "test.v1"
 
 
-def test_a_follower_that_nobody_tells_looks_by_itself(module_url, merchant, open_recorder):
+def test_a_follower_without_notifications_reads_new_events_anyway(module_url, merchant, open_recorder):
     with subscribed(open_recorder(merchant)) as subscription:
         until(lambda: followed(module_url, merchant))
         fetch(module_url, "update merchant_head set followed_until = null where merchant_id = %s returning 1", merchant)
@@ -164,7 +164,7 @@ def test_a_follower_that_nobody_tells_looks_by_itself(module_url, merchant, open
         assert next(subscription).id == 1
 
 
-def test_a_log_that_nobody_follows_is_written_without_a_notification(module_url, merchant):
+def test_a_log_without_followers_is_written_without_a_notification(module_url, merchant):
     with psycopg.connect(module_url, autocommit=True) as connection:
         connection.execute(sql.SQL("listen {}").format(sql.Identifier(f"ledger_{merchant}")))
         write(module_url, merchant)
@@ -176,7 +176,7 @@ def test_a_log_that_nobody_follows_is_written_without_a_notification(module_url,
         assert len(list(connection.notifies(timeout=30, stop_after=1))) == 1
 
 
-def test_a_follower_outlives_its_connections(module_url, merchant, open_recorder):
+def test_a_follower_continues_after_its_connections_were_ended(module_url, merchant, open_recorder):
     recorder = open_recorder(merchant)
     with subscribed(recorder) as subscription:
         for position in range(1, 4):
@@ -205,7 +205,7 @@ def test_a_role_that_may_only_read_can_follow(module_url, merchant, open_recorde
             connection.execute(f"drop owned by {role}; drop role {role}")
 
 
-def test_a_rare_topic_is_not_sought_from_the_last_hit_each_time(merchant, open_recorder, monkeypatch):
+def test_events_of_other_topics_are_not_read_again_each_time(merchant, open_recorder, monkeypatch):
     recorder = open_recorder(merchant)
     begun_at = []
     select = recorder.select_notifications
@@ -223,7 +223,7 @@ def test_a_rare_topic_is_not_sought_from_the_last_hit_each_time(merchant, open_r
         assert next(subscription).id == 1_003
 
 
-def test_a_subscription_of_topics_loses_nothing_while_others_are_written(bare_url, merchant, open_recorder):
+def test_a_subscription_of_topics_loses_nothing_while_other_topics_are_written(bare_url, merchant, open_recorder):
     library = open_recorder(merchant)
     with writing(bare_url, merchant) as processes, subscribed(library, ["rare"]) as subscription:
         sent = [library.insert_events([an_event("rare")])[0] for _ in range(200)]
@@ -233,7 +233,7 @@ def test_a_subscription_of_topics_loses_nothing_while_others_are_written(bare_ur
 
 
 def write(url: str, merchant: UUID) -> None:
-    """One event through the journal's own writer."""
+    """Appends one event by the journal's own writer."""
     import asyncio
 
     async def once() -> None:
@@ -249,8 +249,8 @@ def followed(url: str, merchant: UUID) -> bool:
     return fetch(url, "select followed_until > now() from merchant_head where merchant_id = %s", merchant) == [(True,)]
 
 
-def until(condition: Callable[[], bool], patience_s: float = 30.0) -> None:
-    end = time.monotonic() + patience_s
+def until(condition: Callable[[], bool], timeout_s: float = 30.0) -> None:
+    end = time.monotonic() + timeout_s
     while not condition():
-        assert time.monotonic() < end, "it did not come to that"
+        assert time.monotonic() < end, "the condition did not become true in time"
         time.sleep(0.01)

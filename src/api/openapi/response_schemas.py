@@ -16,7 +16,8 @@ from api.http.errors import FieldError
 from ledger.domain.orders.declines import Advice
 from ledger.domain.orders.statuses import OrderStatus
 from projections.lists.pages import Pagination
-from projections.orders.documents import OrderDocument, PaymentDocument
+from projections.orders.documents import OrderDocument
+from projections.orders.payments import PaymentDocument
 from projections.orders.refunds import RefundDocument
 
 

@@ -22,7 +22,8 @@ from api.orders.action_schemas import (
     ValidatePayerAuthentication,
 )
 from projections.orders.authentication import ValidationDocument
-from projections.orders.documents import OrderDocument, PaymentDocument
+from projections.orders.documents import OrderDocument
+from projections.orders.payments import PaymentDocument
 from projections.orders.refunds import RefundDocument
 
 OPERATIONS: Final[Mapping[Operation, OperationSpec]] = {

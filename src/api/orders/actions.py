@@ -24,7 +24,7 @@ from ledger.operations.orders.cancel import cancel_order
 from ledger.operations.orders.capture import capture_order
 from ledger.operations.orders.refund import refund_order
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey
-from projections.orders import table
+from projections.orders import documents
 from projections.orders.authentication import render_validation
 from projections.orders.refunds import render_refund
 
@@ -46,7 +46,7 @@ async def refund(rooms: Dependencies, call: ApiRequest) -> ApiResponse:
     known = receipt.order.refund(receipt.refund_id)
     assert known is not None, "a receipt is about a refund of its order"
     now = rooms.ledger.clock.now(call.principal.merchant_id)
-    document = table.answer(receipt.order, receipt.customer, None, now)
+    document = documents.answer(receipt.order, receipt.customer, None, now)
     body = document[:-1] + b',"refund":' + render_refund(receipt.order, known) + b"}"
     return ApiResponse(200, body, REPLAYED if receipt.replayed or receipt.repeated else ())
 

@@ -20,7 +20,7 @@ from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import PaymentStatus
 from ledger.domain.rejections import OrderNotFound
 from ledger.operations.results import OrderResult
-from projections.orders import table
+from projections.orders import documents
 
 
 def merchant_now(rooms: Dependencies, call: ApiRequest) -> datetime:
@@ -53,7 +53,7 @@ def order_response(receipt: OrderResult, status: int, rooms: Dependencies, call:
 def order_json(receipt: OrderResult, rooms: Dependencies, call: ApiRequest) -> bytes:
     """The order as JSON, with the payment that the receipt is about."""
     now = rooms.ledger.clock.now(call.principal.merchant_id)
-    return table.answer(receipt.order, receipt.customer, receipt.payment_id, now)
+    return documents.answer(receipt.order, receipt.customer, receipt.payment_id, now)
 
 
 def declined_response(receipt: OrderResult, document: bytes, call: ApiRequest) -> ApiResponse | None:

@@ -1,1 +1,9 @@
-"""PostgreSQL: connections, batched reads, arrays, faults, schema."""
+"""PostgreSQL: its connections, its schema, and the embedded server.
+
+In reading order:
+
+- `connection`: how a connection is opened, cut and replaced. `faults`: failures that are answered 503.
+- `dataloader`: many reads in one query. `arrays`: columns of values as one parameter.
+- `migrate`: the schema. `prepare`: what a database needs before the service starts.
+- `embedded`: a PostgreSQL server that runs as a child process.
+"""

@@ -1,7 +1,7 @@
-"""Columns of values as Postgres binary arrays, ready for one `unnest`.
+"""Packs columns of values as Postgres binary arrays, for one `unnest`.
 
-The rule a stranger would break: values arrive in wire form (see `ledger.journal.inline.Row`) and are not looked at.
-Packing costs one to two microseconds a command; psycopg's own adaptation of the same lists costs more than the insert.
+Pass values in wire form (see `ledger.journal.inline.Row`): they are not checked. Packing takes one to two microseconds
+for each command; psycopg's own adaptation of the same lists takes longer than the insert.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FIXED: dict[tuple[str, int], struct.Struct] = {}
 
 
 class Array(bytes):
-    """A packed array; its subclasses tell psycopg which type it is."""
+    """A packed array. Each element type has a subclass, by which psycopg chooses the dumper."""
 
     __slots__ = ()
 
@@ -80,7 +80,8 @@ def _uuids(array: type[Array]) -> Callable[[Sequence[bytes | None]], Array]:
         if None in values:
             return variable(values)
         header = _HEADER.pack(1, 0, 2950, len(values), 1)
-        return array(header + _UUID_LENGTH + _UUID_LENGTH.join(values)) if values else array(header)  # type: ignore[arg-type]  # no None here
+        body = _UUID_LENGTH.join(values)  # type: ignore[arg-type]  # none is None here
+        return array(header + _UUID_LENGTH + body) if values else array(header)
 
     return pack
 
@@ -88,7 +89,8 @@ def _uuids(array: type[Array]) -> Callable[[Sequence[bytes | None]], Array]:
 _ARRAYS: Final = {
     name: _array_type(name, oid)
     for name, oid in {
-        "bool": 1000, "bytea": 1001, "int4": 1007, "text": 1009, "int8": 1016, "date": 1182, "timestamptz": 1185, "uuid": 2951,
+        "bool": 1000, "bytea": 1001, "int4": 1007, "text": 1009, "int8": 1016, "date": 1182, "timestamptz": 1185,
+        "uuid": 2951,
     }.items()
 }  # fmt: skip
 
@@ -102,11 +104,11 @@ ENCODE_ARRAY: Final[dict[str, Callable[[Sequence[Any]], Array]]] = {
     "timestamptz": _fixed("q", 8, 1184, _ARRAYS["timestamptz"][0]),
     "uuid": _uuids(_ARRAYS["uuid"][0]),
 }
-"""How a column of each Postgres type is packed."""
+"""Packs a column, by the name of its Postgres type."""
 
 
 def register(context: AdaptContext) -> None:
-    """Teach a connection to send packed arrays."""
+    """Lets a connection send packed arrays."""
     assert context.adapters is not None
     for packed, dumper in _ARRAYS.values():
         context.adapters.register_dumper(packed, dumper)

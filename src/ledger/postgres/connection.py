@@ -1,7 +1,7 @@
-"""How the journal's own connections are opened: direct, in autocommit, bounded in time, with plans that stay on the keys.
+"""Connections to Postgres: direct, in autocommit, with time-outs, and with plans that use the keys.
 
-The rule a stranger would break: never through a transaction pooler. A lost connection is resolved by ending its backend
-by pid, and prepared statements live on the connection.
+Never connect through a transaction pooler. A lost connection is resolved by ending its backend by pid, and prepared
+statements belong to their connection.
 """
 
 from __future__ import annotations
@@ -9,16 +9,18 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from contextlib import suppress
-from typing import Any, Final
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Final, Self
 
 import psycopg
 from psycopg.rows import tuple_row
 
 from ledger.postgres import arrays
+from ledger.postgres.faults import DatabaseUnavailable
 
-# Sequential and bitmap scans are never right for a probe by key, but a plan made over an empty table prefers them and
-# is kept for ever. Time-outs: a stuck neighbour costs its own request, not the service.
+# Sequential and bitmap scans are never right for a lookup by key, but a plan that was made for an empty table prefers
+# them and is kept. The time-outs limit the cost of a stuck session to its own request.
 _LOCK_TIMEOUT: Final = "1s"
 _SETTINGS: Final = {
     "enable_seqscan": "off",
@@ -29,72 +31,55 @@ _SETTINGS: Final = {
     "lock_timeout": _LOCK_TIMEOUT,
     "idle_in_transaction_session_timeout": "10s",
 }
-OPTIONS: Final = " ".join(f"-c {key}={value}" for key, value in _SETTINGS.items())
-"""The same as libpq's `options`."""
 
+_CONNECT_TIMEOUT_S: Final = 5
 _RETRY_FIRST_S, _RETRY_MAX_S = 0.05, 1.0
 
 ANSWER_MAX_S: Final = 15.0
-"""When a server that says nothing is given up: later than its own time-outs, which it cannot tell us of once it is cut off."""
+"""How long a silent server is waited for: longer than its own time-outs, so that their errors still arrive."""
 
-KEEP_ALIVE: Final[dict[str, Any]] = {
+_KEEP_ALIVE: Final[dict[str, Any]] = {
     "keepalives_idle": 5,
     "keepalives_interval": 2,
     "keepalives_count": 3,
     "tcp_user_timeout": 10_000,
 }
-"""A server behind a network that has gone silent is noticed within eleven seconds (libpq's names; seconds, milliseconds)."""
+"""Detects a server behind a silent network within eleven seconds (libpq's names; in seconds, the last in ms)."""
 
 Connection = psycopg.AsyncConnection[tuple[Any, ...]]
 
 
+def session_options(**changes: str) -> str:
+    """Returns libpq's `options`: the settings that every connection of the service has, with these changes."""
+    return " ".join(f"-c {name}={value}" for name, value in (_SETTINGS | changes).items())
+
+
+def connect_arguments(name: str, options: str = "") -> dict[str, Any]:
+    """Returns psycopg's arguments for a connection in autocommit, named `name` in the database's activity view.
+
+    Without `options`, those of the connection string apply.
+    """
+    return {
+        "autocommit": True,
+        "application_name": name,
+        "connect_timeout": _CONNECT_TIMEOUT_S,
+        "options": options or None,
+        **_KEEP_ALIVE,
+    }
+
+
 async def connect(url: str, name: str, *, lock_timeout: str = _LOCK_TIMEOUT) -> Connection:
-    """A direct connection named `name` in the database's activity view. Raises psycopg.OperationalError."""
-    connection = await psycopg.AsyncConnection.connect(
-        url,
-        autocommit=True,
-        application_name=name,
-        connect_timeout=5,
-        options=f"{OPTIONS} -c lock_timeout={lock_timeout}",
-        row_factory=tuple_row,
-        **KEEP_ALIVE,
-    )
+    """Opens a direct connection named `name` in the database's activity view. Raises psycopg.OperationalError."""
+    arguments = connect_arguments(name, session_options(lock_timeout=lock_timeout))
+    connection = await psycopg.AsyncConnection.connect(url, row_factory=tuple_row, **arguments)
     connection.prepare_threshold = 0
     connection.prepared_max = None
     arrays.register(connection)
     return connection
 
 
-class QueryTimeout:
-    """A block that ends within `seconds`: where the server is silent for longer, its connection is cut and breaks.
-
-    Cancelling the query instead would need the silent server's help.
-    """
-
-    __slots__ = ("_connection", "_seconds", "_timer")
-
-    def __init__(self, connection: Connection, seconds: float = ANSWER_MAX_S) -> None:
-        self._connection = connection
-        self._seconds = seconds
-
-    def __enter__(self) -> None:
-        self._timer = asyncio.get_running_loop().call_later(self._seconds, self._cut)
-
-    def __exit__(self, *_: object) -> None:
-        self._timer.cancel()
-
-    def _cut(self) -> None:
-        abort_connection(self._connection)
-
-
-def abort_connection(connection: Connection) -> None:
-    """Break a connection under whoever waits for its answer."""
-    with suppress(OSError, psycopg.OperationalError), socket.socket(fileno=os.dup(connection.fileno())) as wire:
-        wire.shutdown(socket.SHUT_RDWR)
-
-
 async def reconnect(url: str, name: str, *, lock_timeout: str = _LOCK_TIMEOUT) -> Connection:
-    """A connection as soon as the database answers again, asking with back-off for as long as it takes."""
+    """Returns a connection as soon as the database answers again. Retries without end, with back-off."""
     pause = _RETRY_FIRST_S
     while True:
         try:
@@ -104,21 +89,83 @@ async def reconnect(url: str, name: str, *, lock_timeout: str = _LOCK_TIMEOUT) -
             pause = min(2 * pause, _RETRY_MAX_S)
 
 
-# The backend's pid alone may be reused; with its start time it names one backend for ever.
-_WHO_AM_I: Final = "select pid, backend_start from pg_stat_activity where pid = pg_backend_pid()"
-_END: Final = "select pg_terminate_backend(pid) from pg_stat_activity where pid = %s and backend_start = %s"
+class DatabaseClient:
+    """A reader or worker with one connection of its own, which is opened again after it was lost.
+
+    The connection is open while the context lasts. It serves one task at a time.
+    """
+
+    def __init__(self, url: str, name: str) -> None:
+        self._url = url
+        self._name = name
+        self._connection: Connection | None = None
+
+    async def __aenter__(self) -> Self:
+        """Connects. Raises psycopg.OperationalError."""
+        self._connection = await self._open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._connection is not None:
+            await self._connection.close()
+
+    async def _open(self) -> Connection:
+        return await connect(self._url, self._name)
+
+    @asynccontextmanager
+    async def _connected(self) -> AsyncIterator[Connection]:
+        """Yields the connection. Raises DatabaseUnavailable, also for the block; the next call connects again."""
+        try:
+            if self._connection is None or self._connection.closed:
+                self._connection = await self._open()
+            yield self._connection
+        except psycopg.OperationalError as fault:
+            raise DatabaseUnavailable(type(fault).__name__) from fault
+
+
+class QueryTimeout:
+    """A block that ends within `seconds`: a server that is silent for longer has its connection cut, which then breaks.
+
+    Cancelling the query instead would need an answer of the silent server.
+    """
+
+    __slots__ = ("_connection", "_seconds", "_timer")
+
+    def __init__(self, connection: Connection, seconds: float = ANSWER_MAX_S) -> None:
+        self._connection = connection
+        self._seconds = seconds
+
+    def __enter__(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(self._seconds, abort_connection, self._connection)
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
+
+
+def abort_connection(connection: Connection) -> None:
+    """Breaks a connection while a task waits for its answer."""
+    with suppress(OSError, psycopg.OperationalError), socket.socket(fileno=os.dup(connection.fileno())) as wire:
+        wire.shutdown(socket.SHUT_RDWR)
+
+
+# The server process of this connection. Its pid may be reused; with its start time it identifies one process for ever.
+_BACKEND: Final = "select pid, backend_start from pg_stat_activity where pid = pg_backend_pid()"
+
+# Ends that process, and returns a row while it still exists.
+_TERMINATE: Final = "select pg_terminate_backend(pid) from pg_stat_activity where pid = %s and backend_start = %s"
 
 Backend = tuple[Any, ...]
+"""The pid of a server process and the time of its start."""
 
 
 async def backend_of(connection: Connection) -> Backend:
-    """The server process behind a connection, as `end_backend` takes it."""
-    row = await (await connection.execute(_WHO_AM_I)).fetchone()
+    """Returns the server process behind a connection, as `end_backend` takes it."""
+    row = await (await connection.execute(_BACKEND)).fetchone()
     assert row is not None, "a backend sees itself"
     return row
 
 
 async def end_backend(connection: Connection, backend: Backend) -> None:
-    """Return only when that server process is gone: what it had received and not committed, it never will."""
-    while await (await connection.execute(_END, backend)).fetchone() is not None:  # noqa: ASYNC110 - another process ends, nobody tells us
+    """Ends that server process and returns once it is gone: what it received without committing stays uncommitted."""
+    while await (await connection.execute(_TERMINATE, backend)).fetchone() is not None:  # noqa: ASYNC110 - no event
         await asyncio.sleep(0.01)

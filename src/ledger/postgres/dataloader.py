@@ -1,7 +1,7 @@
-"""Reads that wait together are answered by one query.
+"""A data loader: all reads that wait at the same time become one query.
 
-The rule a stranger would break: no pool checkout per read. Taking a connection from a pool, running one query and giving
-it back costs three times what the query does; sixty-four readers that share one round trip cost a third.
+Never take a pool's connection for each read. To take it, run one query and return it costs three times as much as the
+query; for sixty-four readers in one round trip, each read costs a third of the query.
 """
 
 from __future__ import annotations
@@ -22,24 +22,25 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 Fetch = Callable[[Connection, Sequence[K]], Awaitable[Mapping[K, V]]]
-"""One query for many keys; keys without an answer are left out."""
+"""Runs one query for many keys. The result lacks the keys without a value."""
 
 _BATCH_MAX = 256
-_WAITING_MAX = 20_000
-_RECONNECT_S = 1.0  # a backend that was ended is replaced in milliseconds; a server that is gone is not waited for
-_LOCK_TIMEOUT = "500ms"  # a read waits for nobody but a migration, and one behind another would wait for both
+_PENDING_MAX = 20_000
+_RECONNECT_S = 1.0  # enough to replace a backend that was ended; a server that is down is not waited for
+_LOCK_TIMEOUT = "500ms"  # a read waits only for a migration's locks, and a read behind another would wait for both
 
 
 class DataLoader(Generic[K, V]):
-    """Answers `get(key)` for any number of waiting callers with one `fetch` at a time, on a connection of its own.
+    """One `fetch` at a time for the `get(key)` of all waiting callers, on a connection of its own.
 
-    A fetch whose connection breaks is made again, once, where the next connection is there at once: reads change nothing.
-    Otherwise whoever waits is told that the database is away, and connecting goes on.
+    A fetch whose connection breaks is repeated once if a new connection opens within a second: reads change nothing.
+    Else its callers get DatabaseUnavailable, and the loader goes on connecting. The callers that wait for the next
+    fetch get it at once.
     """
 
     def __init__(self, url: str, name: str, fetch: Fetch[K, V]) -> None:
         self._url, self.name, self._fetch = url, name, fetch
-        self._waiting: dict[K, list[asyncio.Future[V | None]]] = {}
+        self._pending: dict[K, list[asyncio.Future[V | None]]] = {}
         self._wake = asyncio.Event()
         self._connection: Connection | None = None
         self._task: asyncio.Task[None] | None = None
@@ -48,16 +49,16 @@ class DataLoader(Generic[K, V]):
 
     @property
     def alive(self) -> bool:
-        """Whether reads are being answered."""
+        """Whether reads are answered."""
         return self._connection is not None and self._task is not None and not self._task.done()
 
     async def start(self) -> None:
-        """Connect and begin to answer. Raises psycopg.OperationalError."""
+        """Connects and begins to answer. Raises psycopg.OperationalError."""
         self._connection = await connect(self._url, self.name, lock_timeout=_LOCK_TIMEOUT)
         self._task = asyncio.create_task(self._run(), name=self.name)
 
     async def stop(self) -> None:
-        """Stop answering; whoever still waits is told that the database is away."""
+        """Stops answering. Callers that still wait get DatabaseUnavailable."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -67,13 +68,13 @@ class DataLoader(Generic[K, V]):
             self._connection = None
 
     async def get(self, key: K) -> V | None:
-        """The value of a key, or None. Raises DatabaseUnavailable while the database is away."""
+        """Returns the value of a key, or None. Raises DatabaseUnavailable without a connection, and QueueFull."""
         if self._connection is None:
             raise DatabaseUnavailable("the database is away")
-        if len(self._waiting) >= _WAITING_MAX:
+        if len(self._pending) >= _PENDING_MAX:
             raise QueueFull("too many reads wait")
         future: asyncio.Future[V | None] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(key, []).append(future)
+        self._pending.setdefault(key, []).append(future)
         self._wake.set()
         return await future
 
@@ -81,14 +82,14 @@ class DataLoader(Generic[K, V]):
         while True:
             if self._connection is None:
                 self._connection = await reconnect(self._url, self.name, lock_timeout=_LOCK_TIMEOUT)
-            if not self._waiting:
+            if not self._pending:
                 self._wake.clear()
                 await self._wake.wait()
-            keys = list(self._waiting)[:_BATCH_MAX]
-            callers = {key: self._waiting.pop(key) for key in keys}
+            keys = list(self._pending)[:_BATCH_MAX]
+            callers = {key: self._pending.pop(key) for key in keys}
             try:
                 found = await self._fetch_again_once(keys)
-            except Exception as fault:  # noqa: BLE001 - told to whoever waits for these keys; the next ones may fare better
+            except Exception as fault:  # noqa: BLE001 - the callers of these keys get it; the next keys may succeed
                 _fail(callers, type(fault).__name__)
                 continue
             for key, futures in callers.items():
@@ -114,8 +115,8 @@ class DataLoader(Generic[K, V]):
             return await self._fetch(self._connection, keys)
 
     def _fail_all(self) -> None:
-        waiting, self._waiting = self._waiting, {}
-        _fail(waiting, "the database is away")
+        callers, self._pending = self._pending, {}
+        _fail(callers, "the database is away")
 
 
 def _fail(callers: Mapping[K, list[asyncio.Future[V | None]]], reason: str) -> None:

@@ -1,15 +1,15 @@
-"""Failures of the infrastructure: the request was right, and the answer is 503."""
+"""Failures of the infrastructure: the request is valid, and the answer is 503."""
 
 from __future__ import annotations
 
 
 class Fault(Exception):
-    """Infrastructure said no: answered 503, and nothing about the request was wrong."""
+    """A failure of the infrastructure. The request is valid and is answered 503."""
 
 
 class DatabaseUnavailable(Fault):
-    """The database cannot be reached, or went away before it said whether it had committed and turned out not to have."""
+    """The database is unreachable, or the connection broke and the commit is known to have failed."""
 
 
 class QueueFull(Fault):
-    """More commands wait than the journal accepts: come back in a moment."""
+    """Too many commands or reads wait. The client may retry in a moment."""

@@ -1,7 +1,7 @@
-"""The schema: numbered SQL files of `ledger/postgres/migrations`, each applied once, in order, each in its own transaction.
+"""Migrations: the numbered SQL files in `migrations`, each applied once, in order, in its own transaction.
 
-The rule a stranger would break: a file that has been released is never edited. What is recorded is its checksum, and a
-file that differs from what was applied stops the start instead of leaving two installations with two schemas.
+Never edit a released file. The database records its checksum, and a file that differs from the applied one stops the
+start; otherwise two installations could have two schemas.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from msgspec import Struct
 
 from ledger.settings import CannotRun
 
-_LOCK: Final = 0x1ED6E5  # any number, the same for ever: it keeps two migrations of one database apart
-_INCLUDE: Final = "-- include procrastinate"  # its package brings its schema; the release is pinned to one series
+_LOCK: Final = 0x1ED6E5  # an arbitrary number that must never change: it separates two migrations of one database
+_INCLUDE: Final = "-- include procrastinate"  # the package contains its schema; it is pinned to one release series
 _TABLE: Final = """
--- What has been applied here.
+-- The migrations that were applied to this database.
 create table if not exists schema_migration (
     number int primary key,
     name text not null,
@@ -30,11 +30,11 @@ create table if not exists schema_migration (
 
 
 class MigrationFailed(CannotRun):
-    """The schema cannot be brought up to date; the message names the file and the reason in one line."""
+    """The schema cannot be brought up to date. The message names the file and the reason in one line."""
 
 
 class Migration(Struct, frozen=True):
-    """One numbered file."""
+    """One numbered SQL file."""
 
     number: int
     name: str
@@ -46,16 +46,16 @@ class Migration(Struct, frozen=True):
 
     @property
     def statements(self) -> str:
-        """What is executed: the file, with what it includes from an installed package in its place."""
+        """The SQL that is executed: the file, with the schema of an installed package in place of its include line."""
         if _INCLUDE not in self.sql:
             return self.sql
-        from procrastinate.schema import SchemaManager  # takes longer to import than everything else that a start needs
+        from procrastinate.schema import SchemaManager  # its import takes longer than all others of a start together
 
         return self.sql.replace(_INCLUDE, SchemaManager.get_schema())
 
 
 def migrations() -> list[Migration]:
-    """The files that come with the program, in order: `0001_journal.sql` is number 1, named `journal`."""
+    """Returns the program's files in order: `0001_journal.sql` is number 1, named `journal`."""
     found = [
         Migration(number=int(match[1]), name=match[2], sql=file.read_text(encoding="utf-8"))
         for file in resources.files("ledger.postgres").joinpath("migrations").iterdir()
@@ -67,17 +67,17 @@ def migrations() -> list[Migration]:
 
 
 def migrate(database_url: str, files: Sequence[Migration] | None = None) -> list[Migration]:
-    """Bring the schema up to date and return what was applied now: an empty list where it was current.
+    """Brings the schema up to date and returns the migrations that it applied: none if the schema was current.
 
-    Safe to call twice and at once: whoever comes second waits for the advisory lock and finds the work done. Files that
-    a newer release has applied are left alone, so that two releases can run side by side.
+    It may be called twice, also at the same time: the second caller waits for the advisory lock and finds the work
+    done. Migrations of a newer release stay as they are, so that two releases can run side by side.
 
-    Raises MigrationFailed: an applied file was edited, or the database refused one.
+    Raises MigrationFailed if an applied file was edited or the database refuses one.
     """
     applied = []
     with psycopg.connect(database_url, autocommit=True) as connection:
         for migration in migrations() if files is None else files:
-            with connection.transaction():  # the lock lives as long as the transaction, which any pooler respects
+            with connection.transaction():  # the lock ends with the transaction, which works through any pooler
                 connection.execute("select pg_advisory_xact_lock(%s)", [_LOCK])
                 if _apply(connection, migration):
                     applied.append(migration)

@@ -1,8 +1,7 @@
-"""What must be true of a database before anything runs on it: its schema, the application's role, and that it keeps its word.
+"""Prepares a database for the service: its schema, the application's role, and a check that its commits are durable.
 
-The rule a stranger would break: the application never runs as the owner. Its role may insert and read events and do
-nothing else to them, so that no bug of ours can rewrite the log. The vault's role may do nothing until a table is its own,
-and on such a table the application may do nothing.
+Never run the application as the owner. Its role may only insert and read events, so that a bug cannot rewrite the log.
+The vault's role has no rights until it owns a table, and the application has none on such a table.
 """
 
 from __future__ import annotations
@@ -29,22 +28,22 @@ _MUST_BE_ON: Final = ("fsync", "full_page_writes", "synchronous_commit")
 
 @contextmanager
 def ready_database(settings: Settings) -> Iterator[Settings]:
-    """For a command: the settings with a database that is up to date, as the application's role, while the block lasts.
+    """Yields the settings of a command, with the URL of an up-to-date database for the application's role.
 
-    Raises CannotRun with the reason.
+    An embedded server runs until the block ends. Raises CannotRun with the reason.
     """
     with database(settings.database_url, settings.data_dir) as owner_url:
         yield prepare(settings, owner_url)
 
 
 def prepare(settings: Settings, owner_url: str) -> Settings:
-    """Bring the schema up to date and return the settings on which the application runs: `database_url` is then its own.
+    """Brings the schema up to date and returns the application's settings, with `database_url` for its own role.
 
     Raises CannotRun: no connection, a migration that fails, no master key in production, or a database in production
-    that could forget what it has acknowledged.
+    that may lose commits after it has acknowledged them.
     """
     secrets = load_secrets(settings)
-    load_processor_keys(settings)  # read by whoever serves; a wrong one stops the start here, with one line
+    load_processor_keys(settings)  # the service loads them later; here a wrong one stops the start with one line
     try:
         migrate(owner_url)
         application_url = settings.database_app_url or _application_url(owner_url, secrets)
@@ -55,7 +54,7 @@ def prepare(settings: Settings, owner_url: str) -> Settings:
 
 
 def require_durability(database_url: str, environment: str) -> None:
-    """Look whether a commit is on disk when it is acknowledged. Raises CannotRun in production, warns in the sandbox."""
+    """Checks that acknowledged commits are on disk. Raises CannotRun in production, warns in the sandbox."""
     with psycopg.connect(database_url) as connection:
         query = "select name from pg_settings where name = any(%s) and setting = 'off' order by name"
         off = [name for (name,) in connection.execute(query, [list(_MUST_BE_ON)])]
@@ -68,7 +67,10 @@ def require_durability(database_url: str, environment: str) -> None:
 
 
 def _application_url(owner_url: str, secrets: Secrets) -> str:
-    """The connection string of the application's role, made or brought up to date where the owner may do so."""
+    """Returns the connection string of the application's role, which it creates or updates if the owner may do so.
+
+    Returns the owner's connection string, with a warning, if the owner may not or if the role cannot log in.
+    """
     password = secrets.key(Purpose.DATABASE_APP_ROLE).hex()
     with psycopg.connect(owner_url, autocommit=True) as connection:
         row = connection.execute(
@@ -82,8 +84,10 @@ def _application_url(owner_url: str, secrets: Secrets) -> str:
             return owner_url
         with connection.transaction():
             _provide_role(connection, role, schema, password)
-            _grant_application(connection, role, schema)
-            _grant_jobs(connection, role, schema)
+            _grant_tables(connection, role, schema)
+            _revoke_history(connection, role, schema)
+            if connection.execute("select 1 from pg_namespace where nspname = %s", [f"{schema}_jobs"]).fetchone():
+                _grant_tables(connection, role, f"{schema}_jobs")  # the queue of jobs, if it has a schema of its own
             _provide_role(connection, vault_role, schema, secrets.key(Purpose.DATABASE_VAULT_ROLE).hex())
     application_url = make_conninfo(owner_url, user=role, password=password)
     try:
@@ -95,40 +99,32 @@ def _application_url(owner_url: str, secrets: Secrets) -> str:
 
 
 def _provide_role(connection: psycopg.Connection, role: str, schema: str, password: str) -> None:
-    """A role that may log in and enter the schema, and nothing more."""
+    """Creates or updates a role that may log in and use the schema, without further rights."""
     connection.execute("select pg_advisory_xact_lock(hashtext(%s))", [role])
-    known = connection.execute("select 1 from pg_roles where rolname = %s", [role]).fetchone()
-    name, place = sql.Identifier(role), sql.Identifier(schema)
-    verb = sql.SQL("alter" if known else "create")
+    exists = connection.execute("select 1 from pg_roles where rolname = %s", [role]).fetchone()
+    name, verb = sql.Identifier(role), sql.SQL("alter" if exists else "create")
     connection.execute(sql.SQL("{} role {} login password {}").format(verb, name, sql.Literal(password)))
-    connection.execute(sql.SQL("grant usage on schema {} to {}").format(place, name))
+    connection.execute(sql.SQL("grant usage on schema {} to {}").format(sql.Identifier(schema), name))
 
 
-def _grant_application(connection: psycopg.Connection, role: str, schema: str) -> None:
-    name, place = sql.Identifier(role), sql.Identifier(schema)
+def _grant_tables(connection: psycopg.Connection, role: str, schema: str) -> None:
+    """Grants a role the use of all tables and sequences of a schema."""
     for grant in (
-        "grant select, insert, update, delete on all tables in schema {place} to {name}",
-        "grant usage, select on all sequences in schema {place} to {name}",
+        "grant usage on schema {schema} to {role}",
+        "grant select, insert, update, delete on all tables in schema {schema} to {role}",
+        "grant usage, select on all sequences in schema {schema} to {role}",
     ):
-        connection.execute(sql.SQL(grant).format(place=place, name=name))
+        connection.execute(sql.SQL(grant).format(schema=sql.Identifier(schema), role=sql.Identifier(role)))
+
+
+def _revoke_history(connection: psycopg.Connection, role: str, schema: str) -> None:
+    """Revokes the rights to change or delete rows that must stay."""
     for table in (*_INSERT_ONLY, *_NEVER_DELETED):
         if connection.execute("select to_regclass(%s)", [f"{schema}.{table}"]).fetchone() != (None,):
-            rights = "delete, truncate" if table in _NEVER_DELETED else "update, delete, truncate"
+            rights = sql.SQL("delete, truncate" if table in _NEVER_DELETED else "update, delete, truncate")
             revoke = sql.SQL("revoke {} on {}.{} from {}")
-            connection.execute(revoke.format(sql.SQL(rights), place, sql.Identifier(table), name))
-
-
-def _grant_jobs(connection: psycopg.Connection, role: str, schema: str) -> None:
-    """What the application needs of the queue of jobs, where that stands in a schema of its own."""
-    name, place = sql.Identifier(role), sql.Identifier(f"{schema}_jobs")
-    if connection.execute("select 1 from pg_namespace where nspname = %s", [f"{schema}_jobs"]).fetchone() is None:
-        return
-    for grant in (
-        "grant usage on schema {place} to {name}",
-        "grant select, insert, update, delete on all tables in schema {place} to {name}",
-        "grant usage, select on all sequences in schema {place} to {name}",
-    ):
-        connection.execute(sql.SQL(grant).format(place=place, name=name))
+            names = sql.Identifier(schema), sql.Identifier(table), sql.Identifier(role)
+            connection.execute(revoke.format(rights, *names))
 
 
 def _warn(message: str) -> None:

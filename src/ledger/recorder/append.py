@@ -1,7 +1,7 @@
-"""Events of the library, appended as the journal appends its own: same locks, same whole check, same numbering.
+"""Appends the library's events as the journal appends its own, by the same locks, check and numbering.
 
-The rule a stranger would break: lock, check and commit go to the server in one piece. A client that is stopped between
-them would hold the merchant's head, and with it the merchant's payments.
+Send lock, check and commit to the server in one piece. A client that is stopped between them would keep the merchant's
+head locked, and with it the merchant's payments.
 """
 
 from __future__ import annotations
@@ -33,58 +33,59 @@ from ledger.recorder.datastore import Connection
 
 _APPEND: Final = append_statement(())
 _CONTEXT: Final = msgspec.json.encode(Context(request="eventsourcing"))
-_VERSION_MAX: Final = 2**31 - 1
+VERSION_MAX: Final = 2**31 - 1
+"""The highest version that the column holds."""
 
-# Whether one of these streams began with an event of the ledger's own. How a stream began never changes.
+# One of these streams that began with an event of the ledger, if any. How a stream began never changes.
 _BEGUN_BY_LEDGER: Final = """
 select stream_id from event
  where merchant_id = %s and stream_id = any(%s) and version = 1 and topic = any(%s) limit 1
 """
 
 Further = tuple[str, Sequence[Any]]
-"""A statement, with `$n` for its values, that belongs to the same commit. It has to fail, or to do nothing, where the
-events were not written."""
+"""A statement of the same commit, with `$n` for its values. It fails or does nothing if the events were not written."""
 
 
 class Command:
-    """What one call of `insert_events` appends, all or nothing.
+    """The events of one call of `insert_events`, which are appended all or not at all.
 
-    Events are numbered stream by stream, so that each stream's are together; streams in the order of their last event in
-    `stored_events`, so that the last event of the call has the highest position. Raises DataError, IntegrityError.
+    Positions are given stream by stream, so that the events of a stream are consecutive. The streams are in the order
+    of their last event in `stored_events`, so that the last event of the call has the highest position. Raises
+    DataError, IntegrityError, and ProgrammingError for an event of the ledger.
     """
 
     def __init__(self, merchant_id: UUID, stored_events: Sequence[StoredEvent]) -> None:
         self.command_id = uuid4()
-        self.places: list[int] = []
+        self.indexes: list[int] = []  # into `stored_events`, in the order of positions
         streams: dict[UUID, list[int]] = {}
-        for place, event in enumerate(stored_events):
+        for index, event in enumerate(stored_events):
             stream_id = _stream_id(event)
-            places = streams.pop(stream_id, [])
-            places.append(place)
-            streams[stream_id] = places
+            indexes = streams.pop(stream_id, [])  # a stream moves behind the others with each of its events
+            indexes.append(index)
+            streams[stream_id] = indexes
         now = postgres_micros(datetime.now(UTC))
         writes = []
-        for stream_id, places in streams.items():
-            self.places += places
-            writes.append(_write(stream_id, [stored_events[place] for place in places], now))
+        for stream_id, indexes in streams.items():
+            self.indexes += indexes
+            writes.append(_write(stream_id, [stored_events[index] for index in indexes], now))
         self.stream_ids = list(streams)
-        self.last = stored_events[self.places[-1]]
+        self.last = stored_events[self.indexes[-1]]
         self.append = Append(merchant_id.bytes, self.command_id.bytes, _CONTEXT, writes, (), {})
 
 
 def append(
     connection: Connection, merchant_id: UUID, command: Command, further: Sequence[Further] = ()
 ) -> Sequence[int]:
-    """Append the command's events; their positions, in the order in which the events were given.
+    """Appends the command's events and returns their positions, in the order in which the events were given.
 
-    Raises IntegrityError: a stream has moved on, or `further` said so. ProgrammingError: the merchant has no log, or the
-    stream or topic is the ledger's. DataError. psycopg.OperationalError: what became of it is unknown unless the server
-    says; whoever wants to try again loads again.
+    Raises IntegrityError: a stream has a newer version, or a statement of `further` raised it. ProgrammingError: the
+    merchant has no log, or a stream is the ledger's. DataError. psycopg.OperationalError: unless it is the server's
+    error, the commit is unknown; before another try, the caller has to load again.
     """
-    _refuse_the_ledgers(connection, merchant_id, command)
+    _require_no_ledger_stream(connection, merchant_id, command)
     lock: RawCursor[tuple[Any, ...]] = RawCursor(connection)
     cursor: RawCursor[tuple[Any, ...]] = RawCursor(connection)
-    with connection.pipeline():  # one implicit transaction, which ends on the server whatever becomes of us
+    with connection.pipeline():  # one implicit transaction, which the server ends even if this process ends first
         lock.execute(LOCK_HEADS, lock_parameters([command.append]), prepare=True, binary=True)
         cursor.execute(_APPEND, append_parameters([command.append], ()), prepare=True, binary=True)
         for query, values in further:
@@ -94,46 +95,48 @@ def append(
     return positions
 
 
-def _positions(merchant_id: UUID, command: Command, verdict: Sequence[tuple[Any, ...]]) -> Sequence[int]:
-    _, last, why, which = verdict[0]
-    if why == LOST_MERCHANT:
+def _positions(merchant_id: UUID, command: Command, outcomes: Sequence[tuple[Any, ...]]) -> Sequence[int]:
+    _, last, reason, stream = outcomes[0]
+    if reason == LOST_MERCHANT:
         raise ProgrammingError(f"merchant {merchant_id} has no log in this database")
     if last is None:
-        raise IntegrityError(f"stream {command.stream_ids[which]} has moved on, or lacks the version before")
-    positions = [0] * len(command.places)
-    for position, place in enumerate(command.places, last - len(command.places) + 1):
-        positions[place] = position
+        raise IntegrityError(f"stream {command.stream_ids[stream]} has a newer version, or lacks the version before")
+    positions = [0] * len(command.indexes)
+    for position, index in enumerate(command.indexes, last - len(command.indexes) + 1):
+        positions[index] = position
     return positions
 
 
 def _stream_id(event: StoredEvent) -> UUID:
     if not isinstance(event.originator_id, UUID):
-        raise DataError("streams have UUIDs here: declare the aggregate with UUID")
+        raise DataError(f"the stream's id is {event.originator_id!r}, not a UUID: declare the aggregate with UUID")
     if event.topic in TOPICS:
-        raise ProgrammingError(f"{event.topic} is the ledger's own: only the journal appends it, with its read models")
+        raise ProgrammingError(
+            f"{event.topic} is a topic of the ledger: only the journal appends it, with its read models"
+        )
     return event.originator_id
 
 
 def _write(stream_id: UUID, events: Sequence[StoredEvent], recorded_at: int) -> StreamWrite:
     first = events[0].originator_version
-    if not 0 <= first <= _VERSION_MAX - len(events):
-        raise DataError(f"{first} is no version")
+    if not 0 <= first <= VERSION_MAX - len(events):
+        raise DataError(f"the version {first} of stream {stream_id} is out of range: versions are 0 to {VERSION_MAX}")
     if [event.originator_version for event in events] != list(range(first, first + len(events))):
         raise IntegrityError(f"the versions of stream {stream_id} do not follow one another")
     encoded = [EncodedEvent(event.topic.encode(), event.state, recorded_at) for event in events]
     return StreamWrite(stream_id.bytes, first - 1, encoded)
 
 
-def _refuse_the_ledgers(connection: Connection, merchant_id: UUID, command: Command) -> None:
-    """A stream of the ledger's with an event that the ledger cannot read would be lost to it."""
+def _require_no_ledger_stream(connection: Connection, merchant_id: UUID, command: Command) -> None:
+    """Raises ProgrammingError for a stream of the ledger, which an unreadable event would make unloadable."""
     values = (merchant_id, command.stream_ids, list(TOPICS))
     row = connection.execute(_BEGUN_BY_LEDGER, values, prepare=True).fetchone()
     if row is not None:
-        raise ProgrammingError(f"stream {row[0]} is the ledger's own: only the journal appends to it")
+        raise ProgrammingError(f"stream {row[0]} belongs to the ledger: only the journal appends to it")
 
 
-def _wake(followed: Sequence[UUID], connection: Connection) -> None:
-    if followed:
-        with suppress(psycopg.Error):  # followers look by themselves too
-            merchants = ENCODE_ARRAY["uuid"]([merchant.bytes for merchant in followed])
+def _wake(merchant_ids: Sequence[UUID], connection: Connection) -> None:
+    if merchant_ids:
+        with suppress(psycopg.Error):  # followers also look without a notification, every second
+            merchants = ENCODE_ARRAY["uuid"]([merchant_id.bytes for merchant_id in merchant_ids])
             RawCursor(connection).execute(WAKE_FOLLOWERS, (merchants,), prepare=True, binary=True)

@@ -1,7 +1,7 @@
-"""The connections behind one merchant's recorders, speaking of failures in the library's words.
+"""The connections behind one merchant's recorders, and psycopg's errors as the library's.
 
-The rule a stranger would break: a store belongs to one merchant, and every statement that runs on it says so. There is no
-way from one merchant's recorder to another's log.
+A store belongs to one merchant, and every statement that runs on it filters by that merchant: one merchant's recorder
+cannot read another's log.
 """
 
 from __future__ import annotations
@@ -16,16 +16,15 @@ from eventsourcing import persistence
 from psycopg_pool import ConnectionPool
 
 from ledger.postgres import arrays
-from ledger.postgres.connection import KEEP_ALIVE
+from ledger.postgres.connection import connect_arguments
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 Cursor = psycopg.Cursor[tuple[Any, ...]]
 
 _CONNECTIONS_MAX: Final = 16
-_CONNECT_TIMEOUT_S: Final = 5
 
 # The library names its exceptions after those of the Python database interface, as psycopg does.
-_WORDS: Final[tuple[tuple[type[psycopg.Error], type[persistence.PersistenceError]], ...]] = (
+_ERRORS: Final[tuple[tuple[type[psycopg.Error], type[persistence.PersistenceError]], ...]] = (
     (psycopg.InterfaceError, persistence.InterfaceError),
     (psycopg.OperationalError, persistence.OperationalError),
     (psycopg.DataError, persistence.DataError),
@@ -49,15 +48,9 @@ class Store:
         self._url = url
         self._pool: ConnectionPool[Connection] = ConnectionPool(
             url,
-            kwargs={
-                "autocommit": True,
-                "application_name": "ledger-recorder",
-                "connect_timeout": _CONNECT_TIMEOUT_S,
-                "options": options,
-                **KEEP_ALIVE,
-            },
+            kwargs=connect_arguments("ledger-recorder", options),
             configure=arrays.register,
-            # A connection that broke while it lay idle must not be found out by an insert, whose fate would be unknown.
+            # Finds a connection that broke while it was idle. An insert would find it too, with an unknown outcome.
             check=ConnectionPool.check_connection,
             min_size=0,
             max_size=_CONNECTIONS_MAX,
@@ -66,27 +59,21 @@ class Store:
 
     @contextmanager
     def connection(self) -> Iterator[Connection]:
-        """A connection in autocommit. Raises the library's PersistenceErrors for psycopg's, also out of the block."""
-        with _in_the_librarys_words():
+        """Yields a connection in autocommit. Raises the library's errors for psycopg's, also in the block."""
+        with _library_errors():
             self._pool.open()
             with self._pool.connection() as connection:
                 yield connection
 
     @contextmanager
     def transaction(self) -> Iterator[Cursor]:
-        """A cursor in a transaction that commits when the block ends and is rolled back where it raises."""
+        """Yields a cursor in a transaction that commits after the block and is rolled back if the block raises."""
         with self.connection() as connection, connection.transaction():
             yield connection.cursor()
 
     def listener(self) -> Connection:
-        """A connection outside the pool, for notifications. Raises psycopg.OperationalError."""
-        return psycopg.connect(
-            self._url,
-            autocommit=True,
-            application_name="ledger-follower",
-            connect_timeout=_CONNECT_TIMEOUT_S,
-            **KEEP_ALIVE,
-        )
+        """Opens a connection outside the pool, for notifications. Raises psycopg.OperationalError."""
+        return psycopg.connect(self._url, **connect_arguments("ledger-follower"))
 
     def close(self) -> None:
         self._pool.close()
@@ -97,9 +84,9 @@ class Store:
 
 
 @contextmanager
-def _in_the_librarys_words() -> Iterator[None]:
+def _library_errors() -> Iterator[None]:
     try:
         yield
     except psycopg.Error as error:
-        ours = next(ours for theirs, ours in _WORDS if isinstance(error, theirs))
+        ours = next(ours for theirs, ours in _ERRORS if isinstance(error, theirs))
         raise ours(str(error)) from error

@@ -1,7 +1,7 @@
-"""Makes one merchant's recorders from the environment that the library hands over.
+"""Makes one merchant's recorders from the library's environment.
 
-The rule a stranger would break: the merchant is part of the environment, like the database. One application, one merchant;
-whoever serves several merchants makes several applications.
+The environment names the merchant as well as the database: an application has one merchant. For several merchants, make
+several applications.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from eventsourcing.persistence import (
 )
 from eventsourcing.utils import Environment, EnvType, resolve_topic
 
-from ledger.postgres.connection import OPTIONS
+from ledger.postgres.connection import session_options
 from ledger.recorder.datastore import Store
 from ledger.recorder.mapper import JournalMapper
 from ledger.recorder.recorders import JournalAggregateRecorder, JournalApplicationRecorder
@@ -28,17 +28,18 @@ from ledger.recorder.tracking import JournalProcessRecorder, JournalTrackingReco
 
 T = TypeVar("T")
 
-# The library's callers wait for a head longer than a service may, which has others to answer.
-_LOG_OPTIONS: Final = f"{OPTIONS} -c lock_timeout=8s"
-# A view's own statements are planned as Postgres thinks best; the log's have to stay on its keys.
+# The library's callers may wait for a merchant's head for longer than a service with other requests to answer.
+_LOG_OPTIONS: Final = session_options(lock_timeout="8s")
+
+# Postgres plans a view's own statements freely; those of the log have to use its keys.
 _VIEW_OPTIONS: Final = "-c statement_timeout=30s -c lock_timeout=10s -c idle_in_transaction_session_timeout=30s"
 
 
 class JournalFactory(InfrastructureFactory[JournalTrackingRecorder]):
     """Recorders over the journal of one merchant.
 
-    Reads `LEDGER_MERCHANT_ID` and `LEDGER_DATABASE_APP_URL`, else `LEDGER_DATABASE_URL`, each also with the name of the
-    application or projection in front (`TAKINGS_LEDGER_MERCHANT_ID`). Raises OSError where one is missing or wrong.
+    Reads `LEDGER_MERCHANT_ID` and `LEDGER_DATABASE_APP_URL`, else `LEDGER_DATABASE_URL`. The name of the application or
+    projection may precede each (`TAKINGS_LEDGER_MERCHANT_ID`). Raises OSError if one is missing or wrong.
     """
 
     MERCHANT_ID = "LEDGER_MERCHANT_ID"
@@ -53,34 +54,34 @@ class JournalFactory(InfrastructureFactory[JournalTrackingRecorder]):
     def mapper(
         self, transcoder: Transcoder | None = None, mapper_class: type[Mapper[Any]] | None = None
     ) -> Mapper[Any]:
-        """The mapper of `MAPPER_TOPIC`, else one that also reads the ledger's events."""
+        """Returns the mapper of `MAPPER_TOPIC`, else one that also reads the ledger's events."""
         if mapper_class is None and not self.env.get(self.MAPPER_TOPIC):
             mapper_class = JournalMapper
         return super().mapper(transcoder, mapper_class)
 
     def aggregate_recorder(self, purpose: str = "events") -> AggregateRecorder:
-        """The streams, or for any other purpose the snapshots."""
+        """Returns the recorder of the streams, or of the snapshots for any purpose other than `events`."""
         if purpose == "events":
             return JournalAggregateRecorder(self._log)
         return JournalSnapshotRecorder(self._views, f"{self.env.name}:{purpose}")
 
     def application_recorder(self) -> ApplicationRecorder:
-        """The log, by the class of `APPLICATION_RECORDER_TOPIC` where that is set."""
+        """Returns the recorder of the log: of the class `APPLICATION_RECORDER_TOPIC`, if set."""
         return self._class(self.APPLICATION_RECORDER_TOPIC, JournalApplicationRecorder)(self._log)
 
     def tracking_recorder(
         self, tracking_recorder_class: type[JournalTrackingRecorder] | None = None
     ) -> JournalTrackingRecorder:
-        """A view of the given class, else of `TRACKING_RECORDER_TOPIC`. It tracks under the environment's name."""
+        """Returns a view of the given class, else of `TRACKING_RECORDER_TOPIC`, for the environment's name."""
         cls = tracking_recorder_class or self._class(self.TRACKING_RECORDER_TOPIC, JournalTrackingRecorder)
         return cls(self._views, self.env.name)
 
     def process_recorder(self) -> ProcessRecorder:
-        """The log of an application that follows another one, by the class of `PROCESS_RECORDER_TOPIC` where that is set."""
+        """Returns the log of an application that follows another: of the class `PROCESS_RECORDER_TOPIC`, if set."""
         return self._class(self.PROCESS_RECORDER_TOPIC, JournalProcessRecorder)(self._log, self.env.name)
 
     def close(self) -> None:
-        """Close every connection."""
+        """Closes every connection."""
         self._log.close()
         self._views.close()
 
@@ -89,7 +90,7 @@ class JournalFactory(InfrastructureFactory[JournalTrackingRecorder]):
         if not topic:
             return default
         found: type[T] = resolve_topic(topic)
-        assert issubclass(found, default), f"{topic} is no {default.__name__}"
+        assert issubclass(found, default), f"{key} is {topic}, which must be a subclass of {default.__name__}"
         return found
 
     def _merchant_id(self) -> UUID:

@@ -1,7 +1,7 @@
-"""The ledger's own events as the library hands them to a projection; the library's own events as ever.
+"""Maps the ledger's events for the library's projections, and leaves the library's own events as they are.
 
-The rule a stranger would break: the ledger's events have permanent topics and are read by the journal's codec, upcasters
-included. The library's topics are places in Python code, and a class that moves takes its events along only if told so.
+The ledger's topics are permanent, and the journal's codec decodes them, upcasters included. The library's topics are
+paths of Python classes: if such a class moves, register its old path, or its stored events cannot be read.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ledger.journal.codec import CODEC, TOPICS
 
 
 class JournalEvent(Struct, frozen=True):
-    """An event of the ledger's: `event` is one of `ledger.domain.orders.events` and its like, `originator_id` its stream."""
+    """An event of the ledger (of `ledger.domain.orders.events` or another stream); `originator_id` is its stream."""
 
     originator_id: UUID
     originator_version: int
@@ -25,22 +25,28 @@ class JournalEvent(Struct, frozen=True):
 
 
 class JournalMapper(Mapper[UUID]):
-    """Reads the ledger's events through the codec, everything else as the library does. Writes no event of the ledger's."""
+    """A mapper that decodes the ledger's events by the codec and everything else as the library does.
+
+    It refuses to store an event of the ledger.
+    """
 
     def to_domain_event(self, stored_event: StoredEvent) -> DomainEventProtocol[UUID]:
-        """A JournalEvent for a topic of the ledger's. Raises MapperDeserialisationError, and TopicError for an unknown topic."""
+        """Returns a JournalEvent for a topic of the ledger.
+
+        Raises MapperDeserialisationError, and TopicError for an unknown topic.
+        """
         if stored_event.topic not in TOPICS:
             return super().to_domain_event(stored_event)
-        assert isinstance(stored_event.originator_id, UUID), "streams have UUIDs here"
+        assert isinstance(stored_event.originator_id, UUID), "the ids of the ledger's streams are UUIDs"
         try:
             event = CODEC.decode(stored_event.topic, stored_event.state)
         except Exception as failure:
-            place = f"{stored_event.originator_id} version {stored_event.originator_version}"
-            raise MapperDeserialisationError(f"{stored_event.topic} of {place} cannot be read") from failure
+            place = f"stream {stored_event.originator_id} version {stored_event.originator_version}"
+            raise MapperDeserialisationError(f"{stored_event.topic} of {place} cannot be decoded") from failure
         return JournalEvent(stored_event.originator_id, stored_event.originator_version, event)
 
     def to_stored_event(self, domain_event: DomainEventProtocol[UUID]) -> StoredEvent:
-        """As the library does. Raises ProgrammingError for an event of the ledger's."""
+        """Encodes the event as the library does. Raises ProgrammingError for an event of the ledger."""
         if isinstance(domain_event, JournalEvent):
-            raise ProgrammingError("the ledger's events are appended by the journal, with their read models")
+            raise ProgrammingError("only the journal appends the ledger's events, with their read models")
         return super().to_stored_event(domain_event)

@@ -1,13 +1,14 @@
-"""One merchant's log as the library reads and writes it: by stream, and by position.
+"""One merchant's streams and log, as the library reads and writes them.
 
-The rule a stranger would break: reads are tried again when the database was away, inserts are not. An insert whose answer
-was lost may have been written, and the library would take its own event for somebody else's.
+Reads are retried while the database is unavailable. Never retry an insert: one whose answer was lost may have been
+written, and the library would take its own event for another writer's.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 from uuid import UUID
 
 from eventsourcing.persistence import (
@@ -21,27 +22,22 @@ from eventsourcing.persistence import (
 )
 from eventsourcing.utils import retry
 
-from ledger.recorder.append import Command, append
+from ledger.recorder.append import VERSION_MAX, Command, append
 from ledger.recorder.datastore import Store
 from ledger.recorder.subscription import JournalSubscription
 
-VERSION_MAX: Final = 2**31 - 1
-POSITION_MAX: Final = 2**63 - 1
+_POSITION_MAX: Final = 2**63 - 1
 
-patiently: Final = retry((InterfaceError, OperationalError), max_attempts=10, wait=0.2)
-"""Read again, for two seconds, while the database is away."""
+retried: Final = retry((InterfaceError, OperationalError), max_attempts=10, wait=0.2)
+"""Repeats a read for two seconds while the database is unavailable."""
 
 # The events of a stream between two versions, at most so many; null is no limit.
 _STREAM: Final = """
 select version, topic, data from event
- where merchant_id = %s and stream_id = %s and version > %s and version <= %s order by version limit %s
-"""
-_STREAM_BACKWARDS: Final = """
-select version, topic, data from event
- where merchant_id = %s and stream_id = %s and version > %s and version <= %s order by version desc limit %s
+ where merchant_id = %s and stream_id = %s and version > %s and version <= %s order by version {direction} limit %s
 """
 
-# A stretch of the merchant's log, in the order of commits.
+# A range of the merchant's log, in the order of commits: of all topics, or of some.
 _LOG: Final = """
 select position, stream_id, version, topic, data from event
  where merchant_id = %s and position > %s and position <= %s order by position limit %s
@@ -51,18 +47,50 @@ select position, stream_id, version, topic, data from event
  where merchant_id = %s and position > %s and position <= %s and topic = any(%s) order by position limit %s
 """
 
-# Where the merchant's log ends.
+# The last position of the merchant's log.
 _END: Final = "select max(position) from event where merchant_id = %s"
 
 
-class JournalAggregateRecorder(AggregateRecorder):
-    """The streams of one merchant."""
+class StreamRecorder(AggregateRecorder):
+    """A recorder that reads a table of one merchant's streams, by version."""
+
+    _select: ClassVar[str]
+    """The statement, with `{direction}` for `asc` or `desc`. Its parameters: the key, two versions, the limit."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
+    @abstractmethod
+    def _key(self, stream_id: UUID | str) -> tuple[Any, ...]:
+        """Returns the values that identify a stream in the table."""
+
+    @retried
+    def select_events(
+        self,
+        originator_id: UUID | str,
+        *,
+        gt: int | None = None,
+        lte: int | None = None,
+        desc: bool = False,
+        limit: int | None = None,
+    ) -> Sequence[StoredEvent]:
+        """Returns what is stored of a stream at versions above `gt` and up to `lte`."""
+        query = self._select.format(direction="desc" if desc else "asc")
+        after, until = -1 if gt is None else gt, VERSION_MAX if lte is None else lte
+        with self._store.connection() as connection:
+            rows = connection.execute(
+                query, (*self._key(originator_id), after, until, limit), prepare=True, binary=True
+            )
+            return [StoredEvent(originator_id, version, topic, data) for version, topic, data in rows]
+
+
+class JournalAggregateRecorder(StreamRecorder):
+    """The streams of one merchant."""
+
+    _select = _STREAM
+
     def insert_events(self, stored_events: Sequence[StoredEvent], **kwargs: Any) -> Sequence[int] | None:
-        """Append, all or nothing. Raises as `ledger.recorder.append.append`, in the library's words."""
+        """Appends the events, all or none. Raises as `ledger.recorder.append.append`, with the library's exceptions."""
         self._append(stored_events, **kwargs)
         return None
 
@@ -74,32 +102,18 @@ class JournalAggregateRecorder(AggregateRecorder):
         with self._store.connection() as connection:
             return append(connection, merchant_id, command)
 
-    @patiently
-    def select_events(
-        self,
-        originator_id: UUID | str,
-        *,
-        gt: int | None = None,
-        lte: int | None = None,
-        desc: bool = False,
-        limit: int | None = None,
-    ) -> Sequence[StoredEvent]:
-        """The events of a stream with versions above `gt` and up to `lte`."""
-        after, until = -1 if gt is None else gt, VERSION_MAX if lte is None else lte
-        values = (self._store.merchant_id, originator_id, after, until, limit)
-        with self._store.connection() as connection:
-            rows = connection.execute(_STREAM_BACKWARDS if desc else _STREAM, values, prepare=True, binary=True)
-            return [StoredEvent(originator_id, version, topic, data) for version, topic, data in rows]
+    def _key(self, stream_id: UUID | str) -> tuple[Any, ...]:
+        return self._store.merchant_id, stream_id
 
 
 class JournalApplicationRecorder(JournalAggregateRecorder, ApplicationRecorder):
     """The log of one merchant. A notification's id is the merchant's position: gap-free and in the order of commits."""
 
     def insert_events(self, stored_events: Sequence[StoredEvent], **kwargs: Any) -> Sequence[int] | None:
-        """Append, all or nothing; the positions. Raises as `ledger.recorder.append.append`, in the library's words."""
+        """Appends the events, all or none, and returns their positions. Raises as `ledger.recorder.append.append`."""
         return self._append(stored_events, **kwargs)
 
-    @patiently
+    @retried
     def select_notifications(
         self,
         start: int | None,
@@ -109,9 +123,9 @@ class JournalApplicationRecorder(JournalAggregateRecorder, ApplicationRecorder):
         *,
         inclusive_of_start: bool = True,
     ) -> Sequence[Notification]:
-        """At most `limit` events from position `start` to `stop`, of these topics or of all."""
+        """Returns at most `limit` events from position `start` to `stop`, of these topics or of all."""
         after = 0 if start is None else start - 1 if inclusive_of_start else start
-        values = [self._store.merchant_id, after, POSITION_MAX if stop is None else stop, limit]
+        values = [self._store.merchant_id, after, _POSITION_MAX if stop is None else stop, limit]
         if topics:
             values.insert(3, list(topics))
         with self._store.connection() as connection:
@@ -120,13 +134,13 @@ class JournalApplicationRecorder(JournalAggregateRecorder, ApplicationRecorder):
                 Notification(stream, version, topic, data, position) for position, stream, version, topic, data in rows
             ]
 
-    @patiently
+    @retried
     def max_notification_id(self) -> int | None:
-        """The position of the last event, or None where there is none."""
+        """Returns the position of the last event, or None for an empty log."""
         with self._store.connection() as connection:
             row = connection.execute(_END, (self._store.merchant_id,), prepare=True).fetchone()
             return None if row is None else row[0]
 
     def subscribe(self, gt: int | None = None, topics: Sequence[str] = ()) -> Subscription[ApplicationRecorder]:
-        """Every event behind position `gt`, for as long as it is iterated. Use it in a `with` block."""
+        """Returns an iterator over every event after position `gt`, without end. Use it in a `with` block."""
         return JournalSubscription(self, self._store, gt, topics)

@@ -1,6 +1,6 @@
-"""Snapshots of the library's aggregates: kept to spare reading long streams, beside the log and never in it.
+"""Snapshots of the library's aggregates, which spare it reading long streams. They are kept beside the log.
 
-The rule a stranger would break: a snapshot is no event. It has no position, nobody follows it, and it may be deleted.
+A snapshot is not an event: it has no position, no follower reads it, and it may be deleted.
 """
 
 from __future__ import annotations
@@ -9,56 +9,42 @@ from collections.abc import Sequence
 from typing import Any, Final
 from uuid import UUID
 
-from eventsourcing.persistence import AggregateRecorder, StoredEvent
+from eventsourcing.persistence import StoredEvent
 
 from ledger.recorder.datastore import Store
-from ledger.recorder.recorders import VERSION_MAX, patiently
+from ledger.recorder.recorders import StreamRecorder
 
-_KEEP: Final = """
+# Stores snapshots.
+_INSERT: Final = """
 insert into snapshot (merchant_id, application, stream_id, version, topic, state)
 select %s, %s, s.* from unnest(%s::uuid[], %s::int4[], %s::text[], %s::bytea[]) as s
 """
-_KEPT: Final = """
+
+# The snapshots of a stream between two versions, at most so many; null is no limit.
+_STREAM: Final = """
 select version, topic, state from snapshot
  where merchant_id = %s and application = %s and stream_id = %s and version > %s and version <= %s
- order by version limit %s
-"""
-_KEPT_BACKWARDS: Final = """
-select version, topic, state from snapshot
- where merchant_id = %s and application = %s and stream_id = %s and version > %s and version <= %s
- order by version desc limit %s
+ order by version {direction} limit %s
 """
 
 
-class JournalSnapshotRecorder(AggregateRecorder):
+class JournalSnapshotRecorder(StreamRecorder):
     """The snapshots that one application took of one merchant's streams."""
 
+    _select = _STREAM
+
     def __init__(self, store: Store, application: str) -> None:
-        self._store = store
+        super().__init__(store)
         self._application = application
 
     def insert_events(self, stored_events: Sequence[StoredEvent], **_: Any) -> Sequence[int] | None:
-        """Keep snapshots, all or none. Raises IntegrityError where there is one of that version."""
+        """Stores snapshots, all or none. Raises IntegrityError if there is one of that version already."""
         if stored_events:
             rows = [(e.originator_id, e.originator_version, e.topic, e.state) for e in stored_events]
             columns = [list(column) for column in zip(*rows, strict=True)]
             with self._store.connection() as connection:
-                connection.execute(_KEEP, (self._store.merchant_id, self._application, *columns))
+                connection.execute(_INSERT, (self._store.merchant_id, self._application, *columns))
         return None
 
-    @patiently
-    def select_events(
-        self,
-        originator_id: UUID | str,
-        *,
-        gt: int | None = None,
-        lte: int | None = None,
-        desc: bool = False,
-        limit: int | None = None,
-    ) -> Sequence[StoredEvent]:
-        """The snapshots of a stream at versions above `gt` and up to `lte`."""
-        after, until = -1 if gt is None else gt, VERSION_MAX if lte is None else lte
-        values = (self._store.merchant_id, self._application, originator_id, after, until, limit)
-        with self._store.connection() as connection:
-            rows = connection.execute(_KEPT_BACKWARDS if desc else _KEPT, values, prepare=True, binary=True)
-            return [StoredEvent(originator_id, version, topic, state) for version, topic, state in rows]
+    def _key(self, stream_id: UUID | str) -> tuple[Any, ...]:
+        return self._store.merchant_id, self._application, stream_id

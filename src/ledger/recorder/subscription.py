@@ -1,12 +1,13 @@
-"""A subscription to one merchant's log: woken by notifications, and looking by itself in between.
+"""A subscription to one merchant's log: it reads after each notification, and once a second without one.
 
-The rule a stranger would break: a notification only says that it is worth looking. What is new is read by position, so a
-notification that was lost, doubled or early changes nothing.
+A notification only triggers a read. New events are read by position, so a lost, repeated or early notification changes
+nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from threading import Event, Thread
 from time import monotonic
 from typing import Any, Final
@@ -17,12 +18,12 @@ from psycopg import sql
 
 from ledger.recorder.datastore import Connection, Store
 
-_LOOK_EVERY_S: Final = 1.0
-"""The longest that a new event goes unseen while nobody can be notified."""
+_READ_EVERY_S: Final = 1.0
+"""How long a new event can stay unread while notifications do not arrive."""
 _STOP_WITHIN_S: Final = 0.1
-_SAY_SO_EVERY_S: Final = 15.0
+_REGISTER_EVERY_S: Final = 15.0
 
-# Say that this log is followed, for a minute at a time. Followers of one log need to say it only once between them.
+# Marks the log as followed for a minute, so that its writers notify. One such update serves all followers of the log.
 _FOLLOW: Final = """
 update merchant_head set followed_until = now() + interval '60 seconds'
  where merchant_id = %s and coalesce(followed_until, '-infinity') < now() + interval '40 seconds'
@@ -30,21 +31,21 @@ update merchant_head set followed_until = now() + interval '60 seconds'
 
 
 class JournalSubscription(ListenNotifySubscription[ApplicationRecorder]):
-    """Iterates over the events behind position `gt`, waiting for new ones. Stop it, or use it in a `with` block.
+    """An iterator over the events after position `gt` that waits for new ones. Stop it, or use it in a `with` block.
 
-    Where notifications cannot be had (a role that may only read, a replica, a connection that was cut), new events are
-    seen within a second.
+    Without notifications (a role that may only read, a replica, a connection that was cut), new events are read within
+    a second.
     """
 
     def __init__(self, recorder: ApplicationRecorder, store: Store, gt: int | None, topics: Sequence[str]) -> None:
         self._store = store
-        self._ended = Event()  # before the library's constructor, whose thread may stop us at once
+        self._ended = Event()  # before the library's constructor, whose thread may call `stop` at once
         super().__init__(recorder, gt, topics)
         self._listening = Thread(target=self._listen_until_ended, name="ledger-follower", daemon=True)
         self._listening.start()
 
     def stop(self) -> None:
-        """End the iteration."""
+        """Ends the iteration."""
         self._ended.set()
         super().stop()
 
@@ -59,34 +60,32 @@ class JournalSubscription(ListenNotifySubscription[ApplicationRecorder]):
             try:
                 with self._store.listener() as connection:
                     self._listen(connection)
-            except psycopg.Error:  # looking goes on, and says by itself when the database is away for too long
+            except psycopg.Error:  # reading goes on, and raises when the database is away for too long
                 self._has_been_notified.set()
-                self._ended.wait(_LOOK_EVERY_S)
+                self._ended.wait(_READ_EVERY_S)
 
     def _listen(self, connection: Connection) -> None:
         channel = sql.Identifier(f"ledger_{self._store.merchant_id}")
         connection.execute(sql.SQL("listen {}").format(channel))
-        say_so_at = 0.0
+        register_at = 0.0
         while not self._ended.is_set():
-            if monotonic() >= say_so_at:
-                self._say_so(connection)
-                say_so_at = monotonic() + _SAY_SO_EVERY_S
+            if monotonic() >= register_at:
+                self._register(connection)
+                register_at = monotonic() + _REGISTER_EVERY_S
             self._has_been_notified.set()
-            look_at = monotonic() + _LOOK_EVERY_S
-            while not self._ended.is_set() and monotonic() < look_at:
+            read_at = monotonic() + _READ_EVERY_S
+            while not self._ended.is_set() and monotonic() < read_at:
                 for _ in connection.notifies(timeout=_STOP_WITHIN_S, stop_after=1):
                     self._has_been_notified.set()
 
-    def _say_so(self, connection: Connection) -> None:
-        try:
+    def _register(self, connection: Connection) -> None:
+        with suppress(psycopg.errors.InsufficientPrivilege, psycopg.errors.LockNotAvailable):
             connection.execute(_FOLLOW, (self._store.merchant_id,))
-        except (psycopg.errors.InsufficientPrivilege, psycopg.errors.LockNotAvailable):
-            return
 
     def _pull(self) -> None:
-        """With topics, move on past what was looked through: a rare topic would else be sought from the last hit each time.
+        """Reads new events. With topics, it also moves past the events of other topics, to read them once only.
 
-        Behind the end of the log that was read first nothing can still appear: positions are in the order of commits.
+        No event can still appear before the end of the log that is read first: positions are in the order of commits.
         """
         if not self._topics:
             super()._pull()

@@ -1,7 +1,7 @@
-"""How far a projection has come, written with what it made of the event: each event counts once, whatever crashes.
+"""The position that a projection has reached, written with its rows: each event counts once, also after a crash.
 
-The rule a stranger would break: rows and tracking are one transaction. A projection that writes its rows first and its
-position afterwards does the last event twice after a crash.
+Write rows and tracking in one transaction. A projection that writes its rows first and its position later processes the
+last event twice after a crash.
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ from eventsourcing.persistence import IntegrityError, ProcessRecorder, StoredEve
 
 from ledger.recorder.append import Command, append
 from ledger.recorder.datastore import Cursor, Store
-from ledger.recorder.recorders import JournalApplicationRecorder, patiently
+from ledger.recorder.recorders import JournalApplicationRecorder, retried
 
-# Move on to a position. Where the projection has come as far already, the position would be null, which the column refuses:
-# so the whole transaction fails, and two that run at once cannot both have done the event.
+# Advances to a position. If the projection has already reached it, the new value is null, which the column refuses: the
+# whole transaction fails, so that of two that run at once only one processes the event.
 _TRACK: Final = """
 insert into tracking as t (merchant_id, projection, application, position) values (%s, %s, %s, %s)
 on conflict (merchant_id, projection, application) do update
    set position = case when t.position < excluded.position then excluded.position end
 """
-# The same in the commit of a command, if that was written: its last event tells.
+
+# The same in the commit of a command, if the command was written, which the existence of its last event shows.
 _TRACK_WITH: Final = """
 insert into tracking as t (merchant_id, projection, application, position)
 select $1, $2, $3, $4
@@ -34,13 +35,14 @@ on conflict (merchant_id, projection, application) do update
    set position = case when t.position < excluded.position then excluded.position end
 """
 
+# The position that the projection has reached.
 _REACHED: Final = "select position from tracking where merchant_id = %s and projection = %s and application = %s"
 
 
 class JournalTrackingRecorder(TrackingRecorder):
-    """How far the projection called `projection` has come, for one merchant. A projection's view derives from it.
+    """The position that the projection named `projection` has reached in one merchant's log: the base of views.
 
-    The view writes its rows and `track` in one `transaction`.
+    The view writes its rows and calls `track` in one `transaction`.
     """
 
     def __init__(self, store: Store, projection: str) -> None:
@@ -49,12 +51,12 @@ class JournalTrackingRecorder(TrackingRecorder):
 
     @property
     def merchant_id(self) -> UUID:
-        """Whose log is followed: the first column of every key, and in every query."""
+        """The merchant whose log is followed: the first column of every key, and part of every query."""
         return self._store.merchant_id
 
     @contextmanager
     def transaction(self) -> Iterator[Cursor]:
-        """A psycopg cursor in a transaction, committed when the block ends and rolled back where it raises.
+        """Yields a psycopg cursor in a transaction that commits after the block and is rolled back if the block raises.
 
         Raises the library's PersistenceErrors for psycopg's.
         """
@@ -62,20 +64,20 @@ class JournalTrackingRecorder(TrackingRecorder):
             yield cursor
 
     def track(self, cursor: Cursor, tracking: Tracking) -> None:
-        """Say in this transaction that the event was processed. Raises IntegrityError where it, or a later one, was before."""
+        """Records in this transaction that the event was processed. Raises IntegrityError if it or a later one was."""
         try:
             cursor.execute(_TRACK, self._values(tracking), prepare=True)
         except psycopg.errors.NotNullViolation as refusal:
             raise _processed_before(tracking) from refusal
 
     def insert_tracking(self, tracking: Tracking) -> None:
-        """Say that an event was processed of which nothing is kept. Raises IntegrityError where it was before."""
+        """Records that an event was processed without any row of its own. Raises IntegrityError if it was already."""
         with self.transaction() as cursor:
             self.track(cursor, tracking)
 
-    @patiently
+    @retried
     def max_tracking_id(self, application_name: str) -> int | None:
-        """The position in that application's log up to which everything was processed, or None."""
+        """Returns the position up to which that application's log was processed, or None."""
         with self._store.connection() as connection:
             values = (self._store.merchant_id, self._projection, application_name)
             row = connection.execute(_REACHED, values, prepare=True).fetchone()
@@ -86,7 +88,7 @@ class JournalTrackingRecorder(TrackingRecorder):
 
 
 class JournalProcessRecorder(JournalTrackingRecorder, JournalApplicationRecorder, ProcessRecorder):
-    """A log whose events are appended together with how far the log that they follow from was processed."""
+    """A log whose events are appended together with the position that was reached in the log they result from."""
 
     def _append(
         self, stored_events: Sequence[StoredEvent], *, tracking: Tracking | None = None, **_: Any

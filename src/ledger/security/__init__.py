@@ -1,1 +1,7 @@
-"""The master key and what is derived from it; API keys."""
+"""Keys and secrets.
+
+In reading order:
+
+- `secrets`: the master key, and the keys that are derived from it or given beside it.
+- `api_keys`: how an API key is made, and what is stored of it.
+"""

@@ -1,7 +1,7 @@
-"""API keys: how one is made, what is kept of it, and what it may be allowed to do.
+"""API keys: how one is made, what is stored of it, and what it may allow.
 
-The rule a stranger would break: the secret is shown once and stored nowhere. What is kept is its HMAC-SHA256 under a
-pepper that is not in the database, so that a copy of the tables neither holds a key nor lets anyone try guesses.
+Never store the secret; show it once. The database has its HMAC-SHA256 under a pepper that is kept elsewhere, so that a
+copy of the tables contains no key and allows no guessing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from string import ascii_letters, digits
 from typing import Final, NamedTuple
 
 PREFIXES: Final = {"sandbox": "sk_test_", "production": "sk_live_"}
-"""How a key begins in each environment (contract N74)."""
+"""The beginning of a key in each environment (contract N74)."""
 
 _ALPHABET: Final = digits + ascii_letters
 _LENGTH: Final = 40  # of 62 characters each: 238 bits
@@ -21,14 +21,14 @@ _HINT: Final = 4
 
 
 class Scope(StrEnum):
-    """What a key may be limited to. A key without any scope may do everything."""
+    """What a key may be limited to. A key without scopes allows everything."""
 
     ORDERS_READ = "orders:read"
     ORDERS_WRITE = "orders:write"
 
 
 class NewKey(NamedTuple):
-    """A key at the one moment when its secret is known. `hint` is for people who tell several keys apart."""
+    """A new key with its secret, which only its creation returns. `hint` helps people to distinguish several keys."""
 
     secret: str
     key_hash: str
@@ -36,15 +36,15 @@ class NewKey(NamedTuple):
 
 
 def new_key(environment: str, pepper: bytes) -> NewKey:
-    """A fresh key for an environment, `sandbox` or `production`."""
+    """Returns a new random key for an environment, `sandbox` or `production`."""
     return known_key(PREFIXES[environment] + "".join(secrets.choice(_ALPHABET) for _ in range(_LENGTH)), pepper)
 
 
 def known_key(secret: str, pepper: bytes) -> NewKey:
-    """A key whose secret is known already."""
+    """Returns the key of a given secret."""
     return NewKey(secret, hash_key(secret, pepper), secret[-_HINT:])
 
 
 def hash_key(secret: str, pepper: bytes) -> str:
-    """What is stored of a key: HMAC-SHA256 under the installation's pepper, in hex."""
+    """Returns what is stored of a key: its HMAC-SHA256 under the installation's pepper, in hex."""
     return hmac.digest(pepper, secret.encode(), "sha256").hex()

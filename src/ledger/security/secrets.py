@@ -1,7 +1,7 @@
-"""The secrets of an installation: one master key, and a key for every purpose derived from it.
+"""The secrets of an installation: one master key, and a derived key for every purpose.
 
-The rule a stranger would break: the master key itself encrypts and signs nothing. Whoever needs a key names a purpose,
-once and for ever, since what was made with a derived key is only readable under the same name.
+Never encrypt or sign with the master key itself. Derive a key by a purpose, and never rename a purpose: what was
+encrypted with its key is readable only under the same name.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from ledger.settings import CannotRun, Settings, SettingWrong
 
 MASTER_KEY_BYTES: Final = 32
 MASTER_KEY_NAME: Final = "master.key"
-_OWN: Final = "master"
+_MASTER: Final = "master"
 
 
 class Purpose(StrEnum):
-    """What a derived key is for. The text is part of the derivation: permanent, like an event's topic."""
+    """The purposes of derived keys. The text is part of the derivation, and permanent like an event's topic."""
 
     API_KEY_PEPPER = "api-key-pepper"
     REQUEST_FINGERPRINT = "request-fingerprint"
@@ -33,14 +33,14 @@ class Purpose(StrEnum):
 
 
 class Secrets:
-    """The keys of an installation. Prints as stars."""
+    """The keys of an installation. Its text form is stars."""
 
     def __init__(self, master_key: bytes) -> None:
         assert len(master_key) == MASTER_KEY_BYTES, "the loader has checked it"
         self._master_key = master_key
 
     def key(self, purpose: Purpose) -> bytes:
-        """The 32 bytes for a purpose, by HKDF-SHA256 (RFC 5869): knowing one tells nothing about another."""
+        """Returns the 32 bytes for a purpose, by HKDF-SHA256 (RFC 5869): one key reveals nothing about another."""
         from cryptography.hazmat.primitives.hashes import SHA256
         from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
@@ -52,9 +52,9 @@ class Secrets:
 
 
 def load_secrets(settings: Settings) -> Secrets:
-    """The installation's secrets; the sandbox makes a master key of its own under the data directory where none is given.
+    """Returns the installation's secrets. Without a master key, the sandbox generates one in the data directory.
 
-    Raises SettingWrong: not 32 bytes, an unreadable file, or production without one.
+    Raises SettingWrong: not 32 bytes, an unreadable file, or production without a master key.
     """
     if settings.master_key:
         return Secrets(_decoded("LEDGER_MASTER_KEY", settings.master_key))
@@ -62,74 +62,75 @@ def load_secrets(settings: Settings) -> Secrets:
         return Secrets(_read("LEDGER_MASTER_KEY_FILE", settings.master_key_file))
     if settings.environment == "production":
         raise SettingWrong("LEDGER_MASTER_KEY", "or LEDGER_MASTER_KEY_FILE must be set in production")
-    place = settings.data_dir / MASTER_KEY_NAME
-    if not place.exists():
-        _make(place)
-    return Secrets(_read(f"{place}, the sandbox's own LEDGER_MASTER_KEY,", place))
+    path = settings.data_dir / MASTER_KEY_NAME
+    if not path.exists():
+        _make(path)
+    return Secrets(_read(f"{path}, the sandbox's own LEDGER_MASTER_KEY,", path))
 
 
 def load_sealing_keys(settings: Settings) -> list[bytes]:
-    """The keys that wrap the customers' data keys, newest first. The master key's own is always among them: where the word
-    `master` stands, else last.
+    """Returns the keys that wrap the customers' data keys, newest first.
 
-    Raises SettingWrong like `load_secrets`, naming LEDGER_SEALING_KEYS or LEDGER_SEALING_KEYS_FILE.
+    The master key's own is always among them: in the place of the word `master`, else last. Raises SettingWrong like
+    `load_secrets`, for LEDGER_SEALING_KEYS or LEDGER_SEALING_KEYS_FILE.
     """
-    variable, given = "LEDGER_SEALING_KEYS", settings.sealing_keys.split(",") if settings.sealing_keys else []
-    if settings.sealing_keys_file:
-        variable = "LEDGER_SEALING_KEYS_FILE"
-        given = _text_of(variable, settings.sealing_keys_file).split()
-    own = load_secrets(settings)
-    known = [own if text.strip() == _OWN else Secrets(_decoded(variable, text)) for text in given]
-    if own not in known:
-        known.append(own)
-    return [secrets.key(Purpose.DATA_KEY_WRAPPING) for secrets in known]
+    variable, texts = _listed("LEDGER_SEALING_KEYS", settings.sealing_keys, settings.sealing_keys_file)
+    master = load_secrets(settings)
+    sealing = [master if text == _MASTER else Secrets(_decoded(variable, text)) for text in texts]
+    if master not in sealing:
+        sealing.append(master)
+    return [secrets.key(Purpose.DATA_KEY_WRAPPING) for secrets in sealing]
 
 
 def load_processor_keys(settings: Settings) -> dict[str, tuple[bytes, ...]]:
-    """The keys that processors sign their messages with, by the processor's name: one, or two while it is changed.
+    """Returns the keys by which processors sign their messages, by processor: one, or two while a key is replaced.
 
-    Raises SettingWrong, naming LEDGER_PROCESSOR_KEYS or LEDGER_PROCESSOR_KEYS_FILE.
+    Raises SettingWrong for LEDGER_PROCESSOR_KEYS or LEDGER_PROCESSOR_KEYS_FILE.
     """
-    variable = "LEDGER_PROCESSOR_KEYS"
-    given = settings.processor_keys.split(",") if settings.processor_keys else []
-    if settings.processor_keys_file:
-        variable = "LEDGER_PROCESSOR_KEYS_FILE"
-        given = _text_of(variable, settings.processor_keys_file).split()
+    variable, texts = _listed("LEDGER_PROCESSOR_KEYS", settings.processor_keys, settings.processor_keys_file)
     keys: dict[str, tuple[bytes, ...]] = {}
-    for text in given:
-        name, colon, key = text.strip().partition(":")
+    for text in texts:
+        name, colon, key = text.partition(":")
         if not (colon and re.fullmatch(r"[a-z0-9-]{1,64}", name)):
             raise SettingWrong(variable, "must be name:key, the name in small letters, digits and -")
         keys[name] = (*keys.get(name, ()), _decoded(variable, key))
     return keys
 
 
-def _make(place: Path) -> None:
-    """Write a new key so that the file is never seen half written, and of two who write at once only the first counts."""
-    place.parent.mkdir(mode=0o711 if os.geteuid() == 0 else 0o700, parents=True, exist_ok=True)
-    unfinished = place.with_name(f"{place.name}.{uuid4().hex}")
+def _listed(variable: str, setting: str | None, file: Path | None) -> tuple[str, list[str]]:
+    """Returns the keys of a setting (separated by commas) or a file (one per line), and the variable's name."""
+    if file:
+        variable = f"{variable}_FILE"
+        return variable, _text_of(variable, file).split()
+    return variable, [text.strip() for text in setting.split(",")] if setting else []
+
+
+def _make(path: Path) -> None:
+    """Writes a new master key. The file appears complete, and of several processes only the first one's counts."""
+    path.parent.mkdir(mode=0o711 if os.geteuid() == 0 else 0o700, parents=True, exist_ok=True)
+    unfinished = path.with_name(f"{path.name}.{uuid4().hex}")
     try:
         descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w", encoding="ascii") as file:
             file.write(os.urandom(MASTER_KEY_BYTES).hex() + "\n")
             file.flush()
             os.fsync(file.fileno())
-        os.link(unfinished, place)
+        os.link(unfinished, path)
     except FileExistsError:
         pass
     except OSError as refusal:
-        raise CannotRun(f"the sandbox cannot keep its master key in {place}: {refusal.strerror}") from refusal
+        raise CannotRun(f"the sandbox cannot keep its master key in {path}: {refusal.strerror}") from refusal
     finally:
         unfinished.unlink(missing_ok=True)
 
 
-def _read(variable: str, place: Path) -> bytes:
-    return _decoded(variable, _text_of(variable, place))
+def _read(variable: str, path: Path) -> bytes:
+    return _decoded(variable, _text_of(variable, path))
 
 
-def _text_of(variable: str, place: Path) -> str:
+def _text_of(variable: str, path: Path) -> str:
     try:
-        return place.read_text(encoding="ascii")
+        return path.read_text(encoding="ascii")
     except OSError as refusal:
         raise SettingWrong(variable, f"cannot be read: {refusal.strerror}") from refusal
     except UnicodeDecodeError:

@@ -1,7 +1,7 @@
-"""A page of a merchant's orders: what may be asked for, and the JSON that is answered. `list_statements` has the SQL.
+"""A page of a merchant's orders: the query, the cursor, and the JSON of the answer.
 
-The rule a stranger would break: a cursor is a place, not a number. It stands behind an order, and neither repeats nor skips
-one when others arrive meanwhile.
+A cursor names the last order that was read, not a number of orders: the next page neither repeats nor skips an order
+when others arrive in between.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from msgspec import Meta, Struct
 
 from ledger.domain.orders.statuses import OrderStatus
 from projections.binary import from_micros, micros
-from projections.orders.table import document, is_overdue
+from projections.orders.documents import document, is_overdue
 
 _CURSOR: Final = struct.Struct("!?qq16s")
 _BEHIND_MAX: Final = 1 << 62
-"""No list is as long. A cursor that somebody made up stands behind at most so many, so that the next one can be written too."""
+"""More orders than any list has. Refusing a higher number keeps the next cursor encodable."""
 
 
 class Cursor(Struct, frozen=True):
-    """A place in a list: behind this order, after so many others."""
+    """The end of a page: its last order, and the number of orders up to and including that one."""
 
     ascending: bool
     created_at: datetime
@@ -36,12 +36,13 @@ class Cursor(Struct, frozen=True):
 
 
 class OrderQuery(Struct, frozen=True, kw_only=True):
-    """Which orders, and which page of them.
+    """The filters of a list, and one page of it.
 
-    No status means all. `customer` is a service id or an external id; `related` adds everybody whom a chain of sourceId
-    connects with it. `exclude_overdue` leaves out what has a due date that has passed, whatever its status. `search` is
-    looked for literally and without regard to case. The dates are inclusive, to the millisecond that `createdAt` shows. With a cursor, the page
-    goes on from there in the cursor's direction, and `ascending` and `offset` are not looked at.
+    No status means all. `customer` is a service id or an external id; `related` adds the customers that a chain of
+    sourceId connects with it. `exclude_overdue` leaves out every order whose due date has passed, whatever its status.
+    `search` is matched literally and without regard to case. The dates are inclusive, to the millisecond that
+    `createdAt` shows. With a cursor, the page continues after it in the cursor's direction; `ascending` and `offset`
+    are ignored.
     """
 
     statuses: tuple[OrderStatus, ...] = ()
@@ -73,7 +74,7 @@ class Pagination(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def page_body(query: OrderQuery, rows: Sequence[tuple[Any, ...]], now: datetime) -> bytes:
-    """The JSON of a page from the rows of its statement. `now` by the merchant's clock."""
+    """Returns the JSON of a page from the rows of its statement. `now` is by the merchant's clock."""
     total = rows[0][0]
     orders = [row for row in rows if row[1] is not None]
     shown = orders[: query.limit]
@@ -93,11 +94,11 @@ def page_body(query: OrderQuery, rows: Sequence[tuple[Any, ...]], now: datetime)
         has_more=has_more,
         next_cursor=_cursor_behind(query, shown[-1], offset + len(shown)) if has_more else None,
     )
-    return b'{"data":[' + b",".join(documents) + b'],"pagination":' + msgspec.json.encode(pagination) + b"}"
+    return _body(documents, pagination)
 
 
 def whole(items: Sequence[bytes]) -> bytes:
-    """The JSON of a list that is short enough to be one page, from its items as JSON."""
+    """Returns the JSON of a list that is short enough for one page, from its items as JSON."""
     count = len(items)
     pagination = Pagination(
         page=1,
@@ -109,11 +110,15 @@ def whole(items: Sequence[bytes]) -> bytes:
         has_more=False,
         next_cursor=None,
     )
+    return _body(items, pagination)
+
+
+def _body(items: Sequence[bytes], pagination: Pagination) -> bytes:
     return b'{"data":[' + b",".join(items) + b'],"pagination":' + msgspec.json.encode(pagination) + b"}"
 
 
 def parse_cursor(text: str) -> Cursor | None:
-    """The place that a `nextCursor` stands for, or None where it is not one of ours."""
+    """Returns the cursor that a `nextCursor` encodes, or None if the service did not issue the text."""
     try:
         ascending, created, behind, order_id = _CURSOR.unpack(base64.b64decode(text, altchars=b"-_", validate=True))
         if not 0 <= behind <= _BEHIND_MAX:
@@ -130,5 +135,5 @@ def _cursor_behind(query: OrderQuery, row: tuple[Any, ...], behind: int) -> str:
 
 
 def is_ascending(query: OrderQuery) -> bool:
-    """The direction of a list: a cursor goes on in its own."""
+    """Returns the direction of a list. A cursor continues in its own direction."""
     return query.ascending if query.cursor is None else query.cursor.ascending

@@ -1,7 +1,7 @@
-"""Where list queries run: a few connections apart from the point reads, which a long list must never hold up.
+"""The connections of list queries: a small pool apart from the point reads, which a long list must never delay.
 
-The rule a stranger would break: every list has a time limit and a place in a bounded queue. A list that takes longer
-fails alone, with a fault that says "later", and takes nobody with it.
+Every list has a time limit and a place in a bounded queue. A list that takes longer fails alone, and its client is
+asked to try later.
 """
 
 from __future__ import annotations
@@ -12,66 +12,54 @@ from typing import Any, Final
 import psycopg
 from psycopg_pool import AsyncConnectionPool, PoolTimeout, TooManyRequests
 
-from ledger.postgres.connection import KEEP_ALIVE, Connection, QueryTimeout
+from ledger.postgres.connection import Connection, QueryTimeout, connect_arguments, session_options
 from ledger.postgres.faults import DatabaseUnavailable, QueueFull
 
-# Lists are read in the order of an index; over a small or fresh table the planner prefers to scan and sort, and would
-# keep that plan. A plan made anew for the values of each list costs more than the list. What a search finds in a large
-# merchant's orders is put together in memory, by at most so many lists at once as there are connections.
-_SETTINGS: Final = {
-    "enable_seqscan": "off",
-    "enable_bitmapscan": "off",
-    "jit": "off",
-    "work_mem": "32MB",
-    "plan_cache_mode": "force_generic_plan",
-    "statement_timeout": "5s",
-    "lock_timeout": "500ms",  # on top of the patience before the pool: whoever is refused is refused within two seconds
-    "idle_in_transaction_session_timeout": "5s",
-    "default_transaction_read_only": "on",
-}
+# A list is read in the order of an index. Over a small or fresh table the planner prefers to scan and sort, and would
+# keep that plan; a new plan for the values of each list costs more than the list. A search puts together in memory what
+# it finds in the orders of a large merchant, in at most as many lists at once as there are connections.
+_OPTIONS: Final = session_options(
+    work_mem="32MB",
+    statement_timeout="5s",
+    lock_timeout="500ms",  # beside the wait for a connection: a list that is refused is refused within two seconds
+    idle_in_transaction_session_timeout="5s",
+    default_transaction_read_only="on",
+)
 _CONNECTIONS_MAX: Final = 4
-_WAITING_MAX: Final = 200
-_PATIENCE_S: Final = 1.5
+_QUEUE_MAX: Final = 200
+_CONNECTION_WAIT_S: Final = 1.5
 _ANSWER_MAX_S: Final = 8.0
 
 
 class ListPool:
-    """Runs list queries on a small pool; connections that were lost are replaced behind the scenes."""
+    """Runs list queries on a small pool, which replaces connections that were lost."""
 
     def __init__(self, url: str) -> None:
-        options = " ".join(f"-c {name}={value}" for name, value in _SETTINGS.items())
         self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
             url,
-            kwargs={
-                "autocommit": True,
-                "application_name": "ledger-lists",
-                "options": options,
-                "prepare_threshold": 0,
-                "connect_timeout": 5,
-                **KEEP_ALIVE,
-            },
+            kwargs={"prepare_threshold": 0, **connect_arguments("ledger-lists", _OPTIONS)},
             min_size=1,
             max_size=_CONNECTIONS_MAX,
-            max_waiting=_WAITING_MAX,
-            timeout=_PATIENCE_S,
+            max_waiting=_QUEUE_MAX,
+            timeout=_CONNECTION_WAIT_S,
             check=AsyncConnectionPool.check_connection,
             open=False,
             name="ledger-lists",
         )
 
     async def start(self) -> None:
-        """Connect. Raises psycopg.OperationalError."""
+        """Connects. Raises psycopg.OperationalError."""
         await self._pool.open(wait=True, timeout=10)
 
     async def stop(self) -> None:
         await self._pool.close()
 
     async def rows(self, statement: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-        """All rows of a list query. Raises DatabaseUnavailable or QueueFull."""
+        """Returns all rows of a list query. Raises DatabaseUnavailable or QueueFull."""
         return await self.first_rows([statement], parameters)
 
     async def first_rows(self, statements: Iterable[str], parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-        """All rows of the first of some list queries that gives any; each has its own time limit.
+        """Returns all rows of the first query that has any. Each query has its own time limit.
 
         Raises DatabaseUnavailable or QueueFull.
         """
@@ -80,8 +68,8 @@ class ListPool:
             async with self._pool.connection() as connection:
                 for statement in statements:
                     with QueryTimeout(connection, _ANSWER_MAX_S):
-                        answer = await connection.execute(statement, parameters, binary=True)
-                        if rows := await answer.fetchall():
+                        cursor = await connection.execute(statement, parameters, binary=True)
+                        if rows := await cursor.fetchall():
                             break
                 return rows
         except TooManyRequests as fault:

@@ -1,7 +1,7 @@
-"""Whose orders a list by customer shows: one customer, or everybody whom a chain of sourceId connects with it.
+"""The customers of a list by customer: one, or all that a chain of sourceId connects with it.
 
-The rule a stranger would break: the chain is followed in both directions and to its end (contract N50). One that is longer
-than a list can hold is refused; a list that silently leaves somebody out is worse than none.
+Follow the chain in both directions and to its end (contract N50). Refuse a chain with more customers than a list can
+hold; never shorten it silently.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ select stream_id from claim where merchant_id = %(merchant_id)s and kind = 2 and
  limit 1
 """
 
-# The connected component around that customer: step by step to those it was derived from, those derived from it, and
-# those that share with it a source of which nothing else is known. UNION forgets nobody and visits nobody twice.
+# The connected component around that customer, step by step: the customers it was derived from, those derived from it,
+# and those that share with it a source without a row. UNION visits each customer once.
 _RELATED: Final = """
 with recursive named as ({named}),
 family as (
@@ -38,24 +38,24 @@ family as (
     (select customer_id, source_id from customer where merchant_id = %(merchant_id)s and source_id = f.customer_id)
     union all
     (select customer_id, source_id from customer where merchant_id = %(merchant_id)s and source_id = f.source_id)) c)
-select customer_id from family limit %(most)s
+select customer_id from family limit %(limit)s
 """
 
 
 def customers_statement(merchant_id: UUID, reference: str, *, related: bool) -> tuple[str, dict[str, Any]]:
-    """The statement for the customers that a reference (service id or external id) stands for, and its parameters."""
+    """Returns the statement for the customers of a reference (service id or external id), and its parameters."""
     parameters: dict[str, Any] = {
         "merchant_id": merchant_id,
         "customer_id": parse_uuid(reference),
         "reference": reference,
     }
     if related:
-        parameters["most"] = RELATED_MAX + 1
+        parameters["limit"] = RELATED_MAX + 1
     return (_RELATED.format(named=_NAMED) if related else _NAMED), parameters
 
 
 def customers_found(rows: Sequence[tuple[Any, ...]]) -> list[UUID]:
-    """The customers in the rows of the statement. Raises InvalidField where they are too many."""
+    """Returns the customers of the statement's rows. Raises InvalidField if they are too many."""
     if len(rows) > RELATED_MAX:
         raise InvalidField("includeRelatedCustomers", f"leads to more than {RELATED_MAX} customers")
     return [customer_id for (customer_id,) in rows]

@@ -1,13 +1,13 @@
 """The SQL of the order list: one statement for each combination of filters, put together from fixed pieces.
 
-The rule a stranger would break: the page and its total are one statement, so that they tell of one moment, and no value
-that anybody sent is ever part of the text.
+Read a page and its total by one statement, so that both show the same snapshot. Never put a client's value into the
+text of a statement.
 
-Without a customer and a search, totals are not counted: whole UTC days come from `tally`, and only the broken days at both
-ends of a date range are counted, from an index, like what is overdue. By customer, the index of that customer is counted.
-With a search, whatever it finds is: in the packed lines (see `search_statements`), then, filtered, order by order. What can be told
-with less is tried first: one or two letters by their counter, and a text that every order has, which filters nothing, by the list
-without a search.
+Without a customer and a search, totals come from counters: whole UTC days from `tally`, and only the partial days at
+both ends of a date range, and the overdue orders, are counted from an index. By customer, that customer's index is
+counted. With a search, its matches in the packed lines are counted (see `projections.search.statements`), under filters
+order by order. Cheaper statements are tried first: one or two letters by their counter, and a text that every order
+contains, which filters nothing, by the list without a search.
 """
 
 from __future__ import annotations
@@ -26,15 +26,16 @@ from projections.search.blocks import gram_bits
 from projections.search.counts import is_counted
 from projections.search.lines import fold_search
 
-FEW: Final = 2_000
-"""So many found orders are looked at one by one; more than those are cut from the whole list by its index. Of so many orders
-that nobody has counted at most is it looked up whether they have a text; with more of those, no counter is asked."""
+LOOKUPS_MAX: Final = 2_000
+"""How many matches of a filtered search are looked up one by one; more are intersected with the list from its index.
+Also how many uncounted orders a search reads beside the counters; with more, the counters are not used.
+"""
 
-FEW_MAILS: Final = 8_000
-"""Of so many orders at most that e-mails find is it looked up whether their own fields have the text as well."""
+EMAIL_LOOKUPS_MAX: Final = 8_000
+"""How many orders that match by e-mail are looked up to test whether their own fields match too."""
 
-WALKED: Final = 16_384
-"""Among so many of the newest orders at most is a page looked for before all that has a text is put together."""
+SCANNED_MAX: Final = 16_384
+"""How many orders of the list are read to find a page before all matches are put together."""
 
 _NO_ID: Final = UUID(int=0)
 _BEGINNING: Final = datetime(1, 1, 1, tzinfo=UTC)
@@ -42,7 +43,7 @@ _END: Final = datetime(9999, 12, 31, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _DAY_US: Final = 86_400_000_000
 
-# What an order must be to be in the list; each is left out where nobody asked for it.
+# The filters of the list. Each is left out of the statement if the query does not have it.
 _IN_RANGE: Final = "and created_at >= %(from)s and created_at < %(to)s"
 _STATUS: Final = "and status = any(%(statuses)s::text[])"
 _NOT_OVERDUE: Final = "and (due_at is null or due_at >= %(now)s)"
@@ -52,7 +53,8 @@ _BEYOND: Final = {
     for ascending in (False, True)
 }
 
-# How the blocks of a page are chosen, by its direction: the time behind which enough places lie, and what reaches to it.
+# How a search chooses the blocks of a page, by direction: the time up to which there are enough matches, and the blocks
+# that reach back to it.
 _BOUND: Final = {
     True: {"bound": "min(r.at)", "last": "newest", "first": "h.oldest", "reaches": "<=",
            "beyond_cursor": "oldest > %(after_at)s"},
@@ -60,33 +62,36 @@ _BOUND: Final = {
             "beyond_cursor": "newest < %(after_at)s"},
 }  # fmt: skip
 
-# How many orders there are: whole days from the counters, the broken days at both ends counted.
+# The total: whole days from the counters, the partial days at both ends counted.
 _TOTAL: Final = """
 with counted as (
-  select coalesce((select sum(n) from tally
-                    where merchant_id = %(merchant_id)s and day >= %(first_day)s and day < %(end_day)s {status}), 0)::int8
+  select coalesce((
+             select sum(n) from tally
+              where merchant_id = %(merchant_id)s and day >= %(first_day)s and day < %(end_day)s {status}), 0)::int8
        + (select count(*) from payment_order where merchant_id = %(merchant_id)s
              and created_at >= %(head_from)s and created_at < %(head_to)s {status})
        + (select count(*) from payment_order where merchant_id = %(merchant_id)s
              and created_at >= %(tail_from)s and created_at < %(tail_to)s {status}) {overdue} as total)
 """
 
-# Less those whose due date has passed: by their own index, or, within a date range, by the one of the list.
+# Subtracts the orders whose due date has passed: by their own index, or within a date range by that of the list.
 _OVERDUE: Final = """
        - (select count(*) from payment_order
            where merchant_id = %(merchant_id)s and due_at < %(now)s {in_range} {status})"""
 
-# How many orders some customers have.
+# The total of some customers.
 _CUSTOMERS_TOTAL: Final = """
 with counted as (
-  select coalesce(sum(o.n), 0)::int8 as total from unnest(%(customers)s::uuid[]) as wanted(customer_id) cross join lateral (
+  select coalesce(sum(o.n), 0)::int8 as total
+    from unnest(%(customers)s::uuid[]) as wanted(customer_id) cross join lateral (
     select count(*) as n from payment_order
      where merchant_id = %(merchant_id)s and customer_id = wanted.customer_id {in_range} {status} {due}) o)
 """
 
-# One page: places first, from an index alone, then the rows that are on the page. An order is looked up by its id, here and in
-# every search, as what begins a range: an empty table costs the same by whatever index, and a plan made over it, which stays
-# until somebody analyzes the table, may else go through a whole merchant for each. Only the primary key has them in that order.
+# One page: the places (time and id) from an index alone, then only the rows of the page. An order is looked up by its
+# id, here and in every search, as the first of a range. For an empty table every index costs the same, and the plan
+# stays until the table is analyzed: without the range, it could read a whole merchant for each order. Only the primary
+# key has the order of the range.
 _PAGE: Final = """
 select t.total, p.created_at, p.order_id, p.status, p.due_at, p.head, p.doc
   from counted t left join lateral (
@@ -100,12 +105,12 @@ select t.total, p.created_at, p.order_id, p.status, p.due_at, p.head, p.doc
 {condition} order by p.created_at {direction}, p.order_id {direction}
 """
 
-# The places of the list of all orders.
+# The places of the list without status and customer.
 _PLACES: Final = """
 select created_at, order_id from payment_order
  where merchant_id = %(merchant_id)s {in_range} {beyond} {due}"""
 
-# The places of the list of some statuses or of some customers: as many as are needed of each, in order.
+# The places of the list of some statuses or customers: as many as the page needs of each, in order.
 _EACH_PLACES: Final = """
 select s.created_at, s.order_id from unnest({wanted}) as wanted(value) cross join lateral (
   select created_at, order_id from payment_order
@@ -116,24 +121,24 @@ select s.created_at, s.order_id from unnest({wanted}) as wanted(value) cross joi
 def page_statements(
     merchant_id: UUID, query: OrderQuery, now: datetime, customers: list[UUID] | None = None
 ) -> tuple[list[str], dict[str, Any]]:
-    """The statements for a page, of which the first that gives a row answers, and their parameters. The last one always does.
+    """Returns the statements for a page and their parameters. The first statement that returns a row has the answer.
 
-    `now` by the merchant's clock; `customers` are those that `query.customer` stands for, None where it names none. They ask
-    for one order more than the page holds.
+    The last one always returns a row. `now` is by the merchant's clock. `customers` are those that `query.customer`
+    refers to, None without such a filter. The statements read one order more than the page holds.
     """
     folded = None if query.search is None else fold_search(query.search)
-    asked = _Asked(
-        ranged=query.created_from is not None or query.created_to is not None,
+    filters = _Filters(
+        dates=query.created_from is not None or query.created_to is not None,
         statuses=bool(query.statuses),
         customers=customers is not None,
         not_overdue=query.exclude_overdue,
         ascending=is_ascending(query),
     )
-    statements = [_listed(asked)]
+    statements = [_listed(filters)]
     if query.search is not None:
-        statements = [_listed(asked, if_everywhere=True), _searched(asked)]
-        if folded is not None and is_counted(folded) and not asked.filtered and not asked.ranged:
-            statements.insert(0, _short(asked))
+        statements = [_listed(filters, if_everywhere=True), _searched(filters)]
+        if folded is not None and is_counted(folded) and not filters.beyond_lines and not filters.dates:
+            statements.insert(0, _short(filters))
     return statements, _parameters(merchant_id, query, now, customers, folded)
 
 
@@ -152,9 +157,9 @@ def _parameters(
         "offset": query.offset if cursor is None else 0,
         "limit": query.limit + 1,
         "now": now,
-        "few": FEW,
-        "few_mails": FEW_MAILS,
-        "walked": WALKED,
+        "lookups_max": LOOKUPS_MAX,
+        "email_lookups_max": EMAIL_LOOKUPS_MAX,
+        "scanned_max": SCANNED_MAX,
         "statuses": [status.value for status in dict.fromkeys(query.statuses)],
         "customers": customers,
         "folded": folded,
@@ -165,24 +170,25 @@ def _parameters(
     }
 
 
-class _Asked(Struct, frozen=True, kw_only=True):
-    """What a list leaves out, and its direction."""
+class _Filters(Struct, frozen=True, kw_only=True):
+    """The filters that a list has, and its direction."""
 
-    ranged: bool
+    dates: bool
     statuses: bool
     customers: bool
     not_overdue: bool
     ascending: bool
 
     @property
-    def filtered(self) -> bool:
-        """Whether it leaves out anything that the lines of a search do not say."""
+    def beyond_lines(self) -> bool:
+        """Whether there is a filter that the lines of a search cannot answer."""
         return self.statuses or self.customers or self.not_overdue
 
     @property
     def pieces(self) -> dict[str, str]:
+        """The pieces of SQL for these filters, by their placeholders."""
         return {
-            "in_range": _IN_RANGE if self.ranged else "",
+            "in_range": _IN_RANGE if self.dates else "",
             "status": _STATUS if self.statuses else "",
             "due": _NOT_OVERDUE if self.not_overdue else "",
             "customer": _CUSTOMER if self.customers else "",
@@ -193,46 +199,46 @@ class _Asked(Struct, frozen=True, kw_only=True):
 
 
 @cache
-def _listed(asked: _Asked, *, if_everywhere: bool = False) -> str:
-    """The list without a search; one that gives rows only where every order has the text, if that is asked."""
-    pieces = asked.pieces
-    if asked.customers:
+def _listed(filters: _Filters, *, if_everywhere: bool = False) -> str:
+    """Returns the list without a search. With `if_everywhere`, it has rows only if all orders contain the text."""
+    pieces = filters.pieces
+    if filters.customers:
         total, places = _CUSTOMERS_TOTAL.format(**pieces), _EACH_PLACES
         pieces |= {"wanted": "%(customers)s::uuid[]", "column": "customer_id"}
     else:
-        overdue = _OVERDUE.format(**pieces) if asked.not_overdue else ""
-        total, places = _TOTAL.format(overdue=overdue, **pieces), _EACH_PLACES if asked.statuses else _PLACES
+        overdue = _OVERDUE.format(**pieces) if filters.not_overdue else ""
+        total, places = _TOTAL.format(overdue=overdue, **pieces), _EACH_PLACES if filters.statuses else _PLACES
         pieces |= {"wanted": "%(statuses)s::text[]", "column": "status", "status": ""}
     condition = ""
     if if_everywhere:
         total, condition = total.rstrip() + "," + sql.EVERYWHERE, " where (select e.found from everywhere e)\n"
-    return total + _page(asked, places.format(**pieces), condition)
+    return total + _page(filters, places.format(**pieces), condition)
 
 
 @cache
-def _short(asked: _Asked) -> str:
-    """The search for a text of one or two letters, where the counters and the newest orders answer it."""
-    return sql.SHORT.format(near=sql.NEAR.format(**asked.pieces)) + _page(asked, sql.SHORT_PLACES)
+def _short(filters: _Filters) -> str:
+    """Returns the search for one or two letters. It has rows only if the counters and a scan of the list answer it."""
+    return sql.SHORT.format(scanned=sql.SCANNED.format(**filters.pieces)) + _page(filters, sql.SHORT_PLACES)
 
 
 @cache
-def _searched(asked: _Asked) -> str:
-    """The search for any text, under any filter."""
-    pieces = asked.pieces
-    finds = sql.FINDS.format(in_span=sql.IN_SPAN if asked.ranged else "")
-    if asked.filtered or asked.ranged:
-        listed = sql.LISTED_FILTERED if asked.filtered else sql.LISTED
-        return finds + listed.format(**pieces) + sql.LISTED_TOTAL + _page(asked, sql.LISTED_PLACES.format(**pieces))
-    searched = sql.SEARCHED.format(near=sql.NEAR.format(**pieces))
-    return finds + searched + _page(asked, sql.SEARCHED_PLACES.format(**pieces))
+def _searched(filters: _Filters) -> str:
+    """Returns the search for any text, under any filter."""
+    pieces = filters.pieces
+    finds = sql.FINDS.format(in_span=sql.IN_SPAN if filters.dates else "")
+    if filters.beyond_lines or filters.dates:
+        listed = sql.LISTED_FILTERED if filters.beyond_lines else sql.LISTED
+        return finds + listed.format(**pieces) + sql.LISTED_TOTAL + _page(filters, sql.LISTED_PLACES.format(**pieces))
+    searched = sql.SEARCHED.format(scanned=sql.SCANNED.format(**pieces))
+    return finds + searched + _page(filters, sql.SEARCHED_PLACES.format(**pieces))
 
 
-def _page(asked: _Asked, places: str, condition: str = "") -> str:
-    return _PAGE.format(places=places, direction=asked.pieces["direction"], condition=condition)
+def _page(filters: _Filters, places: str, condition: str = "") -> str:
+    return _PAGE.format(places=places, direction=filters.pieces["direction"], condition=condition)
 
 
 def _range(query: OrderQuery) -> tuple[datetime, datetime]:
-    """The date range, its end exclusive."""
+    """Returns the date range, with an exclusive end."""
     start = _BEGINNING if query.created_from is None else query.created_from
     if query.created_to is None or query.created_to >= _END:
         return start, _END
@@ -241,9 +247,9 @@ def _range(query: OrderQuery) -> tuple[datetime, datetime]:
 
 
 def _spans(start: datetime, end: datetime) -> dict[str, Any]:
-    """A range as whole UTC days, and what is left of it before and behind them."""
+    """Returns a range as whole UTC days, and the parts of it before (head) and after (tail) them."""
     first, last = -(-micros(start) // _DAY_US), micros(end) // _DAY_US
-    if first >= last:  # no whole day: count it all, nothing where the range is empty
+    if first >= last:  # no whole day: count all of it, which is nothing for an empty range
         first = last = 0
         head, tail = (start, end), (end, end)
     else:

@@ -1,7 +1,6 @@
-"""How many orders stand in which status, by the UTC day of their creation: exact totals without counting rows.
+"""Counters of orders by status and UTC day of creation: exact totals without counting rows.
 
-The rule a stranger would break: the counters move by differences, so they are right only because they move in the commit
-that moves the order, and only once. Nothing else may write them.
+Change the counters only in the commit that changes the order, and only once: they are changed by differences.
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ from ledger.domain.orders.state import Order
 from ledger.journal.inline import InlineTable, Row
 from projections.binary import micros, utc_day
 
-# Move the counters of a batch, each once, however many orders moved it. Heads are locked, so no merchant's counter is
-# contended; a counter whose moves cancel out is left alone.
+# Changes the counters of a batch, each once for all orders of the batch. Merchants' heads are locked, so no other batch
+# waits for a counter. A counter whose changes cancel out is not written.
 _WRITE: Final = """
 insert into tally as t (merchant_id, day, status, n)
 select merchant_id, day, status, sum(n) from {rows} group by merchant_id, day, status having sum(n) <> 0
@@ -27,11 +26,11 @@ TABLE: Final = InlineTable(
 
 
 def moves(merchant_id: UUID, before: Order | None, after: Order) -> list[Row]:
-    """What a change adds to the counters: nothing where the status stays."""
-    now = after.status
-    was = None if before is None else before.status
-    if was == now:
+    """Returns what a change adds to the counters: nothing if the status stays."""
+    current = after.status
+    previous = None if before is None else before.status
+    if previous == current:
         return []
     merchant, day = merchant_id.bytes, utc_day(micros(after.terms.at))
-    counted = (merchant, day, now.encode(), 1)
-    return [counted] if was is None else [(merchant, day, was.encode(), -1), counted]
+    added = (merchant, day, current.encode(), 1)
+    return [added] if previous is None else [(merchant, day, previous.encode(), -1), added]

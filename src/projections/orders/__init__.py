@@ -1,1 +1,12 @@
-"""One order: its documents, how they are rendered, and the table that holds them."""
+"""One order: its documents, how they are rendered, and the table that holds them.
+
+In reading order:
+
+- `formats`: how times, amounts and numbers are written. `render_once`: renders an order once for its row and its
+  answer.
+- `head`: what an order itself contains. `payments`: its payments and their history. `payer_actions`: what a payer has
+  to do.
+- `documents`: the whole document, put together from stored bytes.
+- `refunds`, `authentication`: the documents of two operations.
+- `table`: the order's row, and how orders are found.
+"""

@@ -1,25 +1,21 @@
-"""What a payer's authentication ended in, as the validate operation answers it (contract N42).
+"""The result of a payer's authentication, as the validate operation returns it (contract N42).
 
-The rule a stranger would break: the six first fields and the customer's six are the interface's, and exactly those. More is
-added behind them, never among them.
+The interface defines the first six fields and the six of the customer. Add further fields only behind them.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated
 from uuid import UUID
 
-import msgspec
 from msgspec import Meta, Struct
 
 from ledger.domain.customers.state import Customer
 from ledger.domain.money import shortest
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import OrderStatus
-from projections.orders.documents import Amount, Currency, PaymentDocument
-from projections.orders.render import render_payment
-
-_encode: Final = msgspec.json.Encoder(decimal_format="number").encode
+from projections.orders.formats import Amount, Currency, encode
+from projections.orders.payments import PaymentDocument, render_payment
 
 
 class PayerDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
@@ -51,9 +47,9 @@ class ValidationDocument(ValidationHead, frozen=True, kw_only=True, rename="came
 
 
 def render_validation(order: Order, customer: Customer, payment_id: UUID | None) -> bytes:
-    """The answer, with the payment that it is about."""
+    """Returns the answer, with the payment if `payment_id` is given."""
     terms = order.terms
-    head = _encode(
+    head = encode(
         ValidationHead(
             id=terms.order_id,
             external_id=terms.external_id,

@@ -1,7 +1,10 @@
-"""How times, amounts and numbers are written in answers (contract N1, N2, N21).
+"""How times, amounts and numbers are written in documents (contract N1, N2, N21), with their schema types.
 
-The rule a stranger would break: one amount has one spelling. Order amounts are JSON numbers and payment amounts decimal
-strings, both in minor units and in the shortest form, whatever arithmetic they come from.
+An amount has one spelling: order amounts are JSON numbers and payment amounts decimal strings, both in minor units and
+in the shortest form, whatever arithmetic they come from.
+
+`encode` writes a `Decimal` as a JSON number. msgspec's schemas describe it as a string with the format `decimal`, so
+the published description replaces that by `number`.
 """
 
 from __future__ import annotations
@@ -9,17 +12,31 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import lru_cache
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
+from msgspec import Meta, Raw, UnsetType
 
 from ledger.domain.money import shortest
+from ledger.domain.orders.terms import MethodType, PaymentMethod
 
+Amount = Annotated[Decimal, Meta(description="In minor units of the order's currency (cents).")]
+AmountText = Annotated[
+    str, Meta(description="Decimal string in minor units of the order's currency.", examples=["10000"])
+]
+Moment = Annotated[
+    str, Meta(description="ISO 8601, UTC, milliseconds.", examples=["2026-01-31T12:00:00.000Z"],
+              extra_json_schema={"format": "date-time"})
+]  # fmt: skip
+Currency = Annotated[str, Meta(description="ISO 4217.", examples=["MXN", "USD"])]
+MethodKind = Annotated[str, Meta(description="CARD, SPEI or CIE_CASH_NET.", examples=["CARD"])]
+
+encode: Final = msgspec.json.Encoder(decimal_format="number").encode
 _iso: Final = msgspec.json.Encoder().encode
 
 
 def moment(value: datetime) -> str:
-    """A time in UTC to the millisecond: `2026-01-31T12:00:00.000Z`. What is finer is cut off, not rounded."""
+    """Returns a UTC time to the millisecond: `2026-01-31T12:00:00.000Z`. Finer digits are cut off, not rounded."""
     assert value.tzinfo is UTC, "times are in UTC"
     return _moment(value)
 
@@ -35,12 +52,12 @@ def moment_or_null(value: datetime | None) -> str | None:
 
 
 def number_or_null(amount: Decimal | None) -> Decimal | None:
-    """An amount as it goes into a JSON number: `10000`, `150.75`; one that is known is written by `shortest` itself."""
+    """Returns an amount as it goes into a JSON number: `10000`, `150.75`. Without None, call `shortest` instead."""
     return None if amount is None else shortest(amount)
 
 
 def for_people(amount: str, currency: str) -> str:
-    """A plain amount in minor units as people read it, in major units, and never for reckoning.
+    """Returns a plain amount of minor units in major units, for people. Never calculate with it.
 
     Both supported currencies, MXN and USD, have a hundred minor units.
 
@@ -50,3 +67,12 @@ def for_people(amount: str, currency: str) -> str:
     whole, _, fraction = amount.partition(".")
     whole = whole.rjust(3, "0")
     return f"{currency} {whole[:-2]}.{whole[-2:]}{fraction}"
+
+
+def metadata_or_null(metadata: Raw | UnsetType) -> Raw | None:
+    return None if isinstance(metadata, UnsetType) else metadata
+
+
+def method_kind(method: PaymentMethod) -> str:
+    """Returns the interface's kind of a method: PAYCASH references are CIE_CASH_NET with a channel (N16)."""
+    return "CIE_CASH_NET" if method.type is MethodType.PAYCASH else method.type.value

@@ -1,28 +1,82 @@
 """What a payer has to do, as JSON: transfer, pay in cash, pass 3-D Secure.
 
-The rule a stranger would break: the same as for `render`: a pure function of the state. A card payment without 3-D Secure,
-which most are, costs no more than the looks that say so.
+Rendering is a pure function of the state. For most payments, by card without 3-D Secure, it costs only the tests that
+find this out.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final
+from uuid import UUID
+
+import msgspec
+from msgspec import Meta, Struct
 
 from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.statuses import NextAction, PaymentStatus
 from ledger.domain.orders.terms import MethodType
-from projections.orders.documents import CieDocument, PayerAuthenticationDocument, SpeiDocument
-from projections.orders.formats import moment, moment_or_null
+from projections.orders.formats import Moment, moment, moment_or_null
 
-_WAITS_FOR: Final = {
+_REQUIRED_BY: Final = {
     NextAction.DEVICE_DATA: "DEVICE_DATA_REQUIRED",
     NextAction.CHALLENGE: "CHALLENGE_REQUIRED",
     NextAction.REDIRECT: "CHALLENGE_REQUIRED",
 }
 
 
+class SpeiDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
+    """Where to transfer to."""
+
+    id: Annotated[UUID, Meta(description="The one-time method.")]
+    clabe: Annotated[str | None, Meta(description="18 digits, the last of them a control digit.")]
+    expires_at: Annotated[
+        Moment | None, Meta(description="How long the payer is told to have. Later money still counts.")
+    ]
+    created_at: Moment
+    updated_at: Moment
+
+
+class CieDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
+    """What to pay in cash, or at the bank, with."""
+
+    id: Annotated[UUID, Meta(description="The one-time method.")]
+    reference: Annotated[str | None, Meta(description="What the payer says at the counter.")]
+    convenio: Annotated[str | None, Meta(description="The bank's number for payments from the same bank.")]
+    clabe: Annotated[str | None, Meta(description="The account for payments from another bank.")]
+    channel: Annotated[str | None, Meta(description="PAYCASH where the reference is one of that network.")]
+    expires_at: Annotated[
+        Moment | None, Meta(description="How long the payer is told to have. Later money still counts.")
+    ]
+    created_at: Moment
+    updated_at: Moment
+
+
+class PayerAuthenticationDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
+    """3-D Secure: what the payer's browser needs, and how it ended."""
+
+    status: Annotated[
+        str,
+        Meta(description="DEVICE_DATA_REQUIRED, CHALLENGE_REQUIRED, AUTHENTICATED, FAILED or EXPIRED."),
+    ]
+    payment_id: Annotated[UUID, Meta(description="The payment whose payer it is about.")]
+    authentication_transaction_id: Annotated[str | None, Meta(description="To validate with.")]
+    reference_id: Annotated[str | None, Meta(description="Of the session.")]
+    device_data_collection_url: Annotated[str | None, Meta(description="The page that looks at the device.")]
+    access_token: Annotated[str | None, Meta(description="For those pages.")]
+    step_up_url: Annotated[str | None, Meta(description="The page of the challenge, or of the redirect.")]
+    three_ds_version: Annotated[str | None, Meta(description="Of the protocol.")] = msgspec.field(name="threeDSVersion")
+    eci: Annotated[
+        str | None,
+        Meta(
+            description="The card network's electronic commerce indicator, once the authentication has ended: 05 authenticated, "
+            "06 attempted, 07 failed or none; Mastercard says 02, 01, 00. It decides who is liable for fraud."
+        ),
+    ]
+    expires_at: Annotated[Moment | None, Meta(description="When the session ends.")]
+
+
 def spei_details(payment: Payment) -> SpeiDocument | None:
-    """Where to transfer to, once the reference is issued."""
+    """Returns where to transfer to, once the reference is issued."""
     reference, at = payment.reference, payment.reference_issued_at
     if reference is None or at is None or payment.started.method.type is not MethodType.SPEI:
         return None
@@ -36,7 +90,7 @@ def spei_details(payment: Payment) -> SpeiDocument | None:
 
 
 def cie_details(payment: Payment) -> CieDocument | None:
-    """What to pay in cash with, once the reference is issued. PAYCASH knows neither convenio nor CLABE (N16)."""
+    """Returns what to pay in cash with, once the reference is issued. PAYCASH has no convenio and no CLABE (N16)."""
     reference, at = payment.reference, payment.reference_issued_at
     if reference is None or at is None or payment.started.method.type is MethodType.SPEI:
         return None
@@ -54,7 +108,7 @@ def cie_details(payment: Payment) -> CieDocument | None:
 
 
 def payer_authentication(payment: Payment) -> PayerAuthenticationDocument | None:
-    """The payment's 3-D Secure session and how it stands; None where there never was one (N17)."""
+    """Returns the payment's 3-D Secure session with its status, or None if the payment never had one (N17)."""
     session = payment.session
     if session is None:
         return None
@@ -73,7 +127,7 @@ def payer_authentication(payment: Payment) -> PayerAuthenticationDocument | None
 
 
 def _eci(payment: Payment) -> str | None:
-    """The network's word on the authentication, whichever way it ended."""
+    """Returns the network's indicator of the authentication, whether it succeeded or failed."""
     if payment.authenticated is not None:
         return payment.authenticated.eci
     return None if payment.failure is None else payment.failure.eci
@@ -83,5 +137,5 @@ def _authentication_status(payment: Payment) -> str:
     if payment.authenticated is not None:
         return "AUTHENTICATED"
     if payment.next_action is not None:
-        return _WAITS_FOR[payment.next_action]
+        return _REQUIRED_BY[payment.next_action]
     return "FAILED" if payment.status is PaymentStatus.FAILED else "EXPIRED"

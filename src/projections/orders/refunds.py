@@ -1,17 +1,16 @@
-"""Refunds as a client sees them: what was asked for, and the part of it that each payment gives back.
+"""The documents of refunds: the requested amount, and the part of it that each payment gives back.
 
-The rule a stranger would break: a part's subtotal and surcharge follow from all that its payment had given back before
-(section 4.4), so they are reckoned here as the order reckons them and stored nowhere.
+The subtotal and surcharge of a part depend on what its payment gave back before (section 4.4). They are calculated here
+in the same way as in the order, and are not stored.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import Annotated, Final
+from typing import Annotated
 from uuid import UUID
 
-import msgspec
 from msgspec import Meta, Struct
 
 from ledger.domain.ids import entry_id
@@ -19,10 +18,7 @@ from ledger.domain.money import ZERO, shortest
 from ledger.domain.orders.refund import Refund, RefundPart, RefundStatus
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.surcharge import SurchargeSplit
-from projections.orders.documents import Amount, Currency, Moment
-from projections.orders.formats import moment
-
-_encode: Final = msgspec.json.Encoder(decimal_format="number").encode
+from projections.orders.formats import Amount, Currency, Moment, encode, moment
 
 
 class AllocationDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
@@ -53,12 +49,12 @@ class RefundDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False
 
 
 def render_refund(order: Order, refund: Refund) -> bytes:
-    """One refund of the order as a JSON object."""
-    return _encode(_refund(order, refund))
+    """Returns one refund of the order as a JSON object."""
+    return encode(_refund(order, refund))
 
 
 def render_refunds(order: Order) -> list[bytes]:
-    """All refunds of the order, oldest first, each as a JSON object."""
+    """Returns all refunds of the order, oldest first, each as a JSON object."""
     return [render_refund(order, refund) for refund in order.refunds]
 
 
@@ -80,19 +76,19 @@ def _refund(order: Order, refund: Refund) -> RefundDocument:
 
 
 def _allocation(order: Order, part: RefundPart) -> AllocationDocument:
-    parts = _parts(order, part)
+    split = _split(order, part)
     return AllocationDocument(
         payment_id=part.payment_id,
         payment_event_id=entry_id(part.payment_id, part.ordinal),
         amount=shortest(part.amount),
-        subtotal_amount=shortest(parts.subtotal),
-        surcharge_amount=shortest(parts.surcharge),
+        subtotal_amount=shortest(split.subtotal),
+        surcharge_amount=shortest(split.surcharge),
         status=part.status,
     )
 
 
-def _parts(order: Order, part: RefundPart) -> SurchargeSplit:
-    """What this refund adds to what its payment had given back before."""
+def _split(order: Order, part: RefundPart) -> SurchargeSplit:
+    """Returns what this refund adds to the subtotal and surcharge that its payment gave back before."""
     payment = order.payment(part.payment_id)
     before = payment.parts_of_refund(part.before, order.quantum)
     after = payment.parts_of_refund(part.before + part.amount, order.quantum)

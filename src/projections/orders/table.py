@@ -1,7 +1,7 @@
-"""The payment order's row: written with its events, served by splicing stored bytes.
+"""The payment order's row: written with its events, and served by splicing stored bytes.
 
-The rule a stranger would break: `isOverdue` and the customer are never in the row. One depends on the moment of reading,
-the other on what the customer is now; both are added when an order is read.
+Never store `isOverdue` or the customer in the row. They depend on the time of reading and on the customer's current
+data, and are added when the order is read.
 """
 
 from __future__ import annotations
@@ -13,29 +13,29 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from ledger.domain.customers.state import Customer
 from ledger.domain.ids import parse_uuid
 from ledger.domain.orders.state import Order
-from ledger.domain.orders.statuses import OrderStatus
 from ledger.journal.inline import InlineTable, Row
 from ledger.postgres.arrays import ENCODE_ARRAY
 from projections.binary import micros, text
-from projections.customers import render_customer
-from projections.orders.render import render_head, render_payment, render_payments
+from projections.orders.documents import document, is_overdue
+from projections.orders.head import render_head
+from projections.orders.payments import render_payments
 from projections.search.lines import names_folded
 
-# The row as the order stands after the commit. What never changes is written again: that costs nothing and forgets nothing.
+# Writes the order's row as it is after the commit. Names that never change are written again: it costs nothing.
 _WRITE: Final = """
 insert into payment_order
-  (merchant_id, order_id, version, status, customer_id, external_id, order_number, invoice_number, names_folded, due_at,
-   created_at, updated_at, call_deadline_at, head, payments)
-select merchant_id, order_id, version, status, customer_id, external_id, order_number, invoice_number, names_folded, due_at,
-   created_at, updated_at, call_deadline_at, head, payments
+  (merchant_id, order_id, version, status, customer_id, external_id, order_number, invoice_number, names_folded,
+   due_at, created_at, updated_at, call_deadline_at, head, payments)
+select
+   merchant_id, order_id, version, status, customer_id, external_id, order_number, invoice_number, names_folded,
+   due_at, created_at, updated_at, call_deadline_at, head, payments
   from {rows}
 on conflict (merchant_id, order_id) do update set
   version = excluded.version, status = excluded.status, invoice_number = excluded.invoice_number,
-  names_folded = excluded.names_folded,
-  due_at = excluded.due_at, updated_at = excluded.updated_at, call_deadline_at = excluded.call_deadline_at,
+  names_folded = excluded.names_folded, due_at = excluded.due_at, updated_at = excluded.updated_at,
+  call_deadline_at = excluded.call_deadline_at,
   head = excluded.head, payments = excluded.payments
 """
 
@@ -61,9 +61,9 @@ TABLE: Final = InlineTable(
     _WRITE,
 )
 
-# Orders by service id or external id: `own` is the order with the service id, and `named`, by the merchant's external id,
-# is looked for only where there is none (the service id wins). Kind 1 is ClaimKind.ORDER_EXTERNAL_ID. Each row says which
-# question it answers. Why a range is asked for where one id is meant, `list_statements` says where it reads a page.
+# Orders by service id or external id. `own` is the order with the service id; `named`, the order with the external id,
+# is looked up only if there is none. Kind 1 is ClaimKind.ORDER_EXTERNAL_ID. Each row begins with the number of the key
+# that it answers. An id is looked up as a range for the reason given at _PAGE in `projections.lists.statements`.
 FIND: Final = """
 select q.n, coalesce(own.status, named.status), coalesce(own.due_at, named.due_at), coalesce(own.head, named.head),
        coalesce(own.payments, named.payments), c.doc
@@ -85,21 +85,9 @@ select q.n, coalesce(own.status, named.status), coalesce(own.due_at, named.due_a
      where merchant_id = q.merchant_id and customer_id = coalesce(own.customer_id, named.customer_id) limit 1) c on true
 """
 
-# Money is still owed on an order in any other status.
-_NOTHING_OWED: Final = frozenset(
-    {
-        OrderStatus.COMPLETED,
-        OrderStatus.CANCELLATION_REQUESTED,
-        OrderStatus.CANCELLED,
-        OrderStatus.REFUND_PROCESSING,
-        OrderStatus.PARTIALLY_REFUNDED,
-        OrderStatus.REFUNDED,
-    }
-)
-
 
 class OrderRow(Struct, frozen=True, gc=False):
-    """An order as it is stored, with its customer's document as that is now."""
+    """An order as it is stored, with its customer's current document."""
 
     status: str
     due_at: datetime | None
@@ -108,12 +96,12 @@ class OrderRow(Struct, frozen=True, gc=False):
     customer: bytes
 
     def document(self, now: datetime) -> bytes:
-        """The order as it is served. `now` by the merchant's clock."""
+        """Returns the order's whole document. `now` is by the merchant's clock."""
         return document(self.head, self.customer, self.payments, is_overdue(self.status, self.due_at, now))
 
 
 def row(merchant_id: UUID, version: int, order: Order) -> Row:
-    """The order's row at a version of its stream."""
+    """Returns the order's row at a version of its stream."""
     terms, call = order.terms, order.open_intent
     return (
         merchant_id.bytes,
@@ -134,45 +122,17 @@ def row(merchant_id: UUID, version: int, order: Order) -> Row:
     )
 
 
-def is_overdue(status: str, due_at: datetime | None, now: datetime) -> bool:
-    """Whether the due date has passed while money is owed. `now` by the merchant's clock; a due date moves no status."""
-    return due_at is not None and due_at < now and status not in _NOTHING_OWED
-
-
-def document(
-    head: bytes, customer: bytes, payments: bytes | None, overdue: bool, payment: bytes | None = None
-) -> bytes:
-    """A payment order as JSON, from its parts as JSON. `payments` None for lists; `payment` for the answer of its request."""
-    parts = [head[:-1], b',"customer":', customer, b',"payments":', payments or b"[]"]
-    if payment is not None:
-        parts += (b',"payment":', payment)
-    parts.append(b',"isOverdue":true}' if overdue else b',"isOverdue":false}')
-    return b"".join(parts)
-
-
-def answer(order: Order, customer: Customer, payment_id: UUID | None, now: datetime) -> bytes:
-    """The order as the request that changed it is answered: with the payment that it made, if it made one."""
-    payment = None if payment_id is None else order.payment(payment_id)
-    return document(
-        render_head(order),
-        render_customer(customer),
-        render_payments(order),
-        is_overdue(order.status, order.terms.due_date, now),
-        None if payment is None else render_payment(order, payment),
-    )
-
-
-def find_parameters(asked: Sequence[tuple[bytes, str]]) -> list[bytes]:
-    """The columns that FIND unnests, for merchants and what they call one of their orders: service id or external id."""
-    own = [parse_uuid(reference) for _, reference in asked]
+def find_parameters(keys: Sequence[tuple[bytes, str]]) -> list[bytes]:
+    """Returns the columns that FIND unnests, for keys of a merchant's id and an order's service id or external id."""
+    order_ids = [parse_uuid(reference) for _, reference in keys]
     return [
-        ENCODE_ARRAY["int4"](range(len(asked))),
-        ENCODE_ARRAY["uuid"]([merchant_id for merchant_id, _ in asked]),
-        ENCODE_ARRAY["uuid"]([None if order_id is None else order_id.bytes for order_id in own]),
-        ENCODE_ARRAY["text"]([reference.encode() for _, reference in asked]),
+        ENCODE_ARRAY["int4"](range(len(keys))),
+        ENCODE_ARRAY["uuid"]([merchant_id for merchant_id, _ in keys]),
+        ENCODE_ARRAY["uuid"]([None if order_id is None else order_id.bytes for order_id in order_ids]),
+        ENCODE_ARRAY["text"]([reference.encode() for _, reference in keys]),
     ]
 
 
 def found(row: Sequence[Any]) -> OrderRow:
-    """The answer in a row of FIND."""
+    """Returns the order of a row of FIND."""
     return OrderRow(*row[1:])

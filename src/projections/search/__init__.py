@@ -1,1 +1,8 @@
-"""How a page of orders is searched: lines of text, packed into blocks and counted."""
+"""The text search of a page of orders: lines of text, packed into blocks and counted.
+
+In reading order:
+
+- `lines`: the text that an order or a customer is searched by, written with the event. `blocks`: many lines in one row.
+- `statements`: the SQL of a search.
+- `compaction`: packs lines into blocks, in the background. `counts`: what it counts, so that a search need not.
+"""

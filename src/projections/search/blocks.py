@@ -1,7 +1,7 @@
-"""Many lines in one row of the database, and what it says about them: the bits and beginnings by which a search passes over it.
+"""Blocks: many lines in one row of the database, and the bits and beginnings by which a search skips the row.
 
-The rule a stranger would break: what a block says may be too much and never too little. So whoever looks for a text takes
-its bits from here too.
+The bits of a block may claim a text that it lacks, but must never miss one that it contains. A search takes the bits of
+its text from this module too.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from msgspec import Struct
 from projections.search.lines import FIELD_END
 
 BLOCK_BYTES: Final = 6_500
-"""So much of lines and their ids makes a row that fits, with its bits, on one of the 8 KiB pages of the database."""
+"""The size of the lines and ids of a row that fits, with its bits, on one of the database's pages of 8 KiB."""
 _LINE_BYTES: Final = 40
-"""What a line takes beside its text: an id, a time, their share of what the row says about all."""
+"""What a line takes beside its text: an id, a time, and a share of what the row holds about all lines."""
 _FIRST, _SECOND, _MASK = 6_151, 389, 8_191
-"""Which of 8,192 bits stands for a gram. Stored blocks say it: other numbers need a migration after which all are packed anew."""
+"""They choose one of 8,192 bits for a gram. After a change, a migration has to make all blocks be packed again."""
 
 
 class SearchLine(Struct, frozen=True, gc=False):
@@ -39,61 +39,61 @@ class Block(Struct, frozen=True):
 
     @property
     def texts(self) -> str:
-        """All lines, one below the other."""
+        """All lines, separated by newlines."""
         return "\n".join([line.text for line in self.lines])
 
     @property
     def shared(self) -> str:
-        """The beginnings that each field has in all lines, parted like the fields. What stands in it stands in every line."""
+        """For each field, the beginning that it has in all lines. A text that this contains is in every line."""
         fields = zip(*[line.text.split(FIELD_END) for line in self.lines], strict=True)
         return FIELD_END.join([_beginning(same) for same in fields])
 
     @property
     def span(self) -> tuple[datetime, datetime]:
-        """When the oldest and the newest of its orders were created."""
+        """The times of creation of the oldest and the newest order."""
         times = [line.at for line in self.lines if line.at is not None]
         return min(times), max(times)
 
 
 def blocks(lines: Iterable[SearchLine], block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
-    """The lines by id, in blocks of so many bytes. Only the last one is not full."""
-    some: list[SearchLine] = []
-    room = block_bytes
+    """Yields the lines by id, in blocks of about `block_bytes`. Every block but the last is full."""
+    block: list[SearchLine] = []
+    bytes_left = block_bytes
     for line in sorted(lines, key=lambda line: line.id):
         size = len(line.text.encode()) + _LINE_BYTES
-        if some and size > room:
-            yield Block(some, full=True)
-            some, room = [], block_bytes
-        some.append(line)
-        room -= size
-    if some:
-        yield Block(some, full=False)
+        if block and size > bytes_left:
+            yield Block(block, full=True)
+            block, bytes_left = [], block_bytes
+        block.append(line)
+        bytes_left -= size
+    if block:
+        yield Block(block, full=False)
 
 
 def grams(texts: str) -> bytes:
-    """A bit for each gram in some lines: for one, two and three bytes that follow each other. Several grams share a bit."""
+    """Returns 8,192 bits, with one set for each gram of the lines: one to three consecutive bytes. Grams share bits."""
     lines = texts.encode()
     ended = lines + b"\n\n"
     threes = set(zip(lines, ended[1:], ended[2:], strict=False))
     twos = {three[:2] for three in threes}
     ones = set(lines)
-    # `_bit`, written out: a call for each would cost as much again.
+    # This repeats `_bit`: calling it for each gram would double the time.
     found = {(first * _FIRST + second * _SECOND + third) & _MASK for first, second, third in threes}
     found |= {(first * _FIRST + second * _SECOND) & _MASK for first, second in twos}
     found |= {first * _FIRST & _MASK for first in ones}
-    said = bytearray((_MASK + 1) // 8)
+    bits = bytearray((_MASK + 1) // 8)
     for bit in found:
-        said[bit >> 3] |= 1 << (bit & 7)
-    return bytes(said)
+        bits[bit >> 3] |= 1 << (bit & 7)
+    return bytes(bits)
 
 
 def local_grams(emails: Iterable[str]) -> bytes:
-    """The grams of some e-mails that begin before the first @; the last of them reach a byte behind it."""
+    """Returns the grams of e-mails that begin before the first @. The last of them extend to one byte after it."""
     return grams("\n".join([email[: email.find("@") + 2] if "@" in email else email for email in emails]))
 
 
 def gram_bits(folded: str) -> tuple[int, int, int] | None:
-    """Three bits that are set wherever this text stands: of its beginning, its middle and its end. None of no text."""
+    """Returns three bits of every block with this text: of its beginning, middle and end. None for an empty text."""
     text = folded.encode()
     if not text:
         return None
@@ -103,7 +103,7 @@ def gram_bits(folded: str) -> tuple[int, int, int] | None:
 
 
 def _beginning(texts: Sequence[str]) -> str:
-    """What all texts begin with: what the lowest and the highest of them do."""
+    """Returns the longest common beginning of all texts, which is that of the lowest and the highest of them."""
     lowest, highest = min(texts), max(texts)
     same = next((n for n, (a, b) in enumerate(zip(lowest, highest, strict=False)) if a != b), len(lowest))
     return lowest[:same]

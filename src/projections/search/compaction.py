@@ -1,40 +1,39 @@
-"""Keeps the lines that searches read packed and counted, and no e-mail that nobody has any more.
+"""Packs the lines that searches read, counts what they contain, and removes e-mails that customers no longer have.
 
-The rule a stranger would break: nothing here is needed for a search to be right. An append writes its lines itself; this
-makes one row of the many that small appends leave behind, counts what stands in the full ones, and takes out what a changed
-or erased e-mail left there.
+A search is right without any of this. Each append writes its own lines; the compactor turns the many small rows of
+appends into few full ones, counts the orders in the full ones, and removes the lines of e-mails that were changed or
+erased.
 
-One at a time does this, for as long as it is connected, and in transactions that see one moment each: an order is counted by
-the e-mail that its customer's line has at that moment, and a line is replaced together with what it counted for.
+One worker at a time does this, for as long as its connection lasts, in transactions that each see one snapshot. An
+order is counted by the e-mail that its customer's line has in that snapshot, and a line is replaced together with its
+counts.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from typing import Final, Self
+from typing import Final
 from uuid import UUID
 
-import psycopg
 from psycopg import IsolationLevel
 
 from ledger.postgres.arrays import ENCODE_ARRAY
-from ledger.postgres.connection import Connection, connect
-from ledger.postgres.faults import DatabaseUnavailable
+from ledger.postgres.connection import Connection, DatabaseClient
 from projections.binary import micros
 from projections.search.blocks import BLOCK_BYTES, Block, SearchLine, blocks, grams, local_grams
 from projections.search.counts import SearchCounters
 from projections.search.lines import LineKind
 
 ROWS_MIN: Final = 16
-"""So many unpacked rows of a merchant are worth the work."""
+"""How many unpacked rows of a merchant are worth packing."""
 _MERCHANTS_MAX: Final = 200
 _BYTES_MAX: Final = 500_000
-"""So much text is packed at once: about a second's work."""
+"""How much text is packed at once: about a second's work."""
 _LOCK: Final = 0x5EA6C4
-"""Any number, the same for ever. The connection holds it: a worker of an older release, which does not count, packs nothing."""
+"""An arbitrary number that must never change: workers of older releases, which do not count, take the same lock."""
 
-# Who has something to tidy, from the partial index alone.
+# The merchants with lines to pack or to refresh, from the partial index alone.
 _DUE: Final = """
 select merchant_id from (
   select merchant_id, kind from search_block where not packed group by merchant_id, kind
@@ -42,7 +41,7 @@ select merchant_id from (
  group by merchant_id limit %(limit)s
 """
 
-# The oldest of what is not packed, where that is worth the work.
+# Takes the oldest unpacked rows of a kind, up to so many bytes, if there are enough of them.
 _TAKE: Final = """
 delete from search_block where ctid = any(array(
   select w.block
@@ -53,115 +52,106 @@ delete from search_block where ctid = any(array(
 returning ids, ats, texts
 """
 
-# A block, and what it says about its lines where it is full.
+# Writes a block: its lines, and for a full one what lets a search skip it.
 _PUT: Final = """
-insert into search_block (merchant_id, kind, first_id, packed, ids, ats, texts, grams, local_grams, shared, oldest, newest)
+insert into search_block
+  (merchant_id, kind, first_id, packed, ids, ats, texts, grams, local_grams, shared, oldest, newest)
 values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
 """
 
-# Orders that a process of an older release has written, without their fields as searches compare them.
+# Adds the folded fields to orders that a process of an older release wrote without them.
 _FOLD: Final = """
 update payment_order o set names_folded = u.line from unnest(%(orders)s::uuid[], %(lines)s::text[]) as u(id, line)
  where o.merchant_id = %(merchant_id)s and o.order_id between u.id and u.id and o.names_folded is null
 """
 
-# Whose e-mails were noted as changed, the blocks with those customers' lines, and their e-mails by their rows.
+# Takes the notes of the customers whose e-mail has changed.
 _TAKE_CHANGED: Final = """
 delete from search_block where merchant_id = %(merchant_id)s and kind = %(changed)s
 returning ids
 """
+
+# Takes the blocks that hold lines of those customers.
 _TAKE_OUTDATED: Final = """
 delete from search_block where merchant_id = %(merchant_id)s and kind = %(kind)s and ids && %(customers)s::uuid[]
 returning ids, ats, texts
 """
-_EMAILS_NOW: Final = """
-select customer_id, email_folded from customer where merchant_id = %(merchant_id)s and customer_id = any(%(customers)s::uuid[])
+
+# The current e-mails of those customers.
+_CURRENT_EMAILS: Final = """
+select customer_id, email_folded from customer
+ where merchant_id = %(merchant_id)s and customer_id = any(%(customers)s::uuid[])
 """
 
 
-class SearchCompactor:
-    """Packs over all merchants, on a connection of its own that is opened again when it was lost.
+class SearchCompactor(DatabaseClient):
+    """The compactor of all merchants' lines.
 
-    `rows_min` unpacked rows of a merchant are packed, into rows of `block_bytes`.
+    A merchant's rows are packed once `rows_min` of them are unpacked, into rows of `block_bytes`.
     """
 
     def __init__(self, url: str, *, rows_min: int = ROWS_MIN, block_bytes: int = BLOCK_BYTES) -> None:
-        self._url = url
+        super().__init__(url, "ledger-search-packing")
         self._rows_min = rows_min
         self._block_bytes = block_bytes
-        self._connection: Connection | None = None
-        self._alone = False
-
-    async def __aenter__(self) -> Self:
-        """Connect. Raises psycopg.OperationalError."""
-        self._connection = await self._connect()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        if self._connection is not None:
-            await self._connection.close()
+        self._has_lock = False
 
     async def pack(self) -> int:
-        """Do what is due now and return for how many merchants; nothing as long as another worker is connected for it.
+        """Does what is due now and returns for how many merchants: for none while another worker holds the lock.
 
         Raises DatabaseUnavailable; the next call connects again.
         """
-        try:
-            if self._connection is None or self._connection.closed:
-                self._connection = await self._connect()
-            return await self._pack_alone(self._connection)
-        except psycopg.OperationalError as fault:
-            raise DatabaseUnavailable(type(fault).__name__) from fault
+        async with self._connected() as connection:
+            limits = {"changed": LineKind.CHANGED.value, "rows": self._rows_min, "limit": _MERCHANTS_MAX}
+            due = await (await connection.execute(_DUE, limits)).fetchall()
+            if not due or not await self._locked(connection):
+                return 0
+            for (merchant_id,) in due:
+                async with connection.transaction():
+                    await self._compact(connection, merchant_id)
+            return len(due)
 
-    async def _connect(self) -> Connection:
-        connection = await connect(self._url, "ledger-search-packing")
+    async def _open(self) -> Connection:
+        connection = await super()._open()
         await connection.set_isolation_level(IsolationLevel.REPEATABLE_READ)
-        self._alone = False
+        self._has_lock = False
         return connection
 
-    async def _pack_alone(self, connection: Connection) -> int:
-        limits = {"changed": LineKind.CHANGED.value, "rows": self._rows_min, "limit": _MERCHANTS_MAX}
-        due = await (await connection.execute(_DUE, limits)).fetchall()
-        if not due:
-            return 0
-        if not self._alone:
-            mine = await (await connection.execute("select pg_try_advisory_lock(%s)", (_LOCK,))).fetchone()
-            self._alone = mine == (True,)
-        if not self._alone:
-            return 0
-        for (merchant_id,) in due:
-            async with connection.transaction():
-                await self._tidy(connection, merchant_id)
-        return len(due)
+    async def _locked(self, connection: Connection) -> bool:
+        if not self._has_lock:
+            row = await (await connection.execute("select pg_try_advisory_lock(%s)", (_LOCK,))).fetchone()
+            self._has_lock = row == (True,)
+        return self._has_lock
 
-    async def _tidy(self, connection: Connection, merchant_id: UUID) -> None:
-        counts = SearchCounters(connection, merchant_id)
-        await self._refresh(connection, merchant_id, counts)
+    async def _compact(self, connection: Connection, merchant_id: UUID) -> None:
+        counters = SearchCounters(connection, merchant_id)
+        await self._refresh(connection, merchant_id, counters)
         for kind in (LineKind.CUSTOMER, LineKind.ORDER):
             limits = {"rows": self._rows_min, "bytes": _BYTES_MAX}
             lines = await _lines(connection, _TAKE, {"merchant_id": merchant_id, "kind": kind.value, **limits})
-            await self._put(connection, merchant_id, kind, lines, counts)
-        await counts.write()
+            await self._put(connection, merchant_id, kind, lines, counters)
+        await counters.write()
 
-    async def _refresh(self, connection: Connection, merchant_id: UUID, counts: SearchCounters) -> None:
-        """Replace the lines of the customers that were noted as changed by what their rows say now."""
-        of: dict[str, object] = {
+    async def _refresh(self, connection: Connection, merchant_id: UUID, counters: SearchCounters) -> None:
+        """Replaces the lines of customers that were noted as changed by their current e-mails."""
+        parameters: dict[str, object] = {
             "merchant_id": merchant_id,
             "changed": LineKind.CHANGED.value,
             "kind": LineKind.CUSTOMER.value,
         }
-        noted = await (await connection.execute(_TAKE_CHANGED, of)).fetchall()
-        if not noted:
+        notes = await (await connection.execute(_TAKE_CHANGED, parameters)).fetchall()
+        if not notes:
             return
-        changed = {customer_id for (ids,) in noted for customer_id in ids}
-        of["customers"] = list(changed)
-        lines = await _lines(connection, _TAKE_OUTDATED, of)
-        now: dict[UUID, str | None] = dict(await (await connection.execute(_EMAILS_NOW, of)).fetchall())
-        were = {line.id: line.text for line in lines if line.id in changed}
-        await counts.recount(changed, were, now)
+        changed = {customer_id for (ids,) in notes for customer_id in ids}
+        parameters["customers"] = list(changed)
+        lines = await _lines(connection, _TAKE_OUTDATED, parameters)
+        rows = await (await connection.execute(_CURRENT_EMAILS, parameters)).fetchall()
+        current: dict[UUID, str | None] = dict(rows)
+        previous = {line.id: line.text for line in lines if line.id in changed}
+        await counters.recount(changed, previous, current)
         kept = [line for line in lines if line.id not in changed]
-        new = [SearchLine(customer_id, None, email) for customer_id, email in now.items() if email is not None]
-        await self._put(connection, merchant_id, LineKind.CUSTOMER, kept + new, counts)
+        new = [SearchLine(customer_id, None, email) for customer_id, email in current.items() if email is not None]
+        await self._put(connection, merchant_id, LineKind.CUSTOMER, kept + new, counters)
 
     async def _put(
         self,
@@ -169,42 +159,43 @@ class SearchCompactor:
         merchant_id: UUID,
         kind: LineKind,
         lines: Iterable[SearchLine],
-        counts: SearchCounters,
+        counters: SearchCounters,
     ) -> None:
-        """Write lines in new rows. The last one is not full: it is packed, and its orders are counted, another time."""
+        """Writes lines in new rows. The last row is not full: a later run packs it and counts its orders."""
         rows = []
         for block in blocks(lines, self._block_bytes):
             if block.full and kind is LineKind.ORDER:
-                await counts.count(block.lines)
+                await counters.count(block.lines)
                 await _fold(connection, merchant_id, block)
             rows.append(_row(merchant_id, kind, block))
-            await asyncio.sleep(0)  # a full block is milliseconds of work, and the worker has other things to do
+            await asyncio.sleep(0)  # a full block takes milliseconds, and the worker has other tasks
         await connection.cursor().executemany(_PUT, rows)
 
 
 async def _fold(connection: Connection, merchant_id: UUID, block: Block) -> None:
-    unlike = [line for line in block.lines if not line.text.isascii()]
-    if unlike:
-        orders = ENCODE_ARRAY["uuid"]([line.id.bytes for line in unlike])
-        lines = ENCODE_ARRAY["text"]([line.text.encode() for line in unlike])
+    folded = [line for line in block.lines if not line.text.isascii()]
+    if folded:
+        orders = ENCODE_ARRAY["uuid"]([line.id.bytes for line in folded])
+        lines = ENCODE_ARRAY["text"]([line.text.encode() for line in folded])
         await connection.execute(_FOLD, {"merchant_id": merchant_id, "orders": orders, "lines": lines})
 
 
 def _row(merchant_id: UUID, kind: LineKind, block: Block) -> tuple[object, ...]:
-    said: tuple[object, ...] = (None,) * 5
+    """Returns the parameters of _PUT. Only a full block has what lets a search skip it."""
+    summary: tuple[object, ...] = (None,) * 5
     if block.full and kind is LineKind.ORDER:
-        said = (grams(block.texts), None, block.shared, *block.span)
+        summary = (grams(block.texts), None, block.shared, *block.span)
     elif block.full:
-        said = (grams(block.texts), local_grams(line.text for line in block.lines), None, None, None)
+        summary = (grams(block.texts), local_grams(line.text for line in block.lines), None, None, None)
     ids = ENCODE_ARRAY["uuid"]([line.id.bytes for line in block.lines])
     ats = ENCODE_ARRAY["timestamptz"]([None if line.at is None else micros(line.at) for line in block.lines])
-    return merchant_id, kind.value, block.lines[0].id, block.full, ids, ats, block.texts, *said
+    return merchant_id, kind.value, block.lines[0].id, block.full, ids, ats, block.texts, *summary
 
 
-async def _lines(connection: Connection, statement: str, values: Mapping[str, object]) -> list[SearchLine]:
-    rows = await connection.execute(statement, values, binary=True)
+async def _lines(connection: Connection, statement: str, parameters: Mapping[str, object]) -> list[SearchLine]:
+    cursor = await connection.execute(statement, parameters, binary=True)
     return [
         SearchLine(line_id, at, text)
-        for ids, ats, texts in await rows.fetchall()
+        for ids, ats, texts in await cursor.fetchall()
         for line_id, at, text in zip(ids, ats, texts.split("\n"), strict=True)
     ]

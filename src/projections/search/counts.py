@@ -1,7 +1,7 @@
-"""How many packed orders each short text finds, and each end of an e-mail: what a search need not count again.
+"""Counters of the packed orders that contain a short text, or whose customer's e-mail has a given end.
 
-The rule a stranger would break: an order is counted once, by the whole of what it is found by. A short text that stands in
-its number and in its customer's e-mail counts it once, so that no sum of two counters could say the same.
+Count an order once for each text, by all its fields and its customer's e-mail together. An order with a short text in
+both its number and the e-mail counts once, which the sum of two counters could not express.
 """
 
 from __future__ import annotations
@@ -20,35 +20,37 @@ from projections.search.blocks import SearchLine
 from projections.search.lines import FIELD_END, LineKind, order_line
 
 ORDERS_AT_ONCE: Final = 1_000
-"""So many orders of a customer whose e-mail has changed are read by one statement; there may be half a million."""
+"""How many orders of a customer whose e-mail has changed are read by one statement. There may be half a million."""
 _BEGINNING: Final = datetime.min.replace(tzinfo=UTC)
 _LETTERS_MAX: Final = 2
-"""What a counted text is at most; `_short_texts` makes no other."""
+"""The longest short text that is counted; `_short_texts` makes them."""
 
 
 class Counted(IntEnum):
-    """What orders are counted by."""
+    """The kinds of counters."""
 
     SHORT = 1
-    """One letter, or two that follow each other, in one of the four fields."""
+    """One letter, or two consecutive ones, in one of the four fields."""
     TAIL = 2
     """The e-mail of an order's customer from its first @ on."""
 
 
-# The e-mails of some orders' customers, as searches compare them.
+# The folded e-mails of the customers of some orders.
 _EMAILS: Final = """
-select asked.id, c.email_folded from unnest(%(orders)s::uuid[]) as asked(id)
+select orders.id, c.email_folded from unnest(%(orders)s::uuid[]) as orders(id)
  cross join lateral (
    select customer_id from payment_order
-    where merchant_id = %(merchant_id)s and order_id between asked.id and asked.id order by order_id limit 1) o
+    where merchant_id = %(merchant_id)s and order_id between orders.id and orders.id order by order_id limit 1) o
  cross join lateral (
    select email_folded from customer where merchant_id = %(merchant_id)s and customer_id = o.customer_id limit 1) c
 """
 
-# The orders that nobody has counted, and the next of a customer's, in the order of its index.
+# The orders that are not counted yet.
 _UNCOUNTED: Final = """
 select unnest(ids) from search_block where merchant_id = %(merchant_id)s and kind = %(kind)s and not packed
 """
+
+# The next orders of a customer, in the order of its index.
 _ORDERS: Final = """
 select created_at, order_id, order_number, external_id, invoice_number from payment_order
  where merchant_id = %(merchant_id)s and customer_id = %(customer_id)s
@@ -56,29 +58,31 @@ select created_at, order_id, order_number, external_id, invoice_number from paym
  order by created_at, order_id limit %(limit)s
 """
 
-# Move the counters; what nobody has any more stands nowhere, for it may be somebody's own address.
-_MOVE: Final = """
-with moved as (
+# Changes the counters, and returns those that are zero now.
+_CHANGE: Final = """
+with changed as (
   insert into search_count as c (merchant_id, kind, text, orders)
   select %(merchant_id)s, u.kind, u.text, u.n
-    from unnest(%(kinds)s::int4[], %(texts)s::text[], %(moves)s::int8[]) as u(kind, text, n)
+    from unnest(%(kinds)s::int4[], %(texts)s::text[], %(changes)s::int8[]) as u(kind, text, n)
   on conflict (merchant_id, kind, text) do update set orders = c.orders + excluded.orders
   returning kind, text, orders)
-select kind, text from moved where orders = 0
+select kind, text from changed where orders = 0
 """
-_DROP: Final = """
+
+# Deletes counters that are zero: an end of an e-mail may be one person's own domain.
+_DELETE: Final = """
 delete from search_count where merchant_id = %(merchant_id)s
    and (kind, text) in (select * from unnest(%(kinds)s::int4[], %(texts)s::text[]))
 """
 
 
 def is_counted(folded: str) -> bool:
-    """Whether a counter says how many orders have this text."""
+    """Returns whether there is a counter for this text."""
     return 1 <= len(folded) <= _LETTERS_MAX
 
 
 class SearchCounters:
-    """Moves of one merchant's counters, gathered within a transaction that sees one moment, and written at its end."""
+    """Changes to one merchant's counters, collected in a transaction with one snapshot, and written at its end."""
 
     def __init__(self, connection: Connection, merchant_id: UUID) -> None:
         self._connection = connection
@@ -88,7 +92,7 @@ class SearchCounters:
         self._email_shorts: dict[str, set[str]] = {}
 
     async def count(self, orders: Sequence[SearchLine]) -> None:
-        """Count these orders, by their lines and by their customers' e-mails."""
+        """Counts these orders, by their lines and by their customers' e-mails."""
         values = {"merchant_id": self._merchant_id, "orders": ENCODE_ARRAY["uuid"]([line.id.bytes for line in orders])}
         rows = await self._connection.execute(_EMAILS, values, binary=True)
         emails: dict[UUID, str | None] = dict(await rows.fetchall())
@@ -96,28 +100,28 @@ class SearchCounters:
             self._add(line.text, emails[line.id])
 
     async def recount(
-        self, customers: Iterable[UUID], were: Mapping[UUID, str], now: Mapping[UUID, str | None]
+        self, customers: Iterable[UUID], previous: Mapping[UUID, str], current: Mapping[UUID, str | None]
     ) -> None:
-        """Let the orders of these customers that have been counted count by the e-mails of now instead of by those that were."""
+        """Counts the counted orders of these customers by their current e-mails instead of the previous ones."""
         values = {"merchant_id": self._merchant_id, "kind": LineKind.ORDER.value}
         rows = await self._connection.execute(_UNCOUNTED, values)
         uncounted = {order_id for (order_id,) in await rows.fetchall()}
         for customer_id in customers:
-            was, is_now = were.get(customer_id), now.get(customer_id)
-            if was == is_now:
+            before, after = previous.get(customer_id), current.get(customer_id)
+            if before == after:
                 continue
             async for order_id, line in self._lines(customer_id):
                 if order_id not in uncounted:
-                    self._add(line, was, -1)
-                    self._add(line, is_now)
+                    self._add(line, before, -1)
+                    self._add(line, after)
 
     async def _lines(self, customer_id: UUID) -> AsyncIterator[tuple[UUID, str]]:
-        """The ids and the lines of a customer's orders."""
+        """Yields the ids and the lines of a customer's orders."""
         after_at, after_id = _BEGINNING, UUID(int=0)
-        of = {"merchant_id": self._merchant_id, "customer_id": customer_id, "limit": ORDERS_AT_ONCE}
+        customer = {"merchant_id": self._merchant_id, "customer_id": customer_id, "limit": ORDERS_AT_ONCE}
         while True:
-            place = {"after_at": after_at, "after_id": after_id}
-            rows = await self._connection.execute(_ORDERS, {**of, **place}, binary=True)
+            after = {"after_at": after_at, "after_id": after_id}
+            rows = await self._connection.execute(_ORDERS, {**customer, **after}, binary=True)
             orders = await rows.fetchall()
             for _, order_id, *names in orders:
                 yield order_id, order_line(*names)
@@ -126,7 +130,7 @@ class SearchCounters:
             after_at, after_id = orders[-1][:2]
 
     def _add(self, line: str, email: str | None, n: int = 1) -> None:
-        """Count an order with this line, whose customer has this folded e-mail, `n` times."""
+        """Counts an order with this line, whose customer has this folded e-mail, `n` times."""
         found = _short_texts(line)
         if email is not None:
             shorts = self._email_shorts.get(email)
@@ -138,31 +142,34 @@ class SearchCounters:
             self._tails[tail] += n
 
     async def write(self) -> None:
-        """Move the stored counters."""
-        moves = [
+        """Writes the collected changes."""
+        changes = [
             (kind, text.encode(), n)
             for kind, counter in ((Counted.SHORT, self._shorts), (Counted.TAIL, self._tails))
             for text, n in counter.items()
             if n and FIELD_END not in text
         ]
-        if not moves:
+        if not changes:
             return
-        kinds, texts, ns = zip(*moves, strict=True)
+        kinds, texts, ns = zip(*changes, strict=True)
         values = {
             "merchant_id": self._merchant_id,
             "kinds": ENCODE_ARRAY["int4"](kinds),
             "texts": ENCODE_ARRAY["text"](texts),
-            "moves": ENCODE_ARRAY["int8"](ns),
+            "changes": ENCODE_ARRAY["int8"](ns),
         }
-        gone = await (await self._connection.execute(_MOVE, values)).fetchall()
-        if gone:
-            kinds, texts = zip(*gone, strict=True)
+        zero = await (await self._connection.execute(_CHANGE, values)).fetchall()
+        if zero:
+            kinds, texts = zip(*zero, strict=True)
             values = {"merchant_id": self._merchant_id, "kinds": list(kinds), "texts": list(texts)}
-            await self._connection.execute(_DROP, values)
+            await self._connection.execute(_DELETE, values)
 
 
 def _short_texts(line: str) -> set[str]:
-    """Every letter, and every two that follow each other, of a line. Those across its fields' ends are in it too, and not written."""
+    """Returns every letter, and every two consecutive letters, of a line.
+
+    Texts across the end of a field are among them; `write` leaves them out.
+    """
     return {*line, *map(operator.add, line, line[1:])}
 
 

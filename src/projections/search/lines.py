@@ -1,10 +1,11 @@
-"""What orders are searched by: the texts of many orders in one row, so that a search reads a few thousand rows, not all.
+"""The lines of text that a search reads: a few thousand rows, each with the texts of many orders.
 
-The rule a stranger would break: both sides of a comparison go through `fold`, here and nowhere else. The database compares
-bytes; what a capital letter is it is asked of ASCII alone, by the collation C, and of the orders without `names_folded`.
+Fold both sides of a comparison by `fold`, and only here. The database compares bytes. It folds only printable ASCII, by
+the collation C, for orders without `names_folded`.
 
-A line is written once, with the order or the customer it belongs to. A customer's e-mail may change: that adds a line of
-the kind CHANGED, and from then on the customer's own row is asked instead of the line, until the tidying has replaced it.
+A line is written once, with the order or the customer that it belongs to. When a customer's e-mail changes, a line of
+the kind CHANGED is added. From then on searches read the customer's row instead of the line, until the compactor has
+replaced it.
 """
 
 from __future__ import annotations
@@ -20,17 +21,17 @@ from projections.binary import micros
 
 
 class LineKind(IntEnum):
-    """Whose lines a block holds."""
+    """The kinds of blocks, by their lines."""
 
     ORDER = 1
     """Order number, external id and invoice number, which never change."""
     CUSTOMER = 2
-    """The e-mail that a customer was introduced with."""
+    """The e-mail that a customer had at first, or when the line was last replaced."""
     CHANGED = 3
-    """Customers whose e-mail is another by now; their lines are empty."""
+    """Customers whose e-mail has changed since; their lines are empty."""
 
 
-# The new lines of a batch, in one row for each merchant and kind. The view of the same name shows them one by one.
+# Writes the new lines of a batch, in one row for each merchant and kind. The view `search_line` shows them one by one.
 _WRITE: Final = """
 insert into search_block (merchant_id, kind, first_id, ids, ats, texts)
 select merchant_id, kind, (array_agg(id))[1], array_agg(id), array_agg(at), string_agg(text, chr(10))
@@ -48,24 +49,24 @@ _NEVER_STORED: Final = dict.fromkeys(map(ord, ("\n", FIELD_END)), " ")
 
 
 def fold(text: str) -> str:
-    """A text as it is compared without regard to case: Unicode's full case folding, in which STRASSE is straße."""
+    """Returns a text for comparison without regard to case, by Unicode's full case folding: STRASSE equals straße."""
     return text.casefold()
 
 
 def fold_search(search: str) -> str | None:
-    """What to look for in folded lines; None where no line can hold it (control characters, which also part the lines)."""
+    """Returns the text to find in lines, or None if it has control characters, which separate lines."""
     if any(character < " " or "\x7f" <= character < "\xa0" for character in search):
         return None
     return fold(search)
 
 
 def order_line(order_number: str, external_id: str, invoice_number: str | None) -> str:
-    """The line of an order: its three fields as they are compared."""
+    """Returns the line of an order: its three folded fields."""
     return FIELD_END.join([_line(text) for text in (order_number, external_id, invoice_number or "")])
 
 
 def names_folded(order_number: str, external_id: str, invoice_number: str | None) -> str | None:
-    """The line of an order, where the database cannot fold its fields itself; None where they are printable ASCII."""
+    """Returns the line of an order, or None if its fields are printable ASCII, which the database folds itself."""
     fields = order_number + external_id + (invoice_number or "")
     if fields.isascii() and fields.isprintable():
         return None
@@ -73,7 +74,7 @@ def names_folded(order_number: str, external_id: str, invoice_number: str | None
 
 
 def order_rows(merchant_id: UUID, before: Order | None, after: Order) -> list[Row]:
-    """The line of an order that has just come into being; none later, for nothing in it changes."""
+    """Returns the line of a new order. Later changes add none, because its fields never change."""
     if before is not None:
         return []
     terms = after.terms
@@ -82,7 +83,7 @@ def order_rows(merchant_id: UUID, before: Order | None, after: Order) -> list[Ro
 
 
 def customer_rows(merchant_id: UUID, before: Customer | None, after: Customer) -> list[Row]:
-    """The line of a new customer with an e-mail, or the note that a known one's is another now."""
+    """Returns the line of a new customer with an e-mail, or the note that an existing customer's e-mail has changed."""
     if before is not None:
         changed = before.email != after.email
         return [(merchant_id.bytes, LineKind.CHANGED, after.customer_id.bytes, None, b"")] if changed else []

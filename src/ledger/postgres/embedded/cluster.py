@@ -1,7 +1,7 @@
-"""The files of the embedded Postgres: its binaries, its cluster under the data directory, the account that may touch them.
+"""The files of the embedded Postgres: its binaries, its cluster in the data directory, and their account.
 
-The rule a stranger would break: a cluster appears by a rename, so `pg/PG_VERSION` exists only once initdb has finished
-and synced. Nothing may write below `pg/` before that, and nothing outside Postgres may write there afterwards.
+Create a cluster by a rename, so that `pg/PG_VERSION` exists only after initdb has finished and synced. Write nothing
+below `pg/`: before the rename it does not exist, and afterwards it belongs to Postgres.
 """
 
 from __future__ import annotations
@@ -26,17 +26,18 @@ SUPERUSER: Final = "ledger"
 MAJOR: Final = "18"
 _SYSTEM_STATES: Final = (Path("/var/lib/payment-ledger"), Path("/var/tmp/payment-ledger"))  # noqa: S108 - owner checked
 _SOCKET_PATH_MAX: Final = 103
-"""sun_path is 104 bytes with its NUL on macOS and 108 on Linux: the smaller one holds for both."""
+"""sun_path has 104 bytes with its NUL on macOS and 108 on Linux; the smaller number is used for both."""
 SOCKET_NAME: Final = ".s.PGSQL.5432"
-_PLACE_FILE: Final = "cluster"
+_HOME_FILE: Final = "cluster"
+"""The file in a data directory that names another directory for its cluster."""
 
 
 class ClusterUnusable(CannotRun):
-    """The embedded Postgres cannot live here; the message says why in one line."""
+    """The embedded Postgres cannot use this directory or machine. The message has the reason in one line."""
 
 
 class Account(Struct, frozen=True):
-    """The unprivileged account of the server process where we are root: Postgres refuses to run as root."""
+    """The unprivileged account of the server process if this process runs as root, which Postgres refuses."""
 
     name: str
     uid: int
@@ -44,7 +45,7 @@ class Account(Struct, frozen=True):
 
 
 class Cluster(Struct, frozen=True):
-    """Where one embedded server lives. `account` is None where it runs as the user that we are."""
+    """The directories of one embedded server. `account` is None if it runs as the user of this process."""
 
     binaries: Path
     home: Path
@@ -54,19 +55,19 @@ class Cluster(Struct, frozen=True):
 
     @property
     def directory(self) -> Path:
-        """The cluster itself, what Postgres calls its data directory."""
+        """The cluster itself, which Postgres calls its data directory."""
         return self.home / "pg"
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether the cluster could not live in the data directory that was asked for."""
+        """Whether the cluster is outside the data directory, because the account cannot enter that."""
         return self.home != self.log.parent
 
 
 def open_cluster(data_dir: Path) -> Cluster:
-    """The cluster of a data directory, made where there is none yet. Call it under the data directory's start lock.
+    """Returns the cluster of a data directory, and creates it if needed. The caller holds the directory's start lock.
 
-    Raises ClusterUnusable: no binaries for this machine, another major version, no account, initdb's own words.
+    Raises ClusterUnusable: no binaries for this machine, another major version, no account, or an error of initdb.
     """
     account = _account()
     binaries = _reachable_binaries(account)
@@ -74,7 +75,7 @@ def open_cluster(data_dir: Path) -> Cluster:
     cluster = Cluster(
         binaries=binaries, home=home, log=data_dir / "postgres.log", sockets=_sockets(home, account), account=account
     )
-    for leftover in home.glob("pg.init.*"):  # under the lock: whoever began these is dead
+    for leftover in home.glob("pg.init.*"):  # under the lock: the processes that began these have ended
         shutil.rmtree(leftover, ignore_errors=True)
     version = cluster.directory / "PG_VERSION"
     if not version.exists():
@@ -99,7 +100,7 @@ def _initialise(cluster: Cluster) -> None:
 
 
 def as_account(account: Account | None) -> dict[str, Any]:
-    """The arguments with which `subprocess` runs a program as that account, in a directory that it may stand in."""
+    """Returns the arguments by which `subprocess` runs a program as that account, in a directory that it may enter."""
     if account is None:
         return {"cwd": "/"}
     return {"cwd": "/", "user": account.uid, "group": account.gid, "extra_groups": []}
@@ -113,10 +114,10 @@ def _account() -> Account | None:
     if os.geteuid() != 0:
         return None
     try:
-        nobody = pwd.getpwnam("nobody")
+        entry = pwd.getpwnam("nobody")
     except KeyError:
         raise ClusterUnusable("Postgres does not run as root, and this system has no account `nobody`") from None
-    return Account(name=nobody.pw_name, uid=nobody.pw_uid, gid=nobody.pw_gid)
+    return Account(name=entry.pw_name, uid=entry.pw_uid, gid=entry.pw_gid)
 
 
 def _reachable_binaries(account: Account | None) -> Path:
@@ -135,13 +136,13 @@ def _reachable_binaries(account: Account | None) -> Path:
         _copy_with_libraries(installed, unfinished)
         try:
             unfinished.rename(copy)
-        except OSError:  # somebody else has just finished the same copy
+        except OSError:  # another process has just finished the same copy
             shutil.rmtree(unfinished, ignore_errors=True)
     return copy / installed.parent.name / installed.name / "bin"
 
 
 def _copy_with_libraries(installed: Path, to: Path) -> None:
-    """The programs and, where the wheel has put them beside its package, the libraries that they look for from there."""
+    """Copies the programs and the libraries beside their package, where some wheels keep what the programs load."""
     package = installed.parent
     shutil.copytree(installed, to / package.name / installed.name, symlinks=True)
     libraries = package.with_name(f"{package.name}.libs")
@@ -157,22 +158,22 @@ def _runs(program: Path, account: Account) -> bool:
 
 
 def _home(data_dir: Path, account: Account | None) -> Path:
-    """The data directory, or a place under the system's state folder that a file in the data directory names.
+    """Returns the data directory, or a directory in the system's state folder that a file in the data directory names.
 
-    The place is drawn anew for every data directory, not derived from its path: a directory that was deleted and made
-    again must not find the cluster of the one before, whose keys are gone.
+    That directory has a random name instead of one derived from the path: a data directory that was deleted and created
+    again must not find its earlier cluster, whose keys are lost.
     """
     if account is None:
         return data_dir
-    if (data_dir / _PLACE_FILE).exists():
-        return Path((data_dir / _PLACE_FILE).read_text().strip())
+    if (data_dir / _HOME_FILE).exists():
+        return Path((data_dir / _HOME_FILE).read_text().strip())
     if (data_dir / "pg").exists() or _enters(data_dir, account):
         return data_dir
     home = system_state() / f"data-{uuid4().hex[:12]}"
     home.mkdir(mode=0o755)
-    unfinished = data_dir / f"{_PLACE_FILE}.{os.getpid()}"
+    unfinished = data_dir / f"{_HOME_FILE}.{os.getpid()}"
     unfinished.write_text(f"{home}\n")
-    unfinished.rename(data_dir / _PLACE_FILE)
+    unfinished.rename(data_dir / _HOME_FILE)
     return home
 
 
@@ -181,41 +182,42 @@ def _enters(directory: Path, account: Account) -> bool:
 
 
 def system_state() -> Path:
-    """Root's own folder that every account may enter. Anything not root's there is refused: we would execute it."""
-    for place in _SYSTEM_STATES:
+    """Returns a folder of root that every account may enter. Only root may write there: its programs are executed."""
+    for path in _SYSTEM_STATES:
         try:
-            place.mkdir(mode=0o755, parents=True, exist_ok=True)
+            path.mkdir(mode=0o755, parents=True, exist_ok=True)
         except OSError:
             continue
-        owner = place.lstat()
-        if owner.st_uid == 0 and not owner.st_mode & 0o022 and place.is_dir() and not place.is_symlink():
-            return place
+        owner = path.lstat()
+        if owner.st_uid == 0 and not owner.st_mode & 0o022 and path.is_dir() and not path.is_symlink():
+            return path
     raise ClusterUnusable(f"none of {', '.join(map(str, _SYSTEM_STATES))} can hold the files of Postgres for root")
 
 
 def _sockets(home: Path, account: Account | None) -> Path:
-    """The directory of the server's socket: beside the cluster, or a short one where the path would not fit."""
-    place = home / "run"
-    if len(os.fsencode(place / SOCKET_NAME)) > _SOCKET_PATH_MAX:
-        place = Path(tempfile.gettempdir()) / f"ledger-{os.geteuid()}-{_digest(os.fsencode(home))}"
-        if len(os.fsencode(place / SOCKET_NAME)) > _SOCKET_PATH_MAX:
-            place = Path("/tmp") / place.name  # noqa: S108 - checked for its owner below
-    _own_directory(place, account)
-    return place
+    """Returns the directory of the server's socket: beside the cluster, or a short path if that is too long."""
+    path = home / "run"
+    if len(os.fsencode(path / SOCKET_NAME)) > _SOCKET_PATH_MAX:
+        path = Path(tempfile.gettempdir()) / f"ledger-{os.geteuid()}-{_digest(os.fsencode(home))}"
+        if len(os.fsencode(path / SOCKET_NAME)) > _SOCKET_PATH_MAX:
+            path = Path("/tmp") / path.name  # noqa: S108 - checked for its owner below
+    _own_directory(path, account)
+    return path
 
 
-def _own_directory(place: Path, account: Account | None) -> None:
+def _own_directory(path: Path, account: Account | None) -> None:
     uid = account.uid if account else os.geteuid()
     try:
-        place.mkdir(mode=0o700)
+        path.mkdir(mode=0o700)
         if account:
-            os.chown(place, account.uid, account.gid)
+            os.chown(path, account.uid, account.gid)
     except FileExistsError:
-        owner = place.lstat()
-        if place.is_symlink() or owner.st_uid not in {uid, os.geteuid()}:
-            raise ClusterUnusable(f"{place} belongs to somebody else") from None
-        if account and owner.st_uid != uid:  # killed between mkdir and chown
-            os.chown(place, account.uid, account.gid)
+        owner = path.lstat()
+        if path.is_symlink() or owner.st_uid not in {uid, os.geteuid()}:
+            found = "is a link" if path.is_symlink() else f"belongs to user {owner.st_uid}"
+            raise ClusterUnusable(f"{path} {found}; it must be a directory of user {uid}") from None
+        if account and owner.st_uid != uid:  # a process ended between mkdir and chown
+            os.chown(path, account.uid, account.gid)
 
 
 def _digest(of: bytes) -> str:
@@ -223,7 +225,7 @@ def _digest(of: bytes) -> str:
 
 
 def memory_bytes() -> int:
-    """The machine's memory, for settings that follow it."""
+    """Returns the machine's memory, for settings that depend on it; 0 on Windows."""
     if sys.platform == "win32":
         return 0
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

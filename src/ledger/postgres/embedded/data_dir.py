@@ -1,10 +1,10 @@
-"""A data directory, and who may start the Postgres in it: one service at a time, or a command while no service runs.
+"""A data directory, whose Postgres may be started by one service, or by a command while no service runs.
 
-The rule a stranger would break: every decision to start a server is made under a lock of the directory. Locks are the
-kernel's (`flock`), so none survives its process, however that ends.
+Decide to start a server only under a lock of the directory. The locks are the kernel's (`flock`), which end with their
+process, however it ends.
 
-`serve.lock` is held by the service that keeps the server; `start.lock` by whoever is just starting one; `users.lock` is
-shared by commands at work, so that the one that started a server for itself stops it only when the others are done.
+The service that keeps the server holds `serve.lock`. The process that is starting a server holds `start.lock`. Running
+commands share `users.lock`, so that the command that started a server stops it only after the others are done.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ from ledger.postgres.embedded.cluster import Cluster, open_cluster
 from ledger.postgres.embedded.server import EmbeddedServer, PostgresFailed, is_running, start, url_of
 from ledger.settings import CannotRun
 
-_SERVED_PATIENCE_S: Final = 60.0
+_JOIN_TIMEOUT_S: Final = 60.0
 _POLL_S: Final = 0.02
 
 
 class DataDirInUse(CannotRun):
-    """Another service keeps this data directory; the message names its process."""
+    """Another service keeps this data directory. The message names its process."""
 
 
 def make_data_dir(data_dir: Path) -> Path:
-    """The data directory as an absolute path, made where missing. As root it can be entered by the server's account."""
-    place = data_dir.absolute()
+    """Creates the data directory if needed, open to the server's account as root, and returns its absolute path."""
+    path = data_dir.absolute()
     try:
-        place.mkdir(mode=0o711 if os.geteuid() == 0 else 0o700, parents=True, exist_ok=True)
+        path.mkdir(mode=0o711 if os.geteuid() == 0 else 0o700, parents=True, exist_ok=True)
     except OSError as refusal:
-        raise CannotRun(f"LEDGER_DATA_DIR {place} cannot be made: {refusal.strerror}") from refusal
-    if not os.access(place, os.W_OK | os.X_OK):
-        raise CannotRun(f"LEDGER_DATA_DIR {place} cannot be written")
-    return place
+        raise CannotRun(f"LEDGER_DATA_DIR {path} cannot be made: {refusal.strerror}") from refusal
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise CannotRun(f"LEDGER_DATA_DIR {path} cannot be written")
+    return path
 
 
 class ServerLease:
-    """The Postgres under a service: this process keeps it, or uses the one that another service keeps.
+    """The Postgres of a service: this process keeps it, or uses the one that another service keeps.
 
-    `tick` now and then: it restarts a server that died, and takes over from a keeper that is gone.
+    Call `tick` regularly: it restarts a server that has ended, and takes over when the service that kept it has ended.
     """
 
     def __init__(self, data_dir: Path, name: str, *, stopping: Callable[[], bool] = lambda: False) -> None:
@@ -59,7 +59,7 @@ class ServerLease:
 
     @property
     def keeps(self) -> bool:
-        """Whether this process is the one that keeps the server."""
+        """Whether this process keeps the server."""
         return self._lock is not None
 
     @property
@@ -67,12 +67,12 @@ class ServerLease:
         return url_of(self.cluster)
 
     def refuse_to_share(self) -> None:
-        """Raises DataDirInUse where another service keeps the directory."""
+        """Raises DataDirInUse if another service keeps the directory."""
         if not self.keeps:
             raise DataDirInUse(f"{_holder(self._data_dir)} already runs on {self._data_dir}")
 
     def wait(self) -> None:
-        """Return when the server answers. Raises as `tick` does; KeyboardInterrupt as soon as we are to stop."""
+        """Returns when the server answers. Raises as `tick` does, and KeyboardInterrupt when the process must stop."""
         while not self.keeps and not self.tick():
             self._pause()
         if self.keeps:
@@ -81,7 +81,7 @@ class ServerLease:
                     self._pause()
 
     def tick(self) -> bool:
-        """Whether the server answers; brings it back where it is ours and died. Raises PostgresFailed."""
+        """Returns whether the server answers, and restarts it if this process keeps it. Raises PostgresFailed."""
         if self._server is None:
             if self._lock is None:
                 self._lock = _take_serve_lock(self._data_dir, self._name)
@@ -96,7 +96,7 @@ class ServerLease:
         time.sleep(_POLL_S)
 
     def stop(self, patience_s: float, *, at_once: bool = False) -> None:
-        """Stop the server if it is ours, as `Server.stop` does, and let go of the directory."""
+        """Stops the server if this process keeps it, as `EmbeddedServer.stop` does, and releases the directory."""
         if self._server is not None:
             self._server.stop(patience_s, at_once=at_once)
         if self._lock is not None:
@@ -106,10 +106,10 @@ class ServerLease:
 
 @contextmanager
 def database(database_url: str | None, data_dir: Path) -> Iterator[str]:
-    """The connection string that a command works on, for as long as it needs it.
+    """Yields a connection string for a command: `database_url`, else a server on the data directory.
 
-    That is `database_url` where given, else the server that runs on the data directory, else one of its own. Raises
-    PostgresFailed or ClusterUnusable.
+    The command uses the server that runs there, or starts one for as long as the block lasts. Raises PostgresFailed or
+    ClusterUnusable.
     """
     if database_url is not None:
         yield database_url
@@ -130,25 +130,25 @@ def database(database_url: str | None, data_dir: Path) -> Iterator[str]:
 
 
 def _join(data_dir: Path) -> tuple[Cluster, EmbeddedServer | None]:
-    """The cluster with a server that answers, and that server where we had to start it ourselves."""
-    deadline = time.monotonic() + _SERVED_PATIENCE_S
+    """Returns the cluster with a server that answers, and the server if this process had to start it."""
+    deadline = time.monotonic() + _JOIN_TIMEOUT_S
     while True:
         with _locked(data_dir / "start.lock"):
             cluster = open_cluster(data_dir)
-            if is_running(cluster) and _welcomes(cluster):
+            if is_running(cluster) and _accepts_connections(cluster):
                 return cluster, None
-            # A service that lives but has no server is about to start one: do not start another beside it.
-            free = _take_serve_lock(data_dir, None)
-            if free is not None:
-                os.close(free)
+            # A service that runs without a server is about to start one: a second one must not be started.
+            lock = _take_serve_lock(data_dir, None)
+            if lock is not None:
+                os.close(lock)
                 return cluster, start(cluster)
         if time.monotonic() > deadline:
             raise PostgresFailed(f"{_holder(data_dir)} runs on {data_dir}, but its Postgres does not answer")
         time.sleep(_POLL_S)
 
 
-def _welcomes(cluster: Cluster) -> bool:
-    """Whether the server takes connections: one that has just been told to stop still looks as if it ran."""
+def _accepts_connections(cluster: Cluster) -> bool:
+    """Returns whether the server accepts connections. A server that is shutting down still looks as if it ran."""
     import psycopg
 
     try:
@@ -159,7 +159,7 @@ def _welcomes(cluster: Cluster) -> bool:
 
 
 def _take_serve_lock(data_dir: Path, name: str | None) -> int | None:
-    """The descriptor that holds the lock, or None where somebody else does. `name` is left for others to read."""
+    """Returns the descriptor that holds the lock, or None if another process holds it. Writes `name` into the file."""
     descriptor = os.open(data_dir / "serve.lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,7 +1,7 @@
-"""The embedded Postgres as a process of ours: started, kept alive and stopped by us, and never outliving us.
+"""The process of the embedded Postgres: a child that is started, restarted and stopped here, and ends with its parent.
 
-The rule a stranger would break: only the process that started a server stops it, and a server is started from a
-process's main thread. The kernel ends it with the *thread* that forked it.
+Stop a server only in the process that started it. Start a server from the main thread: the kernel ends it with the
+*thread* that forked it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ledger.settings import CannotRun
 LOG_MAX_BYTES: Final = 16 << 20
 FAILURES_MAX: Final = 5
 FAILURE_WINDOW_S: Final = 60.0
-OTHER_PATIENCE_S: Final = 60.0
+OTHER_TIMEOUT_S: Final = 60.0
 _BACK_OFF_S: Final = (0.1, 0.5, 1.0, 2.0)
 _POLL_S: Final = 0.005
 _PR_SET_PDEATHSIG: Final = 1
@@ -33,7 +33,7 @@ _PR_SET_PDEATHSIG: Final = 1
 SETTINGS: Final[Mapping[str, str]] = {
     "listen_addresses": "",
     "unix_socket_permissions": "0700",
-    # What a 2xx stands on. Given on the command line, so that no file in the cluster can turn it off.
+    # A 2xx depends on these. They are given on the command line, which no file of the cluster can override.
     "fsync": "on",
     "full_page_writes": "on",
     "synchronous_commit": "on",
@@ -43,7 +43,7 @@ SETTINGS: Final[Mapping[str, str]] = {
     "checkpoint_timeout": "15min",
     "random_page_cost": "1.1",
     "jit": "off",
-    # A head that is updated by every batch stays on its page only if its dead versions go quickly.
+    # Every batch updates a head. It stays on its page only if its dead row versions are removed quickly.
     "autovacuum_naptime": "15s",
     "autovacuum_vacuum_cost_limit": "2000",
     "idle_in_transaction_session_timeout": "60s",
@@ -51,7 +51,7 @@ SETTINGS: Final[Mapping[str, str]] = {
     "log_timezone": "UTC",
     "log_line_prefix": "%m [%p] ",
     "log_checkpoints": "off",
-    # The log must not hold what the events must not hold: no statements, no values, no DETAIL with the key of a row.
+    # What events must not contain must not reach the log either: statements, values, and DETAIL with the key of a row.
     "log_min_error_statement": "panic",
     "log_error_verbosity": "terse",
     "log_parameter_max_length": "0",
@@ -60,14 +60,14 @@ SETTINGS: Final[Mapping[str, str]] = {
 
 
 class PostgresFailed(CannotRun):
-    """The embedded Postgres does not start; the message carries its own last words."""
+    """The embedded Postgres does not start. The message ends with the last lines of its log."""
 
 
 class EmbeddedServer:
-    """A Postgres on a cluster that this process keeps alive, by calling `tick` now and then.
+    """A Postgres on a cluster, which this process keeps running by calling `tick` regularly.
 
-    A start that takes long is crash recovery at work and is waited for. A server of somebody else who is going down is
-    waited for too. Only starts that fail count.
+    It waits for a start that takes long, which is crash recovery, and for another process's server that is shutting
+    down. Only failed starts count as failures.
     """
 
     def __init__(self, cluster: Cluster, settings: Mapping[str, str] | None = None) -> None:
@@ -87,25 +87,28 @@ class EmbeddedServer:
 
     @property
     def pid(self) -> int | None:
-        """The postmaster's process id; None where none lives."""
+        """The process id of the running postmaster, or None."""
         return self._process.pid if self._process is not None and self._process.poll() is None else None
 
     def tick(self) -> bool:
-        """Whether it answers now; starts it where it has died.
+        """Returns whether the server answers now, and starts it if it has ended.
 
-        Raises PostgresFailed after five failed starts in a minute, or where another server will not go away.
+        Raises PostgresFailed after five failed starts in a minute, or if another server does not end.
         """
         now = time.monotonic()
         if self._process is not None and self._process.poll() is None:
             self._is_ready = self._is_ready or _status(self.cluster) == (self._process.pid, "ready")
             return self._is_ready
-        self._bury(now)
+        self._record_end(now)
         if now >= self._next_start and not self._waits_for_another(now):
             self._spawn()
         return False
 
     def stop(self, patience_s: float = 8.0, *, at_once: bool = False) -> None:
-        """Fast shutdown; after `patience_s`, or at once, an immediate one: it loses nothing and the next start recovers."""
+        """Shuts down fast, and immediately after `patience_s` or with `at_once`.
+
+        An immediate shutdown loses nothing: the next start recovers.
+        """
         if self._process is not None:
             for final in (signal.SIGINT, signal.SIGQUIT, signal.SIGKILL)[1 if at_once else 0 :]:
                 if self._process.poll() is not None:
@@ -118,8 +121,8 @@ class EmbeddedServer:
         self._dismiss_guard()
         self._process = None
 
-    def _bury(self, now: float) -> None:
-        """Take note of a server that has ended: starts again at once if it had ever answered, else with back-off."""
+    def _record_end(self, now: float) -> None:
+        """Records that the server has ended. The next start is at once if it had answered, else after a back-off."""
         if self._process is None:
             return
         self._process = None
@@ -141,7 +144,7 @@ class EmbeddedServer:
             self._other_since = None
             return False
         self._other_since = self._other_since or now
-        if now - self._other_since > OTHER_PATIENCE_S:
+        if now - self._other_since > OTHER_TIMEOUT_S:
             raise PostgresFailed(f"another Postgres (pid {pid}) runs on {self.cluster.directory} and does not end")
         return True
 
@@ -162,8 +165,9 @@ class EmbeddedServer:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                start_new_session=True,  # the terminal's Ctrl-C is for us; we stop the server when we are done
-                preexec_fn=_follow_parent(os.getpid()) if sys.platform == "linux" else None,  # noqa: PLW1509 - two system calls, no lock of Python's
+                start_new_session=True,  # the terminal's Ctrl-C reaches only this process, which then stops the server
+                # Two system calls, without a lock of Python.
+                preexec_fn=_follow_parent(os.getpid()) if sys.platform == "linux" else None,  # noqa: PLW1509
                 **as_account(self.cluster.account),
             )
         if sys.platform != "linux":
@@ -177,26 +181,29 @@ class EmbeddedServer:
 
 
 def _follow_parent(parent: int) -> Callable[[], None]:
-    """What the child does after its account has changed (a change clears it): the kernel ends it when the parent is gone."""
+    """Returns what the child runs after its account has changed: from then on the kernel ends it with its parent.
+
+    A later change of the account would clear the setting.
+    """
     prctl = ctypes.CDLL(None).prctl
 
     def follow() -> None:
         prctl(_PR_SET_PDEATHSIG, signal.SIGINT)
-        if os.getppid() != parent:  # it died in between
+        if os.getppid() != parent:  # the parent has ended in between
             os._exit(1)
 
     return follow
 
 
 def guard(pid: int) -> subprocess.Popen[bytes]:
-    """Where the kernel does not tell children: a shell that waits for the end of our pipe, then asks for a fast shutdown."""
+    """Starts a shell that requests a fast shutdown when this process ends, for kernels that do not signal it."""
     return subprocess.Popen(
         ["/bin/sh", "-c", f"read -r _; kill -INT {pid}"], stdin=subprocess.PIPE, start_new_session=True, cwd="/"
     )
 
 
 def start(cluster: Cluster, *, settings: Mapping[str, str] | None = None) -> EmbeddedServer:
-    """A server that answers. Raises PostgresFailed."""
+    """Starts a server and returns it when it answers. Raises PostgresFailed."""
     server = EmbeddedServer(cluster, settings)
     try:
         while not server.tick():
@@ -208,13 +215,13 @@ def start(cluster: Cluster, *, settings: Mapping[str, str] | None = None) -> Emb
 
 
 def url_of(cluster: Cluster) -> str:
-    """The libpq connection string of a cluster's owner, quoted as libpq asks for."""
+    """Returns the libpq connection string of a cluster's owner, quoted as libpq requires."""
     host = str(cluster.sockets).replace("\\", "\\\\").replace("'", "\\'")
     return f"host='{host}' user={SUPERUSER} dbname=postgres"
 
 
 def is_running(cluster: Cluster) -> bool:
-    """Whether a server answers on the cluster now: its pid file says ready, and its socket is listened on."""
+    """Returns whether a server answers on the cluster: its pid file has the state ready, and its socket is open."""
     if _status(cluster)[1] != "ready":
         return False
     with socket.socket(socket.AF_UNIX) as probe:
@@ -222,17 +229,17 @@ def is_running(cluster: Cluster) -> bool:
 
 
 def log_tail(cluster: Cluster) -> str:
-    """The last fatal lines of the server's log, as one line for a person."""
+    """Returns the last two fatal lines of the server's log, else its last two lines, as one line."""
     lines = cluster.log.read_text(errors="replace").splitlines()[-20:] if cluster.log.exists() else []
     fatal = [line for line in lines if "FATAL" in line or "PANIC" in line]
-    return " / ".join((fatal or lines)[-2:]) or "it said nothing"
+    return " / ".join((fatal or lines)[-2:]) or "its log is empty"
 
 
 @contextmanager
-def _log(place: Path) -> Iterator[int]:
-    if place.exists() and place.stat().st_size > LOG_MAX_BYTES:
-        place.rename(place.with_name(f"{place.name}.1"))
-    descriptor = os.open(place, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+def _log(path: Path) -> Iterator[int]:
+    if path.exists() and path.stat().st_size > LOG_MAX_BYTES:
+        path.rename(path.with_name(f"{path.name}.1"))
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
         yield descriptor
     finally:
@@ -240,7 +247,7 @@ def _log(place: Path) -> Iterator[int]:
 
 
 def _status(cluster: Cluster) -> tuple[int, str]:
-    """The postmaster's pid and state, as the first and eighth line of its pid file tell; (0, "") where there is none."""
+    """Returns the postmaster's pid and state, the first and eighth line of its pid file, or (0, "") without a file."""
     try:
         lines = (cluster.directory / "postmaster.pid").read_text().splitlines()
         return int(lines[0]), lines[7].strip() if len(lines) > 7 else ""
@@ -249,7 +256,7 @@ def _status(cluster: Cluster) -> tuple[int, str]:
 
 
 def _is_postgres(pid: int) -> bool:
-    """Whether that process lives and is a Postgres: after a restart of the machine its pid may be anybody's."""
+    """Returns whether that process runs and is a Postgres. After a restart of the machine its pid may be reused."""
     if pid <= 0:
         return False
     try:
@@ -257,8 +264,8 @@ def _is_postgres(pid: int) -> bool:
     except ProcessLookupError:
         return False
     except PermissionError:
-        pass  # somebody else's, but alive
+        pass  # it runs, as another user
     try:
         return Path(f"/proc/{pid}/comm").read_text().strip() == "postgres"
     except FileNotFoundError:
-        return sys.platform != "linux"  # no /proc to ask: believe the pid file
+        return sys.platform != "linux"  # without /proc, the pid file decides

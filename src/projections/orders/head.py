@@ -1,0 +1,222 @@
+"""The head of a payment order's document: every field except the customer, the payments and `isOverdue`.
+
+Rendering is a pure function of the state. What depends on the time of reading is added when the order is read, and
+never stored.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Annotated
+from uuid import UUID
+
+from msgspec import Meta, Raw, Struct
+
+from ledger.domain.money import plain, shortest
+from ledger.domain.orders.events import PaymentStarted
+from ledger.domain.orders.payment import Payment
+from ledger.domain.orders.state import Order
+from ledger.domain.orders.statuses import OrderStatus
+from ledger.domain.orders.terms import BillingAddress, CaptureMethod, FiscalData, LineItem, MethodType
+from projections.orders.formats import (
+    Amount,
+    Currency,
+    MethodKind,
+    Moment,
+    encode,
+    for_people,
+    metadata_or_null,
+    method_kind,
+    moment,
+    moment_or_null,
+    number_or_null,
+)
+from projections.orders.payer_actions import (
+    CieDocument,
+    PayerAuthenticationDocument,
+    SpeiDocument,
+    cie_details,
+    payer_authentication,
+    spei_details,
+)
+from projections.orders.render_once import render_once
+
+
+class CardDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
+    """What may be shown of a card."""
+
+    id: Annotated[UUID, Meta(description="The saved or one-time method.")]
+    type: Annotated[str | None, Meta(description="For example CREDIT.")]
+    bin: Annotated[str, Meta(description="The first six digits.")]
+    last4: Annotated[str, Meta(description="The last four digits.")]
+    brand: Annotated[str, Meta(description="For example VISA.")]
+    country: Annotated[str | None, Meta(description="ISO 3166 country of the issuer.")]
+    issuer_bank: Annotated[str | None, Meta(description="The bank that issued it.")]
+    exp_month: Annotated[int, Meta(description="1 to 12.")]
+    exp_year: Annotated[int, Meta(description="Four digits.")]
+    expiry_month: Annotated[str, Meta(description="expMonth as two digits.")]
+    expiry_year: Annotated[str, Meta(description="expYear as four digits.")]
+    cardholder_name: Annotated[str | None, Meta(description="As printed on the card.")]
+    created_at: Moment
+    updated_at: Moment
+
+
+class PaymentMethodDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
+    """How the newest payment of the order is made."""
+
+    id: Annotated[UUID, Meta(description="The saved or one-time method; never a card number.")]
+    type: MethodKind
+    channel: Annotated[str | None, Meta(description="PAYCASH where the reference is one of that network.")]
+    card_details: CardDocument | None
+    spei_details: Annotated[SpeiDocument | None, Meta(description="Where to transfer to.")] = None
+    cie_details: Annotated[CieDocument | None, Meta(description="What to pay in cash with.")] = None
+
+
+class OrderHead(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
+    """What a payment order says of itself: all of it but the customer, the payments and what depends on the moment."""
+
+    id: Annotated[UUID, Meta(description="The service's id of the order.")]
+    external_id: Annotated[str, Meta(description="The merchant's id of the order, and the key of its idempotency.")]
+    external_merchant_reference: Annotated[str, Meta(description="The same as externalId.")]
+    order_number: Annotated[str, Meta(description="Unique over all merchants.", examples=["PO4T8Q2M7X1K"])]
+    invoice_number: Annotated[str | None, Meta(description="Shown to customers instead of orderNumber.")]
+    status: OrderStatus
+    currency: Currency
+    amount: Annotated[Amount, Meta(description="subtotalAmount + surchargeAmount, in minor units (cents).")]
+    amount_formatted: Annotated[str, Meta(description="amount for people, in major units.", examples=["MXN 100.00"])]
+    subtotal_amount: Annotated[Amount, Meta(description="What the merchant asked for. Never changes.")]
+    surcharge_amount: Annotated[
+        Amount | None, Meta(description="What the payer pays for the way of paying; null where none applies.")
+    ]
+    surcharge_rate: Annotated[Decimal | None, Meta(description="Percent, as it stood at creation.")]
+    amount_paid: Annotated[Amount, Meta(description="Everything ever captured; refunds do not lower it.")]
+    amount_pending: Annotated[Amount, Meta(description="max(0, amount - (amountPaid - amountRefunded)).")]
+    overpaid_amount: Annotated[Amount, Meta(description="What is held beyond amount.")]
+    late_deposit: Annotated[bool, Meta(description="Whether money came on a reference after its payment had ended.")]
+    amount_refunded: Annotated[Amount, Meta(description="Everything ever refunded.")]
+    refunded_amount: Annotated[Amount, Meta(description="The same as amountRefunded.")]
+    allow_partials: Annotated[bool, Meta(description="Whether several payments may cover the order.")]
+    capture_method: CaptureMethod
+    virtual_terminal: Annotated[bool, Meta(description="Whether 3-D Secure is skipped.")]
+    description: Annotated[str | None, Meta(description="Free text.")]
+    metadata: Annotated[Raw | None, Meta(description="JSON, exactly as the merchant sent it.")]
+    due_date: Annotated[Moment | None, Meta(description="When it should be paid.")]
+    billing_address_line: Annotated[str | None, Meta(description="Street and number.")]
+    billing_city: Annotated[str | None, Meta(description="City.")]
+    billing_state: Annotated[str | None, Meta(description="State.")]
+    billing_postal_code: Annotated[str | None, Meta(description="Postal code.")]
+    billing_country: Annotated[str | None, Meta(description="ISO 3166 country.")]
+    payment_method: Annotated[PaymentMethodDocument | None, Meta(description="How the newest payment is made.")]
+    payer_authentication: Annotated[
+        PayerAuthenticationDocument | None, Meta(description="3-D Secure details of the newest payment; null without.")
+    ] = None
+    line_items: Annotated[tuple[LineItem, ...], Meta(description="What is sold.")]
+    customer_fiscal_data: Annotated[FiscalData | None, Meta(description="Who gets the invoice.")]
+    invoice_type: Annotated[
+        str | None, Meta(description="PPD for split orders, PUE for others, null without fiscal data.")
+    ]
+    invoice_status: Annotated[None, Meta(description="How far the invoice is.")] = None
+    fiscal_uuid: Annotated[None, Meta(description="Folio of the stamped invoice.")] = None
+    complements: Annotated[tuple[()], Meta(description="Payment receipts of a split order.")] = ()
+    credit_notes: Annotated[tuple[()], Meta(description="Credit notes of refunds.")] = ()
+    created_at: Moment
+    updated_at: Moment
+
+
+@render_once
+def render_head(order: Order) -> bytes:
+    """Returns the order's JSON object without customer, payments, payment and isOverdue, which `document` adds."""
+    terms = order.terms
+    billing = _billing(order)
+    amount, refunded = shortest(order.amount), shortest(order.amount_refunded)
+    return encode(
+        OrderHead(
+            id=terms.order_id,
+            external_id=terms.external_id,
+            external_merchant_reference=terms.external_id,
+            order_number=terms.order_number,
+            invoice_number=terms.invoice_number,
+            status=order.status,
+            currency=terms.currency,
+            amount=amount,
+            amount_formatted=for_people(plain(amount), terms.currency),
+            subtotal_amount=shortest(terms.amount),
+            surcharge_amount=number_or_null(order.surcharge_amount),
+            surcharge_rate=None if terms.surcharge is None else shortest(terms.surcharge.rate),
+            amount_paid=shortest(order.amount_paid),
+            amount_pending=shortest(order.amount_pending),
+            overpaid_amount=shortest(order.overpaid_amount),
+            late_deposit=order.late_deposit,
+            amount_refunded=refunded,
+            refunded_amount=refunded,
+            allow_partials=terms.allow_partials,
+            capture_method=terms.capture_method,
+            virtual_terminal=terms.virtual_terminal,
+            description=terms.description,
+            metadata=metadata_or_null(terms.metadata),
+            due_date=moment_or_null(terms.due_date),
+            billing_address_line=billing.address,
+            billing_city=billing.city,
+            billing_state=billing.state,
+            billing_postal_code=billing.postal_code,
+            billing_country=billing.country,
+            payment_method=_method(order.payments[-1]) if order.payments else None,
+            payer_authentication=payer_authentication(order.payments[-1]) if order.payments else None,
+            line_items=terms.line_items,
+            customer_fiscal_data=terms.fiscal,
+            invoice_type=_invoice_type(order),
+            created_at=moment(terms.at),
+            updated_at=moment(order.updated_at),
+        )
+    )
+
+
+def _billing(order: Order) -> BillingAddress:
+    """Returns the order's own billing address, else that of its newest payment with one."""
+    if order.terms.billing_address is not None:
+        return order.terms.billing_address
+    given = (payment.started.billing_address for payment in reversed(order.payments))
+    return next((address for address in given if address is not None), BillingAddress())
+
+
+def _method(payment: Payment) -> PaymentMethodDocument:
+    started = payment.started
+    method = started.method
+    return PaymentMethodDocument(
+        id=method.method_id,
+        type=method_kind(method),
+        channel="PAYCASH" if method.type is MethodType.PAYCASH else None,
+        card_details=_card(started),
+        spei_details=spei_details(payment),
+        cie_details=cie_details(payment),
+    )
+
+
+def _card(started: PaymentStarted) -> CardDocument | None:
+    card = started.method.card
+    if card is None:
+        return None
+    at = moment(started.at)
+    return CardDocument(
+        id=started.method.method_id,
+        type=card.type,
+        bin=card.bin,
+        last4=card.last4,
+        brand=card.brand,
+        country=card.country,
+        issuer_bank=card.issuer_bank,
+        exp_month=card.exp_month,
+        exp_year=card.exp_year,
+        expiry_month=f"{card.exp_month:02d}",
+        expiry_year=str(card.exp_year),
+        cardholder_name=card.cardholder_name,
+        created_at=at,
+        updated_at=at,
+    )
+
+
+def _invoice_type(order: Order) -> str | None:
+    """Returns PPD, a parent invoice with receipts, for split orders, PUE for others, None without fiscal data (N46)."""
+    if order.terms.fiscal is None:
+        return None
+    return "PPD" if order.terms.allow_partials else "PUE"

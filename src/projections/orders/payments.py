@@ -1,0 +1,170 @@
+"""The payments of an order with their history: the shapes of the JSON, and how they are rendered."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from uuid import UUID
+
+import uuid_utils
+from msgspec import Meta, Raw, Struct
+
+from ledger.domain.money import plain
+from ledger.domain.orders.payment import EntryAction, EntryStatus, Payment
+from ledger.domain.orders.state import Order
+from ledger.domain.orders.statuses import NextAction, PaymentStatus
+from ledger.domain.orders.terms import BillingAddress, MethodType
+from projections.orders.formats import (
+    AmountText,
+    Currency,
+    MethodKind,
+    Moment,
+    encode,
+    for_people,
+    metadata_or_null,
+    method_kind,
+    moment,
+)
+from projections.orders.payer_actions import CieDocument, SpeiDocument, cie_details, spei_details
+from projections.orders.render_once import render_once
+
+
+class PaymentEventDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
+    """One step in the history of a payment."""
+
+    id: Annotated[
+        str, Meta(description="The same for the same step, whenever it is read.", extra_json_schema={"format": "uuid"})
+    ]
+    action: EntryAction
+    status: Annotated[EntryStatus, Meta(description="UNKNOWN: no answer in time, still to be found out.")]
+    amount: Annotated[AmountText | None, Meta(description="What this step was about; null where it was about none.")]
+    currency: Annotated[Currency | None, Meta(description="Of the amount.")]
+    created_at: Moment
+    reason: Annotated[str | None, Meta(description="For example why it failed.")]
+
+
+class PaymentDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
+    """A payment of an order. Amounts contain the surcharge unless they say otherwise."""
+
+    id: Annotated[UUID, Meta(description="The service's id of the payment.")]
+    external_id: Annotated[str | None, Meta(description="The merchant's id of the payment.")]
+    status: PaymentStatus
+    next_action: Annotated[NextAction | None, Meta(description="What a payment in REQUIRES_ACTION waits for.")]
+    amount: Annotated[AmountText, Meta(description="What was asked for.")]
+    amount_formatted: Annotated[str, Meta(description="For people, in major units.", examples=["MXN 100.00"])]
+    subtotal_amount: AmountText
+    surcharge_amount: AmountText
+    authorized_amount: AmountText
+    captured_amount: AmountText
+    refunded_amount: AmountText
+    currency: Currency
+    payment_method_type: MethodKind
+    payment_method_id: Annotated[
+        str, Meta(description="The CLABE or cash reference; for a card the saved or one-time method, never its number.")
+    ]
+    spei_details: Annotated[SpeiDocument | None, Meta(description="Where to transfer to.")]
+    cie_details: Annotated[CieDocument | None, Meta(description="What to pay in cash with.")]
+    late_deposit: Annotated[bool, Meta(description="Whether money came after the payment had ended.")]
+    virtual_terminal: Annotated[bool, Meta(description="Whether 3-D Secure was skipped.")]
+    last_failed_event_reason: Annotated[str | None, Meta(description="Why it failed, where it has.")]
+    last_failed_event_at: Annotated[Moment | None, Meta(description="When it failed, where it has.")]
+    decline_code: Annotated[str | None, Meta(description="Why it was declined, in words that no processor owns.")]
+    billing_first_name: Annotated[str | None, Meta(description="Given name of whom the card belongs to.")]
+    billing_last_name: Annotated[str | None, Meta(description="Family name of whom the card belongs to.")]
+    billing_phone_number: Annotated[str | None, Meta(description="Phone of whom the card belongs to.")]
+    billing_email: Annotated[str | None, Meta(description="E-mail of whom the card belongs to.")]
+    billing_address_line1: Annotated[str | None, Meta(description="Street and number.")]
+    billing_address_line2: Annotated[str | None, Meta(description="Further line of the address.")]
+    billing_city: Annotated[str | None, Meta(description="City.")]
+    billing_state: Annotated[str | None, Meta(description="State.")]
+    billing_postal_code: Annotated[str | None, Meta(description="Postal code.")]
+    billing_country: Annotated[str | None, Meta(description="ISO 3166 country.")]
+    description: Annotated[str | None, Meta(description="Free text that came with the payment.")]
+    metadata: Annotated[Raw | None, Meta(description="JSON, exactly as the merchant sent it with the payment.")]
+    created_at: Moment
+    updated_at: Moment
+    payment_events: Annotated[list[PaymentEventDocument], Meta(description="Oldest first.")]
+
+
+def render_payments(order: Order) -> bytes:
+    """Returns the JSON array of the order's payments, oldest first, with billing details and history."""
+    return b"[" + b",".join(_each_payment(order)) + b"]"
+
+
+def render_payment(order: Order, payment: Payment) -> bytes:
+    """Returns the JSON object of one payment of the order: the same bytes as in `render_payments`."""
+    return _each_payment(order)[order.payments.index(payment)]
+
+
+@render_once
+def _each_payment(order: Order) -> list[bytes]:
+    return [encode(_payment(order, payment)) for payment in order.payments]
+
+
+def _payment(order: Order, payment: Payment) -> PaymentDocument:
+    started, failure = payment.started, payment.failure
+    currency, amount = order.terms.currency, plain(payment.amount)
+    billing = started.billing_address or order.terms.billing_address or BillingAddress()
+    return PaymentDocument(
+        id=started.payment_id,
+        external_id=started.external_id,
+        status=payment.status,
+        next_action=payment.next_action,
+        amount=amount,
+        amount_formatted=for_people(amount, currency),
+        subtotal_amount=plain(started.subtotal),
+        surcharge_amount=plain(started.surcharge),
+        authorized_amount=plain(payment.authorized),
+        captured_amount=plain(payment.captured),
+        refunded_amount=plain(payment.refunded),
+        currency=currency,
+        payment_method_type=method_kind(started.method),
+        payment_method_id=_paid_by(payment),
+        spei_details=spei_details(payment),
+        cie_details=cie_details(payment),
+        late_deposit=payment.late,
+        virtual_terminal=started.virtual_terminal,
+        last_failed_event_reason=None if failure is None else failure.message or failure.code,
+        last_failed_event_at=None if failure is None else moment(failure.at),
+        decline_code=None if failure is None else failure.code,
+        billing_first_name=None,
+        billing_last_name=None,
+        billing_phone_number=None,
+        billing_email=None,
+        billing_address_line1=billing.address,
+        billing_address_line2=None,
+        billing_city=billing.city,
+        billing_state=billing.state,
+        billing_postal_code=billing.postal_code,
+        billing_country=billing.country,
+        description=started.description,
+        metadata=metadata_or_null(started.metadata),
+        created_at=moment(started.at),
+        updated_at=moment(payment.updated_at),
+        payment_events=_events(payment, currency),
+    )
+
+
+def _events(payment: Payment, currency: str) -> list[PaymentEventDocument]:
+    # The ids equal those of `ledger.domain.ids.entry_id`; this takes a quarter of the time.
+    namespace = uuid_utils.UUID(int=payment.started.payment_id.int)
+    return [
+        PaymentEventDocument(
+            id=str(uuid_utils.uuid5(namespace, str(ordinal))),
+            action=entry.action,
+            status=entry.status,
+            amount=None if entry.amount is None else plain(entry.amount),
+            currency=None if entry.amount is None else currency,
+            created_at=moment(entry.at),
+            reason=entry.reason,
+        )
+        for ordinal, entry in enumerate(payment.entries, 1)
+    ]
+
+
+def _paid_by(payment: Payment) -> str:
+    """Returns the CLABE or reference that the payer pays to, else the id of the method (section 8.10)."""
+    reference = payment.reference
+    if reference is None:
+        return str(payment.started.method.method_id)
+    spei = payment.started.method.type is MethodType.SPEI
+    return (reference.clabe if spei else reference.reference) or str(payment.started.method.method_id)
