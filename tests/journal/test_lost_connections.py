@@ -190,5 +190,5 @@ async def test_two_writers_at_one_merchant_are_never_taken_for_held(log_url: str
         await writer.start()
     await asyncio.gather(*[w.submit(command(merchant, (uuid7(), 0, 1))) for _ in range(300) for w in writers])
     for writer in writers:
-        assert not writer._held
+        assert not writer._locked
         await writer.stop()

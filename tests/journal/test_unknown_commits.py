@@ -14,9 +14,10 @@ from tests.journal.small_log import SEEN, assert_log_is_whole, command, fetch, o
 from uuid_utils.compat import uuid7
 
 from ledger.journal.append import Append, CommitUnknown
-from ledger.journal.commit.lost_connection import is_rolled_back
 from ledger.journal.commit.writer import Writer
+from ledger.postgres.connection import Connection
 from ledger.postgres.faults import DatabaseUnavailable
+from ledger.postgres.group_commit import is_rolled_back
 
 pytestmark = pytest.mark.anyio
 
@@ -30,12 +31,12 @@ class Unlucky(Writer):
     fault: Exception | None = None
     after_commit = True
 
-    async def _execute(self, batch: Sequence[Append]) -> list[tuple[Any, ...]]:
+    async def _execute(self, connection: Connection, commands: Sequence[Append]) -> Sequence[tuple[Any, ...]]:
         fault, self.fault = self.fault, None
         if fault is None:
-            return await super()._execute(batch)
+            return await super()._execute(connection, commands)
         if self.after_commit:
-            await super()._execute(batch)
+            await super()._execute(connection, commands)
         raise fault
 
 

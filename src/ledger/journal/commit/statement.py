@@ -27,6 +27,13 @@ select case when followed_until > now() then merchant_id end
 # takes a lock on the whole database, which nobody may hold while the disk is being flushed.
 WAKE_FOLLOWERS: Final = "select pg_notify('ledger_' || m, '') from unnest($1::uuid[]) as m"
 
+# Which of these commands are committed, asked with each command's last event after a connection was lost.
+COMMITTED: Final = """
+select c.n, e.position
+  from unnest(%s::int4[], %s::uuid[], %s::uuid[], %s::int4[], %s::uuid[]) as c(n, m, o, v, command_id)
+  join event e on e.merchant_id = c.m and e.stream_id = c.o and e.version = c.v and e.command_id = c.command_id
+"""
+
 # c numbers the commands of the batch, i the streams or claims of a command. The probes are lateral with LIMIT 1 because
 # a plan made while the tables were empty would otherwise scan them for ever.
 _APPEND: Final = """
@@ -106,6 +113,15 @@ def append_parameters(batch: Sequence[Append], tables: Sequence[InlineTable]) ->
     return [*_streams(batch), *_claims(batch), *_events(batch), *_rows(batch, tables)]
 
 
+def committed_parameters(batch: Sequence[Append]) -> list[Array]:
+    """The last event of each command of a batch, as the columns that `COMMITTED` unnests."""
+    rows = []
+    for n, append in enumerate(batch):
+        last = [stream for stream in append.streams if stream.events][-1]
+        rows.append((n, append.merchant_id, last.stream_id, last.expected + len(last.events), append.command_id))
+    return _columns(rows, ("int4", "uuid", "uuid", "int4", "uuid"))
+
+
 def _streams(batch: Sequence[Append]) -> list[Array]:
     rows = [
         (c, i, append.merchant_id, stream.stream_id, stream.expected)
@@ -126,20 +142,10 @@ def _claims(batch: Sequence[Append]) -> list[Array]:
 
 def _events(batch: Sequence[Append]) -> list[Array]:
     rows = [
-        (
-            c,
-            append.merchant_id,
-            stream.stream_id,
-            version,
-            append.command_id,
-            event.recorded_at,
-            event.topic,
-            event.data,
-            append.context,
-        )
-        for c, append in enumerate(batch)
-        for stream in append.streams
-        for version, event in enumerate(stream.events, stream.expected + 1)
+        (c, a.merchant_id, s.stream_id, version, a.command_id, e.recorded_at, e.topic, e.data, a.context)
+        for c, a in enumerate(batch)
+        for s in a.streams
+        for version, e in enumerate(s.events, s.expected + 1)
     ]
     return _columns(rows, ("int4", "uuid", "uuid", "int4", "uuid", "timestamptz", "text", "bytea", "bytea"))
 

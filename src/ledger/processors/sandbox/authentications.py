@@ -19,9 +19,10 @@ from ledger.domain.orders.statuses import NextAction
 from ledger.postgres.connection import Connection
 from ledger.processors.bins import bin_info, eci_of
 from ledger.processors.contract import AuthenticationRequest, AuthorizationAnswer, AuthorizationRequest
-from ledger.processors.sandbox import charges
+from ledger.processors.sandbox import charge_rows, charges
 from ledger.processors.sandbox.call_executor import CallExecutor, CallResult, fetch_one
-from ledger.processors.sandbox.charges import CallEffect, Grant
+from ledger.processors.sandbox.charge_rows import ChargeCall
+from ledger.processors.sandbox.charges import CallEffect
 from ledger.processors.sandbox.test_cards import Authentication
 
 _VERSION: Final = "2.2.0"
@@ -184,7 +185,7 @@ async def _grant(connection: Connection, session: Session, request: Authenticati
         authorization_code=code,
         eci=_eci(session, authenticated=True),
     )
-    granted = Grant(
+    call = ChargeCall(
         merchant_id=session.merchant_id,
         idempotency_key=session.idempotency_key,
         amount=session.amount,
@@ -192,9 +193,10 @@ async def _grant(connection: Connection, session: Session, request: Authenticati
         capture=request.capture,
         card_bin=session.card_bin,
         card_last4=session.card_last4,
-        approved=approved,
+        reference=reference,
+        answer=approved,
     )
-    await charges.grant(connection, granted)
+    await charge_rows.insert(connection, call)
     await connection.execute(_MOVE, ("ENDED", session.transaction_id))
     return CallResult(StoredAnswer(approved=approved))
 

@@ -11,11 +11,11 @@ from ledger.domain.money import ZERO, rounded
 from ledger.domain.orders.processor_outcomes import Approved
 from ledger.postgres.connection import Connection
 from ledger.processors.contract import AuthorizationRequest
-from ledger.processors.sandbox import authentications, charges
+from ledger.processors.sandbox import authentications, charge_rows, charges
 from ledger.processors.sandbox.authentications import StoredAnswer
 from ledger.processors.sandbox.call_executor import CallResult
 from ledger.processors.sandbox.charge_rows import ChargeCall
-from ledger.processors.sandbox.charges import CallEffect, Grant
+from ledger.processors.sandbox.charges import CallEffect
 from ledger.processors.sandbox.test_cards import APPROVED, TestCard
 
 
@@ -66,25 +66,17 @@ def _answering(stored: StoredAnswer) -> CallEffect:
 
 
 def _disputed(request: AuthorizationRequest) -> CallEffect:
-    """Grant, capture, and announce the dispute in the same commit."""
-    number, approved = request.card.number, _approved(request, APPROVED)
+    """Grants, captures, and announces the dispute in the same commit."""
+    call = charge_call(request, APPROVED)
+    approved = call.answer
+    assert isinstance(approved, Approved)
 
-    async def deal(connection: Connection) -> CallResult:
-        granted = Grant(
-            merchant_id=request.merchant_id,
-            idempotency_key=request.idempotency_key,
-            amount=request.amount,
-            currency=request.currency,
-            capture=request.capture,
-            card_bin=number[:6],
-            card_last4=number[-4:],
-            approved=approved,
-        )
-        await charges.grant(connection, granted)
+    async def effect(connection: Connection) -> CallResult:
+        await charge_rows.insert(connection, call)
         await charges.dispute_later(connection, request, approved.processor_reference, approved.captured)
         return CallResult(StoredAnswer(approved=approved))
 
-    return deal
+    return effect
 
 
 def _half(amount: Decimal) -> Decimal:

@@ -15,9 +15,8 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from ledger.domain.money import SCALE, scaled, shortest
+from ledger.domain.money import SCALE, shortest
 from ledger.domain.orders.processor_outcomes import (
-    Approved,
     Captured,
     CaptureRefused,
     Refunded,
@@ -51,13 +50,6 @@ select c.authorized, c.currency, c.card_bin, c.card_last4, c.captured + coalesce
  where c.merchant_id = %s and c.reference = %s and c.authorized > 0
 """
 
-# A charge that was granted in a transaction of the teller's.
-_GRANT: Final = """
-insert into sandbox_charge (merchant_id, idempotency_key, amount, currency, capture, card_bin, card_last4,
-                            authorized, captured, reference, authorization_code)
-values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) on conflict do nothing
-"""
-
 _UNKNOWN: Final = "UNKNOWN_TRANSACTION"
 
 CallEffect = Callable[[Connection], Awaitable[CallResult]]
@@ -72,19 +64,6 @@ class Charge(Struct, frozen=True, kw_only=True):
     currency: str
     voided: bool
     script: TestCard
-
-
-class Grant(Struct, frozen=True, kw_only=True):
-    """A charge to write: who asked for what with which card, and what was granted."""
-
-    merchant_id: UUID
-    idempotency_key: str
-    amount: Decimal
-    currency: str
-    capture: bool
-    card_bin: str
-    card_last4: str
-    approved: Approved
 
 
 def capture(request: CaptureRequest) -> CallEffect:
@@ -157,27 +136,6 @@ async def find(connection: Connection, merchant_id: UUID, reference: str) -> Cha
         currency=currency,
         voided=voided,
         script=test_card(card_bin, card_last4),
-    )
-
-
-async def grant(connection: Connection, granted: Grant) -> None:
-    """Write a charge, once for its key."""
-    approved = granted.approved
-    await connection.execute(
-        _GRANT,
-        (
-            granted.merchant_id,
-            granted.idempotency_key,
-            scaled(granted.amount),
-            granted.currency,
-            granted.capture,
-            granted.card_bin,
-            granted.card_last4,
-            scaled(approved.authorized),
-            scaled(approved.captured),
-            approved.processor_reference,
-            approved.authorization_code,
-        ),
     )
 
 

@@ -97,13 +97,13 @@ class SandboxProcessor:
             return await self._authorization(request, request.idempotency_key, deal)
         try:
             with self._until(request.deadline_at):
-                booking = await self._book.book(authorizations.charge_call(request, script))
-                await self._think(booking.mode, script)
+                charge = await self._book.write(authorizations.charge_call(request, script))
+                await self._think(charge.mode, script)
         except TimeoutError:
             raise _silence() from None
         if not script.answers:
             raise ProcessorTimedOut("the sandbox never answers for this card")
-        return booking.answer
+        return charge.answer
 
     async def submit_device_data(self, request: AuthenticationRequest) -> AuthorizationAnswer:
         deal = authentications.submit_device_data(request, self._pages_url)
