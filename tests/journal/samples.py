@@ -247,7 +247,7 @@ DATA_KEY, NONCE, VERSION = bytes(range(32)), bytes(range(12)), 7
 SEAL = Seal(AESGCM(DATA_KEY), MERCHANT, CUSTOMER, ORDER, draw=lambda length: NONCE[:length])
 """What seals the stored samples: a key, a nonce and a place that never change, so that their bytes do not either."""
 
-SEALED = [topic for topic, sample in SAMPLES.items() if CODEC.may_be_personal(sample)]
+SEALED = [topic for topic, sample in SAMPLES.items() if CODEC.may_be_personal([sample])]
 
 
 def write_missing() -> None:

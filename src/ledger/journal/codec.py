@@ -7,7 +7,7 @@ and an upcaster turns the old one into it while reading; stored rows are never r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -58,9 +58,9 @@ class Codec:
         self._encode = msgspec.json.Encoder(decimal_format="string").encode
         assert len(self._topics) == len(self._types), "an event type has two topics"
 
-    def may_be_personal(self, event: Any) -> bool:
-        """Whether events of this type have fields that are sealed, filled or not."""
-        return type(event) in self._personal
+    def may_be_personal(self, events: Iterable[Any]) -> bool:
+        """Returns whether a type among these events has fields that are sealed, filled or not."""
+        return not self._personal.keys().isdisjoint(map(type, events))
 
     def encode(self, event: Any) -> EncodedEvent:
         """The event's topic, its bytes in clear and its time. Field order is the type's, so equal events have equal bytes.
