@@ -1,7 +1,7 @@
-"""The journal's front door: commit what was decided, load what is true.
+"""The journal's interface: commits the changes that were decided, and loads streams.
 
-The rule a stranger would break: whoever catches a `Conflict` loads again and decides again. Sending the same events
-at a higher version is not a retry, it is a different decision that nobody made.
+Never resend the events of a `Conflict` at a higher version: load the streams again and decide again. The same events on
+a newer state are a different decision.
 """
 
 from __future__ import annotations
@@ -32,14 +32,17 @@ from ledger.telemetry.shared_metrics import MetricSample
 
 S = TypeVar("S")
 
-# A merchant's log begins with its head; asking twice changes nothing.
+# A merchant's log begins with its head. Repeating this changes nothing.
 _OPEN_LOG = "insert into merchant_head (merchant_id) values (%s) on conflict do nothing"
 
 _encode_context = msgspec.json.Encoder().encode
 
 
 class Context(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Who asked and why: kept beside every event, never inside it. `causation` is the command that led to this one."""
+    """Who sent a command and why: stored beside each event, not inside it.
+
+    `causation` is the id of the command that led to it.
+    """
 
     actor: UUID | None = None
     request: str | None = None
@@ -47,10 +50,10 @@ class Context(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Journal:
-    """One process's way into the event store.
+    """One process's access to the event store.
 
-    `url` is a direct libpq connection string. `projections` are written in the same commit as the events. `keys` seal what
-    is personal; None only for a codec whose events never are.
+    `url` is a direct libpq connection string. `projections` are written in the same commit as the events. `keys` seal
+    personal data, and are None only for a codec whose events hold none.
     """
 
     def __init__(
@@ -74,11 +77,11 @@ class Journal:
 
     @property
     def alive(self) -> bool:
-        """Whether it can write and read at this moment."""
+        """Whether the journal can write and read now."""
         return self.writer.alive and self.reader.alive
 
     async def start(self) -> None:
-        """Connect. Raises psycopg.OperationalError."""
+        """Connects. Raises psycopg.OperationalError."""
         await self.writer.start()
         await self.reader.start()
         self._notifier.start()
@@ -86,7 +89,7 @@ class Journal:
             await self._keys.start()
 
     async def stop(self) -> None:
-        """Write what waits, then disconnect."""
+        """Writes the pending commands, then disconnects."""
         await self.writer.stop()
         await self._notifier.stop()
         await self.reader.stop()
@@ -101,10 +104,12 @@ class Journal:
         claims: Sequence[Claim] = (),
         context: Context = Context(),  # noqa: B008 - frozen, shared on purpose
     ) -> int:
-        """Append all changes with their claims and read-model rows, or nothing at all; the position of the last event.
+        """Appends all changes with their claims and read-model rows, or nothing.
 
-        Raises Conflict (VersionConflict, ClaimTaken), DatabaseUnavailable, QueueFull: nothing was written. A caller that
-        is cancelled has not taken the command back.
+        Returns the position of the last event.
+
+        Raises Conflict (VersionConflict, ClaimTaken), DatabaseUnavailable, QueueFull, DataRefused: nothing was written;
+        or CommitUnknown. Cancelling the caller does not cancel the command.
         """
         rows: dict[str, list[Row]] = {}
         created = self._new_keys(merchant_id, changes, rows)
@@ -128,7 +133,10 @@ class Journal:
     def _new_keys(
         self, merchant_id: UUID, changes: Sequence[Change], rows: dict[str, list[Row]]
     ) -> Mapping[UUID, DataKey]:
-        """Returns the data keys of new customers. Adds to `rows` those keys, and the destroyed keys of erased customers."""
+        """Returns the data keys of new customers.
+
+        Adds to `rows` those keys, and the destroyed keys of erased customers.
+        """
         created: dict[UUID, DataKey] = {}
         for change in changes:
             customer = change.after
@@ -154,16 +162,16 @@ class Journal:
     async def load(
         self, merchant_id: UUID, stream_id: UUID, evolve: Callable[[S | None, Any], S]
     ) -> tuple[S | None, int]:
-        """The state that a stream folds into and its version; (None, 0) where this merchant has no such stream."""
+        """Returns a stream's folded state and its version, or (None, 0) where this merchant lacks the stream."""
         events = await self.reader.stream(merchant_id, stream_id)
         return (fold(evolve, None, events), len(events)) if events else (None, 0)
 
     async def claim_owner(self, merchant_id: UUID, kind: ClaimKind, key: str) -> UUID | None:
-        """The stream that took a key, if any did."""
+        """Returns the stream that took a key, or None."""
         return await self.reader.claim_owner(merchant_id, kind, key)
 
     async def open_log(self, merchant_id: UUID) -> None:
-        """Give a merchant its log: needed once, before its first commit."""
+        """Creates a merchant's log. Needed once, before its first commit."""
         connection = await connect(self._url, "ledger-open-log")
         async with connection:
             await connection.execute(_OPEN_LOG, (merchant_id,))
@@ -181,7 +189,7 @@ def _customer_id(state: Any) -> UUID:
 
 
 def writer_metrics(writer: Writer) -> Iterator[MetricSample]:
-    """What the journal's writer counts."""
+    """Yields what the journal's writer counts."""
     yield histogram_sample("ledger_journal_batch_commands", writer.batch_sizes)
     yield histogram_sample("ledger_journal_commit_seconds", writer.commit_s)
     yield metric_sample("ledger_journal_queue_commands", writer.depth)
@@ -192,7 +200,7 @@ def writer_metrics(writer: Writer) -> Iterator[MetricSample]:
 
 
 def journal_metrics(journal: Journal) -> Iterator[MetricSample]:
-    """What a process's way into the event store counts."""
+    """Yields what a process's access to the event store counts."""
     yield from writer_metrics(journal.writer)
     for coalescer in journal.reader.coalescers:
         yield from dataloader_metrics(coalescer)

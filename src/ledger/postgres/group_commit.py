@@ -1,7 +1,7 @@
-"""The group commit: one task commits all pending commands as one batch, in one round trip, over a connection of its own.
+"""The group commit: one task commits all pending commands as one batch, in one round trip.
 
-Never answer or resend a command whose commit is unknown before the old backend has ended. Until then the backend may still
-commit what it received.
+Never answer or resend a command whose commit is unknown before the old backend has ended. Until then the backend may
+still commit what it received.
 
 Two classes build on it: `journal.commit.writer.Writer` and `processors.sandbox.charge_writer.ChargeWriter`.
 """
@@ -54,9 +54,9 @@ class PendingCommand(Struct, Generic[C, R], frozen=True, eq=False):
 class GroupCommitter(ABC, Generic[C, R]):
     """Queues commands (C), commits them in batches, and resolves each command's future with its result (R).
 
-    A subclass supplies what is specific: which commands make a batch (`_take`), the statement (`_execute`) and what its rows
-    mean (`_results`), what follows a rollback (`_rolled_back`), and for a lost connection how to find committed commands
-    (`_find_committed`) and what happens to the others (`_connection_lost`, `_connection_back`).
+    A subclass supplies what is specific: which commands make a batch (`_take`), the statement (`_execute`) and what its
+    rows mean (`_results`), what follows a rollback (`_rolled_back`), and for a lost connection how to find committed
+    commands (`_find_committed`) and what happens to the others (`_connection_lost`, `_connection_back`).
 
     `url` is a direct libpq connection string, `name` the connection's name in the database's activity view. At most
     `queue_max` commands wait. `lost_connections` counts the connections that broke.
@@ -90,7 +90,10 @@ class GroupCommitter(ABC, Generic[C, R]):
         self._task = asyncio.create_task(self._run(), name=self._name)
 
     async def stop(self, patience_s: float = STOP_PATIENCE_S) -> None:
-        """Commits what is pending, then disconnects. After `patience_s` seconds it aborts, and what is left is rejected."""
+        """Commits what is pending, then disconnects.
+
+        After `patience_s` seconds it aborts, and what is left is rejected.
+        """
         self._closing = True
         self._wake.set()
         if self._task is not None:
@@ -104,7 +107,10 @@ class GroupCommitter(ABC, Generic[C, R]):
             self._connection = None
 
     def submit(self, command: C) -> asyncio.Future[R]:
-        """Queues a command and returns the future of its result. Raises DatabaseUnavailable or QueueFull: nothing was queued."""
+        """Queues a command and returns the future of its result.
+
+        Raises DatabaseUnavailable or QueueFull: nothing was queued.
+        """
         if self._connection is None or self._closing:
             raise DatabaseUnavailable(f"{self._name} has no connection to the database: try again later")
         if self.depth >= self._queue_max:
@@ -126,7 +132,7 @@ class GroupCommitter(ABC, Generic[C, R]):
 
     @abstractmethod
     def _results(self, commands: Sequence[C], rows: Rows) -> Sequence[R | Exception]:
-        """Returns what each committed command is answered, given the statement's rows: a result, or an exception to raise."""
+        """Returns, by the statement's rows, each committed command's result or the exception to raise."""
 
     @abstractmethod
     async def _rolled_back(self, batch: Sequence[PendingCommand[C, R]], fault: Exception) -> None:
@@ -201,7 +207,10 @@ class GroupCommitter(ABC, Generic[C, R]):
         return self._connection is None or self._connection.closed or not is_rolled_back(fault)
 
     async def _abort(self, task: asyncio.Task[None]) -> None:
-        """Ends a task that waits for the server. The task first notices its broken connection, and is cancelled a second later."""
+        """Ends a task that waits for the server.
+
+        The task first notices its broken connection, and is cancelled a second later.
+        """
         if self._connection is not None:
             abort_connection(self._connection)
             await asyncio.wait([task], timeout=_ABORT_PATIENCE_S)
@@ -225,7 +234,10 @@ class GroupCommitter(ABC, Generic[C, R]):
         self._connection_back(len(committed), [pending for n, pending in enumerate(batch) if n not in committed])
 
     async def _reconnect(self, commands: Sequence[C]) -> Mapping[int, R]:
-        """Connects, with back-off for as long as it takes, ends the old backend, and returns what is committed of `commands`."""
+        """Connects, ends the old backend, and returns what is committed of `commands`.
+
+        Retries with back-off for as long as it takes.
+        """
         while True:
             connection = await reconnect(self._url, self._name, lock_timeout=self._lock_timeout)
             try:
@@ -245,8 +257,8 @@ class GroupCommitter(ABC, Generic[C, R]):
 def is_rolled_back(fault: Exception) -> bool:
     """Returns whether the statement that raised `fault` is certainly not committed: rolled back, or never sent.
 
-    The server reports a rollback with severity ERROR. A FATAL may follow a commit. A fault without an SQLSTATE comes from
-    psycopg, which may raise it while the connection still counts as good.
+    The server reports a rollback with severity ERROR. A FATAL may follow a commit. A fault without an SQLSTATE comes
+    from psycopg, which may raise it while the connection still counts as good.
     """
     if not isinstance(fault, psycopg.OperationalError | psycopg.InterfaceError | psycopg.InternalError):
         return True  # a value that the server refused, or that could not be encoded

@@ -1,7 +1,7 @@
 """A batch of the journal: which commands may share one, and what the statement's rows mean for each of them.
 
-The statement judges every command by the log as it was before the batch. Never put two commands into one batch that touch
-one stream, where either writes to it, or that claim one key: both would find it free.
+The statement judges every command by the log as it was before the batch. Never put two commands into one batch that
+touch one stream, where either writes to it, or that claim one key: both would find it free.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Batch:
 
 
 def results_of(commands: Sequence[Append], rows: Rows) -> list[int | Conflict]:
-    """Returns each command's result by the statement's rows: the position of its last event, or the conflict that it met."""
+    """Returns, by the statement's rows, each command's last position or the conflict that it met."""
     results: dict[int, int | Conflict] = {}
     for c, position, why, which in rows:
         results.setdefault(c, _conflict(commands[c], why, which) if position is None else position)

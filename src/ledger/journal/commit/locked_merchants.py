@@ -1,7 +1,7 @@
 """Merchants whose head another transaction has locked: their commands are deferred, so that the other merchants' go on.
 
-Locked heads are normal: each batch of another process locks some for a moment. A command is therefore rejected only after
-1.5 seconds, and until then it is written as soon as its merchant's head is free.
+Locked heads are normal: each batch of another process locks some for a moment. A command is therefore rejected only
+after 1.5 seconds, and until then it is written as soon as its merchant's head is free.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class LockedMerchants:
         return len(self._since)
 
     def refuses(self, merchant_id: bytes) -> bool:
-        """Returns whether a new command of this merchant is rejected at once: its head has been locked for `PATIENCE_S`."""
+        """Returns whether this merchant's new commands are rejected at once: its head is locked for `PATIENCE_S`."""
         since = self._since.get(merchant_id)
         return since is not None and time.monotonic() - since > PATIENCE_S
 
@@ -71,7 +71,10 @@ class LockedMerchants:
             self._since.setdefault(merchant_id, time.monotonic() - LOCK_WAIT_S)
 
     async def look(self, connection: Connection) -> list[PendingAppend]:
-        """Returns the commands of merchants that are free again, in their order. Rejects those that have waited too long."""
+        """Returns the commands of merchants that are free again, in their order.
+
+        Rejects those that have waited too long.
+        """
         for merchant_id in await self._free(connection, self._since):
             del self._since[merchant_id]
         self._next_look = time.monotonic() + LOOK_S

@@ -1,4 +1,4 @@
-"""The journal's writer: the group commit of appends, which keeps one bad command or locked merchant from failing a batch.
+"""The journal's writer: the group commit of appends. One bad command or locked merchant does not fail its batch.
 
 Read `postgres.group_commit` first: the queue, the task and the lost connection are there.
 """
@@ -33,9 +33,9 @@ _LOCK_TIMEOUT: Final = f"{LOCK_WAIT_S * 1000:.0f}ms"
 class Writer(GroupCommitter[Append, int]):
     """Commits appends in batches. The result of each is the merchant's position of its last event.
 
-    `tables` are written inline; at most `batch_max` commands make a batch and at most `queue_max` wait. The writer counts
-    the sizes of batches, the seconds that their commits took, commands that met a conflict, batches halved because the
-    database refused a value, and lost connections.
+    `tables` are written inline; at most `batch_max` commands make a batch and at most `queue_max` wait. The writer
+    counts the sizes of batches, the seconds that their commits took, commands that met a conflict, batches halved
+    because the database refused a value, and lost connections.
     """
 
     def __init__(
@@ -59,8 +59,8 @@ class Writer(GroupCommitter[Append, int]):
     def submit(self, command: Append) -> asyncio.Future[int]:
         """Queues a command; the future resolves to the merchant's position of its last event.
 
-        Raises DatabaseUnavailable or QueueFull at once. The future may raise a Conflict, DataRefused or DatabaseUnavailable:
-        nothing was written; or CommitUnknown. Cancelling it does not cancel the command.
+        Raises DatabaseUnavailable or QueueFull at once. The future may raise a Conflict, DataRefused or
+        DatabaseUnavailable: nothing was written; or CommitUnknown. Cancelling it does not cancel the command.
         """
         if self._locked and self._locked.refuses(command.merchant_id):
             raise DatabaseUnavailable(LOCKED)
@@ -83,7 +83,7 @@ class Writer(GroupCommitter[Append, int]):
         await super()._commit(self._locked.defer(batch) if self._locked else batch)
 
     async def _execute(self, connection: Connection, commands: Sequence[Append]) -> Rows:
-        """Runs one pipeline, which is one implicit transaction: its statements commit together at its end or not at all."""
+        """Runs one pipeline: one implicit transaction, whose statements commit together at its end or not at all."""
         heads = statement.lock_parameters(commands)
         columns = statement.append_parameters(commands, self._tables)
         began = time.perf_counter()
@@ -166,7 +166,10 @@ class Writer(GroupCommitter[Append, int]):
                 await self._resolve(())
 
     async def _wake_followers(self) -> None:
-        """Notifies the followers of these logs after their commit. They also poll: a lost notification loses no event."""
+        """Notifies the followers of these logs after their commit.
+
+        They also poll: a lost notification loses no event.
+        """
         followed, self._followed = self._followed, set()
         assert self._connection is not None
         merchants = ENCODE_ARRAY["uuid"]([merchant.bytes for merchant in followed])
