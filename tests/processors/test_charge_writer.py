@@ -212,7 +212,7 @@ async def test_a_connection_that_broke_while_nobody_called_is_noticed_by_a_look_
 
 def cut(sandbox: SandboxProcessor) -> bytes:
     """Break our end of the book's connection; what the server had sent until then is lost, and returned."""
-    with socket.socket(fileno=os.dup(sandbox._book._connection.fileno())) as line:
+    with socket.socket(fileno=os.dup(sandbox._charge_writer._connection.fileno())) as line:
         lost = b""
         with suppress(BlockingIOError):
             lost = line.recv(1 << 16, socket.MSG_DONTWAIT)

@@ -39,7 +39,7 @@ def postgres_micros(at: datetime) -> int:
 
 
 class Codec:
-    """Encodes and decodes the events of a set of topics.
+    """The encoder and decoder of the events of a set of topics.
 
     `upcasters` maps an old topic to its next version and the function that converts to it. `personal` maps an event
     type to the paths of its personal fields.

@@ -39,7 +39,7 @@ _encode_context = msgspec.json.Encoder().encode
 
 
 class Context(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Who sent a command and why: stored beside each event, not inside it.
+    """The sender and the cause of a command, stored beside each event and not inside it.
 
     `causation` is the id of the command that led to it.
     """

@@ -52,19 +52,22 @@ class PendingCommand(Struct, Generic[C, R], frozen=True, eq=False):
 
 
 class GroupCommitter(ABC, Generic[C, R]):
-    """Queues commands (C), commits them in batches, and resolves each command's future with its result (R).
+    """A queue of commands (C) that one task commits in batches, each with a future for its result (R).
 
     A subclass supplies what is specific: which commands make a batch (`_take`), the statement (`_execute`) and what its
     rows mean (`_results`), what follows a rollback (`_rolled_back`), and for a lost connection how to find committed
-    commands (`_find_committed`) and what happens to the others (`_connection_lost`, `_connection_back`).
+    commands (`_find_committed`) and what happens to the others (`_connection_lost`, `_connection_back`). `_name` is the
+    connection's name in the database's activity view, `_lock_timeout` how long a statement waits for a lock.
 
-    `url` is a direct libpq connection string, `name` the connection's name in the database's activity view. At most
-    `queue_max` commands wait. `lost_connections` counts the connections that broke.
+    `url` is a direct libpq connection string. At most `batch_max` commands make a batch, and at most `queue_max` wait.
+    `lost_connections` counts the connections that broke.
     """
 
-    def __init__(self, url: str, name: str, *, queue_max: int, lock_timeout: str = "1s") -> None:
-        self._url, self._name = url, name
-        self._queue_max, self._lock_timeout = queue_max, lock_timeout
+    _name: str
+    _lock_timeout = "1s"
+
+    def __init__(self, url: str, *, batch_max: int = 256, queue_max: int = 10_000) -> None:
+        self._url, self._batch_max, self._queue_max = url, batch_max, queue_max
         self._queue: deque[PendingCommand[C, R]] = deque()
         self._wake = asyncio.Event()
         self._connection: Connection | None = None

@@ -23,7 +23,7 @@ _REQUEST_IDS_MAX: Final = 20
 
 
 class Batch:
-    """Admits commands one by one. Streams that commands only check may be shared."""
+    """The commands admitted so far, by what they touch. Streams that commands only check may be shared."""
 
     def __init__(self) -> None:
         self._checked: set[bytes] = set()

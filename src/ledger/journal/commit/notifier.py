@@ -26,7 +26,7 @@ _MERCHANTS_MAX: Final = 200  # Postgres bounds a notification to 8,000 bytes
 
 
 class Notifier:
-    """Gathers for 50 ms which merchants' logs have grown, and notifies; at most four times a second."""
+    """The sender of notifications. It gathers grown logs for 50 ms, and notifies at most four times a second."""
 
     def __init__(self, url: str) -> None:
         self._url = url

@@ -131,18 +131,16 @@ def committed_parameters(batch: Sequence[Append]) -> list[Array]:
 
 def _streams(batch: Sequence[Append]) -> list[Array]:
     rows = [
-        (c, i, append.merchant_id, stream.stream_id, stream.expected)
-        for c, append in enumerate(batch)
-        for i, stream in enumerate(append.streams)
+        (c, i, a.merchant_id, s.stream_id, s.expected) for c, a in enumerate(batch) for i, s in enumerate(a.streams)
     ]
     return _columns(rows, ("int4", "int4", "uuid", "uuid", "int4"))
 
 
 def _claims(batch: Sequence[Append]) -> list[Array]:
     rows = [
-        (c, i, append.merchant_id, claim.kind, claim.key.encode(), claim.stream_id.bytes)
-        for c, append in enumerate(batch)
-        for i, claim in enumerate(append.claims)
+        (c, i, a.merchant_id, claim.kind, claim.key.encode(), claim.stream_id.bytes)
+        for c, a in enumerate(batch)
+        for i, claim in enumerate(a.claims)
     ]
     return _columns(rows, ("int4", "int4", "uuid", "int4", "text", "uuid"))
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from typing import Final
 from uuid import UUID
 
 import psycopg
@@ -27,24 +26,24 @@ from ledger.telemetry.histogram import SECONDS, SIZES, Histogram
 
 _log = structlog.get_logger()
 
-_LOCK_TIMEOUT: Final = f"{LOCK_WAIT_S * 1000:.0f}ms"
-
 
 class Writer(GroupCommitter[Append, int]):
-    """Commits appends in batches. The result of each is the merchant's position of its last event.
+    """The group commit of appends. The result of each is the merchant's position of its last event.
 
     `tables` are written inline; at most `batch_max` commands make a batch and at most `queue_max` wait. The writer
     counts the sizes of batches, the seconds that their commits took, commands that met a conflict, batches halved
     because the database refused a value, and lost connections.
     """
 
+    _name = "ledger-writer"
+    _lock_timeout = f"{LOCK_WAIT_S * 1000:.0f}ms"
+
     def __init__(
         self, url: str, tables: Sequence[InlineTable] = (), *, batch_max: int = 256, queue_max: int = 10_000
     ) -> None:
-        super().__init__(url, "ledger-writer", queue_max=queue_max, lock_timeout=_LOCK_TIMEOUT)
+        super().__init__(url, batch_max=batch_max, queue_max=queue_max)
         self._tables = tuple(tables)
         self._append = statement.append_statement(self._tables)
-        self._batch_max = batch_max
         self._followed: set[UUID] = set()
         self._locked = LockedMerchants()
         self.batch_sizes = Histogram(SIZES)

@@ -120,8 +120,8 @@ class DataKeys:
         """Returns the keys of these customers. Reads those that are not cached in one query."""
         cached = {owner: self._cache.get(owner) for owner in owners}
         missing = [owner for owner, key in cached.items() if key is None]
-        found = await self._find(connection, missing) if missing else {}
-        return {owner: key or found[owner] for owner, key in cached.items()}
+        rows = await self._rows(connection, missing) if missing else {}
+        return {owner: key or self._key(owner, rows.get(owner)) for owner, key in cached.items()}
 
     async def _provide(self, connection: Connection, owners: Sequence[Owner]) -> Mapping[Owner, DataKey]:
         """Returns the customers' keys, and creates missing ones: a customer may be older than data keys are."""
@@ -137,10 +137,6 @@ class DataKeys:
             await connection.execute(_PROVIDE, columns)
             rows |= await self._rows(connection, without)
         return {owner: self._key(owner, rows[owner]) for owner in owners}
-
-    async def _find(self, connection: Connection, owners: Sequence[Owner]) -> dict[Owner, DataKey]:
-        rows = await self._rows(connection, owners)
-        return {owner: self._key(owner, rows.get(owner)) for owner in owners}
 
     async def _rows(self, connection: Connection, owners: Sequence[Owner]) -> dict[Owner, _Stored]:
         cursor = connection.cursor(binary=True)

@@ -30,7 +30,7 @@ _BEGINNING: Final = slice(len(_MEMBER), len(_MEMBER) + 24)  # the base64 of the 
 
 
 class Seal:
-    """Seals and opens events of one stream of one merchant under one customer's data key."""
+    """The cipher of one stream's events: one merchant, one customer and the customer's data key."""
 
     __slots__ = ("_beginning", "_bound", "_cipher", "_draw")
 

@@ -19,25 +19,20 @@ from ledger.domain.orders.processor_outcomes import Approved, Declined
 from ledger.postgres.arrays import ENCODE_ARRAY, Array
 from ledger.postgres.connection import Connection
 
-_COLUMNS: Final = {
-    "merchant_id": "uuid",
-    "idempotency_key": "text",
-    "amount": "int8",
-    "currency": "text",
-    "capture": "bool",
-    "card_bin": "text",
-    "card_last4": "text",
-    "authorized": "int8",
-    "captured": "int8",
-    "reference": "text",
-    "authorization_code": "text",
-    "decline_code": "text",
-    "decline_message": "text",
-    "refused_by": "text",
-}
-# A batch of calls, each with a key of its own, written in one commit. Leaves out those of merchants for whom the processor is
-# down. A key that is recorded already, here or by another process, keeps its values. Sorted, so that two batches with the
-# same keys queue and do not deadlock. Answers, for each call, the merchant's mode (null is OK) and the recorded answer.
+_CALL_COLUMNS: Final = {
+    "merchant_id": "uuid", "idempotency_key": "text", "amount": "int8", "currency": "text", "capture": "bool",
+    "card_bin": "text", "card_last4": "text",
+}  # fmt: skip
+_ANSWER_COLUMNS: Final = {
+    "authorized": "int8", "captured": "int8", "reference": "text", "authorization_code": "text", "decline_code": "text",
+    "decline_message": "text", "refused_by": "text",
+}  # fmt: skip
+_COLUMNS: Final = {**_CALL_COLUMNS, **_ANSWER_COLUMNS}
+
+# A batch of calls, each with a key of its own, written in one commit. Leaves out those of merchants for whom the
+# processor is down. A key that is recorded already, here or by another process, keeps its values. Sorted, so that two
+# batches with the same keys queue and do not deadlock. Answers, for each call, the merchant's mode (null is OK) and the
+# recorded answer.
 _WRITE_BATCH: Final = """
 with call as (
   select * from unnest({arrays}) with ordinality as c({columns}, n)),
@@ -54,7 +49,7 @@ written as (
   insert into sandbox_charge as old ({columns})
   select {columns} from call where n not in (select n from special where mode = 'DOWN')
    order by merchant_id, idempotency_key
-  on conflict (merchant_id, idempotency_key) do update set amount = old.amount
+  on conflict (merchant_id, idempotency_key) do update set amount = old.amount  -- changes nothing, and returns the row
   returning *)
 select s.mode, {answer}
   from call
@@ -77,7 +72,7 @@ _WRITE, _INSERT, _READ = (
     statement.format(
         columns=", ".join(_COLUMNS),
         arrays=", ".join(f"%s::{type_}[]" for type_ in _COLUMNS.values()),
-        answer=", ".join(f"c.{column}" for column in list(_COLUMNS)[7:]),
+        answer=", ".join(f"c.{column}" for column in _ANSWER_COLUMNS),
     )
     for statement in (_WRITE_BATCH, _WRITE_ONE, _READ_ANSWERS)
 )
@@ -95,7 +90,7 @@ CallKey = tuple[UUID, str]
 
 
 class Mode(StrEnum):
-    """How the sandbox processor treats a merchant's calls."""
+    """The ways in which the sandbox treats a merchant's calls: answers, refuses, or answers late."""
 
     OK = "OK"
     DOWN = "DOWN"
@@ -128,7 +123,10 @@ class RecordedCharge(Struct, frozen=True):
 
 
 async def write(connection: Connection, calls: Sequence[ChargeCall]) -> list[tuple[Any, ...]]:
-    """Writes calls in one commit. Returns a row for each: its merchant's mode, None for OK, and the columns of `answer_from`."""
+    """Writes calls in one commit.
+
+    Returns a row for each: its merchant's mode, None for OK, and the columns of `answer_from`.
+    """
     return await (await connection.cursor(binary=True).execute(_WRITE, _columns(calls))).fetchall()
 
 
@@ -156,15 +154,9 @@ def _columns(calls: Sequence[ChargeCall]) -> list[Array]:
 
 
 def _row(call: ChargeCall) -> tuple[Any, ...]:
-    asked = (
-        call.merchant_id.bytes,
-        call.idempotency_key.encode(),
-        scaled(call.amount),
-        call.currency.encode(),
-        call.capture,
-        call.card_bin.encode(),
-        call.card_last4.encode(),
-    )
+    key = (call.merchant_id.bytes, call.idempotency_key.encode())
+    card = (call.card_bin.encode(), call.card_last4.encode())
+    asked = (*key, scaled(call.amount), call.currency.encode(), call.capture, *card)
     answer = call.answer
     if isinstance(answer, Approved):
         code = answer.authorization_code

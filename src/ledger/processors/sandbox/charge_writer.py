@@ -1,7 +1,7 @@
-"""The sandbox processor's charge writer: the group commit of authorisation calls, each recorded with its answer before it is answered.
+"""The sandbox's charge writer: the group commit of authorisation calls, each recorded with its answer.
 
-A second call with the same key never changes a row. Read `postgres.group_commit` first: the queue, the task and the lost
-connection are there. After a lost connection, calls that were not recorded are queued again.
+A second call with the same key never changes a record. After a lost connection, unrecorded calls are queued again. Read
+`postgres.group_commit` first: the queue, the task and the lost connection are there.
 """
 
 from __future__ import annotations
@@ -28,14 +28,9 @@ _Pending = PendingCommand[ChargeCall, RecordedCharge]
 
 
 class ChargeWriter(GroupCommitter[ChargeCall, RecordedCharge]):
-    """Records calls in batches on one connection of its own, and reads their answers back.
+    """The writer of plain authorisation calls, in batches on one connection of its own; it also reads their answers."""
 
-    `url` is a libpq connection string; at most `batch_max` calls make a commit and at most `queue_max` wait.
-    """
-
-    def __init__(self, url: str, *, batch_max: int = 256, queue_max: int = 10_000) -> None:
-        super().__init__(url, "ledger-sandbox", queue_max=queue_max)
-        self._batch_max = batch_max
+    _name = "ledger-sandbox"
 
     async def stop(self, patience_s: float = STOP_PATIENCE_S) -> None:
         """Records what is pending, then disconnects. Without a database it does not wait."""
@@ -44,9 +39,9 @@ class ChargeWriter(GroupCommitter[ChargeCall, RecordedCharge]):
     async def write(self, call: ChargeCall) -> RecordedCharge:
         """Records a call and returns what is recorded for its key, once that is durable.
 
-        Raises ProcessorUnavailable where nothing of the call was recorded, ProcessorTimedOut where that is unknown. A call
-        that is pending when the connection is lost waits for the next one. A call that is cancelled before its batch is
-        taken is not recorded.
+        Raises ProcessorUnavailable where nothing of the call was recorded, ProcessorTimedOut where that is unknown. A
+        call that is pending when the connection is lost waits for the next one. A call that is cancelled before its
+        batch is taken is not recorded.
         """
         try:
             return await self.submit(call)
@@ -65,7 +60,10 @@ class ChargeWriter(GroupCommitter[ChargeCall, RecordedCharge]):
             raise ProcessorTimedOut(f"the sandbox's charges cannot be read: {type(fault).__name__}") from fault
 
     async def set_mode(self, merchant_id: UUID, mode: Mode, times: int | None) -> None:
-        """Sets how the merchant's next `times` calls are treated, all calls where it is None. Raises ProcessorUnavailable."""
+        """Sets how the merchant's next `times` calls are treated, all calls where it is None.
+
+        Raises ProcessorUnavailable.
+        """
         if self._connection is None:
             raise ProcessorUnavailable(_NO_DATABASE)
         try:
