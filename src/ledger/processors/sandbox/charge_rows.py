@@ -32,7 +32,7 @@ _COLUMNS: Final = {**_CALL_COLUMNS, **_ANSWER_COLUMNS}
 # A batch of calls, each with a key of its own, written in one commit. Leaves out those of merchants for whom the
 # processor is down. A key that is recorded already, here or by another process, keeps its values. Sorted, so that two
 # batches with the same keys queue and do not deadlock. Answers, for each call, the merchant's mode (null is OK) and the
-# recorded answer.
+# answer of a key that was recorded already (else nulls).
 _WRITE_BATCH: Final = """
 with call as (
   select * from unnest({arrays}) with ordinality as c({columns}, n)),
@@ -50,11 +50,11 @@ written as (
   select {columns} from call where n not in (select n from special where mode = 'DOWN')
    order by merchant_id, idempotency_key
   on conflict (merchant_id, idempotency_key) do update set amount = old.amount  -- changes nothing, and returns the row
-  returning *)
+  returning *, xmax <> 0 as existed)  -- xmax is 0 in an inserted row, and set in an updated one
 select s.mode, {answer}
   from call
   left join special s on s.n = call.n
-  left join written c on c.merchant_id = call.merchant_id and c.idempotency_key = call.idempotency_key
+  left join written c on c.existed and c.merchant_id = call.merchant_id and c.idempotency_key = call.idempotency_key
  order by call.n
 """
 
@@ -125,7 +125,8 @@ class RecordedCharge(Struct, frozen=True):
 async def write(connection: Connection, calls: Sequence[ChargeCall]) -> list[tuple[Any, ...]]:
     """Writes calls in one commit.
 
-    Returns a row for each: its merchant's mode, None for OK, and the columns of `answer_from`.
+    Returns a row for each: its merchant's mode, None for OK, and the columns of `answer_from`. These are None for a key
+    that was new.
     """
     return await (await connection.cursor(binary=True).execute(_WRITE, _columns(calls))).fetchall()
 

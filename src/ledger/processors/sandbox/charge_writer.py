@@ -77,22 +77,24 @@ class ChargeWriter(GroupCommitter[ChargeCall, RecordedCharge]):
     def _take(self) -> Sequence[_Pending]:
         """Takes the next calls, each with a key of its own, without those whose callers have given up."""
         batch: dict[CallKey, _Pending] = {}
-        while self._queue and len(batch) < self._batch_max and self._queue[0].command.key not in batch:
+        while self._queue and len(batch) < self._batch_max and (key := self._queue[0].command.key) not in batch:
             pending = self._queue.popleft()
             if not pending.future.done():
-                batch[pending.command.key] = pending
+                batch[key] = pending
         return list(batch.values())
 
     async def _execute(self, connection: Connection, commands: Sequence[ChargeCall]) -> Rows:
         return await charge_rows.write(connection, commands)
 
-    def _results(self, _commands: Sequence[ChargeCall], rows: Rows) -> Sequence[RecordedCharge | Exception]:
-        return [
-            ProcessorUnavailable("the sandbox processor is down for this merchant")
-            if mode == Mode.DOWN
-            else RecordedCharge(charge_rows.answer_from(*columns), Mode(mode or Mode.OK))
-            for mode, *columns in rows
-        ]
+    def _results(self, commands: Sequence[ChargeCall], rows: Rows) -> Sequence[RecordedCharge | Exception]:
+        results: list[RecordedCharge | Exception] = []
+        for call, (mode, *existing) in zip(commands, rows, strict=True):
+            if mode == Mode.DOWN:
+                results.append(ProcessorUnavailable("the sandbox processor is down for this merchant"))
+            else:
+                answer = call.answer if existing[0] is None else charge_rows.answer_from(*existing)
+                results.append(RecordedCharge(answer, Mode(mode) if mode else Mode.OK))
+        return results
 
     async def _rolled_back(self, batch: Sequence[_Pending], fault: Exception) -> None:
         _log.error("sandbox_book_refused", reason=type(fault).__name__, calls=len(batch))
