@@ -6,7 +6,7 @@ a newer state are a different decision.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -132,7 +132,7 @@ class Journal:
 
     def _new_keys(
         self, merchant_id: UUID, changes: Sequence[Change], rows: dict[str, list[Row]]
-    ) -> Mapping[UUID, DataKey]:
+    ) -> dict[UUID, DataKey]:
         """Returns the data keys of new customers.
 
         Adds to `rows` those keys, and the destroyed keys of erased customers.
@@ -151,7 +151,7 @@ class Journal:
                 key_rows.append(self._keys.destroy(merchant_id, customer.customer_id, at))
         return created
 
-    async def _seal(self, merchant_id: UUID, change: Change, created: Mapping[UUID, DataKey]) -> Seal | None:
+    async def _seal(self, merchant_id: UUID, change: Change, created: dict[UUID, DataKey]) -> Seal | None:
         """Returns what seals a change's personal data, or None where its customer's data key was destroyed."""
         assert self._keys is not None, "a journal of personal data needs data keys: pass `keys`"
         customer_id = _customer_id(change.after)
@@ -179,13 +179,8 @@ class Journal:
 
 def _customer_id(state: Any) -> UUID:
     """Returns the customer whose data key seals the personal data of a stream."""
-    match state:
-        case Customer():
-            return state.customer_id
-        case Order():
-            return state.terms.customer_id
-        case _:
-            raise AssertionError(f"no customer is known for {type(state).__name__}: add its case here")
+    assert isinstance(state, Customer | Order), f"no customer is known for {type(state).__name__}: add its case here"
+    return state.customer_id if isinstance(state, Customer) else state.terms.customer_id
 
 
 def writer_metrics(writer: Writer) -> Iterator[MetricSample]:

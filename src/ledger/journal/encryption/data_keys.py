@@ -163,6 +163,5 @@ class DataKeys:
 
 
 def _columns(owners: Sequence[Owner]) -> tuple[Array, Array]:
-    return ENCODE_ARRAY["uuid"]([merchant.bytes for merchant, _ in owners]), ENCODE_ARRAY["uuid"](
-        [customer.bytes for _, customer in owners]
-    )
+    merchants = ENCODE_ARRAY["uuid"]([merchant.bytes for merchant, _ in owners])
+    return merchants, ENCODE_ARRAY["uuid"]([customer.bytes for _, customer in owners])

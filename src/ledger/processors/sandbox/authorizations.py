@@ -66,9 +66,7 @@ def _answering(stored: StoredAnswer) -> CallEffect:
 
 def _disputed(request: AuthorizationRequest) -> CallEffect:
     """Grants, captures, and announces the dispute in the same commit."""
-    call = charge_call(request, APPROVED)
-    approved = call.answer
-    assert isinstance(approved, Approved)
+    call, approved = charge_call(request, APPROVED), _approved(request, APPROVED)
 
     async def effect(connection: Connection) -> CallResult:
         await charge_rows.insert(connection, call)
