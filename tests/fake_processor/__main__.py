@@ -1,9 +1,10 @@
-"""`python -m tests.fake_processor --record FILE`: a processor in a process of its own that goes wrong in every way.
+"""`python -m tests.fake_processor --record FILE`: a processor in a process of its own that fails in every way.
 
-The rule a stranger would break: it knows nothing of the ledger and shares nothing with it but HTTP on loopback.
+It has no access to the ledger: the two share only HTTP on loopback.
 
-It says `ready http://127.0.0.1:PORT`. `POST /calls` is a call, `GET /calls/KIND/MERCHANT/KEY` a look-up, and `POST /modes`
-with a JSON list says how the next calls are treated; after those it is drawn, with `--seed`, in `--trouble` of all calls.
+It prints `ready http://127.0.0.1:PORT`. `POST /calls` is a call, `GET /calls/KIND/MERCHANT/KEY` a look-up. `POST
+/modes` with a JSON list sets the modes of the next calls. The calls after those get a random failure, by `--seed`, with
+the probability `--trouble`.
 """
 
 from __future__ import annotations
@@ -20,24 +21,24 @@ from typing import cast
 from uuid import UUID
 
 import msgspec
-from tests.fake_processor.company import Company
 from tests.fake_processor.modes import SILENT, WITHOUT_EFFECT, Call, Kind, Line, Mode
 from tests.fake_processor.record import Record
+from tests.fake_processor.state import ProcessorState
 
-_TROUBLES = [mode for mode in Mode if mode is not Mode.OK]
+_FAILURES = [mode for mode in Mode if mode is not Mode.OK]
 _HELD_S = 60.0
 
 
 class Reset(Exception):
-    """The connection is to be cut without an answer."""
+    """The connection is cut without an answer."""
 
 
 class Server:
-    """Answers calls, each as its mode says. `late_s` is from when to when a late call takes effect, in seconds."""
+    """The HTTP server. It treats each call by its mode; a late call takes effect between the two `late_s` seconds."""
 
     def __init__(self, record: Record, random: Random, trouble: float, late_s: tuple[float, float]) -> None:
         self._record = record
-        self._company = Company(record)
+        self._state = ProcessorState(record)
         self._random = random
         self._trouble = trouble
         self._late_s = late_s
@@ -45,15 +46,15 @@ class Server:
         self._late: set[asyncio.Task[None]] = set()
 
     async def serve(self, reader: StreamReader, writer: StreamWriter) -> None:
-        """One connection, request after request."""
+        """Serves one connection, request after request."""
         try:
             while head := await reader.readuntil(b"\r\n\r\n"):
                 first, *lines = head.decode("latin-1").rstrip("\r\n").split("\r\n")
                 headers = {name.lower(): value for name, _, value in (line.partition(":") for line in lines)}
                 body = await reader.readexactly(int(headers.get("content-length", "0")))
                 method, path, _ = first.split(" ")
-                status, said = await self._answer(method, path, body)
-                writer.write(f"HTTP/1.1 {status} .\r\ncontent-length: {len(said)}\r\n\r\n".encode() + said)
+                status, answer = await self._answer(method, path, body)
+                writer.write(f"HTTP/1.1 {status} .\r\ncontent-length: {len(answer)}\r\n\r\n".encode() + answer)
                 await writer.drain()
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
@@ -71,8 +72,8 @@ class Server:
         _, _, kind, merchant_id, key = path.split("/", 4)
         if self._random.random() < self._trouble / 3:
             return 500, b"not now"
-        said = self._company.said(cast("Kind", kind), UUID(merchant_id), key)
-        return (404, b"{}") if said is None else (200, msgspec.json.encode(said))
+        answer = self._state.answer_to(cast("Kind", kind), UUID(merchant_id), key)
+        return (404, b"{}") if answer is None else (200, msgspec.json.encode(answer))
 
     async def _call(self, call: Call) -> tuple[int, bytes]:
         mode = self._mode()
@@ -82,17 +83,17 @@ class Server:
             self._late.add(task)
             task.add_done_callback(self._late.discard)
         elif mode not in WITHOUT_EFFECT:
-            self._company.apply(call)
+            self._state.apply(call)
         if mode is Mode.DUPLICATE:
-            self._company.apply(call)
+            self._state.apply(call)
         if mode in SILENT:
             await asyncio.sleep(_HELD_S)
         if mode in {Mode.RESET_BEFORE, Mode.RESET_AFTER} or mode in SILENT:
             raise Reset
-        return self._seen(call, mode)
+        return self._response(call, mode)
 
-    def _seen(self, call: Call, mode: Mode) -> tuple[int, bytes]:
-        """What the caller is answered."""
+    def _response(self, call: Call, mode: Mode) -> tuple[int, bytes]:
+        """Returns the status and the body that the caller gets."""
         match mode:
             case Mode.ERROR_BEFORE | Mode.ERROR_AFTER:
                 return 500, b'{"message": "something went wrong"}'
@@ -101,22 +102,22 @@ class Server:
             case Mode.GARBAGE:
                 return 200, b'{"key": "' + call.key.encode() + b'", "authoriz'
             case Mode.OTHER_KEY:
-                other = self._company.another(call.kind, call.key)
+                other = self._state.answer_to_another(call.kind, call.key)
                 return 200, msgspec.json.encode(other) if other else b"{}"
-        return 200, msgspec.json.encode(self._company.said(call.kind, call.merchant_id, call.key))
+        return 200, msgspec.json.encode(self._state.answer_to(call.kind, call.merchant_id, call.key))
 
     async def _apply_late(self, call: Call) -> None:
         await asyncio.sleep(self._random.uniform(*self._late_s))
-        self._company.apply(call)
+        self._state.apply(call)
 
     def _mode(self) -> Mode:
         if self._next:
             return self._next.popleft()
-        return self._random.choice(_TROUBLES) if self._random.random() < self._trouble else Mode.OK
+        return self._random.choice(_FAILURES) if self._random.random() < self._trouble else Mode.OK
 
 
 async def main(arguments: Sequence[str]) -> None:
-    """Serve until the process is ended."""
+    """Serves until the process is ended."""
     parser = argparse.ArgumentParser(prog="python -m tests.fake_processor", description=__doc__)
     parser.add_argument("--record", type=Path, required=True)
     parser.add_argument("--seed", type=int, default=1)
@@ -126,11 +127,11 @@ async def main(arguments: Sequence[str]) -> None:
     options = parser.parse_args(arguments)
     with Record(options.record) as record:
         late_s = (options.late_from, options.late_to)
-        fake = Server(record, Random(options.seed), options.trouble, late_s)
-        server = await asyncio.start_server(fake.serve, "127.0.0.1", 0)
-        sys.stdout.write(f"ready http://127.0.0.1:{server.sockets[0].getsockname()[1]}\n")
+        server = Server(record, Random(options.seed), options.trouble, late_s)
+        listener = await asyncio.start_server(server.serve, "127.0.0.1", 0)
+        sys.stdout.write(f"ready http://127.0.0.1:{listener.sockets[0].getsockname()[1]}\n")
         sys.stdout.flush()
-        await server.serve_forever()
+        await listener.serve_forever()
 
 
 if __name__ == "__main__":

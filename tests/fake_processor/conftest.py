@@ -1,4 +1,4 @@
-"""A fake company in a process of its own, and the ledger's end of it."""
+"""A fake processor in a process of its own, and the ledger's client of it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tests.chaos.running import environ
 from tests.chaos.wire import Wire
 from tests.fake_processor.client import FakeCards
 from tests.fake_processor.modes import Mode
-from tests.fake_processor.service import company
+from tests.fake_processor.service import fake_processor
 
 from ledger.processors.sandbox.call_executor import CallExecutor
 from ledger.processors.sandbox.charge_writer import ChargeWriter
 
-Script = Callable[..., Awaitable[None]]
+SetModes = Callable[..., Awaitable[None]]
 
 
 @pytest.fixture
@@ -26,26 +26,27 @@ def record(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def fake_port(record: Path, tmp_path: Path) -> Iterator[int]:
-    with company(record, tmp_path / "log", environ({}), "--late-from", "0.3", "--late-to", "0.4") as running:
+    options = ("--late-from", "0.3", "--late-to", "0.4")
+    with fake_processor(record, tmp_path / "log", environ({}), *options) as running:
         yield running.wait_port()
 
 
 @pytest.fixture
 async def cards(fake_port: int, database_url: str) -> AsyncIterator[FakeCards]:
-    teller = CallExecutor(database_url)
-    yield FakeCards(ChargeWriter(database_url), teller, port=fake_port)
-    await teller.stop()
+    executor = CallExecutor(database_url)
+    yield FakeCards(ChargeWriter(database_url), executor, port=fake_port)
+    await executor.stop()
 
 
 @pytest.fixture
-def treat(fake_port: int) -> Script:
-    """Say how the company's next calls are treated."""
+def set_modes(fake_port: int) -> SetModes:
+    """Sets the modes of the fake processor's next calls."""
 
-    async def treat(*modes: Mode) -> None:
+    async def set_modes(*modes: Mode) -> None:
         wire = Wire()
         await wire.open(fake_port)
         answer = await wire.ask("POST", "/modes", "", msgspec.json.encode(modes))
         assert answer.status == 200
         await wire.close()
 
-    return treat
+    return set_modes

@@ -1,6 +1,6 @@
-"""The ways in which a processor goes wrong, and what a call and its application look like in the processor's own file.
+"""The ways in which a processor fails, and what a call and its effect look like in the processor's own file.
 
-The rule a stranger would break: a mode says when a call takes effect and what its caller sees, and these are two things.
+A mode combines two independent things: whether and when a call takes effect, and what its caller gets.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ledger.processors.sandbox.authentications import StoredAnswer
 
 
 class Mode(StrEnum):
-    """How one call is treated."""
+    """The treatment of one call."""
 
     OK = "OK"
     TIMEOUT_BEFORE = "TIMEOUT_BEFORE"
@@ -33,15 +33,15 @@ class Mode(StrEnum):
 
 
 SILENT: Final = frozenset({Mode.TIMEOUT_BEFORE, Mode.TIMEOUT_AFTER, Mode.LATE})
-"""The caller hears nothing."""
+"""The caller gets no answer."""
 WITHOUT_EFFECT: Final = frozenset({Mode.TIMEOUT_BEFORE, Mode.RESET_BEFORE, Mode.ERROR_BEFORE})
-"""The call does nothing."""
+"""The call has no effect."""
 
 Kind = Literal["AUTHORIZE", "CAPTURE", "VOID", "REFUND"]
 
 
 class Call(Struct, frozen=True, kw_only=True):
-    """A call as it travels. Of the card only its last four digits; `about` is a charge's reference."""
+    """A call as it is sent, with the last four digits of its card. `about` is the reference of a charge."""
 
     kind: Kind
     merchant_id: UUID
@@ -52,8 +52,8 @@ class Call(Struct, frozen=True, kw_only=True):
     about: str = ""
 
 
-class Said(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An answer as it travels, with the key that it is to; one of the others is there."""
+class CallAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An answer as it is sent, with the key of its call. One of the other fields is set."""
 
     key: str
     authorization: StoredAnswer | None = None
@@ -63,7 +63,7 @@ class Said(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Line(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A line of the processor's own file: a call that arrived and how it is treated, or money that it moved."""
+    """A line of the processor's own file: a call that arrived and its mode, or money that a call moved."""
 
     kind: Kind
     merchant_id: UUID

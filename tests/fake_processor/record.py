@@ -1,6 +1,6 @@
-"""The processor's own file: an independent witness of every call that arrived and of everything that it moved.
+"""The processor's own file: an independent record of every call that arrived and of all money that it moved.
 
-The rule a stranger would break: a line is on disk before anybody outside can know of it, and is never changed.
+Write a line to disk before you answer the call that it is about, and never change it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tests.fake_processor.modes import Line
 
 
 class Record:
-    """Appends lines. Use it in a `with` block."""
+    """The file, open for appending. Use it in a `with` block."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("ab", buffering=0)
@@ -31,5 +31,5 @@ class Record:
 
 
 def read(path: Path) -> list[Line]:
-    """Every line, in the order in which things happened."""
+    """Returns all lines, in the order in which they were written."""
     return [msgspec.json.decode(line, type=Line) for line in path.read_bytes().splitlines()]

@@ -1,7 +1,7 @@
-"""`python -m tests.fake_processor.service PORT`: the service as it is, with the fake company in the sandbox's place.
+"""`python -m tests.fake_processor.service PORT`: the service, with the fake processor instead of the sandbox.
 
-The rule a stranger would break: the product has no switch for this. In here, around its processes, the name under which
-they find the sandbox processor means another; FAKE_PROCESSOR_PORT says where the company is.
+The product has no setting for this. This module replaces the name under which the service's processes find the sandbox
+processor. FAKE_PROCESSOR_PORT is the port of the fake processor.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _HERE = "tests.fake_processor.service"
 
 
 def create_app(settings: Settings) -> Any:
-    """The API, in its child process."""
+    """Creates the API, in its child process."""
     _use_the_fake(settings)
     from api.app import create_app as make
 
@@ -35,7 +35,7 @@ def create_app(settings: Settings) -> Any:
 
 
 async def run(settings: Settings, ready: Callable[[], None], stop: asyncio.Event) -> None:
-    """The worker, in its child process."""
+    """Runs the worker, in its child process."""
     _use_the_fake(settings)
     from ledger.background.worker import run as work
 
@@ -43,12 +43,12 @@ async def run(settings: Settings, ready: Callable[[], None], stop: asyncio.Event
 
 
 def _use_the_fake(settings: Settings) -> None:
-    assert settings.environment == "sandbox", "nothing of this is for production"
+    assert settings.environment == "sandbox", "the fake processor is only for sandbox environments"
     wiring.SandboxProcessor = partial(FakeCards, port=int(os.environ[PORT]))  # type: ignore[misc, assignment]
 
 
 class FakedService(Service):
-    """`ledger serve` under test, asking the fake company at `fake_port` for card money."""
+    """`ledger serve` under test, with cards charged by the fake processor at `fake_port`."""
 
     def __init__(self, fake_port: int, **given: Any) -> None:
         super().__init__(**given)
@@ -60,8 +60,8 @@ class FakedService(Service):
         self._running = Running(command, self._environ, self._log)
 
 
-def company(record: Path, log: Path, environment: dict[str, str], *options: str) -> Running:
-    """The fake company, in a process of its own."""
+def fake_processor(record: Path, log: Path, environment: dict[str, str], *options: str) -> Running:
+    """Starts the fake processor in a process of its own."""
     command = [sys.executable, "-P", "-m", "tests.fake_processor", "--record", str(record), *options]
     return Running(command, environment, log)
 

@@ -1,4 +1,4 @@
-"""Every way in which the fake company goes wrong: what its caller sees, what its file says, and what a look-up tells."""
+"""Every way in which the fake processor fails: what its caller gets, its file holds, and a look-up returns."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from tests.fake_processor.client import FakeCards
-from tests.fake_processor.conftest import Script
+from tests.fake_processor.conftest import SetModes
 from tests.fake_processor.modes import Mode
 from tests.fake_processor.record import read
-from tests.processors.asking import Shop
+from tests.processors.shop import Shop
 
 from ledger.domain.orders.processor_outcomes import (
     Approved,
@@ -34,7 +34,7 @@ def shop(cards: FakeCards) -> Shop:
     return Shop(cards)
 
 
-def asked(shop: Shop) -> AuthorizationRequest:
+def request_of(shop: Shop) -> AuthorizationRequest:
     return shop.authorization(GOOD, capture=True, deadline_at=datetime.now(UTC) + timedelta(seconds=0.5))
 
 
@@ -52,12 +52,12 @@ def asked(shop: Shop) -> AuthorizationRequest:
         (Mode.OTHER_KEY, True),
     ],
 )
-async def test_whatever_goes_wrong_is_unknown_and_can_be_looked_up(
-    shop: Shop, treat: Script, record: Path, mode: Mode, took_effect: bool
+async def test_every_failure_is_unknown_and_can_be_looked_up(
+    shop: Shop, set_modes: SetModes, record: Path, mode: Mode, took_effect: bool
 ):
-    await treat(Mode.OK, mode)
-    await shop.sandbox.authorize(asked(shop))
-    request = asked(shop)
+    await set_modes(Mode.OK, mode)
+    await shop.sandbox.authorize(request_of(shop))
+    request = request_of(shop)
     with pytest.raises(ProcessorTimedOut):
         await shop.sandbox.authorize(request)
     found = await shop.sandbox.look_up(shop.merchant_id, request.idempotency_key)
@@ -65,26 +65,28 @@ async def test_whatever_goes_wrong_is_unknown_and_can_be_looked_up(
     lines = [line for line in read(record) if line.key == request.idempotency_key]
     assert [line.mode for line in lines if line.mode] == [mode]
     assert [line.captured for line in lines if line.applied] == [10_000] * took_effect
-    assert isinstance(await shop.sandbox.authorize(asked(shop)), Approved), "the next call is served"
+    assert isinstance(await shop.sandbox.authorize(request_of(shop)), Approved), "the next call is served"
 
 
-async def test_a_late_call_takes_effect_after_it_was_not_found(shop: Shop, treat: Script, record: Path):
-    await treat(Mode.LATE)
+async def test_a_late_call_takes_effect_after_it_was_not_found(shop: Shop, set_modes: SetModes, record: Path):
+    await set_modes(Mode.LATE)
     request = shop.authorization(GOOD, capture=True, deadline_at=datetime.now(UTC) + timedelta(seconds=0.1))
     with pytest.raises(ProcessorTimedOut):
         await shop.sandbox.authorize(request)
     assert await shop.sandbox.look_up(shop.merchant_id, request.idempotency_key) is None
     assert not any(line.applied for line in read(record))
     async with asyncio.timeout(30):
-        while await shop.sandbox.look_up(shop.merchant_id, request.idempotency_key) is None:  # noqa: ASYNC110 - it tells nobody
+        while True:
+            if await shop.sandbox.look_up(shop.merchant_id, request.idempotency_key) is not None:
+                break
             await asyncio.sleep(0.05)
     assert isinstance(await shop.sandbox.look_up(shop.merchant_id, request.idempotency_key), Approved)
 
 
-async def test_a_company_that_is_not_there_was_not_asked(cards: FakeCards, unused_port: int):
+async def test_a_processor_that_is_not_there_is_unavailable(cards: FakeCards, unused_port: int):
     cards._port = unused_port
     with pytest.raises(ProcessorUnavailable):
-        await cards.authorize(asked(Shop(cards)))
+        await cards.authorize(request_of(Shop(cards)))
 
 
 @pytest.fixture
@@ -97,13 +99,13 @@ def unused_port() -> int:
 
 
 async def test_the_same_key_counts_once(shop: Shop, record: Path):
-    request = asked(shop)
+    request = request_of(shop)
     answers = await asyncio.gather(*[shop.sandbox.authorize(request) for _ in range(5)])
     assert all(answer == answers[0] for answer in answers)
     assert sum(line.applied for line in read(record)) == 1
 
 
-async def test_the_rest_of_a_charges_life(shop: Shop, record: Path):
+async def test_a_charge_is_captured_voided_and_refunded(shop: Shop, record: Path):
     cards = shop.sandbox
     reference = await shop.authorized()
     capture, void, refund = shop.capture(reference, 6_000), shop.void(reference), shop.refund(reference, 2_000)

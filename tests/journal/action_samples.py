@@ -1,6 +1,6 @@
-"""One event of every topic about what becomes of an order's payments, with every field filled.
+"""One event of every topic about an order's payments after their first call, with every field filled.
 
-The rule a stranger would break: the same as for `samples`: a sample follows its golden file.
+As in `samples`, change a sample to fit its golden file.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ def log_url(database_url: str) -> Iterator[str]:
         connection.execute(SEEN_DDL)
     yield database_url
     with suppress(psycopg.Error), psycopg.connect(database_url, autocommit=True) as connection:
-        connection.execute("set lock_timeout = '1s'; drop table seen")  # so that the database can be lent again
+        connection.execute("set lock_timeout = '1s'; drop table seen")  # so that the next test can use the database
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
-"""One event of every topic with every field filled: what the golden files hold.
+"""One event of every topic with every field filled: the content of the golden files.
 
-The rule a stranger would break: a sample follows its golden file, never the other way round, once a release is tagged.
-`python -m tests.journal.samples` writes the files that are missing and touches no other.
+Once a release is tagged, change a sample to fit its golden file, never the file to fit the sample.
+`python -m tests.journal.samples` writes the missing files and changes no other.
 """
 
 from __future__ import annotations
@@ -245,13 +245,13 @@ SAMPLES: dict[str, Any] = {
 
 DATA_KEY, NONCE, VERSION = bytes(range(32)), bytes(range(12)), 7
 SEAL = Seal(AESGCM(DATA_KEY), MERCHANT, CUSTOMER, ORDER, draw=lambda length: NONCE[:length])
-"""What seals the stored samples: a key, a nonce and a place that never change, so that their bytes do not either."""
+"""The seal of the stored samples: its key, nonce and place are fixed, so that the bytes never change."""
 
-SEALED = [topic for topic, sample in SAMPLES.items() if CODEC.may_be_personal(sample)]
+SEALED = [topic for topic, sample in SAMPLES.items() if CODEC.may_be_personal([sample])]
 
 
 def write_missing() -> None:
-    """Store the sample of every topic that has none yet, and sealed where the topic holds personal data."""
+    """Writes the missing samples, and a sealed one for each topic with personal data."""
     golden = Path(__file__).parents[1] / "golden"
     sealed = golden / "sealed"
     sealed.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
-"""A journal cut down to its mechanics: one event type's bytes, one small read model, no domain.
+"""A journal reduced to its mechanics: one event type's bytes, one small read model, no domain.
 
-The rule a stranger would break: the writer under test is the product's own; only the tables beside it are small.
+The writer under test is the product's own; only the tables beside it are small.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SEEN_DDL = (
 
 
 def open_log(url: str) -> UUID:
-    """A merchant with an empty log."""
+    """Creates a merchant with an empty log, and returns its id."""
     merchant = uuid7()
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("insert into merchant_head (merchant_id) values (%s)", (merchant,))
@@ -41,7 +41,7 @@ def command(
     data: bytes = b"{}",
     topic: bytes = b"test.v1",
 ) -> Append:
-    """A command that writes `count` events to each `(stream, expected, count)`, with a `seen` row for each."""
+    """Returns a command that writes `count` events to each `(stream, expected, count)`, with a `seen` row for each."""
     writes = [
         StreamWrite(stream.bytes, expected, [EncodedEvent(topic, data, 0)] * count)
         for stream, expected, count in streams
@@ -51,13 +51,13 @@ def command(
 
 
 def fetch(url: str, query: str, *parameters: Any) -> list[tuple[Any, ...]]:
-    """The rows of a query."""
+    """Returns the rows of a query."""
     with psycopg.connect(url, autocommit=True) as connection:
         return connection.execute(query, parameters).fetchall()  # type: ignore[arg-type]
 
 
 def assert_log_is_whole(url: str) -> None:
-    """Positions are gap-free per merchant and end at the head, versions are gap-free per stream, views match the log."""
+    """Asserts that positions and versions are gap-free, heads are the last positions, and views match the log."""
     assert (
         fetch(
             url,

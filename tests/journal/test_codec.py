@@ -1,4 +1,4 @@
-"""Events keep their bytes: every topic's stored sample loads for ever, and equal events have equal bytes."""
+"""Events keep their bytes: the stored sample of every topic loads, and equal events have equal bytes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_sample_fills_every_field(topic: str) -> None:
     assert set(stored) == set(sample.__struct_encode_fields__)
 
 
-def test_no_sample_is_left_of_a_topic_that_is_gone() -> None:
+def test_no_sample_belongs_to_a_removed_topic() -> None:
     assert {path.stem for path in GOLDEN.glob("*.json")} == set(TOPICS)
 
 

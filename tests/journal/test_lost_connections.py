@@ -1,4 +1,4 @@
-"""A connection that is cut at the worst moments, or falls silent: every answer is still the truth."""
+"""Connections that are cut before, during or after a commit, or that fall silent: every answer stays true."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ class Cutter:
         return passing
 
 
-async def test_what_is_answered_is_true_wherever_the_connection_is_cut(log_url: str) -> None:
+async def test_every_answer_is_true_wherever_the_connection_is_cut(log_url: str) -> None:
     merchant = open_log(log_url)
     random = Random(7)
     cutter = Cutter(random)
-    told: dict[UUID, str] = {}
+    outcomes: dict[UUID, str] = {}
     async with proxied(log_url) as proxy:
         writer = Writer(proxy.url, [SEEN])
         await writer.start()
@@ -66,9 +66,9 @@ async def test_what_is_answered_is_true_wherever_the_connection_is_cut(log_url: 
                 stream = uuid7()
                 try:
                     await writer.submit(command(merchant, (stream, 0, random.choice((1, 3)))))
-                    told[stream] = "written"
+                    outcomes[stream] = "written"
                 except DatabaseUnavailable as fault:
-                    told[stream] = str(fault)
+                    outcomes[stream] = str(fault)
                     await asyncio.sleep(0.01)
 
         async def strike() -> None:
@@ -83,16 +83,16 @@ async def test_what_is_answered_is_true_wherever_the_connection_is_cut(log_url: 
         proxy.decide = never
         await writer.stop()
     stored = {stream for (stream,) in fetch(log_url, "select distinct stream_id from event")}
-    written = {stream for stream, what in told.items() if what == "written"}
+    written = {stream for stream, outcome in outcomes.items() if outcome == "written"}
     assert proxy.cuts == writer.lost_connections == CUTS
     assert written - stored == set(), "acknowledged and lost"
-    assert stored - written == set(), "told that nothing was written, but it was"
-    unwritten = sum("before it wrote this" in what for what in told.values())
+    assert stored - written == set(), "rejected although it was written"
+    unwritten = sum("before it wrote this" in outcome for outcome in outcomes.values())
     assert unwritten, "no cut came before a commit"
     assert_log_is_whole(log_url)
 
 
-async def test_a_server_that_falls_silent_is_given_up_and_found_again(
+async def test_a_silent_server_is_given_up_and_connected_to_again(
     log_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connections.QueryTimeout.__init__, "__defaults__", (0.5,))
@@ -102,14 +102,14 @@ async def test_a_server_that_falls_silent_is_given_up_and_found_again(
         await writer.start()
         await writer.submit(command(merchant, (uuid7(), 0, 1)))
         proxy.flowing.clear()
-        waiting = writer.submit(command(merchant, (uuid7(), 0, 1)))
+        pending = writer.submit(command(merchant, (uuid7(), 0, 1)))
         async with asyncio.timeout(20):
-            while writer.alive:  # noqa: ASYNC110 - nothing tells
+            while writer.alive:  # noqa: ASYNC110 - the writer has no event for it
                 await asyncio.sleep(0.01)
         with pytest.raises(DatabaseUnavailable):
             writer.submit(command(merchant, (uuid7(), 0, 1)))
         proxy.flowing.set()
-        outcome: Any = (await asyncio.gather(waiting, return_exceptions=True))[0]
+        outcome: Any = (await asyncio.gather(pending, return_exceptions=True))[0]
         stored = fetch(log_url, "select count(*) from event")[0][0]
         assert stored == (2 if isinstance(outcome, int) else 1)
         await writer.submit(command(merchant, (uuid7(), 0, 1)))
@@ -117,37 +117,35 @@ async def test_a_server_that_falls_silent_is_given_up_and_found_again(
     assert_log_is_whole(log_url)
 
 
-async def test_a_merchant_whose_head_is_held_is_refused_and_the_others_go_on(
-    log_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stood_still: list[int] = []
+async def test_a_locked_merchant_is_refused_and_the_others_go_on(log_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    searches: list[int] = []
     find = LockedMerchants.find
 
-    async def found(self: LockedMerchants, connection: Connection, merchants: Iterable[bytes]) -> None:
-        stood_still.append(1)
+    async def counting_find(self: LockedMerchants, connection: Connection, merchants: Iterable[bytes]) -> None:
+        searches.append(1)
         await find(self, connection, merchants)
 
-    monkeypatch.setattr(LockedMerchants, "find", found)
-    held, other = open_log(log_url), open_log(log_url)
+    monkeypatch.setattr(LockedMerchants, "find", counting_find)
+    locked, other = open_log(log_url), open_log(log_url)
     writer = Writer(log_url, [SEEN])
     await writer.start()
     with psycopg.connect(log_url) as holder:
-        holder.execute("select 1 from merchant_head where merchant_id = %s for update", (held,))
+        holder.execute("select 1 from merchant_head where merchant_id = %s for update", (locked,))
         results = await asyncio.gather(
-            *[writer.submit(command(merchant, (uuid7(), 0, 1))) for merchant in (held, other, other)],
+            *[writer.submit(command(merchant, (uuid7(), 0, 1))) for merchant in (locked, other, other)],
             return_exceptions=True,
         )
         assert [type(result) for result in results] == [DatabaseUnavailable, int, int]
         for _ in range(30):
-            with pytest.raises(DatabaseUnavailable):  # at once: it does not even wait
-                writer.submit(command(held, (uuid7(), 0, 1)))
+            with pytest.raises(DatabaseUnavailable):  # at once, without pending
+                writer.submit(command(locked, (uuid7(), 0, 1)))
             await writer.submit(command(other, (uuid7(), 0, 1)))
             await asyncio.sleep(LOOK_S)
-        assert len(stood_still) == 1, "somebody else waits for a lock that is not theirs"
+        assert len(searches) == 1, "another merchant's command waited for the lock"
     async with asyncio.timeout(20):
         while True:
             try:
-                await writer.submit(command(held, (uuid7(), 0, 1)))
+                await writer.submit(command(locked, (uuid7(), 0, 1)))
                 break
             except DatabaseUnavailable:
                 await asyncio.sleep(0.05)
@@ -155,21 +153,21 @@ async def test_a_merchant_whose_head_is_held_is_refused_and_the_others_go_on(
     assert_log_is_whole(log_url)
 
 
-async def test_a_head_that_is_held_for_a_moment_is_waited_for(log_url: str) -> None:
-    held = open_log(log_url)
+async def test_commands_wait_for_a_briefly_locked_head(log_url: str) -> None:
+    locked = open_log(log_url)
     writer = Writer(log_url, [SEEN])
     await writer.start()
     with psycopg.connect(log_url) as holder:
-        holder.execute("select 1 from merchant_head where merchant_id = %s for update", (held,))
-        waiting = [writer.submit(command(held, (uuid7(), 0, 1))) for _ in range(3)]
+        holder.execute("select 1 from merchant_head where merchant_id = %s for update", (locked,))
+        pending = [writer.submit(command(locked, (uuid7(), 0, 1))) for _ in range(3)]
         await asyncio.sleep(2 * LOCK_WAIT_S)
         assert writer.depth == 3
-        assert not any(future.done() for future in waiting)
-    assert await asyncio.gather(*waiting) == [1, 2, 3], "they come in their order"
+        assert not any(future.done() for future in pending)
+    assert await asyncio.gather(*pending) == [1, 2, 3], "they are written in their order"
     await writer.stop()
 
 
-async def test_a_table_that_is_held_fails_the_batch_and_nobody_is_called_held(log_url: str) -> None:
+async def test_a_locked_table_fails_the_batch_and_no_merchant_counts_as_locked(log_url: str) -> None:
     merchant = open_log(log_url)
     writer = Writer(log_url, [SEEN])
     await writer.start()
@@ -178,17 +176,17 @@ async def test_a_table_that_is_held_fails_the_batch_and_nobody_is_called_held(lo
         holder.execute("lock table event in access exclusive mode")
         with pytest.raises(DatabaseUnavailable):
             await writer.submit(asked)
-    assert [line.get("requests") for line in lines] == [["req-7"]], "the log says whose batch it was"
+    assert [line.get("requests") for line in lines] == [["req-7"]], "the log names the request of the batch"
     await writer.submit(command(merchant, (uuid7(), 0, 1)))
     await writer.stop()
 
 
-async def test_two_writers_at_one_merchant_are_never_taken_for_held(log_url: str) -> None:
+async def test_two_writers_of_one_merchant_do_not_count_it_as_locked(log_url: str) -> None:
     merchant = open_log(log_url)
     writers = [Writer(log_url, [SEEN]) for _ in range(2)]
     for writer in writers:
         await writer.start()
     await asyncio.gather(*[w.submit(command(merchant, (uuid7(), 0, 1))) for _ in range(300) for w in writers])
     for writer in writers:
-        assert not writer._held
+        assert not writer._locked
         await writer.stop()

@@ -1,4 +1,4 @@
-"""What is personal in an event is sealed for its place: it opens there, nowhere else, and without its key not at all."""
+"""An event's personal fields are sealed for their place in the log: they open only there, and only with their key."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_with_one_key_and_nonce_an_event_is_sealed_as_it_was_the_first_time(topi
 
 
 @pytest.mark.parametrize("topic", SEALED)
-def test_without_the_key_it_is_the_event_of_a_forgotten_person(topic: str) -> None:
+def test_without_the_key_the_event_lacks_its_personal_fields(topic: str) -> None:
     sample = SAMPLES[topic]
     stored = (GOLDEN / f"{topic}.json").read_bytes()
     forgotten = without(sample, PERSONAL[type(sample)])
@@ -53,7 +53,7 @@ def test_without_the_key_it_is_the_event_of_a_forgotten_person(topic: str) -> No
 
 
 @pytest.mark.parametrize("topic", SEALED)
-def test_nothing_personal_stands_in_the_stored_bytes(topic: str) -> None:
+def test_the_stored_bytes_contain_nothing_personal(topic: str) -> None:
     clear = json.loads(CODEC.encode(SAMPLES[topic]).data)
     stored = json.loads((GOLDEN / f"{topic}.json").read_bytes())
     box = stored.pop("sealed")
@@ -121,7 +121,7 @@ def test_a_box_that_was_changed_anywhere_does_not_open() -> None:
         customer_of(b'{"sealed":"' + base64.b64encode(b"\x02" + bytes(60)) + b'","a":1}')
 
 
-def test_an_event_that_says_nothing_personal_is_stored_in_clear() -> None:
+def test_an_event_without_personal_values_is_stored_unsealed() -> None:
     bare = replace(SAMPLES["customer-created.v1"], first_name=None, last_name=None, email=None, phone_number=None)
     bare = without(bare, ("metadata",))
     data = CODEC.encode_sealed(bare, VERSION, SEAL).data
@@ -129,17 +129,17 @@ def test_an_event_that_says_nothing_personal_is_stored_in_clear() -> None:
     assert data == CODEC.encode(bare).data
 
 
-def test_a_sealed_event_of_an_old_topic_is_opened_before_it_is_brought_up_to_date() -> None:
+def test_a_sealed_event_of_an_old_topic_is_opened_before_it_is_upcast() -> None:
     old = {
-        "customer-details-told.v1": (
+        "customer-details-changed.v0": (
             "customer-details-changed.v1",
             lambda fields: {**fields, "firstName": fields["name"]},
         )
     }
     codec = Codec(customer_events.TOPICS, old)
     clear = b'{"customerId":"%s","at":"2026-01-31T18:30:15Z"}' % str(CUSTOMER).encode()
-    stored = SEAL.sealed(b"customer-details-told.v1", VERSION, clear, b'{"name":"Ana"}')
-    event = codec.decode("customer-details-told.v1", SEAL.opened(b"customer-details-told.v1", VERSION, stored))
+    stored = SEAL.sealed(b"customer-details-changed.v0", VERSION, clear, b'{"name":"Ana"}')
+    event = codec.decode("customer-details-changed.v0", SEAL.opened(b"customer-details-changed.v0", VERSION, stored))
     assert event.first_name == "Ana"
 
 
@@ -156,7 +156,7 @@ def test_a_data_key_is_wrapped_by_the_newest_key_and_opened_by_any_known_one() -
     assert SealingKeys([NEW]).unwrap(after.newest, MERCHANT, CUSTOMER, again) == DATA_KEY
 
 
-def test_the_stored_form_of_a_wrapped_key_opens_for_ever() -> None:
+def test_a_stored_wrapped_key_still_opens() -> None:
     wrapped = bytes.fromhex(
         "000102030405060708090a0b1884043bda7e9f972d2fb4475a71739afc58"
         "dd3171a63a97d80e10469ef6ac4c9064490f8f2e969f9566d484fc2dd906"
@@ -164,13 +164,13 @@ def test_the_stored_form_of_a_wrapped_key_opens_for_ever() -> None:
     assert SealingKeys([OLD]).unwrap("878e97855928ce7f", MERCHANT, CUSTOMER, wrapped) == DATA_KEY
 
 
-def test_a_sealing_key_that_is_not_known_is_named() -> None:
+def test_the_error_names_the_missing_sealing_key() -> None:
     wrapped = SealingKeys([OLD]).wrap(MERCHANT, CUSTOMER, DATA_KEY)
     with pytest.raises(KeyUnavailable, match=f"{sealing_key_id(OLD)}, which LEDGER_SEALING_KEYS lacks"):
         SealingKeys([NEW]).unwrap(sealing_key_id(OLD), MERCHANT, CUSTOMER, wrapped)
 
 
-def test_a_wrapped_key_opens_for_its_customer_and_under_its_own_name_only() -> None:
+def test_a_wrapped_key_opens_for_its_customer_and_under_its_own_key_id_only() -> None:
     keys = SealingKeys([NEW, OLD])
     wrapped = keys.wrap(MERCHANT, CUSTOMER, DATA_KEY)
     for key_id, merchant, customer in (

@@ -1,4 +1,4 @@
-"""A batch of which nobody knows whether it was written: asked for where that can be done, and owned up to where it cannot."""
+"""Batches whose commit is unknown: the log resolves them where it can be read, else they are reported as unknown."""
 
 from __future__ import annotations
 
@@ -14,34 +14,35 @@ from tests.journal.small_log import SEEN, assert_log_is_whole, command, fetch, o
 from uuid_utils.compat import uuid7
 
 from ledger.journal.append import Append, CommitUnknown
-from ledger.journal.commit.lost_connection import is_rolled_back
 from ledger.journal.commit.writer import Writer
+from ledger.postgres.connection import Connection
 from ledger.postgres.faults import DatabaseUnavailable
+from ledger.postgres.group_commit import is_rolled_back
 
 pytestmark = pytest.mark.anyio
 
 SOCKET_CLOSED = psycopg.OperationalError("connection socket closed")
-"""What psycopg says by itself, while the connection still counts as a good one."""
+"""psycopg raises this by itself while the connection still counts as good."""
 
 
 class Unlucky(Writer):
-    """Hears `fault` once instead of what the database said, after the batch was committed or before it was sent."""
+    """A writer that meets `fault` once, after its batch was committed or before the batch was sent."""
 
     fault: Exception | None = None
     after_commit = True
 
-    async def _execute(self, batch: Sequence[Append]) -> list[tuple[Any, ...]]:
+    async def _execute(self, connection: Connection, commands: Sequence[Append]) -> Sequence[tuple[Any, ...]]:
         fault, self.fault = self.fault, None
         if fault is None:
-            return await super()._execute(batch)
+            return await super()._execute(connection, commands)
         if self.after_commit:
-            await super()._execute(batch)
+            await super()._execute(connection, commands)
         raise fault
 
 
 @pytest.mark.parametrize("fault", [SOCKET_CLOSED, psycopg.errors.AdminShutdown(), psycopg.InterfaceError("lost")])
 @pytest.mark.parametrize("after_commit", [True, False], ids=["committed", "never sent"])
-async def test_a_fault_that_is_not_the_servers_refusal_is_looked_into(
+async def test_a_fault_other_than_a_servers_error_is_resolved_by_the_log(
     log_url: str, fault: Exception, *, after_commit: bool
 ) -> None:
     merchant, writer = open_log(log_url), Unlucky(log_url, [SEEN])
@@ -61,33 +62,33 @@ async def test_a_fault_that_is_not_the_servers_refusal_is_looked_into(
     assert_log_is_whole(log_url)
 
 
-async def test_what_the_server_refuses_is_settled_and_what_it_dies_of_is_not(log_url: str) -> None:
+async def test_a_servers_error_is_rolled_back_and_a_terminated_backend_is_unknown(log_url: str) -> None:
     async with await psycopg.AsyncConnection.connect(log_url, autocommit=True) as connection:
         await connection.execute("set statement_timeout = '200ms'")
         with pytest.raises(psycopg.OperationalError) as refused:
             await connection.execute("select pg_sleep(1)")
         await connection.execute("set statement_timeout = 0")
-        with pytest.raises(psycopg.OperationalError) as died:
+        with pytest.raises(psycopg.OperationalError) as terminated:
             await connection.execute("select pg_terminate_backend(pg_backend_pid())")
     assert is_rolled_back(refused.value)
-    assert not is_rolled_back(died.value)
+    assert not is_rolled_back(terminated.value)
 
 
 @pytest.mark.parametrize("silent", [True, False], ids=["silent", "away"])
-async def test_the_end_is_not_waited_for_longer_than_it_may_take(log_url: str, *, silent: bool) -> None:
+async def test_stopping_does_not_wait_longer_than_its_patience(log_url: str, *, silent: bool) -> None:
     merchant = open_log(log_url)
     async with proxied(log_url) as proxy:
         writer = Writer(proxy.url, [SEEN])
         await writer.start()
         proxy.flowing.clear()
-        waiting = writer.submit(command(merchant, (uuid7(), 0, 1)))
+        pending = writer.submit(command(merchant, (uuid7(), 0, 1)))
         await asyncio.sleep(0.05)
         if not silent:
             await proxy.end()
-            proxy.flowing.clear()  # whoever dials is let in and hears nothing
+            proxy.flowing.clear()  # a new connection is accepted and gets no answer
         with capture_logs() as lines:
             await asyncio.wait_for(writer.stop(patience_s=0.2), 8)
         with pytest.raises(CommitUnknown):
-            await waiting
+            await pending
     ended = [line for line in lines if line["event"] == "journal_ended"]
     assert [(line["unknown"], line["waiting"]) for line in ended] == [(1, 0)]

@@ -1,4 +1,4 @@
-"""The group commit keeps its promises: all or nothing, in order, once, and only the guilty suffer."""
+"""The writer commits each command whole or not at all, once, in order, and rejects only the command at fault."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ async def test_a_command_over_two_streams_is_written_whole_or_not_at_all(writer:
     assert_log_is_whole(log_url)
 
 
-async def test_a_command_at_a_version_that_is_not_there_yet_loses(writer: Writer, log_url: str) -> None:
+async def test_a_command_at_a_future_version_loses(writer: Writer, log_url: str) -> None:
     merchant, stream = open_log(log_url), uuid7()
     await writer.submit(command(merchant, (stream, 0, 1)))
     with pytest.raises(VersionConflict):
@@ -80,15 +80,15 @@ async def test_a_command_at_a_version_that_is_not_there_yet_loses(writer: Writer
 
 
 async def test_a_stream_without_events_is_only_checked(writer: Writer, log_url: str) -> None:
-    merchant, watched = open_log(log_url), uuid7()
-    await writer.submit(command(merchant, (watched, 0, 1)))
-    await writer.submit(command(merchant, (uuid7(), 0, 1), (watched, 1, 0)))
+    merchant, checked = open_log(log_url), uuid7()
+    await writer.submit(command(merchant, (checked, 0, 1)))
+    await writer.submit(command(merchant, (uuid7(), 0, 1), (checked, 1, 0)))
     with pytest.raises(VersionConflict):
-        await writer.submit(command(merchant, (uuid7(), 0, 1), (watched, 2, 0)))
+        await writer.submit(command(merchant, (uuid7(), 0, 1), (checked, 2, 0)))
     assert_log_is_whole(log_url)
 
 
-async def test_two_commands_that_watch_each_others_stream_do_not_both_win(writer: Writer, log_url: str) -> None:
+async def test_two_commands_that_check_each_others_stream_do_not_both_win(writer: Writer, log_url: str) -> None:
     merchant, left, right = open_log(log_url), uuid7(), uuid7()
     await writer.submit(command(merchant, (left, 0, 1), (right, 0, 1)))
     results = await asyncio.gather(
@@ -134,7 +134,7 @@ async def test_only_the_command_that_the_database_refuses_fails(writer: Writer, 
     assert_log_is_whole(log_url)
 
 
-async def test_a_value_that_cannot_be_packed_fails_alone(writer: Writer, log_url: str) -> None:
+async def test_a_value_that_cannot_be_encoded_fails_alone(writer: Writer, log_url: str) -> None:
     merchant, stream = open_log(log_url), uuid7()
     bad = command(merchant, (stream, 0, 1), claims=[Claim(ClaimKind.ORDER_EXTERNAL_ID, "\ud800", stream)])
     results = await asyncio.gather(
@@ -149,7 +149,7 @@ async def test_a_merchant_without_a_log_is_refused(writer: Writer, log_url: str)
     assert fetch(log_url, "select count(*) from seen") == [(0,)]
 
 
-async def test_a_cancelled_caller_does_not_take_the_command_back(writer: Writer, log_url: str) -> None:
+async def test_cancelling_the_caller_does_not_cancel_the_command(writer: Writer, log_url: str) -> None:
     merchant, stream = open_log(log_url), uuid7()
     future = writer.submit(command(merchant, (stream, 0, 1)))
     future.cancel()
@@ -157,7 +157,7 @@ async def test_a_cancelled_caller_does_not_take_the_command_back(writer: Writer,
     assert fetch(log_url, "select count(*) from event where stream_id = %s", stream) == [(1,)]
 
 
-async def test_beyond_its_bound_the_queue_refuses_at_once(log_url: str) -> None:
+async def test_a_full_queue_refuses_at_once(log_url: str) -> None:
     writer = Writer(log_url, [SEEN], queue_max=10)
     await writer.start()
     merchant = open_log(log_url)
@@ -168,7 +168,7 @@ async def test_beyond_its_bound_the_queue_refuses_at_once(log_url: str) -> None:
     await writer.stop()
 
 
-async def test_stopping_writes_what_waits(log_url: str) -> None:
+async def test_stopping_writes_the_pending_commands(log_url: str) -> None:
     writer = Writer(log_url, [SEEN])
     await writer.start()
     merchant = open_log(log_url)

@@ -1,4 +1,4 @@
-"""A sandbox processor over a fresh database, and requests to send it."""
+"""A sandbox processor over a fresh database, and authorisation requests to it."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ Ask = Callable[..., AuthorizationRequest]
 
 
 @pytest.fixture
-async def book(database_url: str) -> AsyncIterator[ChargeWriter]:
-    book = ChargeWriter(database_url)
-    await book.start()
-    yield book
-    await book.stop()
+async def charge_writer(database_url: str) -> AsyncIterator[ChargeWriter]:
+    charge_writer = ChargeWriter(database_url)
+    await charge_writer.start()
+    yield charge_writer
+    await charge_writer.stop()
 
 
 @pytest.fixture
 async def elsewhere(database_url: str) -> AsyncIterator[SandboxProcessor]:
     """The same processor as another process of the ledger sees it."""
-    book = ChargeWriter(database_url)
-    await book.start()
-    teller = CallExecutor(database_url)
-    yield SandboxProcessor(book, teller, silence_s=0.05, slow_s=0.2)
-    await teller.stop()
-    await book.stop()
+    charge_writer = ChargeWriter(database_url)
+    await charge_writer.start()
+    executor = CallExecutor(database_url)
+    yield SandboxProcessor(charge_writer, executor, silence_s=0.05, slow_s=0.2)
+    await executor.stop()
+    await charge_writer.stop()
 
 
 @pytest.fixture
-async def teller(database_url: str) -> AsyncIterator[CallExecutor]:
-    teller = CallExecutor(database_url)
-    await teller.start()
-    yield teller
-    await teller.stop()
+async def executor(database_url: str) -> AsyncIterator[CallExecutor]:
+    executor = CallExecutor(database_url)
+    await executor.start()
+    yield executor
+    await executor.stop()
 
 
 @pytest.fixture
-def sandbox(book: ChargeWriter, teller: CallExecutor) -> SandboxProcessor:
-    return SandboxProcessor(book, teller, silence_s=0.05, slow_s=0.2)
+def sandbox(charge_writer: ChargeWriter, executor: CallExecutor) -> SandboxProcessor:
+    return SandboxProcessor(charge_writer, executor, silence_s=0.05, slow_s=0.2)
 
 
 @pytest.fixture

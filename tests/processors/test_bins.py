@@ -1,4 +1,4 @@
-"""What a card number's first digits tell a merchant."""
+"""Brand, type, country and issuer by the first digits of a card number."""
 
 from __future__ import annotations
 
@@ -62,6 +62,6 @@ def test_no_range_overlaps_another():
     ("brand", "succeeded", "failed"),
     [("VISA", "05", "07"), ("AMEX", "05", "07"), ("MASTERCARD", "02", "00"), ("CARNET", None, None)],
 )
-def test_each_network_has_its_own_word_for_an_authentication(brand, succeeded, failed):
+def test_each_network_has_its_own_indicator_of_an_authentication(brand, succeeded, failed):
     assert bins.eci_of(brand, authenticated=True) == succeeded
     assert bins.eci_of(brand, authenticated=False) == failed

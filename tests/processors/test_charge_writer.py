@@ -1,4 +1,4 @@
-"""What the sandbox processor's book holds, whoever writes it at once and whatever breaks meanwhile."""
+"""The sandbox's charge records: one per key, with several writers at once and whatever breaks meanwhile."""
 
 from __future__ import annotations
 
@@ -89,11 +89,11 @@ async def test_a_key_belongs_to_its_merchant(database_url, sandbox, ask: Ask):
 async def test_two_processes_with_the_same_keys_in_opposite_order_both_get_through(sandbox, elsewhere, ask: Ask):
     for _ in range(5):
         requests = [ask() for _ in range(100)]
-        there, back = await asyncio.gather(
+        one, other = await asyncio.gather(
             asyncio.gather(*[sandbox.authorize(request) for request in requests]),
             asyncio.gather(*[elsewhere.authorize(request) for request in reversed(requests)]),
         )
-        assert there == list(reversed(back))
+        assert one == list(reversed(other))
 
 
 async def test_a_key_that_never_arrived_is_not_found(sandbox, ask: Ask):
@@ -114,11 +114,11 @@ async def test_no_card_number_and_no_cvc_is_kept(database_url, sandbox, ask: Ask
     for number in numbers:
         await sandbox.authorize(ask(number))
     await sandbox.set_mode(ask().merchant_id, Mode.SLOW, times=1)
-    held = repr([rows(database_url, table) for table in ("sandbox_charge", "sandbox_mode")])
-    assert "'424242', '4242'" in held, "the scan looks at what is there"
-    assert not [number for number in numbers if number in held or number[:8] in held]
+    stored = repr([rows(database_url, table) for table in ("sandbox_charge", "sandbox_mode")])
+    assert "'424242', '4242'" in stored, "the rows hold the call"
+    assert not [number for number in numbers if number in stored or number[:8] in stored]
     assert "987" not in [value for row in rows(database_url) for value in row]
-    assert "Ana" not in held
+    assert "Ana" not in stored
 
 
 async def test_a_connection_that_breaks_loses_and_doubles_no_call(database_url, sandbox, ask: Ask):
@@ -136,15 +136,16 @@ async def test_a_connection_that_breaks_loses_and_doubles_no_call(database_url, 
 
 
 LINGER = """
-create function linger() returns trigger language plpgsql as $$ begin perform pg_advisory_xact_lock_shared(7); return null; end $$;
+create function linger() returns trigger language plpgsql as
+  $$ begin perform pg_advisory_xact_lock_shared(7); return null; end $$;
 create constraint trigger linger after insert on sandbox_charge deferrable initially deferred
   for each row execute function linger()
 """
 
 
 @contextmanager
-def held(database_url: str) -> Iterator[psycopg.Connection]:
-    """Inside this block a booking is inserted and gets no further than its commit."""
+def commits_blocked(database_url: str) -> Iterator[psycopg.Connection]:
+    """Blocks the commit of every charge that is inserted inside this block."""
     do(database_url, LINGER)
     with psycopg.connect(database_url, autocommit=True) as holder:
         holder.execute("select pg_advisory_lock(7)")
@@ -152,31 +153,31 @@ def held(database_url: str) -> Iterator[psycopg.Connection]:
 
 
 async def committing(holder: psycopg.Connection, but: int = 0) -> int:
-    """The backend that waits in its commit, once there is one; another than `but`."""
+    """Returns the backend that waits in its commit, once there is one other than `but`."""
     waits = "select pid from pg_locks where locktype = 'advisory' and not granted and pid <> %s"
     async with asyncio.timeout(60):
-        while (row := holder.execute(waits, (but,)).fetchone()) is None:  # noqa: ASYNC110 - the server tells nobody
+        while (row := holder.execute(waits, (but,)).fetchone()) is None:  # noqa: ASYNC110 - the server sends nothing
             await asyncio.sleep(0.01)
     return int(row[0])
 
 
-async def test_a_call_whose_commit_is_still_running_when_the_line_breaks_is_booked_once(
+async def test_a_call_whose_commit_is_running_when_the_connection_breaks_is_recorded_once(
     database_url, sandbox, ask: Ask
 ):
     request = ask()
-    with held(database_url) as holder:
+    with commits_blocked(database_url) as holder:
         call = asyncio.ensure_future(sandbox.authorize(request))
         first = await committing(holder)
-        cut(sandbox)  # the server does not notice, and would go on to commit
+        cut(sandbox)  # the server does not notice, and would commit
         await committing(holder, but=first)
     assert isinstance(await call, Approved)
     assert await sandbox.look_up(request.merchant_id, request.idempotency_key) == call.result()
     assert len(rows(database_url)) == 1
 
 
-async def test_a_refusal_after_the_line_broke_is_final(database_url, sandbox, ask: Ask):
-    """The call goes back into the queue and meets a processor that is down: its first try must not commit after that."""
-    with held(database_url) as holder:
+async def test_a_refusal_after_the_connection_broke_is_final(database_url, sandbox, ask: Ask):
+    """The call is queued again and meets a processor that is down: its first try must not commit after that."""
+    with commits_blocked(database_url) as holder:
         call = asyncio.ensure_future(sandbox.authorize(ask()))
         await committing(holder)
         do(database_url, f"insert into sandbox_mode values ('{ask().merchant_id}', 'DOWN')")
@@ -187,7 +188,7 @@ async def test_a_refusal_after_the_line_broke_is_final(database_url, sandbox, as
     assert rows(database_url) == []
 
 
-async def test_a_call_whose_answer_was_lost_after_the_commit_is_told_what_was_booked(database_url, sandbox, ask: Ask):
+async def test_a_call_whose_answer_was_lost_after_the_commit_gets_the_recorded_answer(database_url, sandbox, ask: Ask):
     await sandbox.authorize(ask())
     call = asyncio.ensure_future(sandbox.authorize(ask()))
     for _ in range(5):
@@ -201,7 +202,7 @@ async def test_a_call_whose_answer_was_lost_after_the_commit_is_told_what_was_bo
     assert len(rows(database_url)) == 2
 
 
-async def test_a_connection_that_broke_while_nobody_called_is_noticed_by_a_look_up(database_url, sandbox, ask: Ask):
+async def test_a_look_up_notices_a_connection_that_broke_while_idle(database_url, sandbox, ask: Ask):
     request = ask()
     answer = await sandbox.authorize(request)
     end_connection(database_url)
@@ -211,8 +212,11 @@ async def test_a_connection_that_broke_while_nobody_called_is_noticed_by_a_look_
 
 
 def cut(sandbox: SandboxProcessor) -> bytes:
-    """Break our end of the book's connection; what the server had sent until then is lost, and returned."""
-    with socket.socket(fileno=os.dup(sandbox._book._connection.fileno())) as line:
+    """Breaks the client's end of the writer's connection.
+
+    Returns what the server had sent until then, which is lost.
+    """
+    with socket.socket(fileno=os.dup(sandbox._charge_writer._connection.fileno())) as line:
         lost = b""
         with suppress(BlockingIOError):
             lost = line.recv(1 << 16, socket.MSG_DONTWAIT)
@@ -225,17 +229,20 @@ async def found(sandbox: SandboxProcessor, request: AuthorizationRequest) -> Ans
         with suppress(ProcessorTimedOut, ProcessorUnavailable):
             return await sandbox.look_up(request.merchant_id, request.idempotency_key)
         await asyncio.sleep(0.01)
-    raise AssertionError("the book stays closed")
+    raise AssertionError("the charge writer does not come back")
 
 
-async def test_without_a_database_nothing_is_sent_and_stopping_does_not_wait(database_url, book, sandbox, ask: Ask):
+async def test_without_a_database_nothing_is_sent_and_stopping_does_not_wait(
+    database_url, charge_writer, sandbox, ask: Ask
+):
     with psycopg.connect(database_url, autocommit=True) as connection:
         name = connection.info.dbname
     with psycopg.connect(database_url, dbname="postgres", autocommit=True) as connection:
         allow = sql.SQL("alter database {} allow_connections {}")
         connection.execute(allow.format(sql.Identifier(name), sql.Literal(False)))
         connection.execute(
-            "select pg_terminate_backend(pid, 2000) from pg_stat_activity where datname = %s and pid <> pg_backend_pid()",
+            "select pg_terminate_backend(pid, 2000) from pg_stat_activity"
+            " where datname = %s and pid <> pg_backend_pid()",
             [name],
         )
         with pytest.raises(ProcessorTimedOut):
@@ -243,29 +250,29 @@ async def test_without_a_database_nothing_is_sent_and_stopping_does_not_wait(dat
         for _ in range(3):
             with pytest.raises(ProcessorUnavailable):
                 await sandbox.authorize(ask())
-        assert not book.alive
+        assert not charge_writer.alive
         with pytest.raises(ProcessorUnavailable):
             await sandbox.look_up(ask().merchant_id, "any")
-        await asyncio.wait_for(book.stop(), 10)
+        await asyncio.wait_for(charge_writer.stop(), 10)
         connection.execute(allow.format(sql.Identifier(name), sql.Literal(True)))
 
 
-async def test_a_full_queue_says_so_at_once(database_url, ask: Ask):
-    book = ChargeWriter(database_url, queue_max=3)
-    await book.start()
-    sandbox = SandboxProcessor(book, CallExecutor(database_url))
+async def test_a_full_queue_refuses_at_once(database_url, ask: Ask):
+    charge_writer = ChargeWriter(database_url, queue_max=3)
+    await charge_writer.start()
+    sandbox = SandboxProcessor(charge_writer, CallExecutor(database_url))
     answers = await asyncio.gather(*[sandbox.authorize(ask()) for _ in range(10)], return_exceptions=True)
     assert Counter(type(answer) for answer in answers) == {Approved: 3, ProcessorUnavailable: 7}
-    await book.stop()
+    await charge_writer.stop()
 
 
-async def test_stopping_books_what_waits(database_url, ask: Ask):
-    book = ChargeWriter(database_url)
-    await book.start()
-    sandbox = SandboxProcessor(book, CallExecutor(database_url))
+async def test_stopping_records_the_pending_calls(database_url, ask: Ask):
+    charge_writer = ChargeWriter(database_url)
+    await charge_writer.start()
+    sandbox = SandboxProcessor(charge_writer, CallExecutor(database_url))
     calls = [asyncio.ensure_future(sandbox.authorize(ask())) for _ in range(500)]
     await asyncio.sleep(0)
-    await book.stop()
+    await charge_writer.stop()
     assert all(isinstance(answer, Approved) for answer in await asyncio.gather(*calls))
     assert len(rows(database_url)) == 500
 
@@ -291,16 +298,16 @@ async def pay(sandbox, merchant_id, n):
         n += 64
 
 async def main():
-    book = ChargeWriter(sys.argv[1])
-    await book.start()
-    sandbox = SandboxProcessor(book, CallExecutor(sys.argv[1]))
+    charge_writer = ChargeWriter(sys.argv[1])
+    await charge_writer.start()
+    sandbox = SandboxProcessor(charge_writer, CallExecutor(sys.argv[1]))
     await asyncio.gather(*[pay(sandbox, UUID(sys.argv[2]), n) for n in range(64)])
 
 asyncio.run(main())
 """
 
 
-async def test_what_a_killed_process_had_answered_is_in_the_book(database_url, sandbox, ask: Ask):
+async def test_what_a_killed_process_had_answered_is_recorded(database_url, sandbox, ask: Ask):
     merchant_id = ask().merchant_id
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", KILLED, database_url, str(merchant_id), stdout=asyncio.subprocess.PIPE

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import psycopg
 import pytest
-from tests.processors.asking import NOW, Shop
+from tests.processors.shop import NOW, Shop
 from uuid_utils.compat import uuid7
 
 from ledger.domain.orders.processor_outcomes import (
@@ -35,7 +35,7 @@ def shop(sandbox: SandboxProcessor) -> Shop:
     return Shop(sandbox)
 
 
-async def test_it_keeps_the_whole_contract(sandbox: SandboxProcessor):
+async def test_it_implements_the_whole_contract(sandbox: SandboxProcessor):
     processor: Processor = sandbox
     assert processor.capabilities.refund_window_s == 180 * 24 * 3600
 
@@ -52,30 +52,30 @@ async def test_an_authorisation_is_captured_in_parts_and_no_further(shop: Shop):
 
 
 async def test_the_same_key_captures_once_and_is_answered_the_same(shop: Shop, elsewhere: SandboxProcessor):
-    asked = shop.capture(await shop.authorized(), 6_000)
-    answers = await asyncio.gather(*[at.capture(asked) for at in (shop.sandbox, elsewhere) * 8])
+    request = shop.capture(await shop.authorized(), 6_000)
+    answers = await asyncio.gather(*[at.capture(request) for at in (shop.sandbox, elsewhere) * 8])
     assert {answer.processor_reference for answer in answers} == {answers[0].processor_reference}
-    assert isinstance(await shop.sandbox.capture(shop.capture(asked.processor_reference, 4_000)), Captured)
+    assert isinstance(await shop.sandbox.capture(shop.capture(request.processor_reference, 4_000)), Captured)
 
 
-async def test_two_processes_never_capture_more_than_was_granted(shop: Shop, elsewhere: SandboxProcessor):
+async def test_two_processes_never_capture_more_than_was_authorised(shop: Shop, elsewhere: SandboxProcessor):
     reference = await shop.authorized()
-    asked = [shop.capture(reference, 3_000) for _ in range(10)]
+    requests = [shop.capture(reference, 3_000) for _ in range(10)]
     answers = await asyncio.gather(
-        *[at.capture(one) for at, one in zip((shop.sandbox, elsewhere) * 5, asked, strict=True)]
+        *[at.capture(one) for at, one in zip((shop.sandbox, elsewhere) * 5, requests, strict=True)]
     )
     assert sum(isinstance(answer, Captured) for answer in answers) == 3
 
 
 async def test_two_processes_never_refund_more_than_was_captured(shop: Shop, elsewhere: SandboxProcessor):
     reference = await shop.authorized(capture=True)
-    asked = [shop.refund(reference, 1_000) for _ in range(21)]
-    answers = await asyncio.gather(*[(shop.sandbox, elsewhere)[n % 2].refund(one) for n, one in enumerate(asked)])
+    requests = [shop.refund(reference, 1_000) for _ in range(21)]
+    answers = await asyncio.gather(*[(shop.sandbox, elsewhere)[n % 2].refund(one) for n, one in enumerate(requests)])
     assert sum(isinstance(answer, Refunded) for answer in answers) == 10
     assert sum(isinstance(answer, RefundRefused) for answer in answers) == 11
 
 
-async def test_a_void_releases_what_was_granted(shop: Shop):
+async def test_a_void_releases_an_authorisation(shop: Shop):
     reference = await shop.authorized()
     assert isinstance(await shop.sandbox.void(shop.void(reference)), Voided)
     assert isinstance(await shop.sandbox.void(shop.void(reference)), Voided)
@@ -87,7 +87,7 @@ async def test_captured_money_is_not_voided(shop: Shop):
     assert isinstance(await shop.sandbox.void(shop.void(reference)), VoidRefused)
 
 
-async def test_the_cards_that_refuse(shop: Shop):
+async def test_some_cards_refuse_captures_voids_or_refunds(shop: Shop):
     assert isinstance(
         await shop.sandbox.capture(shop.capture(await shop.authorized("4000000000007015"))), CaptureRefused
     )
@@ -96,14 +96,14 @@ async def test_the_cards_that_refuse(shop: Shop):
     assert isinstance(await shop.sandbox.refund(shop.refund(paid)), RefundRefused)
 
 
-async def test_a_refund_to_another_card_is_told_later(shop: Shop):
+async def test_a_pending_refund_is_confirmed_by_a_later_message(shop: Shop):
     paid = await shop.authorized("4000000000005126", capture=True)
-    asked = shop.refund(paid, 4_000)
-    pending = await shop.sandbox.refund(asked)
+    request = shop.refund(paid, 4_000)
+    pending = await shop.sandbox.refund(request)
     assert isinstance(pending, RefundPending)
     assert isinstance(await shop.sandbox.refund(shop.refund(paid, 7_000)), RefundRefused), "it is reserved"
-    assert await shop.told(LATER.total_seconds() - 1) == []
-    [message] = await shop.told()
+    assert await shop.due_messages(LATER.total_seconds() - 1) == []
+    [message] = await shop.due_messages()
     assert message == RefundConfirmed(
         processor="sandbox",
         message_id=message.message_id,
@@ -111,7 +111,7 @@ async def test_a_refund_to_another_card_is_told_later(shop: Shop):
         occurred_at=NOW + LATER,
         order_id=shop.order_id,
         payment_id=shop.payment_id,
-        idempotency_key=asked.idempotency_key,
+        idempotency_key=request.idempotency_key,
         processor_reference=pending.processor_reference,
         amount=Decimal(4_000),
     )
@@ -119,28 +119,28 @@ async def test_a_refund_to_another_card_is_told_later(shop: Shop):
 
 @pytest.mark.parametrize("at_once", [True, False])
 async def test_a_captured_payment_is_disputed(shop: Shop, at_once: bool):
-    asked = shop.authorization("4000000000000259", capture=at_once)
-    answer = await shop.sandbox.authorize(asked)
+    request = shop.authorization("4000000000000259", capture=at_once)
+    answer = await shop.sandbox.authorize(request)
     assert isinstance(answer, Approved)
-    assert await shop.sandbox.authorize(asked) == answer
-    assert await shop.sandbox.look_up(shop.merchant_id, asked.idempotency_key) == answer
+    assert await shop.sandbox.authorize(request) == answer
+    assert await shop.sandbox.look_up(shop.merchant_id, request.idempotency_key) == answer
     if not at_once:
-        assert await shop.told() == []
+        assert await shop.due_messages() == []
         await shop.sandbox.capture(shop.capture(answer.processor_reference, 6_000))
-    [message] = await shop.told()
+    [message] = await shop.due_messages()
     assert isinstance(message, DisputeOpened)
     assert (message.processor_reference, message.amount) == (answer.processor_reference, 10_000 if at_once else 6_000)
 
 
-async def test_a_message_is_handed_out_until_it_was_taken_in(shop: Shop):
+async def test_a_message_stays_due_until_it_is_delivered(shop: Shop):
     await shop.authorized("4000000000000259", capture=True)
-    [message] = await shop.told()
-    assert await shop.told() == [message]
+    [message] = await shop.due_messages()
+    assert await shop.due_messages() == [message]
     assert await shop.sandbox.outbox.merchants_waiting() == [shop.merchant_id]
     assert await shop.sandbox.outbox.next_due_at(shop.merchant_id) == NOW + LATER
-    assert await shop.told(merchant_id=uuid7()) == []
+    assert await shop.due_messages(merchant_id=uuid7()) == []
     await shop.sandbox.outbox.delivered(message)
-    assert await shop.told() == []
+    assert await shop.due_messages() == []
     assert await shop.sandbox.outbox.merchants_waiting() == []
     assert await shop.sandbox.outbox.next_due_at(shop.merchant_id) is None
 
@@ -148,14 +148,14 @@ async def test_a_message_is_handed_out_until_it_was_taken_in(shop: Shop):
 @pytest.mark.parametrize(
     ("number", "code"), [("4000000000000341", "GENERIC_DECLINE"), ("4000000000000358", "CARD_LOST_OR_STOLEN")]
 )
-async def test_a_card_that_is_only_good_when_typed(shop: Shop, number: str, code: str):
+async def test_some_cards_are_declined_when_they_are_saved(shop: Shop, number: str, code: str):
     await shop.authorized(number)
     answer = await shop.sandbox.authorize(shop.authorization(number, saved_card=True))
     assert isinstance(answer, Declined)
     assert answer.code == code
 
 
-async def test_look_ups_tell_what_became_of_each_call(shop: Shop, elsewhere: SandboxProcessor):
+async def test_look_ups_return_the_answer_of_each_call(shop: Shop, elsewhere: SandboxProcessor):
     reference = await shop.authorized()
     capture, void = shop.capture(reference), shop.void(reference)
     refund = shop.refund(reference, 2_500)
@@ -168,7 +168,7 @@ async def test_look_ups_tell_what_became_of_each_call(shop: Shop, elsewhere: San
     assert await elsewhere.look_up_capture(uuid7(), capture.idempotency_key) is None
 
 
-async def test_anothers_charge_is_none_of_ours(shop: Shop, sandbox: SandboxProcessor):
+async def test_a_merchant_cannot_act_on_another_merchants_charge(shop: Shop, sandbox: SandboxProcessor):
     theirs = await Shop(sandbox).authorized(capture=True)
     assert isinstance(await sandbox.capture(shop.capture(theirs)), CaptureRefused)
     assert isinstance(await sandbox.void(shop.void(theirs)), VoidRefused)
@@ -178,23 +178,23 @@ async def test_anothers_charge_is_none_of_ours(shop: Shop, sandbox: SandboxProce
 async def test_a_processor_that_is_down_does_nothing(shop: Shop):
     reference = await shop.authorized()
     await shop.sandbox.set_mode(shop.merchant_id, Mode.DOWN, times=1)
-    asked = shop.capture(reference)
+    request = shop.capture(reference)
     with pytest.raises(ProcessorUnavailable):
-        await shop.sandbox.capture(asked)
-    assert await shop.sandbox.look_up_capture(shop.merchant_id, asked.idempotency_key) is None
-    assert isinstance(await shop.sandbox.capture(asked), Captured)
+        await shop.sandbox.capture(request)
+    assert await shop.sandbox.look_up_capture(shop.merchant_id, request.idempotency_key) is None
+    assert isinstance(await shop.sandbox.capture(request), Captured)
 
 
-async def test_a_slow_answer_is_given_up_and_looked_up(shop: Shop):
+async def test_a_slow_call_times_out_and_is_found_by_a_look_up(shop: Shop):
     from datetime import UTC, datetime, timedelta
 
     reference = await shop.authorized()
     await shop.sandbox.set_mode(shop.merchant_id, Mode.SLOW, times=1)
-    asked = shop.capture(reference, deadline_at=datetime.now(UTC) + timedelta(seconds=0.1))
+    request = shop.capture(reference, deadline_at=datetime.now(UTC) + timedelta(seconds=0.1))
     with pytest.raises(ProcessorTimedOut):
-        await shop.sandbox.capture(asked)
+        await shop.sandbox.capture(request)
     await asyncio.sleep(0.2)
-    assert isinstance(await shop.sandbox.look_up_capture(shop.merchant_id, asked.idempotency_key), Captured)
+    assert isinstance(await shop.sandbox.look_up_capture(shop.merchant_id, request.idempotency_key), Captured)
 
 
 async def test_a_connection_that_breaks_leaves_the_outcome_unknown_and_the_next_call_is_served(
@@ -205,8 +205,8 @@ async def test_a_connection_that_breaks_leaves_the_outcome_unknown_and_the_next_
         connection.execute(
             "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'ledger-sandbox-teller'"
         )
-    asked = shop.capture(reference)
+    request = shop.capture(reference)
     with pytest.raises(ProcessorTimedOut):
-        await shop.sandbox.capture(asked)
-    assert await shop.sandbox.look_up_capture(shop.merchant_id, asked.idempotency_key) is None
-    assert isinstance(await shop.sandbox.capture(asked), Captured)
+        await shop.sandbox.capture(request)
+    assert await shop.sandbox.look_up_capture(shop.merchant_id, request.idempotency_key) is None
+    assert isinstance(await shop.sandbox.capture(request), Captured)

@@ -1,4 +1,4 @@
-"""The inbox: a message is on disk first, counts once, and is handed out until an order has taken it in."""
+"""The inbox: a message is stored first, counts once, and is claimed again until an order has applied it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from uuid import UUID
 import psycopg
 import pytest
 from structlog.testing import capture_logs
-from tests.processors.asking import NOW, Shop
+from tests.processors.shop import NOW, Shop
 from uuid_utils.compat import uuid7
 
 from ledger.background.inbox.consumer import Applied, DeadLetter, InboxConsumer, RetryLater, fetch
@@ -74,10 +74,10 @@ def all_due(database_url: str) -> None:
         connection.execute("update processor_message set next_try_at = now()")
 
 
-async def test_a_message_counts_once_whoever_receives_it(inbox: Inbox, another: Inbox):
-    receipts = await asyncio.gather(*[at.receive(opened()) for at in (inbox, another) * 10])
-    assert Counter(receipt.is_new for receipt in receipts) == {True: 1, False: 19}
-    assert len({receipt.received_at for receipt in receipts}) == 1
+async def test_a_message_counts_once_whichever_process_receives_it(inbox: Inbox, another: Inbox):
+    entries = await asyncio.gather(*[at.receive(opened()) for at in (inbox, another) * 10])
+    assert Counter(entry.is_new for entry in entries) == {True: 1, False: 19}
+    assert len({entry.received_at for entry in entries}) == 1
     assert len(await inbox.claim()) == 1
 
 
@@ -87,12 +87,12 @@ async def test_a_second_message_with_the_same_id_changes_nothing(inbox: Inbox):
     assert await inbox.claim() == [opened(amount=100)]
 
 
-async def test_ids_are_each_merchants_own(inbox: Inbox):
+async def test_message_ids_are_unique_within_a_merchant(inbox: Inbox):
     assert (await inbox.receive(opened())).is_new
     assert (await inbox.receive(opened(merchant_id=uuid7()))).is_new
 
 
-async def test_two_workers_never_hold_the_same_message(inbox: Inbox, another: Inbox):
+async def test_two_workers_never_claim_the_same_message(inbox: Inbox, another: Inbox):
     for n in range(60):
         await inbox.receive(opened(n))
     claimed = await asyncio.gather(*[at.claim(7) for at in (inbox, another) * 8])
@@ -100,16 +100,16 @@ async def test_two_workers_never_hold_the_same_message(inbox: Inbox, another: In
     assert len(ids) == len(set(ids)) == 60
 
 
-async def test_a_worker_that_dies_leaves_its_messages_to_the_next(database_url: str, inbox: Inbox):
-    async with Inbox(database_url, lease_s=0.2) as dying:
-        await dying.receive(opened())
-        assert len(await dying.claim()) == 1
+async def test_another_worker_claims_the_messages_of_a_killed_one(database_url: str, inbox: Inbox):
+    async with Inbox(database_url, lease_s=0.2) as killed:
+        await killed.receive(opened())
+        assert len(await killed.claim()) == 1
     assert await inbox.claim() == []
     await asyncio.sleep(0.3)
     assert await inbox.claim() == [opened()]
 
 
-async def test_a_message_that_nobody_can_use_is_tried_again_later_and_later(database_url: str, inbox: Inbox):
+async def test_a_message_that_cannot_be_applied_is_retried_with_back_off(database_url: str, inbox: Inbox):
     await inbox.receive(opened())
     pauses = []
     for _ in range(12):
@@ -121,13 +121,13 @@ async def test_a_message_that_nobody_can_use_is_tried_again_later_and_later(data
             pauses.append(row[0])
     seconds = [round(pause / timedelta(seconds=1)) for pause in pauses]
     assert seconds == [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]
-    receipt = await inbox.receipt("sandbox", MERCHANT, "open 1")
-    assert receipt is not None
-    assert receipt.waits_for == "an order"
+    entry = await inbox.receipt("sandbox", MERCHANT, "open 1")
+    assert entry is not None
+    assert entry.waits_for == "an order"
 
 
 class Disputes:
-    """What an order makes of disputes, in short: one is won only after it was opened."""
+    """The disputes of an order, simplified: one is won only after it was opened."""
 
     def __init__(self) -> None:
         self.open: set[str] = set()
@@ -144,7 +144,7 @@ class Disputes:
         return Applied()
 
 
-async def test_what_comes_too_early_is_kept_and_taken_in_after_what_it_follows(inbox: Inbox):
+async def test_an_early_message_is_kept_and_applied_after_the_one_before_it(inbox: Inbox):
     disputes, order_id = Disputes(), uuid7()
     work = InboxConsumer(inbox, {DisputeOpened: disputes.opened, DisputeWon: disputes.decided})
     early = await work.receive_and_apply(won(order_id=order_id))
@@ -156,7 +156,7 @@ async def test_what_comes_too_early_is_kept_and_taken_in_after_what_it_follows(i
     assert await work.sweep() == 0
 
 
-async def test_a_message_that_was_taken_in_is_not_handled_again(inbox: Inbox):
+async def test_an_applied_message_is_not_applied_again(inbox: Inbox):
     disputes = Disputes()
     work = InboxConsumer(inbox, {DisputeOpened: disputes.opened, DisputeWon: disputes.decided})
     await work.receive_and_apply(opened())
@@ -165,7 +165,7 @@ async def test_a_message_that_was_taken_in_is_not_handled_again(inbox: Inbox):
     assert disputes.won == ["d1"]
 
 
-async def test_a_message_for_nobody_waits_without_end(database_url: str, inbox: Inbox):
+async def test_a_message_without_a_handler_waits_without_end(database_url: str, inbox: Inbox):
     work = InboxConsumer(inbox, {})
     assert (await work.receive_and_apply(opened())).waits_for == "nobody takes DisputeOpened"
     assert await work.sweep() == 0
@@ -173,7 +173,7 @@ async def test_a_message_for_nobody_waits_without_end(database_url: str, inbox: 
     assert await work.sweep() == 1
 
 
-async def test_what_contradicts_its_order_is_kept_and_tried_again_only_by_hand(
+async def test_a_message_that_contradicts_its_order_is_retried_only_by_an_operator(
     database_url: str, inbox: Inbox, another: Inbox
 ):
     tried = []
@@ -185,12 +185,12 @@ async def test_what_contradicts_its_order_is_kept_and_tried_again_only_by_hand(
     disputes = Disputes()
     work = InboxConsumer(inbox, {DisputeOpened: contradicts, DisputeWon: disputes.decided})
     with capture_logs() as logs:
-        receipt = await work.receive_and_apply(opened())
-    assert (receipt.handled_at, receipt.waits_for) == (None, "its amount is none")
+        entry = await work.receive_and_apply(opened())
+    assert (entry.handled_at, entry.waits_for) == (None, "its amount is none")
     assert [(line["event"], line["message_id"]) for line in logs] == [("processor_message_set_aside", "open 1")]
     with psycopg.connect(database_url, autocommit=True) as connection:
         connection.execute("update processor_message set next_try_at = next_try_at - interval '10 years'")
-    assert (await work.sweep(), tried) == (0, ["open 1"]), "no time comes at which it is tried"
+    assert (await work.sweep(), tried) == (0, ["open 1"]), "it is never due by itself"
     async with await connect(database_url, "test") as operator:
         (waiting,) = await pending_messages(operator)
         assert (waiting.message, waiting.kind, waiting.set_aside, waiting.next_at) == (
@@ -203,7 +203,7 @@ async def test_what_contradicts_its_order_is_kept_and_tried_again_only_by_hand(
         assert (await pending_messages(operator), await retry_messages(operator, None)) == ([], [])
 
 
-async def test_one_message_that_fails_holds_up_no_other(inbox: Inbox):
+async def test_a_message_that_fails_does_not_delay_the_others(inbox: Inbox):
     disputes = Disputes()
 
     async def fails(_: Message) -> Applied:
@@ -214,29 +214,27 @@ async def test_one_message_that_fails_holds_up_no_other(inbox: Inbox):
     await inbox.receive(opened())
     assert await work.sweep() == 2
     assert disputes.open == {"d1"}
-    receipt = await inbox.receipt("sandbox", MERCHANT, "won 1")
-    assert receipt is not None
-    assert receipt.waits_for == "it failed with ZeroDivisionError"
+    entry = await inbox.receipt("sandbox", MERCHANT, "won 1")
+    assert entry is not None
+    assert entry.waits_for == "it failed with ZeroDivisionError"
 
 
-class Standing(Clock):
-    """A clock that stands still."""
+class FixedClock(Clock):
+    """A clock that always shows one time."""
 
     def __init__(self, at: datetime) -> None:
         self._at = at
 
-    def now(self, merchant_id: UUID) -> datetime:  # noqa: ARG002 - the same for everybody
+    def now(self, merchant_id: UUID) -> datetime:  # noqa: ARG002 - the same for every merchant
         return self._at
 
 
-async def test_the_sandboxs_messages_come_in_when_their_merchants_clock_says_so(
-    inbox: Inbox, sandbox: SandboxProcessor
-):
+async def test_the_sandboxs_messages_arrive_by_their_merchants_clock(inbox: Inbox, sandbox: SandboxProcessor):
     shop = Shop(sandbox)
     await shop.authorized("4000000000000259", capture=True)
-    assert await fetch(sandbox.outbox, inbox, Standing(NOW)) == 0
-    assert await fetch(sandbox.outbox, inbox, Standing(NOW + timedelta(minutes=1))) == 1
-    assert await fetch(sandbox.outbox, inbox, Standing(NOW + timedelta(minutes=1))) == 0
+    assert await fetch(sandbox.outbox, inbox, FixedClock(NOW)) == 0
+    assert await fetch(sandbox.outbox, inbox, FixedClock(NOW + timedelta(minutes=1))) == 1
+    assert await fetch(sandbox.outbox, inbox, FixedClock(NOW + timedelta(minutes=1))) == 0
     [message] = await inbox.claim()
     assert isinstance(message, DisputeOpened)
     assert message.payment_id == shop.payment_id

@@ -1,4 +1,4 @@
-"""What arrives from a processor is read only when it was signed by a key of ours, just now."""
+"""A processor's message is read only if it was signed with a key of the ledger within the replay window."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_every_message_arrives_as_it_was_sent(message: messages.Message):
     assert verify(sign(messages.encode(message), [OURS], NOW), [OURS], NOW) == message
 
 
-def test_either_key_is_right_while_one_replaces_the_other():
+def test_either_key_is_valid_while_one_replaces_the_other():
     assert verify(sign(BODY, [OLD, OURS], NOW), [OURS], NOW) == EACH[0]
     assert verify(sign(BODY, [OLD], NOW), [OURS, OLD], NOW) == EACH[0]
 
@@ -55,20 +55,20 @@ def test_either_key_is_right_while_one_replaces_the_other():
         msgspec.structs.replace(GOOD, signature="ñ" * 50),
     ],
 )
-def test_what_is_not_ours_is_not_read(forged: Signed):
+def test_a_message_without_a_valid_signature_is_not_read(forged: Signed):
     with pytest.raises(InvalidSignature):
         verify(forged, [OURS], NOW)
 
 
 @pytest.mark.parametrize("minutes", [-6, 6, 60 * 24 * 365])
-def test_an_old_message_cannot_be_played_again(minutes: int):
+def test_an_old_message_cannot_be_replayed(minutes: int):
     with pytest.raises(InvalidSignature):
         verify(GOOD, [OURS], NOW + timedelta(minutes=minutes))
     assert verify(GOOD, [OURS], NOW + timedelta(minutes=4)) == EACH[0]
 
 
 @pytest.mark.parametrize("timestamp", ["", "now", "-1", "1e9", "٣", "9" * 400])
-def test_a_time_that_is_none_is_wrong(timestamp: str):
+def test_a_timestamp_that_is_not_a_number_is_invalid(timestamp: str):
     signature = messages._signature(BODY, timestamp, OURS)
     with pytest.raises(InvalidSignature):
         verify(Signed(body=BODY, timestamp=timestamp, signature=signature), [OURS], NOW)
@@ -90,6 +90,6 @@ def test_a_time_that_is_none_is_wrong(timestamp: str):
         BODY.replace(b"2026-03-01T12:00:00Z", b"9999-12-31T23:59:59-14:00"),
     ],
 )
-def test_what_is_signed_and_makes_no_sense_is_unreadable(body: bytes):
+def test_a_signed_message_with_invalid_content_is_unreadable(body: bytes):
     with pytest.raises(MessageUnreadable):
         verify(sign(body, [OURS], NOW), [OURS], NOW)

@@ -1,4 +1,4 @@
-"""References of the sandbox's bank, deposits by them, and payouts."""
+"""The sandbox's references, deposits to them, and payouts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import pytest
 from stdnum import luhn
-from tests.processors.asking import NOW, Shop
+from tests.processors.shop import NOW, Shop
 
 from ledger.domain.orders.processor_outcomes import (
     ReferenceCancelled,
@@ -45,7 +45,7 @@ def test_real_clabes_are_valid_and_one_wrong_digit_is_not(clabe: str):
     assert not is_clabe(clabe[:-1])
 
 
-async def test_a_clabe_is_one_payments_alone_over_all_merchants(sandbox: SandboxProcessor, elsewhere: SandboxProcessor):
+async def test_a_clabe_is_unique_over_all_merchants(sandbox: SandboxProcessor, elsewhere: SandboxProcessor):
     shops = [Shop((sandbox, elsewhere)[n % 2]) for n in range(40)]
     issued = await asyncio.gather(*[shop.issued() for shop in shops for _ in range(5)])
     clabes = [answer.clabe for answer in issued]
@@ -76,31 +76,31 @@ async def test_references_are_for_pesos(shop: Shop):
 
 
 @pytest.mark.parametrize("amount", [1, 10_000, 25_000])
-async def test_a_clabe_takes_any_amount(shop: Shop, amount: int):
+async def test_a_clabe_accepts_any_amount(shop: Shop, amount: int):
     for method in (MethodType.SPEI, MethodType.CIE_CASH_NET):
         issued = await shop.issued(method)
         message = await shop.sandbox.deposit(sent(shop, issued.clabe, amount, method))
         assert (message.amount, message.reference, message.payment_id) == (amount, issued.clabe, shop.payment_id)
 
 
-async def test_a_store_takes_the_exact_amount(shop: Shop):
+async def test_a_store_accepts_only_the_exact_amount(shop: Shop):
     for method in (MethodType.PAYCASH, MethodType.CIE_CASH_NET):
         issued = await shop.issued(method)
         with pytest.raises(WrongAmount) as refused:
             await shop.sandbox.deposit(sent(shop, issued.reference, 9_999, method))
         assert refused.value.expected == 10_000
         assert (await shop.sandbox.deposit(sent(shop, issued.reference, 10_000, method))).amount == 10_000
-    assert len(await shop.told()) == 2
+    assert len(await shop.due_messages()) == 2
 
 
-async def test_a_repeated_deposit_is_absorbed(shop: Shop):
+async def test_a_repeated_deposit_counts_once(shop: Shop):
     issued = await shop.issued()
     first = await shop.sandbox.deposit(sent(shop, issued.clabe))
     assert await shop.sandbox.deposit(sent(shop, issued.clabe, 5)) == first
-    assert await shop.told() == [first]
+    assert await shop.due_messages() == [first]
 
 
-async def test_money_for_nobody_is_reported_as_such(shop: Shop, sandbox: SandboxProcessor):
+async def test_money_for_an_unknown_reference_is_reported_without_a_payment(shop: Shop, sandbox: SandboxProcessor):
     theirs = await Shop(sandbox).issued()
     for to in ("646180000000000000", theirs.clabe):
         message = await shop.sandbox.deposit(sent(shop, to, message_id=f"to {to}"))
@@ -121,22 +121,22 @@ async def test_a_cancelled_reference_still_reports_money(shop: Shop):
     assert (await shop.sandbox.deposit(sent(shop, issued.clabe))).payment_id == shop.payment_id
 
 
-async def test_a_payout_is_confirmed_later_and_never_above_what_came_in(shop: Shop, elsewhere: SandboxProcessor):
+async def test_payouts_are_confirmed_later_and_never_exceed_the_deposits(shop: Shop, elsewhere: SandboxProcessor):
     issued = await shop.issued()
     reference = issued.processor_reference
-    assert isinstance(await shop.sandbox.pay_out(shop.payout(reference)), RefundRefused), "nothing came in yet"
+    assert isinstance(await shop.sandbox.pay_out(shop.payout(reference)), RefundRefused), "nothing was deposited yet"
     await shop.sandbox.deposit(sent(shop, issued.clabe))
     asked = [shop.payout(reference, 3_000) for _ in range(5)]
     answers = await asyncio.gather(*[(shop.sandbox, elsewhere)[n % 2].pay_out(one) for n, one in enumerate(asked)])
     assert sum(isinstance(answer, RefundPending) for answer in answers) == 3
     assert await elsewhere.look_up_payout(shop.merchant_id, asked[0].idempotency_key) == answers[0]
-    told = [message for message in await shop.told() if isinstance(message, RefundConfirmed)]
-    assert {message.amount for message in told} == {3_000}
-    assert len(told) == 3
-    assert told[0].occurred_at == NOW + LATER
+    confirmed = [message for message in await shop.due_messages() if isinstance(message, RefundConfirmed)]
+    assert {message.amount for message in confirmed} == {3_000}
+    assert len(confirmed) == 3
+    assert confirmed[0].occurred_at == NOW + LATER
 
 
-async def test_a_payout_that_comes_to_nothing_can_be_made_again(shop: Shop):
+async def test_a_failed_payout_can_be_repeated(shop: Shop):
     issued = await shop.issued()
     await shop.sandbox.deposit(sent(shop, issued.clabe))
     account = "64618000000000001"
@@ -146,7 +146,7 @@ async def test_a_payout_that_comes_to_nothing_can_be_made_again(shop: Shop):
     reference = issued.processor_reference
     assert isinstance(await shop.sandbox.pay_out(shop.payout(reference, destination=wrong)), RefundRefused)
     assert isinstance(await shop.sandbox.pay_out(shop.payout(reference, destination=refused)), RefundPending)
-    assert isinstance((await shop.told())[-1], RefundFailed)
+    assert isinstance((await shop.due_messages())[-1], RefundFailed)
     good = Destination(clabe=clabe, account_holder="Ana López")
     assert isinstance(await shop.sandbox.pay_out(shop.payout(reference, destination=good)), RefundPending)
     assert repr(good) == "Destination(***)"

@@ -24,7 +24,7 @@ def test_every_test_card_is_a_valid_card_number():
     assert all(luhn.is_valid(number) for number in TEST_CARDS)
 
 
-async def test_it_keeps_the_contract_of_a_card_processor(sandbox: SandboxProcessor):
+async def test_it_implements_the_contract_of_a_card_processor(sandbox: SandboxProcessor):
     processor: CardProcessor = sandbox
     assert processor.capabilities.name == "sandbox"
     assert processor.capabilities.late_arrival_s == 60
@@ -57,7 +57,7 @@ async def test_a_card_is_approved_and_captured_in_one_call(sandbox: SandboxProce
     assert len({answer.processor_reference for answer in answers}) == len(APPROVED_CARDS)
 
 
-async def test_a_card_is_only_authorised_when_no_capture_was_asked_for(sandbox: SandboxProcessor, ask: Ask):
+async def test_a_card_is_only_authorised_without_a_request_to_capture(sandbox: SandboxProcessor, ask: Ask):
     answer = await sandbox.authorize(ask(capture=False))
     assert (answer.authorized, answer.captured) == (10_000, 0)
 
@@ -99,7 +99,7 @@ async def test_a_card_whose_captures_are_refused_is_only_authorised(sandbox: San
     assert (answer.authorized, answer.captured) == (10_000, 0)
 
 
-async def test_a_card_that_is_never_answered_for_was_approved_all_the_same(sandbox: SandboxProcessor, ask: Ask):
+async def test_a_card_that_never_answers_is_approved_nevertheless(sandbox: SandboxProcessor, ask: Ask):
     request = ask("4000000000000119")
     began = time.monotonic()
     with pytest.raises(ProcessorTimedOut):
@@ -109,8 +109,8 @@ async def test_a_card_that_is_never_answered_for_was_approved_all_the_same(sandb
     assert (answer.authorized, answer.captured) == (10_000, 10_000)
 
 
-async def test_no_answer_is_waited_for_beyond_the_deadline(book, teller, ask: Ask):
-    slow = SandboxProcessor(book, teller, delay_s=5)
+async def test_a_call_without_an_answer_ends_at_its_deadline(charge_writer, executor, ask: Ask):
+    slow = SandboxProcessor(charge_writer, executor, delay_s=5)
     request = ask(deadline_s=0.2)
     began = time.monotonic()
     with pytest.raises(ProcessorTimedOut):
@@ -119,14 +119,14 @@ async def test_no_answer_is_waited_for_beyond_the_deadline(book, teller, ask: As
     assert isinstance(await slow.look_up(request.merchant_id, request.idempotency_key), Approved)
 
 
-async def test_a_request_whose_deadline_has_passed_is_not_booked(sandbox: SandboxProcessor, ask: Ask):
+async def test_a_request_whose_deadline_has_passed_is_not_recorded(sandbox: SandboxProcessor, ask: Ask):
     request = ask(deadline_s=-1)
     with pytest.raises(ProcessorTimedOut):
         await sandbox.authorize(request)
     assert await sandbox.look_up(request.merchant_id, request.idempotency_key) is None
 
 
-async def test_a_processor_that_is_down_books_nothing(sandbox: SandboxProcessor, ask: Ask):
+async def test_a_processor_that_is_down_records_nothing(sandbox: SandboxProcessor, ask: Ask):
     request = ask()
     await sandbox.set_mode(request.merchant_id, Mode.DOWN)
     for _ in range(3):
@@ -137,7 +137,7 @@ async def test_a_processor_that_is_down_books_nothing(sandbox: SandboxProcessor,
     assert isinstance(await sandbox.authorize(request), Approved)
 
 
-async def test_a_mode_holds_for_as_many_calls_as_was_said(sandbox: SandboxProcessor, ask: Ask):
+async def test_a_mode_holds_for_the_given_number_of_calls(sandbox: SandboxProcessor, ask: Ask):
     await sandbox.set_mode(ask().merchant_id, Mode.DOWN, times=2)
     for _ in range(2):
         with pytest.raises(ProcessorUnavailable):
@@ -145,12 +145,12 @@ async def test_a_mode_holds_for_as_many_calls_as_was_said(sandbox: SandboxProces
     assert isinstance(await sandbox.authorize(ask()), Approved)
 
 
-async def test_a_mode_is_another_merchants_business(sandbox: SandboxProcessor, ask: Ask):
+async def test_a_mode_does_not_affect_another_merchant(sandbox: SandboxProcessor, ask: Ask):
     await sandbox.set_mode(ask().merchant_id, Mode.DOWN)
     assert isinstance(await sandbox.authorize(ask(merchant_id=uuid7())), Approved)
 
 
-async def test_a_mode_is_seen_by_every_process(sandbox, elsewhere, ask: Ask):
+async def test_a_mode_holds_in_every_process(sandbox, elsewhere, ask: Ask):
     await sandbox.set_mode(ask().merchant_id, Mode.DOWN, times=1)
     with pytest.raises(ProcessorUnavailable):
         await elsewhere.authorize(ask())

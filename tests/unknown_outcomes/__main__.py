@@ -1,6 +1,6 @@
-"""`python -m tests.unknown_outcomes [--payments N] [--seed S]`: what the processor took is what the ledger says it took.
+"""`python -m tests.unknown_outcomes [--payments N] [--seed S]`: compares what the processor took with the ledger's log.
 
-The rule a stranger would break: it exits 1 on any difference, and on a way of going wrong that never came up.
+It exits with 1 on any difference, and if a kind of failure never occurred.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.unknown_outcomes.campaign import Plan, run
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the campaign; the exit status."""
+    """Runs the campaign and returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tests.unknown_outcomes", description=__doc__)
     parser.add_argument("--payments", type=int, default=5000)
     parser.add_argument("--clients", type=int, default=24)
@@ -26,19 +26,19 @@ def main(arguments: Sequence[str]) -> int:
     seed = int(time.time()) % 1_000_000 if options.seed is None else options.seed
     with tempfile.TemporaryDirectory(prefix="ledger-unknown-", dir="/tmp") as home:
         result = asyncio.run(run(Plan(payments=options.payments, clients=options.clients, seed=seed), Path(home)))
-    figures = result.verdict.figures
+    totals = result.verdict.totals
     for violation in result.verdict.violations[:50]:
-        _say(f"VIOLATION {violation}")
-    _say(
-        f"seed {seed}: {figures.payments:,} payments, {figures.captured:,} minor units captured and "
-        f"{figures.refunded:,} refunded on both sides, {figures.voided:,} voided, "
-        f"{figures.unknown:,} of unknown outcome for a while, {result.kills} kills, {result.seconds:.0f} s"
+        _print(f"VIOLATION {violation}")
+    _print(
+        f"seed {seed}: {totals.payments:,} payments, {totals.captured:,} minor units captured and "
+        f"{totals.refunded:,} refunded on both sides, {totals.voided:,} voided, "
+        f"{totals.unknown:,} of unknown outcome for a while, {result.kills} kills, {result.seconds:.0f} s"
     )
-    _say(", ".join(f"{mode} {n:,}" for mode, n in sorted(figures.calls.items())))
+    _print(", ".join(f"{mode} {n:,}" for mode, n in sorted(totals.calls.items())))
     return 1 if result.verdict.violations else 0
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 

@@ -1,7 +1,7 @@
-"""Payments with a processor that goes wrong in every way, while the service is killed at random.
+"""Payments with a processor that fails in every way, while the service is killed at random.
 
-The rule a stranger would break: every payment is asked for until it is answered for good, as a merchant's program would;
-then everything is left alone for as long as the recovery may take, and only then counted.
+Each client repeats its request until the answer is final, as a merchant's program does. Then the campaign waits for as
+long as the recovery may take, and only then compares.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from tests.chaos.running import environ
 from tests.chaos.wire import Lost, NotSent, Wire
 from tests.fake_processor.modes import Mode
 from tests.fake_processor.record import read
-from tests.fake_processor.service import FakedService, company
+from tests.fake_processor.service import FakedService, fake_processor
 from tests.unknown_outcomes.comparison import Verdict, compare
 
 _NOT_FOUND_FINAL_S = 8.0
 _SETTLE_S = 60.0
 _GIVE_UP_S = 120.0
-_QUIET = 30  # looks in a row: what follows from an outcome is due a moment later
+_QUIET = 30  # checks in a row: what follows from an outcome becomes due a moment later
 
-_THEN = (None, None, "capture", "cancel", "refund")
-"""What a merchant does next with an order, when anything."""
+_NEXT_ACTIONS = (None, None, "capture", "cancel", "refund")
+"""What a merchant does next with an order, if anything."""
 _UNDER_WAY = {"PROCESSING", "CANCELLATION_REQUESTED", "REFUND_PROCESSING"}
 
 _OPEN = """
@@ -41,7 +41,10 @@ select exists (select from payment_order where call_deadline_at is not null)
 
 
 class Plan(Struct, frozen=True, kw_only=True):
-    """How much of what. `kill_every_s` is the mean time between two kills, None for none; `trouble` a share of all calls."""
+    """The size of a campaign.
+
+    `kill_every_s` is the mean time between two kills, None for no kills. `trouble` is the share of calls that fail.
+    """
 
     payments: int = 5000
     clients: int = 24
@@ -51,7 +54,7 @@ class Plan(Struct, frozen=True, kw_only=True):
 
 
 class Result(Struct, frozen=True):
-    """What came of it: the verdict, how often the service was killed, and the seconds that it took."""
+    """The result: the verdict, how often the service was killed, and how many seconds the campaign took."""
 
     verdict: Verdict
     kills: int
@@ -59,11 +62,11 @@ class Result(Struct, frozen=True):
 
 
 async def run(plan: Plan, home: Path) -> Result:
-    """Run a plan; what it leaves lies in `home`."""
+    """Runs a plan. Its files are in `home`."""
     began = time.monotonic()
     record = home / "processor.jsonl"
     options = ("--seed", str(plan.seed), "--trouble", str(plan.trouble))
-    with company(record, home / "processor.log", environ({}), *options) as fake:
+    with fake_processor(record, home / "processor.log", environ({}), *options) as fake:
         settings = {"LEDGER_NOT_FOUND_FINAL_S": str(_NOT_FOUND_FINAL_S)}
         with FakedService(fake.wait_port(), settings=settings) as service:
             service.start()
@@ -72,27 +75,27 @@ async def run(plan: Plan, home: Path) -> Result:
             await _settle(service)
             with service.database() as url:
                 verdict = compare(read(record), await gather(url))
-    missed = [f"no call was treated as {mode}" for mode in Mode if not verdict.figures.calls.get(mode)]
-    if verdict.figures.payments < plan.payments:
-        missed.append(f"only {verdict.figures.payments} of {plan.payments} payments were asked for")
-    verdict = Verdict([*verdict.violations, *missed], verdict.figures)
+    missed = [f"no call was treated as {mode}" for mode in Mode if not verdict.totals.calls.get(mode)]
+    if verdict.totals.payments < plan.payments:
+        missed.append(f"only {verdict.totals.payments} of {plan.payments} payments were made")
+    verdict = Verdict([*verdict.violations, *missed], verdict.totals)
     return Result(verdict, kills, time.monotonic() - began)
 
 
 async def pay(service: FakedService, merchant: Merchant, plan: Plan) -> int:
-    """Make every payment; how often the service was killed meanwhile."""
+    """Makes all payments, and returns how often the service was killed meanwhile."""
     random = Random(plan.seed)
     names = [f"unknown/{plan.seed}/{n}" for n in range(plan.payments)]
-    todo = iter(names)
+    remaining = iter(names)
 
     async def client() -> None:
         wire = Wire()
-        for name in todo:
+        for name in remaining:
             card = "declined" if random.random() < 0.1 else "approved"
-            then = random.choice(_THEN)
-            await _until_answered(service, wire, merchant, name, card, by_hand=then in {"capture", "cancel"})
-            if then is not None:
-                await _until_done(service, wire, merchant, name, then)
+            action = random.choice(_NEXT_ACTIONS)
+            await _until_answered(service, wire, merchant, name, card, manual=action in {"capture", "cancel"})
+            if action is not None:
+                await _until_done(service, wire, merchant, name, action)
         await wire.close()
 
     paying = asyncio.gather(*[client() for _ in range(plan.clients)])
@@ -110,10 +113,10 @@ async def pay(service: FakedService, merchant: Merchant, plan: Plan) -> int:
 
 
 async def _until_answered(
-    service: FakedService, wire: Wire, merchant: Merchant, name: str, card: str, *, by_hand: bool
+    service: FakedService, wire: Wire, merchant: Merchant, name: str, card: str, *, manual: bool
 ) -> None:
     body = bodies.create(name, amount_of(name), card)
-    if by_hand:
+    if manual:
         body = json.dumps({**json.loads(body), "captureMethod": "MANUAL"}).encode()
     deadline = time.monotonic() + _GIVE_UP_S
     while time.monotonic() < deadline:
@@ -132,9 +135,9 @@ async def _until_answered(
 
 
 async def _until_done(service: FakedService, wire: Wire, merchant: Merchant, name: str, action: str) -> None:
-    """Ask for what comes after the payment until it is answered for good, or the payment has turned out to be none."""
+    """Repeats the action after the payment until its answer is final, or until the payment has failed."""
     path = f"{bodies.ORDERS}/{quote(name, safe='')}/{action}"
-    body = json.dumps(_asked(name, action)).encode()
+    body = json.dumps(_action_body(name, action)).encode()
     deadline = time.monotonic() + _GIVE_UP_S
     while time.monotonic() < deadline:
         try:
@@ -145,8 +148,8 @@ async def _until_done(service: FakedService, wire: Wire, merchant: Merchant, nam
             continue
         if answer.status in {200, 201, 422}:
             return
-        said = json.loads(answer.body)
-        if answer.status == 409 and said.get("currentStatus", "PROCESSING") not in _UNDER_WAY:
+        current_status = json.loads(answer.body).get("currentStatus", "PROCESSING")
+        if answer.status == 409 and current_status not in _UNDER_WAY:
             return
         if answer.status not in {409, 503}:
             raise AssertionError(f"{name} {action}: {answer.status} {answer.body!r}")
@@ -154,14 +157,14 @@ async def _until_done(service: FakedService, wire: Wire, merchant: Merchant, nam
     raise AssertionError(f"{action} of {name} was not answered within {_GIVE_UP_S} s")
 
 
-def _asked(name: str, action: str) -> dict[str, object]:
+def _action_body(name: str, action: str) -> dict[str, object]:
     if action == "refund":
         return {"amount": max(1, amount_of(name) // 3), "externalId": f"{name}/refund", "reason": "Taza rota"}
     return {}
 
 
 async def _settle(service: FakedService) -> None:
-    """Wait until no call is open and nothing is due, but not for ever: what is open then is a violation."""
+    """Waits until no call is open and nothing is due, for at most a minute: a call that is open then is a violation."""
     deadline, quiet = time.monotonic() + _SETTLE_S, 0
     with service.database() as url:
         async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:

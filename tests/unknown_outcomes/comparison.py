@@ -1,7 +1,6 @@
-"""The processor's own file against the ledger's log: what was taken there must stand here, to the last unit, once.
+"""Compares the processor's own file with the ledger's log: the amounts must be equal, to the last unit, and occur once.
 
-The rule a stranger would break: the two know each other by the idempotency key alone, and neither side's word is taken
-for the other's.
+Match the two sides by the idempotency key alone, and never derive one side's amounts from the other's.
 """
 
 from __future__ import annotations
@@ -25,8 +24,11 @@ Key = tuple[UUID, str]
 _UNSETTLED = {OrderStatus.PROCESSING, OrderStatus.CANCELLATION_REQUESTED, OrderStatus.REFUND_PROCESSING}
 
 
-class Figures(Struct, frozen=True, kw_only=True):
-    """What was compared. `captured` and `refunded` in minor units; `unknown` counts calls whose outcome was unknown for a while."""
+class Totals(Struct, frozen=True, kw_only=True):
+    """What was compared. `captured` and `refunded` in minor units.
+
+    `unknown` counts the calls whose outcome was unknown for a while.
+    """
 
     payments: int
     captured: Decimal
@@ -37,14 +39,14 @@ class Figures(Struct, frozen=True, kw_only=True):
 
 
 class Verdict(Struct, frozen=True):
-    """What is wrong, in words, and the figures."""
+    """The violations, in words, and the totals."""
 
     violations: Sequence[str]
-    figures: Figures
+    totals: Totals
 
 
-class Held(Struct, frozen=True):
-    """A payment as the ledger has it, with the keys of all calls that its events announced."""
+class LedgerPayment(Struct, frozen=True):
+    """A payment in the ledger, with the keys of all calls that its events announced."""
 
     order: Order
     payment: Payment
@@ -52,9 +54,11 @@ class Held(Struct, frozen=True):
 
 
 def compare(lines: Sequence[Line], evidence: Sequence[MerchantEvidence]) -> Verdict:
-    """Hold the company's file against every order of every merchant."""
+    """Compares the processor's file with every order of every merchant."""
     payments = {
-        (merchant.merchant_id, payment.requested.idempotency_key): Held(order, payment, keys[payment.payment_id])
+        (merchant.merchant_id, payment.requested.idempotency_key): LedgerPayment(
+            order, payment, keys[payment.payment_id]
+        )
         for merchant in evidence
         for keys in [_keys(merchant)]
         for order in merchant.orders.values()
@@ -63,24 +67,24 @@ def compare(lines: Sequence[Line], evidence: Sequence[MerchantEvidence]) -> Verd
     }
     violations = [
         *_charged_twice(lines),
-        *_unknown_to_us(lines, payments),
+        *_unannounced(lines, payments),
         *_differing(lines, payments),
         *_open(payments),
         *_paid_twice(evidence),
     ]
-    figures = Figures(
+    totals = Totals(
         payments=len(payments),
-        captured=sum((held.payment.captured for held in payments.values()), Decimal(0)),
-        refunded=sum((held.payment.refunded for held in payments.values()), Decimal(0)),
-        voided=sum(held.payment.status is PaymentStatus.CANCELLED for held in payments.values()),
+        captured=sum((ours.payment.captured for ours in payments.values()), Decimal(0)),
+        refunded=sum((ours.payment.refunded for ours in payments.values()), Decimal(0)),
+        voided=sum(ours.payment.status is PaymentStatus.CANCELLED for ours in payments.values()),
         calls=Counter(line.mode for line in lines if line.mode is not None),
         unknown=sum(_was_unknown(merchant) for merchant in evidence),
     )
-    return Verdict(violations, figures)
+    return Verdict(violations, totals)
 
 
 def _keys(merchant: MerchantEvidence) -> Mapping[UUID, frozenset[str]]:
-    """The keys of every call that was announced, by payment."""
+    """Returns the keys of all announced calls, by payment."""
     keys: dict[UUID, set[str]] = {}
     for recorded in merchant.log:
         key = getattr(recorded.event, "idempotency_key", None)
@@ -96,40 +100,40 @@ def _charged_twice(lines: Sequence[Line]) -> list[str]:
     return twice + [f"{kind} {key} was sent {n} times" for (kind, _, key), n in sent.items() if n > 1]
 
 
-def _unknown_to_us(lines: Sequence[Line], payments: Mapping[Key, Held]) -> list[str]:
-    known = {(merchant_id, key) for (merchant_id, _), held in payments.items() for key in held.keys}
-    asked = {(line.merchant_id, line.key) for line in lines}
-    return [f"{key} was asked for and stands in no order" for _, key in sorted(asked - known)]
+def _unannounced(lines: Sequence[Line], payments: Mapping[Key, LedgerPayment]) -> list[str]:
+    announced = {(merchant_id, key) for (merchant_id, _), ours in payments.items() for key in ours.keys}
+    called = {(line.merchant_id, line.key) for line in lines}
+    return [f"{key} was called and is in no order" for _, key in sorted(called - announced)]
 
 
-def _differing(lines: Sequence[Line], payments: Mapping[Key, Held]) -> list[str]:
+def _differing(lines: Sequence[Line], payments: Mapping[Key, LedgerPayment]) -> list[str]:
     moved = {(line.merchant_id, line.key): line for line in lines if line.applied}
     wrong = []
-    for (merchant_id, name), held in payments.items():
-        said = [moved[merchant_id, key] for key in held.keys if (merchant_id, key) in moved]
-        wrong += _differences(name, held.payment, said)
+    for (merchant_id, name), ours in payments.items():
+        moves = [moved[merchant_id, key] for key in ours.keys if (merchant_id, key) in moved]
+        wrong += _differences(name, ours.payment, moves)
     return wrong
 
 
-def _differences(name: str, payment: Payment, said: Sequence[Line]) -> list[str]:
-    taken = sum((line.captured for line in said), Decimal(0))
-    given_back = sum((line.refunded for line in said), Decimal(0))
+def _differences(name: str, payment: Payment, moves: Sequence[Line]) -> list[str]:
+    captured = sum((line.captured for line in moves), Decimal(0))
+    refunded = sum((line.refunded for line in moves), Decimal(0))
     wrong = []
-    if payment.captured != taken:
-        wrong.append(f"{name}: the processor took {taken}, the ledger says {payment.captured}")
-    if payment.refunded != given_back:
-        wrong.append(f"{name}: the processor gave back {given_back}, the ledger says {payment.refunded}")
-    is_granted = any(line.authorized for line in said)
-    if payment.status is PaymentStatus.CANCELLED and is_granted and not any(line.kind == "VOID" for line in said):
+    if payment.captured != captured:
+        wrong.append(f"{name}: the processor captured {captured}, the ledger has {payment.captured}")
+    if payment.refunded != refunded:
+        wrong.append(f"{name}: the processor refunded {refunded}, the ledger has {payment.refunded}")
+    is_authorized = any(line.authorized for line in moves)
+    if payment.status is PaymentStatus.CANCELLED and is_authorized and not any(line.kind == "VOID" for line in moves):
         wrong.append(f"{name}: it is cancelled, and the processor voided nothing")
     return wrong
 
 
-def _open(payments: Mapping[Key, Held]) -> list[str]:
+def _open(payments: Mapping[Key, LedgerPayment]) -> list[str]:
     return [
-        f"{key} is open: {held.payment.status}, order {held.order.status}"
-        for (_, key), held in payments.items()
-        if held.payment.intent is not None or held.order.status in _UNSETTLED
+        f"{key} is open: {ours.payment.status}, order {ours.order.status}"
+        for (_, key), ours in payments.items()
+        if ours.payment.intent is not None or ours.order.status in _UNSETTLED
     ]
 
 

@@ -1,4 +1,4 @@
-"""The campaign in short form, and a comparison that sees what it is there to see."""
+"""A short campaign, and a comparison that finds every kind of difference."""
 
 from __future__ import annotations
 
@@ -11,29 +11,32 @@ from tests.chaos.evidence import gather
 from tests.chaos.running import environ
 from tests.fake_processor.modes import Line, Mode
 from tests.fake_processor.record import read
-from tests.fake_processor.service import FakedService, company
+from tests.fake_processor.service import FakedService, fake_processor
 from tests.unknown_outcomes.campaign import Plan, pay, run
 from tests.unknown_outcomes.comparison import compare
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_what_the_processor_took_is_what_the_ledger_says_it_took(short_dir: Path):
+async def test_the_processor_and_the_ledger_agree_on_every_amount(short_dir: Path):
     home = short_dir / "unknown"
     home.mkdir()
     result = await run(Plan(payments=120, seed=3, trouble=0.4, clients=12, kill_every_s=2.5), home)
     assert list(result.verdict.violations) == []
-    assert result.verdict.figures.unknown > 0
+    assert result.verdict.totals.unknown > 0
     assert result.kills > 0
-    assert result.verdict.figures.refunded > 0
-    assert result.verdict.figures.voided > 0
+    assert result.verdict.totals.refunded > 0
+    assert result.verdict.totals.voided > 0
 
 
-async def test_the_comparison_sees_every_difference(short_dir: Path):
+async def test_the_comparison_finds_every_difference(short_dir: Path):
     home = short_dir / "compared"
     home.mkdir()
     record = home / "processor.jsonl"
-    with company(record, home / "log", environ({})) as fake, FakedService(fake.wait_port(), workers=1) as service:
+    with (
+        fake_processor(record, home / "log", environ({})) as fake,
+        FakedService(fake.wait_port(), workers=1) as service,
+    ):
         service.start()
         await pay(
             service, service.merchant("Compared"), Plan(payments=20, clients=2, seed=1, trouble=0, kill_every_s=None)
@@ -49,15 +52,15 @@ async def test_the_comparison_sees_every_difference(short_dir: Path):
     void = next(line for line in lines if line.kind == "VOID" and line.applied)
     without_void = [line for line in lines if line is not void]
     dearer = msgspec.structs.replace(paid, captured=paid.captured + 1)
-    stranger = Line(kind="AUTHORIZE", merchant_id=paid.merchant_id, key="stranger", mode=Mode.OK)
-    for wrong, said in (
+    unannounced = Line(kind="AUTHORIZE", merchant_id=paid.merchant_id, key="unannounced", mode=Mode.OK)
+    for wrong, violation in (
         ([*lines, paid], "took effect 2 times"),
-        ([*others, dearer], "the ledger says"),
-        (others, "the processor took 0"),
-        (without_refund, "the processor gave back 0"),
+        ([*others, dearer], "the ledger has"),
+        (others, "the processor captured 0"),
+        (without_refund, "the processor refunded 0"),
         (without_void, "voided nothing"),
-        ([*lines, stranger], "stands in no order"),
+        ([*lines, unannounced], "is in no order"),
         ([*lines, msgspec.structs.replace(paid, mode=Mode.OK, captured=Decimal(0), applied=False)], "was sent 2 times"),
     ):
         violations = compare(wrong, evidence).violations
-        assert any(said in violation for violation in violations), (said, violations)
+        assert any(violation in found for found in violations), (violation, violations)

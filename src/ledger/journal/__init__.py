@@ -1,6 +1,10 @@
-"""The event store: an append-only log per merchant on Postgres, written in groups.
+"""The event store: an append-only log per merchant on Postgres, written by a group commit.
 
-Read `append` (what a commit is), `codec` (events as bytes), `sealing` (what is
-personal in them), `sealing_keys` and `data_keys`, `statement` (the one SQL statement), `packing`, `batch`, `writer`
-(the group commit), `reader`, `journal` (the front door, which the rest of the service uses).
+In reading order:
+
+- `append`: what a commit consists of, and how it fails.
+- `journal`: the interface that the rest of the service uses: commits changes, loads streams.
+- `codec`: events as bytes, under permanent topics. `inline`: the read models that are written in the same commit.
+- `commit`: the group commit. `encryption`: personal data in events, and its keys.
+- `reader`: streams, claims and stretches of a merchant's log, read back.
 """

@@ -1,7 +1,7 @@
-"""What the journal is asked to commit, and how it says no.
+"""What the journal commits, and the exceptions with which a commit fails.
 
-The rule a stranger would break: a commit is all or nothing over every stream, claim and row in it. Two appends where
-one was meant is how an order gets a customer that does not exist.
+A commit is all or nothing over every stream, claim and row in it. Never split one into two appends: an order could then
+refer to a customer that does not exist.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from ledger.postgres.faults import Fault
 
 
 class ClaimKind(IntEnum):
-    """What a key must be unique for within a merchant."""
+    """The kinds of keys. A key is unique within its kind and merchant."""
 
     ORDER_EXTERNAL_ID = 1
     CUSTOMER_EXTERNAL_ID = 2
 
 
 class Claim(Struct, frozen=True):
-    """A key that one stream takes for ever, in the same commit as the events that need it."""
+    """A key that one stream takes permanently, in the same commit as the events that need it."""
 
     kind: ClaimKind
     key: str
@@ -32,9 +32,9 @@ class Claim(Struct, frozen=True):
 
 
 class Change(Struct, frozen=True):
-    """What a decision does to one stream: `events` after version `expected`, taking `before` to `after`.
+    """One stream's part of a commit: `events` follow version `expected`, and the state `before` becomes `after`.
 
-    No events at all is a change too: it only insists that the stream still stands at `expected`.
+    A change without events only checks that the stream is still at version `expected`.
     """
 
     stream_id: UUID
@@ -45,7 +45,7 @@ class Change(Struct, frozen=True):
 
 
 class EncodedEvent(Struct, frozen=True):
-    """An event as it is stored. `recorded_at` in microseconds since 2000-01-01 UTC, as Postgres keeps it."""
+    """An event as it is stored. `recorded_at` in microseconds since 2000-01-01 UTC, as Postgres stores it."""
 
     topic: bytes
     data: bytes
@@ -53,7 +53,7 @@ class EncodedEvent(Struct, frozen=True):
 
 
 class StreamWrite(Struct, frozen=True):
-    """The encoded events of one stream; an empty list only checks the version."""
+    """The encoded events of one stream. An empty list only checks the version."""
 
     stream_id: bytes
     expected: int
@@ -61,7 +61,7 @@ class StreamWrite(Struct, frozen=True):
 
 
 class Append(Struct, frozen=True):
-    """One command, encoded: what the writer puts into a batch. Ids are the 16 bytes of a UUID."""
+    """One encoded command, as the writer puts it into a batch. Ids are the 16 bytes of a UUID."""
 
     merchant_id: bytes
     command_id: bytes
@@ -72,19 +72,22 @@ class Append(Struct, frozen=True):
 
 
 class Conflict(Exception):
-    """Somebody else was first. Nothing of the command was written: load again and decide again."""
+    """Another command was first, and nothing of this one was written.
+
+    The caller loads the streams again and decides again.
+    """
 
 
 class VersionConflict(Conflict):
-    """A stream has moved on since it was read."""
+    """A stream has a newer version than the one that the command expected."""
 
     def __init__(self, stream_id: UUID) -> None:
-        super().__init__(f"stream {stream_id} has moved on")
+        super().__init__(f"stream {stream_id} has a newer version than the one expected: load it again")
         self.stream_id = stream_id
 
 
 class ClaimTaken(Conflict):
-    """A key already belongs to another stream."""
+    """The key of a claim already belongs to another stream."""
 
     def __init__(self, claim: Claim) -> None:
         super().__init__(f"{claim.kind.name} is taken")
@@ -92,16 +95,22 @@ class ClaimTaken(Conflict):
 
 
 class CommitUnknown(Fault):
-    """The process ends before the database could be asked whether it had committed. A repeated request is told."""
+    """The process ends before it could find out whether the command is committed.
+
+    A repeated request gets the outcome.
+    """
 
 
 class KeyUnavailable(Fault):
-    """What seals a person's data cannot be had here: a sealing key that this process does not know, or a lost row."""
+    """A customer's data key is unavailable: this process lacks its sealing key, or its row is lost."""
 
 
 class SealBroken(Exception):
-    """Sealed data is not what was written in this place: reading stops, like at an unknown topic."""
+    """Sealed data differs from what was written in this place. Reading stops, as at an unknown topic."""
 
 
 class DataRefused(Exception):
-    """The database refused the values of this very command: a bug in our validation, and never a neighbour's fault."""
+    """The database refused a value of this command, which validation should have refused.
+
+    Other commands are unaffected.
+    """

@@ -1,13 +1,13 @@
 """Events as bytes: deterministic JSON under a permanent topic, and back.
 
-The rule a stranger would break: bytes that were ever stored must load for ever. A new meaning is a new topic version,
-and an upcaster turns the old one into it while reading; stored rows are never rewritten. What is personal in an event
-(the event modules say which fields) is only ever stored sealed (see `ledger.journal.encryption.sealing`).
+Stored bytes must stay loadable permanently. A new meaning is a new version of the topic, and an upcaster converts the
+old version while reading; stored rows are never rewritten. The personal fields of an event (listed in the event
+modules) are stored only sealed (see `ledger.journal.encryption.sealing`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -26,22 +26,23 @@ _EPOCH: Final = datetime(2000, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 
 Upcast = Callable[[dict[str, Any]], dict[str, Any]]
-"""What an old event's JSON object becomes in the next version of its topic. Pure."""
+"""Returns an old event's JSON object as the next version of its topic has it. Pure."""
 
 
 class UnknownTopic(Exception):
-    """The log holds a topic that this release does not know: reading stops, it never skips."""
+    """The log holds a topic that this release does not know. Reading stops there: an event is never skipped."""
 
 
-def postgres_micros(moment: datetime) -> int:
-    """A moment as Postgres keeps it: microseconds since 2000-01-01 UTC."""
-    return (moment - _EPOCH) // _MICROSECOND
+def postgres_micros(at: datetime) -> int:
+    """Returns an aware time as Postgres stores it: microseconds since 2000-01-01 UTC."""
+    return (at - _EPOCH) // _MICROSECOND
 
 
 class Codec:
-    """Encodes and decodes the events of a set of topics.
+    """The encoder and decoder of the events of a set of topics.
 
-    `upcasters` maps an old topic to the topic that follows it and the function between the two.
+    `upcasters` maps an old topic to its next version and the function that converts to it. `personal` maps an event
+    type to the paths of its personal fields.
     """
 
     def __init__(
@@ -54,40 +55,45 @@ class Codec:
         self._types = dict(topics)
         self._topics = {type_: topic.encode() for topic, type_ in topics.items()}
         self._upcasters = dict(upcasters or {})
-        self._personal = {type_: (paths, _spelling(type_)) for type_, paths in (personal or {}).items()}
+        self._personal = {type_: (paths, _json_names(type_)) for type_, paths in (personal or {}).items()}
         self._encode = msgspec.json.Encoder(decimal_format="string").encode
         assert len(self._topics) == len(self._types), "an event type has two topics"
 
-    def may_be_personal(self, event: Any) -> bool:
-        """Whether events of this type have fields that are sealed, filled or not."""
-        return type(event) in self._personal
+    def may_be_personal(self, events: Iterable[Any]) -> bool:
+        """Returns whether a type among these events has fields that are sealed, filled or not."""
+        return not self._personal.keys().isdisjoint(map(type, events))
 
     def encode(self, event: Any) -> EncodedEvent:
-        """The event's topic, its bytes in clear and its time. Field order is the type's, so equal events have equal bytes.
+        """Returns the event's topic, its unsealed bytes and its time.
 
-        For events without personal fields, and for whoever does not store what comes out.
+        Fields are in the type's order: equal events have equal bytes.
+
+        For events without personal fields, and for bytes that are not stored.
         """
         return EncodedEvent(self._topics[type(event)], self._encode(event), postgres_micros(event.at))
 
     def encode_sealed(self, event: Any, version: int, seal: Seal | None) -> EncodedEvent:
-        """The event as it is stored at this version of its stream. `seal` None forgets what is personal: its key is no more."""
-        known = self._personal.get(type(event))
-        if known is None:
+        """Returns the event as it is stored at this version of its stream.
+
+        `seal` is None where the customer's data key was destroyed: the personal fields are then left out.
+        """
+        personal_fields = self._personal.get(type(event))
+        if personal_fields is None:
             return self.encode(event)
-        paths, spelling = known
+        paths, json_names = personal_fields
         clear, personal = split(event, paths)
         if not personal or seal is None:
             return self.encode(clear)
         topic = self._topics[type(event)]
-        members = self._encode({spelling[name]: member for name, member in personal.items()})
+        members = self._encode({json_names[name]: member for name, member in personal.items()})
         data = seal.sealed(topic, version, self._encode(clear), members)
         return EncodedEvent(topic, data, postgres_micros(event.at))
 
     def decode(self, topic: str, data: bytes) -> Any:
-        """The event that these bytes are, brought up to the present version of its topic.
+        """Returns the event in these bytes, in the present version of its topic.
 
-        Of sealed bytes that were not opened this is the event of a forgotten person. Raises UnknownTopic: no type and no
-        upcaster is known for the topic.
+        Sealed bytes that were not opened give the event without its personal fields. Raises UnknownTopic where the
+        topic has neither a type nor an upcaster.
         """
         decoder = self._decoders.get(topic)
         if decoder is not None:
@@ -106,8 +112,8 @@ class Codec:
         return msgspec.convert(fields, self._types[topic], strict=False)
 
 
-def _spelling(type_: type[Struct]) -> dict[str, str]:
-    """What the fields of a type are called in JSON."""
+def _json_names(type_: type[Struct]) -> dict[str, str]:
+    """Returns the JSON names of a type's fields."""
     return {field.name: field.encode_name for field in msgspec.structs.fields(type_)}
 
 
@@ -117,6 +123,6 @@ TOPICS: Final[dict[str, type[Struct]]] = {
     **merchant_events.TOPICS,
     **request_events.TOPICS,
 }
-"""Every topic that the log may hold."""
+"""Every topic that the ledger writes to the log."""
 
 CODEC: Final = Codec(TOPICS, personal={**order_events.PERSONAL, **customer_events.PERSONAL})

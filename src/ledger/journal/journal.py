@@ -1,12 +1,12 @@
-"""The journal's front door: commit what was decided, load what is true.
+"""The journal's interface: commits the changes that were decided, and loads streams.
 
-The rule a stranger would break: whoever catches a `Conflict` loads again and decides again. Sending the same events
-at a higher version is not a retry, it is a different decision that nobody made.
+Never resend the events of a `Conflict` at a higher version: load the streams again and decide again. The same events on
+a newer state are a different decision.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -32,12 +32,17 @@ from ledger.telemetry.shared_metrics import MetricSample
 
 S = TypeVar("S")
 
-# A merchant's log begins with its head; asking twice changes nothing.
+# A merchant's log begins with its head. Repeating this changes nothing.
 _OPEN_LOG = "insert into merchant_head (merchant_id) values (%s) on conflict do nothing"
+
+_encode_context = msgspec.json.Encoder().encode
 
 
 class Context(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Who asked and why: kept beside every event, never inside it. `causation` is the command that led to this one."""
+    """The sender and the cause of a command, stored beside each event and not inside it.
+
+    `causation` is the id of the command that led to it.
+    """
 
     actor: UUID | None = None
     request: str | None = None
@@ -45,10 +50,10 @@ class Context(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Journal:
-    """One process's way into the event store.
+    """One process's access to the event store.
 
-    `url` is a direct libpq connection string. `projections` are written in the same commit as the events. `keys` seal what
-    is personal; None only for a codec whose events never are.
+    `url` is a direct libpq connection string. `projections` are written in the same commit as the events. `keys` seal
+    personal data, and are None only for a codec whose events hold none.
     """
 
     def __init__(
@@ -62,31 +67,31 @@ class Journal:
         queue_max: int = 10_000,
     ) -> None:
         self._url = url
-        self._codec = codec
+        self._codec, self._encode = codec, codec.encode_sealed
         self._projections = projections
         self._keys = keys
         tables = projections.tables if keys is None else (*projections.tables, data_keys.TABLE)
         self.writer = Writer(url, tables, batch_max=batch_max, queue_max=queue_max)
         self.reader = LogReader(url, codec, keys)
-        self._announcer = Notifier(url)
+        self._notifier = Notifier(url)
 
     @property
     def alive(self) -> bool:
-        """Whether it can write and read at this moment."""
+        """Whether the journal can write and read now."""
         return self.writer.alive and self.reader.alive
 
     async def start(self) -> None:
-        """Connect. Raises psycopg.OperationalError."""
+        """Connects. Raises psycopg.OperationalError."""
         await self.writer.start()
         await self.reader.start()
-        self._announcer.start()
+        self._notifier.start()
         if self._keys is not None:
             await self._keys.start()
 
     async def stop(self) -> None:
-        """Write what waits, then disconnect."""
+        """Writes the pending commands, then disconnects."""
         await self.writer.stop()
-        await self._announcer.stop()
+        await self._notifier.stop()
         await self.reader.stop()
         if self._keys is not None:
             await self._keys.stop()
@@ -99,97 +104,87 @@ class Journal:
         claims: Sequence[Claim] = (),
         context: Context = Context(),  # noqa: B008 - frozen, shared on purpose
     ) -> int:
-        """Append all changes with their claims and read-model rows, or nothing at all; the position of the last event.
+        """Appends all changes with their claims and read-model rows, or nothing.
 
-        Raises Conflict (VersionConflict, ClaimTaken), DatabaseUnavailable, QueueFull: nothing was written. A caller that
-        is cancelled has not taken the command back.
+        Returns the position of the last event.
+
+        Raises Conflict (VersionConflict, ClaimTaken), DatabaseUnavailable, QueueFull, DataRefused: nothing was written;
+        or CommitUnknown. Cancelling the caller does not cancel the command.
         """
-        created, key_rows = self._keys_of(merchant_id, changes)
-        seals = [await self._seal(merchant_id, change, created) for change in changes]
-        encode = self._codec.encode_sealed
-        streams = [
-            StreamWrite(
-                change.stream_id.bytes,
-                change.expected,
-                [encode(event, version, seal) for version, event in enumerate(change.events, change.expected + 1)],
-            )
-            for change, seal in zip(changes, seals, strict=True)
-        ]
-        rows = self._rows(merchant_id, changes, key_rows)
-        append = Append(merchant_id.bytes, command_id.bytes, msgspec.json.encode(context), streams, claims, rows)
+        rows: dict[str, list[Row]] = {}
+        created = self._new_keys(merchant_id, changes, rows)
+        streams = []
+        for change in changes:
+            if not change.events:
+                streams.append(StreamWrite(change.stream_id.bytes, change.expected, ()))
+                continue
+            seal = None
+            if self._codec.may_be_personal(change.events):
+                seal = await self._seal(merchant_id, change, created)
+            events = [self._encode(event, n, seal) for n, event in enumerate(change.events, change.expected + 1)]
+            streams.append(StreamWrite(change.stream_id.bytes, change.expected, events))
+            for table, new in self._projections.rows(merchant_id, change).items():
+                rows.setdefault(table, []).extend(new)
+        append = Append(merchant_id.bytes, command_id.bytes, _encode_context(context), streams, claims, rows)
         position = await self.writer.submit(append)
-        self._announcer.note(merchant_id)
+        self._notifier.note(merchant_id)
         return position
 
-    def _keys_of(self, merchant_id: UUID, changes: Sequence[Change]) -> tuple[Mapping[UUID, DataKey], Sequence[Row]]:
-        """The keys of customers that begin here, and the rows of those and of keys that end here."""
+    def _new_keys(
+        self, merchant_id: UUID, changes: Sequence[Change], rows: dict[str, list[Row]]
+    ) -> dict[UUID, DataKey]:
+        """Returns the data keys of new customers.
+
+        Adds to `rows` those keys, and the destroyed keys of erased customers.
+        """
         created: dict[UUID, DataKey] = {}
-        rows: list[Row] = []
         for change in changes:
             customer = change.after
             if self._keys is None or not change.events or not isinstance(customer, Customer):
                 continue
+            key_rows = rows.setdefault(data_keys.TABLE.name, [])
             if change.before is None:
                 created[customer.customer_id], row = self._keys.create(merchant_id, customer.customer_id)
-                rows.append(row)
+                key_rows.append(row)
             if customer.erased:
                 at = postgres_micros(customer.updated_at)
-                rows.append(self._keys.destroy(merchant_id, customer.customer_id, at))
-        return created, rows
+                key_rows.append(self._keys.destroy(merchant_id, customer.customer_id, at))
+        return created
 
-    async def _seal(self, merchant_id: UUID, change: Change, created: Mapping[UUID, DataKey]) -> Seal | None:
-        """What seals the events of a change; None where nothing in it is personal, or the person has been forgotten."""
-        if not any(map(self._codec.may_be_personal, change.events)):
-            return None
-        assert self._keys is not None, "whoever writes personal data is given the keys"
-        customer_id = _subject(change.after)
+    async def _seal(self, merchant_id: UUID, change: Change, created: dict[UUID, DataKey]) -> Seal | None:
+        """Returns what seals a change's personal data, or None where its customer's data key was destroyed."""
+        assert self._keys is not None, "a journal of personal data needs data keys: pass `keys`"
+        customer_id = _customer_id(change.after)
         key = created.get(customer_id) or await self._keys.for_sealing(merchant_id, customer_id)
         cipher = key.cipher
-        if cipher is None:
-            return None
-        return Seal(cipher, merchant_id, customer_id, change.stream_id, self._keys.draw)
-
-    def _rows(
-        self, merchant_id: UUID, changes: Sequence[Change], key_rows: Sequence[Row]
-    ) -> Mapping[str, Sequence[Row]]:
-        rows: dict[str, list[Row]] = {data_keys.TABLE.name: [*key_rows]} if key_rows else {}
-        for change in changes:
-            if change.events:
-                for table, some in self._projections.rows(merchant_id, change).items():
-                    rows.setdefault(table, []).extend(some)
-        return rows
+        return None if cipher is None else Seal(cipher, merchant_id, customer_id, change.stream_id, self._keys.draw)
 
     async def load(
         self, merchant_id: UUID, stream_id: UUID, evolve: Callable[[S | None, Any], S]
     ) -> tuple[S | None, int]:
-        """The state that a stream folds into and its version; (None, 0) where this merchant has no such stream."""
+        """Returns a stream's folded state and its version, or (None, 0) where this merchant lacks the stream."""
         events = await self.reader.stream(merchant_id, stream_id)
         return (fold(evolve, None, events), len(events)) if events else (None, 0)
 
     async def claim_owner(self, merchant_id: UUID, kind: ClaimKind, key: str) -> UUID | None:
-        """The stream that took a key, if any did."""
+        """Returns the stream that took a key, or None."""
         return await self.reader.claim_owner(merchant_id, kind, key)
 
     async def open_log(self, merchant_id: UUID) -> None:
-        """Give a merchant its log: needed once, before its first commit."""
+        """Creates a merchant's log. Needed once, before its first commit."""
         connection = await connect(self._url, "ledger-open-log")
         async with connection:
             await connection.execute(_OPEN_LOG, (merchant_id,))
 
 
-def _subject(state: Any) -> UUID:
-    """The customer whom the personal data in a stream is about: its data key seals it."""
-    match state:
-        case Customer():
-            return state.customer_id
-        case Order():
-            return state.terms.customer_id
-        case _:
-            raise AssertionError(f"nobody has said whom {type(state).__name__} is about")
+def _customer_id(state: Any) -> UUID:
+    """Returns the customer whose data key seals the personal data of a stream."""
+    assert isinstance(state, Customer | Order), f"no customer is known for {type(state).__name__}: add its case here"
+    return state.customer_id if isinstance(state, Customer) else state.terms.customer_id
 
 
 def writer_metrics(writer: Writer) -> Iterator[MetricSample]:
-    """What the journal's writer counts."""
+    """Yields what the journal's writer counts."""
     yield histogram_sample("ledger_journal_batch_commands", writer.batch_sizes)
     yield histogram_sample("ledger_journal_commit_seconds", writer.commit_s)
     yield metric_sample("ledger_journal_queue_commands", writer.depth)
@@ -200,7 +195,7 @@ def writer_metrics(writer: Writer) -> Iterator[MetricSample]:
 
 
 def journal_metrics(journal: Journal) -> Iterator[MetricSample]:
-    """What a process's way into the event store counts."""
+    """Yields what a process's access to the event store counts."""
     yield from writer_metrics(journal.writer)
     for coalescer in journal.reader.coalescers:
         yield from dataloader_metrics(coalescer)

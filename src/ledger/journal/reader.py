@@ -1,7 +1,7 @@
-"""The log read back: streams by id, claims by key, a merchant's events by position.
+"""Reads of the log: streams by id, claims by key, a merchant's events by position.
 
-The rule a stranger would break: a merchant's log is followed by position, never by time and never by another sequence.
-Positions are commit-ordered and gap-free; nothing else is.
+Follow a merchant's log by position, never by time or by another sequence: only positions are gap-free and in the order
+of the commits.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ledger.postgres.arrays import ENCODE_ARRAY
 from ledger.postgres.connection import Connection
 from ledger.postgres.dataloader import DataLoader
 
-# All events of the asked streams, oldest first.
+# All events of these streams, oldest first.
 _STREAMS: Final = """
 select k.n, e.version, e.topic, e.data
   from unnest(%s::int4[], %s::uuid[], %s::uuid[]) as k(n, m, o)
@@ -30,7 +30,7 @@ select k.n, e.version, e.topic, e.data
  order by k.n, e.version
 """
 
-# Whose keys these are.
+# The streams that hold these keys.
 _CLAIMS: Final = """
 select k.n, c.stream_id from unnest(%s::int4[], %s::uuid[], %s::int4[], %s::text[]) as k(n, m, kind, key)
   join claim c on c.merchant_id = k.m and c.kind = k.kind and c.key = k.key
@@ -48,19 +48,23 @@ select position, stream_id, version, recorded_at, command_id, topic, data, conte
   from event where merchant_id = %s and position > %s and position <= %s and topic = any(%s) order by position
 """
 
-# One stream with everything that is known of each event.
+# One stream, with everything that the log stores of each event.
 _HISTORY: Final = """
 select position, stream_id, version, recorded_at, command_id, topic, data, context
   from event where merchant_id = %s and stream_id = %s order by version
 """
 
-_Stream = tuple[list[tuple[int, str, bytes]], Mapping[Owner, DataKey]]  # version, topic and bytes; the keys they need
+# Version, topic and bytes of each event of a stream, and the keys that they need.
+_Stored = tuple[list[tuple[int, str, bytes]], Mapping[Owner, DataKey]]
 StreamKey = tuple[UUID, UUID]
 ClaimKey = tuple[UUID, ClaimKind, str]
 
 
 class RecordedEvent(Struct, frozen=True):
-    """An event with what the log knows beside it. `context` is JSON: who asked, by which request, because of what."""
+    """An event with what the log stores beside it.
+
+    `context` is the JSON of `journal.Context`: actor, request and causation.
+    """
 
     position: int
     stream_id: UUID
@@ -73,11 +77,11 @@ class RecordedEvent(Struct, frozen=True):
 
 
 class LogReader:
-    """Point reads of the log, coalesced; feeds and histories on the connection that the caller brings."""
+    """Point reads of the log through data loaders; feeds and histories on the caller's connection."""
 
     def __init__(self, url: str, codec: Codec, keys: DataKeys | None = None) -> None:
         self._codec, self._keys = codec, keys
-        self._streams = DataLoader[StreamKey, _Stream](url, "ledger-streams", self._fetch_streams)
+        self._streams = DataLoader[StreamKey, _Stored](url, "ledger-streams", self._fetch_streams)
         self._claims = DataLoader[ClaimKey, UUID](url, "ledger-claims", _fetch_claims)
 
     @property
@@ -86,11 +90,11 @@ class LogReader:
 
     @property
     def coalescers(self) -> Sequence[DataLoader[Any, Any]]:
-        """What answers the point reads: for those who count."""
+        """The data loaders of the point reads, for metrics."""
         return self._streams, self._claims
 
     async def start(self) -> None:
-        """Connect. Raises psycopg.OperationalError."""
+        """Connects. Raises psycopg.OperationalError."""
         await self._streams.start()
         await self._claims.start()
 
@@ -99,21 +103,22 @@ class LogReader:
         await self._claims.stop()
 
     async def stream(self, merchant_id: UUID, stream_id: UUID) -> Sequence[Any]:
-        """The events of a stream, oldest first; none where there is no such stream of this merchant.
+        """Returns the events of a stream, oldest first; none where this merchant lacks the stream.
 
-        Raises KeyUnavailable where a sealed one cannot be opened by this process, SealBroken where it cannot be opened at all.
+        Raises KeyUnavailable where this process lacks the key of a sealed event, SealBroken where the event does not
+        open.
         """
         found = await self._streams.get((merchant_id, stream_id))
         if found is None:
             return ()
         rows, keys = found
-        # Opened here and not where reads are shared: a stream that cannot be read is no matter of those who read others.
+        # Opened here and not in the shared fetch: an unreadable stream must fail only the reads of itself.
         return [self._event(merchant_id, stream_id, *row, keys) for row in rows]
 
     async def stream_from(self, merchant_id: UUID, stream_id: UUID, first: type[Struct]) -> Sequence[Any]:
-        """The events of a stream that begins with an event of the type `first`; none where it is another thing's stream.
+        """Returns the events of a stream whose first event has the type `first`; none where it has another type.
 
-        The recorder of the library writes streams here whose topics only their application knows. Raises like `stream`.
+        Applications of the eventsourcing library write streams here under topics of their own. Raises like `stream`.
         """
         found = await self._streams.get((merchant_id, stream_id))
         if found is None:
@@ -128,10 +133,10 @@ class LogReader:
         return [beginning, *(self._event(merchant_id, stream_id, *row, keys) for row in rows[1:])]
 
     async def claim_owner(self, merchant_id: UUID, kind: ClaimKind, key: str) -> UUID | None:
-        """The stream that took a key, if any did."""
+        """Returns the stream that took a key, or None."""
         return await self._claims.get((merchant_id, kind, key))
 
-    async def _fetch_streams(self, connection: Connection, keys: Sequence[StreamKey]) -> Mapping[StreamKey, _Stream]:
+    async def _fetch_streams(self, connection: Connection, keys: Sequence[StreamKey]) -> Mapping[StreamKey, _Stored]:
         merchants, streams = [key[0].bytes for key in keys], [key[1].bytes for key in keys]
         rows = await connection.cursor(binary=True).execute(
             _STREAMS,
@@ -140,50 +145,56 @@ class LogReader:
         found: dict[StreamKey, list[tuple[int, str, bytes]]] = {}
         for n, version, topic, data in await rows.fetchall():
             found.setdefault(keys[n], []).append((version, topic, data))
-        data_keys = await self._opening(connection, ((key[0], row[2]) for key, some in found.items() for row in some))
-        return {key: (some, data_keys) for key, some in found.items()}
+        data_keys = await self._data_keys(connection, ((key[0], row[2]) for key, rows in found.items() for row in rows))
+        return {key: (rows, data_keys) for key, rows in found.items()}
 
     async def feed(self, connection: Connection, merchant_id: UUID, after: int, limit: int) -> list[RecordedEvent]:
-        """At most `limit` events of a merchant behind position `after`, in commit order. Raises like `stream`."""
+        """Returns at most `limit` events of a merchant behind position `after`, in commit order.
+
+        Raises like `stream`.
+        """
         rows = await connection.cursor(binary=True).execute(_FEED, (merchant_id, after, limit))
         return await self._recorded(connection, merchant_id, await rows.fetchall())
 
     async def range(
         self, connection: Connection, merchant_id: UUID, after: int, until: int, topics: Sequence[str]
     ) -> list[RecordedEvent]:
-        """A merchant's events of these topics behind position `after` and up to `until`. Raises like `stream`."""
+        """Returns a merchant's events of these topics behind position `after` and up to `until`.
+
+        Raises like `stream`.
+        """
         cursor = connection.cursor(binary=True)
         rows = await cursor.execute(_STRETCH, (merchant_id, after, until, list(topics)))
         return await self._recorded(connection, merchant_id, await rows.fetchall())
 
     async def history(self, connection: Connection, merchant_id: UUID, stream_id: UUID) -> list[RecordedEvent]:
-        """A stream's events with their envelopes, oldest first. Raises like `stream`."""
+        """Returns a stream's events with what the log stores beside them, oldest first. Raises like `stream`."""
         rows = await connection.cursor(binary=True).execute(_HISTORY, (merchant_id, stream_id))
         return await self._recorded(connection, merchant_id, await rows.fetchall())
 
     async def _recorded(
         self, connection: Connection, merchant_id: UUID, rows: Sequence[tuple[Any, ...]]
     ) -> list[RecordedEvent]:
-        keys = await self._opening(connection, ((merchant_id, row[6]) for row in rows))
+        keys = await self._data_keys(connection, ((merchant_id, row[6]) for row in rows))
         recorded = []
         for position, stream_id, version, recorded_at, command_id, topic, data, context in rows:
             event = self._event(merchant_id, stream_id, version, topic, data, keys)
             recorded.append(RecordedEvent(position, stream_id, version, recorded_at, command_id, topic, event, context))
         return recorded
 
-    async def _opening(self, connection: Connection, stored: Iterable[tuple[UUID, bytes]]) -> Mapping[Owner, DataKey]:
-        """The keys that these events, each with its merchant, are sealed under."""
+    async def _data_keys(self, connection: Connection, stored: Iterable[tuple[UUID, bytes]]) -> Mapping[Owner, DataKey]:
+        """Returns the data keys under which these events, each with its merchant, are sealed."""
         owners = set()
         for merchant_id, data in stored:
             try:
                 customer_id = customer_of(data)
-            except SealBroken:  # whoever decodes it is told
+            except SealBroken:  # raised again where this event is decoded
                 continue
             if customer_id is not None:
                 owners.add((merchant_id, customer_id))
         if not owners:
             return {}
-        assert self._keys is not None, "whoever reads sealed events is given the keys"
+        assert self._keys is not None, "a reader of sealed events needs data keys: pass `keys`"
         return await self._keys.for_opening(connection, owners)
 
     def _event(

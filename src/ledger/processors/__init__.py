@@ -1,1 +1,9 @@
-"""The rooms outside: the contract of a card processor, and the processors that keep it."""
+"""Payment processors: the contract that each of them meets, and the simulated one.
+
+In reading order:
+
+- `contract`: what an operation may ask of a processor, and what a processor may answer.
+- `messages`: what processors send unasked, signed. `inbox`: these messages, stored until an order has applied them.
+- `bins`, `clabe`: what a card number and a Mexican account number mean.
+- `sandbox`: the simulated processor.
+"""

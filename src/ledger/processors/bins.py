@@ -1,7 +1,7 @@
-"""What the first digits of a card number tell: its brand and, where we know it, its type, country and bank.
+"""What the first digits of a card number mean: its brand and, where the table has them, its type, country and bank.
 
-The rule a stranger would break: this is a description for people and reports, never a reason to refuse a card. Ranges are
-sold, split and re-assigned; only the processor knows.
+Use this to describe a card to people and in reports, never to refuse one. Ranges are sold, split and re-assigned, and
+only the processor has the present table.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ UNKNOWN_BRAND: Final = "UNKNOWN"
 
 
 class Issuer(NamedTuple):
-    """Who stands behind a card number. `type` is CREDIT or DEBIT, `country` two letters; None where nobody told us."""
+    """The issuer of a card number. `type` is CREDIT or DEBIT, `country` two letters; None where the table lacks it."""
 
     brand: str
     type: str | None = None
@@ -72,8 +72,8 @@ _TEST_RANGES: Final = {
 }
 
 
-# What a network calls an authentication that succeeded, and one that failed (the electronic commerce indicator, EMV 3-D
-# Secure). Of networks that are not here we know none.
+# The electronic commerce indicator (EMV 3-D Secure) by which a network marks an authentication that succeeded, and one
+# that failed. Networks that are missing here have none, or an unknown one.
 _ECI: Final = {
     **dict.fromkeys(("VISA", "AMEX", "DINERS", "DISCOVER", "JCB", "UNIONPAY"), ("05", "07")),
     **dict.fromkeys(("MASTERCARD", "MAESTRO"), ("02", "00")),
@@ -81,21 +81,22 @@ _ECI: Final = {
 
 
 def eci_of(brand: str, *, authenticated: bool) -> str | None:
-    """The network's word on a payer's authentication; None where the network has none.
+    """Returns the network's electronic commerce indicator of a payer's authentication, None where the table has none.
 
-    >>> eci_of("VISA", authenticated=True), eci_of("MASTERCARD", authenticated=False), eci_of("CARNET", authenticated=True)
-    ('05', '00', None)
+    >>> eci_of("VISA", authenticated=True), eci_of("MASTERCARD", authenticated=False)
+    ('05', '00')
+    >>> eci_of("CARNET", authenticated=True)
     """
     succeeded, failed = _ECI.get(brand, (None, None))
     return succeeded if authenticated else failed
 
 
 def bin_info(number: str) -> Issuer:
-    """Brand, type, country and issuing bank of a card number given as digits only.
+    """Returns brand, type, country and issuing bank of a card number, which consists of digits only.
 
-    >>> describe("2221000000000009").brand
+    >>> bin_info("2221000000000009").brand
     'MASTERCARD'
-    >>> describe("4242424242424242")
+    >>> bin_info("4242424242424242")
     Issuer(brand='VISA', type='CREDIT', country='MX', issuer_bank='BBVA MEXICO')
     """
     bin_ = number[:6]

@@ -1,6 +1,6 @@
 """The CLABE: a Mexican account number of 18 digits, the last of which checks the others.
 
-The rule a stranger would break: the weights are 3, 7, 1 and each product counts modulo ten before it is added.
+The weights are 3, 7, 1. Reduce each product modulo ten before you add it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ _WEIGHTS: Final = (3, 7, 1)
 
 
 def check_digit(digits: str) -> str:
-    """The last digit for the first seventeen.
+    """Returns the last digit for the first seventeen.
 
     >>> check_digit("03218000011835971")
     '9'
@@ -22,5 +22,5 @@ def check_digit(digits: str) -> str:
 
 
 def is_clabe(text: str) -> bool:
-    """Whether a text is eighteen digits with the right last one."""
+    """Returns whether a text is eighteen digits with the right check digit."""
     return len(text) == 18 and text.isascii() and text.isdecimal() and check_digit(text[:17]) == text[17]

@@ -1,11 +1,12 @@
 """The contract of a payment processor: what an operation may ask of it, and what it may answer.
 
-The rule a stranger would break: no answer in time is `ProcessorTimedOut`, which means unknown. Only a processor that can
-prove that nothing left this process raises `ProcessorUnavailable`; everything else that goes wrong is a time-out.
+Raise `ProcessorUnavailable` only where it is certain that nothing left this process. Every other failure is
+`ProcessorTimedOut`: the outcome is unknown.
 
-Every request has an `idempotency_key` of the merchant's, and the same key again is the same request and gets the same
-answer. `deadline_at` is real time; `at` is the merchant's clock, from which a processor counts what it does later; None is
-real time. `order_id` and `payment_id` are the processor's to echo in its messages, so that they find their order.
+Every request has an `idempotency_key` that is unique within its merchant. A request with the same key is the same
+request and gets the same answer. `deadline_at` is real time. `at` is the time of the merchant's clock, from which a
+processor counts what it does later; None is real time. The processor repeats `order_id` and `payment_id` in its
+messages, so that these find their order.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ AuthorizationAnswer = Approved | Declined | ActionRequired
 
 
 class Card(Struct, frozen=True, kw_only=True):
-    """A card as the payer typed it: lives from the request to the processor's call, and prints as stars."""
+    """A card as the payer typed it. It exists from the request until the processor's call, and prints as stars."""
 
     number: str
     exp_month: int
@@ -48,7 +49,7 @@ class Card(Struct, frozen=True, kw_only=True):
 
 
 class Request(Struct, frozen=True, kw_only=True):
-    """What every request to a processor says."""
+    """The fields of every request to a processor."""
 
     merchant_id: UUID
     idempotency_key: str
@@ -59,11 +60,12 @@ class Request(Struct, frozen=True, kw_only=True):
 
 
 class AuthorizationRequest(Request, frozen=True, kw_only=True):
-    """Ask the issuer for `amount` minor units; `capture` takes them in the same call.
+    """A request to authorise `amount` minor units. With `capture`, the same call captures them.
 
-    `authenticate` allows the processor to ask for the payer's authentication first; without it, as at a virtual terminal,
-    it may not. `saved_card` tells that the number was kept from an earlier payment. Where the payer has to act first,
-    nothing is captured in this call and `capture` is said again when the authentication ends.
+    `authenticate` allows the processor to ask for the payer's authentication first; without it, as at a virtual
+    terminal, the processor must not. `saved_card` means that the card number is stored from an earlier payment. Where
+    the payer has to act first, this call captures nothing, and the request that ends the authentication repeats
+    `capture`.
     """
 
     amount: Decimal
@@ -76,9 +78,9 @@ class AuthorizationRequest(Request, frozen=True, kw_only=True):
 
 
 class AuthenticationRequest(Request, frozen=True, kw_only=True):
-    """Go on with a payer's authentication: the card is with the processor, and its session names it.
+    """A request to continue a payer's authentication. The processor has the card in its session.
 
-    The amount is the one that the session was opened for; `capture` takes it in the same call.
+    The amount is the one for which the session was opened. With `capture`, the same call captures it.
     """
 
     authentication_transaction_id: str
@@ -86,7 +88,10 @@ class AuthenticationRequest(Request, frozen=True, kw_only=True):
 
 
 class CaptureRequest(Request, frozen=True, kw_only=True):
-    """Take `amount` of what was granted, all or a part. What is left may be taken later, until it is voided or lapses."""
+    """A request to capture `amount` of an authorisation, all or a part.
+
+    The rest can be captured later, until the authorisation is voided or lapses.
+    """
 
     processor_reference: str
     amount: Decimal
@@ -94,13 +99,13 @@ class CaptureRequest(Request, frozen=True, kw_only=True):
 
 
 class VoidRequest(Request, frozen=True, kw_only=True):
-    """Release what was granted and not captured."""
+    """A request to release what is authorised and not captured."""
 
     processor_reference: str
 
 
 class RefundRequest(Request, frozen=True, kw_only=True):
-    """Give `amount` of what was captured back to the card."""
+    """A request to give `amount` of what was captured back to the card."""
 
     processor_reference: str
     amount: Decimal
@@ -108,7 +113,7 @@ class RefundRequest(Request, frozen=True, kw_only=True):
 
 
 class ReferenceRequest(Request, frozen=True, kw_only=True):
-    """Issue a reference to which `amount` can be sent until `expires_at` (the merchant's clock)."""
+    """A request for a reference to which `amount` can be sent until `expires_at` (the merchant's clock)."""
 
     method: MethodType
     amount: Decimal
@@ -117,13 +122,13 @@ class ReferenceRequest(Request, frozen=True, kw_only=True):
 
 
 class ReferenceCancellation(Request, frozen=True, kw_only=True):
-    """Show the payer a reference no longer."""
+    """A request to stop showing a reference to the payer."""
 
     processor_reference: str
 
 
 class Destination(Struct, frozen=True, kw_only=True):
-    """The account that a payout goes to; prints as stars."""
+    """The account to which a payout goes. Prints as stars."""
 
     clabe: str
     account_holder: str | None = None
@@ -135,7 +140,10 @@ class Destination(Struct, frozen=True, kw_only=True):
 
 
 class PayoutRequest(Request, frozen=True, kw_only=True):
-    """Give back `amount` of what came in by a reference. Without a `destination` it goes to where it came from."""
+    """A request to give back `amount` of what was received under a reference.
+
+    Without a `destination` it goes to the sender's account.
+    """
 
     processor_reference: str
     amount: Decimal
@@ -148,25 +156,28 @@ class Capabilities(Struct, frozen=True, kw_only=True):
 
     name: str
     late_arrival_s: float
-    """How long after a call the processor may still apply it: before that, "not found" is not final."""
+    """How long after a call the processor may still apply it. Until then, "not found" may change."""
     authorization_validity_s: float = 7 * 86400.0
-    """How long what was granted can be captured."""
+    """How long an authorisation can be captured."""
     authentication_session_s: float = 15 * 60.0
-    """How long a payer has to act."""
+    """How long a payer has to authenticate."""
     refund_window_s: float = 180 * 86400.0
     """How long after its capture a card payment can be refunded."""
     reference_validity_s: float = 72 * 3600.0
-    """How long a reference lives unless the order is due later."""
+    """How long a reference is valid, unless the order is due later."""
     reference_currencies: frozenset[str] = frozenset({"MXN"})
-    """In which currencies it issues references: CLABEs and stores take pesos."""
+    """The currencies in which it issues references: CLABEs and stores take pesos."""
     partial_payouts: bool = True
-    """Whether a part of what came in by a reference can be given back."""
+    """Whether a part of what was received under a reference can be given back."""
     is_simulated: bool = False
-    """Whether no money moves, and a transaction's id may ask for how its authentication ends."""
+    """Whether it is simulated: no money moves, and a transaction's id may choose how its authentication ends."""
 
 
 class ProcessorTimedOut(Exception):
-    """No answer before the deadline, or one that cannot be read: unknown, which is not declined."""
+    """The outcome is unknown: the answer did not arrive before the deadline, or is unreadable.
+
+    It does not mean declined.
+    """
 
 
 class ProcessorUnavailable(Exception):
@@ -174,24 +185,24 @@ class ProcessorUnavailable(Exception):
 
 
 class CardProcessor(Protocol):
-    """A company that moves card money.
+    """A processor of card payments.
 
-    Every call raises `ProcessorTimedOut` or `ProcessorUnavailable`; anything else that it raises counts as a time-out.
-    Every `look_up…` tells what became of the call with a key: its answer, or None where the processor knows no such call.
+    Every call raises `ProcessorTimedOut` or `ProcessorUnavailable`; any other exception counts as a time-out. Every
+    `look_up…` returns the answer of the call with a key, or None where the processor has no such call.
     """
 
     capabilities: Capabilities
 
     async def authorize(self, request: AuthorizationRequest) -> AuthorizationAnswer:
-        """Ask the issuer for money. `ActionRequired` only where the request allows it to authenticate the payer."""
+        """Authorises a payment. Returns `ActionRequired` only where the request allows the payer's authentication."""
         ...
 
     async def submit_device_data(self, request: AuthenticationRequest) -> AuthorizationAnswer:
-        """The device's data was collected: a challenge follows, or the issuer answers without one."""
+        """Continues after the device's data was collected: with a challenge, or with the issuer's answer."""
         ...
 
     async def validate_authentication(self, request: AuthenticationRequest) -> AuthorizationAnswer:
-        """The payer came back from the challenge or the redirect: what the issuer says now.
+        """Continues after the challenge or the redirect, and returns the issuer's answer.
 
         A failed authentication is declined with AUTHENTICATION_FAILED.
         """
@@ -204,7 +215,7 @@ class CardProcessor(Protocol):
     async def refund(self, request: RefundRequest) -> RefundAnswer: ...
 
     async def look_up(self, merchant_id: UUID, idempotency_key: str) -> AuthorizationAnswer | None:
-        """An authorisation, or a call that went on with one."""
+        """Returns the answer of an authorisation, or of a call that continued one."""
         ...
 
     async def look_up_capture(self, merchant_id: UUID, idempotency_key: str) -> CaptureAnswer | None: ...
@@ -215,7 +226,7 @@ class CardProcessor(Protocol):
 
 
 class ReferenceProcessor(Protocol):
-    """A company that takes in transfers and cash under references, and pays out. Calls raise like a card processor's."""
+    """A processor of transfers and cash under references, and of payouts. Calls raise like a card processor's."""
 
     capabilities: Capabilities
 
@@ -233,4 +244,4 @@ class ReferenceProcessor(Protocol):
 
 
 class Processor(CardProcessor, ReferenceProcessor, Protocol):
-    """One company that does both."""
+    """A processor of both kinds."""

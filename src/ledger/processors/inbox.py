@@ -1,7 +1,7 @@
-"""The inbox: what processors tell us, on disk before anything is made of it, and handed out until it was taken in.
+"""The inbox: stores each message of a processor before it is processed, and returns it until its order has applied it.
 
-The rule a stranger would break: whoever handles a message may do it twice, because a worker may die between the order's
-commit and the mark here. What an order already knows changes nothing; that is the order's business, not the inbox's.
+A worker that is killed between the order's commit and the mark here processes a message twice. The order recognises the
+repeated message and changes nothing; the inbox does not check for it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any, Final, Self
 from uuid import UUID
 
+import msgspec
 import psycopg
 import structlog
 from msgspec import Struct
@@ -25,8 +26,8 @@ _log = structlog.get_logger()
 
 _NAME: Final = "ledger-inbox"
 
-# Keep a message; nothing where it is kept already.
-_KEEP: Final = """
+# Stores a message, unless it is stored already.
+_STORE: Final = """
 insert into processor_message (processor, merchant_id, message_id, order_id, body) values (%s, %s, %s, %s, %s)
 on conflict do nothing
 """
@@ -36,8 +37,8 @@ select received_at, handled_at, waits_for, body from processor_message
  where processor = %s and merchant_id = %s and message_id = %s
 """
 
-# Take what may be tried now, the oldest first, for as long as a worker should need; others pass it by. A merchant whose
-# clock somebody is moving is left to that hand.
+# Claims the messages that may be tried now, the oldest first, for as long as a worker should need; other workers skip
+# them. While a merchant's clock is being moved, the process that moves it applies this merchant's messages.
 _CLAIM: Final = """
 with mine as (
   select processor, merchant_id, message_id from processor_message p
@@ -49,7 +50,7 @@ update processor_message m set tries = tries + 1, next_try_at = now() + make_int
 returning m.received_at, m.body
 """
 
-# An order took it in: what waits for the same order may go on now.
+# An order has applied the message. What waits for the same order may be tried now.
 _HANDLED: Final = """
 with handled as (
   update processor_message set handled_at = coalesce(handled_at, now()), waits_for = null
@@ -59,24 +60,24 @@ update processor_message m set next_try_at = now()
  where m.merchant_id = h.merchant_id and m.order_id = h.order_id and m.handled_at is null and m.waits_for is not null
 """
 
-# Not yet: again in one second, in two, in four, at last every five minutes.
-_PUT_OFF: Final = """
+# To be tried again in one second, in two, in four, at last every five minutes.
+_RETRY_LATER: Final = """
 update processor_message
    set waits_for = %s, next_try_at = now() + make_interval(secs => least(2 ^ least(greatest(tries - 1, 0), 20), 300))
  where processor = %s and merchant_id = %s and message_id = %s and handled_at is null
 """
 
-# Never by itself: no time comes at which it is tried, until an operator or another message of its order says so.
-_SET_ASIDE: Final = """
+# To be tried only after an operator, or another message of its order, makes it due.
+_QUARANTINE: Final = """
 update processor_message set waits_for = %s, next_try_at = 'infinity'
  where processor = %s and merchant_id = %s and message_id = %s and handled_at is null
 """
 
 
 class InboxEntry(Struct, frozen=True, kw_only=True):
-    """What is known of a message: the first one with its id, whichever was received now. Times are real.
+    """A stored message: the first one with its id, whichever was received now. Times are real.
 
-    `waits_for` says in words why no order has taken it in yet, None where none was asked or one has.
+    `waits_for` is the reason in words why no order has applied it yet, None where it was not tried or has been applied.
     """
 
     message: Message
@@ -87,16 +88,19 @@ class InboxEntry(Struct, frozen=True, kw_only=True):
 
 
 class Inbox:
-    """Keeps messages on a connection of its own, opened again when it was lost. All methods raise DatabaseUnavailable."""
+    """The stored messages, over a connection of its own that is replaced when it is lost.
+
+    A claim lasts `lease_s` seconds. All methods raise DatabaseUnavailable.
+    """
 
     def __init__(self, url: str, *, lease_s: float = 30.0) -> None:
         self._url = url
         self._lease_s = lease_s
         self._connection: Connection | None = None
-        self._one_at_a_time = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
-        """Connect. Raises psycopg.OperationalError."""
+        """Connects. Raises psycopg.OperationalError."""
         self._connection = await connect(self._url, _NAME)
         return self
 
@@ -105,23 +109,20 @@ class Inbox:
             await self._connection.close()
 
     async def receive(self, message: Message) -> InboxEntry:
-        """Keep a verified message. Once this returns it is on disk, and its sender need not send it again."""
+        """Stores a verified message and returns its entry.
+
+        Then it is on disk, and its sender need not send it again.
+        """
         body = messages.encode(message).decode()
-        kept = await self._execute(_KEEP, (*_key(message), message.order_id, body))
-        receipt = await self.receipt(message.processor, message.merchant_id, message.message_id)
-        assert receipt is not None, "it was kept, now or before"
-        if receipt.message != message:
+        stored = await self._execute(_STORE, (*_key(message), message.order_id, body))
+        entry = await self.receipt(message.processor, message.merchant_id, message.message_id)
+        assert entry is not None, "the message was stored, now or before"
+        if entry.message != message:
             _log.error("processor_message_differs", processor=message.processor, message_id=message.message_id)
-        return InboxEntry(
-            message=receipt.message,
-            received_at=receipt.received_at,
-            handled_at=receipt.handled_at,
-            waits_for=receipt.waits_for,
-            is_new=kept.rowcount == 1,
-        )
+        return msgspec.structs.replace(entry, is_new=stored.rowcount == 1)
 
     async def receipt(self, processor: str, merchant_id: UUID, message_id: str) -> InboxEntry | None:
-        """What is known of a message, None where none with this id was received."""
+        """Returns the entry of a message, None where none with this id was received."""
         rows = await (await self._execute(_READ, (processor, merchant_id, message_id))).fetchall()
         if not rows:
             return None
@@ -134,24 +135,30 @@ class Inbox:
         )
 
     async def claim(self, limit: int = 100) -> Sequence[Message]:
-        """What is to be tried now, the oldest first. No other worker is given it before the lease has run out."""
+        """Returns at most `limit` messages to try now, the oldest first.
+
+        No other worker gets them until the lease ends.
+        """
         rows = await (await self._execute(_CLAIM, (limit, self._lease_s))).fetchall()
         return [messages.decode(body.encode()) for _, body in sorted(rows, key=lambda row: row[0])]
 
     async def handled(self, message: Message) -> None:
-        """An order took it in, or knew it already: it is not handed out again."""
+        """Marks a message as applied by its order, now or before. It is not claimed again."""
         await self._execute(_HANDLED, _key(message))
 
     async def retry_later(self, message: Message, waits_for: str) -> None:
-        """Nothing can be made of it yet; it is handed out again later, with back-off and without end."""
-        await self._execute(_PUT_OFF, (waits_for, *_key(message)))
+        """Makes a message that cannot be applied yet due again later, with back-off and without end."""
+        await self._execute(_RETRY_LATER, (waits_for, *_key(message)))
 
     async def set_aside(self, message: Message, because: str) -> None:
-        """Its order cannot take it in, now or later: it is kept for an operator, and handed out no more."""
-        await self._execute(_SET_ASIDE, (because, *_key(message)))
+        """Quarantines a message that its order cannot apply, now or later.
+
+        It stays for an operator, and is not claimed again.
+        """
+        await self._execute(_QUARANTINE, (because, *_key(message)))
 
     async def _execute(self, statement: str, values: tuple[Any, ...]) -> psycopg.AsyncCursor[tuple[Any, ...]]:
-        async with self._one_at_a_time:
+        async with self._lock:
             try:
                 if self._connection is None or self._connection.closed:
                     self._connection = await connect(self._url, _NAME)

@@ -1,10 +1,10 @@
-"""What a processor tells us unasked: money that came in, refunds and disputes that ended, settlements.
+"""Messages that a processor sends unasked: received money, the end of refunds and disputes, settlements.
 
-The rule a stranger would break: a message is known by (processor, message id) and may come twice, late, or before the
-answer to the call that it is about. Nothing in one is believed before its signature was verified.
+A message is identified by (processor, merchant, message id). It may arrive twice, late, or before the answer to the
+call that it is about. Verify the signature before you use anything in a message.
 
-Amounts are minor units of the currency, `occurred_at` is the merchant's clock. `order_id` and `payment_id` are what we
-said with the call, echoed; they are absent where the processor does not know what its message belongs to.
+Amounts are minor units of the currency, `occurred_at` is the time of the merchant's clock. `order_id` and `payment_id`
+repeat those of the call; they are absent where the processor cannot assign its message to a call.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import msgspec
 from msgspec import Struct
 
 REPLAY_WINDOW: Final = timedelta(minutes=5)
-"""How far a signature's time may be from ours, either way."""
+"""How far the time of a signature may differ from the ledger's, either way."""
 
 _SCHEME: Final = "v1,"
 _TEXT_MAX: Final = 255
@@ -38,7 +38,10 @@ class _Sent(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel
 
 
 class DepositReceived(_Sent, frozen=True, kw_only=True, tag="deposit-received"):
-    """`amount` arrived at a reference: a CLABE, or a cash reference. `processor_reference` names this one deposit."""
+    """`amount` arrived at a reference: a CLABE, or a cash reference.
+
+    `processor_reference` identifies this one deposit.
+    """
 
     reference: str
     amount: Decimal
@@ -47,7 +50,7 @@ class DepositReceived(_Sent, frozen=True, kw_only=True, tag="deposit-received"):
 
 
 class RefundConfirmed(_Sent, frozen=True, kw_only=True, tag="refund-confirmed"):
-    """A refund or payout that was pending is done. `idempotency_key` is the one that it was asked for under."""
+    """A pending refund or payout succeeded. `idempotency_key` is that of its call."""
 
     idempotency_key: str
     processor_reference: str
@@ -55,7 +58,7 @@ class RefundConfirmed(_Sent, frozen=True, kw_only=True, tag="refund-confirmed"):
 
 
 class RefundFailed(_Sent, frozen=True, kw_only=True, tag="refund-failed"):
-    """A refund or payout that was pending came to nothing."""
+    """A pending refund or payout failed."""
 
     idempotency_key: str
     processor_reference: str
@@ -64,7 +67,10 @@ class RefundFailed(_Sent, frozen=True, kw_only=True, tag="refund-failed"):
 
 
 class DisputeOpened(_Sent, frozen=True, kw_only=True, tag="dispute-opened"):
-    """The payer's bank took `amount` of a payment back until it is decided. `processor_reference` is the payment's."""
+    """The payer's bank took `amount` of a payment back until the dispute is decided.
+
+    `processor_reference` is the payment's.
+    """
 
     dispute_id: str
     processor_reference: str
@@ -73,14 +79,14 @@ class DisputeOpened(_Sent, frozen=True, kw_only=True, tag="dispute-opened"):
 
 
 class DisputeWon(_Sent, frozen=True, kw_only=True, tag="dispute-won"):
-    """The dispute was decided for the merchant: the money is there again."""
+    """The dispute was decided for the merchant, who has the money again."""
 
     dispute_id: str
     processor_reference: str
 
 
 class DisputeLost(_Sent, frozen=True, kw_only=True, tag="dispute-lost"):
-    """The dispute was decided for the payer: `amount` is gone."""
+    """The dispute was decided for the payer, who keeps `amount`."""
 
     dispute_id: str
     processor_reference: str
@@ -88,21 +94,21 @@ class DisputeLost(_Sent, frozen=True, kw_only=True, tag="dispute-lost"):
 
 
 class SettlementListed(_Sent, frozen=True, kw_only=True, tag="settlement-listed"):
-    """A payment is a line of a settlement batch. `processor_reference` is the payment's."""
+    """A settlement batch lists a payment. `processor_reference` is the payment's."""
 
     batch_id: str
     processor_reference: str
 
 
 class SettlementMatched(_Sent, frozen=True, kw_only=True, tag="settlement-matched"):
-    """The line was paid out to the merchant's account."""
+    """The listed payment was paid out to the merchant's account."""
 
     batch_id: str
     processor_reference: str
 
 
 class SettlementRefused(_Sent, frozen=True, kw_only=True, tag="settlement-refused"):
-    """The batch was refused: the payment will stand in another."""
+    """The batch was refused. Another batch will list the payment."""
 
     batch_id: str
     processor_reference: str
@@ -125,7 +131,7 @@ _decoder: Final[msgspec.json.Decoder[Message]] = msgspec.json.Decoder(Message)
 
 
 class Signed(Struct, frozen=True, kw_only=True):
-    """A message as it travels: its bytes, when they were signed (Unix seconds, as text), and one signature or several."""
+    """A message in transit: its bytes, when they were signed (Unix seconds, as text), and one or several signatures."""
 
     body: bytes
     timestamp: str
@@ -133,49 +139,49 @@ class Signed(Struct, frozen=True, kw_only=True):
 
 
 class InvalidSignature(Exception):
-    """The message was not signed with a key of ours, or not now."""
+    """The signature is of an unknown key, or its time is outside the replay window."""
 
 
 class MessageUnreadable(Exception):
-    """The message is signed and is none that we know."""
+    """The message is signed, but it is of an unknown kind or holds a value that the ledger refuses."""
 
 
 def encode(message: Message) -> bytes:
-    """The message's bytes, which `decode` reads back."""
+    """Returns the message's bytes, which `decode` reads back."""
     return _encoder.encode(message)
 
 
 def decode(body: bytes) -> Message:
-    """The message in verified bytes. Raises MessageUnreadable."""
+    """Returns the message in verified bytes. Raises MessageUnreadable."""
     try:
         message = _decoder.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError) as fault:
         raise MessageUnreadable(type(fault).__name__) from None
-    if not _is_a_moment(message.occurred_at) or not _is_plain(getattr(message, "amount", None)):
-        raise MessageUnreadable("a time or an amount that is none")
+    if not _is_valid_time(message.occurred_at) or not _is_plain(getattr(message, "amount", None)):
+        raise MessageUnreadable("a time without a zone, or an amount outside the allowed range")
     if not all(_is_text(value) for value in msgspec.structs.astuple(message) if isinstance(value, str)):
-        raise MessageUnreadable("a text that is none")
+        raise MessageUnreadable(f"a text with control characters, or of more than {_TEXT_MAX} characters")
     return message
 
 
 def sign(body: bytes, keys: Iterable[bytes], now: datetime) -> Signed:
-    """Sign bytes with every key: two of them while one is replaced by the other."""
+    """Signs bytes with every key. There are two while one replaces the other."""
     timestamp = str(int(now.timestamp()))
     return Signed(body=body, timestamp=timestamp, signature=" ".join(_signature(body, timestamp, key) for key in keys))
 
 
 def verify(signed: Signed, keys: Iterable[bytes], now: datetime) -> Message:
-    """The message, where one of its signatures is by one of our keys and its time is now.
+    """Returns the message, if one of its signatures is by one of `keys` and its time is within the replay window.
 
-    Raises InvalidSignature without saying which of them is wrong, MessageUnreadable.
+    Raises InvalidSignature, which does not reveal which of the two is wrong; MessageUnreadable.
     """
-    given = [signature.encode() for signature in signed.signature.split(" ")]
-    right = False
+    signatures = [signature.encode() for signature in signed.signature.split(" ")]
+    is_valid = False
     for key in keys:
         expected = _signature(signed.body, signed.timestamp, key).encode()
-        for signature in given:
-            right |= hmac.compare_digest(expected, signature)  # every pair is compared: the time tells nothing
-    if not right or not _is_now(signed.timestamp, now):
+        for signature in signatures:
+            is_valid |= hmac.compare_digest(expected, signature)  # compares every pair: the duration reveals nothing
+    if not is_valid or not _is_now(signed.timestamp, now):
         raise InvalidSignature
     message = decode(signed.body)
     if not _is_named(message):
@@ -184,7 +190,8 @@ def verify(signed: Signed, keys: Iterable[bytes], now: datetime) -> Message:
 
 
 def _signature(body: bytes, timestamp: str, key: bytes) -> str:
-    # The time is digits only when verified, so the first dot ends it: no two (time, body) sign the same bytes.
+    # The time consists of digits only (`_is_now`), so the first dot ends it: two (time, body) never sign the same
+    # bytes.
     return _SCHEME + b64encode(hmac.new(key, timestamp.encode() + b"." + body, sha256).digest()).decode()
 
 
@@ -194,25 +201,25 @@ def _is_now(timestamp: str, now: datetime) -> bool:
     return abs(int(timestamp) - now.timestamp()) <= REPLAY_WINDOW.total_seconds()
 
 
-def _is_a_moment(at: datetime) -> bool:
-    """Whether a time has a zone and can be moved into another one."""
+def _is_valid_time(at: datetime) -> bool:
+    """Returns whether a time has a zone and can be converted to another one."""
     return at.tzinfo is not None and MINYEAR < at.year < MAXYEAR
 
 
 def _is_named(message: Message) -> bool:
-    """Whether it says what it is about: two messages, or two deposits, without a name would be taken for one."""
+    """Returns whether every required field is filled. Two messages or deposits with empty ids would count as one."""
     values = {field.name: getattr(message, field.name) for field in msgspec.structs.fields(message) if field.required}
     amount = values.get("amount")
     return "" not in values.values() and (amount is None or "E" not in str(amount))
 
 
 def _is_text(text: str) -> bool:
-    """Whether a text can be kept and compared: no control characters, and not longer than any id is."""
+    """Returns whether a text can be stored and compared: no control characters, and at most as long as an id."""
     return len(text) <= _TEXT_MAX and text.isprintable()
 
 
 def _is_plain(amount: Decimal | None) -> bool:
-    """Whether an amount can be calculated with; what is absent can."""
+    """Returns whether an amount is absent, or positive with at most four decimals and thirteen digits before them."""
     if amount is None:
         return True
     exponent = amount.as_tuple().exponent

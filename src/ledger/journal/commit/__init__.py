@@ -1,1 +1,10 @@
-"""The group commit: how pending commands become one batch, and everything that can happen to it."""
+"""The journal's group commit: pending commands become one batch, which one statement checks and writes.
+
+In reading order:
+
+- `statement`: the SQL of a batch.
+- `batch`: which commands may share a batch, and what the statement's rows mean.
+- `writer`: the group commit, on top of `ledger.postgres.group_commit`.
+- `locked_merchants`: commands that wait because another transaction has locked their merchant's head.
+- `notifier`: announces after a commit which logs have grown.
+"""

@@ -1,16 +1,29 @@
-"""Which commands may share a batch: those whose outcomes do not depend on one another.
+"""A batch of the journal: which commands may share one, and what the statement's rows mean for each of them.
 
-The rule a stranger would break: the statement judges all commands of a batch by the log as it was before the batch. Two
-that touch one stream, where either writes it, or that take one key, would both be judged free.
+The statement judges every command by the log as it was before the batch. Never put two commands into one batch that
+touch one stream, where either writes to it, or that claim one key: both would find it free.
 """
 
 from __future__ import annotations
 
-from ledger.journal.append import Append
+from collections.abc import Sequence
+from typing import Final
+from uuid import UUID
+
+import msgspec
+
+from ledger.journal.append import Append, ClaimTaken, Conflict, VersionConflict
+from ledger.journal.commit import statement
+from ledger.postgres.group_commit import PendingCommand, Rows
+
+PendingAppend = PendingCommand[Append, int]
+"""A pending command of the journal. Its result is the merchant's position of its last event."""
+
+_REQUEST_IDS_MAX: Final = 20
 
 
 class Batch:
-    """Admits commands one by one. Streams that commands only check may be shared."""
+    """The commands admitted so far, by what they touch. Streams that commands only check may be shared."""
 
     def __init__(self) -> None:
         self._checked: set[bytes] = set()
@@ -18,17 +31,40 @@ class Batch:
         self._claimed: set[tuple[bytes, int, str]] = set()
 
     def admit(self, append: Append) -> bool:
-        """Take the command in, unless its outcome would depend on one that is in already."""
+        """Adds a command and returns True, unless its outcome would depend on a command of this batch."""
         merchant = append.merchant_id
-        streams = [(merchant + stream.stream_id, bool(stream.events)) for stream in append.streams]
-        for stream, writes in streams:
-            if stream in self._written or (writes and stream in self._checked):
-                return False
-        keys = [(merchant, claim.kind, claim.key) for claim in append.claims]
-        for key in keys:
-            if key in self._claimed:
-                return False
-        for stream, writes in streams:
-            (self._written if writes else self._checked).add(stream)
-        self._claimed.update(keys)
-        return True
+        written = [merchant + stream.stream_id for stream in append.streams if stream.events]
+        checked = [merchant + stream.stream_id for stream in append.streams if not stream.events]
+        claimed = [(merchant, claim.kind, claim.key) for claim in append.claims]
+        is_free = (
+            self._written.isdisjoint(written + checked)
+            and self._checked.isdisjoint(written)
+            and self._claimed.isdisjoint(claimed)
+        )
+        if is_free:
+            self._written.update(written)
+            self._checked.update(checked)
+            self._claimed.update(claimed)
+        return is_free
+
+
+def results_of(commands: Sequence[Append], rows: Rows) -> list[int | Conflict]:
+    """Returns, by the statement's rows, each command's last position or the conflict that it met."""
+    results: dict[int, int | Conflict] = {}
+    for c, position, why, which in rows:
+        results.setdefault(c, _conflict(commands[c], why, which) if position is None else position)
+    return [results[c] for c in range(len(commands))]
+
+
+def request_ids(batch: Sequence[PendingAppend]) -> list[str]:
+    """Returns the ids of the requests that a batch comes from, the first twenty of them, for the log."""
+    contexts = [msgspec.json.decode(pending.command.context) for pending in batch[:_REQUEST_IDS_MAX]]
+    return [context["request"] for context in contexts if context.get("request")]
+
+
+def _conflict(append: Append, why: int, which: int) -> Conflict:
+    if why == statement.LOST_CLAIM:
+        return ClaimTaken(append.claims[which])
+    if why == statement.LOST_STREAM:
+        return VersionConflict(UUID(bytes=append.streams[which].stream_id))
+    return Conflict("the merchant has no log")

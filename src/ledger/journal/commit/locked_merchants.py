@@ -1,7 +1,7 @@
-"""Merchants whose head somebody else holds: their commands step aside, so that nobody waits behind them.
+"""Merchants whose head another transaction has locked: their commands are deferred, so that the other merchants' go on.
 
-The rule a stranger would break: a held head is nothing unusual, every batch of another process holds some for a moment.
-So nobody is refused before a second and a half has passed, and until then whoever is let go is written at once.
+Locked heads are normal: each batch of another process locks some for a moment. A command is therefore rejected only
+after 1.5 seconds, and until then it is written as soon as its merchant's head is free.
 """
 
 from __future__ import annotations
@@ -13,44 +13,49 @@ from uuid import UUID
 
 import structlog
 
-from ledger.journal.commit.pending import PendingCommand, reject_batch, request_ids
+from ledger.journal.commit.batch import PendingAppend, request_ids
 from ledger.postgres.connection import Connection, QueryTimeout
 from ledger.postgres.faults import DatabaseUnavailable
+from ledger.postgres.group_commit import reject_batch
 
 _log = structlog.get_logger()
 
 PATIENCE_S: Final = 1.5
-"""How long a command waits for a head, or for a table, that somebody else holds."""
+"""How long a command waits for a head, or for a table, that another transaction has locked."""
 LOOK_S: Final = 0.02
+"""How often the writer looks whether a head is free again."""
 LOCK_WAIT_S: Final = 0.3
-"""How long a batch waits as a whole before it is asked whose head is in its way. Longer than any ordinary commit."""
+"""How long a batch waits as a whole before the writer looks for the locked heads. Longer than any ordinary commit."""
 
-_MESSAGE: Final = "somebody else holds the merchant's log"
+LOCKED: Final = "another transaction has locked the merchant's log: try again later"
 
-# Which of these heads nobody holds at this moment.
+# The heads among these that are not locked at this moment.
 _FREE: Final = """
 select merchant_id from merchant_head where merchant_id = any(%s::uuid[]) order by merchant_id for update skip locked
 """
 
 
-def is_late(waiting: PendingCommand) -> bool:
-    """Whether a command that cannot be written now has waited as long as one may."""
-    return time.monotonic() - waiting[2] > PATIENCE_S
+def split_late(batch: Sequence[PendingAppend]) -> tuple[list[PendingAppend], list[PendingAppend]]:
+    """Returns the commands that have waited for more than `PATIENCE_S`, and the others."""
+    latest_s = time.monotonic() - PATIENCE_S  # read once: each command is in exactly one of the lists
+    return [each for each in batch if each.submitted_s < latest_s], [
+        each for each in batch if each.submitted_s >= latest_s
+    ]
 
 
 class LockedMerchants:
-    """Empty, and false, while nobody's head is held. Ids are 16 bytes."""
+    """The locked merchants and their deferred commands. Empty, and false, while no head is locked. Ids are 16 bytes."""
 
     def __init__(self) -> None:
         self._since: dict[bytes, float] = {}
         self._next_look = 0.0
-        self.aside: list[PendingCommand] = []
+        self.deferred: list[PendingAppend] = []
 
     def __len__(self) -> int:
         return len(self._since)
 
     def refuses(self, merchant_id: bytes) -> bool:
-        """Whether a command of this merchant need not even wait."""
+        """Returns whether this merchant's new commands are rejected at once: its head is locked for `PATIENCE_S`."""
         since = self._since.get(merchant_id)
         return since is not None and time.monotonic() - since > PATIENCE_S
 
@@ -60,36 +65,43 @@ class LockedMerchants:
         return bool(self._since) and time.monotonic() >= self._next_look
 
     async def find(self, connection: Connection, merchants: Iterable[bytes]) -> None:
-        """Note who of these is held, after their heads could not be locked together."""
+        """Records which of these merchants are locked, after their heads could not be locked together."""
         asked = set(merchants)
         for merchant_id in asked - await self._free(connection, asked):
             self._since.setdefault(merchant_id, time.monotonic() - LOCK_WAIT_S)
 
-    async def look(self, connection: Connection) -> list[PendingCommand]:
-        """Commands of merchants that were let go, in their order. Those that have waited too long are refused."""
+    async def look(self, connection: Connection) -> list[PendingAppend]:
+        """Returns the commands of merchants that are free again, in their order.
+
+        Rejects those that have waited too long.
+        """
         for merchant_id in await self._free(connection, self._since):
             del self._since[merchant_id]
         self._next_look = time.monotonic() + LOOK_S
-        back = [waiting for waiting in self.aside if waiting[0].merchant_id not in self._since]
-        aside = [waiting for waiting in self.aside if waiting[0].merchant_id in self._since]
-        self.aside = [waiting for waiting in aside if not is_late(waiting)]
-        if refused := [waiting for waiting in aside if is_late(waiting)]:
-            merchants = sorted({str(UUID(bytes=append.merchant_id)) for append, _, _ in refused})
-            _log.warning("journal_head_held", merchants=merchants, commands=len(refused), requests=request_ids(refused))
-            for append, _, submitted in refused:  # whoever comes now need not wait for what these have waited for
-                self._since[append.merchant_id] = min(self._since[append.merchant_id], submitted)
-            reject_batch(refused, DatabaseUnavailable, _MESSAGE)
+        deferred, self.deferred = self.deferred, []
+        back = self.defer(deferred)
+        late, self.deferred = split_late(self.deferred)
+        if late:
+            self._reject_late(late)
         return back
 
-    def defer(self, batch: Sequence[PendingCommand]) -> list[PendingCommand]:
-        """Put those of a batch aside whose merchants are held; the others."""
-        self.aside += [waiting for waiting in batch if waiting[0].merchant_id in self._since]
-        return [waiting for waiting in batch if waiting[0].merchant_id not in self._since]
+    def defer(self, batch: Sequence[PendingAppend]) -> list[PendingAppend]:
+        """Defers the commands of a batch whose merchants are locked, and returns the others."""
+        self.deferred += [pending for pending in batch if pending.command.merchant_id in self._since]
+        return [pending for pending in batch if pending.command.merchant_id not in self._since]
 
-    def give_up(self, message: str) -> None:
-        """Refuse whoever waits aside."""
-        reject_batch(self.aside, DatabaseUnavailable, message)
-        self.aside.clear()
+    def reject_all(self, message: str) -> None:
+        """Rejects the deferred commands."""
+        reject_batch(self.deferred, DatabaseUnavailable, message)
+        self.deferred.clear()
+
+    def _reject_late(self, late: Sequence[PendingAppend]) -> None:
+        merchants = sorted({str(UUID(bytes=pending.command.merchant_id)) for pending in late})
+        _log.warning("journal_head_held", merchants=merchants, commands=len(late), requests=request_ids(late))
+        for pending in late:  # new commands of these merchants are rejected at once from now on
+            merchant_id = pending.command.merchant_id
+            self._since[merchant_id] = min(self._since[merchant_id], pending.submitted_s)
+        reject_batch(late, DatabaseUnavailable, LOCKED)
 
     async def _free(self, connection: Connection, merchants: Iterable[bytes]) -> set[bytes]:
         ids = [UUID(bytes=merchant_id) for merchant_id in merchants]

@@ -1,7 +1,7 @@
-"""Tells whoever follows all logs which of them have grown: a word after the commit, never a part of it.
+"""Notifies the followers of all logs which logs have grown, after the commit.
 
-The rule a stranger would break: a lost word loses nothing. It is said on a connection of its own, outside every transaction
-that writes, so that no command waits for it; who listens looks by itself, too.
+A lost notification loses no event, because followers also poll. It is sent on a connection of its own, outside every
+transaction that writes, so that commands do not wait for it.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _log = structlog.get_logger()
 
 CHANNEL: Final = "ledger_log"
 _GATHER_S: Final = 0.05
-_REST_S: Final = 0.2  # who listens rests as long
-_AT_ONCE: Final = 200  # a word holds less than 8,000 bytes
+_PAUSE_S: Final = 0.2  # followers pause as long
+_MERCHANTS_MAX: Final = 200  # Postgres bounds a notification to 8,000 bytes
 
 
 class Notifier:
-    """Gathers for a twentieth of a second which merchants' logs have grown, and says so; four times a second at most."""
+    """The sender of notifications. It gathers grown logs for 50 ms, and notifies at most four times a second."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -36,11 +36,11 @@ class Notifier:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin to listen to `note`; it connects when there is something to say."""
-        self._task = asyncio.create_task(self._run(), name="journal-announcer")
+        """Starts the task. It connects with the first notification."""
+        self._task = asyncio.create_task(self._run(), name="journal-notifier")
 
     async def stop(self) -> None:
-        """Say nothing more."""
+        """Disconnects. What was noted and is unsent is dropped."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -48,7 +48,7 @@ class Notifier:
             await self._connection.close()
 
     def note(self, merchant_id: UUID) -> None:
-        """Something was committed to this merchant's log."""
+        """Records that this merchant's log has grown."""
         self._grown.add(merchant_id)
         self._wake.set()
 
@@ -56,15 +56,15 @@ class Notifier:
         while True:
             await self._wake.wait()
             await asyncio.sleep(_GATHER_S)
-            await self._say()
-            await asyncio.sleep(_REST_S)
+            await self._notify_all()
+            await asyncio.sleep(_PAUSE_S)
 
-    async def _say(self) -> None:
+    async def _notify_all(self) -> None:
         self._wake.clear()
         grown, self._grown = list(self._grown), set()
         try:
-            for n in range(0, len(grown), _AT_ONCE):
-                await self._notify(grown[n : n + _AT_ONCE])
+            for n in range(0, len(grown), _MERCHANTS_MAX):
+                await self._notify(grown[n : n + _MERCHANTS_MAX])
         except (psycopg.Error, OSError) as fault:
             _log.warning("journal_growth_not_told", reason=type(fault).__name__)
 
@@ -75,8 +75,8 @@ class Notifier:
             await self._connection.execute("select pg_notify(%s, %s)", (CHANNEL, ",".join(m.hex for m in grown)))
 
 
-def merchants_in(word: str) -> Iterable[UUID]:
-    """The merchants that a word on the channel names; none where it is somebody else's."""
+def merchants_in(payload: str) -> Iterable[UUID]:
+    """Returns the merchants that a notification names, none where another program sent it."""
     with suppress(ValueError):
-        return [UUID(hex=part) for part in word.split(",")]
+        return [UUID(hex=part) for part in payload.split(",")]
     return ()

@@ -1,8 +1,8 @@
-"""The one SQL statement that appends a batch, and the arrays it takes.
+"""The SQL statement that appends a batch, the statements around it, and the arrays that they take.
 
-The rule a stranger would break: it is right only while the heads of the batch's merchants are locked by the same
-transaction, in an earlier statement. Its probes then see every commit that could compete, and nobody can commit a
-competitor before it ends. `on conflict do nothing` is no substitute: it loses the acknowledged half of a command.
+Lock the heads of the batch's merchants in the same transaction, in an earlier statement. The probes of the append then
+see every competing commit, and a competitor can commit only after it. `on conflict do nothing` does not replace the
+check: half of a command would be lost, although the command is acknowledged.
 """
 
 from __future__ import annotations
@@ -16,25 +16,33 @@ from ledger.postgres.arrays import ENCODE_ARRAY, Array
 
 LOST_STREAM, LOST_CLAIM, LOST_MERCHANT = 1, 2, 3
 
-# Lock the heads of the batch's merchants, always in the same order, so that writers queue and never deadlock. Answers the
-# merchants whose log somebody follows, and null for the others.
+# Locks the heads of the batch's merchants, always in the same order, so that writers queue and never deadlock. Returns
+# the merchants whose log is followed, and null for the others.
 LOCK_HEADS: Final = """
 select case when followed_until > now() then merchant_id end
   from merchant_head where merchant_id = any($1::uuid[]) order by merchant_id for update
 """
 
-# Wake who follows these merchants' logs. For a transaction of its own, after the commit: at its own commit a notification
-# takes a lock on the whole database, which nobody may hold while the disk is being flushed.
+# Wakes the followers of these merchants' logs. For a transaction of its own, after the commit: at its commit a
+# notification locks the whole database, and that lock must not be held while the disk is flushed.
 WAKE_FOLLOWERS: Final = "select pg_notify('ledger_' || m, '') from unnest($1::uuid[]) as m"
 
+# Which of these commands are committed, asked with each command's last event after a connection was lost.
+COMMITTED: Final = """
+select c.n, e.position
+  from unnest(%s::int4[], %s::uuid[], %s::uuid[], %s::int4[], %s::uuid[]) as c(n, m, o, v, command_id)
+  join event e on e.merchant_id = c.m and e.stream_id = c.o and e.version = c.v and e.command_id = c.command_id
+"""
+
 # c numbers the commands of the batch, i the streams or claims of a command. The probes are lateral with LIMIT 1 because
-# a plan made while the tables were empty would otherwise scan them for ever.
+# a plan that was made while the tables were empty would otherwise scan them permanently.
 _APPEND: Final = """
 with stream as (  -- the streams each command touches, and the version it expects there
   select * from unnest(%s::int4[], %s::int4[], %s::uuid[], %s::uuid[], %s::int4[]) as s(c, i, m, o, x)),
 claimed as (  -- the keys each command wants to take
-  select * from unnest(%s::int4[], %s::int4[], %s::uuid[], %s::int4[], %s::text[], %s::uuid[]) as k(c, i, m, kind, key, o)),
-lost as (  -- the commands that cannot be written, and what stood in the way
+  select * from unnest(%s::int4[], %s::int4[], %s::uuid[], %s::int4[], %s::text[], %s::uuid[])
+    as k(c, i, m, kind, key, o)),
+lost as (  -- the commands that cannot be written, and the reason
   select s.c, {lost_stream} as why, s.i from stream s
     left join lateral (select true as found from event e
       where e.merchant_id = s.m and e.stream_id = s.o and e.version = s.x limit 1) here on true
@@ -45,7 +53,8 @@ lost as (  -- the commands that cannot be written, and what stood in the way
   select k.c, {lost_claim}, k.i from claimed k join lateral (select true from claim t
     where t.merchant_id = k.m and t.kind = k.kind and t.key = k.key limit 1) taken on true
   union all
-  select s.c, {lost_merchant}, s.i from stream s left join merchant_head h on h.merchant_id = s.m where h.merchant_id is null),
+  select s.c, {lost_merchant}, s.i from stream s
+    left join merchant_head h on h.merchant_id = s.m where h.merchant_id is null),
 won as (  -- the winners' events, numbered within their merchant from its head
   select e.*, h.position + row_number() over (partition by e.m order by e.n) as position
     from unnest(%s::int4[], %s::uuid[], %s::uuid[], %s::int4[], %s::uuid[], %s::timestamptz[], %s::text[], %s::bytea[],
@@ -66,14 +75,16 @@ union all select c, null, why, i from lost
 """
 
 _INLINE: Final = """,
-{name}_rows as (select {columns} from unnest(%s::int4[], {types}) as r(c, {columns}) where c not in (select c from lost)),
+{name}_rows as (
+  select {columns} from unnest(%s::int4[], {types}) as r(c, {columns}) where c not in (select c from lost)),
 {name}_written as ({write})"""
 
 
 def append_statement(tables: Sequence[InlineTable]) -> str:
-    """The statement for a journal that writes these read models in the same commit.
+    """Returns the statement of a journal that writes these read models in the same commit.
 
-    Answers a row `(command, last position, 0, 0)` for each winner and `(command, null, why, which)` for each loser.
+    The statement returns a row `(command, last position, 0, 0)` for each winner, and `(command, null, why, which)` for
+    each loser: `why` is one of the `LOST_…` numbers, `which` the index of the stream or claim.
     """
     inline = "".join(
         _INLINE.format(
@@ -91,55 +102,55 @@ def append_statement(tables: Sequence[InlineTable]) -> str:
 
 
 def _numbered(statement: str) -> str:
-    """The statement with Postgres' own `$1`, `$2` …: psycopg would otherwise parse its five kilobytes for every batch."""
+    """Returns the statement with Postgres' own `$1`, `$2` …
+
+    psycopg would otherwise parse its five kilobytes for each batch.
+    """
     parts = statement.split("%s")
     return parts[0] + "".join(f"${n}{part}" for n, part in enumerate(parts[1:], 1))
 
 
 def lock_parameters(batch: Sequence[Append]) -> tuple[Array]:
-    """The merchants whose heads a batch needs."""
+    """Returns the merchants of a batch, for `LOCK_HEADS`."""
     return (ENCODE_ARRAY["uuid"](sorted({append.merchant_id for append in batch})),)
 
 
 def append_parameters(batch: Sequence[Append], tables: Sequence[InlineTable]) -> list[Array]:
-    """The batch as the columns that `append_statement` unnests."""
+    """Returns the batch as the columns that the statement of `append_statement` unnests."""
     return [*_streams(batch), *_claims(batch), *_events(batch), *_rows(batch, tables)]
+
+
+def committed_parameters(batch: Sequence[Append]) -> list[Array]:
+    """Returns the last event of each command of a batch, as the columns that `COMMITTED` unnests."""
+    rows = []
+    for n, append in enumerate(batch):
+        last = [stream for stream in append.streams if stream.events][-1]
+        rows.append((n, append.merchant_id, last.stream_id, last.expected + len(last.events), append.command_id))
+    return _columns(rows, ("int4", "uuid", "uuid", "int4", "uuid"))
 
 
 def _streams(batch: Sequence[Append]) -> list[Array]:
     rows = [
-        (c, i, append.merchant_id, stream.stream_id, stream.expected)
-        for c, append in enumerate(batch)
-        for i, stream in enumerate(append.streams)
+        (c, i, a.merchant_id, s.stream_id, s.expected) for c, a in enumerate(batch) for i, s in enumerate(a.streams)
     ]
     return _columns(rows, ("int4", "int4", "uuid", "uuid", "int4"))
 
 
 def _claims(batch: Sequence[Append]) -> list[Array]:
     rows = [
-        (c, i, append.merchant_id, claim.kind, claim.key.encode(), claim.stream_id.bytes)
-        for c, append in enumerate(batch)
-        for i, claim in enumerate(append.claims)
+        (c, i, a.merchant_id, claim.kind, claim.key.encode(), claim.stream_id.bytes)
+        for c, a in enumerate(batch)
+        for i, claim in enumerate(a.claims)
     ]
     return _columns(rows, ("int4", "int4", "uuid", "int4", "text", "uuid"))
 
 
 def _events(batch: Sequence[Append]) -> list[Array]:
     rows = [
-        (
-            c,
-            append.merchant_id,
-            stream.stream_id,
-            version,
-            append.command_id,
-            event.recorded_at,
-            event.topic,
-            event.data,
-            append.context,
-        )
-        for c, append in enumerate(batch)
-        for stream in append.streams
-        for version, event in enumerate(stream.events, stream.expected + 1)
+        (c, a.merchant_id, s.stream_id, version, a.command_id, e.recorded_at, e.topic, e.data, a.context)
+        for c, a in enumerate(batch)
+        for s in a.streams
+        for version, e in enumerate(s.events, s.expected + 1)
     ]
     return _columns(rows, ("int4", "uuid", "uuid", "int4", "uuid", "timestamptz", "text", "bytea", "bytea"))
 

@@ -1,253 +1,176 @@
-"""The group commit: one task per process commits all pending commands as one batch, in one round trip.
+"""The journal's writer: the group commit of appends. One bad command or locked merchant does not fail its batch.
 
-Never answer or resend a command whose commit is unknown before its row, or the proof that none can appear, was found.
+Read `postgres.group_commit` first: the queue, the task and the lost connection are there.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
-from collections.abc import Sequence
-from contextlib import suppress
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 import psycopg
 import structlog
 
-from ledger.journal.append import Append, CommitUnknown, DataRefused
+from ledger.journal.append import Append, CommitUnknown, Conflict, DataRefused
 from ledger.journal.commit import statement
-from ledger.journal.commit.batch import Batch
-from ledger.journal.commit.locked_merchants import LOCK_WAIT_S, LOOK_S, LockedMerchants, is_late
-from ledger.journal.commit.lost_connection import is_rolled_back, resolve_unknown_commit
-from ledger.journal.commit.pending import PendingCommand, reject_batch, request_ids, resolve_batch
+from ledger.journal.commit.batch import Batch, PendingAppend, request_ids, results_of
+from ledger.journal.commit.locked_merchants import LOCK_WAIT_S, LOCKED, LOOK_S, LockedMerchants, split_late
 from ledger.journal.inline import InlineTable
 from ledger.postgres.arrays import ENCODE_ARRAY
-from ledger.postgres.connection import Backend, Connection, QueryTimeout, abort_connection, backend_of, connect
-from ledger.postgres.faults import DatabaseUnavailable, QueueFull
+from ledger.postgres.connection import Backend, Connection, QueryTimeout
+from ledger.postgres.faults import DatabaseUnavailable
+from ledger.postgres.group_commit import GroupCommitter, Rows, reject_batch
 from ledger.telemetry.histogram import SECONDS, SIZES, Histogram
 
 _log = structlog.get_logger()
 
-_TRY_AGAIN: Final = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
-_RETRIES: Final = 5
-_LOCK_TIMEOUT: Final = f"{LOCK_WAIT_S * 1000:.0f}ms"
-_STOP_PATIENCE_S: Final = 5.0
-_CUT_PATIENCE_S: Final = 1.0
 
+class Writer(GroupCommitter[Append, int]):
+    """The group commit of appends. The result of each is the merchant's position of its last event.
 
-class Writer:
-    """Commits appends in groups on one connection of its own.
-
-    `url` is a libpq connection string; `tables` are written inline; at most `batch_max` commands make a batch and at
-    most `queue_max` wait. What it counts of itself: the sizes of batches, the seconds that their commits took, commands that
-    met a conflict, batches halved for somebody's data, connections lost.
+    `tables` are written inline; at most `batch_max` commands make a batch and at most `queue_max` wait. The writer
+    counts the sizes of batches, the seconds that their commits took, commands that met a conflict, batches halved
+    because the database refused a value, and lost connections.
     """
+
+    _name = "ledger-writer"
+    _lock_timeout = f"{LOCK_WAIT_S * 1000:.0f}ms"
 
     def __init__(
         self, url: str, tables: Sequence[InlineTable] = (), *, batch_max: int = 256, queue_max: int = 10_000
     ) -> None:
-        self._url = url
+        super().__init__(url, batch_max=batch_max, queue_max=queue_max)
         self._tables = tuple(tables)
         self._append = statement.append_statement(self._tables)
-        self._batch_max = batch_max
-        self._queue_max = queue_max
-        self._queue: deque[PendingCommand] = deque()
-        self._wake = asyncio.Event()
-        self._connection: Connection | None = None
-        self._backend: Backend = ()
         self._followed: set[UUID] = set()
-        self._task: asyncio.Task[None] | None = None
-        self._closing = False
-        self._held = LockedMerchants()
+        self._locked = LockedMerchants()
         self.batch_sizes = Histogram(SIZES)
         self.commit_s = Histogram(SECONDS)
-        self.conflicts = self.halved = self.lost_connections = 0
-
-    @property
-    def alive(self) -> bool:
-        """Whether commands are being written: the database answers and the writing task runs."""
-        return self._connection is not None and self._task is not None and not self._task.done()
+        self.conflicts = self.halved = 0
 
     @property
     def depth(self) -> int:
-        """How many commands wait."""
-        return len(self._queue) + len(self._held.aside)
+        """How many commands wait, those of locked merchants included."""
+        return len(self._queue) + len(self._locked.deferred)
 
-    async def start(self) -> None:
-        """Connect and begin to write. Raises psycopg.OperationalError."""
-        connection = await connect(self._url, "ledger-writer", lock_timeout=_LOCK_TIMEOUT)
-        self._adopt(connection, await backend_of(connection))
-        self._task = asyncio.create_task(self._run(), name="journal-writer")
-
-    async def stop(self, patience_s: float = _STOP_PATIENCE_S) -> None:
-        """Write what waits, then end. Where the database does not let us in time, whoever waits is told, and the log."""
-        self._closing = True
-        self._wake.set()
-        if self._task is not None:
-            await asyncio.wait([self._task], timeout=patience_s)
-            if not self._task.done():
-                await self._give_up(self._task)
-            elif fault := self._task.exception():
-                raise fault
-        if self._connection is not None:
-            await self._connection.close()
-            self._connection = None
-
-    def submit(self, append: Append) -> asyncio.Future[int]:
+    def submit(self, command: Append) -> asyncio.Future[int]:
         """Queues a command; the future resolves to the merchant's position of its last event.
 
-        Raises DatabaseUnavailable or QueueFull at once. The future may raise a Conflict, DataRefused or DatabaseUnavailable:
-        nothing was written. Cancelling it does not cancel the command.
+        Raises DatabaseUnavailable or QueueFull at once. The future may raise a Conflict, DataRefused or
+        DatabaseUnavailable: nothing was written; or CommitUnknown. Cancelling it does not cancel the command.
         """
-        if self._connection is None or self._closing:
-            raise DatabaseUnavailable("the journal has no database")
-        if self.depth >= self._queue_max:
-            raise QueueFull("too many commands wait")
-        if self._held and self._held.refuses(append.merchant_id):
-            raise DatabaseUnavailable("somebody else holds the merchant's log")
-        future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._queue.append((append, future, time.monotonic()))
-        self._wake.set()
-        return future
+        if self._locked and self._locked.refuses(command.merchant_id):
+            raise DatabaseUnavailable(LOCKED)
+        return super().submit(command)
 
-    # ---------------------------------------------------------------- the loop
+    # ---------------------------------------------------------------- a batch
 
-    async def _run(self) -> None:
-        while await self._something_waits():
-            batch = self._take()
-            try:
-                await self._commit(batch)
-            except BaseException as fault:
-                left = [waiting for waiting in batch if not waiting[1].done()]
-                reason, requests = type(fault).__name__, request_ids([*left, *self._queue])
-                _log.error("journal_ended", reason=reason, unknown=len(left), waiting=self.depth, requests=requests)
-                reject_batch(left, CommitUnknown, f"the writer ended: {fault!r}")
-                reject_batch(self._queue, DatabaseUnavailable, "the writer ended")
-                self._queue.clear()
-                self._held.give_up("the writer ended")
-                raise
-            if self._followed:
-                await self._wake_followers()
-
-    async def _give_up(self, task: asyncio.Task[None]) -> None:
-        if self._connection is not None:  # the server is there and silent: end the wait for it, not psycopg's way
-            abort_connection(self._connection)
-            await asyncio.wait([task], timeout=_CUT_PATIENCE_S)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-    async def _something_waits(self) -> bool:
-        """Return when there is a batch to take; false at the end. Looks after the commands that wait aside on the way."""
-        while True:
-            if self._held.is_due:
-                await self._take_back()
-            if self._queue:
-                return True
-            if self._closing:
-                self._held.give_up("the service ends")
-                return False
-            self._wake.clear()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_S if self._held else None):
-                    await self._wake.wait()
-
-    async def _take_back(self) -> None:
-        assert self._connection is not None
-        try:
-            self._queue.extendleft(reversed(await self._held.look(self._connection)))
-        except psycopg.Error as fault:
-            await self._gone_or_given_up([], fault)
-
-    def _take(self) -> list[PendingCommand]:
-        """The next batch, in order; what depends on it stays at the head of the queue."""
-        batch, taken, later = Batch(), list[PendingCommand](), list[PendingCommand]()
+    def _take(self) -> Sequence[PendingAppend]:
+        """Takes the next batch, in order. Commands that depend on it stay at the head of the queue."""
+        batch, taken, later = Batch(), list[PendingAppend](), list[PendingAppend]()
         for _ in range(min(len(self._queue), 4 * self._batch_max)):
             if len(taken) == self._batch_max:
                 break
-            waiting = self._queue.popleft()
-            (taken if batch.admit(waiting[0]) else later).append(waiting)
+            pending = self._queue.popleft()
+            (taken if batch.admit(pending.command) else later).append(pending)
         self._queue.extendleft(reversed(later))
         return taken
 
-    async def _commit(self, batch: Sequence[PendingCommand]) -> None:
-        """Write a batch, however many tries and halves it takes, and tell every future what became of it."""
-        for _ in range(_RETRIES):
-            try:
-                batch = self._held.defer(batch) if self._held else batch
-                rows = await self._execute([append for append, _, _ in batch])
-            except _TRY_AGAIN:
-                continue
-            except Exception as refusal:  # noqa: BLE001 - whatever is wrong with one command must not take its neighbours
-                await self._refused(batch, refusal)
-            else:
-                self.conflicts += resolve_batch(batch, rows)
-            return
-        reject_batch(batch, DatabaseUnavailable, "the batch met deadlocks only")
+    async def _commit(self, batch: Sequence[PendingAppend]) -> None:
+        await super()._commit(self._locked.defer(batch) if self._locked else batch)
 
-    async def _refused(self, batch: Sequence[PendingCommand], refusal: Exception) -> None:
-        """Go on after a batch that was not written, or of which that is not known."""
-        if isinstance(refusal, psycopg.errors.LockNotAvailable):
-            await self._without_held(batch, refusal)
-        elif isinstance(refusal, psycopg.OperationalError) or self._leaves_open(refusal):
-            await self._gone_or_given_up(batch, refusal)
-        else:
-            await self._bisect(batch, refusal)
-
-    async def _without_held(self, batch: Sequence[PendingCommand], refusal: Exception) -> None:
-        """Somebody holds a head, and then its merchant's commands step aside; or a table, and then all of them wait."""
-        assert self._connection is not None
-        try:
-            await self._held.find(self._connection, {append.merchant_id for append, _, _ in batch})
-        except psycopg.Error as fault:
-            await self._gone_or_given_up(batch, fault)
-            return
-        rest = self._held.defer(batch)
-        if len(rest) == len(batch):  # it is not a head that is in the way
-            late = [waiting for waiting in batch if is_late(waiting)]
-            await self._gone_or_given_up(late, refusal)
-            rest = [waiting for waiting in batch if not is_late(waiting)]
-        await self._commit(rest)
-
-    def _leaves_open(self, fault: Exception) -> bool:
-        """Whether nobody can say yet what became of the batch: its connection is lost, or as good as lost."""
-        assert self._connection is not None
-        return self._connection.broken or self._connection.closed or not is_rolled_back(fault)
-
-    async def _gone_or_given_up(self, batch: Sequence[PendingCommand], refusal: Exception) -> None:
-        """The connection is lost; or there was a time-out, a full disk: that was rolled back, and is nobody's data."""
-        if self._leaves_open(refusal):
-            await self._resolve(batch)
-            return
-        if not batch:
-            return
-        reason = type(refusal).__name__
-        _log.warning("journal_batch_failed", reason=reason, commands=len(batch), requests=request_ids(batch))
-        reject_batch(batch, DatabaseUnavailable, reason)
-
-    async def _execute(self, batch: Sequence[Append]) -> list[tuple[Any, ...]]:
-        """One pipeline, one implicit transaction: its statements commit together at the pipeline's end or not at all."""
-        assert self._connection is not None
-        if not batch:
-            return []
-        heads = statement.lock_parameters(batch)
-        columns = statement.append_parameters(batch, self._tables)
+    async def _execute(self, connection: Connection, commands: Sequence[Append]) -> Rows:
+        """Runs one pipeline: one implicit transaction, whose statements commit together at its end or not at all."""
+        heads = statement.lock_parameters(commands)
+        columns = statement.append_parameters(commands, self._tables)
         began = time.perf_counter()
-        with QueryTimeout(self._connection):
-            async with self._connection.pipeline():
-                await self._lock.execute(statement.LOCK_HEADS, heads, binary=True)
-                await self._cursor.execute(self._append, columns, binary=True)
+        async with connection.pipeline():
+            await self._lock.execute(statement.LOCK_HEADS, heads, binary=True)
+            await self._cursor.execute(self._append, columns, binary=True)
         self.commit_s.add(time.perf_counter() - began)
-        self.batch_sizes.add(len(batch))
+        self.batch_sizes.add(len(commands))
         self._followed.update(merchant for (merchant,) in await self._lock.fetchall() if merchant is not None)
         return await self._cursor.fetchall()
 
-    async def _wake_followers(self) -> None:
-        """Tell who follows these logs, once everybody is answered. They look by themselves too: a lost word loses nothing."""
-        followed, self._followed = self._followed, set()
-        if self._connection is None:
+    def _results(self, commands: Sequence[Append], rows: Rows) -> Sequence[int | Conflict]:
+        results = results_of(commands, rows)
+        self.conflicts += sum(isinstance(result, Conflict) for result in results)
+        return results
+
+    # ---------------------------------------------------------------- a batch that was rolled back
+
+    async def _rolled_back(self, batch: Sequence[PendingAppend], fault: Exception) -> None:
+        if isinstance(fault, psycopg.errors.LockNotAvailable):
+            await self._commit_unlocked(batch, fault)
+        elif isinstance(fault, psycopg.OperationalError):  # a time-out or a full disk: no command is to blame
+            self._reject(batch, fault)
+        else:
+            await self._bisect(batch, fault)
+
+    async def _commit_unlocked(self, batch: Sequence[PendingAppend], fault: Exception) -> None:
+        """Defers the commands of merchants whose head is locked. Where a whole table is locked, all commands wait."""
+        assert self._connection is not None
+        try:
+            await self._locked.find(self._connection, {pending.command.merchant_id for pending in batch})
+        except psycopg.Error as lost:
+            if self._is_unknown(lost):
+                await self._resolve(batch)
+            else:
+                self._reject(batch, lost)
             return
+        rest = self._locked.defer(batch)
+        if len(rest) == len(batch):
+            late, rest = split_late(batch)
+            self._reject(late, fault)
+        await self._commit(rest)
+
+    async def _bisect(self, batch: Sequence[PendingAppend], fault: Exception) -> None:
+        """Commits the halves of a batch with a value that the database refuses, until only that command fails."""
+        if len(batch) == 1:
+            _log.error("journal_data_refused", reason=type(fault).__name__, requests=request_ids(batch))
+            reject_batch(batch, DataRefused, type(fault).__name__, fault)
+            return
+        self.halved += 1
+        middle = len(batch) // 2
+        await self._commit(batch[:middle])
+        await self._commit(batch[middle:])
+
+    def _reject(self, batch: Sequence[PendingAppend], fault: Exception) -> None:
+        if batch:
+            reason = type(fault).__name__
+            _log.warning("journal_batch_failed", reason=reason, commands=len(batch), requests=request_ids(batch))
+            reject_batch(batch, DatabaseUnavailable, reason)
+
+    # ---------------------------------------------------------------- between batches
+
+    async def _between_batches(self) -> None:
+        if self._followed:
+            await self._wake_followers()
+        if self._locked.is_due:
+            await self._take_back()
+        if self._closing and not self._queue:
+            self._locked.reject_all("the service ends")
+        if self._locked:
+            asyncio.get_running_loop().call_later(LOOK_S, self._wake.set)
+
+    async def _take_back(self) -> None:
+        """Puts the commands of merchants that are no longer locked to the head of the queue."""
+        assert self._connection is not None
+        try:
+            self._queue.extendleft(reversed(await self._locked.look(self._connection)))
+        except psycopg.Error as fault:
+            if self._is_unknown(fault):
+                await self._resolve(())
+
+    async def _wake_followers(self) -> None:
+        """Notifies the followers of these logs after their commit.
+
+        They also poll: a lost notification loses no event.
+        """
+        followed, self._followed = self._followed, set()
+        assert self._connection is not None
         merchants = ENCODE_ARRAY["uuid"]([merchant.bytes for merchant in followed])
         try:
             with QueryTimeout(self._connection):
@@ -255,45 +178,32 @@ class Writer:
         except psycopg.Error as fault:
             _log.warning("journal_followers_not_told", reason=type(fault).__name__)
 
-    async def _bisect(self, batch: Sequence[PendingCommand], refusal: Exception) -> None:
-        """The database refused somebody's data: write the halves apart until only the guilty command fails."""
-        if len(batch) == 1:
-            _log.error("journal_data_refused", reason=type(refusal).__name__, requests=request_ids(batch))
-            reject_batch(batch, DataRefused, type(refusal).__name__, refusal)
-            return
-        self.halved += 1
-        middle = len(batch) // 2
-        await self._commit(batch[:middle])
-        await self._commit(batch[middle:])
-
-    # ---------------------------------------------------------------- a lost connection
+    # ---------------------------------------------------------------- a lost connection, and the end
 
     def _adopt(self, connection: Connection, backend: Backend) -> None:
-        self._backend = backend
+        super()._adopt(connection, backend)
         self._lock = psycopg.AsyncRawCursor(connection)
         self._cursor = psycopg.AsyncRawCursor(connection)
-        self._connection = connection
 
-    async def _resolve(self, batch: Sequence[PendingCommand]) -> None:
-        """Find out what became of a batch whose connection broke, and go on with a new connection."""
-        lost, self._connection = self._connection, None
-        if lost is not None:
-            await lost.close()
+    def _connection_lost(self, batch: Sequence[PendingAppend]) -> None:
         reject_batch(self._queue, DatabaseUnavailable, "the database went away")
         self._queue.clear()
-        self._held.give_up("the database went away")
-        self.lost_connections += 1
+        self._locked.reject_all("the database went away")
         _log.warning("journal_connection_lost", commands=len(batch), requests=request_ids(batch))
-        appends = [append for append, _, _ in batch]
-        connection, backend, landed = await resolve_unknown_commit(
-            self._url, "ledger-writer", _LOCK_TIMEOUT, self._backend, appends
+
+    async def _find_committed(self, connection: Connection, commands: Sequence[Append]) -> Mapping[int, int]:
+        found = await connection.cursor(binary=True).execute(
+            statement.COMMITTED, statement.committed_parameters(commands)
         )
-        self._adopt(connection, backend)
-        _log.info("journal_connection_back", landed=len(landed), lost=len(batch) - len(landed))
-        for n, (_, future, _) in enumerate(batch):
-            if future.done():
-                continue
-            if n in landed:
-                future.set_result(landed[n])
-            else:
-                future.set_exception(DatabaseUnavailable("the database went away before it wrote this"))
+        return {int(n): int(position) for n, position in await found.fetchall()}
+
+    def _connection_back(self, committed: int, uncommitted: Sequence[PendingAppend]) -> None:
+        _log.info("journal_connection_back", landed=committed, lost=len(uncommitted))
+        reject_batch(uncommitted, DatabaseUnavailable, "the database went away before it wrote this")
+
+    def _ended(self, unanswered: Sequence[PendingAppend], fault: BaseException) -> None:
+        requests = request_ids([*unanswered, *self._queue])
+        reason, unknown, waiting = type(fault).__name__, len(unanswered), self.depth
+        _log.error("journal_ended", reason=reason, unknown=unknown, waiting=waiting, requests=requests)
+        reject_batch(unanswered, CommitUnknown, f"the writer ended: {fault!r}")
+        self._locked.reject_all("the writer ended")

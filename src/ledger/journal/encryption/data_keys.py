@@ -1,7 +1,7 @@
-"""The customers' data keys: one each, random, wrapped by a sealing key, destroyed when the person is to be forgotten.
+"""The customers' data keys: one random key for each, wrapped by a sealing key, destroyed when the customer is erased.
 
-The rule a stranger would break: a key is written in the commit of its customer's first event and emptied in the commit
-that says the customer was erased. The emptied row stays, so that a destroyed key is never taken for a missing one.
+A key is written in the commit of its customer's first event and emptied in the commit of the erasure. Keep the emptied
+row: it distinguishes a destroyed key from a missing one.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _log = structlog.get_logger()
 
 KEYS_MAX: Final = 50_000
 REMEMBERED_S: Final = 60.0
-"""How long a process may go on with a key that was destroyed elsewhere."""
+"""How long a process caches a key, and so may still use one that another process has destroyed."""
 
-# A new customer's key, or the end of one.
+# A new customer's key, or the destruction of one.
 _WRITE: Final = """
 insert into data_key (merchant_id, customer_id, sealing_key_id, wrapped, destroyed_at)
 select merchant_id, customer_id, sealing_key_id, wrapped, destroyed_at from {rows}
@@ -56,7 +56,7 @@ select q.n, d.sealing_key_id, d.wrapped
   join data_key d on d.merchant_id = q.merchant_id and d.customer_id = q.customer_id
 """
 
-# A key for a customer whose stream is older than data keys are; whoever was first has made it.
+# A key for a customer whose stream is older than data keys are, unless another process was first.
 _PROVIDE: Final = """
 insert into data_key (merchant_id, customer_id, sealing_key_id, wrapped)
 select * from unnest(%s::uuid[], %s::uuid[], %s::text[], %s::bytea[]) on conflict do nothing
@@ -69,78 +69,74 @@ _Stored = tuple[str | None, bytes | None]  # sealing key and wrapped key; neithe
 
 
 class DataKey(Struct, frozen=True):
-    """A customer's key as far as it can be had."""
+    """A customer's data key: its cipher, None where it was destroyed; or the reason why it is unavailable."""
 
-    known: AESGCM | None = None
+    available: AESGCM | None = None
     fault: KeyUnavailable | SealBroken | None = None
 
     @property
     def cipher(self) -> AESGCM | None:
-        """What seals and opens; None where the key was destroyed. Raises KeyUnavailable, SealBroken."""
+        """The cipher that seals and opens, None where the key was destroyed. Raises KeyUnavailable, SealBroken."""
         if self.fault is not None:
             raise type(self.fault)(*self.fault.args)
-        return self.known
+        return self.available
 
 
 class DataKeys:
-    """One process's way to the data keys, over a connection of its own for those that it has not met lately."""
+    """One process's access to the data keys. It reads those that it has not cached over a connection of its own."""
 
     def __init__(self, url: str, sealing: SealingKeys, *, draw: Draw = os.urandom) -> None:
         self._sealing, self.draw = sealing, draw
-        self._known = TtlCache[Owner, DataKey](KEYS_MAX, REMEMBERED_S)
-        self._provided = DataLoader[Owner, DataKey](url, "ledger-data-keys", self._provide)
+        self._cache = TtlCache[Owner, DataKey](KEYS_MAX, REMEMBERED_S)
+        self._loader = DataLoader[Owner, DataKey](url, "ledger-data-keys", self._provide)
 
     async def start(self) -> None:
-        """Connect. Raises psycopg.OperationalError."""
-        await self._provided.start()
+        """Connects. Raises psycopg.OperationalError."""
+        await self._loader.start()
 
     async def stop(self) -> None:
-        await self._provided.stop()
+        await self._loader.stop()
 
     def create(self, merchant_id: UUID, customer_id: UUID) -> tuple[DataKey, Row]:
-        """A key for a new customer, and the row that keeps it: it exists once that row is committed."""
+        """Creates the key of a new customer. Returns it with its row: the key exists once that row is committed."""
         raw = self.draw(DATA_KEY_BYTES)
         key = DataKey(AESGCM(raw))
-        self._known.put((merchant_id, customer_id), key)
+        self._cache.put((merchant_id, customer_id), key)
         wrapped = self._sealing.wrap(merchant_id, customer_id, raw)
         return key, (merchant_id.bytes, customer_id.bytes, self._sealing.newest.encode(), wrapped, None)
 
     def destroy(self, merchant_id: UUID, customer_id: UUID, at_micros: int) -> Row:
-        """The row that destroys a customer's key once it is committed. `at_micros` since 2000-01-01 UTC."""
-        self._known.drop((merchant_id, customer_id))
+        """Returns the row that destroys a customer's key once it is committed. `at_micros` since 2000-01-01 UTC."""
+        self._cache.drop((merchant_id, customer_id))
         return (merchant_id.bytes, customer_id.bytes, None, None, at_micros)
 
     async def for_sealing(self, merchant_id: UUID, customer_id: UUID) -> DataKey:
-        """The key of a customer that exists. Raises DatabaseUnavailable."""
-        key = self._known.get((merchant_id, customer_id)) or await self._provided.get((merchant_id, customer_id))
-        assert key is not None, "what is missing is made"
+        """Returns the key of an existing customer. Raises DatabaseUnavailable."""
+        key = self._cache.get((merchant_id, customer_id)) or await self._loader.get((merchant_id, customer_id))
+        assert key is not None, "the loader creates a missing key"
         return key
 
     async def for_opening(self, connection: Connection, owners: Iterable[Owner]) -> Mapping[Owner, DataKey]:
-        """The keys of these customers, asked of the database in one query where this process has not met them lately."""
-        known = {owner: self._known.get(owner) for owner in owners}
-        missing = [owner for owner, key in known.items() if key is None]
-        found = await self._find(connection, missing) if missing else {}
-        return {owner: key or found[owner] for owner, key in known.items()}
+        """Returns the keys of these customers. Reads those that are not cached in one query."""
+        cached = {owner: self._cache.get(owner) for owner in owners}
+        missing = [owner for owner, key in cached.items() if key is None]
+        rows = await self._rows(connection, missing) if missing else {}
+        return {owner: key or self._key(owner, rows.get(owner)) for owner, key in cached.items()}
 
     async def _provide(self, connection: Connection, owners: Sequence[Owner]) -> Mapping[Owner, DataKey]:
-        """The customers' keys, made where there are none: a customer may be older than data keys are."""
+        """Returns the customers' keys, and creates missing ones: a customer may be older than data keys are."""
         rows = await self._rows(connection, owners)
         without = [owner for owner in owners if owner not in rows]
         if without:
-            made = [self._sealing.wrap(*owner, self.draw(DATA_KEY_BYTES)) for owner in without]
+            created = [self._sealing.wrap(*owner, self.draw(DATA_KEY_BYTES)) for owner in without]
             columns = (
                 *_columns(without),
-                ENCODE_ARRAY["text"]([self._sealing.newest.encode()] * len(made)),
-                ENCODE_ARRAY["bytea"](made),
+                ENCODE_ARRAY["text"]([self._sealing.newest.encode()] * len(created)),
+                ENCODE_ARRAY["bytea"](created),
             )
             await connection.execute(_PROVIDE, columns)
             rows |= await self._rows(connection, without)
         return {owner: self._key(owner, rows[owner]) for owner in owners}
-
-    async def _find(self, connection: Connection, owners: Sequence[Owner]) -> dict[Owner, DataKey]:
-        rows = await self._rows(connection, owners)
-        return {owner: self._key(owner, rows.get(owner)) for owner in owners}
 
     async def _rows(self, connection: Connection, owners: Sequence[Owner]) -> dict[Owner, _Stored]:
         cursor = connection.cursor(binary=True)
@@ -148,13 +144,13 @@ class DataKeys:
         return {owners[n]: (sealing_key, wrapped) for n, sealing_key, wrapped in await cursor.fetchall()}
 
     def _key(self, owner: Owner, stored: _Stored | None) -> DataKey:
-        """The key in a row; one that cannot be had is not remembered, so that it works as soon as it can be."""
+        """Returns the key in a row. An unavailable key is not cached, so that it works as soon as it is available."""
         try:
             key = DataKey(self._unwrapped(owner, stored))
         except (KeyUnavailable, SealBroken) as fault:
             _log.error("data_key_unavailable", reason=str(fault))
             return DataKey(fault=fault)
-        self._known.put(owner, key)
+        self._cache.put(owner, key)
         return key
 
     def _unwrapped(self, owner: Owner, stored: _Stored | None) -> AESGCM | None:
@@ -167,6 +163,5 @@ class DataKeys:
 
 
 def _columns(owners: Sequence[Owner]) -> tuple[Array, Array]:
-    return ENCODE_ARRAY["uuid"]([merchant.bytes for merchant, _ in owners]), ENCODE_ARRAY["uuid"](
-        [customer.bytes for _, customer in owners]
-    )
+    merchants = ENCODE_ARRAY["uuid"]([merchant.bytes for merchant, _ in owners])
+    return merchants, ENCODE_ARRAY["uuid"]([customer.bytes for _, customer in owners])

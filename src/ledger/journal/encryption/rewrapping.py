@@ -1,7 +1,7 @@
-"""Data keys put under the newest sealing key while everything runs, so that an old sealing key can be taken away.
+"""Rewraps data keys under the newest sealing key while the service runs, so that an old sealing key can be removed.
 
-The rule a stranger would break: only the wrapping of a key changes, never the key, and only where the row still holds what
-was read. A key that is destroyed beside us stays destroyed.
+Only the wrapping of a key changes, never the key, and only where the row still holds what was read. A key that is
+destroyed meanwhile stays destroyed.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from ledger.journal.encryption.sealing_keys import SealingKeys
 from ledger.postgres.arrays import ENCODE_ARRAY
 from ledger.postgres.connection import Connection
 
-_AT_ONCE: Final = 500
+_BATCH_MAX: Final = 500
 _BEFORE_ALL: Final = UUID(int=0)
 
-# The next keys of the table that another sealing key than the newest wraps.
+# The next keys of the table that a sealing key other than the newest wraps.
 _NEXT: Final = """
 select merchant_id, customer_id, sealing_key_id, wrapped from data_key
  where (merchant_id, customer_id) > (%s, %s) and wrapped is not null and sealing_key_id <> %s
  order by merchant_id, customer_id limit %s
 """
 
-# Put them under the newest, unless somebody has changed them since.
+# Puts them under the newest, unless another transaction has changed them since.
 _REPLACE: Final = """
 update data_key d set sealing_key_id = %s, wrapped = q.wrapped
   from unnest(%s::uuid[], %s::uuid[], %s::bytea[], %s::bytea[]) as q(merchant_id, customer_id, present, wrapped)
@@ -32,10 +32,10 @@ update data_key d set sealing_key_id = %s, wrapped = q.wrapped
 
 
 async def rewrap(connection: Connection, keys: SealingKeys) -> int:
-    """Put every data key under the newest sealing key; how many were not. `connection` is in autocommit.
+    """Puts every data key under the newest sealing key. Returns how many it changed. `connection` is in autocommit.
 
-    Raises KeyUnavailable where one is wrapped by a sealing key that `keys` lacks, SealBroken where one does not open; those
-    that came before it are done, and doing it again goes on from there.
+    Raises KeyUnavailable where a key is wrapped by a sealing key that `keys` lacks, SealBroken where one does not open.
+    The keys before it are done then, and a second call continues from there.
     """
     total = 0
     while changed := await _pass(connection, keys):
@@ -44,10 +44,13 @@ async def rewrap(connection: Connection, keys: SealingKeys) -> int:
 
 
 async def _pass(connection: Connection, keys: SealingKeys) -> int:
-    """Once through the table; a process that does not know the newest key yet may have written behind us."""
+    """Walks through the table once.
+
+    A process that lacks the newest key may write behind the walk, so one is not enough.
+    """
     changed, last = 0, (_BEFORE_ALL, _BEFORE_ALL)
     while True:
-        rows = await (await connection.execute(_NEXT, (*last, keys.newest, _AT_ONCE), binary=True)).fetchall()
+        rows = await (await connection.execute(_NEXT, (*last, keys.newest, _BATCH_MAX), binary=True)).fetchall()
         if not rows:
             return changed
         changed += await _replace(connection, keys, rows)

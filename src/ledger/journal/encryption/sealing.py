@@ -1,10 +1,11 @@
-"""Personal data inside an event's bytes: one sealed box per event, under the data key of the customer it is about.
+"""Personal data inside an event's bytes: one sealed box per event, under the data key of its customer.
 
-The rule a stranger would break: a box is bound to its merchant, customer, stream, version and topic. It opens in the row
-that it was written for and nowhere else, so nobody can give one person's data to another by moving rows.
+A box is bound to its merchant, customer, stream, version and topic. It opens only in the row for which it was written,
+so moved rows cannot show one person's data as another's.
 
 An event's JSON with personal data begins with the member `sealed`: base64 of a format byte, the customer's id (which is
-the id of the data key), a nonce and the ciphertext. Whoever ignores that member reads the event of a forgotten person.
+the id of the data key), a nonce and the ciphertext. A reader that ignores this member reads the event without its
+personal fields, as it is after an erasure.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _BEGINNING: Final = slice(len(_MEMBER), len(_MEMBER) + 24)  # the base64 of the 
 
 
 class Seal:
-    """What seals the events of one change: a customer's data key, in one stream of one merchant."""
+    """The cipher of one stream's events: one merchant, one customer and the customer's data key."""
 
     __slots__ = ("_beginning", "_bound", "_cipher", "_draw")
 
@@ -41,14 +42,14 @@ class Seal:
         self._bound = _LABEL + merchant_id.bytes + customer_id.bytes + stream_id.bytes
 
     def sealed(self, topic: bytes, version: int, clear: bytes, personal: bytes) -> bytes:
-        """The event's JSON: `clear`, an object with at least one member, with the object `personal` sealed in it."""
+        """Returns the event's JSON: `clear`, an object with at least one member, and `personal` sealed in it."""
         nonce = self._draw(NONCE_BYTES)
         box = self._cipher.encrypt(nonce, personal, self._bound + version.to_bytes(4, "big") + topic)
         text = binascii.b2a_base64(self._beginning + nonce + box, newline=False)
         return b"".join((_MEMBER, text, b'",', clear[1:]))
 
     def opened(self, topic: bytes, version: int, data: bytes) -> bytes:
-        """The event's JSON with the personal members after the clear ones. Raises SealBroken."""
+        """Returns the event's JSON with the personal members after the clear ones. Raises SealBroken."""
         end = data.index(b'"', len(_MEMBER))
         try:
             box = binascii.a2b_base64(data[len(_MEMBER) : end], strict_mode=True)
@@ -60,7 +61,10 @@ class Seal:
 
 
 def customer_of(data: bytes) -> UUID | None:
-    """Whose data key an event's JSON is sealed under; None where nothing in it is sealed."""
+    """Returns the customer under whose data key an event's JSON is sealed, None where nothing is sealed.
+
+    Raises SealBroken.
+    """
     if not data.startswith(_MEMBER):
         return None
     try:

@@ -1,7 +1,7 @@
-"""The keys that wrap the customers' data keys: several may be known at once, and the newest wraps.
+"""The keys that wrap the customers' data keys. A process may have several; the newest wraps.
 
-The rule a stranger would break: a wrapped key names the key that wrapped it, and is bound to its customer. A row that is
-copied to another customer, or that says another wrapping key, does not open.
+A wrapped key names the key that wrapped it, and is bound to its customer. A row that is copied to another customer, or
+that names another wrapping key, does not open.
 """
 
 from __future__ import annotations
@@ -24,16 +24,19 @@ _LABEL: Final = b"payment-ledger data key v1\0"
 _ID_LABEL: Final = b"payment-ledger sealing key id"
 
 Draw = Callable[[int], bytes]
-"""So many random bytes."""
+"""Returns that many random bytes."""
 
 
 def sealing_key_id(key: bytes) -> str:
-    """What a sealing key is called in the rows that it wraps: derived from the key, so that nobody can mix names up."""
+    """Returns a sealing key's id in the rows that it wraps.
+
+    It is derived from the key, so that ids cannot be mixed up.
+    """
     return hmac.digest(key, _ID_LABEL, sha256)[:8].hex()
 
 
 class SealingKeys:
-    """The known sealing keys of 32 bytes each, newest first. Prints as stars."""
+    """The sealing keys of this process, 32 bytes each, newest first. Prints as stars."""
 
     def __init__(self, keys: Sequence[bytes], draw: Draw = os.urandom) -> None:
         assert keys, "an installation has a sealing key"
@@ -42,13 +45,16 @@ class SealingKeys:
         self.newest = sealing_key_id(keys[0])
 
     def wrap(self, merchant_id: UUID, customer_id: UUID, data_key: bytes) -> bytes:
-        """A data key under the newest sealing key: nonce and ciphertext, for the row of this customer only."""
+        """Returns a data key under the newest sealing key: nonce and ciphertext, for the row of this customer only."""
         nonce = self._draw(NONCE_BYTES)
         bound = _bound_to(self.newest, merchant_id, customer_id)
         return nonce + self._ciphers[self.newest].encrypt(nonce, data_key, bound)
 
     def unwrap(self, sealing_key: str, merchant_id: UUID, customer_id: UUID, wrapped: bytes) -> bytes:
-        """The data key in a row. Raises KeyUnavailable: its sealing key is not known here; SealBroken: it is not this row's."""
+        """Returns the data key in a row.
+
+        Raises KeyUnavailable where its sealing key is missing, SealBroken where it is another row's.
+        """
         cipher = self._ciphers.get(sealing_key)
         if cipher is None:
             raise KeyUnavailable(

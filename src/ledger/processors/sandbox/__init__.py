@@ -1,1 +1,12 @@
-"""The simulated processor."""
+"""The simulated processor: moves no money, and answers by the card number.
+
+In reading order:
+
+- `processor`: the contract's methods, and what only a sandbox can do.
+- `test_cards`: how each test card behaves.
+- `authorizations`: plain authorisations and those with further effects. `charge_writer`: records the plain ones in
+  batches. `charge_rows`: the records, and their statements.
+- `call_executor`: carries out every other call, in one transaction with its answer.
+- `charges`: capture, void, refund. `authentications`: 3-D Secure and redirects. `references`: CLABEs, cash, payouts.
+- `outbox`: the messages that the processor sends.
+"""

@@ -1,7 +1,7 @@
 """The sandbox's payer authentications: 3-D Secure and redirects, durable from the first answer to the last.
 
-The rule a stranger would break: the card is not here. A session knows what it was opened for, and grants it at most once
-because the charge that it ends in bears the key of the authorisation that opened it.
+A session holds what it was opened for, without the card. Its charge has the idempotency key of the authorisation that
+opened it, so a session grants at most once.
 """
 
 from __future__ import annotations
@@ -19,33 +19,35 @@ from ledger.domain.orders.statuses import NextAction
 from ledger.postgres.connection import Connection
 from ledger.processors.bins import bin_info, eci_of
 from ledger.processors.contract import AuthenticationRequest, AuthorizationAnswer, AuthorizationRequest
-from ledger.processors.sandbox import charges
-from ledger.processors.sandbox.call_executor import CallExecutor, CallResult, fetch_one
-from ledger.processors.sandbox.charges import CallEffect, Grant
+from ledger.processors.sandbox import charge_rows, charges
+from ledger.processors.sandbox.call_executor import CallEffect, CallExecutor, CallResult, fetch_one
+from ledger.processors.sandbox.charge_rows import ChargeCall
 from ledger.processors.sandbox.test_cards import Authentication
 
 _VERSION: Final = "2.2.0"
+# A new session.
 _OPEN: Final = """
 insert into sandbox_authentication (transaction_id, reference_id, access_token, merchant_id, idempotency_key, order_id,
                                     payment_id, amount, currency, card_bin, card_last4, stage, challenges)
 values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
 """
 
-# A session, by either of its names.
+# A session, by its transaction id or its reference id.
 _FIND: Final = """
 select transaction_id, reference_id, access_token, merchant_id, idempotency_key, order_id, payment_id, amount, currency,
        card_bin, card_last4, stage, challenges, accepted
   from sandbox_authentication where transaction_id = %s or reference_id = %s
 """
 
-_MOVE: Final = "update sandbox_authentication set stage = %s where transaction_id = %s"
+# A session goes on to another stage.
+_SET_STAGE: Final = "update sandbox_authentication set stage = %s where transaction_id = %s"
 
 # The page that collects the device's data was shown.
 _COLLECT: Final = """
 update sandbox_authentication set device_data_at = coalesce(device_data_at, now()) where reference_id = %s
 """
 
-# What the payer chose on the challenge's or the redirect's page; the last choice counts until the ledger asks.
+# What the payer chose on the challenge's or the redirect's page. The last choice before the validation counts.
 _CONCLUDE: Final = """
 update sandbox_authentication set accepted = %s where transaction_id = %s and stage in ('CHALLENGE', 'REDIRECT')
 """
@@ -59,9 +61,9 @@ _STAGES: Final = {
 
 
 class Session(Struct, frozen=True, kw_only=True):
-    """A payer's authentication as the processor's own pages see it.
+    """A payer's authentication, as the processor's own pages show it.
 
-    `stage` is what it waits for, None once it has ended; `amount` in minor units.
+    `stage` is the payer's next action, None once the session has ended. `amount` in minor units.
     """
 
     transaction_id: str
@@ -81,7 +83,7 @@ class Session(Struct, frozen=True, kw_only=True):
 
 
 class StoredAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An authorisation's answer as the book keeps it: one of these."""
+    """An authorisation's answer as the executor stores it: one of these."""
 
     approved: Approved | None = None
     declined: Declined | None = None
@@ -90,37 +92,40 @@ class StoredAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def answer(self) -> AuthorizationAnswer:
         answer = self.approved or self.declined or self.action
-        assert answer is not None, "one of them is there"
+        assert answer is not None, "one of the three is set"
         return answer
 
 
 class PayerPages:
-    """What the processor's own pages do: show a session, collect the device's data, take the payer's choice."""
+    """The operations of the processor's own pages: show a session, collect device data, store the payer's choice.
 
-    def __init__(self, teller: CallExecutor) -> None:
-        self._teller = teller
+    All methods raise ProcessorTimedOut and ProcessorUnavailable.
+    """
+
+    def __init__(self, executor: CallExecutor) -> None:
+        self._executor = executor
 
     async def session(self, name: str) -> Session | None:
-        """A session by its transaction id or its reference id. Raises like a processor's call, as all of these do."""
-        async with self._teller.connection() as connection:
+        """Returns a session by its transaction id or its reference id."""
+        async with self._executor.connection() as connection:
             return await _find(connection, name)
 
     async def collect_device_data(self, reference_id: str) -> None:
-        """The device-data page ran in the payer's browser."""
-        async with self._teller.connection() as connection:
+        """Records that the device-data page ran in the payer's browser."""
+        async with self._executor.connection() as connection:
             await connection.execute(_COLLECT, (reference_id,))
 
     async def conclude(self, transaction_id: str, *, accepted: bool) -> Session | None:
-        """The payer accepted or refused; the session afterwards, None where there is none."""
-        async with self._teller.connection() as connection:
+        """Records that the payer accepted or refused. Returns the session, or None where it does not exist."""
+        async with self._executor.connection() as connection:
             await connection.execute(_CONCLUDE, (accepted, transaction_id))
             return await _find(connection, transaction_id)
 
 
-def open_session(request: AuthorizationRequest, asked: Authentication, pages_url: str) -> CallEffect:
-    """Ask the payer to act instead of asking the issuer for money."""
+def open_session(request: AuthorizationRequest, authentication: Authentication, pages_url: str) -> CallEffect:
+    """Returns the effect that opens a session and answers with the payer's next action."""
 
-    async def deal(connection: Connection) -> CallResult:
+    async def effect(connection: Connection) -> CallResult:
         number = request.card.number
         session = Session(
             transaction_id=str(uuid4()),
@@ -134,44 +139,47 @@ def open_session(request: AuthorizationRequest, asked: Authentication, pages_url
             currency=request.currency,
             card_bin=number[:6],
             card_last4=number[-4:],
-            stage=_STAGES[asked],
-            challenges=asked is not Authentication.DEVICE_DATA,
+            stage=_STAGES[authentication],
+            challenges=authentication is not Authentication.DEVICE_DATA,
             accepted=None,
         )
         await connection.execute(_OPEN, _row(session))
         return CallResult(StoredAnswer(action=_action(session, pages_url)))
 
-    return deal
+    return effect
 
 
 def submit_device_data(request: AuthenticationRequest, pages_url: str) -> CallEffect:
-    """The device is known: challenge the payer, or grant without."""
+    """Returns the effect of collected device data: challenges the payer, or grants without a challenge."""
 
-    async def deal(connection: Connection) -> CallResult:
+    async def effect(connection: Connection) -> CallResult:
         session = await _session_of(connection, request)
         if session is None or session.stage in {None, NextAction.REDIRECT}:
             return _failed(session)
         if not session.challenges:
             return await _grant(connection, session, request)
-        await connection.execute(_MOVE, (NextAction.CHALLENGE, session.transaction_id))
+        await connection.execute(_SET_STAGE, (NextAction.CHALLENGE, session.transaction_id))
         return CallResult(StoredAnswer(action=_action(_at(session, NextAction.CHALLENGE), pages_url)))
 
-    return deal
+    return effect
 
 
 def validate(request: AuthenticationRequest) -> CallEffect:
-    """The payer is back. Who never saw the page is taken to have accepted: a test may leave the page out."""
+    """Returns the effect of the payer's return: grants, or fails where the payer refused.
 
-    async def deal(connection: Connection) -> CallResult:
+    A payer who never opened the page counts as accepting, so that a test can leave the page out.
+    """
+
+    async def effect(connection: Connection) -> CallResult:
         session = await _session_of(connection, request)
         if session is None or session.stage not in {NextAction.CHALLENGE, NextAction.REDIRECT}:
             return _failed(session)
         if session.accepted is False:
-            await connection.execute(_MOVE, ("ENDED", session.transaction_id))
+            await connection.execute(_SET_STAGE, ("ENDED", session.transaction_id))
             return _failed(session)
         return await _grant(connection, session, request)
 
-    return deal
+    return effect
 
 
 async def _grant(connection: Connection, session: Session, request: AuthenticationRequest) -> CallResult:
@@ -184,7 +192,7 @@ async def _grant(connection: Connection, session: Session, request: Authenticati
         authorization_code=code,
         eci=_eci(session, authenticated=True),
     )
-    granted = Grant(
+    call = ChargeCall(
         merchant_id=session.merchant_id,
         idempotency_key=session.idempotency_key,
         amount=session.amount,
@@ -192,10 +200,11 @@ async def _grant(connection: Connection, session: Session, request: Authenticati
         capture=request.capture,
         card_bin=session.card_bin,
         card_last4=session.card_last4,
-        approved=approved,
+        reference=reference,
+        answer=approved,
     )
-    await charges.grant(connection, granted)
-    await connection.execute(_MOVE, ("ENDED", session.transaction_id))
+    await charge_rows.insert(connection, call)
+    await connection.execute(_SET_STAGE, ("ENDED", session.transaction_id))
     return CallResult(StoredAnswer(approved=approved))
 
 
@@ -208,14 +217,14 @@ def _failed(session: Session | None) -> CallResult:
 
 
 def _eci(session: Session, *, authenticated: bool) -> str | None:
-    """What the card's network says; a redirect is the bank's own affair, of which no network tells."""
+    """Returns the network's indicator. A redirect has none: the issuing bank handles it without the network."""
     if session.stage is NextAction.REDIRECT:
         return None
     return eci_of(bin_info(session.card_bin).brand, authenticated=authenticated)
 
 
 async def _session_of(connection: Connection, request: AuthenticationRequest) -> Session | None:
-    """The merchant's session that a call names. An id that contains `fail` is nobody's."""
+    """Returns the merchant's session that a call names. An id that contains `fail` has none."""
     session = await _find(connection, request.authentication_transaction_id)
     return session if session is not None and session.merchant_id == request.merchant_id else None
 
@@ -244,7 +253,7 @@ def _at(session: Session, stage: NextAction) -> Session:
 
 
 def _action(session: Session, pages_url: str) -> ActionRequired:
-    assert session.stage is not None, "an action is asked for while the session waits"
+    assert session.stage is not None, "the session has ended and has no next action"
     device_data = f"{pages_url}/device-data/{session.reference_id}"
     step_up = {
         NextAction.CHALLENGE: f"{pages_url}/challenge/{session.transaction_id}",

@@ -1,6 +1,6 @@
-"""How the sandbox answers an authorisation: most are a line in the book, some are more than that.
+"""How the sandbox answers an authorisation: most need only a charge record, some have further effects.
 
-The rule a stranger would break: whatever is more than a line is carried out by the teller, in one commit with its answer.
+The call executor carries out the further effects, in one commit with the answer.
 """
 
 from __future__ import annotations
@@ -11,29 +11,28 @@ from ledger.domain.money import ZERO, rounded
 from ledger.domain.orders.processor_outcomes import Approved
 from ledger.postgres.connection import Connection
 from ledger.processors.contract import AuthorizationRequest
-from ledger.processors.sandbox import authentications, charges
+from ledger.processors.sandbox import authentications, charge_rows, charges
 from ledger.processors.sandbox.authentications import StoredAnswer
-from ledger.processors.sandbox.call_executor import CallResult
+from ledger.processors.sandbox.call_executor import CallEffect, CallResult
 from ledger.processors.sandbox.charge_rows import ChargeCall
-from ledger.processors.sandbox.charges import CallEffect, Grant
 from ledger.processors.sandbox.test_cards import APPROVED, TestCard
 
 
-def card_effect(request: AuthorizationRequest, script: TestCard, pages_url: str) -> CallEffect | None:
-    """What is to be done for a card that asks for more than a line in the book, None for every other."""
-    if script.declined_when_saved and request.saved_card:
-        return _answering(StoredAnswer(declined=script.declined_when_saved))
-    if script.authentication and request.authenticate:
-        return authentications.open_session(request, script.authentication, pages_url)
-    if script.disputed and request.capture:
+def card_effect(request: AuthorizationRequest, card: TestCard, pages_url: str) -> CallEffect | None:
+    """Returns the effect of a call that needs more than a charge record, None for every other call."""
+    if card.declined_when_saved and request.saved_card:
+        return _answering(StoredAnswer(declined=card.declined_when_saved))
+    if card.authentication and request.authenticate:
+        return authentications.open_session(request, card.authentication, pages_url)
+    if card.disputed and request.capture:
         return _disputed(request)
     return None
 
 
-def charge_call(request: AuthorizationRequest, script: TestCard) -> ChargeCall:
-    """The line in the book for an authorisation."""
+def charge_call(request: AuthorizationRequest, card: TestCard) -> ChargeCall:
+    """Returns the charge record of an authorisation."""
     number = request.card.number
-    approved = _approved(request, script)
+    approved = _approved(request, card)
     return ChargeCall(
         merchant_id=request.merchant_id,
         idempotency_key=request.idempotency_key,
@@ -43,51 +42,41 @@ def charge_call(request: AuthorizationRequest, script: TestCard) -> ChargeCall:
         card_bin=number[:6],
         card_last4=number[-4:],
         reference=approved.processor_reference,
-        answer=script.declined or approved,
+        answer=card.declined or approved,
     )
 
 
-def _approved(request: AuthorizationRequest, script: TestCard) -> Approved:
-    granted = _half(request.amount) if script.grants_half else request.amount
+def _approved(request: AuthorizationRequest, card: TestCard) -> Approved:
+    granted = _half(request.amount) if card.grants_half else request.amount
     reference, code = charges.reference_and_code(request.merchant_id, request.idempotency_key)
     return Approved(
         authorized=granted,
-        captured=granted if request.capture and script.captures else ZERO,
+        captured=granted if request.capture and card.captures else ZERO,
         processor_reference=reference,
         authorization_code=code,
     )
 
 
 def _answering(stored: StoredAnswer) -> CallEffect:
-    async def deal(_: Connection) -> CallResult:
+    async def effect(_: Connection) -> CallResult:
         return CallResult(stored, accepted=stored.declined is None)
 
-    return deal
+    return effect
 
 
 def _disputed(request: AuthorizationRequest) -> CallEffect:
-    """Grant, capture, and announce the dispute in the same commit."""
-    number, approved = request.card.number, _approved(request, APPROVED)
+    """Grants, captures, and announces the dispute in the same commit."""
+    call, approved = charge_call(request, APPROVED), _approved(request, APPROVED)
 
-    async def deal(connection: Connection) -> CallResult:
-        granted = Grant(
-            merchant_id=request.merchant_id,
-            idempotency_key=request.idempotency_key,
-            amount=request.amount,
-            currency=request.currency,
-            capture=request.capture,
-            card_bin=number[:6],
-            card_last4=number[-4:],
-            approved=approved,
-        )
-        await charges.grant(connection, granted)
+    async def effect(connection: Connection) -> CallResult:
+        await charge_rows.insert(connection, call)
         await charges.dispute_later(connection, request, approved.processor_reference, approved.captured)
         return CallResult(StoredAnswer(approved=approved))
 
-    return deal
+    return effect
 
 
 def _half(amount: Decimal) -> Decimal:
-    """Half of an amount in whole minor units; all of it where there is no such half."""
+    """Returns half of an amount in whole minor units, or all of it where that half is zero or all of it."""
     half = rounded(amount / 2, Decimal(1))
     return half if ZERO < half < amount else amount

@@ -1,8 +1,7 @@
-"""The sandbox processor's teller: carries out one call in one transaction, once for its key, and writes down the answer.
+"""The sandbox's call executor: carries out one call in one transaction, once for its key, and records the answer.
 
-The rule a stranger would break: what a call does and the answer that it gets are one commit. A call that was begun is
-carried out even where its caller has gone, as at any company outside; only a transaction that was rolled back is
-`ProcessorUnavailable`.
+A call's effect and its answer are one commit. A call that was begun is carried out even where its caller has given up,
+as with any processor. Raise `ProcessorUnavailable` only for a transaction that was rolled back.
 """
 
 from __future__ import annotations
@@ -27,29 +26,29 @@ from ledger.processors.sandbox.charge_rows import Mode
 T = TypeVar("T")
 
 _NAME: Final = "ledger-sandbox-teller"
-_AT_ONCE: Final = 4
+_CONNECTIONS_MAX: Final = 4
 
-# One call about a thing at a time, in every process: what the next statements read stays true until the commit.
-_ALONE: Final = "select pg_advisory_xact_lock(hashtextextended(%s, 0))"
+# Locks what the call is about, across all processes: what the next statements read stays true until the commit.
+_LOCK: Final = "select pg_advisory_xact_lock(hashtextextended(%s, 0))"
 
-# How the merchant's call is treated, counting it.
-_TREATED: Final = """
+# How the merchant's call is treated. Counts the call.
+_COUNT: Final = """
 update sandbox_mode set times_left = times_left - 1
  where merchant_id = %s and mode <> 'OK' and (times_left is null or times_left > 0) returning mode
 """
 
-# The answer that a call was given.
-_ANSWER: Final = "select answer from sandbox_call where merchant_id = %s and kind = %s and idempotency_key = %s"
+# The recorded answer of a call.
+_FIND: Final = "select answer from sandbox_call where merchant_id = %s and kind = %s and idempotency_key = %s"
 
 # A call and its answer.
-_BOOK: Final = """
+_RECORD: Final = """
 insert into sandbox_call (merchant_id, kind, idempotency_key, reference, moved, accepted, answer)
 values (%s, %s, %s, %s, %s, %s, %s)
 """
 
 
 class CallKind(StrEnum):
-    """What was asked for. Each kind has idempotency keys of its own."""
+    """The kinds of calls. Each kind has idempotency keys of its own."""
 
     AUTHORIZE = "AUTHORIZE"
     CAPTURE = "CAPTURE"
@@ -62,65 +61,69 @@ class CallKind(StrEnum):
 
 
 class CallResult(Struct, frozen=True):
-    """What a call came to: its answer, whether it did something, and how much money that moved (minor units)."""
+    """The result of a call: its answer, whether it was accepted, and how much money it moved (minor units)."""
 
     answer: Struct
     accepted: bool = True
     moved: Decimal = ZERO
 
 
+CallEffect = Callable[[Connection], Awaitable[CallResult]]
+"""Carries out a call inside the executor's transaction."""
+
+
 class SandboxCall(Struct, frozen=True, kw_only=True):
-    """A call to carry out: `deal` does it inside the transaction, alone with `reference`."""
+    """A call to carry out: `effect` runs inside the transaction, which holds the lock on `reference`."""
 
     merchant_id: UUID
     kind: CallKind
     idempotency_key: str
     reference: str
-    deal: Callable[[Connection], Awaitable[CallResult]]
+    effect: CallEffect
 
 
 class CallExecutor:
-    """Carries out calls on a few connections of its own. `url` is a libpq connection string."""
+    """The executor of calls, on at most four connections of its own. `url` is a libpq connection string."""
 
     def __init__(self, url: str) -> None:
         self._url = url
         self._idle: list[Connection] = []
-        self._places = asyncio.Semaphore(_AT_ONCE)
+        self._permits = asyncio.Semaphore(_CONNECTIONS_MAX)
         self._running: set[asyncio.Task[Any]] = set()
 
     async def start(self) -> None:
-        """Connect. Raises psycopg.OperationalError."""
+        """Connects. Raises psycopg.OperationalError."""
         self._idle.append(await connect(self._url, _NAME))
 
     async def stop(self) -> None:
-        """Finish what was begun, then end."""
+        """Finishes the calls that were begun, then disconnects."""
         await asyncio.gather(*self._running, return_exceptions=True)
         while self._idle:
             await self._idle.pop().close()
 
-    async def carry_out(self, order: SandboxCall, answer: Callable[[str], T]) -> tuple[T, Mode]:
-        """The call's answer, made of its stored text by `answer`, and how its merchant is treated.
+    async def carry_out(self, call: SandboxCall, decode: Callable[[str], T]) -> tuple[T, Mode]:
+        """Carries out a call. Returns its recorded answer, decoded by `decode`, and how its merchant is treated.
 
-        Raises ProcessorUnavailable where nothing of it was kept, ProcessorTimedOut where that is not known.
+        Raises ProcessorUnavailable where nothing of the call was recorded, ProcessorTimedOut where that is unknown.
         """
-        task = asyncio.create_task(self._carry_out(order))
+        task = asyncio.create_task(self._carry_out(call))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         text, mode = await asyncio.shield(task)
         if text is None:
             raise ProcessorUnavailable("the sandbox processor is down for this merchant")
-        return answer(text), mode
+        return decode(text), mode
 
     async def answer_to(self, merchant_id: UUID, kind: CallKind, idempotency_key: str) -> str | None:
-        """The answer that a call was given, as text. Raises ProcessorUnavailable or ProcessorTimedOut."""
+        """Returns the recorded answer of a call, as text. Raises ProcessorUnavailable or ProcessorTimedOut."""
         async with self.connection() as connection:
-            row = await fetch_one(connection, _ANSWER, (merchant_id, kind, idempotency_key))
+            row = await fetch_one(connection, _FIND, (merchant_id, kind, idempotency_key))
             return None if row is None else str(row[0])
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
-        """A connection for this block alone, whose faults are a processor's."""
-        async with self._places:
+        """Lends a connection to a block, and raises the block's database faults as a processor's."""
+        async with self._permits:
             try:
                 connection = self._idle.pop() if self._idle else await connect(self._url, _NAME)
             except psycopg.OperationalError as fault:
@@ -130,32 +133,33 @@ class CallExecutor:
             except psycopg.Error as fault:
                 if fault.sqlstate is None or connection.closed:
                     await connection.close()
-                    raise ProcessorTimedOut(f"the sandbox's book was cut off: {type(fault).__name__}") from fault
-                raise ProcessorUnavailable(f"the sandbox's book refused: {type(fault).__name__}") from fault
+                    raise ProcessorTimedOut(f"the sandbox lost its database: {type(fault).__name__}") from fault
+                raise ProcessorUnavailable(f"the database refused the call: {type(fault).__name__}") from fault
             except BaseException:
-                await connection.close()  # it may be in the middle of anything
+                await connection.close()  # a statement may still run on it
                 raise
             finally:
                 if not connection.closed:
                     self._idle.append(connection)
 
-    async def _carry_out(self, order: SandboxCall) -> tuple[str | None, Mode]:
-        who = (order.merchant_id, order.kind, order.idempotency_key)
+    async def _carry_out(self, call: SandboxCall) -> tuple[str | None, Mode]:
+        """Returns the recorded answer, None where the processor is down for the merchant, and the merchant's mode."""
+        key = (call.merchant_id, call.kind, call.idempotency_key)
         async with self.connection() as connection, connection.transaction():
-            treated = await fetch_one(connection, _TREATED, (order.merchant_id,))
-            mode = Mode(treated[0]) if treated else Mode.OK
+            counted = await fetch_one(connection, _COUNT, (call.merchant_id,))
+            mode = Mode(counted[0]) if counted else Mode.OK
             if mode is Mode.DOWN:
                 return None, mode
-            await connection.execute(_ALONE, (f"{order.merchant_id}/{order.reference}",))
-            known = await fetch_one(connection, _ANSWER, who)
-            if known is not None:
-                return str(known[0]), mode
-            done = await order.deal(connection)
-            answer = msgspec.json.encode(done.answer).decode()
-            await connection.execute(_BOOK, (*who, order.reference, scaled(done.moved), done.accepted, answer))
+            await connection.execute(_LOCK, (f"{call.merchant_id}/{call.reference}",))
+            existing = await fetch_one(connection, _FIND, key)
+            if existing is not None:
+                return str(existing[0]), mode
+            result = await call.effect(connection)
+            answer = msgspec.json.encode(result.answer).decode()
+            await connection.execute(_RECORD, (*key, call.reference, scaled(result.moved), result.accepted, answer))
             return answer, mode
 
 
 async def fetch_one(connection: Connection, statement: str, values: tuple[object, ...]) -> tuple[Any, ...] | None:
-    """The one row of a statement, if there is one."""
+    """Returns the one row of a statement, or None."""
     return await (await connection.execute(statement, values)).fetchone()

@@ -1,23 +1,21 @@
-"""What can be done with a charge in the sandbox's book after it was granted: capture, void, refund.
+"""What can happen to a charge after it was authorised: capture, void, refund, dispute.
 
-The rule a stranger would break: nothing is summed up in a row. What was taken and what went back is the sum of the calls
-that did it, read while nobody else can make one about this charge.
+Never store a total. Captured and refunded amounts are sums over the calls, read while the executor holds the lock on
+the charge, so that another call about it has to wait.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from decimal import Decimal
 from hashlib import blake2b
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from msgspec import Struct
 
-from ledger.domain.money import SCALE, scaled, shortest
+from ledger.domain.money import SCALE, shortest
 from ledger.domain.orders.processor_outcomes import (
-    Approved,
     Captured,
     CaptureRefused,
     Refunded,
@@ -30,18 +28,18 @@ from ledger.postgres.connection import Connection
 from ledger.processors.contract import CaptureRequest, RefundRequest, Request, VoidRequest
 from ledger.processors.messages import DisputeOpened, RefundConfirmed, RefundFailed
 from ledger.processors.sandbox import outbox
-from ledger.processors.sandbox.call_executor import CallResult, fetch_one
+from ledger.processors.sandbox.call_executor import CallEffect, CallResult, fetch_one
 from ledger.processors.sandbox.outbox import reference_for
 from ledger.processors.sandbox.test_cards import Refunds, TestCard, test_card
 
 NAME: Final = "sandbox"
 LATER: Final = timedelta(seconds=2)
-"""How long after a call, by the merchant's clock, a message about it comes."""
+"""How long after a call, by the merchant's clock, the processor sends a message about it."""
 
-# A granted charge, with everything that later calls moved.
+# An authorised charge, with what later calls captured, refunded or voided.
 _FIND: Final = """
-select c.authorized, c.currency, c.card_bin, c.card_last4, c.captured + coalesce(m.captured, 0), coalesce(m.refunded, 0),
-       coalesce(m.voided, false)
+select c.authorized, c.currency, c.card_bin, c.card_last4, c.captured + coalesce(m.captured, 0),
+       coalesce(m.refunded, 0), coalesce(m.voided, false)
   from sandbox_charge c,
        lateral (select sum(moved) filter (where kind = 'CAPTURE')::int8 as captured,
                        sum(moved) filter (where kind = 'REFUND')::int8 as refunded,
@@ -51,101 +49,83 @@ select c.authorized, c.currency, c.card_bin, c.card_last4, c.captured + coalesce
  where c.merchant_id = %s and c.reference = %s and c.authorized > 0
 """
 
-# A charge that was granted in a transaction of the teller's.
-_GRANT: Final = """
-insert into sandbox_charge (merchant_id, idempotency_key, amount, currency, capture, card_bin, card_last4,
-                            authorized, captured, reference, authorization_code)
-values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) on conflict do nothing
-"""
-
 _UNKNOWN: Final = "UNKNOWN_TRANSACTION"
-
-CallEffect = Callable[[Connection], Awaitable[CallResult]]
 
 
 class Charge(Struct, frozen=True, kw_only=True):
-    """A charge as it stands. Amounts in minor units."""
+    """A charge with its present totals, in minor units of `currency`, and its card's behaviour."""
 
     authorized: Decimal
     captured: Decimal
     refunded: Decimal
     currency: str
     voided: bool
-    script: TestCard
-
-
-class Grant(Struct, frozen=True, kw_only=True):
-    """A charge to write: who asked for what with which card, and what was granted."""
-
-    merchant_id: UUID
-    idempotency_key: str
-    amount: Decimal
-    currency: str
-    capture: bool
-    card_bin: str
-    card_last4: str
-    approved: Approved
+    card: TestCard
 
 
 def capture(request: CaptureRequest) -> CallEffect:
-    """Take a part of a charge, or all of it."""
+    """Returns the effect that captures a part of a charge, or all of it."""
 
-    async def deal(connection: Connection) -> CallResult:
+    async def effect(connection: Connection) -> CallResult:
         charge = await find(connection, request.merchant_id, request.processor_reference)
         if charge is None:
-            return _no(CaptureRefused(code=_UNKNOWN, message="There is no such authorisation."))
+            return _reject(CaptureRefused(code=_UNKNOWN, message="There is no such authorisation."))
         if charge.voided:
-            return _no(CaptureRefused(code="VOIDED", message="The authorisation was voided."))
-        if charge.script.captures is False:
-            return _no(CaptureRefused(code="CAPTURE_REFUSED", message="The issuer refuses every capture of this card."))
+            return _reject(CaptureRefused(code="VOIDED", message="The authorisation was voided."))
+        if charge.card.captures is False:
+            return _reject(
+                CaptureRefused(code="CAPTURE_REFUSED", message="The issuer refuses every capture of this card.")
+            )
         if request.currency != charge.currency or charge.captured + request.amount > charge.authorized:
-            return _no(CaptureRefused(code="AMOUNT_TOO_LARGE", message="That is more than was authorised."))
-        if charge.script.disputed:
+            return _reject(CaptureRefused(code="AMOUNT_TOO_LARGE", message="That is more than was authorised."))
+        if charge.card.disputed:
             await dispute_later(connection, request, request.processor_reference, request.amount)
         reference = reference_for("cap", request)
         return CallResult(Captured(amount=request.amount, processor_reference=reference), moved=request.amount)
 
-    return deal
+    return effect
 
 
 def void(request: VoidRequest) -> CallEffect:
-    """Release what was granted, where nothing was captured of it yet."""
+    """Returns the effect that releases an authorisation of which nothing is captured."""
 
-    async def deal(connection: Connection) -> CallResult:
+    async def effect(connection: Connection) -> CallResult:
         charge = await find(connection, request.merchant_id, request.processor_reference)
         if charge is None:
-            return _no(VoidRefused(code=_UNKNOWN, message="There is no such authorisation."))
+            return _reject(VoidRefused(code=_UNKNOWN, message="There is no such authorisation."))
         if charge.captured:
-            return _no(VoidRefused(code="ALREADY_CAPTURED", message="The money was captured; it can be refunded."))
-        if charge.script.voids is False:
-            return _no(VoidRefused(code="VOID_REFUSED", message="The issuer refuses every void of this card."))
+            return _reject(VoidRefused(code="ALREADY_CAPTURED", message="The money was captured; it can be refunded."))
+        if charge.card.voids is False:
+            return _reject(VoidRefused(code="VOID_REFUSED", message="The issuer refuses every void of this card."))
         return CallResult(Voided(processor_reference=reference_for("void", request)))
 
-    return deal
+    return effect
 
 
 def refund(request: RefundRequest) -> CallEffect:
-    """Give money of a charge back: at once, or later with a message."""
+    """Returns the effect that refunds a part of a charge, or all of it: at once, or later with a message."""
 
-    async def deal(connection: Connection) -> CallResult:
+    async def effect(connection: Connection) -> CallResult:
         charge = await find(connection, request.merchant_id, request.processor_reference)
         if charge is None:
-            return _no(RefundRefused(code=_UNKNOWN, message="There is no such payment."))
-        if charge.script.refunds is Refunds.REFUSED:
-            return _no(RefundRefused(code="REFUND_REFUSED", message="The issuer refuses every refund to this card."))
+            return _reject(RefundRefused(code=_UNKNOWN, message="There is no such payment."))
+        if charge.card.refunds is Refunds.REFUSED:
+            return _reject(
+                RefundRefused(code="REFUND_REFUSED", message="The issuer refuses every refund to this card.")
+            )
         if request.currency != charge.currency or charge.refunded + request.amount > charge.captured:
-            return _no(RefundRefused(code="AMOUNT_TOO_LARGE", message="That is more than is left of the payment."))
+            return _reject(RefundRefused(code="AMOUNT_TOO_LARGE", message="That is more than is left of the payment."))
         reference = reference_for("ref", request)
-        if charge.script.refunds is Refunds.AT_ONCE:
+        if charge.card.refunds is Refunds.AT_ONCE:
             return CallResult(Refunded(amount=request.amount, processor_reference=reference), moved=request.amount)
         await outbox.enqueue(connection, refund_confirmed(request, reference, request.amount))
         return CallResult(RefundPending(processor_reference=reference), moved=request.amount)
 
-    return deal
+    return effect
 
 
 async def find(connection: Connection, merchant_id: UUID, reference: str) -> Charge | None:
-    """The charge with this reference, where it was granted."""
+    """Returns the charge with this reference, None where it was never authorised."""
     row = await fetch_one(connection, _FIND, (merchant_id, reference))
     if row is None:
         return None
@@ -156,40 +136,14 @@ async def find(connection: Connection, merchant_id: UUID, reference: str) -> Cha
         refunded=shortest(Decimal(refunded) / SCALE),
         currency=currency,
         voided=voided,
-        script=test_card(card_bin, card_last4),
-    )
-
-
-async def grant(connection: Connection, granted: Grant) -> None:
-    """Write a charge, once for its key."""
-    approved = granted.approved
-    await connection.execute(
-        _GRANT,
-        (
-            granted.merchant_id,
-            granted.idempotency_key,
-            scaled(granted.amount),
-            granted.currency,
-            granted.capture,
-            granted.card_bin,
-            granted.card_last4,
-            scaled(approved.authorized),
-            scaled(approved.captured),
-            approved.processor_reference,
-            approved.authorization_code,
-        ),
+        card=test_card(card_bin, card_last4),
     )
 
 
 async def dispute_later(connection: Connection, request: Request, processor_reference: str, amount: Decimal) -> None:
-    """The payer's bank will take captured money back."""
+    """Announces that the payer's bank takes captured money back."""
     opened = DisputeOpened(
-        processor=NAME,
-        message_id=reference_for("dispute", request),
-        merchant_id=request.merchant_id,
-        occurred_at=outbox.at(request) + LATER,
-        order_id=request.order_id,
-        payment_id=request.payment_id,
+        **_envelope(request, reference_for("dispute", request)),
         dispute_id=reference_for("dp", request),
         processor_reference=processor_reference,
         amount=amount,
@@ -199,14 +153,9 @@ async def dispute_later(connection: Connection, request: Request, processor_refe
 
 
 def refund_confirmed(request: Request, reference: str, amount: Decimal) -> RefundConfirmed:
-    """The message that a refund or payout was carried out."""
+    """Returns the message that a refund or payout succeeded."""
     return RefundConfirmed(
-        processor=NAME,
-        message_id=f"{reference}_done",
-        merchant_id=request.merchant_id,
-        occurred_at=outbox.at(request) + LATER,
-        order_id=request.order_id,
-        payment_id=request.payment_id,
+        **_envelope(request, f"{reference}_done"),
         idempotency_key=request.idempotency_key,
         processor_reference=reference,
         amount=amount,
@@ -214,14 +163,9 @@ def refund_confirmed(request: Request, reference: str, amount: Decimal) -> Refun
 
 
 def refund_failed(request: Request, reference: str, code: str) -> RefundFailed:
-    """The message that a refund or payout came to nothing."""
+    """Returns the message that a refund or payout failed."""
     return RefundFailed(
-        processor=NAME,
-        message_id=f"{reference}_failed",
-        merchant_id=request.merchant_id,
-        occurred_at=outbox.at(request) + LATER,
-        order_id=request.order_id,
-        payment_id=request.payment_id,
+        **_envelope(request, f"{reference}_failed"),
         idempotency_key=request.idempotency_key,
         processor_reference=reference,
         code=code,
@@ -229,10 +173,22 @@ def refund_failed(request: Request, reference: str, code: str) -> RefundFailed:
 
 
 def reference_and_code(merchant_id: UUID, idempotency_key: str) -> tuple[str, str]:
-    """A charge's reference and authorisation code, drawn from its key: two processes that book the same call mean the same."""
+    """Returns a charge's reference and authorisation code, derived from its key: the same in every process."""
     digest = blake2b(idempotency_key.encode(), digest_size=10, key=merchant_id.bytes).digest()
     return f"sbx_{digest.hex()}", f"{int.from_bytes(digest[:4], 'big') % 10**6:06}"
 
 
-def _no(answer: Struct) -> CallResult:
+def _envelope(request: Request, message_id: str) -> dict[str, Any]:
+    """Returns the fields that every message about a call has."""
+    return {
+        "processor": NAME,
+        "message_id": message_id,
+        "merchant_id": request.merchant_id,
+        "occurred_at": outbox.at(request) + LATER,
+        "order_id": request.order_id,
+        "payment_id": request.payment_id,
+    }
+
+
+def _reject(answer: Struct) -> CallResult:
     return CallResult(answer, accepted=False)

@@ -1,7 +1,7 @@
-"""What the sandbox processor has to tell: messages in its book, each due at a moment of its merchant's clock.
+"""The sandbox processor's outbox: its messages to the ledger, each due at a time of its merchant's clock.
 
-The rule a stranger would break: a message is written in the commit of what it tells, and stays until it was taken in. It
-may be handed out twice; whoever takes it in knows it by its id.
+A message is written in the commit of what it reports, and stays until the ledger has received it. It may be delivered
+twice; the ledger recognises it by its id.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from ledger.processors.contract import Request
 from ledger.processors.messages import Message
 from ledger.processors.sandbox.call_executor import CallExecutor
 
-# A message, due when it says that it happened.
-_PUT: Final = """
+# A message, due at the time that it reports.
+_ENQUEUE: Final = """
 insert into sandbox_message (merchant_id, message_id, due_at, body) values (%s, %s, %s, %s) on conflict do nothing
 """
 
-# What of a merchant's is due, the oldest first.
+# A merchant's due messages, the oldest first.
 _DUE: Final = """
 select body from sandbox_message
  where merchant_id = %s and delivered_at is null and due_at <= %s order by due_at, message_id limit %s
@@ -32,8 +32,9 @@ select body from sandbox_message
 # When the next of a merchant's messages is due.
 _NEXT: Final = "select min(due_at) from sandbox_message where merchant_id = %s and delivered_at is null"
 
-# Whose messages wait at all. Somebody who moves a merchant's clock hands that merchant's over in the order of time.
-_WAITING: Final = """
+# The merchants with undelivered messages. While a merchant's clock is being moved, the process that moves it delivers
+# this merchant's messages in the order of their times.
+_MERCHANTS_WAITING: Final = """
 select distinct merchant_id from sandbox_message m
  where delivered_at is null and not exists (
    select from merchant_clock c where c.merchant_id = m.merchant_id and c.moving_until > now())
@@ -43,46 +44,49 @@ _DELIVERED: Final = "update sandbox_message set delivered_at = now() where merch
 
 
 class Outbox:
-    """Hands out what is due, to whoever passes it on to the ledger's inbox."""
+    """The messages that the ledger has not received yet.
 
-    def __init__(self, teller: CallExecutor) -> None:
-        self._teller = teller
+    All methods raise ProcessorTimedOut and ProcessorUnavailable.
+    """
+
+    def __init__(self, executor: CallExecutor) -> None:
+        self._executor = executor
 
     async def merchants_waiting(self) -> Sequence[UUID]:
-        """Merchants to whom something will be told, due or not. Raises like a processor's call, as all of these do."""
-        async with self._teller.connection() as connection:
-            return [row[0] for row in await (await connection.execute(_WAITING)).fetchall()]
+        """Returns the merchants with undelivered messages, due or not."""
+        async with self._executor.connection() as connection:
+            return [row[0] for row in await (await connection.execute(_MERCHANTS_WAITING)).fetchall()]
 
     async def next_due_at(self, merchant_id: UUID) -> datetime | None:
-        """When the merchant's next message is due by its clock, None where none waits."""
-        async with self._teller.connection() as connection:
+        """Returns when the merchant's next message is due by its clock, None where none waits."""
+        async with self._executor.connection() as connection:
             row = await (await connection.execute(_NEXT, (merchant_id,))).fetchone()
             return None if row is None else row[0]
 
     async def due_messages(self, merchant_id: UUID, now: datetime, limit: int = 100) -> Sequence[Message]:
-        """What is due at `now` by the merchant's clock and was not taken in yet, the oldest first."""
-        async with self._teller.connection() as connection:
+        """Returns at most `limit` undelivered messages, due at `now` by the merchant's clock, the oldest first."""
+        async with self._executor.connection() as connection:
             rows = await (await connection.execute(_DUE, (merchant_id, now, limit))).fetchall()
         return [messages.decode(body.encode()) for (body,) in rows]
 
     async def delivered(self, message: Message) -> None:
-        """The message was taken in: it is not handed out again."""
-        async with self._teller.connection() as connection:
+        """Marks a message as received by the ledger."""
+        async with self._executor.connection() as connection:
             await connection.execute(_DELIVERED, (message.merchant_id, message.message_id))
 
 
 async def enqueue(connection: Connection, message: Message) -> None:
-    """Tell this when the merchant's clock shows the time at which it happened."""
+    """Writes a message, to be delivered when the merchant's clock shows the time that it reports."""
     body = messages.encode(message).decode()
-    await connection.execute(_PUT, (message.merchant_id, message.message_id, message.occurred_at, body))
+    await connection.execute(_ENQUEUE, (message.merchant_id, message.message_id, message.occurred_at, body))
 
 
 def at(request: Request) -> datetime:
-    """The merchant's moment at which a call was made."""
+    """Returns the time of a call by the merchant's clock, or the real time where the call has none."""
     return request.at or datetime.now(UTC)
 
 
 def reference_for(prefix: str, request: Request) -> str:
-    """The processor's name for what a call does: drawn from its key, so that it can be no other the second time."""
+    """Returns the processor's reference for what a call does, derived from its key: the same for a repeated call."""
     digest = blake2b(request.idempotency_key.encode(), digest_size=10, key=request.merchant_id.bytes).digest()
     return f"sbx_{prefix}_{digest.hex()}"

@@ -1,7 +1,7 @@
-"""The sandbox's bank: CLABEs and cash references, the deposits that come in by them, and payouts.
+"""The sandbox's references: CLABEs and cash references, the deposits that arrive at them, and payouts.
 
-The rule a stranger would break: a CLABE and a reference are given out once, over all merchants, and money that is sent to
-one is reported even where it was cancelled or has expired. Store cash takes the exact amount, a CLABE any.
+A CLABE or reference is issued once, over all merchants. Money that is sent to one is reported even where the reference
+was cancelled or has expired. Store cash accepts only the exact amount, a CLABE any amount.
 """
 
 from __future__ import annotations
@@ -27,33 +27,34 @@ from ledger.processors.clabe import check_digit, is_clabe
 from ledger.processors.contract import PayoutRequest, ReferenceCancellation, ReferenceRequest
 from ledger.processors.messages import DepositReceived
 from ledger.processors.sandbox import outbox
-from ledger.processors.sandbox.call_executor import CallExecutor, CallResult, fetch_one
-from ledger.processors.sandbox.charges import NAME, CallEffect, refund_confirmed, refund_failed
+from ledger.processors.sandbox.call_executor import CallEffect, CallExecutor, CallResult, fetch_one
+from ledger.processors.sandbox.charges import NAME, refund_confirmed, refund_failed
 from ledger.processors.sandbox.outbox import reference_for
 
 CONVENIO: Final = "1420338"
-"""The collection agreement that the sandbox's bank has with its processor."""
+"""The collection agreement (convenio) between the sandbox's bank and its processor."""
 
-_BANK_AND_PLACE: Final = "646180"
+_BANK_AND_CITY: Final = "646180"
 _CASH_PREFIX: Final = "93"
 _ACCOUNTS: Final = 10**11
-_STRIDE: Final = 39_916_801_007  # shares no factor with _ACCOUNTS: every number is met once before any is met again
+_STRIDE: Final = 39_916_801_007  # shares no factor with _ACCOUNTS: every number is issued once before any repeats
 
 _NEXT_NUMBER: Final = "select nextval('sandbox_account_number')"
 
+# A new reference.
 _ISSUE: Final = """
-insert into sandbox_reference (processor_reference, merchant_id, idempotency_key, order_id, payment_id, method, reference,
-                               clabe, convenio, amount, currency, expires_at)
+insert into sandbox_reference (processor_reference, merchant_id, idempotency_key, order_id, payment_id, method,
+                               reference, clabe, convenio, amount, currency, expires_at)
 values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
 """
 
-# Whom a deposit is for.
+# The payment that a deposit is for.
 _OWNER: Final = """
 select processor_reference, order_id, payment_id, clabe, amount, currency from sandbox_reference
  where merchant_id = %s and (clabe = %s or reference = %s)
 """
 
-# What came in by a reference, and what was paid out of it.
+# What was deposited to a reference, and what was paid out of it.
 _BALANCE: Final = """
 select coalesce(sum(c.moved) filter (where c.kind = 'DEPOSIT'), 0)::int8,
        coalesce(sum(c.moved) filter (where c.kind = 'PAY_OUT'), 0)::int8
@@ -64,7 +65,7 @@ select coalesce(sum(c.moved) filter (where c.kind = 'DEPOSIT'), 0)::int8,
 
 
 class Deposit(Struct, frozen=True, kw_only=True):
-    """Money that somebody sends: `amount` minor units to a CLABE or cash reference, at a moment of the merchant's clock."""
+    """Money from a payer: `amount` minor units to a CLABE or cash reference, at a time of the merchant's clock."""
 
     merchant_id: UUID
     message_id: str
@@ -81,11 +82,11 @@ class ReferenceOwner(Struct, frozen=True, kw_only=True):
     payment_id: UUID | None
     currency: str
     exact: Decimal | None
-    """The only amount that it takes, None where it takes any."""
+    """The only amount that the reference accepts, in minor units; None where it accepts any."""
 
 
 class WrongAmount(Exception):
-    """The store's network takes exactly `expected` minor units."""
+    """The store's network accepts exactly `expected` minor units."""
 
     def __init__(self, expected: Decimal) -> None:
         super().__init__(f"the reference takes exactly {expected}")
@@ -93,9 +94,9 @@ class WrongAmount(Exception):
 
 
 def issue(request: ReferenceRequest) -> CallEffect:
-    """Give out a reference that nobody ever had."""
+    """Returns the effect that issues a new reference."""
 
-    async def deal(connection: Connection) -> CallResult:
+    async def effect(connection: Connection) -> CallResult:
         if request.method is MethodType.CARD or request.currency != "MXN":
             return CallResult(
                 ReferenceRefused(code="NOT_SUPPORTED", message="References are for pesos."), accepted=False
@@ -103,36 +104,39 @@ def issue(request: ReferenceRequest) -> CallEffect:
         row = await fetch_one(connection, _NEXT_NUMBER, ())
         assert row is not None, "a sequence has a next value"
         issued = _issued(request, f"{row[0] * _STRIDE % _ACCOUNTS:011}")
-        about = (request.merchant_id, request.idempotency_key, request.order_id, request.payment_id)
+        ids = (request.merchant_id, request.idempotency_key, request.order_id, request.payment_id)
         numbers = (issued.reference, issued.clabe, issued.convenio)
         terms = (scaled(request.amount), request.currency, request.expires_at)
-        await connection.execute(_ISSUE, (issued.processor_reference, *about, request.method, *numbers, *terms))
+        await connection.execute(_ISSUE, (issued.processor_reference, *ids, request.method, *numbers, *terms))
         return CallResult(issued)
 
-    return deal
+    return effect
 
 
 def cancel(request: ReferenceCancellation) -> CallEffect:
-    """Nothing changes but what the payer is shown: who wrote the number down can still send money."""
+    """Returns the effect of a cancellation, which stores nothing: a payer who has the number can still send money."""
 
-    async def deal(_: Connection) -> CallResult:
+    async def effect(_: Connection) -> CallResult:
         return CallResult(ReferenceCancelled(processor_reference=request.processor_reference))
 
-    return deal
+    return effect
 
 
 def pay_out(request: PayoutRequest) -> CallEffect:
-    """Give back what came in; a message tells when it arrived. A holder whose name contains `fail` cannot be paid."""
+    """Returns the effect that pays out what was deposited. A message reports the end.
 
-    async def deal(connection: Connection) -> CallResult:
+    A payout to a holder whose name contains `fail` fails.
+    """
+
+    async def effect(connection: Connection) -> CallResult:
         row = await fetch_one(connection, _BALANCE, (request.merchant_id, request.processor_reference))
         if row is None:
-            return _no("UNKNOWN_TRANSACTION", "There is no such reference.")
+            return _reject("UNKNOWN_TRANSACTION", "There is no such reference.")
         if scaled(request.amount) > row[0] - row[1]:
-            return _no("AMOUNT_TOO_LARGE", "That is more than is left of what came in.")
+            return _reject("AMOUNT_TOO_LARGE", "That is more than is left of what came in.")
         destination = request.destination
         if destination is not None and not is_clabe(destination.clabe):
-            return _no("INVALID_ACCOUNT", "The account to pay to is no CLABE.")
+            return _reject("INVALID_ACCOUNT", "The account to pay to is no CLABE.")
         reference = reference_for("pay", request)
         pending = RefundPending(processor_reference=reference)
         if destination is not None and "fail" in (destination.account_holder or "").lower():
@@ -141,13 +145,13 @@ def pay_out(request: PayoutRequest) -> CallEffect:
         await outbox.enqueue(connection, refund_confirmed(request, reference, request.amount))
         return CallResult(pending, moved=request.amount)
 
-    return deal
+    return effect
 
 
 def deposit(sent: Deposit, owner: ReferenceOwner | None) -> CallEffect:
-    """Take money in and report it. Raises WrongAmount, and nothing was taken."""
+    """Returns the effect that accepts money and reports it. It raises WrongAmount, and accepts nothing then."""
 
-    async def deal(connection: Connection) -> CallResult:
+    async def effect(connection: Connection) -> CallResult:
         if owner is not None and owner.exact is not None and owner.exact != sent.amount:
             raise WrongAmount(owner.exact)
         message = DepositReceived(
@@ -165,12 +169,12 @@ def deposit(sent: Deposit, owner: ReferenceOwner | None) -> CallEffect:
         await outbox.enqueue(connection, message)
         return CallResult(message, moved=sent.amount)
 
-    return deal
+    return effect
 
 
-async def reference_owner(teller: CallExecutor, merchant_id: UUID, sent_to: str) -> ReferenceOwner | None:
-    """Whose CLABE or reference of this merchant's that is."""
-    async with teller.connection() as connection:
+async def reference_owner(executor: CallExecutor, merchant_id: UUID, sent_to: str) -> ReferenceOwner | None:
+    """Returns the payment for which this merchant's CLABE or reference was issued, None where it is unknown."""
+    async with executor.connection() as connection:
         row = await fetch_one(connection, _OWNER, (merchant_id, sent_to, sent_to))
     if row is None:
         return None
@@ -185,7 +189,7 @@ async def reference_owner(teller: CallExecutor, merchant_id: UUID, sent_to: str)
 
 
 def _issued(request: ReferenceRequest, number: str) -> ReferenceIssued:
-    account = _BANK_AND_PLACE + number
+    account = _BANK_AND_CITY + number
     clabe = account + check_digit(account)
     cash = number + luhn_digit(number)
     by_method = {
@@ -204,7 +208,7 @@ def _issued(request: ReferenceRequest, number: str) -> ReferenceIssued:
 
 
 def luhn_digit(digits: str) -> str:
-    """The digit that makes these a number which Luhn's rule accepts.
+    """Returns the check digit of these digits by Luhn's algorithm.
 
     >>> luhn_digit("7992739871")
     '3'
@@ -213,5 +217,5 @@ def luhn_digit(digits: str) -> str:
     return str(-(sum(doubled) + sum(int(digit) for digit in digits[::-1][1::2])) % 10)
 
 
-def _no(code: str, message: str) -> CallResult:
+def _reject(code: str, message: str) -> CallResult:
     return CallResult(RefundRefused(code=code, message=message), accepted=False)

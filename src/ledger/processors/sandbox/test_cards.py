@@ -1,7 +1,7 @@
-"""The sandbox's test cards: how each behaves when it is asked for money, and when that goes back.
+"""The sandbox's test cards: how each behaves in an authorisation, and in captures, voids and refunds.
 
-The rule a stranger would break: a new behaviour is a row here. A number that does not stand here is approved, captured,
-voided and refunded like a good card; after its first call a card is known by its first six and last four digits alone.
+Add a new behaviour as a row of `TEST_CARDS`. A number that is missing there is approved, captured, voided and refunded.
+After its first call a card is identified by its first six and last four digits alone.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ledger.domain.orders.processor_outcomes import Declined
 
 
 class Authentication(StrEnum):
-    """What a card's issuer asks its payer for, where the request allows that."""
+    """The authentication that a card's issuer demands of its payer, where the request allows it."""
 
     CHALLENGE = "CHALLENGE"
     DEVICE_DATA = "DEVICE_DATA"
@@ -25,7 +25,7 @@ class Authentication(StrEnum):
 
 
 class Refunds(StrEnum):
-    """What becomes of a refund to a card."""
+    """The possible ends of a refund to a card."""
 
     AT_ONCE = "AT_ONCE"
     LATER = "LATER"
@@ -33,7 +33,10 @@ class Refunds(StrEnum):
 
 
 class TestCard(Struct, frozen=True, kw_only=True):
-    """How a test card behaves. `declined` answers every call, `declined_when_saved` those with a number kept from earlier."""
+    """The behaviour of a test card.
+
+    `declined` answers every authorisation, `declined_when_saved` those with a stored card number.
+    """
 
     declined: Declined | None = None
     declined_when_saved: Declined | None = None
@@ -81,9 +84,9 @@ TEST_CARDS: Final = {
     "4000000000007023": TestCard(voids=False),
 }
 
-_BY_DIGITS: Final = {(number[:6], number[-4:]): script for number, script in TEST_CARDS.items()}
+_BY_DIGITS: Final = {(number[:6], number[-4:]): behaviour for number, behaviour in TEST_CARDS.items()}
 
 
 def test_card(card_bin: str, card_last4: str) -> TestCard:
-    """How the card with these first six and last four digits behaves."""
+    """Returns how the card with these first six and last four digits behaves."""
     return _BY_DIGITS.get((card_bin, card_last4), APPROVED)

@@ -1,4 +1,4 @@
-"""Requests to a processor, made short."""
+"""Requests of one merchant to a processor, with defaults for every field."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
 class Shop:
-    """One merchant's calls, each under a key of its own unless one is given. Its clock stands at `NOW`."""
+    """One merchant's requests, each under a new key unless one is given, at `NOW` of the merchant's clock."""
 
     def __init__(self, sandbox: SandboxProcessor) -> None:
         self.sandbox = sandbox
@@ -38,10 +38,12 @@ class Shop:
 
     def authorization(self, number: str, **given: Any) -> AuthorizationRequest:
         card = Card(number=number, exp_month=12, exp_year=2031, cvc="987")
-        return self._made(AuthorizationRequest, given, amount=Decimal(10_000), currency="MXN", card=card, capture=False)
+        return self._request(
+            AuthorizationRequest, given, amount=Decimal(10_000), currency="MXN", card=card, capture=False
+        )
 
     async def authorized(self, number: str = "4242424242424242", **given: Any) -> str:
-        """The processor's reference of a granted charge."""
+        """Authorises a payment, and returns the processor's reference."""
         answer = await self.sandbox.authorize(self.authorization(number, **given))
         assert isinstance(answer, Approved)
         return answer.processor_reference
@@ -52,20 +54,26 @@ class Shop:
         return answer
 
     def capture(self, reference: str, amount: int = 10_000, **given: Any) -> CaptureRequest:
-        return self._made(CaptureRequest, given, processor_reference=reference, amount=Decimal(amount), currency="MXN")
+        return self._request(
+            CaptureRequest, given, processor_reference=reference, amount=Decimal(amount), currency="MXN"
+        )
 
     def void(self, reference: str, **given: Any) -> VoidRequest:
-        return self._made(VoidRequest, given, processor_reference=reference)
+        return self._request(VoidRequest, given, processor_reference=reference)
 
     def refund(self, reference: str, amount: int = 10_000, **given: Any) -> RefundRequest:
-        return self._made(RefundRequest, given, processor_reference=reference, amount=Decimal(amount), currency="MXN")
+        return self._request(
+            RefundRequest, given, processor_reference=reference, amount=Decimal(amount), currency="MXN"
+        )
 
-    def went_on(self, transaction_id: str, *, capture: bool = False, **given: Any) -> AuthenticationRequest:
-        return self._made(AuthenticationRequest, given, authentication_transaction_id=transaction_id, capture=capture)
+    def continuation(self, transaction_id: str, *, capture: bool = False, **given: Any) -> AuthenticationRequest:
+        return self._request(
+            AuthenticationRequest, given, authentication_transaction_id=transaction_id, capture=capture
+        )
 
     def reference(self, method: MethodType = MethodType.SPEI, amount: int = 10_000, **given: Any) -> ReferenceRequest:
         terms = {"amount": Decimal(amount), "currency": "MXN", "expires_at": NOW + timedelta(hours=72)}
-        return self._made(ReferenceRequest, given, method=method, **terms)
+        return self._request(ReferenceRequest, given, method=method, **terms)
 
     async def issued(self, method: MethodType = MethodType.SPEI, amount: int = 10_000) -> ReferenceIssued:
         answer = await self.sandbox.issue_reference(self.reference(method, amount))
@@ -73,10 +81,12 @@ class Shop:
         return answer
 
     def payout(self, reference: str, amount: int = 10_000, **given: Any) -> PayoutRequest:
-        return self._made(PayoutRequest, given, processor_reference=reference, amount=Decimal(amount), currency="MXN")
+        return self._request(
+            PayoutRequest, given, processor_reference=reference, amount=Decimal(amount), currency="MXN"
+        )
 
-    def _made(self, kind: type[R], given: dict[str, Any], **terms: Any) -> R:
-        about: dict[str, Any] = {
+    def _request(self, kind: type[R], given: dict[str, Any], **terms: Any) -> R:
+        common: dict[str, Any] = {
             "merchant_id": self.merchant_id,
             "idempotency_key": str(uuid7()),
             "deadline_at": datetime.now(UTC) + timedelta(seconds=10),
@@ -84,9 +94,9 @@ class Shop:
             "order_id": self.order_id,
             "payment_id": self.payment_id,
         }
-        return kind(**(about | terms | given))
+        return kind(**(common | terms | given))
 
-    async def told(self, after_s: float = 3600, merchant_id: UUID | None = None) -> list[Any]:
-        """What the processor has to say so long after `NOW`, and is not told that it arrived."""
+    async def due_messages(self, after_s: float = 3600, merchant_id: UUID | None = None) -> list[Any]:
+        """Returns the processor's messages that are due `after_s` seconds after `NOW`, and leaves them undelivered."""
         now = NOW + timedelta(seconds=after_s)
         return list(await self.sandbox.outbox.due_messages(merchant_id or self.merchant_id, now))
