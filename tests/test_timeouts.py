@@ -19,7 +19,7 @@ async def test_what_is_done_in_time_is_not_disturbed(deadlines):
     with deadlines.within(30):
         await asyncio.sleep(0)
     await asyncio.sleep(0)
-    assert not deadlines._kept
+    assert not deadlines.open
 
 
 async def test_what_takes_longer_is_told_so_and_goes_on(deadlines):
@@ -27,7 +27,7 @@ async def test_what_takes_longer_is_told_so_and_goes_on(deadlines):
         await asyncio.Event().wait()
     assert asyncio.current_task().cancelling() == 0
     await asyncio.sleep(0)  # would raise if a cancellation were left
-    assert not deadlines._kept
+    assert not deadlines.open
 
 
 async def test_a_deadline_that_has_passed_lets_nothing_be_waited_for(deadlines):
