@@ -8,7 +8,8 @@ import uvicorn
 import uvloop
 
 from ledger.service.buffered_transport import BufferedTransport
-from ledger.service.connection_guard import ConnectionGuard, ConnectionLimits
+from ledger.service.connection_guard import ConnectionGuard
+from ledger.settings import Settings
 
 pytestmark = pytest.mark.anyio
 
@@ -132,7 +133,7 @@ class Client:
     """Talks to a connection that is served by the running loop."""
 
     def __init__(self, app):
-        self.guard = ConnectionGuard(ConnectionLimits())
+        self.guard = ConnectionGuard(Settings(), connections_max=10)
         self.server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off"))
 
     async def dial(self):

@@ -5,7 +5,8 @@ import asyncio
 import pytest
 import uvicorn
 
-from ledger.service.connection_guard import ConnectionGuard, ConnectionLimits
+from ledger.service.connection_guard import ConnectionGuard
+from ledger.settings import Settings
 
 pytestmark = pytest.mark.anyio
 
@@ -74,8 +75,8 @@ async def app():
 @pytest.fixture
 async def connection(wire, app):
     server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off"))
-    door = ConnectionGuard(ConnectionLimits(body_s=20))
-    connection = door.connection(config=server.config, server_state=server.server_state, app_state={})
+    guard = ConnectionGuard(Settings(body_timeout_s=20), connections_max=10)
+    connection = guard.connection(config=server.config, server_state=server.server_state, app_state={})
     connection.connection_made(wire)
     return connection
 

@@ -201,7 +201,7 @@ def test_an_api_process_that_keeps_dying_ends_the_service(data_dir):
                 service.get("/die")
         status, said = service.end()
         assert status == 1
-        assert said.splitlines()[-1] == "ledger: the api process exited with 7, the fifth death of a part in a minute"
+        assert said.splitlines()[-1] == "ledger: the api process exited with 7, the fifth end of a process in a minute"
 
 
 def test_an_application_that_cannot_be_made_ends_the_start_with_the_reason(data_dir):

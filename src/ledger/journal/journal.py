@@ -6,7 +6,7 @@ at a higher version is not a retry, it is a different decision that nobody made.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -26,9 +26,7 @@ from ledger.journal.encryption.sealing import Seal
 from ledger.journal.inline import InlineProjections, Row
 from ledger.journal.reader import LogReader
 from ledger.postgres.connection import connect
-from ledger.postgres.dataloader import dataloader_metrics
-from ledger.telemetry.metrics import histogram_sample, metric_sample
-from ledger.telemetry.shared_metrics import MetricSample
+from ledger.telemetry.metrics import JOURNAL_UP, PROCESS, QUEUE_COMMANDS
 
 S = TypeVar("S")
 
@@ -74,6 +72,11 @@ class Journal:
     def alive(self) -> bool:
         """Whether it can write and read at this moment."""
         return self.writer.alive and self.reader.alive
+
+    def sample_metrics(self) -> None:
+        """Sets the gauges of this process's writer."""
+        QUEUE_COMMANDS.set(self.writer.depth)
+        JOURNAL_UP.labels(PROCESS).set(self.writer.alive)
 
     async def start(self) -> None:
         """Connect. Raises psycopg.OperationalError."""
@@ -186,21 +189,3 @@ def _subject(state: Any) -> UUID:
             return state.terms.customer_id
         case _:
             raise AssertionError(f"nobody has said whom {type(state).__name__} is about")
-
-
-def writer_metrics(writer: Writer) -> Iterator[MetricSample]:
-    """What the journal's writer counts."""
-    yield histogram_sample("ledger_journal_batch_commands", writer.batch_sizes)
-    yield histogram_sample("ledger_journal_commit_seconds", writer.commit_s)
-    yield metric_sample("ledger_journal_queue_commands", writer.depth)
-    yield metric_sample("ledger_journal_conflicts_total", writer.conflicts)
-    yield metric_sample("ledger_journal_bisected_total", writer.halved)
-    yield metric_sample("ledger_journal_up", writer.alive)
-    yield metric_sample("ledger_database_reconnects_total", writer.lost_connections, "writer")
-
-
-def journal_metrics(journal: Journal) -> Iterator[MetricSample]:
-    """What a process's way into the event store counts."""
-    yield from writer_metrics(journal.writer)
-    for coalescer in journal.reader.coalescers:
-        yield from dataloader_metrics(coalescer)

@@ -84,11 +84,6 @@ class LogReader:
     def alive(self) -> bool:
         return self._streams.alive and self._claims.alive
 
-    @property
-    def coalescers(self) -> Sequence[DataLoader[Any, Any]]:
-        """What answers the point reads: for those who count."""
-        return self._streams, self._claims
-
     async def start(self) -> None:
         """Connect. Raises psycopg.OperationalError."""
         await self._streams.start()

@@ -15,7 +15,7 @@ from tests.api.storefront import ORDERS, Merchant, Storefront, opened
 
 from api.system.metrics import METRICS
 from ledger.settings import Settings
-from ledger.telemetry.metrics import FAMILIES
+from ledger.telemetry.metrics import AllProcesses
 
 pytestmark = pytest.mark.anyio
 
@@ -63,9 +63,10 @@ async def test_requests_are_counted_by_route_and_outcome_and_never_by_address(st
 
 async def test_every_family_is_explained_even_before_it_has_a_figure(store: Storefront):
     text = (await store.client.get(METRICS)).text
-    for name, family in FAMILIES.items():
-        assert f"# HELP {name} {family.about}" in text
-        assert f"# TYPE {name} {family.kind}" in text
+    for family in AllProcesses().collect():
+        name = f"{family.name}_total" if family.type == "counter" else family.name
+        assert f"# HELP {name} {family.documentation}" in text
+        assert f"# TYPE {name} {family.type}" in text
 
 
 async def test_a_rate_that_is_used_up_shows(store: Storefront):

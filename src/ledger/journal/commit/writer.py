@@ -26,7 +26,7 @@ from ledger.journal.inline import InlineTable
 from ledger.postgres.arrays import ENCODE_ARRAY
 from ledger.postgres.connection import Backend, Connection, QueryTimeout, abort_connection, backend_of, connect
 from ledger.postgres.faults import DatabaseUnavailable, QueueFull
-from ledger.telemetry.histogram import SECONDS, SIZES, Histogram
+from ledger.telemetry.metrics import BATCH_COMMANDS, BISECTED, COMMIT_SECONDS, CONFLICTS, RECONNECTS
 
 _log = structlog.get_logger()
 
@@ -61,9 +61,6 @@ class Writer:
         self._task: asyncio.Task[None] | None = None
         self._closing = False
         self._held = LockedMerchants()
-        self.batch_sizes = Histogram(SIZES)
-        self.commit_s = Histogram(SECONDS)
-        self.conflicts = self.halved = self.lost_connections = 0
 
     @property
     def alive(self) -> bool:
@@ -182,7 +179,7 @@ class Writer:
             except Exception as refusal:  # noqa: BLE001 - whatever is wrong with one command must not take its neighbours
                 await self._refused(batch, refusal)
             else:
-                self.conflicts += resolve_batch(batch, rows)
+                CONFLICTS.inc(resolve_batch(batch, rows))
             return
         reject_batch(batch, DatabaseUnavailable, "the batch met deadlocks only")
 
@@ -238,8 +235,8 @@ class Writer:
             async with self._connection.pipeline():
                 await self._lock.execute(statement.LOCK_HEADS, heads, binary=True)
                 await self._cursor.execute(self._append, columns, binary=True)
-        self.commit_s.add(time.perf_counter() - began)
-        self.batch_sizes.add(len(batch))
+        COMMIT_SECONDS.observe(time.perf_counter() - began)
+        BATCH_COMMANDS.observe(len(batch))
         self._followed.update(merchant for (merchant,) in await self._lock.fetchall() if merchant is not None)
         return await self._cursor.fetchall()
 
@@ -261,7 +258,7 @@ class Writer:
             _log.error("journal_data_refused", reason=type(refusal).__name__, requests=request_ids(batch))
             reject_batch(batch, DataRefused, type(refusal).__name__, refusal)
             return
-        self.halved += 1
+        BISECTED.inc()
         middle = len(batch) // 2
         await self._commit(batch[:middle])
         await self._commit(batch[middle:])
@@ -282,7 +279,7 @@ class Writer:
         reject_batch(self._queue, DatabaseUnavailable, "the database went away")
         self._queue.clear()
         self._held.give_up("the database went away")
-        self.lost_connections += 1
+        RECONNECTS.labels("writer").inc()
         _log.warning("journal_connection_lost", commands=len(batch), requests=request_ids(batch))
         appends = [append for append, _, _ in batch]
         connection, backend, landed = await resolve_unknown_commit(
