@@ -1,6 +1,6 @@
 """What passes through this process: how many requests, how they ended, how long they took, and a line for each in the log.
 
-Never record the path of a request: paths hold merchants' own ids. The template of its route stands for it.
+Never record the path of a request: paths hold merchants' own ids. Record the template of its route.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ cost more than finding its route.
 
 uvicorn has no time-out for a request that arrives slowly and no bound on what its parser holds, and its limit on concurrency
 answers 503 to all clients as soon as one opens enough connections. `GuardedConnection` adds these to uvicorn's own protocol.
-tests/service/test_uvicorn.py lists what it relies on. docs/explanation/connections.md says what it leaves to a proxy.
+tests/service/test_uvicorn.py lists what it relies on. docs/explanation/connections.md lists what it leaves to a proxy.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class GuardedConnection(HttpToolsProtocol):
 
     def __init__(self, guard: ConnectionGuard, **parts: Any) -> None:
         super().__init__(**parts)
-        self.since = time.monotonic()  # the guard's clock stands still while the process is busy
+        self.since = time.monotonic()  # the guard's clock does not move while the process is busy
         self.size = 0
         self._guard = guard
         self._arriving = False  # a request has begun and not ended

@@ -119,8 +119,8 @@ async def test_each_request_has_a_line_that_names_nobody(settings: Settings, cap
         await merchant.get(f"{ORDERS}/very-secret?search=ana@example.com")
         await store.client.get(f"{ORDERS}/very-secret")
         await asyncio.sleep(0.3)
-        said = capfd.readouterr().err
-    lines = [json.loads(line) for line in said.splitlines() if '"event":"request"' in line]
+        stderr = capfd.readouterr().err
+    lines = [json.loads(line) for line in stderr.splitlines() if '"event":"request"' in line]
     assert [(line["method"], line["route"], line["status"]) for line in lines] == [
         ("POST", ORDERS, 201),
         ("GET", ONE, 200),
@@ -130,7 +130,7 @@ async def test_each_request_has_a_line_that_names_nobody(settings: Settings, cap
     assert [line.get("merchant_id") for line in lines] == [str(merchant.merchant_id)] * 2 + [None]
     assert all(line["ms"] > 0 and line["level"] == "info" and line["timestamp"] for line in lines)
     for never in ("secret", "ana", "42424242", merchant.secret):
-        assert never not in said
+        assert never not in stderr
 
 
 async def test_the_lines_can_be_left_out(settings: Settings, capfd: pytest.CaptureFixture[str]):
