@@ -25,7 +25,7 @@ PURE_STDLIB = (
     "operator", "re", "string", "types", "typing", "uuid", "zoneinfo",
 )  # fmt: skip
 DATABASE = tuple(f"ledger.postgres.{name}" for name in ("arrays", "connection", "dataloader", "faults", "group_commit"))
-STORE = ("ledger.journal.append", "ledger.journal.inline", *DATABASE, "ledger.telemetry.histogram", "ledger.ttl_cache")
+STORE = ("ledger.journal.append", "ledger.journal.inline", *DATABASE, "ledger.telemetry.metrics", "ledger.ttl_cache")
 DECIDERS = r"ledger\.domain\.\w+\.(decide\b.*|commands)"
 
 # Where the parts meet: the only modules that may know any other.
@@ -36,7 +36,7 @@ WIRING = re.compile(
 # package: (what it may import of ours and of others, what it may not although that is part of it)
 PACKAGES = {
     ("ledger.domain",): (("ledger.domain", *PURE_STDLIB, "msgspec"), ()),
-    ("ledger.telemetry",): (("ledger.telemetry", "msgspec", "structlog"), ()),
+    ("ledger.telemetry",): (("ledger.telemetry", "msgspec", "prometheus_client", "structlog"), ()),
     ("ledger.ttl_cache", "ledger.timeouts"): ((), ()),
     ("ledger.settings",): (("ledger.domain", "msgspec"), ()),
     ("ledger.security",): (("ledger.settings", "ledger.domain", "cryptography", "msgspec", "structlog"), ()),
@@ -54,7 +54,7 @@ PACKAGES = {
         ("ledger.processors", "ledger.domain", *STORE, "ledger.timeouts", "msgspec", "psycopg", "structlog"),
         (r"ledger\.domain\.\w+\.(decide|evolve)\b.*",),
     ),
-    ("ledger.operations.order_numbers", "ledger.operations.rate_limits", "ledger.operations.payment_lookup", "ledger.operations.clock"): (
+    ("ledger.operations.order_numbers", "ledger.operations.payment_lookup", "ledger.operations.clock"): (
         (*STORE, "ledger.domain", "msgspec", "psycopg", "structlog"),  # each owns a table or a sequence, and nothing else of the database
         (),
     ),
@@ -73,7 +73,7 @@ PACKAGES = {
         (DECIDERS,),
     ),
     ("api",): (
-        ("api", "projections", "ledger.operations", "ledger.postgres.faults", "ledger.postgres.dataloader", "ledger.journal.append", "ledger.journal.journal", "ledger.processors.contract",
+        ("api", "projections", "ledger.operations", "ledger.postgres.faults", "ledger.journal.append", "ledger.processors.contract",
          "ledger.processors.bins", "ledger.processors.messages", "ledger.processors.clabe", "ledger.security", "ledger.settings",
          "ledger.telemetry", "ledger.timeouts", "ledger.ttl_cache", "ledger.domain",
          "msgspec", "starlette", "structlog", "email_validator", "stdnum", "prometheus_client"),

@@ -1,4 +1,4 @@
-"""Deadlines: late work gets a TimeoutError, other cancellations still work, and no cancellation is left behind."""
+"""Time-outs: a block that takes too long gets TimeoutError, a cancellation by others is kept, and none is left behind."""
 
 import asyncio
 import contextlib
@@ -11,45 +11,45 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def deadlines():
+def timeouts():
     return Timeouts()
 
 
-async def test_work_that_ends_in_time_is_not_disturbed(deadlines):
-    with deadlines.within(30):
+async def test_work_that_ends_in_time_is_not_disturbed(timeouts):
+    with timeouts.within(30):
         await asyncio.sleep(0)
     await asyncio.sleep(0)
-    assert not deadlines._kept
+    assert not timeouts.open
 
 
-async def test_work_that_takes_longer_gets_a_timeout_and_its_task_continues(deadlines):
-    with pytest.raises(TimeoutError), deadlines.within(0.01):
+async def test_work_that_takes_longer_gets_a_timeout_and_its_task_continues(timeouts):
+    with pytest.raises(TimeoutError), timeouts.within(0.01):
         await asyncio.Event().wait()
     assert asyncio.current_task().cancelling() == 0
     await asyncio.sleep(0)  # would raise if a cancellation were left
-    assert not deadlines._kept
+    assert not timeouts.open
 
 
-async def test_a_deadline_that_has_passed_ends_the_first_wait(deadlines):
+async def test_a_deadline_that_has_passed_ends_the_first_wait(timeouts):
     answer = asyncio.get_running_loop().create_future()
-    with pytest.raises(TimeoutError), deadlines.within(-1):
+    with pytest.raises(TimeoutError), timeouts.within(-1):
         await answer
     assert answer.cancelled()
 
 
-async def test_a_block_without_a_wait_leaves_no_cancellation_behind(deadlines):
-    with deadlines.within(-1):
+async def test_a_block_without_a_wait_leaves_no_cancellation_behind(timeouts):
+    with timeouts.within(-1):
         pass
     await asyncio.sleep(0)  # would raise if the deadline were still pending
     assert asyncio.current_task().cancelling() == 0
 
 
-async def test_many_deadlines_pass_each_at_its_time(deadlines):
+async def test_many_deadlines_pass_each_at_its_time(timeouts):
     ended = []
 
     async def wait(n, seconds):
         try:
-            with deadlines.within(seconds):
+            with timeouts.within(seconds):
                 await asyncio.sleep(0.5 if n % 2 else 30)
             ended.append((n, "done"))
         except TimeoutError:
@@ -59,9 +59,9 @@ async def test_many_deadlines_pass_each_at_its_time(deadlines):
     assert sorted(ended) == [(n, "done" if n % 2 else "late") for n in range(20)]
 
 
-async def test_the_inner_of_two_deadlines_passes_first_and_the_outer_after_it(deadlines):
+async def test_the_inner_of_two_deadlines_passes_first_and_the_outer_after_it(timeouts):
     async def inner():
-        with deadlines.within(0.01):
+        with timeouts.within(0.01):
             await asyncio.Event().wait()
 
     async def outer():
@@ -69,32 +69,32 @@ async def test_the_inner_of_two_deadlines_passes_first_and_the_outer_after_it(de
             await inner()
         await asyncio.Event().wait()
 
-    with pytest.raises(TimeoutError), deadlines.within(0.3):
+    with pytest.raises(TimeoutError), timeouts.within(0.3):
         await outer()
 
 
-async def test_the_outer_of_two_deadlines_that_pass_at_once_ends_both(deadlines):
-    with pytest.raises(TimeoutError), deadlines.within(-1), deadlines.within(-1):
+async def test_the_outer_of_two_deadlines_that_pass_at_once_ends_both(timeouts):
+    with pytest.raises(TimeoutError), timeouts.within(-1), timeouts.within(-1):
         await asyncio.Event().wait()
     assert asyncio.current_task().cancelling() == 0
 
 
-async def test_the_outer_of_two_deadlines_that_pass_at_once_ends_work_after_the_inner_one(deadlines):
+async def test_the_outer_of_two_deadlines_that_pass_at_once_ends_work_after_the_inner_one(timeouts):
     async def work():
         try:
-            with deadlines.within(-1):
+            with timeouts.within(-1):
                 await asyncio.Event().wait()
         except TimeoutError:
             await asyncio.sleep(0.2)
             pytest.fail("the inner block took the outer one's cancellation for its own")
 
-    with pytest.raises(TimeoutError), deadlines.within(-1):
+    with pytest.raises(TimeoutError), timeouts.within(-1):
         await work()
 
 
-async def test_a_cancelled_task_ends_as_cancelled_even_when_its_deadline_passes_too(deadlines):
+async def test_a_cancelled_task_ends_as_cancelled_even_when_its_deadline_passes_too(timeouts):
     async def wait():
-        with deadlines.within(-1):
+        with timeouts.within(-1):
             asyncio.current_task().cancel()
             await asyncio.Event().wait()
 
@@ -102,27 +102,27 @@ async def test_a_cancelled_task_ends_as_cancelled_even_when_its_deadline_passes_
         await asyncio.create_task(wait())
 
 
-async def test_a_cancelled_task_may_clean_up_within_a_deadline(deadlines):
-    outcomes = []
+async def test_a_cancelled_task_may_clean_up_within_a_deadline(timeouts):
+    late = []
 
     async def work():
         try:
             await asyncio.Event().wait()
         finally:
-            with pytest.raises(TimeoutError), deadlines.within(0.01):
+            with pytest.raises(TimeoutError), timeouts.within(0.01):
                 await asyncio.sleep(5)
-            outcomes.append("late")
+            late.append("late")
 
     task = asyncio.create_task(work())
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert outcomes == ["late"]
+    assert late == ["late"]
 
 
-async def test_an_error_of_the_work_is_raised_unchanged(deadlines):
-    with pytest.raises(ZeroDivisionError), deadlines.within(30):
+async def test_an_error_of_the_work_is_raised_unchanged(timeouts):
+    with pytest.raises(ZeroDivisionError), timeouts.within(30):
         raise ZeroDivisionError
 
     async def stop_badly():
@@ -131,35 +131,35 @@ async def test_an_error_of_the_work_is_raised_unchanged(deadlines):
         except asyncio.CancelledError:
             raise ZeroDivisionError from None
 
-    with pytest.raises(ZeroDivisionError), deadlines.within(0.01):
+    with pytest.raises(ZeroDivisionError), timeouts.within(0.01):
         await stop_badly()
     assert asyncio.current_task().cancelling() == 0
 
 
-async def test_work_that_completes_in_spite_of_its_deadline_has_no_timeout(deadlines):
-    with deadlines.within(0.01):
+async def test_work_that_completes_in_spite_of_its_deadline_has_no_timeout(timeouts):
+    with timeouts.within(0.01):
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.sleep(5)
         await asyncio.sleep(0)
     assert asyncio.current_task().cancelling() == 0
 
 
-async def test_the_sweep_starts_again_after_a_time_without_deadlines(deadlines):
-    with deadlines.within(30):
+async def test_the_sweep_starts_again_after_a_time_without_deadlines(timeouts):
+    with timeouts.within(30):
         await asyncio.sleep(0)
     await asyncio.sleep(2 * LATE_MAX_S)
-    assert deadlines._loop is None, "the sweep stops without deadlines"
-    with pytest.raises(TimeoutError), deadlines.within(0.01):
+    assert timeouts._loop is None, "no timer runs without a time-out"
+    with pytest.raises(TimeoutError), timeouts.within(0.01):
         await asyncio.sleep(5)
 
 
-def test_deadlines_work_on_the_next_event_loop_too(deadlines):
+def test_deadlines_work_on_the_next_event_loop_too(timeouts):
     async def wait():
-        with pytest.raises(TimeoutError), deadlines.within(0.01):
+        with pytest.raises(TimeoutError), timeouts.within(0.01):
             await asyncio.sleep(5)
 
     async def leave():
-        with deadlines.within(30):  # its loop ends before the next sweep
+        with timeouts.within(30):  # its loop ends before the first look
             await asyncio.sleep(0)
 
     asyncio.run(leave())

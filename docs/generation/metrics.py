@@ -1,9 +1,9 @@
-"""`metrics.md`: every metric of `/metrics`, from the table that the code itself reads."""
+"""`metrics.md`: every metric that `/metrics` answers with, from the definitions that the code itself uses."""
 
 from docs.generation.markdown import code, table
 from docs.generation.markdown import page as markdown_page
 
-from ledger.telemetry.metrics import FAMILIES
+from ledger.telemetry.metrics import REGISTRY, AllProcesses
 
 _INTRO = """
 `GET /metrics` tells these in Prometheus' text format, for all processes of a service together, to whoever asks from this machine
@@ -13,14 +13,14 @@ or with `LEDGER_METRICS_TOKEN` as bearer token. Names and meanings stay. No figu
 
 
 def page() -> str:
-    """Returns the page as it should be."""
+    """Returns the page."""
     rows = [
         (
-            code(name),
-            family.kind,
-            ", ".join(map(code, (*family.labels, *(("process",) if family.each else ())))),
-            family.about,
+            code(f"{family.name}_total" if family.type == "counter" else family.name),
+            family.type,
+            ", ".join(map(code, getattr(metric, "_labelnames", ()))),
+            family.documentation,
         )
-        for name, family in FAMILIES.items()
+        for metric, family in zip(REGISTRY._collector_to_names, AllProcesses().collect(), strict=True)
     ]
     return markdown_page("Metrics", _INTRO, table(("figure", "kind", "labels", "meaning"), rows))

@@ -7,7 +7,7 @@ The rule a stranger would break: wiring happens here and nowhere else. A route t
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from functools import partial
 from typing import Any
 
@@ -19,7 +19,7 @@ from api.http.auth import Authenticator
 from api.http.endpoint import Endpoint, ScopedOperation
 from api.http.errors import ApiError
 from api.http.middleware import Middleware
-from api.http.rate_limits import LocalRateLimiter, SharedRateLimiter
+from api.http.rate_limits import RateLimiter
 from api.http.request_metrics import RequestMetrics
 from api.openapi import document
 from api.orders import actions, endpoints, payments_and_refunds
@@ -27,18 +27,16 @@ from api.processor_messages import ProcessorMessages
 from api.sandbox import clock, deposits, disputes, payer_pages, processor_mode, settlements
 from api.sandbox.payer_pages import PayerPage
 from api.system import docs_page, health
-from api.system.metrics import METRICS, Metrics, rooms_figures
+from api.system.metrics import METRICS, Metrics
 from ledger.background.inbox.delivery import open_delivery
 from ledger.background.reactions.registry import HANDLERS, REACTIONS
 from ledger.background.scheduler.clock_advance import ClockAdvancer
 from ledger.operations.payment_lookup import PaymentLookup
-from ledger.operations.rate_limits import SharedRateLimits
 from ledger.security.api_keys import Scope as Permission
 from ledger.security.secrets import Purpose, load_processor_keys, load_secrets
 from ledger.settings import Settings
-from ledger.telemetry import shared_metrics
 from ledger.telemetry.logs import AccessLog
-from ledger.telemetry.metrics import process_metrics
+from ledger.telemetry.metrics import SHARED_DIRECTORY, sampling
 from ledger.wiring import open_ledger
 from projections.queries import Queries
 
@@ -47,7 +45,7 @@ READ, WRITE = Permission.ORDERS_READ, Permission.ORDERS_WRITE
 
 def create_app(settings: Settings) -> ASGIApp:
     """The service as an ASGI application. It connects when the server starts it; `settings.database_url` must be set then."""
-    house, here = DependencyHolder(), shared_metrics.current("api")
+    house = DependencyHolder()
     logs = settings.access_log == "on" and settings.log_level in ("debug", "info")
     traffic = RequestMetrics(AccessLog() if logs else None)
 
@@ -55,7 +53,7 @@ def create_app(settings: Settings) -> ASGIApp:
     async def lifespan(_: Any) -> AsyncIterator[None]:
         async with open_rooms(settings) as rooms:
             house.rooms = rooms
-            with here.publishing(traffic.figures, partial(rooms_figures, rooms), partial(process_metrics, here)):
+            with sampling(rooms.ledger.journal.sample_metrics):
                 yield
             house.rooms = None
         traffic.close()
@@ -114,7 +112,7 @@ def _routes(settings: Settings, house: DependencyHolder) -> list[Route]:
         *_sandbox(settings, house),
         Route("/health/live", health.live()),
         Route("/health/ready", health.ready(house)),
-        Route(METRICS, Metrics(house, shared_metrics.current(), settings)),
+        Route(METRICS, Metrics(house, settings)),
         Route(docs_page.DESCRIPTION, docs_page.description(partial(describe_interface, settings))),
         Route(docs_page.PAGE, docs_page.page()),
         Route(docs_page.ASSET, docs_page.asset()),
@@ -150,7 +148,7 @@ async def open_rooms(settings: Settings) -> AsyncIterator[Dependencies]:
         reader = Queries(settings.database_url)
         await reader.start()
         stack.push_async_callback(reader.stop)
-        shared = await _shared_limiter(settings.database_url, stack) if settings.workers > 1 else None
+        limiter = stack.enter_context(closing(RateLimiter(SHARED_DIRECTORY)))
         secrets = load_secrets(settings)
         keys = Authenticator(
             reader.find_key,
@@ -168,16 +166,7 @@ async def open_rooms(settings: Settings) -> AsyncIterator[Dependencies]:
             stack.push_async_callback(names.stop)
             hand = ClockAdvancer(settings.database_url, ledger, REACTIONS, HANDLERS, mail)
             clocks = await stack.enter_async_context(hand)
-        yield Dependencies(
-            ledger, reader, keys, LocalRateLimiter(), settings.body_limit, fingerprint_key, clocks, mail, names, shared
-        )
-
-
-async def _shared_limiter(url: str, stack: AsyncExitStack) -> SharedRateLimiter:
-    rates = SharedRateLimits(url)
-    await rates.start()
-    stack.push_async_callback(rates.stop)
-    return SharedRateLimiter(rates.take)
+        yield Dependencies(ledger, reader, keys, limiter, settings.body_limit, fingerprint_key, clocks, mail, names)
 
 
 async def _unknown_address(_scope: Scope, _receive: Receive, _send: Send) -> None:

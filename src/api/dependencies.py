@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from api.http.auth import Authenticator
-from api.http.rate_limits import LocalRateLimiter, SharedRateLimiter
+from api.http.rate_limits import RateLimiter
 from ledger.operations.clock import ClockControl
 from ledger.operations.ledger import Ledger
 from ledger.operations.message_delivery import MessageDelivery
@@ -20,7 +20,7 @@ class Dependencies(Struct, frozen=True):
     ledger: Ledger
     reader: Queries
     keys: Authenticator
-    limiter: LocalRateLimiter
+    limiter: RateLimiter
     body_limit: int
     fingerprint_key: bytes
     clocks: ClockControl | None
@@ -29,8 +29,6 @@ class Dependencies(Struct, frozen=True):
     """Where processors' messages are handed over."""
     names: PaymentLookup | None
     """Where payments are found by their ids alone: only in the sandbox."""
-    shared_limiter: SharedRateLimiter | None = None
-    """Counts instead of `limiter` where several processes serve."""
 
 
 class DependencyHolder:

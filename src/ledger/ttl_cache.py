@@ -1,7 +1,7 @@
-"""A bounded memory of what was met lately, in which nothing stays longer than it may.
+"""A bounded cache whose entries expire.
 
-The rule a stranger would break: an entry goes when its time is over even if nobody ever asks for it again. What is
-remembered of a person must not outlive the person's erasure in a process that has nothing to do.
+An entry is removed when its time is over even where it is never read again: what is cached of a person must not outlive the
+person's erasure in a process that has nothing to do.
 """
 
 from __future__ import annotations
@@ -16,45 +16,40 @@ V = TypeVar("V")
 
 
 class TtlCache(Generic[K, V]):
-    """At most `count_max` values, each for at most `ttl_s` seconds since it was put; the oldest goes first."""
+    """At most `count_max` values, each for at most `ttl_s` seconds since it was put; the oldest is removed first."""
 
     def __init__(self, count_max: int, ttl_s: float) -> None:
         self._count_max, self._ttl_s = count_max, ttl_s
-        self._kept: OrderedDict[K, tuple[float, V]] = OrderedDict()
+        self._entries: OrderedDict[K, tuple[float, V]] = OrderedDict()
         self._timer: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._entries)
 
     def get(self, key: K) -> V | None:
-        """What is remembered under a key, unless its time is over."""
-        kept = self._kept.get(key)
-        return None if kept is None or kept[0] <= time.monotonic() else kept[1]
+        """Returns the value of a key, or None where there is none or its time is over."""
+        entry = self._entries.get(key)
+        return None if entry is None or entry[0] <= time.monotonic() else entry[1]
 
     def put(self, key: K, value: V) -> None:
-        """Remember a value from now on; one that stood there is replaced, and so is its time."""
-        kept = self._kept
-        kept[key] = (time.monotonic() + self._ttl_s, value)
-        kept.move_to_end(key)
-        if len(kept) > self._count_max:
-            kept.popitem(last=False)
+        """Keeps a value from now on, in place of an earlier one of the key."""
+        self._entries[key] = (time.monotonic() + self._ttl_s, value)
+        self._entries.move_to_end(key)
+        if len(self._entries) > self._count_max:
+            self._entries.popitem(last=False)
         if self._timer is None:
-            self._wake_at_the_oldest()
+            self._sweep()
 
     def drop(self, key: K) -> None:
-        """Forget a key now."""
-        self._kept.pop(key, None)
-
-    def _wake_at_the_oldest(self) -> None:
-        """Come back when the entry that was put first is over; entries stand in the order of their ends."""
-        oldest = next(iter(self._kept.values()), None)
-        if oldest is not None:
-            wait_s = max(0.0, oldest[0] - time.monotonic())
-            self._timer = asyncio.get_running_loop().call_later(wait_s, self._sweep)
+        """Removes a key now."""
+        self._entries.pop(key, None)
 
     def _sweep(self) -> None:
-        self._timer = None
-        now = time.monotonic()
-        while self._kept and next(iter(self._kept.values()))[0] <= now:
-            self._kept.popitem(last=False)
-        self._wake_at_the_oldest()
+        """Removes what has expired, and comes back when the next entry expires: entries are in the order of their ends."""
+        self._timer, now = None, time.monotonic()
+        while self._entries:
+            expires_at, _ = next(iter(self._entries.values()))
+            if expires_at > now:
+                self._timer = asyncio.get_running_loop().call_later(expires_at - now, self._sweep)
+                return
+            self._entries.popitem(last=False)

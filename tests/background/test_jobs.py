@@ -9,6 +9,7 @@ from uuid import UUID
 
 import pytest
 from tests.background.conftest import LOOK_AFTER, NO_PAYMENT, Done, rows
+from tests.metric_values import JobsCounted
 from uuid_utils.compat import uuid7
 
 from ledger.background.reactions.reaction import EnqueueJob
@@ -56,25 +57,25 @@ def failing(done: Done, *streams: UUID) -> Any:
 async def test_a_hundred_things_of_a_merchant_are_one_job_and_each_is_done_once(
     merchant: Actor, jobs: Jobs, connection: Connection, done: Done, database_url: str
 ) -> None:
-    due = things(250)
+    due, counted = things(250), JobsCounted()
     await put(jobs, connection, merchant, due)
     assert rows(database_url, "select count(*) from procrastinate_jobs") == [(3,)]
     await asyncio.gather(*[jobs.run_all_of(connection, merchant.merchant_id) for _ in range(2)])
     assert sorted(done.streams) == sorted(thing.stream_id for thing in due)
-    assert (rows(database_url, JOBS), jobs.done) == ([], 250)
+    assert (rows(database_url, JOBS), counted()) == ([], (250, 0, 0))
 
 
 async def test_what_fails_becomes_a_job_of_its_own_and_the_others_are_done(
     merchant: Actor, jobs: Jobs, connection: Connection, done: Done, database_url: str
 ) -> None:
-    due = things(5)
+    due, counted = things(5), JobsCounted()
     bad = [due[1].stream_id, due[3].stream_id]
     jobs._handlers = {LOOK_AFTER: failing(done, *bad)}
     await put(jobs, connection, merchant, due)
     await jobs.run_all_of(connection, merchant.merchant_id)
     assert set(done.streams) == {thing.stream_id for thing in due} - set(bad)
     assert rows(database_url, JOBS) == [("todo", 0, True, str(stream)) for stream in bad]
-    assert (jobs.done, jobs.failed) == (3, 2)
+    assert counted() == (3, 2, 0)
     await connection.execute("update procrastinate_jobs set scheduled_at = now()")
     await jobs.run_all_of(connection, merchant.merchant_id)
     assert rows(database_url, JOBS) == [("todo", 1, True, str(stream)) for stream in bad]

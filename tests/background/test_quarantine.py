@@ -14,6 +14,7 @@ import pytest
 from structlog.testing import capture_logs
 from tests.background.conftest import LookAfter, Open, register, rows
 from tests.background.test_inbox import deposited, waiting
+from tests.metric_values import metric_value
 from tests.operations.conftest import an_order, by_card
 from tests.sealing import MASTER_KEY
 
@@ -34,7 +35,7 @@ from ledger.operations.orders.create import create_order
 from ledger.postgres.connection import Connection
 from ledger.processors.inbox import Inbox
 from ledger.settings import Settings
-from ledger.telemetry import shared_metrics
+from ledger.telemetry.metrics import PROCESS
 
 pytestmark = pytest.mark.anyio
 
@@ -172,13 +173,10 @@ async def test_a_message_whose_order_cannot_be_read_holds_up_no_other(
         assert (await messages.receive_and_apply(told[0])).handled_at is not None
 
 
-async def test_the_worker_lives_on_and_tells_how_many_it_has_set_aside(
-    ledger: Ledger, database_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_worker_lives_on_and_tells_how_many_it_has_set_aside(ledger: Ledger, database_url: str) -> None:
     merchants = [await register(ledger) for _ in range(2)]
     made = [await held_order(ledger, actor) for actor in merchants]
     stop = asyncio.Event()
-    monkeypatch.setattr(shared_metrics, "_here", [])
     settings = Settings(database_url=database_url, master_key=MASTER_KEY)
 
     async def until(orders: set[str], aside: float) -> None:
@@ -197,8 +195,6 @@ async def test_the_worker_lives_on_and_tells_how_many_it_has_set_aside(
     await working
 
 
-def set_aside() -> float | None:
-    """What the worker's figures say now."""
-    shared_metrics.current().publish()
-    told = [reading for _, readings in shared_metrics.current().read() for reading in readings]
-    return next((one.value for one in told if one.name == "ledger_reactions_set_aside_merchants"), None)
+def set_aside() -> float:
+    """How many merchants the worker's metric reports now."""
+    return metric_value("ledger_reactions_set_aside_merchants", PROCESS)

@@ -11,6 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 from tests.chaos.proxy import proxied
 from tests.journal.small_log import SEEN, assert_log_is_whole, command, fetch, open_log
+from tests.metric_values import metric_value
 from uuid_utils.compat import uuid7
 
 from ledger.journal.append import Append, CommitUnknown
@@ -48,11 +49,12 @@ async def test_a_fault_other_than_a_servers_error_is_resolved_by_the_log(
     merchant, writer = open_log(log_url), Unlucky(log_url, [SEEN])
     await writer.start()
     writer.fault, writer.after_commit = fault, after_commit
+    lost_before = metric_value("ledger_database_reconnects_total", "writer")
     outcomes = await asyncio.gather(
         *[writer.submit(command(merchant, (uuid7(), 0, 1))) for _ in range(3)], return_exceptions=True
     )
     stored = fetch(log_url, "select count(*) from event")[0][0]
-    assert writer.lost_connections == 1
+    assert metric_value("ledger_database_reconnects_total", "writer") - lost_before == 1
     if after_commit:
         assert (outcomes, stored) == ([1, 2, 3], 3)
     else:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 from tests.chaos.proxy import Wire, never, proxied
+from tests.metric_values import metric_value
 
 from ledger.postgres.connection import Connection
 from ledger.postgres.dataloader import DataLoader
@@ -50,12 +51,12 @@ async def test_reads_in_flight_fail_soon_while_the_database_is_unavailable(datab
 
 async def test_a_read_whose_connection_is_cut_is_repeated_if_the_database_is_available(database_url: str) -> None:
     async with proxied(database_url) as proxy:
-        reads = DataLoader[int, int](proxy.url, "test-reads", sleep)
+        reads = DataLoader[int, int](proxy.url, "cut-reads", sleep)
         await reads.start()
         reading = asyncio.create_task(reads.get(1))
         await asyncio.sleep(0.05)
         for wire in list(proxy.wires):
             wire.cut()
         assert await asyncio.wait_for(reading, 30) == 1
-        assert reads.lost_connections == 1
+        assert metric_value("ledger_database_reconnects_total", "cut-reads") == 1
         await reads.stop()

@@ -12,7 +12,7 @@ from ledger.settings import CannotRun, read_settings
 
 
 def create_app(settings):
-    """`/` says who answers, `/count` writes and counts rows, `/slow` takes a second, `/stuck` a minute, `/die` ends the process."""
+    """`/` answers with the process id, `/count` writes and counts rows, `/slow` takes a second, `/stuck` a minute, `/die` ends the process."""
 
     async def app(scope, receive, send):
         if scope["type"] == "lifespan":

@@ -8,13 +8,14 @@ import uvicorn
 import uvloop
 
 from ledger.service.buffered_transport import BufferedTransport
-from ledger.service.connection_guard import ConnectionGuard, ConnectionLimits
+from ledger.service.connection_guard import ConnectionGuard
+from ledger.settings import Settings
 
 pytestmark = pytest.mark.anyio
 
 
 class Wire(asyncio.Transport):
-    """Notes what is done to it."""
+    """Records what is called."""
 
     def __init__(self):
         super().__init__({"peername": ("127.0.0.1", 1)})
@@ -51,7 +52,7 @@ async def wire():
 
 
 @pytest.fixture
-async def gathered(wire):
+async def buffered(wire):
     return BufferedTransport(wire)
 
 
@@ -59,80 +60,80 @@ async def turn():
     await asyncio.sleep(0)
 
 
-async def test_a_head_and_its_body_leave_together_in_order(wire, gathered):
-    gathered.write(b"head ")
-    gathered.write(b"body")
+async def test_a_head_and_its_body_leave_together_in_order(wire, buffered):
+    buffered.write(b"head ")
+    buffered.write(b"body")
     assert wire.seen == []
-    assert gathered.get_write_buffer_size() == 9 + 7
+    assert buffered.get_write_buffer_size() == 9 + 7
     await turn()
     assert wire.seen == [b"head body"]
-    assert gathered.get_write_buffer_size() == 7
+    assert buffered.get_write_buffer_size() == 7
 
 
-async def test_every_turn_sends_its_own(wire, gathered):
-    gathered.write(b"first")
+async def test_every_turn_of_the_loop_sends_what_was_written_in_it(wire, buffered):
+    buffered.write(b"first")
     await turn()
-    gathered.write(b"second")
+    buffered.write(b"second")
     await turn()
     await turn()
     assert wire.seen == [b"first", b"second"]
 
 
-async def test_what_is_flushed_does_not_wait_for_the_turn_to_end(wire, gathered):
-    gathered.write(b"head ")
-    gathered.write(b"body")
-    gathered.flush()
+async def test_what_is_flushed_does_not_wait_for_the_turn_to_end(wire, buffered):
+    buffered.write(b"head ")
+    buffered.write(b"body")
+    buffered.flush()
     assert wire.seen == [b"head body"]
     await turn()
-    gathered.flush()
+    buffered.flush()
     assert wire.seen == [b"head body"]
 
 
-async def test_what_cannot_be_written_is_not_tried_again(wire, gathered):
+async def test_what_cannot_be_written_is_not_tried_again(wire, buffered):
     def broken(_data):
         raise RuntimeError("the other end is gone")
 
     wire.write = broken
-    gathered.write(b"in vain")
+    buffered.write(b"in vain")
     with pytest.raises(RuntimeError):
-        gathered.flush()
-    assert gathered.get_write_buffer_size() == 7
-    gathered.close()
+        buffered.flush()
+    assert buffered.get_write_buffer_size() == 7
+    buffered.close()
     assert wire.seen == ["close"]
 
 
 @pytest.mark.parametrize("end", ["close", "write_eof"])
-async def test_an_end_waits_for_what_was_written_before_it(wire, gathered, end):
-    gathered.write(b"last ")
-    gathered.write(b"words")
-    getattr(gathered, end)()
+async def test_an_end_waits_for_what_was_written_before_it(wire, buffered, end):
+    buffered.write(b"last ")
+    buffered.write(b"words")
+    getattr(buffered, end)()
     await turn()
     assert wire.seen == [b"last words", {"close": "close", "write_eof": "eof"}[end]]
 
 
-async def test_who_is_cut_off_hears_nothing_more(wire, gathered):
-    gathered.write(b"too late")
-    gathered.abort()
+async def test_an_aborted_connection_sends_nothing_more(wire, buffered):
+    buffered.write(b"too late")
+    buffered.abort()
     await turn()
     assert wire.seen == ["abort"]
 
 
-async def test_all_else_is_the_connections_own(wire, gathered):
-    gathered.pause_reading()
-    gathered.resume_reading()
+async def test_all_other_methods_are_the_transports_own(wire, buffered):
+    buffered.pause_reading()
+    buffered.resume_reading()
     assert wire.seen == ["pause", "resume"]
-    assert gathered.get_extra_info("peername") == ("127.0.0.1", 1)
-    assert gathered.get_extra_info("sslcontext") is None
-    assert not gathered.is_closing()
-    gathered.close()
-    assert gathered.is_closing()
+    assert buffered.get_extra_info("peername") == ("127.0.0.1", 1)
+    assert buffered.get_extra_info("sslcontext") is None
+    assert not buffered.is_closing()
+    buffered.close()
+    assert buffered.is_closing()
 
 
 class Client:
-    """Talks to a connection that is served by the running loop."""
+    """A client of a connection that the running loop serves."""
 
     def __init__(self, app):
-        self.guard = ConnectionGuard(ConnectionLimits())
+        self.guard = ConnectionGuard(Settings(), connections_max=10)
         self.server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off"))
 
     async def dial(self):
@@ -148,13 +149,13 @@ class Client:
 
 @pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
 @pytest.mark.parametrize("method", [b"GET", b"HEAD"])
-def test_a_client_that_asks_no_more_still_hears_the_answer_that_was_written(run, method):
+def test_a_client_that_closed_its_side_still_gets_the_answer_that_was_written(run, method):
     async def app(scope, receive, send):
         client.socket.shutdown(socket.SHUT_WR)  # seen at the next look at the sockets, whatever is written meanwhile
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"4")]})
         await send({"type": "http.response.body", "body": b"body"})
 
-    async def talk():
+    async def exchange():
         serving = await client.dial()
         client.socket.sendall(method + b" / HTTP/1.1\r\nhost: x\r\n\r\n")
         answer = await asyncio.to_thread(client.socket.recv, 1000)
@@ -162,6 +163,6 @@ def test_a_client_that_asks_no_more_still_hears_the_answer_that_was_written(run,
         return answer
 
     client = Client(app)
-    head, _, body = run(talk()).partition(b"\r\n\r\n")
+    head, _, body = run(exchange()).partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 200 ")
     assert body == (b"body" if method == b"GET" else b"")

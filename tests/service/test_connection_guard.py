@@ -1,11 +1,12 @@
-"""What the door decides about a connection at its looks, with a wire that does what the test says."""
+"""What the guard decides about a connection at its sweeps, with a transport that the test controls."""
 
 import asyncio
 
 import pytest
 import uvicorn
 
-from ledger.service.connection_guard import ConnectionGuard, ConnectionLimits
+from ledger.service.connection_guard import ConnectionGuard
+from ledger.settings import Settings
 
 pytestmark = pytest.mark.anyio
 
@@ -13,7 +14,7 @@ ANSWER = b"x" * 1000
 
 
 class Wire(asyncio.Transport):
-    """Takes what it is given; `waiting` says how much of it the client has not."""
+    """Takes what is written; `waiting` is how many bytes of it the client has not read."""
 
     waiting = 0
     aborted = False
@@ -49,14 +50,14 @@ async def wire():
 
 
 class App:
-    """Answers a request when it is told to. `answered` tells whether that could be done."""
+    """Answers a request once `go` is set. `answered` has the result of that."""
 
     def __init__(self):
-        self.told = asyncio.Event()
+        self.go = asyncio.Event()
         self.answered = asyncio.get_running_loop().create_future()
 
     async def __call__(self, _scope, _receive, send):
-        await self.told.wait()
+        await self.go.wait()
         try:
             await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"1000")]})
             await send({"type": "http.response.body", "body": ANSWER})
@@ -74,13 +75,13 @@ async def app():
 @pytest.fixture
 async def connection(wire, app):
     server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off"))
-    door = ConnectionGuard(ConnectionLimits(body_s=20))
-    connection = door.connection(config=server.config, server_state=server.server_state, app_state={})
+    guard = ConnectionGuard(Settings(body_timeout_s=20), connections_max=10)
+    connection = guard.connection(config=server.config, server_state=server.server_state, app_state={})
     connection.connection_made(wire)
     return connection
 
 
-async def test_who_takes_one_answer_while_the_next_is_made_is_not_cut_off(connection, wire):
+async def test_a_client_that_reads_one_answer_while_the_next_is_made_keeps_its_connection(connection, wire):
     began = connection.since
     for second in range(1, 100):
         connection.transport.write(ANSWER)
@@ -90,7 +91,7 @@ async def test_who_takes_one_answer_while_the_next_is_made_is_not_cut_off(connec
     assert not wire.aborted
 
 
-async def test_who_takes_nothing_is_cut_off_when_its_time_is_over(connection, wire):
+async def test_a_client_that_reads_nothing_is_disconnected_when_its_time_is_over(connection, wire):
     connection.transport.write(ANSWER)
     connection.transport.flush()
     wire.waiting -= 10  # went on its way at once
@@ -105,12 +106,12 @@ async def test_who_takes_nothing_is_cut_off_when_its_time_is_over(connection, wi
 
 
 @pytest.mark.parametrize("sent_ahead", [1, 2, 3])
-async def test_nobody_answers_a_client_that_has_gone_however_many_requests_it_sent_ahead(
+async def test_a_client_that_disconnected_is_not_answered_however_many_requests_it_sent_ahead(
     connection, wire, app, sent_ahead
 ):
     connection.data_received(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n" * sent_ahead)
     await asyncio.sleep(0)
     connection.connection_lost(ConnectionResetError())
     wire.lost = True
-    app.told.set()
+    app.go.set()
     await app.answered  # raises what came of it

@@ -1,4 +1,4 @@
-"""The process tree, looked at from outside: it starts, keeps itself up, and ends as section 7 of the contract says."""
+"""The process tree, seen from outside: it starts, restarts what ends, and stops as section 7 of the contract demands."""
 
 import os
 import signal
@@ -22,7 +22,7 @@ def data_dir(short_dir):
 
 @pytest.fixture
 def nothing(short_dir):
-    """A data directory that is not there yet."""
+    """A data directory that does not exist yet."""
     return short_dir / uuid4().hex[:8]
 
 
@@ -46,8 +46,8 @@ def test_one_line_per_start_names_the_address(data_dir):
     with Running(data_dir) as service:
         service.ready()
         service.send(signal.SIGTERM)
-        said, _ = service.process.communicate(timeout=30)
-        assert said == ""
+        stderr, _ = service.process.communicate(timeout=30)
+        assert stderr == ""
         assert service.url.startswith("http://127.0.0.1:")
 
 
@@ -58,8 +58,8 @@ def test_sigterm_ends_every_process_cleanly(data_dir):
         assert sorted(pids.values()).count("postgres") == 1
         assert len(pids) == 4
         service.send(signal.SIGTERM)
-        status, said = service.end()
-        assert (status, said) == (0, "")
+        status, stderr = service.end()
+        assert (status, stderr) == (0, "")
         assert not any(is_alive(pid) for pid in pids)
         assert (data_dir / "worker.done").read_text() == "clean"
         assert "database system is shut down" in (data_dir / "postgres.log").read_text()
@@ -142,9 +142,9 @@ def test_kill_9_of_postgres_and_parent_together_loses_nothing(data_dir):
 
 def test_a_second_service_on_the_same_directory_names_the_first_ones_pid(shared):
     with Running(shared.data_dir) as second:
-        status, said = second.end()
+        status, stderr = second.end()
     assert status == 1
-    assert said == f"ledger: ledger serve (pid {shared.process.pid}) already runs on {shared.data_dir}\n"
+    assert stderr == f"ledger: ledger serve (pid {shared.process.pid}) already runs on {shared.data_dir}\n"
     assert shared.count()
 
 
@@ -152,8 +152,8 @@ def test_of_two_starts_that_race_on_an_empty_directory_one_serves(nothing):
     with Running(nothing) as one, Running(nothing) as other:
         loser = eventually(lambda: next((each for each in (one, other) if each.process.poll() is not None), None), 20)
         winner = other if loser is one else one
-        status, said = loser.end()
-        assert (status, f"(pid {winner.process.pid})" in said) == (1, True)
+        status, stderr = loser.end()
+        assert (status, f"(pid {winner.process.pid})" in stderr) == (1, True)
         assert winner.ready().count() == 1
 
 
@@ -161,7 +161,7 @@ def test_a_postmaster_that_dies_alone_comes_back_and_requests_meanwhile_are_answ
     before = shared.count()
     for _ in range(3):
         killed = shared.postmaster()
-        shared.send(signal.SIGSTOP)  # it is brought back once somebody has seen that it is gone, however slow we are
+        shared.send(signal.SIGSTOP)  # the supervisor restarts it only after the test has seen that it is gone
         try:
             os.kill(killed, signal.SIGKILL)
             eventually(lambda: shared.count() is None)
@@ -179,10 +179,10 @@ def test_after_five_failed_restarts_of_postgres_it_gives_up_with_the_reason(data
         pids = service.children()
         (data_dir / "pg" / "global" / "pg_control").unlink()
         os.kill(service.postmaster(), signal.SIGKILL)
-        status, said = service.end(timeout=30)
+        status, stderr = service.end(timeout=30)
         assert status == 1
-        assert "Postgres does not start" in said.splitlines()[-1]
-        assert "pg_control" in said.splitlines()[-1]
+        assert "Postgres does not start" in stderr.splitlines()[-1]
+        assert "pg_control" in stderr.splitlines()[-1]
         assert not any(is_alive(pid) for pid in pids)
 
 
@@ -199,24 +199,26 @@ def test_an_api_process_that_keeps_dying_ends_the_service(data_dir):
         for _ in range(5):
             with pytest.raises(Exception, match=r"disconnected|reset|refused"):
                 service.get("/die")
-        status, said = service.end()
+        status, stderr = service.end()
         assert status == 1
-        assert said.splitlines()[-1] == "ledger: the api process exited with 7, the fifth death of a part in a minute"
+        assert (
+            stderr.splitlines()[-1] == "ledger: the api process exited with 7, the fifth end of a process in a minute"
+        )
 
 
 def test_an_application_that_cannot_be_made_ends_the_start_with_the_reason(data_dir):
     with Running(data_dir, "api=tests.service.stand_ins:create_no_app") as service:
-        status, said = service.end()
+        status, stderr = service.end()
         assert status == 1
-        assert said.splitlines()[-1] == "ledger: the api process exited with 3 before it was ready"
+        assert stderr.splitlines()[-1] == "ledger: the api process exited with 3 before it was ready"
         assert service.process.stdout.closed
 
 
 def test_a_taken_port_is_named_by_its_setting(shared, data_dir):
     port = int(shared.url.rsplit(":", 1)[1])
     with Running(data_dir, port=port) as service:
-        status, said = service.end()
-    assert (status, said) == (1, f"ledger: LEDGER_PORT {port} is taken on 127.0.0.1\n")
+        status, stderr = service.end()
+    assert (status, stderr) == (1, f"ledger: LEDGER_PORT {port} is taken on 127.0.0.1\n")
 
 
 def test_the_halves_apart_share_one_database_and_the_one_that_stays_takes_it_over(data_dir):

@@ -1,4 +1,4 @@
-"""Runs a process tree of stand-ins as a person would run `ledger serve`, and looks at it from outside."""
+"""Runs a process tree of stand-ins as a person would run `ledger serve`, and observes it from outside."""
 
 import os
 import signal
@@ -48,7 +48,7 @@ class Running:
         self.process.communicate()
 
     def ready(self):
-        """Wait for the one line, and remember the address in it."""
+        """Waits for the one line, and keeps the address in it."""
         lines = []
         for line in self.process.stdout:
             lines.append(line)
@@ -61,7 +61,7 @@ class Running:
         return httpx.get(self.url + path, timeout=30)
 
     def count(self):
-        """Writes one row and tells how many there are, or None where the service says 503."""
+        """Writes one row and returns how many there are, or None where the service answers 503."""
         answer = self.get("/count")
         assert answer.status_code in {200, 503}
         return int(answer.text) if answer.status_code == 200 else None
@@ -74,9 +74,9 @@ class Running:
         self.process.wait()
 
     def end(self, timeout=30):
-        """The exit status and what was said on standard error."""
-        _, said = self.process.communicate(timeout=timeout)
-        return self.process.returncode, said
+        """Returns the exit status and standard error."""
+        _, stderr = self.process.communicate(timeout=timeout)
+        return self.process.returncode, stderr
 
     def children(self):
         """The pids below the service, the postmaster's among them, with the names of their programs."""

@@ -1,4 +1,4 @@
-"""Log lines: JSON, with the request that they belong to, and never in anybody's way."""
+"""Log lines: JSON, with the request that they belong to, and no request waits for them."""
 
 import ast
 import asyncio
@@ -16,30 +16,30 @@ from ledger.telemetry.logs import AccessLog
 
 pytestmark = pytest.mark.anyio
 
-SAY = """
+PROGRAM = """
 import logging, structlog
 from ledger.telemetry.logs import REQUEST_ID, configure_logs
 configure_logs("info")
 structlog.get_logger().info("before")
 REQUEST_ID.set("req-1")
 structlog.get_logger().warning("during", reason="because")
-logging.getLogger("somebody.else").warning("also during")
-structlog.get_logger().error("told", request_id="req-2")
+logging.getLogger("library").warning("also during")
+structlog.get_logger().error("own", request_id="req-2")
 """
 
 
 def test_every_line_carries_the_request_that_it_belongs_to():
-    said = subprocess.run(
-        [sys.executable, "-c", SAY], env=environment(), capture_output=True, text=True, check=True
+    stderr = subprocess.run(
+        [sys.executable, "-c", PROGRAM], env=environment(), capture_output=True, text=True, check=True
     ).stderr
-    before, during, foreign, told = [json.loads(line) for line in said.splitlines()]
+    before, during, foreign, own = [json.loads(line) for line in stderr.splitlines()]
     assert "request_id" not in before
     assert (during["request_id"], during["reason"], during["level"]) == ("req-1", "because", "warning")
-    assert (foreign["request_id"], foreign["logger"]) == ("req-1", "somebody.else")
-    assert told["request_id"] == "req-2", "who knows better is believed"
+    assert (foreign["request_id"], foreign["logger"]) == ("req-1", "library")
+    assert own["request_id"] == "req-2", "a request id of the line's own is kept"
 
 
-async def test_a_reader_that_does_not_keep_up_loses_lines_and_holds_nobody_up():
+async def test_a_reader_that_does_not_keep_up_loses_lines_and_no_request_waits():
     reading, writing = os.pipe()
     log = AccessLog(writing)
     for n in range(2000):  # a pipe holds far less: a log that waited for its reader would wait here for ever
@@ -55,13 +55,13 @@ async def test_a_reader_that_does_not_keep_up_loses_lines_and_holds_nobody_up():
 
 
 def test_no_line_repeats_the_text_of_a_failure():
-    """It may hold what a customer typed. What two kinds of failure say is ours alone: ids of keys and customers."""
+    """It may hold what a customer typed. Two kinds of failure have texts of our own: ids of keys and customers."""
     ours = {"data_key_unavailable", "recovery_cannot_read"}
-    told = [
+    logged = [
         (path.name, ast.unparse(call.args[0]))
         for path in Path(ledger.__path__[0]).parent.rglob("*.py")
         for call in ast.walk(ast.parse(path.read_text()))
         if isinstance(call, ast.Call) and ast.unparse(call.func).startswith("_log.")
         if any(ast.unparse(word.value).startswith(("repr(", "str(fault", "str(failure")) for word in call.keywords)
     ]
-    assert {name.strip("'") for _, name in told} == ours
+    assert {name.strip("'") for _, name in logged} == ours

@@ -49,12 +49,7 @@ class Endpoint:
         call: ApiRequest = scope[REQUEST_SCOPE_KEY]
         rooms = self._house.opened()
         call.principal = principal = await rooms.keys.identify(call.headers, allowed.scope)
-        if rooms.shared_limiter is None:
-            call.rate_headers = rooms.limiter.admit(principal.key_id, principal.per_minute, principal.per_second)
-        else:
-            call.rate_headers = await rooms.shared_limiter.admit(
-                principal.merchant_id, principal.key_id, principal.per_minute, principal.per_second
-            )
+        call.rate_headers = rooms.limiter.admit(principal.key_id, principal.per_minute, principal.per_second)
         await rooms.ledger.clock.refresh(principal.merchant_id)
         answer = await allowed.operation(rooms, call)
         await send_response(answer, send, call.answer_headers)

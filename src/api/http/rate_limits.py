@@ -1,114 +1,105 @@
 """How many requests a key may make: per minute and per second, both at once (contract N75).
 
-The rule a stranger would break: a request that is refused costs nothing. Otherwise a client that keeps asking would keep
-itself out for ever.
+Never let a refused request count: a client that keeps asking would keep itself out.
 """
 
 from __future__ import annotations
 
+import fcntl
 import math
+import mmap
+import os
+import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable
+from pathlib import Path
+from struct import Struct
 from typing import Final
 from uuid import UUID
 
-from msgspec import Struct
-
 from api.http.errors import TooManyRequests
 from api.http.response import Headers
-from ledger.operations.rate_limits import RateDecision, RateRequest
+from ledger.telemetry.metrics import RATE_LIMITED
 
-_KEYS_MAX: Final = 20_000
-_HAIR: Final = 1e-6  # sums of tenths do not come out even
-
-
-class Rate(Struct, frozen=True):
-    """So many requests in so many seconds, all of them at once or spread out."""
-
-    limit: int
-    period_s: float
-
-    def remaining(self, full_in_s: float) -> int:
-        """How many requests the bucket still holds when it is full again in so many seconds."""
-        return int((self.period_s - full_in_s) * self.limit / self.period_s + _HAIR)
+_SLOTS: Final = 1 << 15
+_PROBES: Final = 8
+_ROUNDING: Final = 1e-6  # sums of tenths do not come out even
+_SLOT: Final = Struct("16sdd")
 
 
-class LocalRateLimiter:
-    """Counts one process's requests in memory, by the generic cell rate algorithm (ITU-T I.371).
+class RateLimiter:
+    """Counts the requests of all processes that share a file, by the generic cell rate algorithm (ITU-T I.371).
 
-    Of each key it keeps the moments at which its two buckets are full again; of more than `keys_max` keys it forgets the
-    one that has been silent the longest. `clock` is monotonic, in seconds; `refused` counts the requests that were one too many.
+    The file is a hash table. A slot has the id of a key and the times at which its two buckets are full again. Once they are
+    full, another key may take the slot; where all slots of a key are in use, it takes the one that is full first.
+
+    `directory` is where the file is; without one, the process counts alone. `clock` is monotonic, in seconds, and the same
+    for all processes of the machine.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic, keys_max: int = _KEYS_MAX) -> None:
+    def __init__(
+        self, directory: str | None = None, clock: Callable[[], float] = time.monotonic, slots: int = _SLOTS
+    ) -> None:
         self._clock = clock
-        self._keys_max = keys_max
-        self._full_at: dict[UUID, tuple[float, float]] = {}
-        self.refused = 0
+        self._starts = slots - _PROBES + 1
+        with Path(directory, "rate_limits").open("a+b") if directory else tempfile.TemporaryFile() as file:
+            self._lock = os.dup(file.fileno())
+        fcntl.lockf(self._lock, fcntl.LOCK_EX)
+        if not os.fstat(self._lock).st_size:  # written in full, so that the table always has its memory
+            os.write(self._lock, bytes(slots * _SLOT.size))
+        fcntl.lockf(self._lock, fcntl.LOCK_UN)
+        self._table = mmap.mmap(self._lock, slots * _SLOT.size)
 
-    def __len__(self) -> int:
-        return len(self._full_at)
+    def close(self) -> None:
+        self._table.close()
+        os.close(self._lock)
 
     def admit(self, key_id: UUID, per_minute: int, per_second: int) -> Headers:
-        """Count a request, and return the RateLimit headers of the bucket with fewer requests left. A limit of 0 is none.
+        """Counts a request, and returns the RateLimit headers of the bucket with fewer requests left. A limit of 0 is none.
 
         Raises TooManyRequests, which carries the same headers.
         """
         if not (per_minute or per_second):
             return ()
-        now = self._clock()
-        full_at = self._full_at.pop(key_id, (now, now))
-        minute, second = Rate(per_minute, 60.0), Rate(per_second, 1.0)
-        after = _filled(full_at[0], now, minute), _filled(full_at[1], now, second)
-        wait = max(after[0] - now - minute.period_s, after[1] - now - second.period_s)
-        if wait <= _HAIR:
-            full_at = after
-        self._full_at[key_id] = full_at
-        if len(self._full_at) > self._keys_max:
-            del self._full_at[next(iter(self._full_at))]
-        headers = _headers(((minute, full_at[0] - now), (second, full_at[1] - now)))
-        if wait > _HAIR:
-            self.refused += 1
-            raise TooManyRequests(math.ceil(wait), headers)
+        now, key = self._clock(), key_id.bytes
+        fcntl.lockf(self._lock, fcntl.LOCK_EX)  # the kernel releases it where the process is killed
+        try:
+            slot, minute_full_at, second_full_at = self._find(key_id.int, key)
+            minute, second = max(minute_full_at - now, 0.0), max(second_full_at - now, 0.0)
+            minute_after = minute + 60.0 / per_minute if per_minute else 0.0
+            second_after = second + 1.0 / per_second if per_second else 0.0
+            wait_s = max(minute_after - 60.0, second_after - 1.0)
+            if wait_s <= _ROUNDING:
+                minute, second = minute_after, second_after
+                _SLOT.pack_into(self._table, slot, key, now + minute, now + second)
+        finally:
+            fcntl.lockf(self._lock, fcntl.LOCK_UN)
+        headers = _headers((per_minute, 60.0, minute), (per_second, 1.0, second))
+        if wait_s > _ROUNDING:
+            RATE_LIMITED.inc()
+            raise TooManyRequests(math.ceil(wait_s), headers)
         return headers
 
-
-class SharedRateLimiter:
-    """Counts the requests of all processes of an installation together, where `take` does; like `Limiter` otherwise."""
-
-    def __init__(self, take: Callable[[RateRequest], Awaitable[RateDecision]]) -> None:
-        self._take = take
-        self.refused = 0
-
-    async def admit(self, merchant_id: UUID, key_id: UUID, per_minute: int, per_second: int) -> Headers:
-        """As `Limiter.admit`. Raises TooManyRequests, or a Fault while the database is away."""
-        if not (per_minute or per_second):
-            return ()
-        taken = await self._take(RateRequest(merchant_id, key_id, per_minute, per_second))
-        minute, second = Rate(per_minute, 60.0), Rate(per_second, 1.0)
-        buckets = ((minute, taken.minute_full_in_s), (second, taken.second_full_in_s))
-        headers = _headers(buckets)
-        if not taken.admitted:
-            self.refused += 1
-            wait = max(
-                max(0.0, full) + rate.period_s / rate.limit - rate.period_s for rate, full in buckets if rate.limit
-            )
-            raise TooManyRequests(max(1, math.ceil(wait)), headers)
-        return headers
+    def _find(self, number: int, key: bytes) -> tuple[int, float, float]:
+        """Returns the offset of a key's slot, or of the one that it may take, and the times at which its buckets are full."""
+        first = number % self._starts * _SLOT.size
+        slots = range(first, first + _PROBES * _SLOT.size, _SLOT.size)
+        for slot in slots:
+            owner, minute_full_at, second_full_at = _SLOT.unpack_from(self._table, slot)
+            if owner == key:
+                return slot, minute_full_at, second_full_at
+        return min(slots, key=lambda slot: max(_SLOT.unpack_from(self._table, slot)[1:])), 0.0, 0.0
 
 
-def _filled(full_at: float, now: float, rate: Rate) -> float:
-    """When a bucket is full again after one more request."""
-    return max(full_at, now) + rate.period_s / rate.limit if rate.limit else now
-
-
-def _headers(buckets: Iterable[tuple[Rate, float]]) -> Headers:
-    tightest = min(
-        (rate.remaining(max(0.0, full_in_s)), rate.limit, max(0.0, full_in_s))
-        for rate, full_in_s in buckets
-        if rate.limit
+def _headers(*buckets: tuple[int, float, float]) -> Headers:
+    """Returns the headers of the tightest bucket. Each comes with its limit, its seconds, and in how many of them it is full."""
+    remaining, limit, full_in_s = min(
+        [
+            (int((period_s - full_in_s) * limit / period_s + _ROUNDING), limit, full_in_s)
+            for limit, period_s, full_in_s in buckets
+            if limit
+        ]
     )
-    remaining, limit, full_in_s = tightest
     return (
         (b"ratelimit-limit", b"%d" % limit),
         (b"ratelimit-remaining", b"%d" % remaining),

@@ -1,19 +1,17 @@
 """What passes through this process: how many requests, how they ended, how long they took, and a line for each in the log.
 
-The rule a stranger would break: a request is known here by its route's template, never by its path. Paths hold merchants'
-own ids.
+Never record the path of a request: paths hold merchants' own ids. Record the template of its route.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
+from prometheus_client import Counter, Histogram
+
 from api.http.request import ApiRequest
-from ledger.telemetry.histogram import SECONDS, Histogram
 from ledger.telemetry.logs import AccessLog
-from ledger.telemetry.metrics import histogram_sample, metric_sample
-from ledger.telemetry.shared_metrics import MetricSample
+from ledger.telemetry.metrics import REQUEST_SECONDS, REQUESTS
 
 NO_ROUTE: Final = "(none)"
 """The template of a request that no route matched."""
@@ -26,28 +24,24 @@ class RequestMetrics:
 
     def __init__(self, log: AccessLog | None = None) -> None:
         self._log = log
-        self._seen: dict[tuple[str, str, int], Histogram] = {}
+        self._metrics: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
 
-    def observe(self, call: ApiRequest, seconds: float) -> None:
-        """A request that has ended. Its status is 0 where nobody waited for an answer."""
-        scope, status = call.scope, call.status
+    def observe(self, request: ApiRequest, seconds: float) -> None:
+        """Counts a request that has ended. Its status is 0 where the client closed the connection before the answer."""
+        scope, status = request.scope, request.status
         route = scope["route"].path if "route" in scope else NO_ROUTE
         method = scope["method"]
         key = method, route, status // 100
-        histogram = self._seen.get(key)
-        if histogram is None:
-            histogram = self._seen[key] = Histogram(SECONDS)
-        histogram.add(seconds)
+        metrics = self._metrics.get(key)
+        if metrics is None:
+            counter = REQUESTS.labels(method, route, _CLASSES[status // 100])
+            metrics = self._metrics[key] = counter, REQUEST_SECONDS.labels(method, route)
+        metrics[0].inc()
+        metrics[1].observe(seconds)
         if self._log is not None:
-            self._log.note(method, route, status, seconds, call.request_id, call.merchant_id)
-
-    def figures(self) -> Iterator[MetricSample]:
-        """Requests by outcome, and their times."""
-        for (method, route, status), histogram in self._seen.items():
-            yield metric_sample("ledger_http_requests_total", sum(histogram.counts), method, route, _CLASSES[status])
-            yield histogram_sample("ledger_http_request_seconds", histogram, method, route)
+            self._log.note(method, route, status, seconds, request.request_id, request.merchant_id)
 
     def close(self) -> None:
-        """Write the last lines."""
+        """Writes the last lines."""
         if self._log is not None:
             self._log.flush()

@@ -29,6 +29,7 @@ from ledger.operations.pipeline.unit_of_work import UnitOfWork, load_order
 from ledger.postgres.faults import Fault
 from ledger.processors.contract import ProcessorTimedOut, ProcessorUnavailable
 from ledger.telemetry.logs import stack_locations
+from ledger.telemetry.metrics import SETTLED
 
 _log = structlog.get_logger()
 
@@ -59,7 +60,6 @@ class Recovery:
         self._due = due
         self._windows = windows
         self._tries: dict[str | UUID, tuple[int, datetime]] = {}  # by call, and by order
-        self.settled = 0
 
     async def run(self, stop: asyncio.Event) -> None:
         """Sweep every second until told to stop."""
@@ -124,7 +124,7 @@ class Recovery:
         uow = UnitOfWork(self._ledger, actor, cause=intent.payment_id)
         await record_outcome(uow, order_id, intent, outcome)
         self._tries.pop(intent.idempotency_key, None)
-        self.settled += 1
+        SETTLED.inc()
         _log.info(
             "payment_recovered",
             order_id=str(order_id),

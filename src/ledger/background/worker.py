@@ -7,8 +7,7 @@ is finished or left for the next worker, which finds it by the same question.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable
 
 from ledger.background import periodic
 from ledger.background.erasure import ErasureSweep
@@ -18,11 +17,8 @@ from ledger.background.reactions.registry import HANDLERS, REACTIONS
 from ledger.background.reactions.runner import ReactionRunner
 from ledger.background.recovery import Recovery, Windows
 from ledger.background.scheduler.jobs import Jobs
-from ledger.journal.journal import journal_metrics
 from ledger.settings import Settings
-from ledger.telemetry import shared_metrics
-from ledger.telemetry.metrics import metric_sample, process_metrics
-from ledger.telemetry.shared_metrics import MetricSample
+from ledger.telemetry.metrics import PROCESS, QUARANTINED, sampling
 from ledger.wiring import open_ledger
 from projections.erasures import Erasures
 from projections.open_calls import OpenCalls
@@ -50,12 +46,8 @@ async def run(settings: Settings, ready: Callable[[], None], stop: asyncio.Event
         recovery = Recovery(ledger, intents.due, windows)
         forgetting = ErasureSweep(ledger, payers.unfinished, payers.orders_of, payers.finished)
 
-        def figures() -> Iterator[MetricSample]:
-            yield from journal_metrics(ledger.journal)
-            yield metric_sample("ledger_recovery_settled_total", recovery.settled)
-            yield from job_metrics(jobs)
-            yield metric_sample("ledger_due_times_total", watch.enqueued)
-            yield metric_sample("ledger_reactions_set_aside_merchants", dispatcher.aside.merchants)
+        def sample_quarantine() -> None:
+            QUARANTINED.labels(PROCESS).set(dispatcher.aside.merchants)
 
         recovering = asyncio.create_task(recovery.run(stop), name="recovery")
         packing = asyncio.create_task(periodic.run_periodically(search.pack, stop), name="search packing")
@@ -63,14 +55,6 @@ async def run(settings: Settings, ready: Callable[[], None], stop: asyncio.Event
         watching = asyncio.create_task(watch.run(stop), name="reactions")
         working = asyncio.create_task(jobs.run(stop), name="jobs")
         delivering = asyncio.create_task(mail.run(stop), name="mail")
-        here = shared_metrics.current("worker")
-        with here.publishing(figures, partial(process_metrics, here)):
+        with sampling(ledger.journal.sample_metrics, sample_quarantine):
             ready()
             await asyncio.gather(recovering, packing, erasures, watching, working, delivering)
-
-
-def job_metrics(jobs: Jobs) -> Iterator[MetricSample]:
-    """What a worker counts of its jobs."""
-    yield metric_sample("ledger_jobs_total", jobs.done, "done")
-    yield metric_sample("ledger_jobs_total", jobs.failed, "failed")
-    yield metric_sample("ledger_jobs_total", jobs.given_up, "given-up")

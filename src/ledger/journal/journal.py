@@ -6,7 +6,7 @@ a newer state are a different decision.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -26,9 +26,7 @@ from ledger.journal.encryption.sealing import Seal
 from ledger.journal.inline import InlineProjections, Row
 from ledger.journal.reader import LogReader
 from ledger.postgres.connection import connect
-from ledger.postgres.dataloader import dataloader_metrics
-from ledger.telemetry.metrics import histogram_sample, metric_sample
-from ledger.telemetry.shared_metrics import MetricSample
+from ledger.telemetry.metrics import JOURNAL_UP, PROCESS, QUEUE_COMMANDS
 
 S = TypeVar("S")
 
@@ -79,6 +77,11 @@ class Journal:
     def alive(self) -> bool:
         """Whether the journal can write and read now."""
         return self.writer.alive and self.reader.alive
+
+    def sample_metrics(self) -> None:
+        """Sets the gauges of this process's writer."""
+        QUEUE_COMMANDS.set(self.writer.depth)
+        JOURNAL_UP.labels(PROCESS).set(self.writer.alive)
 
     async def start(self) -> None:
         """Connects. Raises psycopg.OperationalError."""
@@ -181,21 +184,3 @@ def _customer_id(state: Any) -> UUID:
     """Returns the customer whose data key seals the personal data of a stream."""
     assert isinstance(state, Customer | Order), f"no customer is known for {type(state).__name__}: add its case here"
     return state.customer_id if isinstance(state, Customer) else state.terms.customer_id
-
-
-def writer_metrics(writer: Writer) -> Iterator[MetricSample]:
-    """Yields what the journal's writer counts."""
-    yield histogram_sample("ledger_journal_batch_commands", writer.batch_sizes)
-    yield histogram_sample("ledger_journal_commit_seconds", writer.commit_s)
-    yield metric_sample("ledger_journal_queue_commands", writer.depth)
-    yield metric_sample("ledger_journal_conflicts_total", writer.conflicts)
-    yield metric_sample("ledger_journal_bisected_total", writer.halved)
-    yield metric_sample("ledger_journal_up", writer.alive)
-    yield metric_sample("ledger_database_reconnects_total", writer.lost_connections, "writer")
-
-
-def journal_metrics(journal: Journal) -> Iterator[MetricSample]:
-    """Yields what a process's access to the event store counts."""
-    yield from writer_metrics(journal.writer)
-    for coalescer in journal.reader.coalescers:
-        yield from dataloader_metrics(coalescer)

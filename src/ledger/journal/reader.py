@@ -88,11 +88,6 @@ class LogReader:
     def alive(self) -> bool:
         return self._streams.alive and self._claims.alive
 
-    @property
-    def coalescers(self) -> Sequence[DataLoader[Any, Any]]:
-        """The data loaders of the point reads, for metrics."""
-        return self._streams, self._claims
-
     async def start(self) -> None:
         """Connects. Raises psycopg.OperationalError."""
         await self._streams.start()

@@ -7,16 +7,14 @@ query; for sixty-four readers in one round trip, each read costs a third of the 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from typing import Generic, TypeVar
 
 import psycopg
 
 from ledger.postgres.connection import Connection, QueryTimeout, connect, reconnect
 from ledger.postgres.faults import DatabaseUnavailable, QueueFull
-from ledger.telemetry.histogram import SIZES, Histogram
-from ledger.telemetry.metrics import histogram_sample, metric_sample
-from ledger.telemetry.shared_metrics import MetricSample
+from ledger.telemetry.metrics import READER_BATCH_KEYS, RECONNECTS
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -44,8 +42,8 @@ class DataLoader(Generic[K, V]):
         self._wake = asyncio.Event()
         self._connection: Connection | None = None
         self._task: asyncio.Task[None] | None = None
-        self.batch_sizes = Histogram(SIZES)
-        self.lost_connections = 0
+        self._batch_keys = READER_BATCH_KEYS.labels(name)
+        self._reconnects = RECONNECTS.labels(name)
 
     @property
     def alive(self) -> bool:
@@ -99,7 +97,7 @@ class DataLoader(Generic[K, V]):
 
     async def _fetch_again_once(self, keys: Sequence[K]) -> Mapping[K, V]:
         assert self._connection is not None
-        self.batch_sizes.add(len(keys))
+        self._batch_keys.observe(len(keys))
         try:
             with QueryTimeout(self._connection):
                 return await self._fetch(self._connection, keys)
@@ -108,7 +106,7 @@ class DataLoader(Generic[K, V]):
                 raise
         self._connection = None
         self._fail_all()
-        self.lost_connections += 1
+        self._reconnects.inc()
         async with asyncio.timeout(_RECONNECT_S):
             self._connection = await connect(self._url, self.name, lock_timeout=_LOCK_TIMEOUT)
         with QueryTimeout(self._connection):
@@ -124,9 +122,3 @@ def _fail(callers: Mapping[K, list[asyncio.Future[V | None]]], reason: str) -> N
         for future in futures:
             if not future.done():
                 future.set_exception(DatabaseUnavailable(reason))
-
-
-def dataloader_metrics(coalescer: DataLoader[Any, Any]) -> Iterator[MetricSample]:
-    """What a reader that coalesces counts."""
-    yield histogram_sample("ledger_reader_batch_keys", coalescer.batch_sizes, coalescer.name)
-    yield metric_sample("ledger_database_reconnects_total", coalescer.lost_connections, coalescer.name)

@@ -60,7 +60,6 @@ class GroupCommitter(ABC, Generic[C, R]):
     connection's name in the database's activity view, `_lock_timeout` how long a statement waits for a lock.
 
     `url` is a direct libpq connection string. At most `batch_max` commands make a batch, and at most `queue_max` wait.
-    `lost_connections` counts the connections that broke.
     """
 
     _name: str
@@ -74,7 +73,6 @@ class GroupCommitter(ABC, Generic[C, R]):
         self._backend: Backend = ()
         self._task: asyncio.Task[None] | None = None
         self._closing = False
-        self.lost_connections = 0
 
     @property
     def alive(self) -> bool:
@@ -230,7 +228,6 @@ class GroupCommitter(ABC, Generic[C, R]):
         lost, self._connection = self._connection, None
         if lost is not None:
             await lost.close()
-        self.lost_connections += 1
         self._connection_lost(batch)
         committed = await self._reconnect([pending.command for pending in batch])
         _answer([batch[n] for n in committed], committed.values())

@@ -1,10 +1,10 @@
-"""A connection's way out: the head and the body of an answer leave in one piece.
+"""A connection's transport that sends the head and the body of a response in one piece.
 
-The rule a stranger would break: an answer that is whole is flushed at once. The end of the turn is too late for it: uvloop
-reads before the next one, closes where the client has closed its side, and what was not sent by then is lost.
+Flush a complete response at once. At the end of the event loop's turn it is too late: uvloop reads before the next turn,
+closes the connection where the client has closed its side, and what has not been sent by then is lost.
 
-A server writes the head of an answer and then its body. As two calls of the system, those wake the client twice, and the
-first of them for nothing it can use.
+An HTTP server writes the head of a response and then its body. As two system calls, those wake the client twice, the first
+time with nothing that it can use.
 """
 
 from __future__ import annotations
@@ -13,33 +13,37 @@ import asyncio
 from typing import Any
 
 
-class BufferedTransport(asyncio.Transport):
-    """A transport that keeps what is written until it is flushed, and at the latest until the turn of the loop is over."""
+class BufferedTransport:
+    """A transport that keeps what is written until it is flushed, at the latest until the event loop's turn ends.
+
+    All that has nothing to do with writing is `transport`'s own.
+    """
 
     def __init__(self, transport: asyncio.Transport) -> None:
-        super().__init__()
         self._transport = transport
         self._written: list[bytes] = []
         self._flushed = 0
         self._loop = asyncio.get_running_loop()
 
-    def write(self, data: Any) -> None:
-        """Send this with whatever else is written before the next flush."""
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
         if not self._written:
             self._loop.call_soon(self.flush)
         self._written.append(data)
 
     def flush(self) -> None:
-        """Send what was written."""
+        """Sends what was written."""
         written, self._written = self._written, []
         if written:
-            data = written[0] if len(written) == 1 else b"".join(written)
+            data = b"".join(written)
             self._flushed += len(data)
             self._transport.write(data)
 
     @property
     def taken(self) -> int:
-        """How many bytes of all that was flushed the client has taken, or the system for it."""
+        """How many bytes of all that was flushed have left the process: the client has taken them, or the system for it."""
         return self._flushed - self._transport.get_write_buffer_size()
 
     def write_eof(self) -> None:
@@ -51,23 +55,9 @@ class BufferedTransport(asyncio.Transport):
         self._transport.close()
 
     def abort(self) -> None:
-        """End at once; what has not left yet is lost."""
+        """Closes at once; what has not left yet is lost."""
         self._written.clear()
         self._transport.abort()
 
     def get_write_buffer_size(self) -> int:
         return sum(map(len, self._written)) + self._transport.get_write_buffer_size()
-
-    # ---------------------------------------------------------------- all else as it was
-
-    def get_extra_info(self, name: str, default: Any = None) -> Any:
-        return self._transport.get_extra_info(name, default)
-
-    def is_closing(self) -> bool:
-        return self._transport.is_closing()
-
-    def pause_reading(self) -> None:
-        self._transport.pause_reading()
-
-    def resume_reading(self) -> None:
-        self._transport.resume_reading()

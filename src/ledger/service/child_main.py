@@ -1,7 +1,7 @@
-"""A child of the process tree: an API process, the worker, or an errand that ends. Started as `python -m ledger.service.child_main`.
+"""The main function of a child process: an API process, the worker, or a task that ends. Run as `python -m ledger.service.child_main`.
 
-The rule a stranger would break: a child never outlives its parent. Standard input is the parent's hand: the first line is
-the errand, its end is the end of the parent, and then the child stops where it stands. Recovery is made for that.
+The parent holds the other end of a child's standard input. The first line is the child's configuration. The end of the input
+is the end of the parent, and the child exits at once, wherever it is; the recovery completes what that leaves open.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import gc
 import os
 import signal
 import socket
-import sys
 import threading
 from collections.abc import Callable, Coroutine
 from importlib import import_module
@@ -22,69 +21,60 @@ import msgspec
 from msgspec import Struct
 
 from ledger.settings import Settings
-from ledger.telemetry import shared_metrics
+
+Role = Literal["api", "worker", "once"]
 
 
 class ChildConfig(Struct, frozen=True):
-    """What a child is to do: `target` is `module:name`; `listener`, `ready` and `board` are descriptors that it inherits.
+    """What a child runs: `target` is `module:name`; `ready` and `listener` are descriptors that it inherits."""
 
-    `place` is its own on the board.
-    """
-
-    role: Literal["api", "worker", "once"]
+    role: Role
     target: str
     settings: Settings
     ready: int
     listener: int | None = None
-    board: int | None = None
-    place: int = 0
 
 
-def encode_errand(errand: ChildConfig) -> bytes:
-    """The line that a child reads."""
-    return msgspec.json.encode(errand, enc_hook=str) + b"\n"
+def encode_config(config: ChildConfig) -> bytes:
+    """Returns the line that a child reads."""
+    return msgspec.json.encode(config, enc_hook=str) + b"\n"
 
 
 def main() -> None:
-    """Read the errand, do it, and exit 0 after SIGTERM."""
+    """Reads the configuration, runs its target, and exits 0 after SIGTERM."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
-    errand = msgspec.json.decode(_first_line(), type=ChildConfig, dec_hook=_path)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    config = msgspec.json.decode(_first_line(), type=ChildConfig, dec_hook=_path)
+    threading.Thread(target=_exit_with_parent, daemon=True).start()
     from ledger.telemetry.logs import configure_logs
 
-    configure_logs(errand.settings.log_level)
-    if errand.board is not None:
-        shared_metrics.attach(errand.board, errand.place, errand.role)
-    module, _, name = errand.target.partition(":")
+    configure_logs(config.settings.log_level)
+    module, _, name = config.target.partition(":")
     target = getattr(import_module(module), name)
 
     def ready() -> None:
-        os.write(errand.ready, b"1")
+        os.write(config.ready, b"1")
 
-    if errand.role == "once":
-        target(errand.settings)
+    if config.role == "once":
+        target(config.settings)
         ready()
-    elif errand.role == "api":
+    elif config.role == "api":
         from ledger.service.http_server import serve
 
-        assert errand.listener is not None, "an API process is given its socket"
-        _run(serve(target(errand.settings), errand.settings, socket.socket(fileno=errand.listener), ready))
+        assert config.listener is not None, "an API process inherits a socket"
+        _run(serve(target(config.settings), config.settings, socket.socket(fileno=config.listener), ready))
     else:
-        _run(_work(target, errand.settings, ready))
+        _run(_work(target, config.settings, ready))
 
 
 def _run(main: Coroutine[Any, Any, None]) -> None:
     _collect_seldom()
-    if sys.platform == "win32":
-        asyncio.run(main)
-    else:
-        import uvloop
+    import uvloop
 
-        uvloop.run(main)
+    uvloop.run(main)
 
 
 def _collect_seldom() -> None:
-    """Leave what was imported out of every collection, and look for cycles a hundred times less often.
+    """Leaves what was imported out of every collection, and looks for cycles a hundred times less often.
 
     A request leaves hardly any cycles behind; looking for them after every 700 objects cost 8 % of its time.
     """
@@ -104,7 +94,7 @@ async def _work(
 
 
 def _first_line() -> bytes:
-    """Byte by byte, so that nothing behind the line waits in a buffer of ours."""
+    """Reads byte by byte, so that no buffer takes what comes after the line."""
     line = bytearray()
     while not line.endswith(b"\n"):
         piece = os.read(0, 1)
@@ -114,7 +104,7 @@ def _first_line() -> bytes:
     return bytes(line)
 
 
-def _end_with_parent() -> None:
+def _exit_with_parent() -> None:
     while os.read(0, 1024):
         pass
     os._exit(1)

@@ -1,7 +1,7 @@
-"""The parent's view of one child process: started with an errand, asked whether it is ready, ended.
+"""The parent's view of one child process: starts it with its configuration, reads whether it is ready, ends it.
 
-The rule a stranger would break: the parent keeps the write end of the child's standard input open for as long as it
-lives, and gives it to nobody else. Its closing is how the child learns that the parent is gone.
+Keep the write end of the child's standard input open as long as the parent runs, and pass it to no other process: a child
+exits when it is closed.
 """
 
 from __future__ import annotations
@@ -11,44 +11,48 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
-from typing import Literal
+from pathlib import Path
 
-from ledger.service.child_main import ChildConfig, encode_errand
+from ledger.service.child_main import ChildConfig, Role, encode_config
 from ledger.settings import Settings
 
 
 class ChildProcess:
-    """A process of the tree. `is_ready` becomes true once it has said so. `place` is where it hangs its figures."""
+    """A process of the tree. `is_ready` becomes true once it has reported that it is. `place` is its number in the service.
+
+    `directory` is where it counts together with the other processes of the service.
+    """
 
     def __init__(
         self,
-        role: Literal["api", "worker", "once"],
+        role: Role,
         target: str,
         settings: Settings,
         *,
         listener: int | None = None,
-        board: int | None = None,
         place: int = 0,
+        directory: Path | None = None,
     ) -> None:
         self.role = role
         self.place = place
         self.is_ready = False
+        shared = {"PROMETHEUS_MULTIPROC_DIR": str(directory), "PROMETHEUS_MULTIPROC_PROCESS": f"{role}-{place}"}
         self._ready, ready = os.pipe()
         os.set_blocking(self._ready, False)
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "ledger.service.child_main", role],
                 stdin=subprocess.PIPE,
-                # Standard output belongs to the parent's one line; an errand speaks to the person who asked for it.
+                # Standard output has the parent's one line; a task that ends prints to the person who started it.
                 stdout=None if role == "once" else sys.stderr.fileno(),
-                pass_fds=[each for each in (ready, listener, board) if each is not None],
+                pass_fds=[each for each in (ready, listener) if each is not None],
+                env=os.environ | (shared if directory else {}),
             )
         finally:
             os.close(ready)
-        assert self._process.stdin is not None, "asked for above"
-        errand = ChildConfig(role, target, settings, ready, listener, board, place)
-        with suppress(BrokenPipeError):  # it has died already, and whoever looks next will see it
-            self._process.stdin.write(encode_errand(errand))
+        assert self._process.stdin is not None, "it is a pipe"
+        with suppress(BrokenPipeError):  # the child has ended already, which `is_alive` returns
+            self._process.stdin.write(encode_config(ChildConfig(role, target, settings, ready, listener)))
             self._process.stdin.flush()
 
     @property
@@ -56,7 +60,7 @@ class ChildProcess:
         return self._process.pid
 
     def is_alive(self) -> bool:
-        """Whether it runs; takes note of its word that it is ready on the way."""
+        """Returns whether it runs, and sets `is_ready` once it has reported that."""
         if not self.is_ready:
             with suppress(BlockingIOError):
                 self.is_ready = os.read(self._ready, 1) == b"1"
@@ -73,7 +77,7 @@ class ChildProcess:
             self._process.terminate()
 
     def end(self) -> None:
-        """End it where it stands if it still runs, and let go of what we hold of it."""
+        """Kills it if it still runs, and closes what the parent holds of it."""
         if self._process.poll() is None:
             self._process.kill()
         self._process.wait()

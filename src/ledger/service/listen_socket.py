@@ -1,7 +1,7 @@
-"""The socket on which a service is reached: bound by the parent, listened to by every API process, shut without a reset.
+"""The socket on which a service is reached: the parent binds it, every API process listens on it, and it closes without a reset.
 
-The rule a stranger would break: whoever was let in is answered. A socket that is closed resets all who wait in its queue,
-so at the end newcomers are kept out first, the queue is emptied, and only then the socket is closed.
+Close it in this order: keep newcomers out, accept all connections in its queue, close it. A socket that is closed resets the
+connections in its queue, whose clients may have sent a request.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
@@ -23,7 +23,7 @@ _PORT_PATIENCE_S: Final = 3.0
 _POLL_S: Final = 0.02
 
 # A filter of the kernel (classic BPF) over TCP headers: drop a segment with the SYN flag, let all others pass. The
-# handshakes that have begun are completed; who comes later hears nothing, asks again in a second and is then refused.
+# handshakes that have begun are completed; a later client gets no answer, asks again in a second and is then refused.
 _NO_NEWCOMERS: Final = struct.pack(
     "HBBI" * 4,
     *(0x30, 0, 0, 13),  # load the byte of the flags
@@ -35,9 +35,9 @@ _SO_ATTACH_FILTER: Final = 26
 
 
 def bind_socket(host: str, port: int, stop_if_asked: Callable[[], None]) -> socket.socket:
-    """A bound socket that does not listen yet: the API processes do, so that nobody waits in a queue without an end.
+    """Returns a bound socket. It does not listen yet, so that no client waits in a queue that no process serves.
 
-    A port that is taken may still belong to children of a parent that was just killed: they go in a moment. Raises
+    A port that is taken may still belong to the children of a parent that was just killed, which are about to exit. Raises
     CannotRun.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -60,22 +60,17 @@ def bind_socket(host: str, port: int, stop_if_asked: Callable[[], None]) -> sock
 
 
 def stop_accepting(listener: socket.socket) -> None:
-    """Let nobody new into the queue, for every process that shares the socket. Only Linux can."""
+    """Keeps new connections out of the queue, for every process that shares the socket. Only Linux can."""
     if sys.platform == "linux":
         program = ctypes.create_string_buffer(_NO_NEWCOMERS, len(_NO_NEWCOMERS))
-        with suppress(OSError):  # a sandbox may forbid it; what then comes in this very moment is reset
+        with suppress(OSError):  # a sandbox may forbid it; a connection that arrives at this very moment is then reset
             listener.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, struct.pack("@HP", 4, ctypes.addressof(program)))
 
 
 async def drain_backlog(listener: socket.socket, protocol: Callable[[], asyncio.Protocol]) -> None:
-    """Accept everybody who waits in the queue, each with a protocol of their own."""
-    loop = asyncio.get_running_loop()
-    for waiting in _accepted(listener):
-        waiting.setblocking(False)
-        await loop.connect_accepted_socket(protocol, waiting)
-
-
-def _accepted(listener: socket.socket) -> Iterator[socket.socket]:
+    """Accepts all connections that wait in the queue, each with a protocol of its own."""
     with suppress(BlockingIOError, ConnectionAbortedError):
         while True:
-            yield listener.accept()[0]
+            connection, _ = listener.accept()
+            connection.setblocking(False)
+            await asyncio.get_running_loop().connect_accepted_socket(protocol, connection)

@@ -1,7 +1,7 @@
-"""The process tree of a service: Postgres, the API processes and the worker, kept alive and stopped together.
+"""The supervisor of a service: starts Postgres, the API processes and the worker, restarts them, and stops them together.
 
-The rule a stranger would break: the parent does nothing but watch. It opens the port but accepts nothing, starts the
-database but keeps no connection, and so has nothing to lose when a child dies.
+Let the parent do nothing else. It binds the port and accepts no connection; it starts the database and keeps no connection
+to it. So it has nothing to lose when a child ends.
 """
 
 from __future__ import annotations
@@ -13,32 +13,34 @@ import sys
 import time
 from collections import deque
 from contextlib import suppress
+from pathlib import Path
 from types import FrameType
-from typing import Final, Literal, Self
+from typing import Final, Self
 
 import msgspec
 from msgspec import Struct
 
 from ledger.postgres.embedded.data_dir import ServerLease
+from ledger.service.child_main import Role
 from ledger.service.child_process import ChildProcess
 from ledger.service.listen_socket import bind_socket, stop_accepting
+from ledger.service.shared_directory import shared_directory
 from ledger.settings import CannotRun, Settings
-from ledger.telemetry.shared_metrics import create_shared_metrics
 
-DEATHS_MAX: Final = 5
-DEATH_WINDOW_S: Final = 60.0
+ENDINGS_MAX: Final = 5
+ENDINGS_WINDOW_S: Final = 60.0
 STOP_S: Final = 10.0
 _SAME_SIGNAL_S: Final = 0.1
-"""Signals closer than this are one: whoever ends a process group ends `make` too, which passes the signal on once more."""
+"""Signals closer than this are one: a signal to a process group reaches `make` too, which passes it on once more."""
 _STARTING_POLL_S: Final = 0.02
 _WATCHING_POLL_S: Final = 0.5
 
 
 class ProcessPlan(Struct, frozen=True, kw_only=True):
-    """What a tree is made of. `api`, `worker` and `errand` are `module:name`, or None where that part is left out.
+    """The processes of a service. `api`, `worker` and `errand` are `module:name`, or None where that part is left out.
 
     `api` makes an ASGI application of the settings; `worker` is a coroutine function of the settings, a function to call
-    when it is ready and an event that ends it; `errand` is a function of the settings that ends before anything serves.
+    when it is ready, and an event that ends it; `errand` is a function of the settings that ends before the others start.
     """
 
     name: str
@@ -48,14 +50,14 @@ class ProcessPlan(Struct, frozen=True, kw_only=True):
     shares_database: bool = False
 
 
-def serve(settings: Settings, tree: ProcessPlan) -> int:
-    """Run the tree until SIGTERM or SIGINT, and return the exit status: 0, or 1 where a second signal cut the end short.
+def serve(settings: Settings, plan: ProcessPlan) -> int:
+    """Runs the processes until SIGTERM or SIGINT. Returns the exit status: 0, or 1 where a second signal cut the end short.
 
     Prints `ready http://host:port` (`ready` without an API) once every part is ready. Raises CannotRun with the reason
     where a part cannot start or stay up.
     """
-    with _Signals() as signals:
-        service = _Supervisor(settings, tree, signals)
+    with _Signals() as signals, shared_directory() as directory:
+        service = _Supervisor(settings, plan, signals, directory)
         try:
             service.start()
             service.watch()
@@ -67,13 +69,12 @@ def serve(settings: Settings, tree: ProcessPlan) -> int:
 
 
 class _Signals:
-    """SIGTERM and SIGINT as a count that loops look at, and as a wake-up of whoever waits in `pause`."""
+    """SIGTERM and SIGINT, as a count that loops read; each ends a `pause`."""
 
     def __init__(self) -> None:
         self.count = 0
         self._last = float("-inf")
         self._wake, self._waker = socket.socketpair()
-        self._before: dict[int, object] = {}
 
     @property
     def stopping(self) -> bool:
@@ -104,62 +105,64 @@ class _Signals:
         self._last = now
 
     def pause(self, seconds: float) -> None:
-        """Wait, but not beyond the next signal."""
+        """Waits until the time is over or a signal arrives."""
         select.select([self._wake], [], [], seconds)
         with suppress(BlockingIOError):
             self._wake.recv(4096)
 
 
 class _Supervisor:
-    def __init__(self, settings: Settings, tree: ProcessPlan, signals: _Signals) -> None:
+    def __init__(self, settings: Settings, plan: ProcessPlan, signals: _Signals, directory: Path) -> None:
         self._settings = settings
-        self._tree = tree
+        self._plan = plan
         self._signals = signals
         self._listener: socket.socket | None = None
-        self._keeper: ServerLease | None = None
+        self._server: ServerLease | None = None
         self._children: list[ChildProcess] = []
-        self._board = create_shared_metrics()
-        self._deaths: deque[float] = deque()
+        self._directory = directory
+        self._endings: deque[float] = deque(maxlen=ENDINGS_MAX)
         self._database_is_up = True
 
     def start(self) -> None:
-        """Bring everything up, in the order in which each needs the one before."""
+        """Starts all processes, in the order in which each needs the one before."""
         if self._settings.database_url is None:
-            self._keeper = ServerLease(
-                self._settings.data_dir, self._tree.name, stopping=lambda: self._signals.stopping
+            self._server = ServerLease(
+                self._settings.data_dir, self._plan.name, stopping=lambda: self._signals.stopping
             )
-            if not self._tree.shares_database:
-                self._keeper.refuse_to_share()
-        if self._tree.api is not None:
+            if not self._plan.shares_database:
+                self._server.refuse_to_share()
+        if self._plan.api is not None:
             self._listener = bind_socket(self._settings.host, self._settings.port, self._stop_if_asked)
             self._settings = msgspec.structs.replace(self._settings, port=self._listener.getsockname()[1])
-        if self._keeper is not None:
-            self._keeper.wait()
-            if self._keeper.cluster.is_elsewhere:
-                _say(f"Postgres cannot enter {self._settings.data_dir}; its files are in {self._keeper.cluster.home}")
+        if self._server is not None:
+            self._server.wait()
+            if self._server.cluster.is_elsewhere:
+                _report(
+                    f"Postgres cannot enter {self._settings.data_dir}; its files are in {self._server.cluster.home}"
+                )
         self._prepare()
-        if self._tree.errand is not None:
-            self._run_errand(self._tree.errand)
-        if self._tree.worker is not None:
+        if self._plan.errand is not None:
+            self._run_errand(self._plan.errand)
+        if self._plan.worker is not None:
             self._spawn("worker", place=self._settings.workers)
-        if self._tree.api is not None:
+        if self._plan.api is not None:
             for place in range(self._settings.workers):
                 self._spawn("api", place)
         self._await_children()
-        address = f" {url_of(self._settings)}" if self._tree.api is not None else ""
-        with suppress(BrokenPipeError):  # whoever started us may not be listening any more
+        address = f" {url_of(self._settings)}" if self._plan.api is not None else ""
+        with suppress(BrokenPipeError):  # the process that started this one may have closed the pipe
             sys.stdout.write(f"ready{address}\n")
             sys.stdout.flush()
 
     def watch(self) -> None:
-        """Keep everything up until we are asked to stop. Raises CannotRun when a part cannot be kept up."""
+        """Restarts what ends, until a signal asks to stop. Raises CannotRun when a process ends again and again."""
         while not self._signals.stopping:
             self._tick_database()
             self._replace_dead_children()
             self._signals.pause(_WATCHING_POLL_S if self._database_is_up else _STARTING_POLL_S)
 
     def stop(self) -> None:
-        """Let the children finish what is in flight, then stop Postgres if it is ours; at once after a second signal."""
+        """Lets the children finish what is in flight, then stops the embedded Postgres; at once after a second signal."""
         end = time.monotonic() + STOP_S
         if self._listener is not None:
             stop_accepting(self._listener)
@@ -172,29 +175,29 @@ class _Supervisor:
             self._signals.pause(_STARTING_POLL_S)
         for child in self._children:
             child.end()
-        if self._keeper is not None:
-            self._keeper.stop(max(0.5, end - time.monotonic()), at_once=self._signals.hurry)
+        if self._server is not None:
+            self._server.stop(max(0.5, end - time.monotonic()), at_once=self._signals.hurry)
 
     def _tick_database(self) -> None:
-        if self._keeper is None:
+        if self._server is None:
             return
-        is_up = self._keeper.tick()
+        is_up = self._server.tick()
         if is_up != self._database_is_up:
-            _say("Postgres is back" if is_up else "Postgres has died; starting it again")
+            _report("Postgres is back" if is_up else "Postgres has ended; starting it again")
         self._database_is_up = is_up
 
     def _prepare(self) -> None:
         from ledger.postgres.prepare import prepare
 
-        owner_url = self._keeper.url if self._keeper is not None else self._settings.database_url
-        assert owner_url is not None, "one of the two is always there"
+        owner_url = self._server.url if self._server is not None else self._settings.database_url
+        assert owner_url is not None, "there is a server of our own or a URL"
         self._settings = prepare(self._settings, owner_url)
 
-    def _spawn(self, role: Literal["api", "worker"], place: int) -> None:
-        target = self._tree.api if role == "api" else self._tree.worker
-        assert target is not None, "only parts of the tree are spawned"
+    def _spawn(self, role: Role, place: int) -> None:
+        target = self._plan.api if role == "api" else self._plan.worker
+        assert target is not None, "only what is in the plan is spawned"
         listener = self._listener.fileno() if role == "api" and self._listener is not None else None
-        child = ChildProcess(role, target, self._settings, listener=listener, board=self._board, place=place)
+        child = ChildProcess(role, target, self._settings, listener=listener, place=place, directory=self._directory)
         self._children.append(child)
 
     def _run_errand(self, target: str) -> None:
@@ -224,14 +227,11 @@ class _Supervisor:
         for child in [child for child in self._children if not child.is_alive()]:
             self._children.remove(child)
             child.end()
-            now = time.monotonic()
-            while self._deaths and self._deaths[0] < now - DEATH_WINDOW_S:
-                self._deaths.popleft()
-            self._deaths.append(now)
-            if len(self._deaths) >= DEATHS_MAX:
-                raise CannotRun(f"the {child.role} process {child.ending}, the fifth death of a part in a minute")
-            _say(f"the {child.role} process (pid {child.pid}) {child.ending}; starting another")
-            self._spawn("api" if child.role == "api" else "worker", child.place)
+            self._endings.append(time.monotonic())
+            if len(self._endings) == ENDINGS_MAX and self._endings[-1] - self._endings[0] <= ENDINGS_WINDOW_S:
+                raise CannotRun(f"the {child.role} process {child.ending}, the fifth end of a process in a minute")
+            _report(f"the {child.role} process (pid {child.pid}) {child.ending}; starting another")
+            self._spawn(child.role, child.place)
 
     def _stop_if_asked(self) -> None:
         if self._signals.stopping:
@@ -239,11 +239,11 @@ class _Supervisor:
 
 
 def url_of(settings: Settings) -> str:
-    """The address that people use: `http://127.0.0.1:8000`."""
+    """Returns the service's address: `http://127.0.0.1:8000`."""
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     return f"http://{host}:{settings.port}"
 
 
-def _say(message: str) -> None:
+def _report(message: str) -> None:
     sys.stderr.write(f"ledger: {message}\n")
     sys.stderr.flush()

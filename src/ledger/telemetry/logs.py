@@ -1,7 +1,6 @@
-"""Logs: one JSON object per line on standard error, whoever wrote it.
+"""Logs: one JSON object per line on standard error, for our own loggers and for those of libraries.
 
-The rule a stranger would break: a log line names ids and codes, never a request's values. What a customer typed may be a
-card number.
+Log ids and codes, never a request's values: what a customer typed may be a card number.
 """
 
 from __future__ import annotations
@@ -23,15 +22,15 @@ import structlog
 from msgspec import Struct
 
 REQUEST_ID: Final[ContextVar[str | None]] = ContextVar("request_id", default=None)
-"""The request that is being answered. Set where it is received; every line that is logged on the way carries it."""
+"""The request that is being answered. The middleware sets it, and every line that is logged meanwhile carries it."""
 
 _FLUSH_S: Final = 0.2
-_LINES_AT_ONCE: Final = 10  # together less than a page, which a pipe that has room takes at once
+_LINES_AT_ONCE: Final = 10  # together less than a page, which a pipe that has room takes in one write
 _encode_lines: Final = msgspec.json.Encoder().encode_lines
 
 
 def configure_logs(level: str) -> None:
-    """Send structlog and the standard library's loggers the same way, from `level` on ("info", "warning", …)."""
+    """Gives structlog and the standard library's loggers one format and output, from `level` on ("info", "warning", …)."""
     severity = logging.getLevelNamesMapping()[level.upper()]
     shared: list[structlog.typing.Processor] = [
         _with_request_id,
@@ -59,7 +58,7 @@ def configure_logs(level: str) -> None:
 
 
 def stack_locations(failure: BaseException) -> list[str]:
-    """Where an exception came from, for its line: its text stays out, since it may repeat what a customer typed."""
+    """Returns where an exception came from, for a log line. Its text stays out: it may repeat what a customer typed."""
     frames = traceback.extract_tb(failure.__traceback__)
     return [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames][-8:]
 
@@ -72,7 +71,7 @@ def _with_request_id(_logger: object, _method: str, line: structlog.typing.Event
 
 
 class Access(Struct, frozen=True, omit_defaults=True):
-    """The line of a request. What it asked for stands in it as the route's template, never as a path, a query or a body."""
+    """The log line of a request. It has the template of the route, never a path, a query or a body."""
 
     timestamp: datetime
     level: str
@@ -88,7 +87,7 @@ class Access(Struct, frozen=True, omit_defaults=True):
 class AccessLog:
     """Writes a line for every request, many at a time: a system call for each would cost more than all of the rest.
 
-    `dropped` counts the lines that nobody took.
+    `dropped` counts the lines for which the reader of the output left no room.
     """
 
     def __init__(self, descriptor: int = 2) -> None:
@@ -99,7 +98,7 @@ class AccessLog:
     def note(
         self, method: str, route: str, status: int, seconds: float, request_id: str, merchant_id: UUID | None
     ) -> None:
-        """Keep the line of a request that has just ended; it is written within a fifth of a second."""
+        """Keeps the line of a request that has just ended, and writes it within a fifth of a second."""
         if not self._lines:
             asyncio.get_running_loop().call_later(_FLUSH_S, self.flush)
         ms = round(seconds * 1e3, 2)
@@ -107,7 +106,7 @@ class AccessLog:
         self._lines.append(Access(now, "info", "request", method, route, status, ms, request_id, merchant_id))
 
     def flush(self) -> None:
-        """Write what is kept. Whoever reads it and does not keep up loses lines, and holds nobody up."""
+        """Writes the lines that are kept. A reader that does not keep up loses lines; no request waits for it."""
         lines, self._lines = self._lines, []
         with suppress(OSError, ValueError):
             for first in range(0, len(lines), _LINES_AT_ONCE):

@@ -1,98 +1,156 @@
-"""Which figures the service tells of itself, and how each part's own counts become them.
+"""The metrics of the service: names, labels and meanings on which dashboards rely. prometheus_client keeps the values.
 
-The rule a stranger would break: a figure names routes, parts and outcomes, never a merchant, an order or a person. What
-stands in `FAMILIES` is a promise to dashboards: names and meanings stay.
+The processes of one service share their values through files (the library's multiprocess mode), so that any of them answers
+for all. A file is named after the place of its process ("api-0"): a process that replaces another one continues its counters.
+
+Never label a metric with a merchant, an order or a person.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final, Literal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Final
 
-from msgspec import Struct
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, values
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.registry import Collector
 
-from ledger.telemetry.histogram import SECONDS, SIZES, Histogram
-from ledger.telemetry.shared_metrics import MetricSample, SharedMetrics
+SHARED_DIRECTORY: Final = os.environ.get("PROMETHEUS_MULTIPROC_DIR")
+"""Where the processes of one service keep what they count together; None in a process that runs alone."""
 
-if TYPE_CHECKING:
-    pass  # brings uvicorn along, which the worker does not need
+PROCESS: Final = os.environ.get("PROMETHEUS_MULTIPROC_PROCESS", "api-0")
+"""The place of this process in its service: its role and a number. Two processes that run at once have different ones."""
 
-_STARTED: Final = time.time()
+SAMPLE_S: Final = 1.0
+_BEGAN: Final = time.time()
+SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+SIZES: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0)
 
+REGISTRY: Final = CollectorRegistry()
 
-class Family(Struct, frozen=True):
-    """What a figure means. One that is `each`'s own is told for every process apart, with the process as a label."""
+# The library takes a gauge x and a counter x_total for one metric, so one of the two has another name inside.
+_OPEN_CONNECTIONS: Final = "ledger_http_open_connections"
 
-    kind: Literal["counter", "gauge", "histogram"]
-    about: str
-    labels: tuple[str, ...] = ()
-    bounds: tuple[float, ...] = ()
-    each: bool = False
+if (
+    SHARED_DIRECTORY
+):  # the library would name the files after process ids: a file more for each process that was replaced
+    values.ValueClass = values.MultiProcessValue(lambda: PROCESS)  # type: ignore[no-untyped-call]
 
-
-FAMILIES: Final = {
-    "ledger_http_requests_total": Family("counter", "Requests answered.", ("method", "route", "status")),
-    "ledger_http_request_seconds": Family("histogram", "From head to answer.", ("method", "route"), SECONDS),
-    "ledger_http_rate_limited_total": Family("counter", "Requests refused by a key's rate limit."),
-    "ledger_http_connections": Family("gauge", "Connections of clients that are open."),
-    "ledger_http_connections_total": Family("counter", "Connections accepted."),
-    "ledger_http_connections_ended_total": Family(
-        "counter", "Connections that were not left to the client, by reason.", ("reason",)
-    ),
-    "ledger_journal_batch_commands": Family("histogram", "Commands in a commit.", (), SIZES),
-    "ledger_journal_commit_seconds": Family("histogram", "From sending a batch to its commit.", (), SECONDS),
-    "ledger_journal_queue_commands": Family("gauge", "Commands that wait for the journal."),
-    "ledger_journal_conflicts_total": Family("counter", "Commands that met a newer version or a taken key."),
-    "ledger_journal_bisected_total": Family("counter", "Batches halved to find the command that the database refused."),
-    "ledger_journal_up": Family("gauge", "Whether the process can write.", (), (), True),
-    "ledger_reader_batch_keys": Family("histogram", "Point reads in a round trip.", ("reader",), SIZES),
-    "ledger_database_reconnects_total": Family("counter", "Connections to the database that were lost.", ("of",)),
-    "ledger_recovery_settled_total": Family("counter", "Calls to a processor whose outcome the recovery found."),
-    "ledger_recovery_open": Family("gauge", "Calls to a processor without an outcome yet."),
-    "ledger_recovery_overdue_seconds": Family("gauge", "How long the oldest of them has been due for a look-up."),
-    "ledger_messages_waiting": Family("gauge", "Messages of processors that no order has taken in."),
-    "ledger_messages_set_aside": Family("gauge", "Those of them that contradict their order: an operator decides."),
-    "ledger_messages_waiting_seconds": Family("gauge", "How long the oldest of them has waited."),
-    "ledger_reactions_lag_seconds": Family(
-        "gauge", "How long ago everything that had been appended by then has been reacted to."
-    ),
-    "ledger_reactions_set_aside_merchants": Family(
-        "gauge", "Merchants whose log cannot be read: nothing of theirs falls due until it can.", (), (), True
-    ),
-    "ledger_due_times_total": Family("counter", "Due times that came and were made jobs of."),
-    "ledger_jobs_total": Family(
-        "counter", "Attempts at jobs by how they ended: done, failed and to be tried again, given up.", ("outcome",)
-    ),
-    "ledger_process_resident_bytes": Family("gauge", "Memory.", (), (), True),
-    "ledger_process_open_fds": Family("gauge", "Descriptors.", (), (), True),
-    "ledger_process_cpu_seconds_total": Family("counter", "Time on a processor, user and system.", (), (), True),
-    "ledger_process_loop_lag_seconds": Family("gauge", "How late the event loop was a moment ago.", (), (), True),
-    "ledger_process_start_time_seconds": Family("gauge", "When the process began, in Unix time.", (), (), True),
-}
+_counter = partial(Counter, registry=REGISTRY)
+_gauge = partial(Gauge, registry=REGISTRY, multiprocess_mode="sum")
+_histogram = partial(Histogram, registry=REGISTRY)
 
 
-def metric_sample(name: str, value: float, *labels: str) -> MetricSample:
-    """A number of a family."""
-    return MetricSample(name, labels, float(value))
+class AskedGauge(Collector):
+    """A gauge whose value the database knows. `GET /metrics` asks for it; None while the database does not answer."""
+
+    def __init__(self, name: str, about: str) -> None:
+        self._name, self._about = name, about
+        self.value: float | None = None
+        REGISTRY.register(self)
+
+    def collect(self) -> Iterator[Metric]:
+        yield GaugeMetricFamily(self._name, self._about, self.value)
 
 
-def histogram_sample(name: str, histogram: Histogram, *labels: str) -> MetricSample:
-    """A histogram of a family."""
-    return MetricSample(name, labels, [*histogram.counts, histogram.total])
+REQUESTS = _counter("ledger_http_requests_total", "Requests answered.", ("method", "route", "status"))
+REQUEST_SECONDS = _histogram(
+    "ledger_http_request_seconds", "From head to answer.", ("method", "route"), buckets=SECONDS
+)
+RATE_LIMITED = _counter("ledger_http_rate_limited_total", "Requests refused by a key's rate limit.")
+CONNECTIONS = _gauge(_OPEN_CONNECTIONS, "Connections of clients that are open.")
+CONNECTIONS_ACCEPTED = _counter("ledger_http_connections_total", "Connections accepted.")
+CONNECTIONS_ENDED = _counter(
+    "ledger_http_connections_ended_total", "Connections that were not left to the client, by reason.", ("reason",)
+)
+BATCH_COMMANDS = _histogram("ledger_journal_batch_commands", "Commands in a commit.", buckets=SIZES)
+COMMIT_SECONDS = _histogram("ledger_journal_commit_seconds", "From sending a batch to its commit.", buckets=SECONDS)
+QUEUE_COMMANDS = _gauge("ledger_journal_queue_commands", "Commands that wait for the journal.")
+CONFLICTS = _counter("ledger_journal_conflicts_total", "Commands that met a newer version or a taken key.")
+BISECTED = _counter("ledger_journal_bisected_total", "Batches halved to find the command that the database refused.")
+JOURNAL_UP = _gauge("ledger_journal_up", "Whether the process can write.", ("process",))
+READER_BATCH_KEYS = _histogram("ledger_reader_batch_keys", "Point reads in a round trip.", ("reader",), buckets=SIZES)
+RECONNECTS = _counter("ledger_database_reconnects_total", "Connections to the database that were lost.", ("of",))
+SETTLED = _counter("ledger_recovery_settled_total", "Calls to a processor whose outcome the recovery found.")
+OPEN_CALLS = AskedGauge("ledger_recovery_open", "Calls to a processor without an outcome yet.")
+OVERDUE_SECONDS = AskedGauge(
+    "ledger_recovery_overdue_seconds", "How long the oldest of them has been due for a look-up."
+)
+MESSAGES = AskedGauge("ledger_messages_waiting", "Messages of processors that no order has taken in.")
+MESSAGES_SET_ASIDE = AskedGauge(
+    "ledger_messages_set_aside", "Those of them that contradict their order: an operator decides."
+)
+MESSAGES_SECONDS = AskedGauge("ledger_messages_waiting_seconds", "How long the oldest of them has waited.")
+LAG_SECONDS = AskedGauge(
+    "ledger_reactions_lag_seconds", "How long ago everything that had been appended by then has been reacted to."
+)
+QUARANTINED = _gauge(
+    "ledger_reactions_set_aside_merchants",
+    "Merchants whose log cannot be read: nothing of theirs falls due until it can.",
+    ("process",),
+)
+DUE_TIMES = _counter("ledger_due_times_total", "Due times that came and were made jobs of.")
+JOBS = _counter(
+    "ledger_jobs_total",
+    "Attempts at jobs by how they ended: done, failed and to be tried again, given up.",
+    ("outcome",),
+)
+ASKED = (OPEN_CALLS, OVERDUE_SECONDS, MESSAGES, MESSAGES_SET_ASIDE, MESSAGES_SECONDS, LAG_SECONDS)
+_RESIDENT_BYTES = _gauge("ledger_process_resident_bytes", "Memory.", ("process",))
+_OPEN_FDS = _gauge("ledger_process_open_fds", "Descriptors.", ("process",))
+_CPU_SECONDS = _counter("ledger_process_cpu_seconds_total", "Time on a processor, user and system.", ("process",))
+_LOOP_LAG = _gauge("ledger_process_loop_lag_seconds", "How late the event loop was a moment ago.", ("process",))
+_STARTED = _gauge("ledger_process_start_time_seconds", "When the process began, in Unix time.", ("process",))
 
 
-def process_metrics(board: SharedMetrics) -> Iterator[MetricSample]:
-    """What the system knows of this process, and how late its event loop was."""
-    times = os.times()
-    yield metric_sample("ledger_process_cpu_seconds_total", times.user + times.system)
-    yield metric_sample("ledger_process_start_time_seconds", _STARTED)
-    yield metric_sample("ledger_process_loop_lag_seconds", board.lag_s)
+class AllProcesses(Collector):
+    """Every metric, with the values of all processes of the service together."""
+
+    def collect(self) -> Iterator[Metric]:
+        found = MultiProcessCollector(None, SHARED_DIRECTORY).collect() if SHARED_DIRECTORY else ()  # type: ignore[no-untyped-call]
+        shared = {family.name: family for family in found}
+        for family in REGISTRY.collect():
+            merged = shared.get(family.name, family)
+            if merged.name == _OPEN_CONNECTIONS:
+                merged = GaugeMetricFamily("ledger_http_connections", merged.documentation, merged.samples[0].value)
+            yield merged
+
+
+@contextmanager
+def sampling(*sources: Callable[[], None]) -> Iterator[None]:
+    """Keeps the gauges of this process up to date while the block runs: calls the sources, which set theirs, every second."""
+    task = asyncio.create_task(_sample(sources), name="metrics")
     try:
-        with open("/proc/self/statm", "rb") as statm:  # noqa: PTH123 - asked for every second
-            pages = int(statm.read().split()[1])
-        yield metric_sample("ledger_process_resident_bytes", pages * os.sysconf("SC_PAGE_SIZE"))
-        yield metric_sample("ledger_process_open_fds", len(os.listdir("/proc/self/fd")))  # noqa: PTH208 - the same
-    except OSError:
-        return  # only Linux tells
+        yield
+    finally:
+        task.cancel()
+
+
+async def _sample(sources: tuple[Callable[[], None], ...]) -> None:
+    _STARTED.labels(PROCESS).set(_BEGAN)
+    late_s = counted_s = 0.0
+    while True:
+        times = os.times()
+        _CPU_SECONDS.labels(PROCESS).inc(times.user + times.system - counted_s)
+        counted_s = times.user + times.system
+        _LOOP_LAG.labels(PROCESS).set(late_s)
+        _sample_system()
+        for source in sources:
+            source()
+        due = time.monotonic() + SAMPLE_S
+        await asyncio.sleep(SAMPLE_S)
+        late_s = max(0.0, time.monotonic() - due)
+
+
+def _sample_system() -> None:
+    with suppress(OSError):  # only Linux has these files
+        with open("/proc/self/statm", "rb") as statm:  # noqa: PTH123 - called every second
+            _RESIDENT_BYTES.labels(PROCESS).set(int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE"))
+        _OPEN_FDS.labels(PROCESS).set(len(os.listdir("/proc/self/fd")))  # noqa: PTH208 - the same

@@ -1,4 +1,4 @@
-"""Clients that are slow, large or wrong on the wire: each is refused alone, and whoever behaves does not notice."""
+"""Clients that are slow, large or wrong on the wire: each is refused alone, and other clients do not notice."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def status_and_code(answer: bytes) -> tuple[int, str]:
 
 
 async def quiet(store: Served) -> None:
-    """Wait until nobody is connected any more, but the one client of the tests."""
+    """Waits until only the one client of the tests is connected."""
     async with asyncio.timeout(60):
         while len(store.server.guard.connections) > 1:  # noqa: ASYNC110 - the other side closes them
             await asyncio.sleep(0.05)
@@ -66,7 +66,7 @@ async def test_hundreds_of_half_sent_heads_are_given_up_while_a_client_works(sto
         assert (await merchant.create(order(externalId=f"{len(dialled)}-{meanwhile}"))).status_code == 201
         meanwhile += any(not each.done() for each in hearing)
 
-    for n in range(500):  # each begins at once: who says nothing is closed for that
+    for n in range(500):  # each begins at once: a silent connection is closed for another reason
         dialled.append(await store.dial())
         dialled[-1][1].write(head_of(merchant)[: 50 + n % 25])
         hearing.append(asyncio.create_task(heard(dialled[-1][0], 60)))
@@ -86,13 +86,13 @@ async def test_hundreds_of_half_sent_heads_are_given_up_while_a_client_works(sto
         await asyncio.sleep(0.02)
     dripping.cancel()
     answers = await asyncio.gather(*hearing)
-    # Who sends another byte just as the guard closes may lose its answer with the connection.
+    # A client that sends another byte just as the guard closes may lose its answer with the connection.
     assert {status_and_code(answer) for answer in answers if answer} == {(408, "REQUEST_TIMEOUT")}
     given_up = store.server.guard.closed - before
     assert given_up.total() == 500
     # Where the machine stalls between two steps of this loop, a first byte may come too late to have been a beginning.
     assert given_up.keys() <= {"head_timeout", "idle"}
-    assert meanwhile > 10, "who is of use waits behind who is of none"
+    assert meanwhile > 10, "a client that works waits behind those that do not"
     for _, writer in dialled:
         writer.close()
     await quiet(store)
@@ -290,7 +290,7 @@ async def test_where_there_is_no_room_those_make_some_who_were_never_of_use(stor
             await asyncio.sleep(0.01)
     assert len(guard.connections) <= 600
     assert guard.closed["crowded"] > before
-    assert used in guard.connections, "whoever has been served stays before strangers"
+    assert used in guard.connections, "a client that has been served stays before those that never were"
     assert (await merchant.get(ORDERS)).status_code == 200
     for _, writer in idle:
         writer.close()

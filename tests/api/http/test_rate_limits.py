@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing
+from uuid import UUID
+
 import pytest
 from tests.api.storefront import ORDERS, Storefront
 from uuid_utils.compat import uuid7
 
 from api.http.errors import TooManyRequests
-from api.http.rate_limits import LocalRateLimiter
+from api.http.rate_limits import RateLimiter
 
 KEY = uuid7()
 
@@ -25,11 +29,12 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def limiter(clock: Clock) -> LocalRateLimiter:
-    return LocalRateLimiter(clock)
+def limiter(clock: Clock) -> Iterator[RateLimiter]:
+    with closing(RateLimiter(clock=clock)) as limiter:
+        yield limiter
 
 
-def admitted(limiter: LocalRateLimiter, times: int, per_minute: int, per_second: int) -> int:
+def admitted(limiter: RateLimiter, times: int, per_minute: int, per_second: int) -> int:
     """How many of so many requests are let through."""
     count = 0
     for _ in range(times):
@@ -41,13 +46,19 @@ def admitted(limiter: LocalRateLimiter, times: int, per_minute: int, per_second:
     return count
 
 
-def said(headers: tuple[tuple[bytes, bytes], ...]) -> tuple[int, int, int]:
-    values = dict(headers)
+def keys_in(limiter: RateLimiter) -> int:
+    """How many slots of the table belong to a key."""
+    table = limiter._table
+    return sum(table[slot : slot + 16] != bytes(16) for slot in range(0, len(table), 32))
+
+
+def values(headers: tuple[tuple[bytes, bytes], ...]) -> tuple[int, int, int]:
+    found = dict(headers)
     names = (b"ratelimit-limit", b"ratelimit-remaining", b"ratelimit-reset")
-    return tuple(int(values[name]) for name in names)  # type: ignore[return-value]
+    return tuple(int(found[name]) for name in names)  # type: ignore[return-value]
 
 
-def test_ten_requests_in_a_second_and_no_eleventh(limiter: LocalRateLimiter, clock: Clock):
+def test_ten_requests_in_a_second_and_no_eleventh(limiter: RateLimiter, clock: Clock):
     assert admitted(limiter, 11, 100, 10) == 10
     clock.now += 0.09
     assert admitted(limiter, 1, 100, 10) == 0
@@ -57,7 +68,7 @@ def test_ten_requests_in_a_second_and_no_eleventh(limiter: LocalRateLimiter, clo
     assert admitted(limiter, 20, 100, 10) == 10
 
 
-def test_a_hundred_requests_in_a_minute_and_no_more(limiter: LocalRateLimiter, clock: Clock):
+def test_a_hundred_requests_in_a_minute_and_no_more(limiter: RateLimiter, clock: Clock):
     assert admitted(limiter, 101, 100, 0) == 100
     clock.now += 0.6
     assert admitted(limiter, 2, 100, 0) == 1
@@ -65,7 +76,7 @@ def test_a_hundred_requests_in_a_minute_and_no_more(limiter: LocalRateLimiter, c
     assert admitted(limiter, 101, 100, 0) == 100
 
 
-def test_both_buckets_count_at_once(limiter: LocalRateLimiter, clock: Clock):
+def test_both_buckets_count_at_once(limiter: RateLimiter, clock: Clock):
     through = 0
     for _ in range(20):
         through += admitted(limiter, 10, 100, 10)
@@ -73,57 +84,66 @@ def test_both_buckets_count_at_once(limiter: LocalRateLimiter, clock: Clock):
     assert 100 <= through <= 100 + 20 / 0.6
 
 
-def test_a_refused_request_costs_nothing(limiter: LocalRateLimiter, clock: Clock):
+def test_a_refused_request_costs_nothing(limiter: RateLimiter, clock: Clock):
     admitted(limiter, 10, 100, 10)
     admitted(limiter, 1000, 100, 10)
     clock.now += 1
     assert admitted(limiter, 10, 100, 10) == 10
 
 
-def test_zero_is_no_limit(limiter: LocalRateLimiter):
+def test_zero_is_no_limit(limiter: RateLimiter):
     assert admitted(limiter, 5000, 0, 0) == 5000
     assert limiter.admit(KEY, 0, 0) == ()
-    assert len(limiter) == 0
+    assert keys_in(limiter) == 0
 
 
-def test_keys_do_not_share_their_buckets(limiter: LocalRateLimiter):
+def test_keys_do_not_share_their_buckets(limiter: RateLimiter):
     assert admitted(limiter, 10, 100, 10) == 10
-    assert said(limiter.admit(uuid7(), 100, 10)) == (10, 9, 1)
+    assert values(limiter.admit(uuid7(), 100, 10)) == (10, 9, 1)
 
 
-def test_the_headers_tell_of_the_bucket_with_fewer_requests_left(limiter: LocalRateLimiter, clock: Clock):
-    assert said(limiter.admit(KEY, 15, 10)) == (10, 9, 1)
+def test_the_headers_tell_of_the_bucket_with_fewer_requests_left(limiter: RateLimiter, clock: Clock):
+    assert values(limiter.admit(KEY, 15, 10)) == (10, 9, 1)
     admitted(limiter, 9, 15, 10)
     clock.now += 1
-    assert said(limiter.admit(KEY, 15, 10)) == (15, 4, 43)
+    assert values(limiter.admit(KEY, 15, 10)) == (15, 4, 43)
 
 
-def test_a_refusal_tells_when_to_come_back(limiter: LocalRateLimiter, clock: Clock):
+def test_a_refusal_tells_when_to_come_back(limiter: RateLimiter, clock: Clock):
     admitted(limiter, 2, 2, 0)
     with pytest.raises(TooManyRequests) as caught:
         limiter.admit(KEY, 2, 0)
     assert caught.value.retry_after == 30
-    assert said(caught.value.headers) == (2, 0, 60)
+    assert values(caught.value.headers) == (2, 0, 60)
     clock.now += caught.value.retry_after
     assert limiter.admit(KEY, 2, 0)
 
 
-def test_a_clock_that_stands_still_or_a_long_silence_gives_no_more_than_the_limit(
-    limiter: LocalRateLimiter, clock: Clock
-):
+def test_a_clock_that_stands_still_or_a_long_silence_gives_no_more_than_the_limit(limiter: RateLimiter, clock: Clock):
     clock.now += 1e6
     assert admitted(limiter, 500, 100, 0) == 100
 
 
 def test_the_memory_is_bounded_and_forgets_the_silent_first(clock: Clock):
-    limiter = LocalRateLimiter(clock, keys_max=100)
-    for _ in range(10):
-        limiter.admit(KEY, 100, 10)
-    for _ in range(50):
+    with closing(RateLimiter(clock=clock, slots=100)) as limiter:
         for _ in range(10):
-            limiter.admit(uuid7(), 100, 10)
-        assert admitted(limiter, 1, 100, 10) == 0
-    assert len(limiter) == 100
+            limiter.admit(KEY, 100, 10)
+        for _ in range(200):
+            for _ in range(10):
+                limiter.admit(uuid7(), 100, 10)
+            assert admitted(limiter, 1, 100, 10) == 0
+        assert keys_in(limiter) == 100
+
+
+def test_a_key_whose_buckets_are_full_again_makes_room_and_leaves_nothing_behind(clock: Clock):
+    with closing(RateLimiter(clock=clock, slots=8)) as limiter:
+        for n in range(8):
+            assert values(limiter.admit(UUID(int=n + 1), 100, 10)) == (10, 9, 1)
+        clock.now += 60
+        for n in range(8):
+            assert values(limiter.admit(UUID(int=n + 9), 100, 10)) == (10, 9, 1)
+        for n in range(8):
+            assert values(limiter.admit(UUID(int=n + 9), 100, 10)) == (10, 8, 1)
 
 
 @pytest.mark.anyio

@@ -35,8 +35,8 @@ async def store(settings: Settings) -> AsyncIterator[Served]:
         yield storefront
 
 
-async def said(store: Storefront, request: bytes, hold_s: float = 20.0) -> bytes:
-    """What the server answers to these very bytes."""
+async def answer_to(store: Storefront, request: bytes, hold_s: float = 20.0) -> bytes:
+    """Returns what the server answers to these very bytes."""
     port = store.client.base_url.port
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(request)
@@ -82,7 +82,7 @@ async def test_a_body_that_stops_halfway_is_given_up(store: Storefront, merchant
         f"POST {ORDERS} HTTP/1.1\r\nhost: x\r\nx-api-key: {merchant.secret}\r\n"
         f"content-type: application/json\r\ncontent-length: 1000\r\n\r\n{{"
     )
-    answer = await said(store, request.encode(), hold_s=store.settings.request_timeout_s + 2)
+    answer = await answer_to(store, request.encode(), hold_s=store.settings.request_timeout_s + 2)
     assert answer.startswith(b"HTTP/1.1 408 ")
     assert b"connection: close" in answer.lower()
 
@@ -105,6 +105,6 @@ async def test_a_client_that_hangs_up_halfway_leaves_nothing_behind(store: Store
     [b"GET / HTTP/9.9", b"NONSENSE", b"GET /\xff HTTP/1.1", b"GET http://[::1 HTTP/1.1"],
 )
 async def test_what_is_no_http_is_answered_with_a_400(store: Storefront, request_line: bytes):
-    answer = await said(store, request_line + b"\r\nhost: x\r\n\r\n")
+    answer = await answer_to(store, request_line + b"\r\nhost: x\r\n\r\n")
     assert answer[:12] in (b"HTTP/1.1 400", b"")
     assert b"Traceback" not in answer

@@ -1,19 +1,25 @@
-"""One limit for all processes of an installation, and the installation's own limits for merchants that set none."""
+"""One limit for all processes of a service, and the installation's own limits for merchants that set none."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, suppress
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 from tests.api.storefront import ORDERS, Storefront, opened
+from tests.metric_values import metric_value
+from tests.service.trees import environment
 from uuid_utils.compat import uuid7
 
+from api import app
 from api.http.errors import TooManyRequests
-from api.http.rate_limits import SharedRateLimiter
+from api.http.rate_limits import RateLimiter
 from ledger.operations.merchants import register_merchant
-from ledger.operations.rate_limits import SharedRateLimits
 from ledger.security.api_keys import new_key
 from ledger.security.secrets import Purpose, load_secrets
 from ledger.settings import Settings
@@ -22,52 +28,93 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-async def limiters(settings: Settings) -> AsyncIterator[list[SharedRateLimiter]]:
-    """Three of them on one database, as three processes have."""
-    assert settings.database_url is not None
-    rates = [SharedRateLimits(settings.database_url) for _ in range(3)]
-    for one in rates:
-        await one.start()
-    yield [SharedRateLimiter(one.take) for one in rates]
-    for one in rates:
-        await one.stop()
+def limiters(tmp_path: Path) -> Iterator[list[RateLimiter]]:
+    """Three of them on one directory, as three processes have."""
+    with ExitStack() as stack:
+        yield [stack.enter_context(closing(RateLimiter(str(tmp_path)))) for _ in range(3)]
 
 
-async def admitted(limiters: list[SharedRateLimiter], times: int, per_minute: int, per_second: int) -> int:
-    """How many of so many requests of a new key, spread over the limiters and all at once, are let through."""
-    merchant, key = uuid7(), uuid7()
-    asking = [limiters[n % len(limiters)].admit(merchant, key, per_minute, per_second) for n in range(times)]
-    answers = await asyncio.gather(*asking, return_exceptions=True)
-    refused = [answer for answer in answers if isinstance(answer, BaseException)]
-    assert all(isinstance(answer, TooManyRequests) for answer in refused)
-    return times - len(refused)
+def admitted(limiters: list[RateLimiter], times: int, per_minute: int, per_second: int) -> int:
+    """How many of so many requests of a new key, spread over the limiters, are let through."""
+    key, count = uuid7(), 0
+    for n in range(times):
+        with suppress(TooManyRequests):
+            limiters[n % len(limiters)].admit(key, per_minute, per_second)
+            count += 1
+    return count
 
 
-async def test_the_limit_holds_for_the_sum_of_the_processes(limiters: list[SharedRateLimiter]) -> None:
-    assert await admitted(limiters, 300, 50, 0) in (50, 51, 52)  # one comes back each 1.2 s
-    assert await admitted(limiters, 40, 50, 1000) == 40
-    assert 100 <= await admitted(limiters, 300, 100, 200) <= 103
-    assert await admitted(limiters, 300, 0, 0) == 300
+def test_the_limit_holds_for_the_sum_of_the_processes(limiters: list[RateLimiter]) -> None:
+    assert admitted(limiters, 300, 50, 0) in (50, 51, 52)  # one comes back each 1.2 s
+    assert admitted(limiters, 40, 50, 1000) == 40
+    assert 100 <= admitted(limiters, 300, 100, 200) <= 103
+    assert admitted(limiters, 300, 0, 0) == 300
 
 
-async def test_keys_have_buckets_of_their_own_and_none_stops_another(limiters: list[SharedRateLimiter]) -> None:
-    counts = await asyncio.gather(*[admitted(limiters, 60, 20, 0) for _ in range(10)])
+def test_keys_have_buckets_of_their_own_and_none_stops_another(limiters: list[RateLimiter]) -> None:
+    counts = [admitted(limiters, 60, 20, 0) for _ in range(10)]
     assert all(20 <= count <= 23 for count in counts)
 
 
-async def test_a_refusal_says_when_to_come_back_and_costs_nothing(limiters: list[SharedRateLimiter]) -> None:
-    merchant, key = uuid7(), uuid7()
-    first = dict(await limiters[0].admit(merchant, key, 2, 0))
-    second = dict(await limiters[1].admit(merchant, key, 2, 0))
+def test_a_refusal_says_when_to_come_back_and_costs_nothing(limiters: list[RateLimiter]) -> None:
+    key = uuid7()
+    before = metric_value("ledger_http_rate_limited_total")
+    first = dict(limiters[0].admit(key, 2, 0))
+    second = dict(limiters[1].admit(key, 2, 0))
     assert (first[b"ratelimit-remaining"], second[b"ratelimit-remaining"]) == (b"1", b"0")
     for _ in range(5):
         with pytest.raises(TooManyRequests) as caught:
-            await limiters[2].admit(merchant, key, 2, 0)
+            limiters[2].admit(key, 2, 0)
         assert 25 <= caught.value.retry_after <= 30
-    assert limiters[2].refused == 5
+    assert metric_value("ledger_http_rate_limited_total") - before == 5
 
 
-async def test_applications_with_several_workers_count_together(settings: Settings) -> None:
+COUNT = """
+import sys
+from uuid import UUID
+from api.http.errors import TooManyRequests
+from api.http.rate_limits import RateLimiter
+limiter, count = RateLimiter(sys.argv[1]), 0
+print("ready", flush=True)
+sys.stdin.read()
+for _ in range(20_000):
+    try:
+        limiter.admit(UUID(int=7), 12_000, 0)
+    except TooManyRequests:
+        continue
+    count += 1
+print(count)
+"""
+
+
+def test_no_request_is_lost_or_counted_twice_where_processes_count_at_the_same_moment(tmp_path: Path) -> None:
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", COUNT, str(tmp_path)],
+            env=environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(3)
+    ]
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    began = time.monotonic()
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.close()
+    counts = [int(process.stdout.read()) for process in processes if process.stdout is not None]
+    assert [process.wait() for process in processes] == [0, 0, 0]
+    assert 12_000 <= sum(counts) <= 12_000 + 200 * (time.monotonic() - began)
+    assert sum(count > 0 for count in counts) > 1, "one process alone took all of them"
+
+
+async def test_applications_with_several_workers_count_together(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app, "SHARED_DIRECTORY", str(tmp_path))
     several = replace(settings, workers=2)
     async with opened(several) as one, opened(several) as other:
         merchant = await one.register(requests_per_minute=3, requests_per_second=0)

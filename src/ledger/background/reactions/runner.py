@@ -23,6 +23,7 @@ from ledger.background.scheduler.jobs import Jobs, use_jobs_schema
 from ledger.journal.commit.notifier import CHANNEL, merchants_in
 from ledger.postgres.connection import Connection, connect
 from ledger.postgres.faults import Fault
+from ledger.telemetry.metrics import DUE_TIMES
 
 _log = structlog.get_logger()
 
@@ -45,7 +46,7 @@ _NEED_NOT_LAST: Final = "set synchronous_commit = off"
 
 
 class ReactionRunner:
-    """One worker's share of the reactions. `enqueued` counts the due times that it made jobs of."""
+    """One worker's share of the reactions."""
 
     def __init__(self, url: str, dispatcher: Dispatcher, jobs: Jobs) -> None:
         self._url = url
@@ -53,7 +54,6 @@ class ReactionRunner:
         self._jobs = jobs
         self._grown: set[UUID] = set()
         self._wake = asyncio.Event()
-        self.enqueued = 0
 
     async def run(self, stop: asyncio.Event) -> None:
         """Watch until told to stop; what is being written then is finished."""
@@ -114,7 +114,7 @@ class ReactionRunner:
 
     async def _enqueue_due(self, connection: Connection, stop: asyncio.Event) -> None:
         while not stop.is_set():
-            self.enqueued += await timers.enqueue_due(connection, self._jobs)
+            DUE_TIMES.inc(await timers.enqueue_due(connection, self._jobs))
             await _pause(stop, _DUE_S)
 
     async def _take_over(self, _: Connection, stop: asyncio.Event) -> None:

@@ -28,6 +28,7 @@ from psycopg_pool import AsyncConnectionPool
 
 from ledger.background.reactions.reaction import EnqueueJob
 from ledger.operations.ledger import Ledger
+from ledger.telemetry.metrics import JOBS
 
 _log = structlog.get_logger()
 
@@ -47,6 +48,8 @@ _THINGS_AT_ONCE: Final = 32  # of one process, over all its jobs
 _HEARTBEAT_S, _SILENT_S = 2.0, 15.0
 """A worker says this often that it lives; one that has been silent for so long has its jobs taken over."""
 _POLL_S: Final = 2.0
+
+_DONE, _FAILED, _GIVEN_UP = (JOBS.labels(outcome) for outcome in ("done", "failed", "given-up"))
 
 # Jobs stand in a schema beside ours (see migration 0007).
 _FIND_JOBS: Final = """
@@ -110,7 +113,6 @@ class Jobs:
         )
         self._app = App(connector=self._connector)
         self._app.task(name=_TASK, pass_context=True, retry=JobRetry())(self._do)
-        self.done = self.failed = self.given_up = 0
 
     async def __aenter__(self) -> Self:
         """Connect. Raises procrastinate's ConnectorException where the database is away."""
@@ -238,13 +240,13 @@ class Jobs:
             told = {"kind": thing.kind, "merchant_id": str(merchant_id), "stream_id": str(thing.stream_id)}
             told |= {"reason": type(failure).__name__}
             if attempts + 1 >= _ATTEMPTS_MAX:
-                self.given_up += 1
+                _GIVEN_UP.inc()
                 _log.error("job_given_up", attempts=attempts + 1, **told)
             else:
-                self.failed += 1
+                _FAILED.inc()
                 _log.warning("job_failed", attempts=attempts + 1, **told)
             raise
-        self.done += 1
+        _DONE.inc()
 
     async def _put_back(self, job: Job, merchant_id: UUID, undone: Sequence[_Undone]) -> None:
         """In one transaction: what failed into jobs of their own, for later, and what was not begun into one for now."""

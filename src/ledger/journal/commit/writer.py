@@ -22,7 +22,7 @@ from ledger.postgres.arrays import ENCODE_ARRAY
 from ledger.postgres.connection import Backend, Connection, QueryTimeout
 from ledger.postgres.faults import DatabaseUnavailable
 from ledger.postgres.group_commit import GroupCommitter, Rows, reject_batch
-from ledger.telemetry.histogram import SECONDS, SIZES, Histogram
+from ledger.telemetry.metrics import BATCH_COMMANDS, BISECTED, COMMIT_SECONDS, CONFLICTS, RECONNECTS
 
 _log = structlog.get_logger()
 
@@ -46,9 +46,6 @@ class Writer(GroupCommitter[Append, int]):
         self._append = statement.append_statement(self._tables)
         self._followed: set[UUID] = set()
         self._locked = LockedMerchants()
-        self.batch_sizes = Histogram(SIZES)
-        self.commit_s = Histogram(SECONDS)
-        self.conflicts = self.halved = 0
 
     @property
     def depth(self) -> int:
@@ -89,14 +86,14 @@ class Writer(GroupCommitter[Append, int]):
         async with connection.pipeline():
             await self._lock.execute(statement.LOCK_HEADS, heads, binary=True)
             await self._cursor.execute(self._append, columns, binary=True)
-        self.commit_s.add(time.perf_counter() - began)
-        self.batch_sizes.add(len(commands))
+        COMMIT_SECONDS.observe(time.perf_counter() - began)
+        BATCH_COMMANDS.observe(len(commands))
         self._followed.update(merchant for (merchant,) in await self._lock.fetchall() if merchant is not None)
         return await self._cursor.fetchall()
 
     def _results(self, commands: Sequence[Append], rows: Rows) -> Sequence[int | Conflict]:
         results = results_of(commands, rows)
-        self.conflicts += sum(isinstance(result, Conflict) for result in results)
+        CONFLICTS.inc(sum(isinstance(result, Conflict) for result in results))
         return results
 
     # ---------------------------------------------------------------- a batch that was rolled back
@@ -132,7 +129,7 @@ class Writer(GroupCommitter[Append, int]):
             _log.error("journal_data_refused", reason=type(fault).__name__, requests=request_ids(batch))
             reject_batch(batch, DataRefused, type(fault).__name__, fault)
             return
-        self.halved += 1
+        BISECTED.inc()
         middle = len(batch) // 2
         await self._commit(batch[:middle])
         await self._commit(batch[middle:])
@@ -189,6 +186,7 @@ class Writer(GroupCommitter[Append, int]):
         reject_batch(self._queue, DatabaseUnavailable, "the database went away")
         self._queue.clear()
         self._locked.reject_all("the database went away")
+        RECONNECTS.labels("writer").inc()
         _log.warning("journal_connection_lost", commands=len(batch), requests=request_ids(batch))
 
     async def _find_committed(self, connection: Connection, commands: Sequence[Append]) -> Mapping[int, int]:

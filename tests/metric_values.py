@@ -1,0 +1,25 @@
+"""What this process counts, for tests that compare it before and after."""
+
+from collections.abc import Sequence
+
+from ledger.telemetry.metrics import AllProcesses
+
+
+def metric_value(name: str, *labels: str) -> float:
+    """Returns the value of a sample by its name and the values of its labels in order; 0 where there is none."""
+    samples = (sample for family in AllProcesses().collect() for sample in family.samples)
+    return sum(each.value for each in samples if (each.name, *each.labels.values()) == (name, *labels))
+
+
+class JobsCounted:
+    """How many attempts at jobs have ended in each way since this was made: `done`, `failed`, `given-up`."""
+
+    def __init__(self) -> None:
+        self._before = self._now()
+
+    @staticmethod
+    def _now() -> Sequence[float]:
+        return [metric_value("ledger_jobs_total", outcome) for outcome in ("done", "failed", "given-up")]
+
+    def __call__(self) -> tuple[float, ...]:
+        return tuple(now - before for now, before in zip(self._now(), self._before, strict=True))
