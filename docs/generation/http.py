@@ -10,19 +10,17 @@ from docs.generation.markdown import page as markdown_page
 from docs.generation.shapes import anchor, fields, parts, title
 from msgspec import Struct
 
-from api.app import _routes
+from api.app import routes
 from api.dependencies import DependencyHolder
 from api.http.endpoint import Endpoint
-from api.openapi.parameters import list_parameters
-from api.orders.action_schemas import (
-    AddPayment,
-    CancelPaymentOrder,
-    CapturePaymentOrder,
-    RefundPaymentOrder,
-    SubmitDeviceData,
-    ValidatePayerAuthentication,
-)
-from api.orders.order_schemas import ChargePaymentOrder, CreatePaymentOrder
+from api.orders.add_payment import AddPayment
+from api.orders.authenticate import SubmitDeviceData, ValidatePayerAuthentication
+from api.orders.cancel import CancelPaymentOrder
+from api.orders.capture import CapturePaymentOrder
+from api.orders.charge import ChargePaymentOrder
+from api.orders.create import CreatePaymentOrder
+from api.orders.list import PARAMETERS
+from api.orders.refund import RefundPaymentOrder
 from ledger.settings import Settings
 from projections.lists.pages import Pagination
 from projections.orders.authentication import ValidationDocument
@@ -86,7 +84,7 @@ def page() -> str:
         "## Helpers of the sandbox",
         "Their bodies and answers are on [the sandbox's page](sandbox.md#helpers).",
         "## List payment orders: the query",
-        table(("parameter", "meaning"), [(code(known["name"]), known["description"]) for known in list_parameters()]),
+        table(("parameter", "meaning"), [(code(name), meaning) for name, (meaning, _) in PARAMETERS.items()]),
         block(_LIST, "text"),
         _answered(Pagination),
         '<a id="answered-order"></a>',
@@ -112,11 +110,10 @@ def _actions() -> Iterator[str]:
 
 
 def _operations() -> Iterator[tuple[str, str, str]]:
-    for route in _routes(Settings(), DependencyHolder()):
+    for route in routes(Settings(), DependencyHolder()):
         if isinstance(route.endpoint, Endpoint):
-            for method, allowed in route.endpoint._operations.items():
-                if method != "HEAD":
-                    yield method, route.path, allowed.operation.__doc__ or ""
+            for method, operation in route.endpoint.operations.items():
+                yield method, route.path, operation.handler.__doc__ or ""
 
 
 def _about_operation(doc: str) -> str:

@@ -11,10 +11,9 @@ from docs.generation.markdown import code, table
 from docs.generation.markdown import page as markdown_page
 from msgspec import Struct
 
-from api.app import _sandbox
+from api.app import sandbox_routes
 from api.dependencies import DependencyHolder
 from api.http.endpoint import Endpoint
-from api.sandbox.descriptions import OPERATIONS
 from ledger.domain.orders.declines import decline, public_code
 from ledger.processors.sandbox.test_cards import APPROVED, TEST_CARDS, Authentication, Refunds, TestCard
 from ledger.settings import Settings
@@ -81,10 +80,10 @@ def page() -> str:
 
 def _helpers() -> Iterator[str]:
     """Every helper that is routed: what it does, what it takes, what it answers."""
-    for route in _sandbox(Settings(), DependencyHolder()):
+    for route in sandbox_routes(Settings(), DependencyHolder()):
         if isinstance(route.endpoint, Endpoint):
-            for method, allowed in route.endpoint.operations.items():
-                described = OPERATIONS[allowed.operation]
+            for method, operation in route.endpoint.operations.items():
+                described = operation.spec
                 yield f"### {described.summary}"
                 yield f"{code(f'{method} {route.path}')}: {' '.join(described.description.split()).removesuffix(_ONLY)}"
                 if described.takes is not None:

@@ -22,7 +22,8 @@ from api.http.middleware import Middleware
 from api.http.rate_limits import LocalRateLimiter, SharedRateLimiter
 from api.http.request_metrics import RequestMetrics
 from api.openapi import document
-from api.orders import actions, endpoints, payments_and_refunds
+from api.orders import add_payment, authenticate, cancel, capture, charge, create, payments, refund, refunds, show
+from api.orders import list as list_orders
 from api.processor_messages import ProcessorMessages
 from api.sandbox import clock, deposits, disputes, payer_pages, processor_mode, settlements
 from api.sandbox.payer_pages import PayerPage
@@ -33,7 +34,6 @@ from ledger.background.reactions.registry import HANDLERS, REACTIONS
 from ledger.background.scheduler.clock_advance import ClockAdvancer
 from ledger.operations.payment_lookup import PaymentLookup
 from ledger.operations.rate_limits import SharedRateLimits
-from ledger.security.api_keys import Scope as Permission
 from ledger.security.secrets import Purpose, load_processor_keys, load_secrets
 from ledger.settings import Settings
 from ledger.telemetry import shared_metrics
@@ -41,8 +41,6 @@ from ledger.telemetry.logs import AccessLog
 from ledger.telemetry.metrics import process_metrics
 from ledger.wiring import open_ledger
 from projections.queries import Queries
-
-READ, WRITE = Permission.ORDERS_READ, Permission.ORDERS_WRITE
 
 
 def create_app(settings: Settings) -> ASGIApp:
@@ -60,60 +58,39 @@ def create_app(settings: Settings) -> ASGIApp:
             house.rooms = None
         traffic.close()
 
-    router = Router(_routes(settings, house), redirect_slashes=False, default=_unknown_address, lifespan=lifespan)
+    router = Router(routes(settings, house), redirect_slashes=False, default=_unknown_address, lifespan=lifespan)
     return Middleware(router, traffic, timeout_s=settings.request_timeout_s)
 
 
 def describe_interface(settings: Settings) -> dict[str, Any]:
     """The interface as an OpenAPI document."""
-    return document.describe(_routes(settings, DependencyHolder()))
+    return document.describe(routes(settings, DependencyHolder()))
 
 
-def _routes(settings: Settings, house: DependencyHolder) -> list[Route]:
+def routes(settings: Settings, house: DependencyHolder) -> list[Route]:
     orders = f"{settings.base_path}/v2/payment-orders"
     one = f"{orders}/{{id}}"
+    route = partial(_route, house)
     return [
-        Route(
-            orders,
-            Endpoint(
-                house, GET=ScopedOperation(endpoints.show_list, READ), POST=ScopedOperation(endpoints.create, WRITE)
-            ),
-        ),
-        Route(one, Endpoint(house, GET=ScopedOperation(endpoints.show, READ))),
-        Route(f"{one}/charge", Endpoint(house, POST=ScopedOperation(endpoints.charge, WRITE))),
-        Route(
-            f"{one}/payments",
-            Endpoint(
-                house,
-                GET=ScopedOperation(payments_and_refunds.show_payments, READ),
-                POST=ScopedOperation(actions.pay, WRITE),
-            ),
-        ),
-        Route(
-            f"{one}/payments/{{paymentId}}",
-            Endpoint(house, GET=ScopedOperation(payments_and_refunds.show_payment, READ)),
-        ),
-        Route(f"{one}/refund", Endpoint(house, POST=ScopedOperation(actions.refund, WRITE))),
-        Route(f"{one}/refunds", Endpoint(house, GET=ScopedOperation(payments_and_refunds.show_refunds, READ))),
-        Route(
-            f"{one}/refunds/{{refundId}}", Endpoint(house, GET=ScopedOperation(payments_and_refunds.show_refund, READ))
-        ),
-        Route(f"{one}/cancel", Endpoint(house, POST=ScopedOperation(actions.cancel, WRITE))),
-        Route(f"{one}/capture", Endpoint(house, POST=ScopedOperation(actions.capture, WRITE))),
-        Route(
-            f"{one}/payer-authentication/device-data",
-            Endpoint(house, POST=ScopedOperation(actions.send_device_data, WRITE)),
-        ),
-        Route(
-            f"{one}/payer-authentication/validate", Endpoint(house, POST=ScopedOperation(actions.validate_payer, WRITE))
-        ),
+        route(orders, GET=list_orders.LIST_ORDERS, POST=create.CREATE),
+        route(one, GET=show.SHOW),
+        route(f"{one}/charge", POST=charge.CHARGE),
+        route(f"{one}/payments", GET=payments.LIST_PAYMENTS, POST=add_payment.ADD_PAYMENT),
+        route(f"{one}/payments/{{paymentId}}", GET=payments.SHOW_PAYMENT),
+        route(f"{one}/refund", POST=refund.REFUND),
+        route(f"{one}/refunds", GET=refunds.LIST_REFUNDS),
+        route(f"{one}/refunds/{{refundId}}", GET=refunds.SHOW_REFUND),
+        route(f"{one}/cancel", POST=cancel.CANCEL),
+        route(f"{one}/capture", POST=capture.CAPTURE),
+        route(f"{one}/payer-authentication/device-data", POST=authenticate.SUBMIT_DEVICE_DATA),
+        route(f"{one}/payer-authentication/validate", POST=authenticate.VALIDATE),
         Route(
             f"{settings.base_path}/processor-messages/{{processor}}",
             ProcessorMessages(house, load_processor_keys(settings)),
         ),
-        *_sandbox(settings, house),
-        Route("/health/live", health.live()),
-        Route("/health/ready", health.ready(house)),
+        *sandbox_routes(settings, house),
+        Route(health.LIVE, health.live()),
+        Route(health.READY, health.ready(house)),
         Route(METRICS, Metrics(house, shared_metrics.current(), settings)),
         Route(docs_page.DESCRIPTION, docs_page.description(partial(describe_interface, settings))),
         Route(docs_page.PAGE, docs_page.page()),
@@ -121,24 +98,27 @@ def _routes(settings: Settings, house: DependencyHolder) -> list[Route]:
     ]
 
 
-def _sandbox(settings: Settings, house: DependencyHolder) -> list[Route]:
-    """The helpers that exist only where no money moves."""
+def sandbox_routes(settings: Settings, house: DependencyHolder) -> list[Route]:
+    """Returns the helpers that exist only where no money moves."""
     if settings.environment == "production":
         return []
     sandbox = f"{settings.base_path}/sandbox"
+    route = partial(_route, house)
+    page = partial(PayerPage, house, settings.base_path)
     return [
-        Route(
-            f"{sandbox}/clock",
-            Endpoint(house, GET=ScopedOperation(clock.show, READ), POST=ScopedOperation(clock.move, WRITE)),
-        ),
-        Route(f"{sandbox}/deposits", Endpoint(house, POST=ScopedOperation(deposits.send, WRITE))),
-        Route(f"{sandbox}/disputes", Endpoint(house, POST=ScopedOperation(disputes.report, WRITE))),
-        Route(f"{sandbox}/settlements", Endpoint(house, POST=ScopedOperation(settlements.settle, WRITE))),
-        Route(f"{sandbox}/processor", Endpoint(house, POST=ScopedOperation(processor_mode.set_mode, WRITE))),
-        Route(f"{sandbox}/3ds/device-data/{{id}}", PayerPage(house, settings.base_path, payer_pages.device_data)),
-        Route(f"{sandbox}/3ds/challenge/{{id}}", PayerPage(house, settings.base_path, payer_pages.challenge)),
-        Route(f"{sandbox}/3ds/redirect/{{id}}", PayerPage(house, settings.base_path, payer_pages.redirect)),
+        route(f"{sandbox}/clock", GET=clock.SHOW_CLOCK, POST=clock.MOVE_CLOCK),
+        route(f"{sandbox}/deposits", POST=deposits.SEND_DEPOSIT),
+        route(f"{sandbox}/disputes", POST=disputes.REPORT_DISPUTE),
+        route(f"{sandbox}/settlements", POST=settlements.SETTLE),
+        route(f"{sandbox}/processor", POST=processor_mode.SET_PROCESSOR_MODE),
+        Route(f"{sandbox}/3ds/device-data/{{id}}", page(payer_pages.device_data)),
+        Route(f"{sandbox}/3ds/challenge/{{id}}", page(payer_pages.challenge)),
+        Route(f"{sandbox}/3ds/redirect/{{id}}", page(payer_pages.redirect)),
     ]
+
+
+def _route(house: DependencyHolder, path: str, **operations: ScopedOperation) -> Route:
+    return Route(path, Endpoint(house, **operations))
 
 
 @asynccontextmanager

@@ -1,7 +1,7 @@
-"""POST {base}/processor-messages/{processor}: what a payment processor tells, signed, kept before anything is made of it.
+"""POST {base}/processor-messages/{processor}: a payment processor's signed report, kept before it is applied to its order.
 
-The rule a stranger would break: whoever is not the processor learns nothing. An unknown processor, a wrong signature, an old
-one and somebody else's message get the same answer. And 202 means on disk, not done: a worker takes it to its order.
+Give a caller that is not the processor no information: an unknown processor, a wrong signature, an old one and another
+processor's message get the same answer. 202 means that the message is on disk; a worker applies it to its order later.
 """
 
 from __future__ import annotations
@@ -18,14 +18,16 @@ from api.http.errors import ApiError, invalid, method_not_allowed
 from api.http.middleware import REQUEST_SCOPE_KEY
 from api.http.request import ApiRequest
 from api.http.response import json_response, send_response
+from api.openapi import response_schemas
+from api.openapi.operation import ANY, OperationSpec
 from ledger.processors.messages import InvalidSignature, Message, MessageUnreadable, Signed, verify
 
 TIMESTAMP: Final = b"message-timestamp"
 SIGNATURE: Final = b"message-signature"
 
 _BODY_MAX: Final = 16 << 10
-_NOBODYS: Final = secrets.token_bytes(32)
-"""Stands for the key of a processor that there is not: checking takes as long, and nothing is signed with it."""
+_UNKNOWN_PROCESSORS_KEY: Final = secrets.token_bytes(32)
+"""Used in place of an unknown processor's key, so that the check takes as long. No message is signed with it."""
 
 
 class ProcessorMessages:
@@ -55,7 +57,7 @@ class ProcessorMessages:
             signature=call.headers.get(SIGNATURE, b"").decode("latin-1"),
         )
         try:
-            message = verify(signed, self._keys.get(processor, (_NOBODYS,)), datetime.now(UTC))
+            message = verify(signed, self._keys.get(processor, (_UNKNOWN_PROCESSORS_KEY,)), datetime.now(UTC))
         except MessageUnreadable:
             raise invalid("body", "must be a message of a kind that is known") from None
         except InvalidSignature:
@@ -71,3 +73,71 @@ def _wrong() -> ApiError:
         "INVALID_SIGNATURE",
         "The message is not signed with a key of its processor, or its timestamp is too far from the present.",
     )
+
+
+KEEP_MESSAGE: Final = OperationSpec(
+    name="tellProcessorMessage",
+    summary="Tell what happened at a processor",
+    description="""
+For payment processors, not for merchants: deposits, refunds and payouts that ended, disputes, settlement. The message is kept
+once for its id and taken to its order as soon as that knows what it follows, however often and in whatever order messages
+come. `message-signature` is `v1,` and the base64 of the HMAC-SHA256 over timestamp, a dot and the body, under the
+processor's key; several signatures stand apart by spaces.
+""",
+    parameters=(
+        {
+            "name": "processor",
+            "in": "path",
+            "required": True,
+            "description": "The processor's name, as its keys are set and its messages say.",
+            "schema": {"type": "string"},
+        },
+        {
+            "name": "message-timestamp",
+            "in": "header",
+            "required": True,
+            "description": "When it was signed, in seconds of Unix time: at most five minutes from now.",
+            "schema": {"type": "string"},
+        },
+        {
+            "name": "message-signature",
+            "in": "header",
+            "required": True,
+            "description": "One signature, or one for each of two keys.",
+            "schema": {"type": "string"},
+        },
+    ),
+    takes=response_schemas.ProcessorMessage,
+    examples={
+        "deposit": {
+            "summary": "A transfer arrived",
+            "value": {
+                "type": "deposit-received",
+                "processor": "stp",
+                "messageId": "abono-77120934",
+                "merchantId": "019a5d0c-7c00-7000-8000-000000000001",
+                "occurredAt": "2026-03-01T16:04:05.120Z",
+                "reference": "646180110400000007",
+                "amount": "150000",
+                "currency": "MXN",
+                "processorReference": "2026030140014BET0000477120934",
+            },
+        },
+    },
+    answers={
+        202: ("The message is new, and on disk.", response_schemas.MessageKept),
+        200: ("The message was known.", response_schemas.MessageKept),
+    },
+    codes={
+        400: ("VALIDATION_ERROR",),
+        401: ("INVALID_SIGNATURE",),
+        408: ("REQUEST_TIMEOUT",),
+        413: ("BODY_TOO_LARGE",),
+        414: ANY[414],
+        415: ("UNSUPPORTED_MEDIA_TYPE",),
+        431: ANY[431],
+        500: ANY[500],
+        503: ANY[503],
+    },
+)
+"""The one operation that needs a signature instead of a key."""

@@ -10,7 +10,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from api.http.errors import ApiError
-from api.orders.parse_orders import parse_charge, parse_create
+from api.orders.charge import parse_charge
+from api.orders.create import parse_create
 from ledger.operations.inputs import OrderInput, PaymentInput
 
 NOW = datetime(2026, 3, 15, 12, 0, tzinfo=ZoneInfo("America/Mexico_City"))

@@ -1,11 +1,12 @@
-"""One path and its operations, as a plain ASGI endpoint of the router.
+"""The operations of one path, as a plain ASGI endpoint of the router.
 
-The rule a stranger would break: the checks come in the contract's order (N72): key, merchant, rate, and only then the body.
+Check in the contract's order (N72): key, merchant, rate, and only then the body.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
 
 from msgspec import Struct
 from starlette.types import Receive, Scope, Send
@@ -15,16 +16,21 @@ from api.http.errors import method_not_allowed
 from api.http.middleware import REQUEST_SCOPE_KEY
 from api.http.request import ApiRequest
 from api.http.response import ApiResponse, send_response
+from api.openapi.operation import OperationSpec
 from ledger.security import api_keys
 
-Operation = Callable[[Dependencies, ApiRequest], Awaitable[ApiResponse]]
+READ: Final = api_keys.Scope.ORDERS_READ
+WRITE: Final = api_keys.Scope.ORDERS_WRITE
+
+Handler = Callable[[Dependencies, ApiRequest], Awaitable[ApiResponse]]
 
 
 class ScopedOperation(Struct, frozen=True):
-    """An operation and what a key must be allowed for it."""
+    """What answers one method of a path, the scope that a key needs for it, and its published description."""
 
-    operation: Operation
+    handler: Handler
     scope: api_keys.Scope
+    spec: OperationSpec
 
 
 class Endpoint:
@@ -38,11 +44,11 @@ class Endpoint:
 
     @property
     def operations(self) -> Mapping[str, ScopedOperation]:
-        """What the path can do, by method, without HEAD."""
+        """The operations of the path by method, without HEAD."""
         return {method: allowed for method, allowed in self._operations.items() if method != "HEAD"}
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
-        """Answer one request. What it raises is answered at the edge."""
+        """Answers one request. The middleware answers what this raises."""
         allowed = self._operations.get(scope["method"])
         if allowed is None:
             raise method_not_allowed(*self._operations)
@@ -56,5 +62,5 @@ class Endpoint:
                 principal.merchant_id, principal.key_id, principal.per_minute, principal.per_second
             )
         await rooms.ledger.clock.refresh(principal.merchant_id)
-        answer = await allowed.operation(rooms, call)
+        answer = await allowed.handler(rooms, call)
         await send_response(answer, send, call.answer_headers)

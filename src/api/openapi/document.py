@@ -19,8 +19,8 @@ from api.openapi.error_codes import words
 from api.openapi.links import LINKS, REFUND_LINKS
 from api.openapi.operation import DECLINES, SANDBOX, OperationSpec
 from api.openapi.parameters import ANSWER_HEADERS, RATE, REQUEST_HEADERS
-from api.orders.descriptions import OPERATIONS, PROBES, PROCESSOR_MESSAGES
-from api.processor_messages import ProcessorMessages
+from api.processor_messages import KEEP_MESSAGE, ProcessorMessages
+from api.system.health import PROBES
 from projections.orders.documents import OrderDocument
 
 Json = dict[str, Any]
@@ -81,9 +81,9 @@ def _operations(route: Route) -> Iterator[tuple[str, OperationSpec, bool]]:
     """The operations of a route: method, description, whether it needs a key."""
     if isinstance(route.endpoint, Endpoint):
         for method, allowed in route.endpoint.operations.items():
-            yield method.lower(), OPERATIONS[allowed.operation], True
+            yield method.lower(), allowed.spec, True
     elif isinstance(route.endpoint, ProcessorMessages):
-        yield "post", PROCESSOR_MESSAGES, False
+        yield "post", KEEP_MESSAGE, False
     elif route.path in PROBES:
         yield "get", PROBES[route.path], False
 

@@ -1,11 +1,12 @@
-"""Whether the process lives, and whether it can serve: for load balancers and operators, without a key.
+"""GET /health/live and GET /health/ready, for load balancers and operators, without a key; and their descriptions.
 
-The rule a stranger would break: *ready* asks the database, because a connection that looks open may lead nowhere.
+Ask the database on every readiness check: a connection that looks open may be broken.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -15,11 +16,17 @@ from api.dependencies import DependencyHolder
 from api.http.errors import method_not_allowed
 from api.http.middleware import REQUEST_SCOPE_KEY
 from api.http.response import ApiResponse, json_response, send_response
+from api.openapi import response_schemas
+from api.openapi.operation import ANY, OperationSpec
+from api.system.metrics import METRICS
 from ledger.postgres.faults import Fault
 
-_PATIENCE_S: Final = 2.0
-_BEHIND_MAX: Final = timedelta(seconds=60)
-"""Reactions look everywhere every two seconds: so far behind, none is running, or it cannot keep up."""
+LIVE: Final = "/health/live"
+READY: Final = "/health/ready"
+
+_TIMEOUT_S: Final = 2.0
+_LAG_MAX: Final = timedelta(seconds=60)
+"""Reactions read every log every two seconds: with a lag of this much none is running, or it cannot keep up."""
 _NO_KEY: Final = bytes(32)
 
 
@@ -49,12 +56,44 @@ async def _readiness(house: DependencyHolder) -> ApiResponse:
     if house.rooms is not None:
         checks["writer"] = house.rooms.ledger.journal.alive
         try:
-            async with asyncio.timeout(_PATIENCE_S):
+            async with asyncio.timeout(_TIMEOUT_S):
                 await house.rooms.reader.find_key(_NO_KEY)
-                behind = datetime.now(UTC) - await house.rooms.reader.reacted_until()
+                lag = datetime.now(UTC) - await house.rooms.reader.reacted_until()
             checks["database"] = True
-            checks["reactions"] = behind < _BEHIND_MAX
+            checks["reactions"] = lag < _LAG_MAX
         except (Fault, TimeoutError):
             pass
     is_ready = all(checks.values())
     return json_response(200 if is_ready else 503, {"status": "ready" if is_ready else "not ready", "checks": checks})
+
+
+_CODES: Final = {414: ANY[414], 431: ANY[431]}
+
+PROBES: Final[Mapping[str, OperationSpec]] = {
+    LIVE: OperationSpec(
+        name="isLive",
+        summary="Whether the process answers",
+        description="For load balancers and operators. Needs no key.",
+        answers={200: ("It does.", response_schemas.Live)},
+        codes=_CODES,
+    ),
+    READY: OperationSpec(
+        name="isReady",
+        summary="Whether the service can serve",
+        description="Asks the database and the journal. Needs no key.",
+        answers={
+            200: ("It can.", response_schemas.Readiness),
+            503: ("Not now: `checks` says what is in the way.", response_schemas.Readiness),
+        },
+        codes=_CODES,
+    ),
+    METRICS: OperationSpec(
+        name="getMetrics",
+        summary="The service's figures",
+        description="For operators, as Prometheus reads them. Needs no key: it answers whoever asks from the same machine, or "
+        "with `LEDGER_METRICS_TOKEN` as a bearer token where that is set, and is not there for anybody else.",
+        text="The figures of every process of the service.",
+        codes={404: ("NOT_FOUND",), **_CODES},
+    ),
+}
+"""The GET operations without a key, by their path: the probes, and `api.system.metrics`."""

@@ -20,7 +20,7 @@ from tests.api.bodies import (
     refusal_of,
 )
 
-from api.orders.parse_orders import parse_create
+from api.orders.create import parse_create
 from ledger.operations.inputs import PaymentInput
 
 NUMBER, MONTH, YEAR, CVC = (

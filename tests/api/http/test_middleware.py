@@ -14,7 +14,7 @@ from tests.api.http.malformed import malformed
 from tests.api.storefront import JSON, ORDERS, Merchant, Storefront
 
 from api.http.middleware import Middleware
-from api.orders import endpoints
+from api.orders import create
 from ledger.settings import Settings
 
 pytestmark = pytest.mark.anyio
@@ -197,7 +197,7 @@ async def test_an_operation_that_takes_too_long_is_a_503(merchant: Merchant, mon
     async def slow(*_: Any) -> None:
         await asyncio.sleep(10)
 
-    monkeypatch.setattr(endpoints, "create_order", slow)
+    monkeypatch.setattr(create, "create_order", slow)
     answer = await merchant.create(order())
     assert (answer.status_code, answer.json()["code"]) == (503, "REQUEST_TIMEOUT")
     assert answer.headers["retry-after"]
@@ -207,7 +207,7 @@ async def test_a_failure_of_ours_is_a_500_without_a_word_about_it(merchant: Merc
     async def broken(*_: Any) -> None:
         raise RuntimeError(APPROVED)
 
-    monkeypatch.setattr(endpoints, "create_order", broken)
+    monkeypatch.setattr(create, "create_order", broken)
     answer = await merchant.create(order())
     assert answer.status_code == 500
     assert set(answer.json()) == {"message", "code", "requestId"}

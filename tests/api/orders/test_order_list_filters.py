@@ -10,7 +10,7 @@ from tests.api.bodies import NOW, order
 from tests.api.storefront import ORDERS, Merchant, Storefront
 
 from api.http.errors import ApiError
-from api.orders.parse_list import parse_order_query
+from api.orders.list import parse_order_query
 
 HOSTILE = [
     "'", "''", '"', "`", "\\", "\\\\", "%", "_", "%%", "\\%", "--", "/*", "';--", "' or '1'='1", '" or ""="',

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from tests.api.payer import CHALLENGED, FRICTIONLESS, REDIRECTED, opened_session, path_of, validated
 from tests.api.storefront import Merchant, Storefront
 
-from api.app import _routes
+from api.app import routes
 from api.dependencies import DependencyHolder
 from api.sandbox.html import Html
 from ledger.domain.orders.processor_outcomes import Approved, Declined
@@ -147,4 +147,4 @@ def test_what_comes_from_outside_is_escaped():
 
 def test_production_has_none_of_it():
     production = replace(Settings(), environment="production")
-    assert not [route.path for route in _routes(production, DependencyHolder()) if "sandbox" in route.path]
+    assert not [route.path for route in routes(production, DependencyHolder()) if "sandbox" in route.path]
