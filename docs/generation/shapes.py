@@ -73,7 +73,7 @@ def kind(found: inspect.Type, schema: dict[str, Any] | None = None) -> str:
     """What may stand there, in words."""
     match found:
         case inspect.Metadata():
-            return kind(found.type, {**(schema or {}), **(found.extra_json_schema or {})})
+            return kind(found.type, {**(schema or {}), **(found.extra or {}), **(found.extra_json_schema or {})})
         case inspect.UnionType():
             words = dict.fromkeys(kind(option, schema) for option in found.types)
             return " or ".join(sorted(words, key=lambda word: word == "null"))

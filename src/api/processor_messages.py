@@ -9,8 +9,10 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Final
+from typing import Annotated, Final, Literal
+from uuid import UUID
 
+from msgspec import Meta, Struct
 from starlette.types import Receive, Scope, Send
 
 from api.dependencies import DependencyHolder
@@ -18,7 +20,6 @@ from api.http.errors import ApiError, invalid, method_not_allowed
 from api.http.middleware import REQUEST_SCOPE_KEY
 from api.http.request import ApiRequest
 from api.http.response import json_response, send_response
-from api.openapi import response_schemas
 from api.openapi.operation import ANY, OperationSpec
 from ledger.processors.messages import InvalidSignature, Message, MessageUnreadable, Signed, verify
 
@@ -28,6 +29,45 @@ SIGNATURE: Final = b"message-signature"
 _BODY_MAX: Final = 16 << 10
 _UNKNOWN_PROCESSORS_KEY: Final = secrets.token_bytes(32)
 """Used in place of an unknown processor's key, so that the check takes as long. No message is signed with it."""
+
+
+class ProcessorMessage(Struct, kw_only=True, rename="camel"):
+    """What a processor tells. Each type has further fields: a page of the documentation lists them."""
+
+    type: Annotated[
+        Literal[
+            "deposit-received",
+            "refund-confirmed",
+            "refund-failed",
+            "dispute-opened",
+            "dispute-won",
+            "dispute-lost",
+            "settlement-listed",
+            "settlement-matched",
+            "settlement-refused",
+        ],
+        Meta(description="What happened."),
+    ]
+    processor: Annotated[str, Meta(description="Who tells it: the name in the address.", max_length=255)]
+    message_id: Annotated[
+        str, Meta(description="The message's id: the same again is the same message.", max_length=255)
+    ]
+    merchant_id: Annotated[UUID, Meta(description="Whose payment it is about.")]
+    occurred_at: Annotated[datetime, Meta(description="When it happened.")]
+    order_id: Annotated[UUID | None, Meta(description="The order, as it was said with the call that this follows.")] = (
+        None
+    )
+    payment_id: Annotated[UUID | None, Meta(description="The payment, likewise.")] = None
+    processor_reference: Annotated[
+        str, Meta(description="What the processor calls the deposit, the refund or the payment.", max_length=255)
+    ]
+
+
+class MessageKept(Struct, rename="camel"):
+    """A processor's message is on disk."""
+
+    accepted: Annotated[Literal[True], Meta(description="It need not be sent again.")]
+    processor_message_id: Annotated[str, Meta(description="Its id.")]
 
 
 class ProcessorMessages:
@@ -46,7 +86,7 @@ class ProcessorMessages:
         rooms = self._house.opened()
         assert rooms.mail is not None, "it is opened with the application"
         receipt = await rooms.mail.keep(message)
-        content = {"accepted": True, "processorMessageId": message.message_id}
+        content = MessageKept(accepted=True, processor_message_id=message.message_id)
         await send_response(json_response(202 if receipt.is_new else 200, content), send, call.answer_headers)
 
     def _verified(self, call: ApiRequest, body: bytes) -> Message:
@@ -107,7 +147,7 @@ processor's key; several signatures stand apart by spaces.
             "schema": {"type": "string"},
         },
     ),
-    takes=response_schemas.ProcessorMessage,
+    takes=ProcessorMessage,
     examples={
         "deposit": {
             "summary": "A transfer arrived",
@@ -125,8 +165,8 @@ processor's key; several signatures stand apart by spaces.
         },
     },
     answers={
-        202: ("The message is new, and on disk.", response_schemas.MessageKept),
-        200: ("The message was known.", response_schemas.MessageKept),
+        202: ("The message is new, and on disk.", MessageKept),
+        200: ("The message was known.", MessageKept),
     },
     codes={
         400: ("VALIDATION_ERROR",),

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 from starlette.types import Send
 
 Headers = tuple[tuple[bytes, bytes], ...]
@@ -33,6 +33,14 @@ class ApiResponse(Struct, frozen=True):
 def json_response(status: int, content: Any, headers: Headers = ()) -> ApiResponse:
     """An answer whose body is made here: errors and small things. Decimals become JSON numbers."""
     return ApiResponse(status, _encode(content), headers)
+
+
+def rendered(document: bytes) -> Any:
+    """Returns JSON that a read model has rendered, as a member of a struct that is encoded around it.
+
+    The struct describes the member by the type of the document; the encoder copies the bytes.
+    """
+    return Raw(document)
 
 
 async def send_response(answer: ApiResponse, send: Send, headers: Iterable[tuple[bytes, bytes]] = ()) -> None:

@@ -14,11 +14,13 @@ from typing import Any, Final
 from starlette.routing import Route
 
 from api.http.endpoint import Endpoint
-from api.openapi import components, examples, response_schemas
+from api.http.error_responses import Conflict, Error, TooManyRequests
+from api.openapi import components, examples
 from api.openapi.error_codes import words
 from api.openapi.links import LINKS, REFUND_LINKS
 from api.openapi.operation import DECLINES, SANDBOX, OperationSpec
 from api.openapi.parameters import ANSWER_HEADERS, RATE, REQUEST_HEADERS
+from api.orders.responses import Declined
 from api.processor_messages import KEEP_MESSAGE, ProcessorMessages
 from api.system.health import PROBES
 from projections.orders.documents import OrderDocument
@@ -143,15 +145,15 @@ def _refusal(status: int, codes: tuple[str, ...], *, has_key: bool) -> Json:
 def _error_schema(status: int, codes: tuple[str, ...]) -> Json:
     plain = tuple(code for code in codes if code not in DECLINES)
     struct: Any = {
-        429: response_schemas.TooManyRequests,
-        409: response_schemas.Conflict,
-        422: response_schemas.Conflict,
-    }.get(status, response_schemas.Error)
+        429: TooManyRequests,
+        409: Conflict,
+        422: Conflict,
+    }.get(status, Error)
     schema = _with_codes(components.reference(struct), plain)
     declined = tuple(code for code in codes if code in DECLINES)
     if not declined:
         return schema
-    return {"oneOf": [_with_codes(components.reference(response_schemas.Declined), declined), schema]}
+    return {"oneOf": [_with_codes(components.reference(Declined), declined), schema]}
 
 
 def _with_codes(schema: Json, codes: tuple[str, ...]) -> Json:
@@ -177,10 +179,10 @@ def _links(names: Iterable[str]) -> Json:
 
 def _components(used: Iterable[OperationSpec]) -> Json:
     structs: list[Any] = [
-        response_schemas.Error,
-        response_schemas.Conflict,
-        response_schemas.TooManyRequests,
-        response_schemas.Declined,
+        Error,
+        Conflict,
+        TooManyRequests,
+        Declined,
     ]
     for described in used:
         structs += [struct for _, struct in described.answers.values()]

@@ -21,11 +21,10 @@ from api.http.endpoint import READ, ScopedOperation
 from api.http.errors import conflicting, invalid
 from api.http.request import ApiRequest
 from api.http.response import ApiResponse
-from api.openapi import response_schemas
 from api.openapi.operation import ANY, Json, OperationSpec, codes_of
 from api.orders.responses import merchant_now
 from ledger.domain.orders.statuses import OrderStatus
-from projections.lists.pages import OrderQuery, parse_cursor
+from projections.lists.pages import OrderPage, OrderQuery, parse_cursor
 
 _LIMIT_MAX: Final = 100
 _LIMIT_DEFAULT: Final = 20
@@ -205,7 +204,7 @@ LIST_ORDERS: Final = ScopedOperation(
         summary="List payment orders",
         description="A page of the merchant's orders, without their payments, and how many there are in all.",
         parameters=tuple(_described(name, *about) for name, about in PARAMETERS.items()),
-        answers={200: ("A page of orders.", response_schemas.OrderPage)},
+        answers={200: ("A page of orders.", OrderPage)},
         codes=codes_of(ANY, {400: ("CONFLICTING_FIELDS",)}),
     ),
 )

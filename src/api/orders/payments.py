@@ -5,23 +5,29 @@ Cut a payment out of the bytes that were rendered at the commit, so that it is t
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Meta, Raw, Struct
 
 from api.dependencies import Dependencies
 from api.fields.types import TEXT_MAX
 from api.http.endpoint import READ, ScopedOperation
 from api.http.request import ApiRequest
-from api.http.response import ApiResponse
-from api.openapi import response_schemas
+from api.http.response import ApiResponse, json_response, rendered
 from api.openapi.operation import ANY, Json, OperationSpec, codes_of
 from api.openapi.parameters import ORDER_ID
 from api.orders.responses import order_not_found, order_reference
 from ledger.domain.rejections import PaymentNotFound
-from projections.lists.pages import whole
+from projections.lists.pages import Pagination, single_page
 from projections.orders.documents import PaymentDocument
+
+
+class PaymentPage(Struct, rename="camel"):
+    """The payments of an order."""
+
+    data: Annotated[list[PaymentDocument], Meta(description="The payments, oldest first.")]
+    pagination: Pagination
 
 
 class _Ids(Struct, rename="camel"):
@@ -31,7 +37,8 @@ class _Ids(Struct, rename="camel"):
 
 async def list_payments(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """GET /v2/payment-orders/{id}/payments: the order's payments, oldest first."""
-    return ApiResponse(200, whole([bytes(payment) for payment in await _payments(deps, request)]))
+    payments = [rendered(bytes(payment)) for payment in await _payments(deps, request)]
+    return json_response(200, PaymentPage(data=payments, pagination=single_page(len(payments))))
 
 
 async def show_payment(deps: Dependencies, request: ApiRequest) -> ApiResponse:
@@ -69,7 +76,7 @@ LIST_PAYMENTS: Final = ScopedOperation(
         summary="List an order's payments",
         description="All payments of the order, oldest first, each with its history. One page holds them all.",
         parameters=(ORDER_ID,),
-        answers={200: ("The payments.", response_schemas.PaymentPage)},
+        answers={200: ("The payments.", PaymentPage)},
         codes=codes_of(ANY, {404: ("ORDER_NOT_FOUND",)}),
     ),
 )

@@ -20,7 +20,6 @@ from api.http.endpoint import WRITE, ScopedOperation
 from api.http.errors import invalid, required
 from api.http.request import ApiRequest
 from api.http.response import REPLAYED, ApiResponse
-from api.openapi import response_schemas
 from api.openapi.operation import ANY, BODY, KEYED, OperationSpec, codes_of
 from api.openapi.parameters import IDEMPOTENCY_KEY, ORDER_ID
 from api.orders.responses import order_reference
@@ -29,7 +28,8 @@ from ledger.operations.inputs import RefundInput
 from ledger.operations.orders.refund import refund_order
 from ledger.processors.clabe import is_clabe
 from projections.orders import table
-from projections.orders.refunds import render_refund
+from projections.orders.documents import OrderDocument
+from projections.orders.refunds import RefundDocument, render_refund
 
 _UNSPECIFIED: Final = "unspecified"
 
@@ -119,6 +119,17 @@ def _without_clabe(parsed: RefundInput) -> RefundInput:
     return replace(parsed, destination=replace(parsed.destination, clabe=""))
 
 
+class OrderWithRefund(OrderDocument, frozen=True, kw_only=True, rename="camel"):
+    """A payment order as a refund is answered: with the refund that was asked for."""
+
+    refund: RefundDocument
+
+
+# The answer is the order's bytes with the one member that OrderWithRefund adds to OrderDocument.
+(_ADDED,) = OrderWithRefund.__struct_encode_fields__[len(OrderDocument.__struct_encode_fields__) :]
+_REFUND_MEMBER: Final = f',"{_ADDED}":'.encode()
+
+
 async def refund(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """POST /v2/payment-orders/{id}/refund: 200 with the order and the refund, which may be pending or have failed."""
     body = await request.body(deps.body_limit)
@@ -130,7 +141,7 @@ async def refund(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     assert made is not None, "the result of a refund is about a refund of its order"
     now = deps.ledger.clock.now(request.principal.merchant_id)
     document = table.answer(result.order, result.customer, None, now)
-    content = document[:-1] + b',"refund":' + render_refund(result.order, made) + b"}"
+    content = document[:-1] + _REFUND_MEMBER + render_refund(result.order, made) + b"}"
     return ApiResponse(200, content, REPLAYED if result.replayed or result.repeated else ())
 
 
@@ -162,10 +173,7 @@ confirmed. `externalId` names the refund within the order: sent again, it is ans
             },
         },
         answers={
-            200: (
-                "The order, and the refund: done, pending, or refused by the processor.",
-                response_schemas.OrderWithRefund,
-            )
+            200: ("The order, and the refund: done, pending, or refused by the processor.", OrderWithRefund),
         },
         codes=codes_of(
             ANY,

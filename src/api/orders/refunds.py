@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final
+
+from msgspec import Meta, Struct
 
 from api.dependencies import Dependencies
 from api.fields.types import TEXT_MAX
 from api.http.endpoint import READ, ScopedOperation
 from api.http.request import ApiRequest
-from api.http.response import ApiResponse
-from api.openapi import response_schemas
+from api.http.response import ApiResponse, json_response, rendered
 from api.openapi.operation import ANY, Json, OperationSpec, codes_of
 from api.openapi.parameters import ORDER_ID
 from api.orders.responses import order_reference
 from ledger.domain.orders.state import Order
 from ledger.domain.rejections import RefundNotFound
 from ledger.operations.pipeline.unit_of_work import find_order
-from projections.lists.pages import whole
+from projections.lists.pages import Pagination, single_page
 from projections.orders.refunds import RefundDocument, render_refund, render_refunds
+
+
+class RefundPage(Struct, rename="camel"):
+    """The refunds of an order."""
+
+    data: Annotated[list[RefundDocument], Meta(description="The refunds, oldest first.")]
+    pagination: Pagination
 
 
 async def list_refunds(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """GET /v2/payment-orders/{id}/refunds: the order's refunds, oldest first."""
-    return ApiResponse(200, whole(render_refunds(await _order(deps, request))))
+    refunds = [rendered(refund) for refund in render_refunds(await _order(deps, request))]
+    return json_response(200, RefundPage(data=refunds, pagination=single_page(len(refunds))))
 
 
 async def show_refund(deps: Dependencies, request: ApiRequest) -> ApiResponse:
@@ -56,7 +65,7 @@ LIST_REFUNDS: Final = ScopedOperation(
         summary="List an order's refunds",
         description="All refunds of the order, oldest first. One page holds them all.",
         parameters=(ORDER_ID,),
-        answers={200: ("The refunds.", response_schemas.RefundPage)},
+        answers={200: ("The refunds.", RefundPage)},
         codes=codes_of(ANY, {404: ("ORDER_NOT_FOUND",)}),
     ),
 )

@@ -6,20 +6,35 @@ A decline is answered 422 although something happened: the order is in the answe
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Annotated
+from uuid import UUID
 
-import msgspec
+from msgspec import Meta
 
 from api.dependencies import Dependencies
-from api.http.error_responses import error_body
+from api.http.error_responses import Error
 from api.http.request import ApiRequest
-from api.http.response import REPLAYED, ApiResponse
-from ledger.domain.orders.declines import decline, public_code
+from api.http.response import REPLAYED, ApiResponse, json_response, rendered
+from ledger.domain.orders.declines import Advice, decline, public_code
 from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.state import Order
-from ledger.domain.orders.statuses import PaymentStatus
+from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
 from ledger.domain.rejections import OrderNotFound
 from ledger.operations.results import OrderResult
 from projections.orders import table
+from projections.orders.documents import OrderDocument
+
+
+class Declined(Error, kw_only=True, rename="camel"):
+    """The payment was declined. Something happened all the same: the order holds the failed payment and can be read."""
+
+    decline_code: Annotated[str, Meta(description="Why, in words that no processor owns.", examples=["CARD_EXPIRED"])]
+    retryable: Annotated[bool, Meta(description="Whether the same card, unchanged, may be approved another time.")]
+    advice: Annotated[Advice, Meta(description="What helps.")]
+    id: Annotated[UUID, Meta(description="The order.")]
+    external_id: Annotated[str, Meta(description="The merchant's id of the order.")]
+    status: Annotated[OrderStatus, Meta(description="The order's status: FAILED, or unchanged on a split order.")]
+    payment_order: Annotated[OrderDocument, Meta(description="The order with the payment that failed.")]
 
 
 def merchant_now(deps: Dependencies, request: ApiRequest) -> datetime:
@@ -61,19 +76,22 @@ def declined_response(result: OrderResult, document: bytes, request: ApiRequest)
     if payment is None or payment.status is not PaymentStatus.FAILED:
         return None
     content = _decline(result.order, payment, document, request.request_id)
-    return ApiResponse(422, content, REPLAYED if result.repeated else ())
+    return json_response(422, content, REPLAYED if result.repeated else ())
 
 
-def _decline(order: Order, payment: Payment, document: bytes, request_id: str) -> bytes:
+def _decline(order: Order, payment: Payment, document: bytes, request_id: str) -> Declined:
     failure = payment.failure
     assert failure is not None, "a failed payment has a failure"
     reason = decline(failure.code)
-    body = error_body(public_code(failure.refused_by), reason.message, request_id) | {
-        "declineCode": reason.code,
-        "retryable": reason.retryable,
-        "advice": reason.advice,
-        "id": order.terms.order_id,
-        "externalId": order.terms.external_id,
-        "status": order.status,
-    }
-    return msgspec.json.encode(body)[:-1] + b',"paymentOrder":' + document + b"}"
+    return Declined(
+        message=reason.message,
+        code=public_code(failure.refused_by),
+        request_id=request_id,
+        decline_code=reason.code,
+        retryable=reason.retryable,
+        advice=reason.advice,
+        id=order.terms.order_id,
+        external_id=order.terms.external_id,
+        status=order.status,
+        payment_order=rendered(document),
+    )

@@ -21,7 +21,6 @@ from api.http.endpoint import READ, WRITE, ScopedOperation
 from api.http.errors import conflicting, invalid
 from api.http.request import ApiRequest
 from api.http.response import ApiResponse, json_response
-from api.openapi import response_schemas
 from api.openapi.operation import ANY, BODY, SANDBOX, OperationSpec, codes_of
 from projections.orders import formats
 
@@ -29,9 +28,18 @@ _DURATION: Final = r"^P(?=[0-9]|T[0-9])([0-9]+Y)?([0-9]+M)?([0-9]+W)?([0-9]+D)?(
 _Duration = Annotated[str, Meta(max_length=64, examples=["PT72H"], extra_json_schema={"pattern": _DURATION})]
 
 
+_Now = Annotated[str, Meta(description="The merchant's present moment.", extra={"format": "date-time"})]
+
+
+class ClockReading(Struct, rename="camel"):
+    """The merchant's clock."""
+
+    now: _Now
+
+
 async def show(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """GET {base}/sandbox/clock: the merchant's present moment."""
-    return json_response(200, {"now": formats.moment(deps.ledger.clock.now(request.principal.merchant_id))})
+    return json_response(200, ClockReading(now=formats.moment(deps.ledger.clock.now(request.principal.merchant_id))))
 
 
 SHOW_CLOCK: Final = ScopedOperation(
@@ -42,7 +50,7 @@ SHOW_CLOCK: Final = ScopedOperation(
         summary="Read the merchant's clock",
         description="The merchant's present moment: real time, or ahead of it where the clock was moved. Sandbox only.",
         tag=SANDBOX,
-        answers={200: ("The clock.", response_schemas.ClockReading)},
+        answers={200: ("The clock.", ClockReading)},
         codes=ANY,
     ),
 )
@@ -76,12 +84,19 @@ def _target(sent: MoveClock, zone: ZoneInfo) -> tuple[str, Callable[[datetime], 
     raise invalid("advanceTo", "is required where advanceBy is absent", "REQUIRED")
 
 
+class ClockMoved(Struct, rename="camel"):
+    """The merchant's clock after a move."""
+
+    now: _Now
+    jobs_run: Annotated[int, Meta(ge=0, description="How many jobs became due on the way, and have run.")]
+
+
 async def move(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """POST {base}/sandbox/clock: the clock is moved on and what becomes due is done; 400 where it would go back."""
     assert deps.clocks is not None, "only the sandbox has this route"
     field, target = _target(_decode(await request.body(deps.body_limit)), request.principal.zone)
     moved = await deps.ledger.complete(deps.clocks.advance(request.principal.merchant_id, field, target))
-    return json_response(200, {"now": formats.moment(moved.now), "jobsRun": moved.jobs_run})
+    return json_response(200, ClockMoved(now=formats.moment(moved.now), jobs_run=moved.jobs_run))
 
 
 MOVE_CLOCK: Final = ScopedOperation(
@@ -98,7 +113,7 @@ every further request. The clock never goes back. Sandbox only.
         tag=SANDBOX,
         takes=MoveClock,
         examples={"threeDaysLater": {"summary": "Three days later", "value": {"advanceBy": "P3D"}}},
-        answers={200: ("Where the clock stands now, and how many jobs were run.", response_schemas.ClockMoved)},
+        answers={200: ("Where the clock stands now, and how many jobs were run.", ClockMoved)},
         codes=codes_of(ANY, BODY, {409: ("CONCURRENT_UPDATE",)}),
     ),
 )

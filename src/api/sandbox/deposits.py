@@ -20,9 +20,8 @@ from api.http.endpoint import WRITE, ScopedOperation
 from api.http.errors import card_number_in, conflicting, invalid
 from api.http.request import ApiRequest
 from api.http.response import ApiResponse
-from api.openapi import response_schemas
 from api.openapi.operation import ANY, BODY, SANDBOX, OperationSpec, codes_of
-from api.sandbox.deliver import deliver_and_respond
+from api.sandbox.deliver import Reported, deliver_and_respond
 from api.sandbox.processor import sandbox_processor
 from ledger.domain.orders.decide.guards import require_multiple
 from ledger.domain.rejections import AmountMismatch
@@ -121,8 +120,8 @@ As a payer would: a transfer to a CLABE, in any amount, or cash at a store, whic
             "store": {"summary": "Cash at a store", "value": {"reference": "93000000000018", "amount": 150000}},
         },
         answers={
-            200: ("An order has taken the money in.", response_schemas.Reported),
-            202: ("No order knows the reference; the money is kept in mind.", response_schemas.Reported),
+            200: ("An order has taken the money in.", Reported),
+            202: ("No order knows the reference; the money is kept in mind.", Reported),
         },
         codes=codes_of(ANY, BODY, {409: ("AMOUNT_MISMATCH",), 503: ("PROCESSOR_UNAVAILABLE",)}),
     ),

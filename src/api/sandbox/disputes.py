@@ -18,9 +18,8 @@ from api.http.endpoint import WRITE, ScopedOperation
 from api.http.errors import required
 from api.http.request import ApiRequest
 from api.http.response import ApiResponse
-from api.openapi import response_schemas
 from api.openapi.operation import ANY, BODY, SANDBOX, OperationSpec, codes_of
-from api.sandbox.deliver import deliver_and_respond
+from api.sandbox.deliver import Reported, deliver_and_respond
 from api.sandbox.find_payment import find_payment
 from ledger.domain.money import GROSS_MAX
 from ledger.domain.orders.decide.guards import require_multiple
@@ -93,8 +92,8 @@ REPORT_DISPUTE: Final = ScopedOperation(
             },
         },
         answers={
-            200: ("The order has taken it in.", response_schemas.Reported),
-            202: ("The order cannot make anything of it now; it is kept in mind.", response_schemas.Reported),
+            200: ("The order has taken it in.", Reported),
+            202: ("The order cannot make anything of it now; it is kept in mind.", Reported),
         },
         codes=codes_of(ANY, BODY, {404: ("PAYMENT_NOT_FOUND",), 409: ("INVALID_ORDER_STATE", "ORDER_NOT_REFUNDABLE")}),
     ),

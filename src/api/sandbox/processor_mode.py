@@ -14,7 +14,6 @@ from api.http.decoding import BodyDecoder
 from api.http.endpoint import WRITE, ScopedOperation
 from api.http.request import ApiRequest
 from api.http.response import ApiResponse, json_response
-from api.openapi import response_schemas
 from api.openapi.operation import ANY, BODY, SANDBOX, OperationSpec, codes_of
 from api.sandbox.processor import sandbox_processor
 from ledger.processors.sandbox.charge_rows import Mode
@@ -36,11 +35,18 @@ class SetProcessorMode(Struct, frozen=True, kw_only=True, rename="camel"):
 _decode: Final = BodyDecoder(SetProcessorMode)
 
 
+class ProcessorMode(Struct, rename="camel"):
+    """How the sandbox's processor treats the merchant from now on."""
+
+    mode: Annotated[Literal["OK", "DOWN", "SLOW"], Meta(description="As it was sent.")]
+    times: Annotated[int | None, Meta(description="For how many calls; null: until told otherwise.")]
+
+
 async def set_mode(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """POST {base}/sandbox/processor: the mode of the merchant's next calls."""
     sent = _decode(await request.body(deps.body_limit))
     await sandbox_processor(deps).set_mode(request.principal.merchant_id, Mode(sent.mode), sent.times)
-    return json_response(200, {"mode": sent.mode, "times": sent.times})
+    return json_response(200, ProcessorMode(mode=sent.mode, times=sent.times))
 
 
 SET_PROCESSOR_MODE: Final = ScopedOperation(
@@ -59,7 +65,7 @@ them wait. Sandbox only.
             "down": {"summary": "Down for one call", "value": {"mode": "DOWN", "times": 1}},
             "usual": {"summary": "As usual again", "value": {"mode": "OK"}},
         },
-        answers={200: ("The mode.", response_schemas.ProcessorMode)},
+        answers={200: ("The mode.", ProcessorMode)},
         codes=codes_of(ANY, BODY, {503: ("PROCESSOR_UNAVAILABLE",)}),
     ),
 )

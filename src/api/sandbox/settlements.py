@@ -18,7 +18,6 @@ from api.http.decoding import BodyDecoder
 from api.http.endpoint import WRITE, ScopedOperation
 from api.http.request import ApiRequest
 from api.http.response import ApiResponse, json_response
-from api.openapi import response_schemas
 from api.openapi.operation import ANY, BODY, SANDBOX, OperationSpec, codes_of
 from api.sandbox.find_payment import find_payment
 from ledger.domain.orders.payment import Payment
@@ -30,7 +29,8 @@ from ledger.processors.messages import SettlementListed, SettlementMatched, Sett
 from projections.lists.pages import OrderQuery
 
 _Message = SettlementListed | SettlementMatched | SettlementRefused
-_MESSAGES: Final[Mapping[str, type[_Message]]] = {
+_Stage = Literal["LISTED", "MATCHED", "REFUSED"]
+_MESSAGES: Final[Mapping[_Stage, type[_Message]]] = {
     "LISTED": SettlementListed,
     "MATCHED": SettlementMatched,
     "REFUSED": SettlementRefused,
@@ -50,12 +50,29 @@ class Settle(Struct, frozen=True, kw_only=True, rename="camel"):
         Annotated[list[UUID], Meta(max_length=100)] | None,
         Meta(description="Which payments; absent: those of the newest hundred orders that can be settled."),
     ] = None
-    stage: Annotated[
-        Literal["LISTED", "MATCHED", "REFUSED"] | None, Meta(description="Absent: listed, then matched.")
-    ] = None
+    stage: Annotated[_Stage | None, Meta(description="Absent: listed, then matched.")] = None
 
 
 _decode: Final = BodyDecoder(Settle)
+
+
+class SettlementLine(Struct, rename="camel"):
+    """What a batch says of a payment."""
+
+    payment_order_id: Annotated[UUID, Meta(description="The order.")]
+    payment_id: Annotated[UUID, Meta(description="The payment.")]
+    stage: Annotated[_Stage, Meta(description="How far it is.")]
+    batch_id: Annotated[str, Meta(description="The batch that it stands in.")]
+    processor_message_id: Annotated[str, Meta(description="The processor's own id of the message.")]
+    waits_for: Annotated[str | None, Meta(description="Why the order has not taken it in, where it has not.")]
+
+
+class Settled(Struct, rename="camel"):
+    """A settlement batch."""
+
+    accepted: Annotated[Literal[True], Meta(description="Every line is on disk.")]
+    batch_id: Annotated[str, Meta(description="The id of the batch.")]
+    lines: Annotated[list[SettlementLine], Meta(description="The lines, stage by stage.")]
 
 
 class _Id(Struct):
@@ -77,10 +94,10 @@ async def settle(deps: Dependencies, request: ApiRequest) -> ApiResponse:
         chosen = [
             each for each in await _settling(deps, merchant_id) if _is_listed(each[1]) or not _ends_a_batch(sent.stage)
         ]
-    stages = ("LISTED", "MATCHED") if sent.stage is None else (sent.stage,)
+    stages: tuple[_Stage, ...] = ("LISTED", "MATCHED") if sent.stage is None else (sent.stage,)
     batch_id = f"sbx_batch_{uuid4().hex}"
     lines = await _report_all(deps, merchant_id, chosen, stages, batch_id)
-    return json_response(200, {"accepted": True, "batchId": batch_id, "lines": lines})
+    return json_response(200, Settled(accepted=True, batch_id=batch_id, lines=lines))
 
 
 def _require_listed(chosen: Sequence[tuple[Order, Payment]], stage: str | None) -> None:
@@ -120,13 +137,13 @@ async def _report_all(
     deps: Dependencies,
     merchant_id: UUID,
     chosen: Sequence[tuple[Order, Payment]],
-    stages: Sequence[str],
+    stages: Sequence[_Stage],
     batch_id: str,
-) -> list[dict[str, object]]:
+) -> list[SettlementLine]:
     """Reports every line: those of one order in turn, since each changes the order, and several orders at once."""
     slots = asyncio.Semaphore(_AT_ONCE)
 
-    async def report_order(payments: Sequence[tuple[Order, Payment]]) -> list[dict[str, object]]:
+    async def report_order(payments: Sequence[tuple[Order, Payment]]) -> list[SettlementLine]:
         async with slots:
             return [line for each in payments for line in await _report(deps, merchant_id, *each, stages, batch_id)]
 
@@ -138,12 +155,12 @@ async def _report_all(
 
 
 async def _report(
-    deps: Dependencies, merchant_id: UUID, order: Order, payment: Payment, stages: Sequence[str], batch_id: str
-) -> list[dict[str, object]]:
+    deps: Dependencies, merchant_id: UUID, order: Order, payment: Payment, stages: Sequence[_Stage], batch_id: str
+) -> list[SettlementLine]:
     """Reports a payment's line, stage by stage; a payment that is listed already goes on in its own batch."""
     assert deps.mail is not None, "only the sandbox has these routes"
     listed = payment.batch if _is_listed(payment) else None
-    lines: list[dict[str, object]] = []
+    lines: list[SettlementLine] = []
     for stage in stages:
         if stage == "LISTED" and listed is not None and len(stages) > 1:
             continue
@@ -159,14 +176,14 @@ async def _report(
         )
         entry = await deps.mail.deliver(message)
         lines.append(
-            {
-                "paymentOrderId": order.terms.order_id,
-                "paymentId": payment.payment_id,
-                "stage": stage,
-                "batchId": message.batch_id,
-                "processorMessageId": message.message_id,
-                "waitsFor": entry.waits_for,
-            }
+            SettlementLine(
+                payment_order_id=order.terms.order_id,
+                payment_id=payment.payment_id,
+                stage=stage,
+                batch_id=message.batch_id,
+                processor_message_id=message.message_id,
+                waits_for=entry.waits_for,
+            )
         )
     return lines
 
@@ -181,7 +198,7 @@ SETTLE: Final = ScopedOperation(
         tag=SANDBOX,
         takes=Settle,
         examples={"all": {"summary": "Everything that can be settled", "value": {}}},
-        answers={200: ("The lines of the batch.", response_schemas.Settled)},
+        answers={200: ("The lines of the batch.", Settled)},
         codes=codes_of(ANY, BODY, {404: ("PAYMENT_NOT_FOUND",), 409: ("INVALID_ORDER_STATE",)}),
     ),
 )

@@ -8,15 +8,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Annotated, Final, Literal
 
+from msgspec import Meta, Struct
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api.dependencies import DependencyHolder
 from api.http.errors import method_not_allowed
 from api.http.middleware import REQUEST_SCOPE_KEY
 from api.http.response import ApiResponse, json_response, send_response
-from api.openapi import response_schemas
 from api.openapi.operation import ANY, OperationSpec
 from api.system.metrics import METRICS
 from ledger.postgres.faults import Fault
@@ -28,6 +28,27 @@ _TIMEOUT_S: Final = 2.0
 _LAG_MAX: Final = timedelta(seconds=60)
 """Reactions read every log every two seconds: with a lag of this much none is running, or it cannot keep up."""
 _NO_KEY: Final = bytes(32)
+
+
+class Live(Struct):
+    """The process answers."""
+
+    status: Annotated[Literal["live"], Meta(description="Always this.")]
+
+
+class Checks(Struct):
+    """What was looked at."""
+
+    database: Annotated[bool, Meta(description="Whether the database answers.")]
+    writer: Annotated[bool, Meta(description="Whether the journal writes.")]
+    reactions: Annotated[bool, Meta(description="Whether what follows from events is less than a minute behind.")]
+
+
+class Readiness(Struct):
+    """Whether the service can serve, and what is in the way."""
+
+    status: Annotated[Literal["ready", "not ready"], Meta(description="Ready where all checks are true.")]
+    checks: Checks
 
 
 def live() -> ASGIApp:
@@ -47,24 +68,25 @@ class _Probe:
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
         if scope["method"] not in ("GET", "HEAD"):
             raise method_not_allowed("GET", "HEAD")
-        answer = json_response(200, {"status": "live"}) if self._house is None else await _readiness(self._house)
+        answer = json_response(200, Live(status="live")) if self._house is None else await _readiness(self._house)
         await send_response(answer, send, scope[REQUEST_SCOPE_KEY].answer_headers)
 
 
 async def _readiness(house: DependencyHolder) -> ApiResponse:
-    checks = {"database": False, "writer": False, "reactions": False}
+    checks = Checks(database=False, writer=False, reactions=False)
     if house.rooms is not None:
-        checks["writer"] = house.rooms.ledger.journal.alive
+        checks.writer = house.rooms.ledger.journal.alive
         try:
             async with asyncio.timeout(_TIMEOUT_S):
                 await house.rooms.reader.find_key(_NO_KEY)
                 lag = datetime.now(UTC) - await house.rooms.reader.reacted_until()
-            checks["database"] = True
-            checks["reactions"] = lag < _LAG_MAX
+            checks.database = True
+            checks.reactions = lag < _LAG_MAX
         except (Fault, TimeoutError):
             pass
-    is_ready = all(checks.values())
-    return json_response(200 if is_ready else 503, {"status": "ready" if is_ready else "not ready", "checks": checks})
+    if checks.database and checks.writer and checks.reactions:
+        return json_response(200, Readiness(status="ready", checks=checks))
+    return json_response(503, Readiness(status="not ready", checks=checks))
 
 
 _CODES: Final = {414: ANY[414], 431: ANY[431]}
@@ -74,7 +96,7 @@ PROBES: Final[Mapping[str, OperationSpec]] = {
         name="isLive",
         summary="Whether the process answers",
         description="For load balancers and operators. Needs no key.",
-        answers={200: ("It does.", response_schemas.Live)},
+        answers={200: ("It does.", Live)},
         codes=_CODES,
     ),
     READY: OperationSpec(
@@ -82,8 +104,8 @@ PROBES: Final[Mapping[str, OperationSpec]] = {
         summary="Whether the service can serve",
         description="Asks the database and the journal. Needs no key.",
         answers={
-            200: ("It can.", response_schemas.Readiness),
-            503: ("Not now: `checks` says what is in the way.", response_schemas.Readiness),
+            200: ("It can.", Readiness),
+            503: ("Not now: `checks` says what is in the way.", Readiness),
         },
         codes=_CODES,
     ),

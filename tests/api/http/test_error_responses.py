@@ -15,7 +15,7 @@ import structlog
 from tests.api.bodies import APPROVED
 
 import ledger
-from api.http.error_responses import STATUS, error_response
+from api.http.error_responses import STATUS, Conflict, error_response
 from api.http.errors import ApiError, TooManyRequests, card_number_in, conflicting, invalid, method_not_allowed
 from api.http.response import ApiResponse
 from ledger.domain.orders.statuses import OrderStatus
@@ -67,6 +67,19 @@ def test_facts_stand_beside_the_message_as_json():
     allowed = frozenset({OrderStatus.PENDING, OrderStatus.FAILED})
     refused = OrderNotPayable("No.", currentStatus=OrderStatus.COMPLETED, allowedStatuses=allowed)
     assert said(error_response(refused, "r"))["allowedStatuses"] == ["FAILED", "PENDING"]
+
+
+def test_every_fact_of_a_rejection_is_a_field_of_the_answer():
+    names = {kind.__name__ for kind in STATUS}
+    facts = {
+        keyword.arg
+        for path in SOURCES.rglob("*.py")
+        for call in ast.walk(ast.parse(path.read_text()))
+        if isinstance(call, ast.Call) and getattr(call.func, "id", "") in names and call.args  # events have no message
+        for keyword in call.keywords
+    }
+    assert len(facts) > 5
+    assert facts <= set(Conflict.__struct_encode_fields__)
 
 
 def test_a_fact_cannot_replace_the_message():
