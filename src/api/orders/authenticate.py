@@ -10,7 +10,7 @@ from typing import Annotated, Final
 from msgspec import Meta, Struct
 
 from api.dependencies import Dependencies
-from api.fields.people import DeviceInformation, device_information
+from api.fields.people import DeviceInformation
 from api.fields.stored_text import check_stored_text
 from api.fields.types import Id
 from api.fields.values import printable
@@ -52,7 +52,7 @@ def parse_device_data(body: bytes) -> DeviceDataInput:
     with bad_input_as_400():
         parsed = DeviceDataInput(
             reference_id=printable(sent.reference_id, "referenceId"),
-            device_information=device_information(sent.device_information),
+            device_information=sent.device_information,
         )
         check_stored_text(parsed, "", body, None)
     return parsed

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Annotated, Final
 
 from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec.structs import replace
 
 from api.dependencies import Dependencies
 from api.fields.payment_method import PaymentMethod, payment_method, sent_pan
@@ -14,7 +15,6 @@ from api.fields.people import (
     DeviceInformation,
     billing_address,
     billing_address_required,
-    device_information,
 )
 from api.fields.stored_text import check_stored_text
 from api.fields.types import Id, Metadata, PositiveNumber
@@ -74,17 +74,13 @@ def payment_input(sent: ChargePaymentOrder, now: datetime) -> PaymentInput:
     billing = billing_address(sent.billing_address)
     if method.type is MethodType.CARD and method.card is not None and billing is None:
         raise billing_address_required(sent.billing_address)
-    return PaymentInput(
-        type=method.type,
-        card=method.card,
-        card_summary=method.card_summary,
-        saved_method_id=method.saved_method_id,
-        persist=method.persist,
+    return replace(
+        method,
         amount=positive_amount(sent.amount, "amount") if is_given(sent.amount) else None,
         external_id=printable(external_id, "externalId"),
         virtual_terminal=bool(virtual),
         billing_address=billing,
-        device_information=device_information(sent.device_information),
+        device_information=sent.device_information,
         metadata=metadata(sent.metadata),
     )
 

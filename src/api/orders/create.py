@@ -7,10 +7,11 @@ from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+from msgspec.structs import replace
 
 from api.dependencies import Dependencies
 from api.fields.line_items import LineItems, line_items
-from api.fields.payment_method import Method, PaymentMethod, payment_method, sent_pan
+from api.fields.payment_method import PaymentMethod, payment_method, sent_pan
 from api.fields.people import (
     BillingAddress,
     Customer,
@@ -19,7 +20,6 @@ from api.fields.people import (
     billing_address,
     billing_address_required,
     customer_input,
-    device_information,
     fiscal_data,
 )
 from api.fields.stored_text import check_stored_text
@@ -35,7 +35,7 @@ from api.openapi.operation import ANY, BODY, PAYMENT, OperationSpec, codes_of
 from api.openapi.parameters import IDEMPOTENCY_KEY
 from api.orders.responses import merchant_now, order_response
 from ledger.domain.orders.terms import CaptureMethod, OrderTerms
-from ledger.operations.inputs import OrderInput, PaymentInput
+from ledger.operations.inputs import OrderInput
 from ledger.operations.orders.create import create_order
 from projections.orders.documents import OrderDocument
 
@@ -128,26 +128,15 @@ def _order_input(sent: CreatePaymentOrder, now: datetime) -> OrderInput:
         due_date=None if sent.due_date is None else moment(sent.due_date, "dueDate", now),
         metadata=metadata(sent.metadata),
         billing_address=billing,
-        device_information=device_information(sent.device_information),
+        device_information=sent.device_information,
         fiscal=fiscal_data(sent.customer_fiscal_data, sent.fiscal_data, sent.fiscal_config),
         line_items=line_items(lines, amount),
     )
     return OrderInput(
         terms=terms,
         customer=customer_input(sent.customer, sent.customer_id),
-        payment=None if pending or method is None else _payment(method, virtual_terminal=bool(virtual)),
-    )
-
-
-def _payment(method: Method, *, virtual_terminal: bool) -> PaymentInput:
-    """Returns the payment of a new order. The order itself carries the billing address and the payer's device."""
-    return PaymentInput(
-        type=method.type,
-        card=method.card,
-        card_summary=method.card_summary,
-        saved_method_id=method.saved_method_id,
-        persist=method.persist,
-        virtual_terminal=virtual_terminal,
+        # The billing address and the payer's device are the order's, not its payment's.
+        payment=None if pending or method is None else replace(method, virtual_terminal=bool(virtual)),
     )
 
 
