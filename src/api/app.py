@@ -1,7 +1,6 @@
-"""The application: every route on one page, and what it is wired to while it runs.
+"""The application: every route on one page, and the wiring of its dependencies.
 
-The rule a stranger would break: wiring happens here and nowhere else. A route that needs something new gets it through
-`Dependencies`, not from a module's global.
+Wire only here. A route that needs something new gets it through `Dependencies`, never from a module's global.
 """
 
 from __future__ import annotations
@@ -44,33 +43,34 @@ from projections.queries import Queries
 
 
 def create_app(settings: Settings) -> ASGIApp:
-    """The service as an ASGI application. It connects when the server starts it; `settings.database_url` must be set then."""
-    house, here = DependencyHolder(), shared_metrics.current("api")
+    """Returns the service as an ASGI application. It connects when the server starts it, by `settings.database_url`."""
+    holder, here = DependencyHolder(), shared_metrics.current("api")
     logs = settings.access_log == "on" and settings.log_level in ("debug", "info")
     traffic = RequestMetrics(AccessLog() if logs else None)
 
     @asynccontextmanager
     async def lifespan(_: Any) -> AsyncIterator[None]:
-        async with open_rooms(settings) as rooms:
-            house.rooms = rooms
-            with here.publishing(traffic.figures, partial(rooms_figures, rooms), partial(process_metrics, here)):
+        async with open_dependencies(settings) as deps:
+            holder.deps = deps
+            with here.publishing(traffic.figures, partial(rooms_figures, deps), partial(process_metrics, here)):
                 yield
-            house.rooms = None
+            holder.deps = None
         traffic.close()
 
-    router = Router(routes(settings, house), redirect_slashes=False, default=_unknown_address, lifespan=lifespan)
+    router = Router(routes(settings, holder), redirect_slashes=False, default=_unknown_path, lifespan=lifespan)
     return Middleware(router, traffic, timeout_s=settings.request_timeout_s)
 
 
 def describe_interface(settings: Settings) -> dict[str, Any]:
-    """The interface as an OpenAPI document."""
+    """Returns the interface as an OpenAPI document."""
     return document.describe(routes(settings, DependencyHolder()))
 
 
-def routes(settings: Settings, house: DependencyHolder) -> list[Route]:
+def routes(settings: Settings, holder: DependencyHolder) -> list[Route]:
+    """Returns every route of the service: each path with its operations by method."""
     orders = f"{settings.base_path}/v2/payment-orders"
     one = f"{orders}/{{id}}"
-    route = partial(_route, house)
+    route = partial(_route, holder)
     return [
         route(orders, GET=list_orders.LIST_ORDERS, POST=create.CREATE),
         route(one, GET=show.SHOW),
@@ -86,25 +86,25 @@ def routes(settings: Settings, house: DependencyHolder) -> list[Route]:
         route(f"{one}/payer-authentication/validate", POST=authenticate.VALIDATE),
         Route(
             f"{settings.base_path}/processor-messages/{{processor}}",
-            ProcessorMessages(house, load_processor_keys(settings)),
+            ProcessorMessages(holder, load_processor_keys(settings)),
         ),
-        *sandbox_routes(settings, house),
+        *sandbox_routes(settings, holder),
         Route(health.LIVE, health.live()),
-        Route(health.READY, health.ready(house)),
-        Route(METRICS, Metrics(house, shared_metrics.current(), settings)),
+        Route(health.READY, health.ready(holder)),
+        Route(METRICS, Metrics(holder, shared_metrics.current(), settings)),
         Route(docs_page.DESCRIPTION, docs_page.description(partial(describe_interface, settings))),
         Route(docs_page.PAGE, docs_page.page()),
         Route(docs_page.ASSET, docs_page.asset()),
     ]
 
 
-def sandbox_routes(settings: Settings, house: DependencyHolder) -> list[Route]:
+def sandbox_routes(settings: Settings, holder: DependencyHolder) -> list[Route]:
     """Returns the helpers that exist only where no money moves."""
     if settings.environment == "production":
         return []
     sandbox = f"{settings.base_path}/sandbox"
-    route = partial(_route, house)
-    page = partial(PayerPage, house, settings.base_path)
+    route = partial(_route, holder)
+    page = partial(PayerPage, holder, settings.base_path)
     return [
         route(f"{sandbox}/clock", GET=clock.SHOW_CLOCK, POST=clock.MOVE_CLOCK),
         route(f"{sandbox}/deposits", POST=deposits.SEND_DEPOSIT),
@@ -117,39 +117,47 @@ def sandbox_routes(settings: Settings, house: DependencyHolder) -> list[Route]:
     ]
 
 
-def _route(house: DependencyHolder, path: str, **operations: ScopedOperation) -> Route:
-    return Route(path, Endpoint(house, **operations))
+def _route(holder: DependencyHolder, path: str, **operations: ScopedOperation) -> Route:
+    return Route(path, Endpoint(holder, **operations))
 
 
 @asynccontextmanager
-async def open_rooms(settings: Settings) -> AsyncIterator[Dependencies]:
-    """The ledger, the reader, the keys and the limits of one process, for as long as the context lasts."""
-    assert settings.database_url is not None, "whoever starts a process tells it its database"
+async def open_dependencies(settings: Settings) -> AsyncIterator[Dependencies]:
+    """Opens the ledger, the queries and everything else that the endpoints work with, and closes them at the end."""
+    assert settings.database_url is not None, "a process that serves has a database"
     async with AsyncExitStack() as stack:
         ledger = await stack.enter_async_context(open_ledger(settings))
-        reader = Queries(settings.database_url)
-        await reader.start()
-        stack.push_async_callback(reader.stop)
+        queries = Queries(settings.database_url)
+        await queries.start()
+        stack.push_async_callback(queries.stop)
         shared = await _shared_limiter(settings.database_url, stack) if settings.workers > 1 else None
         secrets = load_secrets(settings)
-        keys = Authenticator(
-            reader.find_key,
+        authenticator = Authenticator(
+            queries.find_key,
             secrets.key(Purpose.API_KEY_PEPPER),
             settings.environment,
             per_minute=settings.requests_per_minute,
             per_second=settings.requests_per_second,
         )
-        fingerprint_key = secrets.key(Purpose.REQUEST_FINGERPRINT)
-        mail = await stack.enter_async_context(open_delivery(settings.database_url, ledger))
-        clocks, names = None, None
+        delivery = await stack.enter_async_context(open_delivery(settings.database_url, ledger))
+        payment_lookup, clock_control = None, None
         if settings.environment == "sandbox":
-            names = PaymentLookup(settings.database_url)
-            await names.start()
-            stack.push_async_callback(names.stop)
-            hand = ClockAdvancer(settings.database_url, ledger, REACTIONS, HANDLERS, mail)
-            clocks = await stack.enter_async_context(hand)
+            payment_lookup = PaymentLookup(settings.database_url)
+            await payment_lookup.start()
+            stack.push_async_callback(payment_lookup.stop)
+            advancer = ClockAdvancer(settings.database_url, ledger, REACTIONS, HANDLERS, delivery)
+            clock_control = await stack.enter_async_context(advancer)
         yield Dependencies(
-            ledger, reader, keys, LocalRateLimiter(), settings.body_limit, fingerprint_key, clocks, mail, names, shared
+            ledger=ledger,
+            queries=queries,
+            authenticator=authenticator,
+            limiter=LocalRateLimiter(),
+            body_limit=settings.body_limit,
+            fingerprint_key=secrets.key(Purpose.REQUEST_FINGERPRINT),
+            delivery=delivery,
+            clock_control=clock_control,
+            payment_lookup=payment_lookup,
+            shared_limiter=shared,
         )
 
 
@@ -160,5 +168,5 @@ async def _shared_limiter(url: str, stack: AsyncExitStack) -> SharedRateLimiter:
     return SharedRateLimiter(rates.take)
 
 
-async def _unknown_address(_scope: Scope, _receive: Receive, _send: Send) -> None:
+async def _unknown_path(_scope: Scope, _receive: Receive, _send: Send) -> None:
     raise ApiError(404, "NOT_FOUND", "There is nothing at this address.")

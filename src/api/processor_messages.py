@@ -15,11 +15,11 @@ from uuid import UUID
 from msgspec import Meta, Struct
 from starlette.types import Receive, Scope, Send
 
-from api.dependencies import DependencyHolder
+from api.dependencies import DependencyHolder, not_started
 from api.http.errors import ApiError, invalid, method_not_allowed
 from api.http.middleware import REQUEST_SCOPE_KEY
 from api.http.request import ApiRequest
-from api.http.response import json_response, send_response
+from api.http.response import json_response
 from api.openapi.operation import ANY, OperationSpec
 from ledger.processors.messages import InvalidSignature, Message, MessageUnreadable, Signed, verify
 
@@ -71,30 +71,31 @@ class MessageKept(Struct, rename="camel"):
 
 
 class ProcessorMessages:
-    """The route. `keys` are the processors' own, by name; two while one is replaced by the other."""
+    """The endpoint. `keys` has the processors' own keys, by name: two while one is being replaced by the other."""
 
-    def __init__(self, house: DependencyHolder, keys: Mapping[str, Sequence[bytes]]) -> None:
-        self._house = house
+    def __init__(self, holder: DependencyHolder, keys: Mapping[str, Sequence[bytes]]) -> None:
+        self._holder = holder
         self._keys = keys
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
-        """202 for a message that is new, 200 for one that is known. Raises Refusal (400, 401, 405, 413, 415), a Fault."""
-        call: ApiRequest = scope[REQUEST_SCOPE_KEY]
+        """Answers 202 to a new message and 200 to a repeated one. Raises ApiError (400, 401, 405, 413, 415), a Fault."""
+        request: ApiRequest = scope[REQUEST_SCOPE_KEY]
         if scope["method"] != "POST":
             raise method_not_allowed("POST")
-        message = self._verified(call, await call.body(_BODY_MAX))
-        rooms = self._house.opened()
-        assert rooms.mail is not None, "it is opened with the application"
-        receipt = await rooms.mail.keep(message)
+        message = self._verified(request, await request.body(_BODY_MAX))
+        deps = self._holder.deps
+        if deps is None:
+            raise not_started()
+        entry = await deps.delivery.keep(message)
         content = MessageKept(accepted=True, processor_message_id=message.message_id)
-        await send_response(json_response(202 if receipt.is_new else 200, content), send, call.answer_headers)
+        await request.respond(json_response(202 if entry.is_new else 200, content), send)
 
-    def _verified(self, call: ApiRequest, body: bytes) -> Message:
-        processor = call.path_id("processor") or ""
+    def _verified(self, request: ApiRequest, body: bytes) -> Message:
+        processor = request.path_id("processor") or ""
         signed = Signed(
             body=body,
-            timestamp=call.headers.get(TIMESTAMP, b"").decode("latin-1"),
-            signature=call.headers.get(SIGNATURE, b"").decode("latin-1"),
+            timestamp=request.headers.get(TIMESTAMP, b"").decode("latin-1"),
+            signature=request.headers.get(SIGNATURE, b"").decode("latin-1"),
         )
         try:
             message = verify(signed, self._keys.get(processor, (_UNKNOWN_PROCESSORS_KEY,)), datetime.now(UTC))

@@ -11,11 +11,11 @@ from typing import Final
 from msgspec import Struct
 from starlette.types import Receive, Scope, Send
 
-from api.dependencies import Dependencies, DependencyHolder
+from api.dependencies import Dependencies, DependencyHolder, not_started
 from api.http.errors import method_not_allowed
 from api.http.middleware import REQUEST_SCOPE_KEY
 from api.http.request import ApiRequest
-from api.http.response import ApiResponse, send_response
+from api.http.response import ApiResponse
 from api.openapi.operation import OperationSpec
 from ledger.security import api_keys
 
@@ -26,7 +26,7 @@ Handler = Callable[[Dependencies, ApiRequest], Awaitable[ApiResponse]]
 
 
 class ScopedOperation(Struct, frozen=True):
-    """What answers one method of a path, the scope that a key needs for it, and its published description."""
+    """The function that answers one method of a path, the scope that a key needs for it, and its published description."""
 
     handler: Handler
     scope: api_keys.Scope
@@ -36,31 +36,32 @@ class ScopedOperation(Struct, frozen=True):
 class Endpoint:
     """The operations of one path, by method; HEAD is GET without the body."""
 
-    def __init__(self, house: DependencyHolder, **operations: ScopedOperation) -> None:
-        self._house = house
+    def __init__(self, holder: DependencyHolder, **operations: ScopedOperation) -> None:
+        self._holder = holder
         self._operations = dict(operations)
         if "GET" in operations:
             self._operations["HEAD"] = operations["GET"]
 
     @property
     def operations(self) -> Mapping[str, ScopedOperation]:
-        """The operations of the path by method, without HEAD."""
-        return {method: allowed for method, allowed in self._operations.items() if method != "HEAD"}
+        """Returns the operations of the path by method, without HEAD."""
+        return {method: operation for method, operation in self._operations.items() if method != "HEAD"}
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
         """Answers one request. The middleware answers what this raises."""
-        allowed = self._operations.get(scope["method"])
-        if allowed is None:
+        operation = self._operations.get(scope["method"])
+        if operation is None:
             raise method_not_allowed(*self._operations)
-        call: ApiRequest = scope[REQUEST_SCOPE_KEY]
-        rooms = self._house.opened()
-        call.principal = principal = await rooms.keys.identify(call.headers, allowed.scope)
-        if rooms.shared_limiter is None:
-            call.rate_headers = rooms.limiter.admit(principal.key_id, principal.per_minute, principal.per_second)
+        request: ApiRequest = scope[REQUEST_SCOPE_KEY]
+        deps = self._holder.deps
+        if deps is None:
+            raise not_started()
+        request.principal = principal = await deps.authenticator.identify(request.headers, operation.scope)
+        if deps.shared_limiter is None:
+            request.rate_headers = deps.limiter.admit(principal.key_id, principal.per_minute, principal.per_second)
         else:
-            call.rate_headers = await rooms.shared_limiter.admit(
+            request.rate_headers = await deps.shared_limiter.admit(
                 principal.merchant_id, principal.key_id, principal.per_minute, principal.per_second
             )
-        await rooms.ledger.clock.refresh(principal.merchant_id)
-        answer = await allowed.handler(rooms, call)
-        await send_response(answer, send, call.answer_headers)
+        await deps.ledger.clock.refresh(principal.merchant_id)
+        await request.respond(await operation.handler(deps, request), send)

@@ -20,7 +20,7 @@ from api.openapi import examples
 from api.openapi.operation import ANY, BODY, PAYMENT, OperationSpec, codes_of
 from api.openapi.parameters import IDEMPOTENCY_KEY, ORDER_ID
 from api.orders.charge import ChargePaymentOrder, payment_input
-from api.orders.responses import merchant_now, order_reference, order_response
+from api.orders.responses import merchant_now, order_response
 from ledger.operations.inputs import PaymentInput
 from ledger.operations.orders import add_payment as operation
 from projections.orders.documents import OrderDocument
@@ -48,8 +48,9 @@ async def add_payment(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """POST /v2/payment-orders/{id}/payments: 201 for a further payment of a split order, 422 for a decline."""
     body = await request.body(deps.body_limit)
     parsed = parse_payment(body, merchant_now(deps, request))
+    reference = request.order_reference()
     key = request.idempotency_key(deps.fingerprint_key, body)
-    result = await operation.add_payment(deps.ledger, request.actor, order_reference(request), parsed, key)
+    result = await operation.add_payment(deps.ledger, request.actor, reference, parsed, key)
     return order_response(result, 201 if result.created else 200, deps, request)
 
 

@@ -21,7 +21,7 @@ from api.http.request import ApiRequest
 from api.http.response import REPLAYED, ApiResponse
 from api.openapi.operation import ANY, BODY, DECLINED, KEYED, OperationSpec, codes_of
 from api.openapi.parameters import IDEMPOTENCY_KEY, ORDER_ID
-from api.orders.responses import declined_response, order_json, order_reference, order_response
+from api.orders.responses import declined_response, order_json, order_response
 from ledger.operations.inputs import DeviceDataInput, ValidateInput
 from ledger.operations.orders import authenticate as operations
 from projections.orders.authentication import ValidationDocument, render_validation
@@ -62,8 +62,9 @@ async def submit_device_data(deps: Dependencies, request: ApiRequest) -> ApiResp
     """POST /v2/payment-orders/{id}/payer-authentication/device-data: 200 with the order; 422 for a decline."""
     body = await request.optional_body(deps.body_limit)
     parsed = parse_device_data(body)
+    reference = request.order_reference()
     key = request.idempotency_key(deps.fingerprint_key, body)
-    result = await operations.submit_device_data(deps.ledger, request.actor, order_reference(request), parsed, key)
+    result = await operations.submit_device_data(deps.ledger, request.actor, reference, parsed, key)
     return order_response(result, 200, deps, request)
 
 
@@ -121,8 +122,9 @@ async def validate(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """POST /v2/payment-orders/{id}/payer-authentication/validate: 200 with what became of it; 422 where it failed."""
     body = await request.body(deps.body_limit)
     parsed = parse_validate(body)
+    reference = request.order_reference()
     key = request.idempotency_key(deps.fingerprint_key, body)
-    result = await operations.validate(deps.ledger, request.actor, order_reference(request), parsed, key)
+    result = await operations.validate(deps.ledger, request.actor, reference, parsed, key)
     declined = declined_response(result, order_json(result, deps, request), request)
     if declined is not None and not result.replayed:
         return declined

@@ -17,7 +17,7 @@ from api.http.request import ApiRequest
 from api.http.response import REPLAYED, ApiResponse
 from api.openapi.operation import ANY, BODY, KEYED, OperationSpec, codes_of
 from api.openapi.parameters import IDEMPOTENCY_KEY, ORDER_ID
-from api.orders.responses import order_json, order_reference
+from api.orders.responses import order_json
 from ledger.operations.inputs import CancelInput
 from ledger.operations.orders.cancel import cancel_order
 from projections.orders.documents import OrderDocument
@@ -59,8 +59,9 @@ async def cancel(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """POST /v2/payment-orders/{id}/cancel: 200 with the order, cancelled or waiting for the processor to let go."""
     body = await request.optional_body(deps.body_limit)
     parsed = parse_cancel(body)
+    reference = request.order_reference()
     key = request.idempotency_key(deps.fingerprint_key, body)
-    result = await cancel_order(deps.ledger, request.actor, order_reference(request), parsed, key)
+    result = await cancel_order(deps.ledger, request.actor, reference, parsed, key)
     content = order_json(result, deps, request)
     return ApiResponse(200, content, REPLAYED if result.replayed or result.repeated else ())
 

@@ -16,7 +16,7 @@ from api.http.request import ApiRequest
 from api.http.response import ApiResponse
 from api.openapi.operation import ANY, BODY, DECLINED, KEYED, OperationSpec, codes_of
 from api.openapi.parameters import IDEMPOTENCY_KEY, ORDER_ID
-from api.orders.responses import order_reference, order_response
+from api.orders.responses import order_response
 from ledger.operations.inputs import CaptureInput
 from ledger.operations.orders.capture import capture_order
 from projections.orders.documents import OrderDocument
@@ -49,8 +49,9 @@ async def capture(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """POST /v2/payment-orders/{id}/capture: 200, or 422 where the processor refused for good."""
     body = await request.optional_body(deps.body_limit)
     parsed = parse_capture(body)
+    reference = request.order_reference()
     key = request.idempotency_key(deps.fingerprint_key, body)
-    result = await capture_order(deps.ledger, request.actor, order_reference(request), parsed, key)
+    result = await capture_order(deps.ledger, request.actor, reference, parsed, key)
     return order_response(result, 200, deps, request)
 
 

@@ -26,7 +26,7 @@ from api.http.response import ApiResponse
 from api.openapi import examples
 from api.openapi.operation import ANY, BODY, PAYMENT, OperationSpec, codes_of
 from api.openapi.parameters import IDEMPOTENCY_KEY, ORDER_ID
-from api.orders.responses import merchant_now, order_reference, order_response
+from api.orders.responses import merchant_now, order_response
 from ledger.domain.orders.terms import MethodType
 from ledger.operations.inputs import PaymentInput
 from ledger.operations.orders.create import charge_order
@@ -90,7 +90,7 @@ async def charge(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     body = await request.body(deps.body_limit)
     parsed = parse_charge(body, merchant_now(deps, request))
     key = request.idempotency_key(deps.fingerprint_key, body)
-    result = await charge_order(deps.ledger, request.actor, order_reference(request), parsed, key)
+    result = await charge_order(deps.ledger, request.actor, request.order_reference(), parsed, key)
     return order_response(result, 200, deps, request)
 
 

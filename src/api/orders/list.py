@@ -181,7 +181,7 @@ async def list_orders(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """GET /v2/payment-orders: a page of the merchant's orders, without their payments."""
     now = merchant_now(deps, request)
     query = parse_order_query(request.query, now)
-    return ApiResponse(200, await deps.reader.orders(request.principal.merchant_id, query, now))
+    return ApiResponse(200, await deps.queries.orders(request.principal.merchant_id, query, now))
 
 
 def _described(name: str, description: str, schema: Json) -> Json:

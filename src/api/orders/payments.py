@@ -13,11 +13,11 @@ from msgspec import Meta, Raw, Struct
 from api.dependencies import Dependencies
 from api.fields.types import TEXT_MAX
 from api.http.endpoint import READ, ScopedOperation
+from api.http.errors import order_not_found
 from api.http.request import ApiRequest
 from api.http.response import ApiResponse, json_response, rendered
 from api.openapi.operation import ANY, Json, OperationSpec, codes_of
 from api.openapi.parameters import ORDER_ID
-from api.orders.responses import order_not_found, order_reference
 from ledger.domain.rejections import PaymentNotFound
 from projections.lists.pages import Pagination, single_page
 from projections.orders.documents import PaymentDocument
@@ -54,7 +54,7 @@ async def show_payment(deps: Dependencies, request: ApiRequest) -> ApiResponse:
 
 
 async def _payments(deps: Dependencies, request: ApiRequest) -> list[Raw]:
-    row = await deps.reader.order(request.principal.merchant_id, order_reference(request))
+    row = await deps.queries.order(request.principal.merchant_id, request.order_reference())
     if row is None:
         raise order_not_found()
     return msgspec.json.decode(row.payments, type=list[Raw])

@@ -22,7 +22,6 @@ from api.http.request import ApiRequest
 from api.http.response import REPLAYED, ApiResponse
 from api.openapi.operation import ANY, BODY, KEYED, OperationSpec, codes_of
 from api.openapi.parameters import IDEMPOTENCY_KEY, ORDER_ID
-from api.orders.responses import order_reference
 from ledger.domain.orders import commands, terms
 from ledger.operations.inputs import RefundInput
 from ledger.operations.orders.refund import refund_order
@@ -134,8 +133,9 @@ async def refund(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """POST /v2/payment-orders/{id}/refund: 200 with the order and the refund, which may be pending or have failed."""
     body = await request.body(deps.body_limit)
     parsed = parse_refund(body)
+    reference = request.order_reference()
     key = request.idempotency_key(deps.fingerprint_key, body)
-    result = await refund_order(deps.ledger, request.actor, order_reference(request), parsed, key)
+    result = await refund_order(deps.ledger, request.actor, reference, parsed, key)
     assert result.refund_id is not None, "a refund returns its own id"
     made = result.order.refund(result.refund_id)
     assert made is not None, "the result of a refund is about a refund of its order"

@@ -13,7 +13,6 @@ from api.http.request import ApiRequest
 from api.http.response import ApiResponse, json_response, rendered
 from api.openapi.operation import ANY, Json, OperationSpec, codes_of
 from api.openapi.parameters import ORDER_ID
-from api.orders.responses import order_reference
 from ledger.domain.orders.state import Order
 from ledger.domain.rejections import RefundNotFound
 from ledger.operations.pipeline.unit_of_work import find_order
@@ -46,7 +45,7 @@ async def show_refund(deps: Dependencies, request: ApiRequest) -> ApiResponse:
 
 
 async def _order(deps: Dependencies, request: ApiRequest) -> Order:
-    return await find_order(deps.ledger, request.principal.merchant_id, order_reference(request))
+    return await find_order(deps.ledger, request.principal.merchant_id, request.order_reference())
 
 
 _REFUND_ID: Final[Json] = {

@@ -1,4 +1,4 @@
-"""What the endpoints of orders share: the order that a path names, and the answer with the order's bytes or with a decline.
+"""What the endpoints of orders share: the answer with the order's bytes, and the answer to a decline.
 
 A decline is answered 422 although something happened: the order is in the answer, and a repeated request gets the same answer.
 """
@@ -19,7 +19,6 @@ from ledger.domain.orders.declines import Advice, decline, public_code
 from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
-from ledger.domain.rejections import OrderNotFound
 from ledger.operations.results import OrderResult
 from projections.orders import table
 from projections.orders.documents import OrderDocument
@@ -40,18 +39,6 @@ class Declined(Error, kw_only=True, rename="camel"):
 def merchant_now(deps: Dependencies, request: ApiRequest) -> datetime:
     """Returns the merchant's current time, in its own time zone."""
     return deps.ledger.clock.now(request.principal.merchant_id).astimezone(request.principal.zone)
-
-
-def order_reference(request: ApiRequest) -> str:
-    """Returns the id or external id of the order in the path. Raises OrderNotFound where the text cannot be an id."""
-    reference = request.path_id("id")
-    if reference is None:
-        raise order_not_found()
-    return reference
-
-
-def order_not_found() -> OrderNotFound:
-    return OrderNotFound("The payment order was not found.")
 
 
 def order_response(result: OrderResult, status: int, deps: Dependencies, request: ApiRequest) -> ApiResponse:

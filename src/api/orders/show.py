@@ -6,18 +6,18 @@ from typing import Final
 
 from api.dependencies import Dependencies
 from api.http.endpoint import READ, ScopedOperation
+from api.http.errors import order_not_found
 from api.http.request import ApiRequest
 from api.http.response import ApiResponse
 from api.openapi.operation import ANY, OperationSpec, codes_of
 from api.openapi.parameters import ORDER_ID
-from api.orders.responses import order_not_found, order_reference
 from projections.orders.documents import OrderDocument
 
 
 async def show(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """GET /v2/payment-orders/{id}: the order with its payments."""
     merchant_id = request.principal.merchant_id
-    row = await deps.reader.order(merchant_id, order_reference(request))
+    row = await deps.queries.order(merchant_id, request.order_reference())
     if row is None:
         raise order_not_found()
     return ApiResponse(200, row.document(deps.ledger.clock.now(merchant_id)))

@@ -93,9 +93,9 @@ class ClockMoved(Struct, rename="camel"):
 
 async def move(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """POST {base}/sandbox/clock: the clock is moved on and what becomes due is done; 400 where it would go back."""
-    assert deps.clocks is not None, "only the sandbox has this route"
+    assert deps.clock_control is not None, "only the sandbox has this route"
     field, target = _target(_decode(await request.body(deps.body_limit)), request.principal.zone)
-    moved = await deps.ledger.complete(deps.clocks.advance(request.principal.merchant_id, field, target))
+    moved = await deps.ledger.complete(deps.clock_control.advance(request.principal.merchant_id, field, target))
     return json_response(200, ClockMoved(now=formats.moment(moved.now), jobs_run=moved.jobs_run))
 
 

@@ -57,16 +57,15 @@ async def _document(deps: Dependencies, request: ApiRequest, order_id: UUID, mes
         after = await order_after_deposit(deps.ledger, merchant_id, order_id, message.processor_reference)
         if after is not None:
             return order_json(after, deps, request)
-    row = await deps.reader.order(merchant_id, str(order_id))
+    row = await deps.queries.order(merchant_id, str(order_id))
     return None if row is None else row.document(deps.ledger.clock.now(merchant_id))
 
 
 async def _delivered(deps: Dependencies, message: Message) -> InboxEntry:
     """Delivers a message, again for up to a second where its order is busy, and returns the inbox entry."""
-    assert deps.mail is not None, "only the sandbox has these routes"
-    entry = await deps.mail.deliver(message)
+    entry = await deps.delivery.deliver(message)
     until = time.monotonic() + _WAIT_S
     while entry.handled_at is None and message.order_id is not None and time.monotonic() < until:
         await asyncio.sleep(_PAUSE_S)
-        entry = await deps.mail.deliver(message)
+        entry = await deps.delivery.deliver(message)
     return entry

@@ -126,7 +126,7 @@ def _is_listed(payment: Payment) -> bool:
 async def _settling(deps: Dependencies, merchant_id: UUID) -> list[tuple[Order, Payment]]:
     """Returns what a batch can hold: captured payments of the newest orders with money."""
     query = OrderQuery(statuses=_WITH_MONEY, limit=_ORDERS_MAX)
-    page = await deps.reader.orders(merchant_id, query, deps.ledger.clock.now(merchant_id))
+    page = await deps.queries.orders(merchant_id, query, deps.ledger.clock.now(merchant_id))
     orders = [
         await load_order(deps.ledger, merchant_id, found.id) for found in msgspec.json.decode(page, type=_Page).data
     ]
@@ -158,7 +158,6 @@ async def _report(
     deps: Dependencies, merchant_id: UUID, order: Order, payment: Payment, stages: Sequence[_Stage], batch_id: str
 ) -> list[SettlementLine]:
     """Reports a payment's line, stage by stage; a payment that is listed already goes on in its own batch."""
-    assert deps.mail is not None, "only the sandbox has these routes"
     listed = payment.batch if _is_listed(payment) else None
     lines: list[SettlementLine] = []
     for stage in stages:
@@ -174,7 +173,7 @@ async def _report(
             batch_id=listed.batch_id if listed else batch_id,
             processor_reference=payment.processor_reference or "",
         )
-        entry = await deps.mail.deliver(message)
+        entry = await deps.delivery.deliver(message)
         lines.append(
             SettlementLine(
                 payment_order_id=order.terms.order_id,

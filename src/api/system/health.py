@@ -13,10 +13,11 @@ from typing import Annotated, Final, Literal
 from msgspec import Meta, Struct
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from api.dependencies import DependencyHolder
+from api.dependencies import Dependencies, DependencyHolder
 from api.http.errors import method_not_allowed
 from api.http.middleware import REQUEST_SCOPE_KEY
-from api.http.response import ApiResponse, json_response, send_response
+from api.http.request import ApiRequest
+from api.http.response import ApiResponse, json_response
 from api.openapi.operation import ANY, OperationSpec
 from api.system.metrics import METRICS
 from ledger.postgres.faults import Fault
@@ -56,30 +57,32 @@ def live() -> ASGIApp:
     return _Probe(None)
 
 
-def ready(house: DependencyHolder) -> ASGIApp:
+def ready(holder: DependencyHolder) -> ASGIApp:
     """GET /health/ready: the database answers, the journal writes, the reactions are not behind; else 503."""
-    return _Probe(house)
+    return _Probe(holder)
 
 
 class _Probe:
-    def __init__(self, house: DependencyHolder | None) -> None:
-        self._house = house
+    def __init__(self, holder: DependencyHolder | None) -> None:
+        self._holder = holder
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
         if scope["method"] not in ("GET", "HEAD"):
             raise method_not_allowed("GET", "HEAD")
-        answer = json_response(200, Live(status="live")) if self._house is None else await _readiness(self._house)
-        await send_response(answer, send, scope[REQUEST_SCOPE_KEY].answer_headers)
+        request: ApiRequest = scope[REQUEST_SCOPE_KEY]
+        holder = self._holder
+        response = json_response(200, Live(status="live")) if holder is None else await _readiness(holder.deps)
+        await request.respond(response, send)
 
 
-async def _readiness(house: DependencyHolder) -> ApiResponse:
+async def _readiness(deps: Dependencies | None) -> ApiResponse:
     checks = Checks(database=False, writer=False, reactions=False)
-    if house.rooms is not None:
-        checks.writer = house.rooms.ledger.journal.alive
+    if deps is not None:
+        checks.writer = deps.ledger.journal.alive
         try:
             async with asyncio.timeout(_TIMEOUT_S):
-                await house.rooms.reader.find_key(_NO_KEY)
-                lag = datetime.now(UTC) - await house.rooms.reader.reacted_until()
+                await deps.queries.find_key(_NO_KEY)
+                lag = datetime.now(UTC) - await deps.queries.reacted_until()
             checks.database = True
             checks.reactions = lag < _LAG_MAX
         except (Fault, TimeoutError):

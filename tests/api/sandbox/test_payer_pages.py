@@ -141,7 +141,7 @@ async def test_a_page_allows_nothing_but_itself(store: Storefront, merchant: Mer
 
 
 def test_what_comes_from_outside_is_escaped():
-    page = Html(title="<script>", content="", tells='{"a":"\\"><script>"}').encode().decode()
+    page = Html(title="<script>", content="", notice='{"a":"\\"><script>"}').encode().decode()
     assert page.count("<script>") == 1
 
 
