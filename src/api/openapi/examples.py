@@ -75,7 +75,7 @@ MESSAGES: Final[Mapping[str, str]] = {
     "DATABASE_UNAVAILABLE": "The service cannot store anything at the moment. Try again in a moment.",
     "PROCESSOR_UNAVAILABLE": "The payment processor cannot be reached. Try again in a moment.",
 }
-"""Messages as they come with a code. They are for people and may change; a decline's tells what the bank said."""
+"""The message of each code. Messages are for people and may change; a decline has the bank's reason instead."""
 
 _FACTS: Final[Mapping[str, Json]] = {
     "VALIDATION_ERROR": {"errors": [{"field": "amount", "message": "is required", "code": "REQUIRED"}]},
@@ -103,6 +103,6 @@ _FACTS: Final[Mapping[str, Json]] = {
 
 
 def error(code: str) -> Json:
-    """The answer with a code of `MESSAGES`."""
+    """Returns an example of the answer with a code of `MESSAGES`."""
     shared = {"message": MESSAGES[code], "code": code, "requestId": "req-710f82784f337f2f-00000004"}
     return {"value": _FACTS.get(code, {}) | shared}
