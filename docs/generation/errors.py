@@ -1,8 +1,7 @@
-"""`errors.md`: every code that an answer can carry, its status, and when it comes.
+"""`errors.md`: every error code, its status, and when it comes.
 
-The rule a stranger would break: codes and statuses are read off the code, from the table of rejections and from the
-refusals of the `api` package and of the connections below it. Only the words are written here; a code without words, or words without a code, stop the
-generation.
+Codes and statuses are read from the code: the table of rejections, the errors of the `api` package, and the protocol errors of the
+server below it. Only the words are written here. The generation fails for a code without words and for words without a code.
 """
 
 import ast
@@ -38,7 +37,7 @@ FIELD_WORDS: Mapping[str, str | Mapping[int, str]] = {
     "CARD_NUMBER_NOT_ALLOWED": "A card number stands in it.",
 }
 
-# Codes of the answers that are not made by a `ApiError` with a literal status, or by a `Rejected`.
+# Codes of answers that come neither from an `ApiError` with a literal status nor from a `Rejected`.
 _ELSEWHERE: Mapping[str, tuple[int, ...]] = {
     "VALIDATION_ERROR": (400,),
     "CONFLICTING_FIELDS": (400,),
@@ -85,7 +84,7 @@ _DECLINE_SHAPE = """
 
 
 def page() -> str:
-    """The page as it should stand."""
+    """Returns the page as it should be."""
     statuses = known_codes()
     assert statuses.keys() == WORDS.keys(), f"codes and words differ: {sorted(statuses.keys() ^ WORDS.keys())}"
     rows = sorted((status, name) for name, found in statuses.items() for status in found)
@@ -115,7 +114,7 @@ def page() -> str:
 
 
 def known_codes() -> dict[str, tuple[int, ...]]:
-    """Every code with the statuses that it comes with."""
+    """Returns every code with its statuses."""
     found: dict[str, set[int]] = {name: set(statuses) for name, statuses in _ELSEWHERE.items()}
     for status, (name, _) in PROTOCOL_ERRORS.items():
         found.setdefault(name, set()).add(status)
@@ -131,7 +130,7 @@ def known_codes() -> dict[str, tuple[int, ...]]:
 
 
 def _field_codes() -> set[str]:
-    """The codes of `errors[]`: the third argument of `invalid`, its default, and those of whole refusals about fields."""
+    """Returns the codes of `errors[]`: the third argument of `invalid`, its default, and those of errors about several fields."""
     found = {"INVALID_VALUE", "CONFLICTING_FIELDS", "CARD_NUMBER_NOT_ALLOWED"}
     for call in _calls("invalid"):
         found |= {argument.value for argument in call.args[2:3] if isinstance(argument, ast.Constant)}

@@ -1,6 +1,6 @@
-"""`http.md`: the routes, what may be sent and what is answered, from the routes and the Structs themselves.
+"""`http.md`: the routes, what may be sent and what is answered, generated from the routes and the structs.
 
-The rule a stranger would break: whoever adds a route, a field or a parameter writes nothing here. All of it is read off.
+A new route, field or parameter needs no change here.
 """
 
 from collections.abc import Iterator, Mapping
@@ -66,7 +66,7 @@ _LIST = '{ "data": [ … orders, with "payments": [] … ], "pagination": { … 
 
 
 def page() -> str:
-    """The page as it should stand."""
+    """Returns the page as it should be."""
     routes = [(method, code(path), _about_operation(doc)) for method, path, doc in _operations()]
     return markdown_page(
         "HTTP interface",
@@ -102,11 +102,11 @@ def page() -> str:
 
 
 def _actions() -> Iterator[str]:
-    """The bodies of what can be done with an order that stands, without the objects that were described before."""
-    known: list[type[Struct]] = [CreatePaymentOrder, ChargePaymentOrder]
+    """Yields the bodies of the actions on an order, without the objects that were described before."""
+    described: list[type[Struct]] = [CreatePaymentOrder, ChargePaymentOrder]
     for heading, struct in _ACTIONS.items():
-        yield from (f"## {heading}: the body", _about(struct), *_body(struct, *known))
-        known.append(struct)
+        yield from (f"## {heading}: the body", _about(struct), *_body(struct, *described))
+        described.append(struct)
 
 
 def _operations() -> Iterator[tuple[str, str, str]]:
@@ -122,7 +122,7 @@ def _about_operation(doc: str) -> str:
 
 
 def _around() -> list[tuple[str, str, str]]:
-    """What is not a merchant's to ask: it has no key, or one of its own."""
+    """Returns the routes that are not for merchants: they need no key, or a signature."""
     messages = code(f"{Settings().base_path}/processor-messages/{{processor}}")
     return [
         ("POST", messages, "202 once a [processor's signed message](../how-to/connect-a-processor.md) is on disk"),
@@ -139,7 +139,7 @@ def _around() -> list[tuple[str, str, str]]:
 
 
 def _body(struct: type[Struct], *described: type[Struct]) -> Iterator[str]:
-    """A body and the objects in it, without those that stand on the page already."""
+    """Yields a body and the objects in it, without those that the page has already."""
     yield _sent(struct)
     known = {part for each in described for part in parts(each)}
     for part in parts(struct):
@@ -155,7 +155,7 @@ def _document() -> Iterator[str]:
 
 
 def _answered_whole(struct: type[Struct], *described: type[Struct]) -> Iterator[str]:
-    """An answer and the objects in it, without those that stand on the page already."""
+    """Yields an answer and the objects in it, without those that the page has already."""
     yield _answered(struct)
     known = {part for each in described for part in parts(each)}
     for part in parts(struct):
@@ -175,7 +175,7 @@ def _answered(struct: type[Struct]) -> str:
 
 
 def _or_absent(kind: str) -> str:
-    """Every field may be null, which is the same as absent: no need to say it of each."""
+    """Removes the null of a field's values: every field may be null, which is the same as absent."""
     return kind.removesuffix(" or null")
 
 

@@ -1,7 +1,4 @@
-"""`openapi.json`: the description that the service serves, for those who have no service at hand.
-
-The rule a stranger would break: it is the same document as at `/openapi.json`, made by the same code.
-"""
+"""`openapi.json`: the document that the service serves at `/openapi.json`, made by the same code."""
 
 from api.app import describe_interface
 from api.openapi.document import as_json
@@ -9,5 +6,5 @@ from ledger.settings import Settings
 
 
 def page() -> str:
-    """The document as it should stand."""
+    """Returns the document as it should be."""
     return as_json(describe_interface(Settings()))

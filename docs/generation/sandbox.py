@@ -1,7 +1,6 @@
-"""`sandbox.md`: the test cards, from the script that the sandbox processor plays, and the helpers, from their routes.
+"""`sandbox.md`: the test cards, generated from the sandbox processor's scripts, and the helpers, generated from their routes.
 
-The rule a stranger would break: a card is listed because the processor knows it. A number that stands here and is simply
-approved says so.
+List the cards that the processor has a script for, and a few that are simply approved.
 """
 
 from collections.abc import Iterator, Mapping
@@ -48,7 +47,7 @@ asking it after a crash tells the truth. Any expiry date in the future and any C
 
 
 def page() -> str:
-    """The page as it should stand."""
+    """Returns the page as it should be."""
     rows = [(code(grouped(number)), _described(APPROVED)) for number in _USUAL]
     rows += [(code(grouped(number)), _described(script)) for number, script in TEST_CARDS.items()]
     rows.append(("any other valid number", _described(APPROVED)))
@@ -79,25 +78,25 @@ def page() -> str:
 
 
 def _helpers() -> Iterator[str]:
-    """Every helper that is routed: what it does, what it takes, what it answers."""
+    """Yields every helper that is routed: what it does, what it takes, what it answers."""
     for route in sandbox_routes(Settings(), DependencyHolder()):
         if isinstance(route.endpoint, Endpoint):
             for method, operation in route.endpoint.operations.items():
-                described = operation.spec
-                yield f"### {described.summary}"
-                yield f"{code(f'{method} {route.path}')}: {' '.join(described.description.split()).removesuffix(_ONLY)}"
-                if described.takes is not None:
-                    rows = shapes.fields(described.takes)
+                spec = operation.spec
+                yield f"### {spec.summary}"
+                yield f"{code(f'{method} {route.path}')}: {' '.join(spec.description.split()).removesuffix(_ONLY)}"
+                if spec.takes is not None:
+                    rows = shapes.fields(spec.takes)
                     yield table(
                         _SENT, [(code(row.name), row.kind.removesuffix(" or null"), row.meaning) for row in rows]
                     )
-                yield " ".join(f"**{status}**: {meaning}" for status, (meaning, _) in described.answers.items())
-                for struct in dict.fromkeys(struct for _, struct in described.answers.values()):
+                yield " ".join(f"**{status}**: {meaning}" for status, (meaning, _) in spec.answers.items())
+                for struct in dict.fromkeys(struct for _, struct in spec.answers.values()):
                     yield from _answer(struct)
 
 
 def _answer(struct: type[Struct]) -> Iterator[str]:
-    """An answer and the objects in it; a payment order stands on the interface's page."""
+    """Yields an answer and the objects in it; a payment order is described on the interface's page."""
     yield _answered(struct)
     of_orders = {OrderDocument, *shapes.parts(OrderDocument)}
     for part in shapes.parts(struct):
@@ -114,7 +113,7 @@ def _answered(struct: type[Struct]) -> str:
 
 
 def grouped(number: str) -> str:
-    """A card number as it stands on a card."""
+    """Returns a card number as it is printed on a card."""
     return " ".join(number[at : at + 4] for at in range(0, len(number), 4))
 
 
@@ -122,9 +121,9 @@ def _described(script: TestCard) -> str:
     if not script.answers:
         return "booked and approved, but the answer never comes: unknown, then found out by the recovery"
     if script.declined is not None:
-        known = decline(script.declined.code)
-        said = public_code(script.declined.refused_by)
-        return f"declined: `{known.code}`" if said == "PAYMENT_DECLINED" else f"refused: 422 `{said}`"
+        code_of_decline = decline(script.declined.code).code
+        public = public_code(script.declined.refused_by)
+        return f"declined: `{code_of_decline}`" if public == "PAYMENT_DECLINED" else f"refused: 422 `{public}`"
     if script.grants_half:
         return "approved for half of the amount"
     if not script.captures:

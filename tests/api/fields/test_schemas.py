@@ -17,7 +17,7 @@ from api.orders.create import CreatePaymentOrder
 
 
 def structs() -> list[type[Struct]]:
-    """What any operation takes, with the structs inside it."""
+    """Returns the bodies of all operations, with the structs inside them."""
     bodies = [spec.takes for spec in specs() if spec.takes is not None]
     found = {struct for body in bodies for struct in (body, *parts(body))}
     return sorted(found, key=lambda struct: struct.__name__)

@@ -1,4 +1,4 @@
-"""Bodies of the actions on an order that no client should send: each must be a 400 that repeats nothing."""
+"""Malformed bodies of the actions on an order: each must be a 400 that repeats nothing of the body."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PAYMENT_ID = "01a1f8e3-3e4a-7525-a048-fe0093cb03d7"
 
 
 class Action(Struct, frozen=True, kw_only=True):
-    """An action's name in the path, how its body is read, a right body, and fields by what they hold."""
+    """An action: its name in the path, its parser, a valid body, and the names of its fields by type."""
 
     name: str
     reads: Callable[[bytes], Any]

@@ -1,4 +1,4 @@
-"""The published description: complete, valid, true to the routes, to the tables of codes and to what is answered."""
+"""The published description is complete and valid, and agrees with the routes, the error codes and the answers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ONE = f"{ORDERS}/{{id}}"
 
 
 def specs() -> list[OperationSpec]:
-    """Every description that a module of the interface defines, routed or not."""
+    """Returns every description that a module of the interface defines, routed or not."""
     found: dict[int, OperationSpec] = {}
     for module in pkgutil.walk_packages(api.__path__, "api."):
         for value in vars(importlib.import_module(module.name)).values():
@@ -55,13 +55,13 @@ def operations() -> dict[tuple[str, str], dict[str, Any]]:
 
 
 def schema_of(method: str, path: str, status: int) -> dict[str, Any]:
-    """The schema of an answer, with everything that it refers to."""
+    """Returns the schema of an answer, with everything that it refers to."""
     content = DESCRIBED["paths"][path][method]["responses"][str(status)]["content"]
     return {**content["application/json"]["schema"], "components": DESCRIBED["components"]}
 
 
 def assert_described(answer: Any, method: str, path: str) -> None:
-    """An answer has a described status, the described body and the headers that are always there."""
+    """Asserts that an answer has a described status, the described body and all required headers."""
     responses = DESCRIBED["paths"][path][method]["responses"]
     assert str(answer.status_code) in responses, answer.text
     described = responses[str(answer.status_code)]
@@ -131,9 +131,9 @@ def test_every_code_that_can_be_answered_is_described_with_its_status():
     described = {(code, status) for found in specs() for status in found.codes for code in found.codes[status]}
     answered = {(code, status) for code, statuses in known_codes().items() for status in statuses}
     elsewhere = {
-        ("BAD_REQUEST", 400),  # no HTTP: no operation was asked
-        ("API_KEY_NOT_FOUND", 404),  # only the command line meets it
-        ("METHOD_NOT_ALLOWED", 405),  # no operation: said once, above all of them
+        ("BAD_REQUEST", 400),  # an invalid HTTP request reaches no operation
+        ("API_KEY_NOT_FOUND", 404),  # comes only from the command line
+        ("METHOD_NOT_ALLOWED", 405),  # described once for all operations, at the top
     }
     assert answered - described == elsewhere
     assert described <= answered

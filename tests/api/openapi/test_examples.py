@@ -1,4 +1,4 @@
-"""Every example of a request is sent, on an order that stands where its operation wants it, and answered as described."""
+"""Every example request is sent for an order in the status that its operation needs, and is answered as described."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ SENT: Mapping[str, ScopedOperation] = {
 }
 
 
-def test_every_example_of_an_action_has_an_order_to_be_sent_for():
+def test_every_example_of_an_action_is_sent_by_a_test():
     shown = {
         (path.removeprefix(f"{ONE}/"), name)
         for (method, path), found in operations().items()
@@ -96,7 +96,7 @@ async def test_an_example_of_an_action_works(merchant: Merchant, action: str, na
 
 
 async def assert_its_parts_are_described(merchant: Merchant, said: dict[str, Any]) -> None:
-    """Whatever an action left behind is read in every way that there is."""
+    """Reads the payments and refunds of the order, as lists and one by one."""
     for method, path, full in (
         ("get", f"{ONE}/payments", f"{ORDERS}/{said['id']}/payments"),
         ("get", f"{ONE}/refunds", f"{ORDERS}/{said['id']}/refunds"),

@@ -1,4 +1,4 @@
-"""The list of orders: what its query may say, and what a page shows."""
+"""The list of orders: what its query accepts, and what a page shows."""
 
 from __future__ import annotations
 
