@@ -15,7 +15,6 @@ LONG = {  # module: why it may be longer than 300 lines
     "ledger.domain.orders.commands": "a list: whoever asks something of an order looks in one place",
     "ledger.settings": "a list: every setting with its bounds and its words, and how one is read",
     "ledger.domain.orders.events": "a list: the storage format of one stream, with its topics",
-    "api.openapi.examples": "a list: a request of each kind, as it looks",
 }
 WIDE = {"ledger"}  # packages that may have more than 13 modules and packages: the root, whose map shows them in layers
 

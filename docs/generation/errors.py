@@ -1,4 +1,4 @@
-"""`errors.md`: every code that an answer can carry, its status, and when it comes.
+"""`errors.md`: every error code, its status, and when it comes.
 
 Codes and statuses come from the code: from the table of rejections, from the errors of the `api` package and from those of the
 connections below it. This module has only words. A code without words, or words without a code, stop the generation.
@@ -114,7 +114,7 @@ def page() -> str:
 
 
 def known_codes() -> dict[str, tuple[int, ...]]:
-    """Returns every code with the statuses that it comes with."""
+    """Returns every code with its statuses."""
     found: dict[str, set[int]] = {name: set(statuses) for name, statuses in _ELSEWHERE.items()}
     for status, (name, _) in PROTOCOL_ERRORS.items():
         found.setdefault(name, set()).add(status)

@@ -1,6 +1,6 @@
-"""`http.md`: the routes, what may be sent and what is answered, from the routes and the Structs themselves.
+"""`http.md`: the routes, what may be sent and what is answered, generated from the routes and the structs.
 
-Routes, fields and parameters come from the code: a new one needs no change here.
+A new route, field or parameter needs no change here.
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,19 +10,17 @@ from docs.generation.markdown import page as markdown_page
 from docs.generation.shapes import anchor, fields, parts, title
 from msgspec import Struct
 
-from api.app import _routes
+from api.app import routes
 from api.dependencies import DependencyHolder
 from api.http.endpoint import Endpoint
-from api.openapi.parameters import list_parameters
-from api.orders.action_schemas import (
-    AddPayment,
-    CancelPaymentOrder,
-    CapturePaymentOrder,
-    RefundPaymentOrder,
-    SubmitDeviceData,
-    ValidatePayerAuthentication,
-)
-from api.orders.order_schemas import ChargePaymentOrder, CreatePaymentOrder
+from api.orders.add_payment import AddPayment
+from api.orders.authenticate import SubmitDeviceData, ValidatePayerAuthentication
+from api.orders.cancel import CancelPaymentOrder
+from api.orders.capture import CapturePaymentOrder
+from api.orders.charge import ChargePaymentOrder
+from api.orders.create import CreatePaymentOrder
+from api.orders.list import PARAMETERS
+from api.orders.refund import RefundPaymentOrder
 from ledger.settings import Settings
 from projections.lists.pages import Pagination
 from projections.orders.authentication import ValidationDocument
@@ -85,7 +83,7 @@ def page() -> str:
         "## Helpers of the sandbox",
         "Their bodies and answers are on [the sandbox's page](sandbox.md#helpers).",
         "## List payment orders: the query",
-        table(("parameter", "meaning"), [(code(known["name"]), known["description"]) for known in list_parameters()]),
+        table(("parameter", "meaning"), [(code(name), meaning) for name, (meaning, _) in PARAMETERS.items()]),
         block(_LIST, "text"),
         _answered(Pagination),
         '<a id="answered-order"></a>',
@@ -103,19 +101,18 @@ def page() -> str:
 
 
 def _actions() -> Iterator[str]:
-    """Yields the bodies of the actions on an existing order, without the objects that were described before."""
-    known: list[type[Struct]] = [CreatePaymentOrder, ChargePaymentOrder]
+    """Yields the bodies of the actions on an order, without the objects that were described before."""
+    described: list[type[Struct]] = [CreatePaymentOrder, ChargePaymentOrder]
     for heading, struct in _ACTIONS.items():
-        yield from (f"## {heading}: the body", _about(struct), *_body(struct, *known))
-        known.append(struct)
+        yield from (f"## {heading}: the body", _about(struct), *_body(struct, *described))
+        described.append(struct)
 
 
 def _operations() -> Iterator[tuple[str, str, str]]:
-    for route in _routes(Settings(), DependencyHolder()):
+    for route in routes(Settings(), DependencyHolder()):
         if isinstance(route.endpoint, Endpoint):
-            for method, allowed in route.endpoint._operations.items():
-                if method != "HEAD":
-                    yield method, route.path, allowed.operation.__doc__ or ""
+            for method, operation in route.endpoint.operations.items():
+                yield method, route.path, operation.handler.__doc__ or ""
 
 
 def _about_operation(doc: str) -> str:
@@ -141,7 +138,7 @@ def _around() -> list[tuple[str, str, str]]:
 
 
 def _body(struct: type[Struct], *described: type[Struct]) -> Iterator[str]:
-    """Yields a body and the objects in it, without those that are on the page already."""
+    """Yields a body and the objects in it, without those that the page has already."""
     yield _sent(struct)
     known = {part for each in described for part in parts(each)}
     for part in parts(struct):
@@ -157,7 +154,7 @@ def _document() -> Iterator[str]:
 
 
 def _answered_whole(struct: type[Struct], *described: type[Struct]) -> Iterator[str]:
-    """Yields an answer and the objects in it, without those that are on the page already."""
+    """Yields an answer and the objects in it, without those that the page has already."""
     yield _answered(struct)
     known = {part for each in described for part in parts(each)}
     for part in parts(struct):

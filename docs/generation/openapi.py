@@ -1,4 +1,4 @@
-"""`openapi.json`: the description that a running service serves at `/openapi.json`, made by the same code."""
+"""`openapi.json`: the document that the service serves at `/openapi.json`, made by the same code."""
 
 from api.app import describe_interface
 from api.openapi.document import as_json

@@ -1,4 +1,7 @@
-"""`sandbox.md`: the test cards, from the table of the sandbox processor, and the helpers, from their routes."""
+"""`sandbox.md`: the test cards, generated from the sandbox processor's scripts, and the helpers, generated from their routes.
+
+List the cards that the processor has a script for, and a few that are simply approved.
+"""
 
 from collections.abc import Iterator, Mapping
 
@@ -7,10 +10,9 @@ from docs.generation.markdown import code, table
 from docs.generation.markdown import page as markdown_page
 from msgspec import Struct
 
-from api.app import _sandbox
+from api.app import sandbox_routes
 from api.dependencies import DependencyHolder
 from api.http.endpoint import Endpoint
-from api.sandbox.descriptions import OPERATIONS
 from ledger.domain.orders.declines import decline, public_code
 from ledger.processors.sandbox.test_cards import APPROVED, TEST_CARDS, Authentication, Refunds, TestCard
 from ledger.settings import Settings
@@ -77,20 +79,20 @@ def page() -> str:
 
 
 def _helpers() -> Iterator[str]:
-    """Yields every helper that is routed: its description, its body, its answers."""
-    for route in _sandbox(Settings(), DependencyHolder()):
+    """Yields every helper that is routed: what it does, what it takes, what it answers."""
+    for route in sandbox_routes(Settings(), DependencyHolder()):
         if isinstance(route.endpoint, Endpoint):
-            for method, allowed in route.endpoint.operations.items():
-                described = OPERATIONS[allowed.operation]
-                yield f"### {described.summary}"
-                yield f"{code(f'{method} {route.path}')}: {' '.join(described.description.split()).removesuffix(_ONLY)}"
-                if described.takes is not None:
-                    rows = shapes.fields(described.takes)
+            for method, operation in route.endpoint.operations.items():
+                spec = operation.spec
+                yield f"### {spec.summary}"
+                yield f"{code(f'{method} {route.path}')}: {' '.join(spec.description.split()).removesuffix(_ONLY)}"
+                if spec.takes is not None:
+                    rows = shapes.fields(spec.takes)
                     yield table(
                         _SENT, [(code(row.name), row.kind.removesuffix(" or null"), row.meaning) for row in rows]
                     )
-                yield " ".join(f"**{status}**: {meaning}" for status, (meaning, _) in described.answers.items())
-                for struct in dict.fromkeys(struct for _, struct in described.answers.values()):
+                yield " ".join(f"**{status}**: {meaning}" for status, (meaning, _) in spec.answers.items())
+                for struct in dict.fromkeys(struct for _, struct in spec.answers.values()):
                     yield from _answer(struct)
 
 

@@ -1,6 +1,6 @@
-"""Structs as tables: the name of each field, its possible values, and its meaning.
+"""The fields of structs as rows of a table: name, accepted values, meaning.
 
-Limits and descriptions come from the Struct. Nothing here depends on the name of a field.
+Take limits and descriptions from the struct. Never treat a field by its name.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ _STATUSES = {OrderStatus: "statuses.md#payment-orders", PaymentStatus: "statuses
 
 
 class Row(NamedTuple):
-    """A field as a row of a page. `is_required` is true where it has no default."""
+    """A field as a row. `is_required` is true for a field without a default."""
 
     name: str
     kind: str
@@ -36,7 +36,7 @@ class Row(NamedTuple):
 
 
 def fields(struct: type[msgspec.Struct]) -> list[Row]:
-    """Returns the fields of a Struct in its own order, under the names that are sent or stored."""
+    """Returns the fields of a struct in its own order, under the names that are sent or stored."""
     info = inspect.type_info(struct)
     assert isinstance(info, inspect.StructType), f"{struct} is no Struct"
     return [
@@ -52,7 +52,7 @@ def fields(struct: type[msgspec.Struct]) -> list[Row]:
 
 
 def parts(struct: type[msgspec.Struct]) -> list[type[msgspec.Struct]]:
-    """Returns the Structs inside this one, at any depth, in reading order."""
+    """Returns the structs inside this one, at any depth, in the order in which a reader meets them."""
     found: dict[type[msgspec.Struct], None] = {}
     _collect(inspect.type_info(struct), found)
     found.pop(struct)
@@ -60,20 +60,20 @@ def parts(struct: type[msgspec.Struct]) -> list[type[msgspec.Struct]]:
 
 
 def anchor(struct: type) -> str:
-    """Returns the anchor of a Struct on its page."""
+    """Returns the anchor of a struct's description on its page."""
     return struct.__name__.removesuffix("Document").lower()
 
 
 def title(struct: type) -> str:
-    """Returns the name of a Struct on a page."""
+    """Returns a struct's name on a page."""
     return struct.__name__.removesuffix("Document")
 
 
 def kind(found: inspect.Type, schema: dict[str, Any] | None = None) -> str:
-    """Returns the possible values of a type, in words."""
+    """Returns the accepted values in words."""
     match found:
         case inspect.Metadata():
-            return kind(found.type, {**(schema or {}), **(found.extra_json_schema or {})})
+            return kind(found.type, {**(schema or {}), **(found.extra or {}), **(found.extra_json_schema or {})})
         case inspect.UnionType():
             words = dict.fromkeys(kind(option, schema) for option in found.types)
             return " or ".join(sorted(words, key=lambda word: word == "null"))
@@ -95,7 +95,7 @@ def kind(found: inspect.Type, schema: dict[str, Any] | None = None) -> str:
 
 
 def _enum(found: inspect.EnumType) -> str:
-    """Returns the members, or a link to their explanation."""
+    """Returns the members, or a link to where they are explained."""
     if found.cls in _STATUSES:
         return f"[a status]({_STATUSES[found.cls]})"
     return codes(str(member.value) for member in found.cls)

@@ -1,7 +1,6 @@
-"""The application: every route on one page, and what it is wired to while it runs.
+"""The application: every route on one page, and the wiring of its dependencies.
 
-The rule a stranger would break: wiring happens here and nowhere else. A route that needs something new gets it through
-`Dependencies`, not from a module's global.
+Wire only here. A route that needs something new gets it through `Dependencies`, never from a module's global.
 """
 
 from __future__ import annotations
@@ -22,7 +21,8 @@ from api.http.middleware import Middleware
 from api.http.rate_limits import RateLimiter
 from api.http.request_metrics import RequestMetrics
 from api.openapi import document
-from api.orders import actions, endpoints, payments_and_refunds
+from api.orders import add_payment, authenticate, cancel, capture, charge, create, payments, refund, refunds, show
+from api.orders import list as list_orders
 from api.processor_messages import ProcessorMessages
 from api.sandbox import clock, deposits, disputes, payer_pages, processor_mode, settlements
 from api.sandbox.payer_pages import PayerPage
@@ -32,7 +32,6 @@ from ledger.background.inbox.delivery import open_delivery
 from ledger.background.reactions.registry import HANDLERS, REACTIONS
 from ledger.background.scheduler.clock_advance import ClockAdvancer
 from ledger.operations.payment_lookup import PaymentLookup
-from ledger.security.api_keys import Scope as Permission
 from ledger.security.secrets import Purpose, load_processor_keys, load_secrets
 from ledger.settings import Settings
 from ledger.telemetry.logs import AccessLog
@@ -40,134 +39,124 @@ from ledger.telemetry.metrics import SHARED_DIRECTORY, sampling
 from ledger.wiring import open_ledger
 from projections.queries import Queries
 
-READ, WRITE = Permission.ORDERS_READ, Permission.ORDERS_WRITE
-
 
 def create_app(settings: Settings) -> ASGIApp:
-    """The service as an ASGI application. It connects when the server starts it; `settings.database_url` must be set then."""
-    house = DependencyHolder()
+    """Returns the service as an ASGI application. It connects when the server starts it, by `settings.database_url`."""
+    holder = DependencyHolder()
     logs = settings.access_log == "on" and settings.log_level in ("debug", "info")
     traffic = RequestMetrics(AccessLog() if logs else None)
 
     @asynccontextmanager
     async def lifespan(_: Any) -> AsyncIterator[None]:
-        async with open_rooms(settings) as rooms:
-            house.rooms = rooms
-            with sampling(rooms.ledger.journal.sample_metrics):
+        async with open_dependencies(settings) as deps:
+            holder.deps = deps
+            with sampling(deps.ledger.journal.sample_metrics):
                 yield
-            house.rooms = None
+            holder.deps = None
         traffic.close()
 
-    router = Router(_routes(settings, house), redirect_slashes=False, default=_unknown_address, lifespan=lifespan)
+    router = Router(routes(settings, holder), redirect_slashes=False, default=_unknown_path, lifespan=lifespan)
     return Middleware(router, traffic, timeout_s=settings.request_timeout_s)
 
 
 def describe_interface(settings: Settings) -> dict[str, Any]:
-    """The interface as an OpenAPI document."""
-    return document.describe(_routes(settings, DependencyHolder()))
+    """Returns the interface as an OpenAPI document."""
+    return document.describe(routes(settings, DependencyHolder()))
 
 
-def _routes(settings: Settings, house: DependencyHolder) -> list[Route]:
+def routes(settings: Settings, holder: DependencyHolder) -> list[Route]:
+    """Returns every route of the service: each path with its operations by method."""
     orders = f"{settings.base_path}/v2/payment-orders"
     one = f"{orders}/{{id}}"
+    route = partial(_route, holder)
     return [
-        Route(
-            orders,
-            Endpoint(
-                house, GET=ScopedOperation(endpoints.show_list, READ), POST=ScopedOperation(endpoints.create, WRITE)
-            ),
-        ),
-        Route(one, Endpoint(house, GET=ScopedOperation(endpoints.show, READ))),
-        Route(f"{one}/charge", Endpoint(house, POST=ScopedOperation(endpoints.charge, WRITE))),
-        Route(
-            f"{one}/payments",
-            Endpoint(
-                house,
-                GET=ScopedOperation(payments_and_refunds.show_payments, READ),
-                POST=ScopedOperation(actions.pay, WRITE),
-            ),
-        ),
-        Route(
-            f"{one}/payments/{{paymentId}}",
-            Endpoint(house, GET=ScopedOperation(payments_and_refunds.show_payment, READ)),
-        ),
-        Route(f"{one}/refund", Endpoint(house, POST=ScopedOperation(actions.refund, WRITE))),
-        Route(f"{one}/refunds", Endpoint(house, GET=ScopedOperation(payments_and_refunds.show_refunds, READ))),
-        Route(
-            f"{one}/refunds/{{refundId}}", Endpoint(house, GET=ScopedOperation(payments_and_refunds.show_refund, READ))
-        ),
-        Route(f"{one}/cancel", Endpoint(house, POST=ScopedOperation(actions.cancel, WRITE))),
-        Route(f"{one}/capture", Endpoint(house, POST=ScopedOperation(actions.capture, WRITE))),
-        Route(
-            f"{one}/payer-authentication/device-data",
-            Endpoint(house, POST=ScopedOperation(actions.send_device_data, WRITE)),
-        ),
-        Route(
-            f"{one}/payer-authentication/validate", Endpoint(house, POST=ScopedOperation(actions.validate_payer, WRITE))
-        ),
+        route(orders, GET=list_orders.LIST_ORDERS, POST=create.CREATE),
+        route(one, GET=show.SHOW),
+        route(f"{one}/charge", POST=charge.CHARGE),
+        route(f"{one}/payments", GET=payments.LIST_PAYMENTS, POST=add_payment.ADD_PAYMENT),
+        route(f"{one}/payments/{{paymentId}}", GET=payments.SHOW_PAYMENT),
+        route(f"{one}/refund", POST=refund.REFUND),
+        route(f"{one}/refunds", GET=refunds.LIST_REFUNDS),
+        route(f"{one}/refunds/{{refundId}}", GET=refunds.SHOW_REFUND),
+        route(f"{one}/cancel", POST=cancel.CANCEL),
+        route(f"{one}/capture", POST=capture.CAPTURE),
+        route(f"{one}/payer-authentication/device-data", POST=authenticate.SUBMIT_DEVICE_DATA),
+        route(f"{one}/payer-authentication/validate", POST=authenticate.VALIDATE),
         Route(
             f"{settings.base_path}/processor-messages/{{processor}}",
-            ProcessorMessages(house, load_processor_keys(settings)),
+            ProcessorMessages(holder, load_processor_keys(settings)),
         ),
-        *_sandbox(settings, house),
-        Route("/health/live", health.live()),
-        Route("/health/ready", health.ready(house)),
-        Route(METRICS, Metrics(house, settings)),
+        *sandbox_routes(settings, holder),
+        Route(health.LIVE, health.live()),
+        Route(health.READY, health.ready(holder)),
+        Route(METRICS, Metrics(holder, settings)),
         Route(docs_page.DESCRIPTION, docs_page.description(partial(describe_interface, settings))),
         Route(docs_page.PAGE, docs_page.page()),
         Route(docs_page.ASSET, docs_page.asset()),
     ]
 
 
-def _sandbox(settings: Settings, house: DependencyHolder) -> list[Route]:
-    """The helpers that exist only where no money moves."""
+def sandbox_routes(settings: Settings, holder: DependencyHolder) -> list[Route]:
+    """Returns the helpers that exist only where no money moves."""
     if settings.environment == "production":
         return []
     sandbox = f"{settings.base_path}/sandbox"
+    route = partial(_route, holder)
+    page = partial(PayerPage, holder, settings.base_path)
     return [
-        Route(
-            f"{sandbox}/clock",
-            Endpoint(house, GET=ScopedOperation(clock.show, READ), POST=ScopedOperation(clock.move, WRITE)),
-        ),
-        Route(f"{sandbox}/deposits", Endpoint(house, POST=ScopedOperation(deposits.send, WRITE))),
-        Route(f"{sandbox}/disputes", Endpoint(house, POST=ScopedOperation(disputes.report, WRITE))),
-        Route(f"{sandbox}/settlements", Endpoint(house, POST=ScopedOperation(settlements.settle, WRITE))),
-        Route(f"{sandbox}/processor", Endpoint(house, POST=ScopedOperation(processor_mode.set_mode, WRITE))),
-        Route(f"{sandbox}/3ds/device-data/{{id}}", PayerPage(house, settings.base_path, payer_pages.device_data)),
-        Route(f"{sandbox}/3ds/challenge/{{id}}", PayerPage(house, settings.base_path, payer_pages.challenge)),
-        Route(f"{sandbox}/3ds/redirect/{{id}}", PayerPage(house, settings.base_path, payer_pages.redirect)),
+        route(f"{sandbox}/clock", GET=clock.SHOW_CLOCK, POST=clock.MOVE_CLOCK),
+        route(f"{sandbox}/deposits", POST=deposits.SEND_DEPOSIT),
+        route(f"{sandbox}/disputes", POST=disputes.REPORT_DISPUTE),
+        route(f"{sandbox}/settlements", POST=settlements.SETTLE),
+        route(f"{sandbox}/processor", POST=processor_mode.SET_PROCESSOR_MODE),
+        Route(f"{sandbox}/3ds/device-data/{{id}}", page(payer_pages.device_data)),
+        Route(f"{sandbox}/3ds/challenge/{{id}}", page(payer_pages.challenge)),
+        Route(f"{sandbox}/3ds/redirect/{{id}}", page(payer_pages.redirect)),
     ]
 
 
+def _route(holder: DependencyHolder, path: str, **operations: ScopedOperation) -> Route:
+    return Route(path, Endpoint(holder, **operations))
+
+
 @asynccontextmanager
-async def open_rooms(settings: Settings) -> AsyncIterator[Dependencies]:
-    """The ledger, the reader, the keys and the limits of one process, for as long as the context lasts."""
-    assert settings.database_url is not None, "whoever starts a process tells it its database"
+async def open_dependencies(settings: Settings) -> AsyncIterator[Dependencies]:
+    """Opens the ledger, the queries and everything else that the endpoints work with, and closes them at the end."""
+    assert settings.database_url is not None, "a process that serves has a database"
     async with AsyncExitStack() as stack:
         ledger = await stack.enter_async_context(open_ledger(settings))
-        reader = Queries(settings.database_url)
-        await reader.start()
-        stack.push_async_callback(reader.stop)
+        queries = Queries(settings.database_url)
+        await queries.start()
+        stack.push_async_callback(queries.stop)
         limiter = stack.enter_context(closing(RateLimiter(SHARED_DIRECTORY)))
         secrets = load_secrets(settings)
-        keys = Authenticator(
-            reader.find_key,
+        authenticator = Authenticator(
+            queries.find_key,
             secrets.key(Purpose.API_KEY_PEPPER),
             settings.environment,
             per_minute=settings.requests_per_minute,
             per_second=settings.requests_per_second,
         )
-        fingerprint_key = secrets.key(Purpose.REQUEST_FINGERPRINT)
-        mail = await stack.enter_async_context(open_delivery(settings.database_url, ledger))
-        clocks, names = None, None
+        delivery = await stack.enter_async_context(open_delivery(settings.database_url, ledger))
+        payment_lookup, clock_control = None, None
         if settings.environment == "sandbox":
-            names = PaymentLookup(settings.database_url)
-            await names.start()
-            stack.push_async_callback(names.stop)
-            hand = ClockAdvancer(settings.database_url, ledger, REACTIONS, HANDLERS, mail)
-            clocks = await stack.enter_async_context(hand)
-        yield Dependencies(ledger, reader, keys, limiter, settings.body_limit, fingerprint_key, clocks, mail, names)
+            payment_lookup = PaymentLookup(settings.database_url)
+            await payment_lookup.start()
+            stack.push_async_callback(payment_lookup.stop)
+            advancer = ClockAdvancer(settings.database_url, ledger, REACTIONS, HANDLERS, delivery)
+            clock_control = await stack.enter_async_context(advancer)
+        yield Dependencies(
+            ledger=ledger,
+            queries=queries,
+            authenticator=authenticator,
+            limiter=limiter,
+            body_limit=settings.body_limit,
+            fingerprint_key=secrets.key(Purpose.REQUEST_FINGERPRINT),
+            delivery=delivery,
+            clock_control=clock_control,
+            payment_lookup=payment_lookup,
+        )
 
 
-async def _unknown_address(_scope: Scope, _receive: Receive, _send: Send) -> None:
+async def _unknown_path(_scope: Scope, _receive: Receive, _send: Send) -> None:
     raise ApiError(404, "NOT_FOUND", "There is nothing at this address.")

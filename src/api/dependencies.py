@@ -1,4 +1,4 @@
-"""What the endpoints are given."""
+"""What the endpoints work with."""
 
 from __future__ import annotations
 
@@ -15,29 +15,30 @@ from projections.queries import Queries
 
 
 class Dependencies(Struct, frozen=True):
-    """What the operations work with, for as long as the application runs."""
+    """What the operations work with while the application runs."""
 
     ledger: Ledger
-    reader: Queries
-    keys: Authenticator
+    queries: Queries
+    authenticator: Authenticator
     limiter: RateLimiter
     body_limit: int
+    """The most bytes that a body may have."""
     fingerprint_key: bytes
-    clocks: ClockControl | None
-    """How merchants' clocks are moved: only in the sandbox."""
-    mail: MessageDelivery | None
-    """Where processors' messages are handed over."""
-    names: PaymentLookup | None
-    """Where payments are found by their ids alone: only in the sandbox."""
+    """Hashes the requests that come with an Idempotency-Key."""
+    delivery: MessageDelivery
+    """Keeps and delivers processors' messages."""
+    clock_control: ClockControl | None = None
+    """Moves merchants' clocks: only in the sandbox."""
+    payment_lookup: PaymentLookup | None = None
+    """Finds payments by their ids alone: only in the sandbox."""
 
 
 class DependencyHolder:
-    """Where the rooms are once the application has started; routes are laid out before that."""
+    """Holds the dependencies between the application's start and its end. Routes exist before the start."""
 
-    rooms: Dependencies | None = None
+    deps: Dependencies | None = None
 
-    def opened(self) -> Dependencies:
-        """The rooms. Raises DatabaseUnavailable before the start and after the end."""
-        if self.rooms is None:
-            raise DatabaseUnavailable("the application has not started")
-        return self.rooms
+
+def not_started() -> DatabaseUnavailable:
+    """Returns the fault of a request before the application's start or after its end."""
+    return DatabaseUnavailable("the application has not started")

@@ -1,4 +1,4 @@
-"""Requests as a merchant's program sends them: each test changes what it is about."""
+"""Bodies as a merchant's program sends them. A test changes what it is about."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from api.http.errors import ApiError
-from api.orders.parse_orders import parse_charge, parse_create
+from api.orders.charge import parse_charge
+from api.orders.create import parse_create
 from ledger.operations.inputs import OrderInput, PaymentInput
 
 NOW = datetime(2026, 3, 15, 12, 0, tzinfo=ZoneInfo("America/Mexico_City"))
@@ -65,7 +66,7 @@ def drafted_charge(body: Any) -> PaymentInput:
 
 
 def refusal_of(body: Any, read: Any = drafted) -> ApiError:
-    """The refusal of a body; a draft is a failure."""
+    """Returns the error about a body; the test fails where the body is accepted."""
     with pytest.raises(ApiError) as caught:
         read(body)
     assert caught.value.status == 400
@@ -74,7 +75,7 @@ def refusal_of(body: Any, read: Any = drafted) -> ApiError:
 
 
 def field_of(body: Any, read: Any = drafted) -> str:
-    """The field that a body is refused for."""
+    """Returns the field that a body is refused for."""
     return refusal_of(body, read).errors[0].field
 
 

@@ -20,7 +20,7 @@ CHALLENGED, FRICTIONLESS, DEVICE_THEN_CHALLENGE, REDIRECTED = (
 
 
 async def opened_session(store: Storefront, merchant: Merchant, number: str = CHALLENGED) -> ActionRequired:
-    """What the processor asks of a payer with this card."""
+    """Returns what the processor asks of a payer with this card."""
     assert store.ledger.processor is not None
     request = AuthorizationRequest(
         merchant_id=merchant.merchant_id,
@@ -38,7 +38,7 @@ async def opened_session(store: Storefront, merchant: Merchant, number: str = CH
 
 
 async def validated(store: Storefront, merchant: Merchant, session: ActionRequired) -> AuthorizationAnswer:
-    """What the processor says once the payer is back."""
+    """Returns the processor's answer once the payer is back."""
     assert store.ledger.processor is not None
     return await store.ledger.processor.validate_authentication(
         AuthenticationRequest(
@@ -52,6 +52,6 @@ async def validated(store: Storefront, merchant: Merchant, session: ActionRequir
 
 
 def path_of(address: str | None) -> str:
-    """Where a page stands on whatever host serves it."""
+    """Returns a page's path, without the host that serves it."""
     assert address is not None
     return "/" + address.split("/", 3)[3]

@@ -1,4 +1,4 @@
-"""The application behind the server that an installation runs, on a free port of the loopback."""
+"""The application behind the server of an installation, on a free port of the loopback."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def served(settings: Settings) -> AsyncIterator[Served]:
 
 
 async def heard(reader: asyncio.StreamReader, hold_s: float) -> bytes:
-    """All that the server says until it hangs up, or nothing more after `hold_s`."""
+    """Returns all bytes that the server sends until it hangs up or `hold_s` seconds have passed."""
     said = b""
     with suppress(TimeoutError, OSError):
         async with asyncio.timeout(hold_s):

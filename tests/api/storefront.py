@@ -1,4 +1,4 @@
-"""A running application and merchants that talk to it."""
+"""A running application, and merchants that use it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Merchant(Struct):
 
 
 class Storefront:
-    """The application, a client without a key, and a ledger beside it for what only operators do."""
+    """The application, a client without a key, and a ledger of its own for what only operators do."""
 
     def __init__(self, client: httpx.AsyncClient, ledger: Ledger, settings: Settings) -> None:
         self.client = client
@@ -85,12 +85,12 @@ async def opened(settings: Settings) -> AsyncIterator[Storefront]:
 
 @asynccontextmanager
 async def lifespan(app: ASGIApp) -> AsyncIterator[None]:
-    """Start and stop an application as the ASGI specification says."""
-    told: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
-    said: asyncio.Queue[Any] = asyncio.Queue()
-    running = asyncio.create_task(app({"type": "lifespan", "asgi": {"version": "3.0"}}, told.get, said.put))  # type: ignore[arg-type]
-    await told.put({"type": "lifespan.startup"})
-    assert (await said.get())["type"] == "lifespan.startup.complete"
+    """Starts and stops an application as the ASGI specification requires."""
+    sent: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+    received: asyncio.Queue[Any] = asyncio.Queue()
+    running = asyncio.create_task(app({"type": "lifespan", "asgi": {"version": "3.0"}}, sent.get, received.put))  # type: ignore[arg-type]
+    await sent.put({"type": "lifespan.startup"})
+    assert (await received.get())["type"] == "lifespan.startup.complete"
     yield
-    await told.put({"type": "lifespan.shutdown"})
+    await sent.put({"type": "lifespan.shutdown"})
     await running

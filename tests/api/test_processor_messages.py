@@ -1,4 +1,4 @@
-"""The route that processors tell their messages to: signed, kept once, and silent to everybody else."""
+"""The route for processors' messages: they are signed and kept once, and every other caller gets the same error."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ async def test_a_signed_message_is_kept_once(merchant: Merchant, signed_store: S
     assert kept(signed_store, message.message_id) == 1
 
 
-async def test_everybody_else_gets_one_and_the_same_answer(merchant: Merchant, signed_store: Storefront):
+async def test_every_message_that_fails_verification_gets_the_same_answer(merchant: Merchant, signed_store: Storefront):
     message = a_deposit(merchant)
     body, now = encode(message), datetime.now(UTC)
     answers = [
@@ -117,7 +117,7 @@ async def test_everybody_else_gets_one_and_the_same_answer(merchant: Merchant, s
         encode(a_deposit(Merchant(uuid4(), "", httpx.AsyncClient()), processor_reference="")),
     ],
 )
-async def test_what_is_signed_and_no_message_is_a_400(merchant: Merchant, body: bytes):
+async def test_a_signed_body_that_is_not_a_message_is_a_400(merchant: Merchant, body: bytes):
     answer = await tell(merchant, body, NEW)
     assert (answer.status_code, answer.json()["errors"][0]["field"]) == (400, "body")
 
@@ -129,7 +129,7 @@ async def test_large_bodies_other_types_and_other_methods_are_refused(merchant: 
 
 
 @pytest.mark.parametrize("text", ["stp", "stp:12", "STP:" + "11" * 32, f":{'11' * 32}"])
-def test_a_key_that_is_none_stops_the_start(text: str):
+def test_an_invalid_processor_key_stops_the_start(text: str):
     with pytest.raises(SettingWrong) as caught:
         load_processor_keys(Settings(processor_keys=text))
     assert "LEDGER_PROCESSOR_KEYS" in str(caught.value)

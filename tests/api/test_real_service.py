@@ -1,4 +1,4 @@
-"""One story through every operation, told to `ledger serve` over a socket: two API processes, a worker, a Postgres.
+"""One scenario through every operation of `ledger serve`, over a socket: two API processes, a worker, a Postgres.
 
 The rule a stranger would break: an operation that is described is asked here and succeeds. Whoever adds one adds its line.
 """
@@ -18,7 +18,7 @@ from tests.chaos.service import Service
 
 ORDERS, SANDBOX = "/api/v2/payment-orders", "/api/sandbox"
 NOT_MERCHANTS = {("post", "/api/processor-messages/{processor}")}
-"""What processors send, signed; it has tests of its own."""
+"""The operation for processors' signed messages; it has tests of its own."""
 
 
 class Shop:
@@ -33,7 +33,7 @@ class Shop:
         }
 
     def ask(self, method: str, path: str, body: Any = None, *, key: str | None = None) -> httpx.Response:
-        """Any answer that is no fault."""
+        """Returns the answer, which must have a status below 500."""
         headers = self._headers | ({} if key is None else {"idempotency-key": key})
         content = None if body is None else encoded(body)
         url = f"http://127.0.0.1:{self._service.port}{path}"
@@ -57,7 +57,7 @@ class Shop:
         return dict(answer.json())
 
     def payer(self, address: str, decision: str) -> None:
-        """What a payer's browser sends to a page."""
+        """Sends what a payer's browser sends to a page."""
         url = f"http://127.0.0.1:{self._service.port}{path_of(address)}"
         assert httpx.post(url, data={"decision": decision}, timeout=30).status_code == 200
 

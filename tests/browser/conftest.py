@@ -1,4 +1,4 @@
-"""A headless Chromium of the system's, and the service on a port of the loopback for it to visit."""
+"""A headless Chromium of the system, and the service on a port of the loopback for it to visit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
 def chromium() -> str | None:
-    """Where the system has a Chromium: LEDGER_TEST_CHROMIUM, or one on the path."""
+    """Returns the path of Chromium: LEDGER_TEST_CHROMIUM, or the one on PATH."""
     return os.environ.get("LEDGER_TEST_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
 
 

@@ -1,4 +1,4 @@
-"""The whole way through 3-D Secure and a redirect: asked for over HTTP, answered in a browser, ended by the merchant's call."""
+"""3-D Secure and a redirect from end to end: requested over HTTP, answered in a browser, ended by the merchant's call."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 DEVICE, CHALLENGE = "PAYER_AUTHENTICATION_DEVICE_DATA_REQUIRED", "PAYER_AUTHENTICATION_CHALLENGE_REQUIRED"
 ACCEPT, REFUSE = "Confirmar el pago", "Rechazar el pago"
 
-# A merchant's page: it frames what it is given and keeps what the frame tells.
+# A merchant's page: it shows an address in a frame and keeps the message that the frame posts.
 CHECKOUT = """address => new Promise(told => {
   window.addEventListener('message', event => told(event.data), { once: true })
   const frame = document.createElement('iframe')
@@ -43,7 +43,7 @@ async def created(merchant: Merchant, number: str) -> dict[str, Any]:
 
 
 async def step(merchant: Merchant, said: dict[str, Any], action: str, *names: str) -> tuple[int, dict[str, Any]]:
-    """The merchant's next call, with what the browser told it."""
+    """Sends the merchant's next call, with what the browser's message contained."""
     body = {name: said["payerAuthentication"][name] for name in names}
     answer = await merchant.post(f"{ORDERS}/{said['id']}/payer-authentication/{action}", body)
     return answer.status_code, answer.json()
@@ -54,21 +54,21 @@ async def validated(merchant: Merchant, said: dict[str, Any]) -> tuple[int, dict
 
 
 async def settled(merchant: Merchant, said: dict[str, Any]) -> tuple[str, str]:
-    """The order and its payment, once what follows by itself has been done."""
+    """Returns the order and its payment after everything that follows by itself."""
     assert (await merchant.post("/api/sandbox/clock", {"advanceBy": "PT6S"})).status_code == 200
     shown = (await merchant.get(f"{ORDERS}/{said['id']}")).json()
     return shown["status"], shown["payments"][0]["status"]
 
 
 async def looked_at(page: Page, address: str, said: dict[str, Any]) -> dict[str, Any]:
-    """Let the bank look at this browser in a frame of the merchant's page; what the frame told."""
+    """Opens the bank's device page in a frame of the merchant's page, and returns the frame's message."""
     await page.goto(f"{address}/health/live")
     told = await page.evaluate(CHECKOUT, address + path_of(said["payerAuthentication"]["deviceDataCollectionUrl"]))
     return dict(told)
 
 
 async def answered(page: Page, address: str, said: dict[str, Any], button: str) -> None:
-    """Answer the bank's question as a payer does."""
+    """Answers the bank's question as a payer does."""
     await page.goto(address + path_of(said["payerAuthentication"]["stepUpUrl"]))
     await expect(page.get_by_text("MXN 1500.00")).to_be_visible()
     await page.get_by_role("button", name=button).click()
@@ -101,7 +101,7 @@ async def test_a_payer_who_refuses_pays_nothing(browser: Browser, address: str, 
     assert await settled(merchant, said) == ("FAILED", "FAILED")
 
 
-async def test_a_browser_that_was_looked_at_is_enough_for_some_cards(browser: Browser, address: str, store: Storefront):
+async def test_device_data_alone_authenticates_some_cards(browser: Browser, address: str, store: Storefront):
     merchant = await store.register()
     said = await created(merchant, FRICTIONLESS)
     assert said["status"] == DEVICE
@@ -113,7 +113,7 @@ async def test_a_browser_that_was_looked_at_is_enough_for_some_cards(browser: Br
 
 
 @pytest.mark.parametrize(("button", "end"), [(ACCEPT, ("COMPLETED", "CAPTURED")), (REFUSE, ("FAILED", "FAILED"))])
-async def test_a_browser_is_looked_at_and_then_its_payer_asked(
+async def test_device_data_is_collected_and_then_the_payer_is_challenged(
     browser: Browser, address: str, store: Storefront, button: str, end: tuple[str, str]
 ):
     merchant = await store.register()
@@ -128,7 +128,7 @@ async def test_a_browser_is_looked_at_and_then_its_payer_asked(
     assert await settled(merchant, said) == end
 
 
-async def test_a_page_of_a_session_that_is_over_asks_nothing(browser: Browser, address: str, store: Storefront):
+async def test_the_page_of_an_ended_session_has_no_form(browser: Browser, address: str, store: Storefront):
     merchant = await store.register()
     said = await created(merchant, CHALLENGED)
     page = await browser.new_page()

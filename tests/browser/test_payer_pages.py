@@ -1,4 +1,4 @@
-"""The sandbox's pages in a browser: a payer gets through them, with and without JavaScript, and nobody else is asked."""
+"""The sandbox's pages in a browser: they work with and without JavaScript, and ask no other host."""
 
 from __future__ import annotations
 
@@ -57,7 +57,9 @@ async def test_the_device_is_looked_at_in_a_hidden_frame(browser: Browser, addre
     assert (told["step"], told["result"], told["referenceId"]) == ("DEVICE_DATA", "COLLECTED", session.reference_id)
 
 
-async def test_whoever_opened_the_redirect_hears_how_it_ended(browser: Browser, address: str, store: Storefront):
+async def test_the_window_that_opened_the_redirect_is_notified_of_its_end(
+    browser: Browser, address: str, store: Storefront
+):
     session = await opened_session(store, await store.register(), REDIRECTED)
     page = await browser.new_page()
     await page.goto(f"{address}/health/live")

@@ -1,4 +1,4 @@
-"""The reference page in a browser: it shows every operation, and everything that it needs comes from us."""
+"""The reference page in a browser: it shows every operation, and loads everything from the service itself."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ledger.settings import Settings
 pytestmark = pytest.mark.anyio
 
 
-async def test_the_page_shows_every_operation_and_asks_nobody_else(browser: Browser, address: str):
+async def test_the_page_shows_every_operation_and_loads_nothing_from_other_hosts(browser: Browser, address: str):
     page = await browser.new_page(viewport={"width": 1200, "height": 1600})
     asked, complaints = watched(page)
     await page.goto(f"{address}/docs")
@@ -51,7 +51,9 @@ async def test_an_operation_opens_with_its_example_and_can_be_tried(browser: Bro
 
 
 @pytest.mark.parametrize(("scheme", "darkened"), [("light", "none"), ("dark", "invert(0.9) hue-rotate(180deg)")])
-async def test_the_page_is_dark_for_whoever_asks_for_that(browser: Browser, address: str, scheme: Any, darkened: str):
+async def test_the_page_is_dark_where_the_browser_prefers_dark(
+    browser: Browser, address: str, scheme: Any, darkened: str
+):
     page = await browser.new_page(color_scheme=scheme, viewport={"width": 1200, "height": 900})
     _, complaints = watched(page)
     await page.goto(f"{address}/docs")
@@ -71,7 +73,7 @@ async def test_the_pages_policy_stops_a_request_to_another_host(browser: Browser
 
 
 def watched(page: Page) -> tuple[list[str], list[str]]:
-    """What the page asks for, and what its console complains about; both grow while it is used."""
+    """Returns the page's requests and its console's errors; both lists grow while the page is used."""
     asked: list[str] = []
     complaints: list[str] = []
     page.on("request", lambda request: asked.append(request.url))

@@ -1,8 +1,8 @@
-"""`python -m tests.fuzz.corpus`: every malformed body and request that is known by name, sent to a running service.
+"""`python -m tests.fuzz.corpus`: sends every named malformed body and request to a running service.
 
-The rule a stranger would break: processor time is what the serving process spent, read from the kernel before and after
-each request, and memory is what it held before and after the whole corpus had been sent, warmed up. Both are figures of
-a command; a test on a busy machine asserts neither.
+Processor time is what the serving process spent, read from the kernel before and after each request. Memory is what it held
+before and after the whole corpus was sent, after a warm-up. Only the command reports them: never assert either in a test, since
+the machine may be busy.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _EXPECTED = frozenset({400, 401, 408, 413, 415, 431})
 
 
 class Sent(Struct, frozen=True, kw_only=True):
-    """A request and what came of it. `cpu_s` is the serving process's processor time; `wrong` what should not be so."""
+    """A request and its outcome. `cpu_s` is the serving process's processor time; `wrong` lists what is wrong with the answer."""
 
     name: str
     status: int | None
@@ -38,7 +38,7 @@ class Sent(Struct, frozen=True, kw_only=True):
 
 
 class Found(Struct, frozen=True, kw_only=True):
-    """What a run came to. `growth` is the resident memory, in bytes, after all passes beyond what it was after the first."""
+    """The outcome of a run. `growth` is the resident memory, in bytes, after all passes beyond what it was after the first."""
 
     sent: Sequence[Sent]
     growth: int
@@ -47,19 +47,19 @@ class Found(Struct, frozen=True, kw_only=True):
 
     @property
     def wrong(self) -> list[str]:
-        """What no machine excuses."""
-        said = [f"{each.name}: {what}" for each in self.sent for what in each.wrong]
-        return said + ["the serving process was replaced"] * self.replaced + list(self.complaints)
+        """Returns what is wrong on any machine."""
+        wrong = [f"{each.name}: {what}" for each in self.sent for what in each.wrong]
+        return wrong + ["the serving process was replaced"] * self.replaced + list(self.complaints)
 
     @property
     def costly(self) -> list[str]:
-        """What took too much time or memory, by figures that mean something on a quiet machine."""
+        """Returns what took too much time or memory; these figures are meaningful on a quiet machine only."""
         slow = [f"{each.name}: {each.cpu_s * 1e3:.0f} ms" for each in self.sent if each.cpu_s > CPU_MAX_S]
         return slow + [f"memory grew by {self.growth >> 20} MB"] * (self.growth > GROWTH_MAX)
 
 
 def requests(api_key: str) -> Iterator[tuple[str, bytes]]:
-    """Every request as bytes on the wire, with a name; each asks for the connection's end."""
+    """Yields every request as bytes on the wire, with a name; each asks to close the connection."""
     key = f"x-api-key: {api_key}\r\n".encode()
     kind = b"content-type: application/json\r\n"
     for name, body in malformed():
@@ -101,7 +101,7 @@ def _post(headers: bytes, body: bytes) -> bytes:
 
 
 async def _exchange(port: int, request: bytes) -> bytes:
-    """The answer's bytes, as far as there is one; an answer before the request's end is one."""
+    """Returns the answer's bytes, as far as one came; it may come before the request's end."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     hearing = asyncio.create_task(reader.read(1 << 20))
     writer.write(request)
@@ -116,11 +116,11 @@ async def _exchange(port: int, request: bytes) -> bytes:
 
 
 _OUR_ID = re.compile(rb'"req-[0-9a-f-]{24,25}"')
-"""A request's id that we gave: now and then its digits look like a card number's."""
+"""A request id of the service: sometimes its digits look like a card number's."""
 
 
 def judge(answer: bytes) -> tuple[int | None, list[str]]:
-    """The status of an answer, and what is wrong with it."""
+    """Returns the status of an answer, and what is wrong with it."""
     head, _, body = answer.partition(b"\r\n\r\n")
     if not head.startswith(b"HTTP/1.1 "):
         return None, ["there is no answer"]
@@ -138,7 +138,7 @@ def judge(answer: bytes) -> tuple[int | None, list[str]]:
 
 
 def _cpu_s(pid: int) -> float:
-    """Seconds that a process has spent on a processor, all its threads together, to the nanosecond."""
+    """Returns the processor time of a process in seconds, all its threads together, to the nanosecond."""
     threads = Path(f"/proc/{pid}/task").glob("*/schedstat")
     return sum(int(thread.read_text().split()[0]) for thread in threads) / 1e9
 
@@ -156,9 +156,9 @@ async def _one(port: int, pid: int, name: str, request: bytes) -> Sent:
 
 
 def send_all(passes: int) -> Found:
-    """Send the corpus so many times to a service of its own, one request after the other.
+    """Sends the corpus `passes` times to a service of its own, one request after the other, and returns what was found.
 
-    Of a request's passes the cheapest counts: the process has other things to do now and then.
+    The cheapest pass of each request counts: the process sometimes has other work to do.
     """
     with Service(workers=1) as service:
         service.start()
@@ -180,7 +180,7 @@ def send_all(passes: int) -> Found:
 
 
 def report(found: Found) -> str:
-    """The figures, for a person."""
+    """Returns the figures as text for a person."""
     statuses = Counter(str(each.status or "none") for each in found.sent)
     cpu = sorted(each.cpu_s for each in found.sent)
     p50, p99 = cpu[len(cpu) // 2], cpu[len(cpu) * 99 // 100]

@@ -1,7 +1,6 @@
-"""What Schemathesis may find without our being wrong: rules between fields, which a description of single fields cannot hold.
+"""The refusals that Schemathesis may see although the description allows the request: rules between several fields.
 
-The rule a stranger would break: a refusal is excused by its very words, each with its reason. Whoever refuses something
-else that the description allows, or answers anything with a 5xx, is found.
+Excuse a refusal by its exact words, each with its reason. Any other refusal of an allowed request, and every 5xx, is a failure.
 """
 
 from __future__ import annotations
@@ -16,37 +15,37 @@ from schemathesis.openapi.checks import RejectedPositiveData
 from tests.api.bodies import by_card, card, order, paid_order
 from tests.api.payer import CHALLENGED, FRICTIONLESS
 
-# "status code", for a 400 with " field-code field message" behind it: why what fits the description may be refused so.
+# "status code", for a 400 followed by " field-code field message": why a request that fits the description may be refused so.
 EXCUSED = {
-    r"400 CONFLICTING_FIELDS .*": "two names of one field may not differ, which no description can say",
-    r"400 VALIDATION_ERROR REQUIRED .*": "what is needed depends on other fields: either of two names, the type",
+    r"400 CONFLICTING_FIELDS .*": "two names of one field may not differ, which a description cannot express",
+    r"400 VALIDATION_ERROR REQUIRED .*": "which fields are required depends on other fields: either of two names, the type",
     r"400 VALIDATION_ERROR LINE_ITEMS_SUM .*": "the lines add up to the amount",
     r"400 VALIDATION_ERROR INVALID_CARD_NUMBER .*": "a card number's last digit follows from the others",
     r"400 VALIDATION_ERROR CARD_EXPIRED .*": "whether a month has passed depends on the day",
     r"400 VALIDATION_ERROR OUT_OF_RANGE \S*(amount|quantity|unitPrice|discount|rate) .*": "a number is written with few "
-    "decimals and no exponent, and schemas do not know how a number is written",
+    "decimals and no exponent, and schemas do not describe how a number is written",
     r"400 VALIDATION_ERROR INVALID_TYPE (\S*\.exp\w+|times) must be a whole number .*": "a schema's integer may be written 12.0",
-    r"400 VALIDATION_ERROR INVALID_FORMAT \S*email .*": "not every address that is spelled like one can exist",
-    r"400 VALIDATION_ERROR INVALID_FORMAT .* (printable|control) characters": "what can be printed, only Unicode knows",
+    r"400 VALIDATION_ERROR INVALID_FORMAT \S*email .*": "some addresses of the right form cannot exist",
+    r"400 VALIDATION_ERROR INVALID_FORMAT .* (printable|control) characters": "Unicode decides which characters are printable",
     r"400 VALIDATION_ERROR INVALID_VALUE amount .*": "only some orders are paid in parts, and in multiples of a step",
-    r"400 VALIDATION_ERROR INVALID_VALUE cursor .*": "a cursor is one that was answered",
+    r"400 VALIDATION_ERROR INVALID_VALUE cursor .*": "a cursor has to be one that was answered",
     r"400 VALIDATION_ERROR (INVALID_VALUE|OUT_OF_RANGE) advance(To|By) .*": "a clock goes neither back nor beyond 2200",
-    r"400 VALIDATION_ERROR INVALID_FORMAT advance(To|By) .*": "a format is only a hint, and a line may end behind a pattern",
+    r"400 VALIDATION_ERROR INVALID_FORMAT advance(To|By) .*": "a format is only a hint, and a pattern may be followed by a line end",
     r"400 VALIDATION_ERROR INVALID_CLABE .*": "a CLABE's last digit follows from the others",
     r"400 VALIDATION_ERROR INVALID_VALUE allocations.*": "the allocations add up to the amount",
     r"400 VALIDATION_ERROR INVALID_VALUE (referenceId|authenticationTransactionId) .*": "a session has one id of each",
     r"400 CARD_NUMBER_NOT_ALLOWED .*": "the check digit decides what is a card number",
     r"422 METHOD_NOT_ENABLED": "what this merchant may use",
-    r"422 PAYMENT_DECLINED": "what the bank says",
-    r"422 RISK_REJECTED": "what the risk rules say",
+    r"422 PAYMENT_DECLINED": "the bank decides",
+    r"422 RISK_REJECTED": "the risk rules decide",
     r"422 REFUND_AMOUNT_EXCEEDS_BALANCE": "what can still be refunded",
     r"422 CAPTURE_EXCEEDS_AUTHORIZED": "what was authorised",
     r"422 PAYER_AUTHENTICATION_FAILED": "what the payer did",
     r"422 AMOUNT_EXCEEDS_PENDING": "what is still to be paid",
 }
 
-# Orders for links to lead from: one for each thing that can be done with an order.
-STANDING = (
+# Orders for links to start from: one for each action on an order.
+STARTING_POINTS = (
     order(allowPartials=True),
     paid_order(),
     paid_order(captureMethod="MANUAL"),
@@ -61,17 +60,19 @@ _TURNS = count()
 
 @schemathesis.hook
 def before_call(context: Any, case: Any, kwargs: dict[str, Any]) -> None:
-    """Every right request asks for an order of its own; else nearly all would be answered with the first one.
+    """Gives every valid create an external id of its own, since otherwise nearly all would be answered with the first order.
 
-    And the sandbox's processor stays up.
+    It also keeps the sandbox's processor up.
     """
     if isinstance(case.body, dict) and case.body.get("mode") in ("DOWN", "SLOW"):
-        case.body = case.body | {"mode": "OK"}  # else every later payment is answered 503, as it should be
+        case.body = case.body | {"mode": "OK"}  # otherwise every later payment is correctly answered 503
     is_create = case.operation.definition.raw.get("operationId") == "createPaymentOrder"
-    is_right = case.meta is not None and case.meta.generation.mode.is_positive
-    if is_create and is_right and case.meta.phase.name.value == "stateful":
-        case.body = STANDING[next(_TURNS) % len(STANDING)]  # what is drawn is refused nearly always, and leads nowhere
-    if is_create and is_right and isinstance(case.body, dict) and isinstance(case.body.get("externalId"), str):
+    is_valid = case.meta is not None and case.meta.generation.mode.is_positive
+    if is_create and is_valid and case.meta.phase.name.value == "stateful":
+        case.body = STARTING_POINTS[
+            next(_TURNS) % len(STARTING_POINTS)
+        ]  # a generated order is refused nearly always, and has no links
+    if is_create and is_valid and isinstance(case.body, dict) and isinstance(case.body.get("externalId"), str):
         own = {name: value for name, value in case.body.items() if name != "externalMerchantReference"}
         case.body = own | {"externalId": f"fuzzed-{next(_NUMBERS)}"}
         if "Idempotency-Key" in case.headers:
@@ -80,10 +81,10 @@ def before_call(context: Any, case: Any, kwargs: dict[str, Any]) -> None:
 
 @schemathesis.hook
 def filter_failure(context: Any, failure: Failure, case: Any, response: Any) -> bool:
-    """Whether a failure counts: all but right requests that were refused for one of the reasons above."""
+    """Returns whether a failure counts: all but valid requests that were refused for one of the reasons above."""
     if not isinstance(failure, RejectedPositiveData):
         return True
     body = response.json()
     outcome = f"{response.status_code} {body['code']}"
     fields = [f"{outcome} {field['code']} {field['field']} {field['message']}" for field in body.get("errors", [])]
-    return not all(any(re.fullmatch(known, said) for known in EXCUSED) for said in fields or [outcome])
+    return not all(any(re.fullmatch(excused, refusal) for excused in EXCUSED) for refusal in fields or [outcome])

@@ -1,7 +1,7 @@
 """Schemathesis against a running service, from the description that the service itself serves.
 
-The rule a stranger would break: it asks a service that runs as any other does, with a Postgres of its own. In the same
-process a hanging answer or a lost connection would not be seen.
+The service runs as an installation does, with a Postgres of its own: in the same process, a hanging answer or a lost connection
+would not be seen.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ phases.coverage.enabled = false
 
 
 def fuzzed(arguments: Sequence[str], *, patience_s: float, uncovered: Sequence[str] = ()) -> tuple[int, str]:
-    """The exit status and the report of `st run` with these arguments: 0 where nothing was found that is not excused.
+    """Runs `st run` with these arguments and returns its exit status and its report: 0 where everything found is excused.
 
-    Operations that are `uncovered`, by their operationId, are drawn from and linked to, but not covered bound by bound.
+    Operations that are `uncovered`, by their operationId, are generated and linked to, but their bounds are not covered one by one.
     """
     with (
         Service(workers=1, settings={"LEDGER_SANDBOX_DELAY_MS": "0"}) as service,

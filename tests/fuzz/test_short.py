@@ -1,4 +1,4 @@
-"""A bounded run of what `python -m tests.fuzz` does at length, the same requests every time."""
+"""A short run of `python -m tests.fuzz`, with the same requests every time."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 from tests.fuzz.corpus import judge, send_all
 from tests.fuzz.running import fuzzed
 
-# Two thirds of all requests, for bodies whose bounds are sent by name below and in tests/api, and the two helpers of which
-# each request takes half a second. `make fuzz` covers them.
+# Their bounds make two thirds of all requests, and are sent by name below and in tests/api; of the two helpers, each request takes
+# half a second. `make fuzz` covers them.
 LONG = ("createPaymentOrder", "chargePaymentOrder", "addPayment", "listPaymentOrders", "moveClock", "reportDispute")
 
 
@@ -23,7 +23,7 @@ def test_the_service_answers_as_it_describes_whatever_it_is_asked():
     assert int(sent[1]) > 700
 
 
-def test_no_malformed_request_is_answered_as_it_should_not_be():
+def test_every_malformed_request_is_refused_correctly():
     found = send_all(passes=1)
     assert found.wrong == []
     assert len(found.sent) > 300

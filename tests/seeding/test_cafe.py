@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.seeding.test_runner import orders
 
-from api.orders.parse_orders import parse_create
+from api.orders.create import parse_create
 from ledger.bench.load.order_body import BODY, CARD
 from ledger.seeding.actions import ACTIONS
 from ledger.seeding.demo import FIRST_ORDER, MERCHANT, STORY

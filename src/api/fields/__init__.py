@@ -1,7 +1,8 @@
-"""From a decoded request to a draft: one value per field, every limit checked, in the ledger's words.
+"""Parts of request bodies: the shape that is sent, and the parser that checks it and returns the ledger's own terms.
 
-The rule a stranger would break: a draft exists only when all of the interface's limits hold. What needs the ledger's
-state, such as whether the customer is known, is not asked here. Of several faults the first is reported.
+A parser returns only when all limits of the interface hold. It asks nothing of the ledger's state, such as whether a customer
+exists. Of several faults the first one is reported.
 
-Read `payment_orders` (the whole), then `values`, `people`, `payment_methods`, `line_items`, `stored_text` (its parts).
+Read `types` and `values` first, then `people`, `payment_method`, `line_items`, `durations`. `stored_text` and `pan_detection`
+search every text that would be stored.
 """

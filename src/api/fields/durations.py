@@ -1,7 +1,7 @@
-"""Durations as people write them (ISO 8601), and moments that are so far away.
+"""ISO 8601 durations, and the time that lies one duration after another time.
 
-The rule a stranger would break: a month is no number of days. What follows a moment by a duration is told by the calendar of
-the merchant's time zone, and a 31st that a month does not have is its last day.
+A month has no fixed number of days. Count months and days by the calendar of the merchant's time zone; in a shorter month a 31st
+becomes the last day.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ _NUMBER_MAX: Final = 1_000_000_000
 
 
 class Duration(Struct, frozen=True, kw_only=True):
-    """Calendar months and days, and time beyond them."""
+    """Calendar months, calendar days, and a time of fixed length."""
 
     months: int
     days: int
     time: timedelta
 
     def after(self, moment: datetime) -> datetime:
-        """The moment that is so far away, in UTC. `moment` is aware, in the time zone whose calendar counts.
+        """Returns the time one duration after `moment`, in UTC. `moment` is aware, in the time zone whose calendar counts.
 
-        Raises OverflowError, ValueError where no date is so far.
+        Raises OverflowError or ValueError beyond the last date that Python has.
         """
         month = moment.month - 1 + self.months
         year, month = moment.year + month // 12, month % 12 + 1
@@ -44,7 +44,7 @@ class Duration(Struct, frozen=True, kw_only=True):
 
 
 def duration(text: str, field: str) -> Duration:
-    """The duration that a text spells, such as `P1M` or `PT72H`. Raises ApiError (400)."""
+    """Returns the duration in a text such as `P1M` or `PT72H`. Raises ApiError (400)."""
     found = _PARTS.fullmatch(text)
     if found is None:
         raise invalid(field, "must be an ISO 8601 duration such as P1DT12H", "INVALID_FORMAT")

@@ -1,48 +1,93 @@
-"""The lines of an order, and that they add up to it.
+"""The lines of an order: their shape, and the check that they add up to the order's amount.
 
-The rule a stranger would break: the sum is made of exact decimals. With floats, 3 × 0.1 would miss the tolerance on
-honest orders and a large cart would hide a wrong one.
+Add exact decimals. With floats, 3 × 0.1 would miss the tolerance on honest orders, and a large cart would hide a wrong one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import Final
+from typing import Annotated, Final, Literal
 
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from api.fields.types import LINE_ITEMS_MAX, TAXES_MAX, LongText, Metadata, Number, PositiveNumber, Text
 from api.fields.values import amount, is_given, measure, metadata
 from api.http.errors import ApiError, invalid, required
-from api.orders import order_schemas as sent
 from ledger.domain.money import ZERO
-from ledger.domain.orders.terms import LineItem, Tax
+from ledger.domain.orders import terms
 
 _TOLERANCE: Final = Decimal("0.001")
 
 
-def line_items(items: Sequence[sent.LineItem] | None, total: Decimal) -> tuple[LineItem, ...]:
-    """The lines; without any there is nothing to add up. `total` is the order's subtotal (contract N5)."""
+class Tax(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A tax on a line item."""
+
+    type: Annotated[Literal["IVA", "ISR", "IEPS"], Meta(description="Which tax.")]
+    rate: Annotated[
+        Number | UnsetType,
+        Meta(description="As a fraction, up to six decimals. Required unless factor is Exento.", examples=[0.16]),
+    ] = UNSET
+    factor: Annotated[
+        Literal["Tasa", "Cuota", "Exento"] | None, Meta(description="SAT c_TipoFactor; Tasa where absent.")
+    ] = None
+    withholding: Annotated[bool | None, Meta(description="True for a tax that the payer withholds.")] = None
+
+
+class LineItem(Struct, frozen=True, kw_only=True, rename="camel"):
+    """One line of the order. The sum of quantity × unitPrice over all lines is the order's amount, within 0.001."""
+
+    description: Annotated[LongText | None, Meta(description="What is sold. Required, here or as name.")] = None
+    name: Annotated[Text | None, Meta(description="Name of the product; accepted for description.")] = None
+    quantity: Annotated[
+        PositiveNumber | UnsetType, Meta(description="Required. May be a fraction, up to six decimals.", examples=[2])
+    ] = UNSET
+    unit_price: Annotated[
+        Number | UnsetType, Meta(description="Required. Price of one, in minor units (cents).", examples=[75000])
+    ] = UNSET
+    sku: Annotated[Text | None, Meta(description="The merchant's stock number.")] = None
+    product_id: Annotated[Text | None, Meta(description="Id of the product.")] = None
+    product_key: Annotated[Text | None, Meta(description="SAT c_ClaveProdServ.", examples=["50201706"])] = None
+    unit_key: Annotated[Text | None, Meta(description="SAT c_ClaveUnidad.", examples=["H87"])] = None
+    unit_name: Annotated[Text | None, Meta(description="Name of the unit.")] = None
+    discount: Annotated[Number | UnsetType, Meta(description="Discount on the line, in minor units (cents).")] = UNSET
+    tax_included: Annotated[bool | None, Meta(description="Whether unitPrice contains the taxes; default true.")] = None
+    taxes: Annotated[
+        Annotated[list[Tax], Meta(max_length=TAXES_MAX)] | None, Meta(description="Taxes on the line.")
+    ] = None
+    metadata: Annotated[Metadata | UnsetType, Meta(description="Arbitrary JSON object.")] = UNSET
+
+
+LineItems = Annotated[list[LineItem], Meta(max_length=LINE_ITEMS_MAX)]
+
+
+def line_items(items: Sequence[LineItem] | None, total: Decimal) -> tuple[terms.LineItem, ...]:
+    """Returns the lines, whose quantity × unitPrice must add up to `total`, the order's subtotal (contract N5).
+
+    Without lines nothing is added up. Raises ApiError (400).
+    """
     if not items:
         return ()
     lines = []
     for at, item in enumerate(items):
         try:
             lines.append(_line(item))
-        except ApiError as refusal:
-            raise refusal.within(f"lineItems[{at}]") from None
+        except ApiError as error:
+            raise error.within(f"lineItems[{at}]") from None
     added = sum([line.quantity * line.unit_price for line in lines], ZERO)
     if abs(added - total) > _TOLERANCE:
         raise invalid("lineItems", "must add up to amount: the sum of quantity × unitPrice differs", "LINE_ITEMS_SUM")
     return tuple(lines)
 
 
-def _line(item: sent.LineItem) -> LineItem:
+def _line(item: LineItem) -> terms.LineItem:
     description = item.description or item.name
     if not description:
         raise required("description")
     quantity = measure(item.quantity, "quantity")
     if not quantity:
         raise invalid("quantity", "must be greater than 0", "OUT_OF_RANGE")
-    return LineItem(
+    return terms.LineItem(
         description=description,
         quantity=quantity,
         unit_price=amount(item.unit_price, "unitPrice"),
@@ -59,19 +104,19 @@ def _line(item: sent.LineItem) -> LineItem:
     )
 
 
-def _taxes(taxes: Sequence[sent.Tax] | None) -> tuple[Tax, ...]:
-    drafted = []
+def _taxes(taxes: Sequence[Tax] | None) -> tuple[terms.Tax, ...]:
+    parsed = []
     for at, tax in enumerate(taxes or ()):
         try:
-            drafted.append(_tax(tax))
-        except ApiError as refusal:
-            raise refusal.within(f"taxes[{at}]") from None
-    return tuple(drafted)
+            parsed.append(_tax(tax))
+        except ApiError as error:
+            raise error.within(f"taxes[{at}]") from None
+    return tuple(parsed)
 
 
-def _tax(tax: sent.Tax) -> Tax:
+def _tax(tax: Tax) -> terms.Tax:
     exempt = tax.factor == "Exento" and not is_given(tax.rate)
-    return Tax(
+    return terms.Tax(
         type=tax.type,
         rate=ZERO if exempt else measure(tax.rate, "rate"),
         factor=tax.factor or "Tasa",

@@ -1,8 +1,8 @@
-"""Finds payment card numbers where none may stand: in descriptions, names, ids and metadata.
+"""Finds payment card numbers where none are allowed: in descriptions, names, ids and metadata.
 
-The rule a stranger would break: nothing here returns, logs or raises the number that it found. And it looks for card
-numbers, not for digits: one thirteen-digit number in ten passes Luhn's check, so timestamps, CLABEs, phone numbers and
-machine-made ids must not be taken for cards, or a merchant's ids would be refused at random.
+Never return, log or raise a number that was found. Search for card numbers, not for digits: one thirteen-digit number in ten
+passes Luhn's check, so timestamps, CLABEs, phone numbers and machine-made ids must not be taken for cards, or a merchant's ids
+would be refused at random.
 """
 
 from __future__ import annotations
@@ -23,12 +23,11 @@ _OTHER_NUMBERS: Final = re.compile(
     rf"|\+[0-9](?:{_GAP}?[0-9]){{7,14}}(?!{_GAP}{{0,3}}[0-9])"
     r")(?![0-9A-Za-z])"
 )
-# Groups of one digit do not count: nobody writes a card number like that, and lists of numbers look like it.
+# Groups of one digit do not count: card numbers are not written like that, and lists of numbers are.
 _RUN: Final = re.compile(rf"\d{{2,}}(?:{_GAP}{{1,3}}\d{{2,}})*")
 _GROUP: Final = re.compile(r"\d+")
-# Behind dots, slashes and underscores only groups as they are printed on cards count: four digits and four and four and so
-# on, or four, six and the rest. Decimals, addresses of machines, dates and amounts with a dot at the thousands are written
-# otherwise.
+# Between dots, slashes and underscores, only groups as they are printed on cards count: four digits, four, four and so on, or
+# four, six and the rest. Decimals, IP addresses, dates and amounts with a dot at the thousands are written otherwise.
 _DOT: Final = "[ \u00a0]?[._/\u00b7\u2022\uff0e][ \u00a0]?"
 _PRINTED: Final = re.compile(
     rf"(?<!\d)(?=(\d{{4}}{_DOT}\d{{4}}{_DOT}\d{{4}}{_DOT}\d{{1,4}})(?!\d)"
@@ -43,29 +42,29 @@ _ISSUED: Final = re.compile(
 
 
 def contains_pan(text: str) -> bool:
-    """Whether a valid card number stands in the text: 13 to 19 digits, together or in groups, in any script's digits.
+    """Returns whether the text holds a valid card number: 13 to 19 digits, together or in groups, in any script's digits.
 
-    >>> holds_card_number("pagado con 4242 4242-4242 4242, gracias")
+    >>> contains_pan("pagado con 4242 4242-4242 4242, gracias")
     True
-    >>> holds_card_number("1733412345678"), holds_card_number("+52 55 1234 5678")
+    >>> contains_pan("1733412345678"), contains_pan("+52 55 1234 5678")
     (False, False)
-    >>> holds_card_number("4242.4242.4242.4242"), holds_card_number("4242424242.424242")
+    >>> contains_pan("4242.4242.4242.4242"), contains_pan("4242424242.424242")
     (True, False)
     """
     if len(text) < _SHORTEST:
         return False
     text = _OTHER_NUMBERS.sub("x", text)
-    return any(map(_run_holds_one, chain((run.group() for run in _RUN.finditer(text)), _printed(text))))
+    return any(map(_run_contains_pan, chain((run.group() for run in _RUN.finditer(text)), _printed(text))))
 
 
 def _printed(text: str) -> Iterator[str]:
-    """What could be a number in the groups of a card, with dots or the like between them."""
+    """Yields the digits in groups as on a card, with dots or the like between them."""
     for found in _PRINTED.finditer(text):
         whole, more, short = found.groups()
         yield from (groups for groups in (short, whole, whole and more and whole + more) if groups)
 
 
-def _run_holds_one(run: str) -> bool:
+def _run_contains_pan(run: str) -> bool:
     groups = _GROUP.findall(run)
     digits = "".join(groups)
     if len(digits) < _SHORTEST:
@@ -94,9 +93,9 @@ def _is_card_number(digits: str, first: int, last: int, sums: tuple[list[int], l
 
 
 def _luhn_sums(digits: str) -> tuple[list[int], list[int]]:
-    """Luhn's sums from the start up to each digit, for check digits at even and at odd places.
+    """Returns Luhn's sums from the start up to each digit, for check digits at even and at odd places.
 
-    They answer for any stretch with one subtraction, so that a long text of digits costs no more than its length.
+    One subtraction then checks any substring, so that a long text of digits takes time in proportion to its length.
     """
     even, odd = [0], [0]
     for place, digit in enumerate(map(int, digits)):
@@ -107,6 +106,6 @@ def _luhn_sums(digits: str) -> tuple[list[int], list[int]]:
 
 
 def _is_clabe(digits: str) -> bool:
-    """Whether eighteen digits are a Mexican bank account: the last is the control digit (weights 3, 7, 1)."""
+    """Returns whether eighteen digits are a Mexican bank account: the last is the control digit (weights 3, 7, 1)."""
     weighted = sum(int(digit) * weight % 10 for digit, weight in zip(digits[:17], (3, 7, 1) * 6, strict=False))
     return int(digits[17]) == -weighted % 10

@@ -1,7 +1,6 @@
-"""The payment method of a request: which kind, and for a card its data from either place and spelling (N10, N11).
+"""The payment method of a request: its type, and for a card the card's data from either place and spelling (N10, N11).
 
-The rule a stranger would break: the number and the CVC leave this module inside `Card`, which prints as stars, and
-nowhere else. What may be kept of them is the `CardSummary`.
+Pass the number and the CVC on inside `Card` only, which prints as stars. The `CardSummary` is what may be stored of them.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from api.fields.types import CardNumber, Cvc, Id, Month, Text, Year
 from api.fields.values import one_of_aliases, printable
 from api.http.errors import invalid, required
 from ledger.domain.orders.terms import CardSummary, MethodType
+from ledger.operations.inputs import PaymentInput
 from ledger.processors.bins import bin_info
 from ledger.processors.contract import Card
 
@@ -72,46 +72,39 @@ _REFERENCES: Final = {
 _NO_OPTIONS: Final = MethodOptions()
 
 
-class Method(Struct, frozen=True, kw_only=True):
-    """How a payment is to be made, as `PaymentDraft` wants it."""
+def payment_method(method: PaymentMethod, today: date) -> PaymentInput:
+    """Returns the payment that the method describes, before its amount and its order. Raises ApiError (400).
 
-    type: MethodType
-    card: Card | None = None
-    card_summary: CardSummary | None = None
-    saved_method_id: str | None = None
-    persist: bool = False
-
-
-def payment_method(method: PaymentMethod, today: date) -> Method:
-    """The method that was sent. `today` decides whether a card has expired: it is good until the end of its month."""
+    `today` decides whether a card has expired: a card is valid until the end of its month.
+    """
     if method.cvc is not None:
         _cvc(method.cvc, "paymentMethod.cvc")
     if method.type == "card":
         return _card_method(method, today)
-    for idle in (method.card_details, method.options and method.options.card):
-        if idle:
-            _check_idle_card(idle)
+    for unused in (method.card_details, method.options and method.options.card):
+        if unused:
+            _check_unused_card(unused)
     if method.type == "payment_method_id":
         return _saved_method(method)
-    return Method(type=_REFERENCES[method.type])
+    return PaymentInput(type=_REFERENCES[method.type])
 
 
 def sent_pan(method: PaymentMethod | None) -> str | None:
-    """The card number as it stands in the request."""
+    """Returns the card number as the request has it."""
     if method is None:
         return None
     card = method.card_details or (method.options.card if method.options else None)
     return card.number if card else None
 
 
-def _saved_method(method: PaymentMethod) -> Method:
+def _saved_method(method: PaymentMethod) -> PaymentInput:
     if method.payment_method_id is None:
         raise required("paymentMethod.paymentMethodId")
     saved = printable(method.payment_method_id, "paymentMethod.paymentMethodId")
-    return Method(type=MethodType.CARD, saved_method_id=saved)
+    return PaymentInput(type=MethodType.CARD, saved_method_id=saved)
 
 
-def _card_method(method: PaymentMethod, today: date) -> Method:
+def _card_method(method: PaymentMethod, today: date) -> PaymentInput:
     options = method.options or _NO_OPTIONS
     details = _one_card(method.card_details, options.card)
     persist = one_of_aliases("paymentMethod.persist", method.persist, f"{_CARD}.persist", details.persist)
@@ -127,11 +120,11 @@ def _card_method(method: PaymentMethod, today: date) -> Method:
         cvc=_cvc(details.cvc, f"{_CARD}.cvc"),
         cardholder_name=details.cardholder_name,
     )
-    return Method(type=MethodType.CARD, card=card, card_summary=_summary(card), persist=bool(persist))
+    return PaymentInput(type=MethodType.CARD, card=card, card_summary=_summary(card), persist=bool(persist))
 
 
-def _check_idle_card(card: CardDetails) -> None:
-    """A card beside another method is not used; it has to look like one all the same."""
+def _check_unused_card(card: CardDetails) -> None:
+    """Validates a card that came with another method: the payment does not use it, but a malformed one is refused."""
     if card.number is not None:
         _number(card.number)
     if card.cvc is not None:
@@ -142,7 +135,7 @@ def _check_idle_card(card: CardDetails) -> None:
 
 
 def _one_card(details: CardDetails | None, option: CardDetails | None) -> CardDetails:
-    """The card from `cardDetails` and `options.card`, field by field."""
+    """Returns the card from `cardDetails` and `options.card`, merged field by field."""
     if option is None:
         if details is None:
             raise required(_CARD)
@@ -175,7 +168,7 @@ def _cvc(typed: str, field: str) -> str:
 
 
 def _expiry(details: CardDetails, today: date) -> tuple[int, int]:
-    """Month 1 to 12 and four-digit year, from numbers or strings, `1` or `01`, `27` or `2027`."""
+    """Returns the month (1 to 12) and the four-digit year, from numbers or strings, `1` or `01`, `27` or `2027`."""
     month_at, year_at = f"{_CARD}.expiryMonth", f"{_CARD}.expiryYear"
     month = one_of_aliases(month_at, _month(details.expiry_month), f"{_CARD}.expMonth", _month(details.exp_month))
     year = one_of_aliases(year_at, _year(details.expiry_year), f"{_CARD}.expYear", _year(details.exp_year))

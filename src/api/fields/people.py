@@ -1,7 +1,10 @@
-"""The people and addresses of a request, in the ledger's words.
+"""The people, addresses and devices of a request.
 
-The rule a stranger would break: a customer's detail that is absent stays as it was, one that is null is cleared. The two
-must not be folded into one.
+A customer's detail that is absent stays as it was; one that is null is cleared. Keep the two apart.
+
+What the domain stores with the same fields is a subclass of the domain's term here, with the interface's limits and
+descriptions: it is used as it was decoded, and stored in the same bytes. (Compare fields rather than objects: structs of two
+classes are never equal.)
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec.structs import replace
 
 from api.fields.types import Country, Email, Id, TaxId, Text
 from api.fields.values import email, one_of_aliases, printable, tax_id
@@ -44,7 +48,7 @@ class BillingAddress(Struct, frozen=True, kw_only=True, rename="camel"):
     country: Annotated[Country | None, Meta(description="ISO 3166 country code of two letters.")] = None
 
 
-class DeviceInformation(Struct, frozen=True, kw_only=True, rename="camel"):
+class DeviceInformation(terms.DeviceInformation, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """What the payer's browser tells about itself, for fraud checks."""
 
     ip_address: Annotated[Text | None, Meta(description="IP address.")] = None
@@ -54,7 +58,7 @@ class DeviceInformation(Struct, frozen=True, kw_only=True, rename="camel"):
     http_browser_screen_height: Annotated[Text | None, Meta(description="Height of the screen in pixels.")] = None
 
 
-class FiscalAddress(Struct, frozen=True, kw_only=True, rename="camel"):
+class FiscalAddress(terms.FiscalAddress, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """The invoice receiver's address."""
 
     street: Annotated[Text | None, Meta(description="Street.")] = None
@@ -67,7 +71,7 @@ class FiscalAddress(Struct, frozen=True, kw_only=True, rename="camel"):
     country: Annotated[Text | None, Meta(description="Country.")] = None
 
 
-class CustomerFiscalData(Struct, frozen=True, kw_only=True, rename="camel"):
+class CustomerFiscalData(terms.FiscalData, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """The receiver of the electronic invoice (CFDI). Everything is optional and may come with the stamp operation."""
 
     tax_id: Annotated[TaxId | None, Meta(description="RFC, 12 or 13 characters.", examples=["XAXX010101000"])] = None
@@ -81,20 +85,23 @@ class CustomerFiscalData(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def customer_input(customer: Customer | None, customer_id: str | None) -> CustomerInput:
-    """The customer of a new order; `customer_id` is the alias at the top of the request (contract N8, N9)."""
+    """Returns the customer of a new order. `customer_id` is the alias at the top of the request (contract N8, N9).
+
+    Raises ApiError (400).
+    """
     if customer is None:
         if customer_id is None:
             raise required("customer")
         return CustomerInput(id=printable(customer_id, "customerId"))
-    known = one_of_aliases("customer.id", customer.id, "customer.customerId", customer.customer_id)
-    known = one_of_aliases("customer.id", known, "customerId", customer_id)
+    existing = one_of_aliases("customer.id", customer.id, "customer.customerId", customer.customer_id)
+    existing = one_of_aliases("customer.id", existing, "customerId", customer_id)
     address = customer.email
     if not isinstance(address, UnsetType) and address is not None:
         email(address, "customer.email")
-    elif known is None and customer.external_id is None:
+    elif existing is None and customer.external_id is None:
         raise invalid("customer", "must have an id, an externalId or an email", "REQUIRED")
     return CustomerInput(
-        id=printable(known, "customer.id"),
+        id=printable(existing, "customer.id"),
         external_id=printable(customer.external_id, "customer.externalId"),
         first_name=customer.first_name,
         last_name=customer.last_name,
@@ -104,7 +111,7 @@ def customer_input(customer: Customer | None, customer_id: str | None) -> Custom
 
 
 def billing_address(address: BillingAddress | None) -> terms.BillingAddress | None:
-    """Where a card is billed; an object without anything in it is none."""
+    """Returns where a card is billed, or None for an object without any value. Raises ApiError (400)."""
     if address is None:
         return None
     country = address.country
@@ -124,24 +131,11 @@ def billing_address(address: BillingAddress | None) -> terms.BillingAddress | No
     return None if billing == terms.BillingAddress() else billing
 
 
-def billing_address_required(sent_address: BillingAddress | None) -> ApiError:
-    """The 400 about a card without one, whether none was sent or an empty one."""
-    if sent_address is None:
+def billing_address_required(sent: BillingAddress | None) -> ApiError:
+    """Returns the 400 for a card without a billing address, whether none was sent or an empty one."""
+    if sent is None:
         return required("billingAddress")
     return invalid("billingAddress", "must not be empty", "REQUIRED")
-
-
-def device_information(device: DeviceInformation | None) -> terms.DeviceInformation | None:
-    """What the payer's browser tells about itself."""
-    if device is None:
-        return None
-    return terms.DeviceInformation(
-        ip_address=device.ip_address,
-        user_agent=device.user_agent,
-        http_browser_language=device.http_browser_language,
-        http_browser_screen_width=device.http_browser_screen_width,
-        http_browser_screen_height=device.http_browser_screen_height,
-    )
 
 
 def fiscal_data(
@@ -149,31 +143,12 @@ def fiscal_data(
     data: CustomerFiscalData | None,
     config: CustomerFiscalData | None,
 ) -> terms.FiscalData | None:
-    """Who gets the invoice, under any of the three names (contract N14)."""
+    """Returns the receiver of the invoice, under any of its three names (contract N14). Raises ApiError (400)."""
     fiscal = one_of_aliases("customerFiscalData", canonical, "fiscalData", data)
     fiscal = one_of_aliases("customerFiscalData", fiscal, "fiscalConfig", config)
     if fiscal is None:
         return None
-    return terms.FiscalData(
-        tax_id=None if fiscal.tax_id is None else tax_id(fiscal.tax_id, "customerFiscalData.taxId"),
-        legal_name=fiscal.legal_name,
-        tax_system=fiscal.tax_system,
-        cfdi_use=fiscal.cfdi_use,
-        zip_code=fiscal.zip_code,
-        email=None if fiscal.email is None else email(fiscal.email, "customerFiscalData.email"),
-        payment_form=fiscal.payment_form,
-        address=None if fiscal.address is None else _fiscal_address(fiscal.address),
-    )
-
-
-def _fiscal_address(address: FiscalAddress) -> terms.FiscalAddress:
-    return terms.FiscalAddress(
-        street=address.street,
-        exterior=address.exterior,
-        interior=address.interior,
-        neighborhood=address.neighborhood,
-        city=address.city,
-        municipality=address.municipality,
-        state=address.state,
-        country=address.country,
-    )
+    compact = None if fiscal.tax_id is None else tax_id(fiscal.tax_id, "customerFiscalData.taxId")
+    if fiscal.email is not None:
+        email(fiscal.email, "customerFiscalData.email")
+    return fiscal if compact == fiscal.tax_id else replace(fiscal, tax_id=compact)

@@ -1,7 +1,7 @@
-"""What may not stand in any text that will be stored: card numbers and control characters.
+"""Refuses card numbers and control characters in any text that would be stored.
 
-The rule a stranger would break: the search goes over the draft, not over a list of fields, so that a new field is searched
-from its first day. The log cannot be cleaned afterwards.
+Search all fields of the parsed input, never a list of fields, so that a new field is searched from its first day. The log cannot
+be cleaned afterwards.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _CONTROLS: Final = re.compile("[\x00-\x1f\x7f-\x9f]")
 _CONTROLS_IN_PROSE: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _C1_CONTROLS: Final = re.compile(b"\xc2[\x80-\x9f]")
 
-# Every digit, and every byte of a character that is not ASCII, becomes a 0; what may stand between groups goes. Thirteen zeros in a row
-# are then the least that a card number can look like.
+# Every digit, and every byte of a character outside ASCII, becomes a 0; what may separate groups is removed. The shortest card
+# number then is thirteen zeros in a row.
 _DIGITS: Final = bytes(0x30 if 0x30 <= byte <= 0x39 or byte >= 0x80 else 0x78 for byte in range(256))
 _GAPS: Final = b" -._/"
 _THIRTEEN: Final = b"0" * 13
 
-# Where a draft's names differ from the interface's.
+# Where the names of the parsed input differ from the interface's.
 _SPELLINGS: Final = (
     ("terms.fiscal.", "customerFiscalData."),
     ("terms.", ""),
@@ -37,18 +37,18 @@ _SPELLINGS: Final = (
 )
 
 
-def check_stored_text(draft: Struct, place: str, body: bytes, typed_number: str | None) -> None:
-    """Refuse a draft that would store a card number or a control character; line breaks and tabs may stand in prose.
+def check_stored_text(parsed: Struct, place: str, body: bytes, typed_number: str | None) -> None:
+    """Raises ApiError (400) where a card number or a control character would be stored; prose may have line breaks and tabs.
 
-    `place` is the draft's own name in an order's draft. `body` is what the draft was made of and `typed_number` the card
-    number in the place where it belongs: most bodies can be seen at once to hold nothing of the kind.
+    `place` is the field of an `OrderInput` that has the type of `parsed`, or "" for another input. `body` is what was parsed, and
+    `typed_number` the card number in the field where it belongs: from the two, most bodies are known to be harmless at once.
     """
     if not _is_harmless(body, typed_number):
-        _check(draft, place)
+        _check(parsed, place)
 
 
 def _is_harmless(body: bytes, typed_number: str | None) -> bool:
-    """Whether no text of the body can hold what is refused. Errs on the side of a closer look."""
+    """Returns True only where no text of the body can hold what is refused; False asks for the full search."""
     if b"\\" in body:
         body = _unescaped(body)
         if b"\\" in body:
@@ -61,10 +61,10 @@ def _is_harmless(body: bytes, typed_number: str | None) -> bool:
 
 
 def _unescaped(body: bytes) -> bytes:
-    """The same JSON, in which only control characters are still escaped; quotes and backslashes inside texts are left out."""
+    """Returns the same JSON with only control characters escaped, and without quotes and backslashes inside texts."""
     try:
         plain = msgspec.json.encode(msgspec.json.decode(body))
-    except msgspec.DecodeError:  # an ignored field may hold a number that Python has no room for
+    except msgspec.DecodeError:  # an ignored field may hold a number that Python cannot represent
         return body
     return plain.replace(b"\\\\", b"").replace(b'\\"', b"")
 
@@ -87,18 +87,18 @@ def _check(value: Any, place: str) -> None:
 def _check_text(text: str, place: str) -> None:
     controls = _CONTROLS_IN_PROSE if place.endswith("description") else _CONTROLS
     if controls.search(text):
-        raise invalid(_spelled(place), "must not contain control characters", "INVALID_FORMAT")
+        raise invalid(_published_name(place), "must not contain control characters", "INVALID_FORMAT")
     if contains_pan(text):
-        raise card_number_in(_spelled(place))
+        raise card_number_in(_published_name(place))
 
 
 def _check_json(raw: Raw, place: str) -> None:
     content = msgspec.json.decode(raw)
     for text in _texts(content):
         if _CONTROLS_IN_PROSE.search(text):
-            raise invalid(_spelled(place), "must not contain control characters", "INVALID_FORMAT")
+            raise invalid(_published_name(place), "must not contain control characters", "INVALID_FORMAT")
     if contains_pan(msgspec.json.encode(content).decode()):
-        raise card_number_in(_spelled(place))
+        raise card_number_in(_published_name(place))
 
 
 def _texts(content: Any) -> Iterator[str]:
@@ -113,9 +113,9 @@ def _texts(content: Any) -> Iterator[str]:
             yield from _texts(value)
 
 
-def _spelled(place: str) -> str:
-    for ours, theirs in _SPELLINGS:
+def _published_name(place: str) -> str:
+    for ours, published in _SPELLINGS:
         if place.startswith(ours):
-            place = theirs + place.removeprefix(ours)
+            place = published + place.removeprefix(ours)
             break
     return re.sub(r"_([a-z])", lambda letter: letter.group(1).upper(), place)

@@ -1,6 +1,6 @@
 """Single values of a request: aliases, amounts, ids, texts with a format, metadata, dates.
 
-The rule a stranger would break: money goes through `parse_amount` and nothing else; a float never comes into being.
+Parse money by `parse_amount` only, so that no float is ever made of it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _format: Final = msgspec.json.format
 
 
 def one_of_aliases(name: str, value: T | None, alias: str, other: T | None) -> T | None:
-    """The value that came under either of two names. Raises ApiError (CONFLICTING_FIELDS) where they differ."""
+    """Returns the value that came under either of two names. Raises ApiError (CONFLICTING_FIELDS) where they differ."""
     if other is None:
         return value
     if value is None or value == other:
@@ -38,7 +38,10 @@ def one_of_aliases(name: str, value: T | None, alias: str, other: T | None) -> T
 
 
 def amount(raw: Raw | UnsetType, field: str) -> Decimal:
-    """The exact amount that a JSON number spells, in minor units: 0 to 999,999,999,999, up to four decimals (N1, N6)."""
+    """Returns the exact amount of a JSON number, in minor units: 0 to 999,999,999,999, up to four decimals (N1, N6).
+
+    Raises ApiError (400).
+    """
     if isinstance(raw, UnsetType):
         raise required(field)
     parsed = _amount(str(raw, "ascii", "replace"))
@@ -48,7 +51,7 @@ def amount(raw: Raw | UnsetType, field: str) -> Decimal:
 
 
 def positive_amount(raw: Raw | UnsetType, field: str) -> Decimal:
-    """Like `amount`, and above zero."""
+    """Returns what `amount` returns, above zero. Raises ApiError (400)."""
     value = amount(raw, field)
     if not value:
         raise invalid(field, "must be greater than 0", "OUT_OF_RANGE")
@@ -56,7 +59,10 @@ def positive_amount(raw: Raw | UnsetType, field: str) -> Decimal:
 
 
 def measure(raw: Raw | UnsetType, field: str) -> Decimal:
-    """A quantity or a rate: like an amount, but with six decimals, as the tax authority writes them (0.106667)."""
+    """Returns a quantity or a rate: like an amount, but with up to six decimals, as the tax authority writes them (0.106667).
+
+    Raises ApiError (400).
+    """
     if isinstance(raw, UnsetType):
         raise required(field)
     parsed = _measure(str(raw, "ascii", "replace"))
@@ -65,7 +71,7 @@ def measure(raw: Raw | UnsetType, field: str) -> Decimal:
     return parsed
 
 
-# A catalogue has a few prices, quantities and rates, and they come again and again.
+# A merchant's catalogue has few prices, quantities and rates, which recur.
 _amount: Final = lru_cache(maxsize=4096)(parse_amount)
 
 
@@ -86,19 +92,19 @@ def _no_number(raw: Raw, field: str, bounds: str) -> Exception:
 
 
 def is_given(raw: Raw | UnsetType) -> bool:
-    """Whether something stands there that is not null."""
+    """Returns whether the field came with a value other than null."""
     return not isinstance(raw, UnsetType) and bytes(raw) != b"null"
 
 
 def printable(text: OptionalText, field: str) -> OptionalText:
-    """An id that the merchant chose: any printable characters, `/` included (section 8.7)."""
+    """Returns an id that the merchant chose: any printable characters, `/` included (section 8.7). Raises ApiError (400)."""
     if text is not None and not text.isprintable():
         raise invalid(field, "must consist of printable characters", "INVALID_FORMAT")
     return text
 
 
 def email(text: str, field: str) -> str:
-    """An e-mail address as it was sent, once it can be one. Reserved domains such as `.test` are refused."""
+    """Returns a valid e-mail address as it was sent. Raises ApiError (400), also for reserved domains such as `.test`."""
     if not _is_email(text):
         raise invalid(field, "must be an e-mail address", "INVALID_FORMAT")
     return text
@@ -114,7 +120,10 @@ def _is_email(text: str) -> bool:
 
 
 def tax_id(text: str, field: str) -> str:
-    """A Mexican tax number (RFC) of a company (12 characters) or a person (13), upper case; its check digit is not looked at."""
+    """Returns a Mexican tax number (RFC) of a company (12 characters) or a person (13) in upper case. Raises ApiError (400).
+
+    The check digit is not verified.
+    """
     compact = _rfc(text)
     if compact is None:
         raise invalid(field, "must be an RFC of 12 or 13 characters", "INVALID_FORMAT")
@@ -128,9 +137,9 @@ def _rfc(text: str) -> str | None:
 
 
 def metadata(raw: Raw | UnsetType, field: str = "metadata") -> Raw | UnsetType:
-    """A JSON object without the whitespace between its tokens and otherwise byte by byte as it was sent (section 8.12).
+    """Returns a JSON object without the whitespace between its tokens, otherwise byte by byte as it was sent (section 8.12).
 
-    Where a key stands twice in one object, the last one counts and the others are not kept.
+    Of a key that an object has twice, only the last value is kept. Raises ApiError (400).
     """
     if isinstance(raw, UnsetType) or not is_given(raw):
         return UNSET
@@ -160,19 +169,22 @@ def _fits(content: Any, levels: int) -> bool:
 
 
 def _repeats_a_key(compact: bytes) -> bool:
-    """Whether any object has a key twice. Reading on as if it had not would let the first value past every check."""
+    """Returns whether any object has a key twice. The first value would otherwise be stored unchecked."""
     repeated = False
 
-    def note(pairs: list[tuple[str, Any]]) -> None:
+    def check(pairs: list[tuple[str, Any]]) -> None:
         nonlocal repeated
         repeated = repeated or len({key for key, _ in pairs}) < len(pairs)
 
-    json.loads(compact, object_pairs_hook=note, parse_int=str, parse_float=str)
+    json.loads(compact, object_pairs_hook=check, parse_int=str, parse_float=str)
     return repeated
 
 
 def moment(value: datetime, field: str, now: datetime) -> datetime:
-    """A time in UTC. One without an offset is read in the merchant's time zone, which is that of `now`."""
+    """Returns a time in UTC. A time without an offset is in the merchant's time zone, which is that of `now`.
+
+    Raises ApiError (400).
+    """
     try:
         return (value if value.tzinfo else value.replace(tzinfo=now.tzinfo)).astimezone(UTC)
     except (OverflowError, ValueError):

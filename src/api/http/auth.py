@@ -1,7 +1,7 @@
-"""Who is asking: the API key, and the merchant that it speaks for (contract N72 to N74).
+"""Authenticates a request: its API key, and the key's merchant (contract N72 to N74).
 
-The rule a stranger would break: the merchant comes from the key, never from a header, a path or a body. The header only
-has to agree, and an unknown merchant is answered like another merchant's.
+Take the merchant from the key, never from a header, a path or a body. The header only has to agree; an unknown merchant in it is
+answered like another merchant's.
 """
 
 from __future__ import annotations
@@ -28,11 +28,14 @@ MERCHANT_HEADER: Final = b"x-merchant-id"
 
 _KEY_BYTES_MAX: Final = 200
 _TTL_S: Final = 3.0
-_KNOWN_MAX: Final = 20_000
+_CACHED_MAX: Final = 20_000
 
 
 class Principal(Struct, frozen=True):
-    """Whom a request speaks for, and how often it may. No scopes: everything is allowed. A limit of 0 is none."""
+    """The merchant and the key of a request. No scopes allow everything; a rate limit of 0 means no limit.
+
+    `zone` is the merchant's time zone; `per_minute` and `per_second` are the most requests that the key may make.
+    """
 
     merchant_id: UUID
     key_id: UUID
@@ -44,16 +47,16 @@ class Principal(Struct, frozen=True):
     per_second: int
 
     def may(self, scope: Scope) -> bool:
-        """Whether the key was issued for this, or without any limit."""
+        """Returns whether the key was issued for this scope, or for all."""
         return not self.scopes or scope in self.scopes
 
 
 class Authenticator:
-    """Recognises API keys. What it has found it believes for three seconds; a revoked key speaks no longer than that.
+    """Finds the principal of an API key, and caches it for three seconds: a revoked key works for at most that long.
 
-    `pepper` is the installation's key for hashing, `find` asks the read model for a hash, `environment` is `sandbox` or
-    `production`, the limits are for keys of merchants that have none of their own; the clocks are real time and a monotonic
-    one in seconds.
+    `pepper` is the installation's key for hashing; `find` asks the read model for a hash; `environment` is `sandbox` or
+    `production`. The limits hold for merchants that have none of their own. `now` is real time, `monotonic` a monotonic clock in
+    seconds.
     """
 
     def __init__(
@@ -75,14 +78,14 @@ class Authenticator:
         self._limits = per_minute, per_second
         self._now = now
         self._monotonic = monotonic
-        self._known: OrderedDict[bytes, tuple[float, Principal | None]] = OrderedDict()
+        self._cached: OrderedDict[bytes, tuple[float, Principal | None]] = OrderedDict()
 
     async def identify(self, headers: Mapping[bytes, bytes], scope: Scope) -> Principal:
-        """The principal of a request's headers. Raises ApiError: 401 for the key, then 404 or 400 for the merchant.
+        """Returns the principal of a request's headers. Raises ApiError: 401 for the key, then 404 or 400 for the merchant.
 
         Raises a Fault where the read model cannot be asked.
         """
-        principal = await self._speaker(headers.get(KEY_HEADER))
+        principal = await self._authenticate(headers.get(KEY_HEADER))
         if principal.expires_at is not None and principal.expires_at <= self._now():
             raise ApiError(401, "KEY_EXPIRED", "The API key has expired.")
         if not principal.may(scope):
@@ -90,7 +93,7 @@ class Authenticator:
         _check_merchant(headers.get(MERCHANT_HEADER), principal)
         return principal
 
-    async def _speaker(self, secret: bytes | None) -> Principal:
+    async def _authenticate(self, secret: bytes | None) -> Principal:
         if secret is None:
             raise ApiError(401, "INVALID_API_KEY", "The header x-api-key is missing.")
         if secret.startswith(self._other_prefixes):
@@ -103,27 +106,28 @@ class Authenticator:
         return principal
 
     async def _lookup(self, secret: bytes) -> Principal | None:
-        """By keyed hashes: whoever measures how long this takes learns nothing about any key.
+        """Returns the principal of a key, or None for an unknown or revoked key.
 
-        What is known is kept under a hash of this process's own, which takes a fifth of the time of the one that is stored.
+        Only keyed hashes are compared, so the time that this takes reveals nothing about any key. The cache uses a hash of this
+        process's own, which takes a fifth of the time of the stored one.
         """
-        known_as = blake2b(secret, digest_size=32, key=self._own_key).digest()
-        known = self._known.get(known_as)
-        if known is not None and known[0] > self._monotonic():
-            return known[1]
+        digest = blake2b(secret, digest_size=32, key=self._own_key).digest()
+        cached = self._cached.get(digest)
+        if cached is not None and cached[0] > self._monotonic():
+            return cached[1]
         found = await self._find(hmac.digest(self._pepper, secret, "sha256"))
         principal = None if found is None or found.revoked_at is not None else self._principal(found)
-        self._known[known_as] = (self._monotonic() + _TTL_S, principal)
-        self._known.move_to_end(known_as)
-        if len(self._known) > _KNOWN_MAX:
-            self._known.popitem(last=False)
+        self._cached[digest] = (self._monotonic() + _TTL_S, principal)
+        self._cached.move_to_end(digest)
+        if len(self._cached) > _CACHED_MAX:
+            self._cached.popitem(last=False)
         return principal
 
     def _principal(self, found: FoundKey) -> Principal:
         settings = found.settings
         own = settings.requests_per_minute, settings.requests_per_second
         per_minute, per_second = (
-            usual if limit is None else limit for limit, usual in zip(own, self._limits, strict=True)
+            default if limit is None else limit for limit, default in zip(own, self._limits, strict=True)
         )
         return Principal(
             merchant_id=found.merchant_id,

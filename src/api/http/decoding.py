@@ -1,7 +1,7 @@
-"""From the bytes of a body to one of the request Structs, or to a 400 that says which field is wrong.
+"""Decodes the bytes of a body to a request struct, or raises a 400 that names the wrong field.
 
-The rule a stranger would break: this is the only place where a body is decoded, because bad bodies raise four families of
-exceptions, not one. And msgspec's messages are read, never passed on: they repeat what was sent.
+Decode bodies only here: a bad body raises one of four families of exceptions. Never pass msgspec's messages on: they repeat what
+was sent.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from api.http.errors import ApiError, invalid, required
 T = TypeVar("T")
 
 BODY: Final = "body"
-"""The field that is named where the body as a whole is wrong."""
+"""The field of an error about the body as a whole."""
 
 _PATH: Final = re.compile(r"(?: - at `\$\.?([^`]*)`)?\Z")
 _MISSING: Final = re.compile(r"Object missing required field `(\w+)`")
@@ -42,26 +42,26 @@ _UNITS: Final = {"str": "characters", "array": "entries"}
 
 
 class BodyDecoder(Generic[T]):
-    """Decodes bodies of one operation."""
+    """A decoder of one operation's bodies."""
 
     def __init__(self, schema: type[T]) -> None:
         self._schema = schema
         self._decode: Callable[[bytes], T] = msgspec.json.Decoder(schema).decode
 
     def __call__(self, body: bytes) -> T:
-        """The request that the body spells. Raises ApiError (400)."""
+        """Returns the struct that the body decodes to. Raises ApiError (400)."""
         with bad_input_as_400():
             if not body.isascii():
-                body.decode()  # msgspec skips over unknown fields and raw values without looking at their encoding
+                body.decode()  # msgspec skips unknown fields and raw values without checking their encoding
             try:
                 return self._decode(body)
-            except msgspec.ValidationError as refusal:
-                raise _explained(str(refusal), self._schema) from None
+            except msgspec.ValidationError as error:
+                raise _explained(str(error), self._schema) from None
 
 
 @contextmanager
 def bad_input_as_400() -> Iterator[None]:
-    """Turn whatever Python raises over a value that cannot be worked with into a 400 that does not repeat it."""
+    """Turns what Python raises over an unusable value into a 400 that does not repeat the value."""
     try:
         yield
     except UnicodeError:
@@ -75,7 +75,7 @@ def bad_input_as_400() -> Iterator[None]:
 
 
 def _explained(message: str, schema: Any) -> ApiError:
-    """What msgspec found, in our words."""
+    """Returns msgspec's message as an error of the interface."""
     found = _PATH.search(message)
     path = found.group(1) or "" if found else ""
     field = path.replace("paymentMethod.options.card", "paymentMethod.cardDetails") or BODY
@@ -101,7 +101,7 @@ def _explained(message: str, schema: Any) -> ApiError:
 
 
 def _accepted(schema: Any, path: str) -> list[str]:
-    """The values that the field at this path may have."""
+    """Returns the values that the field at this path accepts."""
     kinds = [inspect.type_info(schema)]
     for name in re.findall(r"\w+", re.sub(r"\[[^]]*]", "", path)):
         kinds = [
@@ -117,7 +117,7 @@ def _accepted(schema: Any, path: str) -> list[str]:
 
 
 def _unwrapped(kind: inspect.Type) -> Iterator[inspect.Type]:
-    """The type itself without descriptions, unions and lists around it."""
+    """Yields the types inside descriptions, unions and lists."""
     if isinstance(kind, inspect.Metadata):
         yield from _unwrapped(kind.type)
     elif isinstance(kind, inspect.UnionType):

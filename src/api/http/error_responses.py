@@ -1,21 +1,25 @@
-"""Which refusal, fault or failure is answered how: the one table from codes of the domain to HTTP (contract 5.1, N71).
+"""How each rejection, fault and failure is answered: the table from the domain's rejections to HTTP (contract 5.1, N71).
 
-The rule a stranger would break: a 500 says nothing but its request id, and its log line names types and places, never the
-exception's text, which may repeat what a customer typed.
+Give a 500 nothing but its request id, and its log line only types and places: an exception's text may repeat what a customer
+typed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Any, Final
+from typing import Annotated, Any, Final, Literal
+from uuid import UUID
 
 import structlog
+from msgspec import UNSET, Meta, Struct, UnsetType
 
-from api.http.errors import ApiError, FieldError, TooManyRequests, invalid
+from api.http import errors
+from api.http.errors import ApiError, FieldError, invalid
 from api.http.response import REPLAYED, ApiResponse, Headers, json_response
 from ledger.domain import rejections
 from ledger.domain.money import shortest
+from ledger.domain.orders.statuses import OrderStatus
 from ledger.domain.rejections import Rejected
 from ledger.journal.append import CommitUnknown, DataRefused
 from ledger.postgres.faults import Fault
@@ -51,18 +55,77 @@ STATUS: Final[Mapping[type[Rejected], int]] = {
     rejections.PayerAuthenticationFailed: 422,
     rejections.MethodNotEnabled: 422,
 }
-"""The status of every refusal of the domain. A test holds it complete."""
+"""The status of every rejection of the domain. A test holds it complete."""
 
 RETRY_AFTER_S: Final = 1
 _RETRY: Final[Headers] = ((b"retry-after", b"%d" % RETRY_AFTER_S),)
 
 
+class Error(Struct, kw_only=True, rename="camel"):
+    """What every answer that is not a 2xx has in common. Match on `code`; messages are for people and may change."""
+
+    message: Annotated[str, Meta(description="What is wrong, for people. Never repeats what was sent.")]
+    code: Annotated[str, Meta(description="What is wrong, for programs. Permanent.", examples=["VALIDATION_ERROR"])]
+    request_id: Annotated[str, Meta(description="The request's id, as in the header x-request-id.")]
+    errors: Annotated[list[FieldError] | UnsetType, Meta(description="The fields that are wrong. With a 400 only.")] = (
+        UNSET
+    )
+
+
+class Conflict(Error, kw_only=True, rename="camel"):
+    """A request that is right in itself and cannot be carried out as things stand."""
+
+    field: Annotated[str | UnsetType, Meta(description="The field that does not agree with what stands.")] = UNSET
+    current_status: Annotated[
+        str | UnsetType, Meta(description="The order's status, or that of the payment which is in the way.")
+    ] = UNSET
+    allowed_statuses: Annotated[
+        list[OrderStatus] | UnsetType, Meta(description="The statuses in which it could be carried out.")
+    ] = UNSET
+    amount_pending: Annotated[Decimal | UnsetType, Meta(description="What is still to be paid, in minor units.")] = (
+        UNSET
+    )
+    amount_reserved: Annotated[
+        Decimal | UnsetType, Meta(description="How much of that other payments have reserved, in minor units.")
+    ] = UNSET
+    refundable_amount: Annotated[Decimal | UnsetType, Meta(description="What can be refunded, in minor units.")] = UNSET
+    authorized_amount: Annotated[
+        Decimal | UnsetType, Meta(description="What is left of the authorisation, in minor units.")
+    ] = UNSET
+    expected_amount: Annotated[
+        Decimal | UnsetType, Meta(description="The only amount that is taken, in minor units.")
+    ] = UNSET
+    payment_id: Annotated[UUID | UnsetType, Meta(description="The payment that is in the way.")] = UNSET
+
+
+class Wait(Struct, rename="camel"):
+    """How long to wait."""
+
+    code: Annotated[Literal["RATE_LIMIT_EXCEEDED"], Meta(description="The same as outside.")]
+    message: Annotated[str, Meta(description="The same as outside.")]
+    retry_after: Annotated[int, Meta(description="Seconds, as in the header Retry-After.")]
+
+
+class TooManyRequests(Error, kw_only=True, rename="camel"):
+    """The key has used up its requests."""
+
+    error: Wait
+
+
+_FACTS: Final = {
+    name: field
+    for name, field in zip(Conflict.__struct_encode_fields__, Conflict.__struct_fields__, strict=True)
+    if field not in Error.__struct_fields__
+}
+"""The fields of `Conflict` by the names that rejections give their facts. A test holds that every fact has a field."""
+
+
 def error_response(failure: Exception, request_id: str) -> ApiResponse:
-    """The answer to a request that ended in this exception."""
+    """Returns the answer to a request that ended in this exception."""
     match failure:
         case ApiError():
             return _refused(failure, request_id)
-        case TooManyRequests():
+        case errors.TooManyRequests():
             return _too_many(failure, request_id)
         case Rejected():
             return _rejected(failure, request_id)
@@ -86,26 +149,25 @@ def error_response(failure: Exception, request_id: str) -> ApiResponse:
             return _failed(request_id)
 
 
-def error_body(code: str, message: str, request_id: str, errors: tuple[FieldError, ...] = ()) -> dict[str, Any]:
-    """The error object that all answers share."""
-    body: dict[str, Any] = {"message": message, "code": code, "requestId": request_id}
-    if errors:
-        body["errors"] = errors
-    return body
-
-
-def _refused(refusal: ApiError, request_id: str) -> ApiResponse:
-    body = error_body(refusal.code, refusal.message, request_id, refusal.errors)
-    return json_response(refusal.status, body, refusal.headers)
+def _refused(error: ApiError, request_id: str) -> ApiResponse:
+    body = Error(
+        message=error.message,
+        code=error.code,
+        request_id=request_id,
+        errors=list(error.errors) if error.errors else UNSET,
+    )
+    return json_response(error.status, body, error.headers)
 
 
 def _rejected(rejected: Rejected, request_id: str) -> ApiResponse:
     status = STATUS[type(rejected)]
     if isinstance(rejected, rejections.InvalidField):
-        errors = (FieldError(rejected.field, rejected.problem, "INVALID_VALUE"),)
-        return json_response(status, error_body(rejected.code, rejected.message, request_id, errors))
-    facts = {name: _fact(value) for name, value in rejected.facts.items()}
-    return json_response(status, facts | error_body(rejected.code, rejected.message, request_id), _headers(rejected))
+        problem = FieldError(rejected.field, rejected.problem, "INVALID_VALUE")
+        error = ApiError(status, rejected.code, rejected.message, errors=(problem,))
+        return _refused(error, request_id)
+    facts = {_FACTS[name]: _fact(value) for name, value in rejected.facts.items() if name in _FACTS}
+    body = Conflict(message=rejected.message, code=rejected.code, request_id=request_id, **facts)
+    return json_response(status, body, _headers(rejected))
 
 
 def _headers(rejected: Rejected) -> Headers:
@@ -120,20 +182,26 @@ def _fact(value: Any) -> Any:
     return sorted(value) if isinstance(value, frozenset | set) else value
 
 
-def _too_many(refusal: TooManyRequests, request_id: str) -> ApiResponse:
-    code, message = "RATE_LIMIT_EXCEEDED", "Too many requests with this API key."
-    inner = {"code": code, "message": message, "retryAfter": refusal.retry_after}
-    headers: Headers = ((b"retry-after", b"%d" % refusal.retry_after), *refusal.headers)
-    return json_response(429, {"error": inner, **error_body(code, message, request_id)}, headers)
+def _too_many(error: errors.TooManyRequests, request_id: str) -> ApiResponse:
+    message = "Too many requests with this API key."
+    body = TooManyRequests(
+        message=message,
+        code="RATE_LIMIT_EXCEEDED",
+        request_id=request_id,
+        error=Wait(code="RATE_LIMIT_EXCEEDED", message=message, retry_after=error.retry_after),
+    )
+    headers: Headers = ((b"retry-after", b"%d" % error.retry_after), *error.headers)
+    return json_response(429, body, headers)
 
 
 def _unavailable(code: str, message: str, request_id: str) -> ApiResponse:
-    return json_response(503, error_body(code, f"{message} Try again in a moment.", request_id), _RETRY)
+    body = Error(message=f"{message} Try again in a moment.", code=code, request_id=request_id)
+    return json_response(503, body, _RETRY)
 
 
 def _failed(request_id: str) -> ApiResponse:
     message = "Something went wrong on our side. Tell us the request id if it happens again."
-    return json_response(500, error_body("INTERNAL_ERROR", message, request_id))
+    return json_response(500, Error(message=message, code="INTERNAL_ERROR", request_id=request_id))
 
 
 def _log_failure(failure: Exception, request_id: str) -> None:

@@ -1,7 +1,6 @@
-"""How the interface itself says no, before anything of the ledger was asked.
+"""The errors that the interface itself answers, before it asks the ledger anything.
 
-The rule a stranger would break: a refusal never repeats a value that was sent. It names the field and says what may
-stand there; the value may be a card number in the wrong place.
+Never repeat a value that was sent: it may be a card number in the wrong place. Name the field, and what it must be.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from typing import Annotated, Final
 from msgspec import Meta, Struct
 
 from api.http.response import Headers
+from ledger.domain.rejections import OrderNotFound
 
 _DIFFER: Final = "are the same field and came with different values"
 
@@ -24,7 +24,7 @@ class FieldError(Struct, frozen=True):
 
 
 class ApiError(Exception):
-    """The request is refused with this status and public code."""
+    """An answer with this status and public code instead of the one that was asked for."""
 
     def __init__(
         self, status: int, code: str, message: str, *, errors: tuple[FieldError, ...] = (), headers: Headers = ()
@@ -37,13 +37,13 @@ class ApiError(Exception):
         self.headers = headers
 
     def within(self, place: str) -> ApiError:
-        """The same refusal of something that stands at this place: `quantity` is `lineItems[0].quantity` there."""
+        """Returns the error with its fields inside this place: `quantity` becomes `lineItems[0].quantity`."""
         errors = tuple(FieldError(f"{place}.{each.field}", each.message, each.code) for each in self.errors)
         return ApiError(self.status, self.code, f"{place}.{self.message}", errors=errors, headers=self.headers)
 
 
 class TooManyRequests(Exception):
-    """The key has used up its rate. `retry_after` in whole seconds; `headers` tell the rate."""
+    """The key has used up its rate. `retry_after` is in whole seconds; `headers` are the RateLimit headers."""
 
     def __init__(self, retry_after: int, headers: Headers) -> None:
         super().__init__("RATE_LIMIT_EXCEEDED")
@@ -52,27 +52,27 @@ class TooManyRequests(Exception):
 
 
 class ClientGone(Exception):
-    """Whoever asked has hung up: there is nobody to answer."""
+    """The client has closed the connection: an answer could not be delivered."""
 
 
 def invalid(field: str, message: str, code: str = "INVALID_VALUE") -> ApiError:
-    """A 400 about one field. `message` completes the field's name and never contains what was sent."""
+    """Returns a 400 about one field. `message` completes the field's name and never contains what was sent."""
     return ApiError(400, "VALIDATION_ERROR", f"{field} {message}.", errors=(FieldError(field, message, code),))
 
 
 def required(field: str) -> ApiError:
-    """A 400 about a field that is missing."""
+    """Returns a 400 about a missing field."""
     return invalid(field, "is required", "REQUIRED")
 
 
 def method_not_allowed(*allowed: str) -> ApiError:
-    """A 405 that names the methods of the address."""
+    """Returns a 405 that names the methods of the address."""
     headers = ((b"allow", ", ".join(sorted(allowed)).encode()),)
     return ApiError(405, "METHOD_NOT_ALLOWED", "This address does not know this method.", headers=headers)
 
 
 def conflicting(one: str, other: str, why: str = _DIFFER) -> ApiError:
-    """A 400 about two spellings of one field that came with different values, or two fields of which one excludes the other."""
+    """Returns a 400 about two names of one field with different values, or two fields of which one excludes the other."""
     code, message = "CONFLICTING_FIELDS", f"{one} and {other} {why}"
     problem = "differs from" if why == _DIFFER else "must not come together with"
     errors = (FieldError(one, f"{problem} {other}", code), FieldError(other, f"{problem} {one}", code))
@@ -80,6 +80,11 @@ def conflicting(one: str, other: str, why: str = _DIFFER) -> ApiError:
 
 
 def card_number_in(field: str) -> ApiError:
-    """A 400 about a card number where none may be stored."""
+    """Returns a 400 about a card number in a text that would be stored."""
     code, message = "CARD_NUMBER_NOT_ALLOWED", "must not contain a card number"
     return ApiError(400, code, f"{field} {message}.", errors=(FieldError(field, message, code),))
+
+
+def order_not_found() -> OrderNotFound:
+    """Returns the rejection of an id under which the merchant has no order."""
+    return OrderNotFound("The payment order was not found.")

@@ -1,7 +1,7 @@
-"""The header Idempotency-Key: which request came under it (contract N30, section 8.14).
+"""The header Idempotency-Key, and the fingerprint of the request that came with it (contract N30, section 8.14).
 
-The rule a stranger would break: what is kept of the request is a keyed hash without the CVC. A plain hash of a body with a
-card number in it can be guessed, and a CVC may not be kept in any form.
+Keep only a keyed hash of the request without the CVC. A plain hash of a body with a card number can be guessed, and a CVC may
+not be kept in any form.
 """
 
 from __future__ import annotations
@@ -16,27 +16,23 @@ from api.http.decoding import bad_input_as_400
 from api.http.errors import card_number_in, invalid
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey
 
-HEADER: Final = b"idempotency-key"
-
 _KEY_MAX: Final = 255
 _SECRETS: Final = frozenset({"cvc", "cvv"})
 _encode: Final = msgspec.json.Encoder(order="deterministic").encode
 
 
-def idempotency_key(header: bytes | None, pepper: bytes, method: str, path: str, body: bytes) -> IdempotencyKey | None:
-    """The key that a request came under and the request's fingerprint under `pepper`, or None without the header.
+def idempotency_key(header: bytes, pepper: bytes, method: str, path: str, body: bytes) -> IdempotencyKey:
+    """Returns the key of a request and the request's fingerprint under `pepper`.
 
     The order of a body's members and the space between them make no difference. Raises ApiError (400) for a key that is
-    empty, longer than 255 characters or not printable ASCII, or that holds a card number: it stands in the log for ever.
+    empty, longer than 255 characters or not printable ASCII, or that holds a card number: the log keeps the key for ever.
     """
-    if header is None:
-        return None
     key = header.decode("latin-1")
     if not (0 < len(key) <= _KEY_MAX and key.isascii() and key.isprintable()):
         raise invalid("Idempotency-Key", f"must have 1 to {_KEY_MAX} printable ASCII characters", "INVALID_FORMAT")
     if contains_pan(key):
         raise card_number_in("Idempotency-Key")
-    with bad_input_as_400():  # a member that is ignored may still hold a number that Python has no room for
+    with bad_input_as_400():  # a member that is ignored may still hold a number that Python cannot represent
         content = _encode([method, path, _without_secrets(msgspec.json.decode(body))])
     return IdempotencyKey(key, hmac.digest(pepper, content, "sha256").hex())
 

@@ -1,7 +1,6 @@
 """The outermost layer: what happens to every request before a route is found and after it has answered or failed.
 
-The rule a stranger would break: routes are matched on the path as it was sent. A merchant's id may hold an encoded slash;
-decoded too early, it would be another path.
+Match routes on the path as it was sent. A merchant's id may hold an encoded slash; decoded too early, it would be another path.
 """
 
 from __future__ import annotations
@@ -18,12 +17,11 @@ from api.http.error_responses import error_response
 from api.http.errors import ApiError, ClientGone
 from api.http.request import ApiRequest
 from api.http.request_metrics import RequestMetrics
-from api.http.response import send_response
 from ledger.telemetry.logs import REQUEST_ID
 from ledger.timeouts import Timeouts
 
 REQUEST_SCOPE_KEY: Final = "ledger.call"
-"""Where the scope keeps the `Call`."""
+"""The scope's key of the `ApiRequest`."""
 
 _TARGET_BYTES_MAX: Final = 8 << 10
 _HEADERS_MAX: Final = 100
@@ -31,53 +29,54 @@ _HEADER_BYTES_MAX: Final = 32 << 10
 
 
 class Middleware:
-    """Wraps the router: ids, limits on the request line and headers, a deadline, an answer to every exception, a note of
-    every request.
+    """Wraps the router: request ids, limits of the request line and the headers, a deadline, an answer to every exception, and
+    a measurement of every request.
     """
 
     def __init__(self, router: ASGIApp, traffic: RequestMetrics, *, timeout_s: float) -> None:
         self._router = router
         self._traffic = traffic
         self._timeout_s = timeout_s
-        self._deadlines = Timeouts()
+        self._timeouts = Timeouts()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer an HTTP request; pass on the server's lifespan."""
+        """Answers an HTTP request; passes the server's lifespan events on."""
         if scope["type"] != "http":
             await self._router(scope, receive, send)
             return
         began = perf_counter()
-        scope[REQUEST_SCOPE_KEY] = call = ApiRequest(scope, receive)
-        REQUEST_ID.set(call.request_id)
+        scope[REQUEST_SCOPE_KEY] = request = ApiRequest(scope, receive)
+        REQUEST_ID.set(request.request_id)
 
-        def noting(message: Message) -> Awaitable[None]:
-            if not call.status:
-                call.status = message["status"]
+        def record_status(message: Message) -> Awaitable[None]:
+            if not request.status:
+                request.status = message["status"]
             return send(message)
 
         try:
-            await self._answer(scope, receive, noting, call)
+            await self._answer(scope, receive, record_status, request)
         except ClientGone:
             pass
         finally:
-            self._traffic.observe(call, perf_counter() - began)
+            self._traffic.observe(request, perf_counter() - began)
 
-    async def _answer(self, scope: Scope, receive: Receive, send: Send, call: ApiRequest) -> None:
+    async def _answer(self, scope: Scope, receive: Receive, send: Send, request: ApiRequest) -> None:
         raw_path: bytes = scope.get("raw_path") or quote(scope["path"]).encode()
         scope["path"] = raw_path.decode("latin-1")
         try:
-            with self._deadlines.within(self._timeout_s):
-                _refuse_oversized(scope, raw_path)
+            with self._timeouts.within(self._timeout_s):
+                _check_size(scope, raw_path)
                 await self._router(scope, receive, send)
         except ClientGone:
             raise
         except Exception as failure:  # noqa: BLE001 - every request gets an answer
-            await send_response(error_response(_told_apart(failure, call), call.request_id), send, call.answer_headers)
-        except asyncio.CancelledError:  # the service ends and has waited long enough
-            await send_response(error_response(TimeoutError(), call.request_id), send, call.answer_headers)
+            await request.respond(error_response(_blamed(failure, request), request.request_id), send)
+        except asyncio.CancelledError:  # the service stops and has waited long enough
+            await request.respond(error_response(TimeoutError(), request.request_id), send)
 
 
-def _refuse_oversized(scope: Scope, raw_path: bytes) -> None:
+def _check_size(scope: Scope, raw_path: bytes) -> None:
+    """Raises ApiError: 414 for a long path and query, 431 for many or long headers."""
     if len(raw_path) + len(scope["query_string"]) > _TARGET_BYTES_MAX:
         raise ApiError(414, "URI_TOO_LONG", f"The address must have at most {_TARGET_BYTES_MAX} bytes.")
     size = 0
@@ -87,9 +86,9 @@ def _refuse_oversized(scope: Scope, raw_path: bytes) -> None:
         raise ApiError(431, "HEADERS_TOO_LARGE", f"The headers must have at most {_HEADER_BYTES_MAX} bytes.")
 
 
-def _told_apart(failure: Exception, call: ApiRequest) -> Exception:
-    """A deadline that passed while the body was still coming is the sender's, not ours."""
-    if isinstance(failure, TimeoutError) and call.is_reading:
+def _blamed(failure: Exception, request: ApiRequest) -> Exception:
+    """Returns the failure, or a 408 for a time-out while the body was still coming: that one is the client's."""
+    if isinstance(failure, TimeoutError) and request.is_reading:
         return ApiError(
             408, "REQUEST_TIMEOUT", "The body did not arrive in time.", headers=((b"connection", b"close"),)
         )

@@ -1,7 +1,7 @@
-"""One request while it is being answered: its id, whom it speaks for, its path, query and body.
+"""One HTTP request: its id, its principal, its path, query and body, and how it is answered.
 
-The rule a stranger would break: the body is asked for after the caller is known to be allowed. Until then nothing of it
-has been read, and nobody without a key can make us hold any.
+Read the body only after the caller is known to be allowed. Until then none of it has been read, so a caller without a key cannot
+make the service hold any.
 """
 
 from __future__ import annotations
@@ -14,32 +14,36 @@ from typing import Final
 from urllib.parse import parse_qsl, unquote
 from uuid import UUID
 
-from starlette.types import Receive, Scope
+from starlette.types import Receive, Scope, Send
 
 from api.fields.pan_detection import contains_pan
 from api.http.auth import Principal
-from api.http.errors import ApiError, ClientGone, invalid
-from api.http.idempotency_key import HEADER as IDEMPOTENCY_HEADER
+from api.http.errors import ApiError, ClientGone, invalid, order_not_found
 from api.http.idempotency_key import idempotency_key
-from api.http.response import Headers
+from api.http.response import ApiResponse, Headers
 from ledger.operations.inputs import Actor
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey
 
 REQUEST_ID_HEADER: Final = b"x-request-id"
+IDEMPOTENCY_HEADER: Final = b"idempotency-key"
 
 _REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9._:-]{1,64}")
 _JSON_TYPE: Final = re.compile(rb"\s*application/json\s*(?:;\s*charset\s*=\s*\"?utf-?8\"?\s*)?", re.IGNORECASE)
 _FORM_TYPE: Final = re.compile(rb"\s*application/x-www-form-urlencoded\s*(?:;.*)?", re.IGNORECASE)
 _FORM_FIELDS_MAX: Final = 20
 _ID_MAX: Final = 255
+_JSON: Final = (b"content-type", b"application/json")
 
-# A request's own id: the process, drawn once, and a number. Drawing each one would cost more than checking the key.
+# A new request id is the process, drawn once, and a number. A random id for each request would cost more than checking the key.
 _PROCESS: Final = f"req-{secrets.token_hex(8)}-"
 _COUNTER: Final = count(1)
 
 
 class ApiRequest:
-    """One HTTP request. `principal` is there once the key is known, `status` is 0 until an answer is begun."""
+    """One HTTP request. `principal` is set once the key is checked; `status` is 0 until an answer is begun.
+
+    `is_reading` is true while the body is being received; `rate_headers` are the RateLimit headers of the answer.
+    """
 
     __slots__ = ("headers", "is_reading", "principal", "rate_headers", "receive", "request_id", "scope", "status")
 
@@ -56,49 +60,58 @@ class ApiRequest:
 
     @property
     def actor(self) -> Actor:
-        """On whose word an operation happens."""
+        """Returns the merchant, the key and the request on whose behalf an operation is carried out."""
         principal = self.principal
         return Actor(merchant_id=principal.merchant_id, key_id=principal.key_id, request_id=self.request_id)
 
     @property
     def merchant_id(self) -> UUID | None:
-        """Whom the request speaks for, once that is known."""
+        """Returns the merchant of the request, or None before the key is checked."""
         return self.principal.merchant_id if hasattr(self, "principal") else None
 
     @property
     def answer_headers(self) -> Headers:
-        """What every answer to this request carries."""
+        """Returns the headers of every answer to this request."""
         return ((REQUEST_ID_HEADER, self.request_id.encode()), *self.rate_headers)
 
     @property
     def query(self) -> bytes:
-        """The query string as it was sent."""
+        """Returns the query string as it was sent."""
         query: bytes = self.scope["query_string"]
         return query
 
     def idempotency_key(self, pepper: bytes, body: bytes) -> IdempotencyKey | None:
-        """The key that this request came under, if any. Raises ApiError (400)."""
-        scope = self.scope
-        return idempotency_key(self.headers.get(IDEMPOTENCY_HEADER), pepper, scope["method"], scope["path"], body)
+        """Returns the Idempotency-Key with the request's fingerprint, or None without the header. Raises ApiError (400)."""
+        header = self.headers.get(IDEMPOTENCY_HEADER)
+        if header is None:
+            return None
+        return idempotency_key(header, pepper, self.scope["method"], self.scope["path"], body)
 
     def path_id(self, name: str) -> str | None:
-        """An id in the path with its percent-encoding undone, or None where it cannot be anybody's id."""
+        """Returns an id of the path, percent-decoded, or None where the text cannot be an id."""
         try:
             text = unquote(self.scope["path_params"][name], errors="strict")
         except UnicodeDecodeError:
             return None
         return text if len(text) <= _ID_MAX and text.isprintable() else None
 
-    async def body(self, limit: int) -> bytes:
-        """The JSON body, at most `limit` bytes of it.
+    def order_reference(self) -> str:
+        """Returns the id or external id of the order in the path. Raises OrderNotFound where the text cannot be an id."""
+        reference = self.path_id("id")
+        if reference is None:
+            raise order_not_found()
+        return reference
 
-        Raises ApiError: 415 for another type or an encoding, 413 for a longer one. Raises ClientGone.
+    async def body(self, limit: int) -> bytes:
+        """Returns the JSON body, of at most `limit` bytes.
+
+        Raises ApiError: 415 for another type or an encoding, 413 for a longer body. Raises ClientGone.
         """
         self._check_type()
         return await self._read(limit)
 
     async def optional_body(self, limit: int) -> bytes:
-        """Like `body`, for an operation that needs none: `{}` where nothing was sent."""
+        """Returns what `body` returns, or `{}` where no body was sent."""
         if b"content-type" in self.headers:
             return await self.body(limit) or b"{}"
         if await self._read(limit):
@@ -106,9 +119,9 @@ class ApiRequest:
         return b"{}"
 
     async def form(self, limit: int) -> Mapping[str, str]:
-        """The fields of a form as a browser sends it, at most `limit` bytes of it; of two with one name the last counts.
+        """Returns the fields of an HTML form, of at most `limit` bytes; of two fields with one name the last counts.
 
-        Raises ApiError: 415 for another type, 413 for a longer one, 400 for one that is none. Raises ClientGone.
+        Raises ApiError: 415 for another type, 413 for a longer body, 400 for a body that is not a form. Raises ClientGone.
         """
         if not _FORM_TYPE.fullmatch(self.headers.get(b"content-type", b"")):
             raise ApiError(415, "UNSUPPORTED_MEDIA_TYPE", "The body must be a form as browsers send it.")
@@ -116,6 +129,13 @@ class ApiRequest:
             return dict(parse_qsl((await self._read(limit)).decode(), max_num_fields=_FORM_FIELDS_MAX))
         except ValueError:
             raise invalid("body", "must be a form of few fields in UTF-8", "INVALID_FORMAT") from None
+
+    async def respond(self, response: ApiResponse, send: Send) -> None:
+        """Sends an answer in one piece, with the headers that every answer to this request has."""
+        length = (b"content-length", b"%d" % len(response.body))
+        headers = [_JSON, length, *response.headers, *self.answer_headers]
+        await send({"type": "http.response.start", "status": response.status, "headers": headers})
+        await send({"type": "http.response.body", "body": response.body})
 
     async def _read(self, limit: int) -> bytes:
         declared = self.headers.get(b"content-length", b"")
@@ -159,7 +179,7 @@ def _too_large(limit: int) -> ApiError:
 
 
 def _request_id(sent: bytes | None) -> str:
-    """The caller's own id of the request where it is one that can be logged and stored, else a new one."""
+    """Returns the caller's own id of the request where it can be logged and stored, else a new one."""
     if sent is not None and _REQUEST_ID.fullmatch(sent):
         text = sent.decode()
         if not contains_pan(text):

@@ -1,8 +1,4 @@
-"""From Structs to the schemas of the description.
-
-The rule a stranger would break: what msgspec says of a type stands, except where it is written otherwise than msgspec
-would: a `Decimal` is a JSON number here.
-"""
+"""The description's schemas of structs: msgspec's, except that a `Decimal` is a JSON number."""
 
 from __future__ import annotations
 
@@ -15,7 +11,7 @@ import msgspec
 Json = dict[str, Any]
 
 _DECIMAL: Final = {"type": "string", "format": "decimal"}
-_PLACE: Final = "#/components/schemas/"
+_PATH: Final = "#/components/schemas/"
 _ECHO: Final = "OfOrder"
 _NAMES: Final = {
     "OrderDocument": "PaymentOrder",
@@ -26,13 +22,13 @@ _NAMES: Final = {
 
 
 def reference(struct: Any) -> Json:
-    """Where a Struct's schema stands."""
-    return {"$ref": f"{_PLACE}{_name(struct.__name__)}"}
+    """Returns a reference to a struct's schema."""
+    return {"$ref": f"{_PATH}{_name(struct.__name__)}"}
 
 
 def schemas(structs: Sequence[Any]) -> dict[str, Json]:
-    """The schemas of these Structs and of all that stands inside them, in the order of their names."""
-    _, found = msgspec.json.schema_components(structs, ref_template=_PLACE + "{name}")
+    """Returns the schemas of these structs and of the structs inside them, by name, in alphabetical order."""
+    _, found = msgspec.json.schema_components(structs, ref_template=_PATH + "{name}")
     named = {_name(name): _as_written(schema) for name, schema in found.items()}
     for name, schema in named.items():
         if "properties" in schema:
@@ -42,7 +38,7 @@ def schemas(structs: Sequence[Any]) -> dict[str, Json]:
 
 
 def _name(struct: str) -> str:
-    """What a Struct is called in the description. What is sent keeps its name; what is answered of it stands beside it."""
+    """Returns a struct's published name. A struct that is sent keeps its name; the answered one of the same name gets a suffix."""
     package, _, short = struct.rpartition(".")
     if package.startswith("ledger."):
         return f"{short}{_ECHO}"
@@ -50,14 +46,14 @@ def _name(struct: str) -> str:
 
 
 def _explain_echo(answered: Json, sent: Json) -> None:
-    """What is echoed means what it meant when it was sent."""
+    """Copies the descriptions of what is sent to the same fields of what is answered."""
     fields = sent.get("properties", {})
     if answered["properties"].keys() <= fields.keys():
         answered["description"] = sent["description"]
     for field, schema in answered["properties"].items():
-        said = fields.get(field, {}).get("description")
-        if said is not None and "description" not in schema:
-            schema["description"] = said.replace("Required. ", "")
+        description = fields.get(field, {}).get("description")
+        if description is not None and "description" not in schema:
+            schema["description"] = description.replace("Required. ", "")
 
 
 def _as_written(schema: Any) -> Any:
@@ -69,17 +65,17 @@ def _as_written(schema: Any) -> Any:
         return {name: _as_written(part) for name, part in schema.items() if name != "format"} | {"type": "number"}
     written = {name: _as_written(part) for name, part in schema.items()}
     if isinstance(target := schema.get("$ref"), str):
-        place, _, name = target.rpartition("/")
-        written["$ref"] = f"{place}/{_name(name)}"
-    if isinstance(words := schema.get("description"), str):
-        written["description"] = inspect.cleandoc(words)
+        folder, _, name = target.rpartition("/")
+        written["$ref"] = f"{folder}/{_name(name)}"
+    if isinstance(description := schema.get("description"), str):
+        written["description"] = inspect.cleandoc(description)
     if schema.get("required") == []:
         del written["required"]
     return _without_null_default(written)
 
 
 def _without_null_default(schema: Json) -> Json:
-    """Absent and null are the same; saying so as a default would make generated programs send it."""
+    """Removes the default null: absent and null are the same, and generated clients would send the default."""
     if "default" in schema and schema["default"] is None:
         del schema["default"]
     return schema

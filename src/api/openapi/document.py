@@ -1,7 +1,6 @@
-"""The description as a whole, made from the routes.
+"""The OpenAPI document, made from the routes.
 
-The rule a stranger would break: what is served and what is described is one list of routes. A route that this module does
-not know stops the start of the service's tests, not its readers.
+The list of routes that is served is the list that is spec. A test fails for a route without a description.
 """
 
 from __future__ import annotations
@@ -14,13 +13,15 @@ from typing import Any, Final
 from starlette.routing import Route
 
 from api.http.endpoint import Endpoint
-from api.openapi import components, examples, response_schemas
+from api.http.error_responses import Conflict, Error, TooManyRequests
+from api.openapi import components, examples
 from api.openapi.error_codes import words
 from api.openapi.links import LINKS, REFUND_LINKS
 from api.openapi.operation import DECLINES, SANDBOX, OperationSpec
 from api.openapi.parameters import ANSWER_HEADERS, RATE, REQUEST_HEADERS
-from api.orders.descriptions import OPERATIONS, PROBES, PROCESSOR_MESSAGES
-from api.processor_messages import ProcessorMessages
+from api.orders.responses import Declined
+from api.processor_messages import KEEP_MESSAGE, ProcessorMessages
+from api.system.health import PROBES
 from projections.orders.documents import OrderDocument
 
 Json = dict[str, Any]
@@ -28,9 +29,9 @@ Json = dict[str, Any]
 _VERSION: Final = "2.0.0"  # of the interface, whose addresses begin with v2
 _JSON: Final = "application/json"
 _ORDERS, _SERVICE = "Payment orders", "Service"
-_RATED: Final = frozenset({200, 201, 400, 404, 409, 422, 429})
+_RATED: Final = frozenset({200, 201, 400, 404, 409, 422, 429})  # statuses with RateLimit headers
 
-_REPEATED: Final = frozenset({404, 409, 422})  # what is answered again under the same Idempotency-Key
+_REPEATED: Final = frozenset({404, 409, 422})  # statuses that are answered again under the same Idempotency-Key
 
 _ABOUT: Final = """
 Payment orders: ask for money, take it, follow what becomes of it.
@@ -45,13 +46,13 @@ answered 405 with `Allow`, an address without an operation 404 `NOT_FOUND`.
 
 
 def describe(routes: Iterable[Route]) -> Json:
-    """The interface as an OpenAPI 3.1 document. Routes that are neither operations nor probes are left out."""
+    """Returns the interface as an OpenAPI 3.1 document. Payer pages, `/docs` and `/openapi.json` are left out."""
     paths: dict[str, Json] = {}
     used: list[OperationSpec] = []
     for route in routes:
-        for method, described, has_key in _operations(route):
-            paths.setdefault(route.path, {})[method] = _operation(described, has_key=has_key)
-            used.append(described)
+        for method, spec, has_key in _operations(route):
+            paths.setdefault(route.path, {})[method] = _operation(spec, has_key=has_key)
+            used.append(spec)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -73,33 +74,33 @@ def describe(routes: Iterable[Route]) -> Json:
 
 
 def as_json(description: Json) -> str:
-    """The description as it is kept in docs/reference, for people to compare."""
+    """Returns the document as text for docs/reference, indented so that its differences can be read."""
     return json.dumps(description, ensure_ascii=False, indent=2) + "\n"
 
 
 def _operations(route: Route) -> Iterator[tuple[str, OperationSpec, bool]]:
-    """The operations of a route: method, description, whether it needs a key."""
+    """Yields the operations of a route: method, description, whether it needs a key."""
     if isinstance(route.endpoint, Endpoint):
-        for method, allowed in route.endpoint.operations.items():
-            yield method.lower(), OPERATIONS[allowed.operation], True
+        for method, operation in route.endpoint.operations.items():
+            yield method.lower(), operation.spec, True
     elif isinstance(route.endpoint, ProcessorMessages):
-        yield "post", PROCESSOR_MESSAGES, False
+        yield "post", KEEP_MESSAGE, False
     elif route.path in PROBES:
         yield "get", PROBES[route.path], False
 
 
-def _operation(described: OperationSpec, *, has_key: bool) -> Json:
+def _operation(spec: OperationSpec, *, has_key: bool) -> Json:
     operation: Json = {
-        "operationId": described.name,
-        "tags": [described.tag if has_key else _SERVICE],
-        "summary": described.summary,
-        "description": inspect.cleandoc(described.description),
-        "parameters": [*described.parameters, *_header_parameters(has_key=has_key)],
-        "responses": _answers(described, has_key=has_key),
+        "operationId": spec.name,
+        "tags": [spec.tag if has_key else _SERVICE],
+        "summary": spec.summary,
+        "description": inspect.cleandoc(spec.description),
+        "parameters": [*spec.parameters, *_header_parameters(has_key=has_key)],
+        "responses": _answers(spec, has_key=has_key),
     }
-    if described.takes is not None:
-        content = {"schema": components.reference(described.takes), "examples": dict(described.examples)}
-        operation["requestBody"] = {"required": not described.optional, "content": {_JSON: content}}
+    if spec.takes is not None:
+        content = {"schema": components.reference(spec.takes), "examples": dict(spec.examples)}
+        operation["requestBody"] = {"required": not spec.optional, "content": {_JSON: content}}
     if not has_key:
         operation["security"] = []
     return operation
@@ -110,18 +111,18 @@ def _header_parameters(*, has_key: bool) -> list[Json]:
     return [{"$ref": f"#/components/parameters/{name}"} for name in names]
 
 
-def _answers(described: OperationSpec, *, has_key: bool) -> Json:
+def _answers(spec: OperationSpec, *, has_key: bool) -> Json:
     answers: Json = {}
-    replayed = ["Idempotent-Replayed"] if described.replays else []
-    for status, (meaning, struct) in described.answers.items():
+    replayed = ["Idempotent-Replayed"] if spec.replays else []
+    for status, (meaning, struct) in spec.answers.items():
         rate = list(RATE) if has_key else []
         answers[str(status)] = _answer(meaning, components.reference(struct), ["x-request-id", *rate, *replayed])
-        if issubclass(struct, OrderDocument) and described.takes is not None:
+        if issubclass(struct, OrderDocument) and spec.takes is not None:
             answers[str(status)]["links"] = _links(LINKS if struct is OrderDocument else {**LINKS, **REFUND_LINKS})
-    if described.text is not None:
-        answers["200"] = _answer(described.text, {"type": "string"}, ["x-request-id"], "text/plain")
-    for status, codes in described.codes.items():
-        answers[str(status)] = _refusal(status, codes, has_key=has_key)
+    if spec.text is not None:
+        answers["200"] = _answer(spec.text, {"type": "string"}, ["x-request-id"], "text/plain")
+    for status, codes in spec.codes.items():
+        answers[str(status)] = _error(status, codes, has_key=has_key)
         if "REQUEST_IN_PROGRESS" in codes:
             answers[str(status)]["headers"] |= {"Retry-After": ANSWER_HEADERS["Retry-After"] | {"required": False}}
         if status in _REPEATED:
@@ -129,29 +130,29 @@ def _answers(described: OperationSpec, *, has_key: bool) -> Json:
     return dict(sorted(answers.items()))
 
 
-def _refusal(status: int, codes: tuple[str, ...], *, has_key: bool) -> Json:
-    """An answer with an error: which codes it may carry, and when."""
+def _error(status: int, codes: tuple[str, ...], *, has_key: bool) -> Json:
+    """Returns an error answer: which codes it may have, and when."""
     meaning = "\n".join(f"- `{code}`: {words(code, status)}" for code in codes)
     rate = list(RATE) if has_key and status in _RATED else []
     retry = ["Retry-After"] if status in (429, 503) else []
     answer = _answer(meaning, _error_schema(status, codes), ["x-request-id", *rate, *retry])
-    if shown := {code: examples.error(code) for code in codes if code in examples.MESSAGES}:
-        answer["content"][_JSON]["examples"] = shown
+    if errors := {code: examples.error(code) for code in codes if code in examples.MESSAGES}:
+        answer["content"][_JSON]["examples"] = errors
     return answer
 
 
 def _error_schema(status: int, codes: tuple[str, ...]) -> Json:
     plain = tuple(code for code in codes if code not in DECLINES)
     struct: Any = {
-        429: response_schemas.TooManyRequests,
-        409: response_schemas.Conflict,
-        422: response_schemas.Conflict,
-    }.get(status, response_schemas.Error)
+        429: TooManyRequests,
+        409: Conflict,
+        422: Conflict,
+    }.get(status, Error)
     schema = _with_codes(components.reference(struct), plain)
     declined = tuple(code for code in codes if code in DECLINES)
     if not declined:
         return schema
-    return {"oneOf": [_with_codes(components.reference(response_schemas.Declined), declined), schema]}
+    return {"oneOf": [_with_codes(components.reference(Declined), declined), schema]}
 
 
 def _with_codes(schema: Json, codes: tuple[str, ...]) -> Json:
@@ -171,20 +172,20 @@ def _headers(names: Iterable[str]) -> Json:
 
 
 def _links(names: Iterable[str]) -> Json:
-    """What can be done with what was answered: references, since many answers have them."""
+    """Returns references to links, since many answers have the same ones."""
     return {name: {"$ref": f"#/components/links/{name}"} for name in names}
 
 
 def _components(used: Iterable[OperationSpec]) -> Json:
     structs: list[Any] = [
-        response_schemas.Error,
-        response_schemas.Conflict,
-        response_schemas.TooManyRequests,
-        response_schemas.Declined,
+        Error,
+        Conflict,
+        TooManyRequests,
+        Declined,
     ]
-    for described in used:
-        structs += [struct for _, struct in described.answers.values()]
-        structs += [] if described.takes is None else [described.takes]
+    for spec in used:
+        structs += [struct for _, struct in spec.answers.values()]
+        structs += [] if spec.takes is None else [spec.takes]
     parameters: Mapping[str, Json] = REQUEST_HEADERS
     return {
         "schemas": components.schemas(list(dict.fromkeys(structs))),

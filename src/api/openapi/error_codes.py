@@ -1,7 +1,7 @@
-"""When each error code comes, in words: for the description of the interface and for the reference.
+"""When each error code comes, in words, for the published description and for docs/reference.
 
-The rule a stranger would break: a code without words, or words without a code, stop the generation of both. Codes and
-statuses themselves stand where they are raised.
+Codes and statuses themselves are where they are raised. Generating the pages fails for a code without words and for words without
+a code.
 """
 
 from __future__ import annotations
@@ -66,6 +66,6 @@ WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
 
 
 def words(code: str, status: int) -> str:
-    """When a code comes with this status."""
-    known = WORDS[code]
-    return known if isinstance(known, str) else known[status]
+    """Returns the words for a code that comes with this status."""
+    text = WORDS[code]
+    return text if isinstance(text, str) else text[status]

@@ -1,7 +1,6 @@
-"""Where an answer with an order leads: what can be done with that order, and what of the answer the next request needs.
+"""The links of an answer with an order: the operations on that order, and which values of the answer they take.
 
-The rule a stranger would break: an operation on an order that no link leads to is never reached by those who follow links,
-neither people nor the test run that walks them.
+Link every operation on an order: clients that follow links, and the test run that does, reach no others.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ Json = dict[str, Any]
 
 _ID: Final = "$response.body#/id"
 _PAYMENT_ID: Final = "$response.body#/payment/id"
-_ASKED: Final = "$response.body#/payerAuthentication"
+_AUTHENTICATION: Final = "$response.body#/payerAuthentication"
 
 LINKS: Final[Mapping[str, Json]] = {
     "get": {"operationId": "getPaymentOrder", "parameters": {"id": _ID}},
@@ -25,21 +24,21 @@ LINKS: Final[Mapping[str, Json]] = {
     "sendDeviceData": {
         "operationId": "submitDeviceData",
         "parameters": {"id": _ID},
-        "requestBody": {"referenceId": f"{_ASKED}/referenceId"},
+        "requestBody": {"referenceId": f"{_AUTHENTICATION}/referenceId"},
     },
     "validate": {
         "operationId": "validatePayerAuthentication",
         "parameters": {"id": _ID},
-        "requestBody": {"authenticationTransactionId": f"{_ASKED}/authenticationTransactionId"},
+        "requestBody": {"authenticationTransactionId": f"{_AUTHENTICATION}/authenticationTransactionId"},
     },
     "listPayments": {"operationId": "listPayments", "parameters": {"id": _ID}},
     "getPayment": {"operationId": "getPayment", "parameters": {"id": _ID, "paymentId": _PAYMENT_ID}},
     "listRefunds": {"operationId": "listRefunds", "parameters": {"id": _ID}},
     "contest": {"operationId": "reportDispute", "requestBody": {"paymentId": _PAYMENT_ID, "outcome": "OPENED"}},
 }
-"""Every answer that is an order has these."""
+"""The links of every answer that is an order."""
 
 REFUND_LINKS: Final[Mapping[str, Json]] = {
     "getRefund": {"operationId": "getRefund", "parameters": {"id": _ID, "refundId": "$response.body#/refund/id"}},
 }
-"""An order that is answered with a refund has these as well."""
+"""The further links of an order that is answered with a refund."""

@@ -1,6 +1,6 @@
-"""What is said of an operation, and the codes that many operations have in common.
+"""What the published description has of one operation, and the error codes that many operations have in common.
 
-The rule a stranger would break: a code stands in a table of several operations only where each of them can answer it.
+Put a code into a table of several operations only where each of them can answer it.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ Codes = Mapping[int, tuple[str, ...]]
 
 
 class OperationSpec(Struct, frozen=True, kw_only=True):
-    """An operation for readers: what it is called, what goes in, what comes out with which status and codes.
+    """The published description of an operation: its name, what it takes, what it answers with which status and codes.
 
-    `text` says what is answered where that is not JSON; `optional` that the body may be left out.
+    `takes` is the struct of the body, which may be left out where `optional`. `answers` has the meaning and the struct of each
+    status; `text` is the meaning of an answer that is plain text instead. `replays` marks an operation whose answers may be
+    repetitions (header Idempotent-Replayed).
     """
 
     name: str
@@ -67,10 +69,10 @@ DECLINES: Final = frozenset({"PAYMENT_DECLINED", "RISK_REJECTED"})
 
 
 def codes_of(*tables: Codes) -> Codes:
-    """Several tables as one."""
+    """Returns several tables as one, ordered by status."""
     merged: dict[int, tuple[str, ...]] = {}
     for table in tables:
         for status, codes in table.items():
-            known = merged.get(status, ())
-            merged[status] = (*known, *(code for code in codes if code not in known))
+            present = merged.get(status, ())
+            merged[status] = (*present, *(code for code in codes if code not in present))
     return dict(sorted(merged.items()))

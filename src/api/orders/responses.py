@@ -1,81 +1,84 @@
-"""How an operation on an order is answered: the order's bytes, and the decline that its payment may have ended in.
+"""What the endpoints of orders share: the answer with the order's bytes, and the answer to a decline.
 
-The rule a stranger would break: a decline is a 422 and yet something happened. The order is in the answer, and the same
-answer is given again to a repeated request.
+A decline is answered 422 although something happened: the order is in the answer, and a repeated request gets the same answer.
 """
 
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Annotated
+from uuid import UUID
 
-import msgspec
+from msgspec import Meta
 
 from api.dependencies import Dependencies
-from api.http.error_responses import error_body
+from api.http.error_responses import Error
 from api.http.request import ApiRequest
-from api.http.response import REPLAYED, ApiResponse
-from ledger.domain.orders.declines import decline, public_code
+from api.http.response import REPLAYED, ApiResponse, json_response, rendered
+from ledger.domain.orders.declines import Advice, decline, public_code
 from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.state import Order
-from ledger.domain.orders.statuses import PaymentStatus
-from ledger.domain.rejections import OrderNotFound
+from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
 from ledger.operations.results import OrderResult
 from projections.orders import documents
+from projections.orders.documents import OrderDocument
 
 
-def merchant_now(rooms: Dependencies, call: ApiRequest) -> datetime:
-    """The merchant's present moment, in its own time zone."""
-    return rooms.ledger.clock.now(call.principal.merchant_id).astimezone(call.principal.zone)
+class Declined(Error, kw_only=True, rename="camel"):
+    """The payment was declined. Something happened all the same: the order holds the failed payment and can be read."""
+
+    decline_code: Annotated[str, Meta(description="Why, in words that no processor owns.", examples=["CARD_EXPIRED"])]
+    retryable: Annotated[bool, Meta(description="Whether the same card, unchanged, may be approved another time.")]
+    advice: Annotated[Advice, Meta(description="What helps.")]
+    id: Annotated[UUID, Meta(description="The order.")]
+    external_id: Annotated[str, Meta(description="The merchant's id of the order.")]
+    status: Annotated[OrderStatus, Meta(description="The order's status: FAILED, or unchanged on a split order.")]
+    payment_order: Annotated[OrderDocument, Meta(description="The order with the payment that failed.")]
 
 
-def order_reference(call: ApiRequest) -> str:
-    """What the path calls the order. Raises OrderNotFound where that cannot be any order's id."""
-    reference = call.path_id("id")
-    if reference is None:
-        raise order_not_found()
-    return reference
+def merchant_now(deps: Dependencies, request: ApiRequest) -> datetime:
+    """Returns the merchant's current time, in its own time zone."""
+    return deps.ledger.clock.now(request.principal.merchant_id).astimezone(request.principal.zone)
 
 
-def order_not_found() -> OrderNotFound:
-    return OrderNotFound("The payment order was not found.")
-
-
-def order_response(receipt: OrderResult, status: int, rooms: Dependencies, call: ApiRequest) -> ApiResponse:
-    """The order in the shape of a create: with `status`, 200 where nothing happened, 422 where the payment failed."""
-    document = order_json(receipt, rooms, call)
-    if receipt.replayed:
+def order_response(result: OrderResult, status: int, deps: Dependencies, request: ApiRequest) -> ApiResponse:
+    """Returns the order with `status`: 200 where nothing changed, 422 where the payment failed."""
+    document = order_json(result, deps, request)
+    if result.replayed:
         return ApiResponse(200, document, REPLAYED)
-    return declined_response(receipt, document, call) or ApiResponse(
-        status, document, REPLAYED if receipt.repeated else ()
+    return declined_response(result, document, request) or ApiResponse(
+        status, document, REPLAYED if result.repeated else ()
     )
 
 
-def order_json(receipt: OrderResult, rooms: Dependencies, call: ApiRequest) -> bytes:
-    """The order as JSON, with the payment that the receipt is about."""
-    now = rooms.ledger.clock.now(call.principal.merchant_id)
-    return documents.answer(receipt.order, receipt.customer, receipt.payment_id, now)
+def order_json(result: OrderResult, deps: Dependencies, request: ApiRequest) -> bytes:
+    """Returns the order as JSON, with the payment that the result is about."""
+    now = deps.ledger.clock.now(request.principal.merchant_id)
+    return documents.answer(result.order, result.customer, result.payment_id, now)
 
 
-def declined_response(receipt: OrderResult, document: bytes, call: ApiRequest) -> ApiResponse | None:
-    """The answer where the receipt's payment failed (contract N24); `document` is the order as JSON."""
-    payment = None if receipt.payment_id is None else receipt.order.payment(receipt.payment_id)
+def declined_response(result: OrderResult, document: bytes, request: ApiRequest) -> ApiResponse | None:
+    """Returns the answer where the result's payment failed (contract N24), else None. `document` is the order as JSON."""
+    payment = None if result.payment_id is None else result.order.payment(result.payment_id)
     if payment is None or payment.status is not PaymentStatus.FAILED:
         return None
-    body = _decline(receipt.order, payment, document, call.request_id)
-    return ApiResponse(422, body, REPLAYED if receipt.repeated else ())
+    content = _decline(result.order, payment, document, request.request_id)
+    return json_response(422, content, REPLAYED if result.repeated else ())
 
 
-def _decline(order: Order, payment: Payment, document: bytes, request_id: str) -> bytes:
-    """What happened, what helps, and the order as it stands."""
+def _decline(order: Order, payment: Payment, document: bytes, request_id: str) -> Declined:
     failure = payment.failure
-    assert failure is not None, "a payment that failed says why"
-    known = decline(failure.code)
-    body = error_body(public_code(failure.refused_by), known.message, request_id) | {
-        "declineCode": known.code,
-        "retryable": known.retryable,
-        "advice": known.advice,
-        "id": order.terms.order_id,
-        "externalId": order.terms.external_id,
-        "status": order.status,
-    }
-    return msgspec.json.encode(body)[:-1] + b',"paymentOrder":' + document + b"}"
+    assert failure is not None, "a failed payment has a failure"
+    reason = decline(failure.code)
+    return Declined(
+        message=reason.message,
+        code=public_code(failure.refused_by),
+        request_id=request_id,
+        decline_code=reason.code,
+        retryable=reason.retryable,
+        advice=reason.advice,
+        id=order.terms.order_id,
+        external_id=order.terms.external_id,
+        status=order.status,
+        payment_order=rendered(document),
+    )

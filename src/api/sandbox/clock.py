@@ -1,52 +1,119 @@
-"""The merchant's clock, shown and moved.
+"""GET and POST {base}/sandbox/clock: shows and moves the merchant's clock.
 
-The rule a stranger would break: a move is answered when everything that became due on the way has run, and then it holds for
-every request to any process of the service.
+Answer a move only after everything that became due on the way has run. The move then holds for every request to any process
+of the service.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Final
+from typing import Annotated, Final
+from zoneinfo import ZoneInfo
+
+from msgspec import Meta, Struct
 
 from api.dependencies import Dependencies
 from api.fields.durations import duration
 from api.fields.values import moment
 from api.http.decoding import BodyDecoder
+from api.http.endpoint import READ, WRITE, ScopedOperation
 from api.http.errors import conflicting, invalid
 from api.http.request import ApiRequest
 from api.http.response import ApiResponse, json_response
-from api.sandbox.schemas import MoveClock
+from api.openapi.operation import ANY, BODY, SANDBOX, OperationSpec, codes_of
 from projections.orders import formats
+
+_DURATION: Final = r"^P(?=[0-9]|T[0-9])([0-9]+Y)?([0-9]+M)?([0-9]+W)?([0-9]+D)?(T(?=[0-9])([0-9]+H)?([0-9]+M)?([0-9]+(\.[0-9]{1,6})?S)?)?$"
+_Duration = Annotated[str, Meta(max_length=64, examples=["PT72H"], extra_json_schema={"pattern": _DURATION})]
+
+
+_Now = Annotated[str, Meta(description="The merchant's present moment.", extra={"format": "date-time"})]
+
+
+class ClockReading(Struct, rename="camel"):
+    """The merchant's clock."""
+
+    now: _Now
+
+
+async def show(deps: Dependencies, request: ApiRequest) -> ApiResponse:
+    """GET {base}/sandbox/clock: the merchant's present moment."""
+    return json_response(200, ClockReading(now=formats.moment(deps.ledger.clock.now(request.principal.merchant_id))))
+
+
+SHOW_CLOCK: Final = ScopedOperation(
+    show,
+    READ,
+    OperationSpec(
+        name="getClock",
+        summary="Read the merchant's clock",
+        description="The merchant's present moment: real time, or ahead of it where the clock was moved. Sandbox only.",
+        tag=SANDBOX,
+        answers={200: ("The clock.", ClockReading)},
+        codes=ANY,
+    ),
+)
+
+
+class MoveClock(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Where to move the clock: one of the two."""
+
+    advance_to: Annotated[
+        datetime | None, Meta(description="The moment to show. Without an offset: in the merchant's time zone.")
+    ] = None
+    advance_by: Annotated[
+        _Duration | None,
+        Meta(description="How far to go, in ISO 8601. Years, months and days are those of the merchant's calendar."),
+    ] = None
+
 
 _decode: Final = BodyDecoder(MoveClock)
 
 
-async def show(rooms: Dependencies, call: ApiRequest) -> ApiResponse:
-    """GET {base}/sandbox/clock: the merchant's present moment."""
-    return json_response(200, {"now": formats.moment(rooms.ledger.clock.now(call.principal.merchant_id))})
-
-
-async def move(rooms: Dependencies, call: ApiRequest) -> ApiResponse:
-    """POST {base}/sandbox/clock: the clock is moved on and what becomes due is done; 400 where it would go back."""
-    assert rooms.clocks is not None, "only the sandbox has this route"
-    request = _decode(await call.body(rooms.body_limit))
-    field, target = _target(request, call)
-    merchant_id = call.principal.merchant_id
-    moved = await rooms.ledger.complete(rooms.clocks.advance(merchant_id, field, target))
-    return json_response(200, {"now": formats.moment(moved.now), "jobsRun": moved.jobs_run})
-
-
-def _target(request: MoveClock, call: ApiRequest) -> tuple[str, Callable[[datetime], datetime]]:
-    """The field that says where to, and where that is from a present moment. Raises Refusal (400)."""
-    zone = call.principal.zone
-    if request.advance_to is not None and request.advance_by is not None:
+def _target(sent: MoveClock, zone: ZoneInfo) -> tuple[str, Callable[[datetime], datetime]]:
+    """Returns the field that was sent, and a function from the current time to the time to move to. Raises ApiError (400)."""
+    if sent.advance_to is not None and sent.advance_by is not None:
         raise conflicting("advanceTo", "advanceBy", "came together, and a clock is moved by one of the two")
-    if request.advance_to is not None:
-        until = moment(request.advance_to, "advanceTo", datetime.now(UTC).astimezone(zone))
+    if sent.advance_to is not None:
+        until = moment(sent.advance_to, "advanceTo", datetime.now(UTC).astimezone(zone))
         return "advanceTo", lambda _: until
-    if request.advance_by is not None:
-        by = duration(request.advance_by, "advanceBy")
+    if sent.advance_by is not None:
+        by = duration(sent.advance_by, "advanceBy")
         return "advanceBy", lambda now: by.after(now.astimezone(zone))
     raise invalid("advanceTo", "is required where advanceBy is absent", "REQUIRED")
+
+
+class ClockMoved(Struct, rename="camel"):
+    """The merchant's clock after a move."""
+
+    now: _Now
+    jobs_run: Annotated[int, Meta(ge=0, description="How many jobs became due on the way, and have run.")]
+
+
+async def move(deps: Dependencies, request: ApiRequest) -> ApiResponse:
+    """POST {base}/sandbox/clock: the clock is moved on and what becomes due is done; 400 where it would go back."""
+    assert deps.clock_control is not None, "only the sandbox has this route"
+    field, target = _target(_decode(await request.body(deps.body_limit)), request.principal.zone)
+    moved = await deps.ledger.complete(deps.clock_control.advance(request.principal.merchant_id, field, target))
+    return json_response(200, ClockMoved(now=formats.moment(moved.now), jobs_run=moved.jobs_run))
+
+
+MOVE_CLOCK: Final = ScopedOperation(
+    move,
+    WRITE,
+    OperationSpec(
+        name="moveClock",
+        summary="Move the merchant's clock",
+        description="""
+Lets time pass for this merchant alone, up to a moment or by a duration. What becomes due on the way is done in the order of
+time, each at its own moment, and what that makes due as well. The answer comes when all of it has run, and then holds for
+every further request. The clock never goes back. Sandbox only.
+""",
+        tag=SANDBOX,
+        takes=MoveClock,
+        examples={"threeDaysLater": {"summary": "Three days later", "value": {"advanceBy": "P3D"}}},
+        answers={200: ("Where the clock stands now, and how many jobs were run.", ClockMoved)},
+        codes=codes_of(ANY, BODY, {409: ("CONCURRENT_UPDATE",)}),
+    ),
+)

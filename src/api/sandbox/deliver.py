@@ -1,58 +1,71 @@
-"""A processor's message handed over, and the answer that tells what became of it.
+"""Hands a processor's message over and answers with what became of it.
 
-The rule a stranger would break: 202 is no failure. The message is on disk and is tried again until an order takes it in.
+202 is a success: the message is on disk, and a worker tries it again until an order takes it in.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from typing import Final
+from typing import Annotated, Final, Literal
 from uuid import UUID
 
-import msgspec
+from msgspec import Meta, Struct
 
 from api.dependencies import Dependencies
 from api.http.request import ApiRequest
-from api.http.response import ApiResponse
+from api.http.response import ApiResponse, json_response, rendered
 from api.orders.responses import order_json
 from ledger.operations.orders.deposits import order_after_deposit
 from ledger.processors.inbox import InboxEntry
 from ledger.processors.messages import DepositReceived, Message
+from projections.orders.documents import OrderDocument
 
-_PATIENCE_S: Final = 1.0
+_WAIT_S: Final = 1.0
 _PAUSE_S: Final = 0.1
 
 
-async def deliver_and_respond(rooms: Dependencies, call: ApiRequest, message: Message) -> ApiResponse:
-    """Hand a message over and answer with its order: 200 once that has taken it in, else 202. Raises a Fault."""
-    receipt = await _delivered(rooms, message)
-    order_id = receipt.message.order_id
-    document = b"null"
-    if receipt.handled_at is not None and order_id is not None:
-        document = await _document(rooms, call, order_id, receipt.message)
-    head = {"accepted": True, "processorMessageId": receipt.message.message_id, "waitsFor": receipt.waits_for}
-    body = msgspec.json.encode(head)[:-1] + b',"paymentOrder":' + document + b"}"
-    return ApiResponse(200 if receipt.handled_at is not None else 202, body)
+class Reported(Struct, rename="camel"):
+    """What became of a message of the sandbox's processor."""
+
+    accepted: Annotated[Literal[True], Meta(description="The message is on disk.")]
+    processor_message_id: Annotated[str, Meta(description="The processor's own id of it.")]
+    waits_for: Annotated[str | None, Meta(description="Why no order has taken it in, where none has.")]
+    payment_order: Annotated[OrderDocument | None, Meta(description="The order that has taken it in.")]
 
 
-async def _document(rooms: Dependencies, call: ApiRequest, order_id: UUID, message: Message) -> bytes:
-    """The order as it stands; for a deposit, as that left it: the same deposit again gets the first answer."""
-    merchant_id = call.principal.merchant_id
+async def deliver_and_respond(deps: Dependencies, request: ApiRequest, message: Message) -> ApiResponse:
+    """Hands a message over and answers with its order: 200 once that has taken the message in, else 202. Raises a Fault."""
+    entry = await _delivered(deps, message)
+    order_id = entry.message.order_id
+    document = None
+    if entry.handled_at is not None and order_id is not None:
+        document = await _document(deps, request, order_id, entry.message)
+    content = Reported(
+        accepted=True,
+        processor_message_id=entry.message.message_id,
+        waits_for=entry.waits_for,
+        payment_order=None if document is None else rendered(document),
+    )
+    return json_response(202 if entry.handled_at is None else 200, content)
+
+
+async def _document(deps: Dependencies, request: ApiRequest, order_id: UUID, message: Message) -> bytes | None:
+    """Returns the order as it is now; for a deposit, as that left it, so that the same deposit again gets the first answer."""
+    merchant_id = request.principal.merchant_id
     if isinstance(message, DepositReceived):
-        left = await order_after_deposit(rooms.ledger, merchant_id, order_id, message.processor_reference)
-        if left is not None:
-            return order_json(left, rooms, call)
-    row = await rooms.reader.order(merchant_id, str(order_id))
-    return b"null" if row is None else row.document(rooms.ledger.clock.now(merchant_id))
+        after = await order_after_deposit(deps.ledger, merchant_id, order_id, message.processor_reference)
+        if after is not None:
+            return order_json(after, deps, request)
+    row = await deps.queries.order(merchant_id, str(order_id))
+    return None if row is None else row.document(deps.ledger.clock.now(merchant_id))
 
 
-async def _delivered(rooms: Dependencies, message: Message) -> InboxEntry:
-    """The receipt, after a while where the message has an order that is busy with something else."""
-    assert rooms.mail is not None, "only the sandbox has these routes"
-    receipt = await rooms.mail.deliver(message)
-    until = time.monotonic() + _PATIENCE_S
-    while receipt.handled_at is None and message.order_id is not None and time.monotonic() < until:
+async def _delivered(deps: Dependencies, message: Message) -> InboxEntry:
+    """Delivers a message, again for up to a second where its order is busy, and returns the inbox entry."""
+    entry = await deps.delivery.deliver(message)
+    until = time.monotonic() + _WAIT_S
+    while entry.handled_at is None and message.order_id is not None and time.monotonic() < until:
         await asyncio.sleep(_PAUSE_S)
-        receipt = await rooms.mail.deliver(message)
-    return receipt
+        entry = await deps.delivery.deliver(message)
+    return entry

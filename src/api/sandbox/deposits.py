@@ -1,78 +1,128 @@
-"""Money that a payer sends to a reference, as the sandbox's bank reports it.
+"""POST {base}/sandbox/deposits: money that a payer sends to a reference, as the sandbox's bank reports it.
 
-The rule a stranger would break: nothing is written to the order here. The bank takes the money in and reports it, the report
-goes through the inbox, and the answer tells whether an order has taken it in.
+Never write to the order here. The bank books the deposit and reports it, the report goes through the inbox, and the answer
+shows whether an order has taken it in.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final
 from uuid import uuid4
+
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from api.dependencies import Dependencies
 from api.fields.pan_detection import contains_pan
+from api.fields.types import Id, PositiveNumber
 from api.fields.values import positive_amount, printable
 from api.http.decoding import BodyDecoder, bad_input_as_400
+from api.http.endpoint import WRITE, ScopedOperation
 from api.http.errors import card_number_in, conflicting, invalid
 from api.http.request import ApiRequest
 from api.http.response import ApiResponse
-from api.sandbox.deliver import deliver_and_respond
+from api.openapi.operation import ANY, BODY, SANDBOX, OperationSpec, codes_of
+from api.sandbox.deliver import Reported, deliver_and_respond
 from api.sandbox.processor import sandbox_processor
-from api.sandbox.schemas import SendDeposit
 from ledger.domain.orders.decide.guards import require_multiple
 from ledger.domain.rejections import AmountMismatch
 from ledger.operations.pipeline.unit_of_work import load_order
 from ledger.processors.sandbox.references import Deposit, WrongAmount
 
+_OWN_PREFIX: Final = "sbx_"
+"""Begins the ids of the bank's own messages: a deposit with such an id would be taken for that message."""
+
+_Digits = Annotated[str, Meta(min_length=1, max_length=40, extra_json_schema={"pattern": "^[0-9]+$"})]
+
+
+class SendDeposit(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Money on its way to a reference."""
+
+    clabe: Annotated[_Digits | None, Meta(description="The CLABE that it is sent to; or reference.")] = None
+    reference: Annotated[_Digits | None, Meta(description="The cash reference that it is paid under.")] = None
+    amount: Annotated[PositiveNumber | UnsetType, Meta(description="Required. In minor units (cents).")] = UNSET
+    message_id: Annotated[Id | None, Meta(description="The network's own id: the same again is the same deposit.")] = (
+        None
+    )
+
+
 _decode: Final = BodyDecoder(SendDeposit)
-_OWN: Final = "sbx_"
-"""How the ids begin that the bank gives its other messages: a deposit under one of them would be taken for that message."""
 
 
-async def send(rooms: Dependencies, call: ApiRequest) -> ApiResponse:
-    """POST {base}/sandbox/deposits: 200 once an order has taken the money in, 202 where none knows the reference."""
-    body = await call.body(rooms.body_limit)
-    with bad_input_as_400():
-        request = _decode(body)
-        deposit = Deposit(
-            merchant_id=call.principal.merchant_id,
-            message_id=_message_id(request),
-            sent_to=_sent_to(request),
-            amount=positive_amount(request.amount, "amount"),
-            at=rooms.ledger.clock.now(call.principal.merchant_id),
-        )
-    await _insist_on_step(rooms, deposit)
-    try:
-        message = await sandbox_processor(rooms).deposit(deposit)
-    except WrongAmount as wrong:
-        raise AmountMismatch("The store takes exactly the amount asked for.", expectedAmount=wrong.expected) from None
-    return await deliver_and_respond(rooms, call, message)
-
-
-async def _insist_on_step(rooms: Dependencies, deposit: Deposit) -> None:
-    """No bank moves a part of a minor unit that the order does not know (section 8.6). Raises InvalidField on `amount`."""
-    order_id = await sandbox_processor(rooms).order_of(deposit.merchant_id, deposit.sent_to)
-    if order_id is not None:
-        order = await load_order(rooms.ledger, deposit.merchant_id, order_id)
-        require_multiple(order, deposit.amount)
-
-
-def _sent_to(request: SendDeposit) -> str:
-    if request.clabe is not None and request.reference is not None and request.clabe != request.reference:
+def _sent_to(sent: SendDeposit) -> str:
+    if sent.clabe is not None and sent.reference is not None and sent.clabe != sent.reference:
         raise conflicting("clabe", "reference", "came with different values, and money is sent to one of the two")
-    sent_to = request.clabe or request.reference
+    sent_to = sent.clabe or sent.reference
     if sent_to is None:
         raise invalid("clabe", "is required where reference is absent", "REQUIRED")
     if not (sent_to.isascii() and sent_to.isdigit()):
-        raise invalid("clabe" if request.clabe else "reference", "must consist of digits", "INVALID_FORMAT")
+        raise invalid("clabe" if sent.clabe else "reference", "must consist of digits", "INVALID_FORMAT")
     return sent_to
 
 
-def _message_id(request: SendDeposit) -> str:
-    """The network's own id of the deposit: the one that was sent, or a new one."""
-    given = printable(request.message_id, "messageId")
-    if given is not None and given.startswith(_OWN):
-        raise invalid("messageId", f"must not begin with {_OWN}", "INVALID_FORMAT")
+def _message_id(sent: SendDeposit) -> str:
+    """Returns the network's own id of the deposit: the one that was sent, or a new one."""
+    given = printable(sent.message_id, "messageId")
+    if given is not None and given.startswith(_OWN_PREFIX):
+        raise invalid("messageId", f"must not begin with {_OWN_PREFIX}", "INVALID_FORMAT")
     if given is not None and contains_pan(given):
         raise card_number_in("messageId")
-    return given or f"{_OWN}msg_{uuid4().hex}"
+    return given or f"{_OWN_PREFIX}msg_{uuid4().hex}"
+
+
+async def send(deps: Dependencies, request: ApiRequest) -> ApiResponse:
+    """POST {base}/sandbox/deposits: 200 once an order has taken the money in, 202 where none knows the reference."""
+    body = await request.body(deps.body_limit)
+    with bad_input_as_400():
+        sent = _decode(body)
+        deposit = Deposit(
+            merchant_id=request.principal.merchant_id,
+            message_id=_message_id(sent),
+            sent_to=_sent_to(sent),
+            amount=positive_amount(sent.amount, "amount"),
+            at=deps.ledger.clock.now(request.principal.merchant_id),
+        )
+    await _require_multiple(deps, deposit)
+    try:
+        message = await sandbox_processor(deps).deposit(deposit)
+    except WrongAmount as wrong:
+        raise AmountMismatch("The store takes exactly the amount asked for.", expectedAmount=wrong.expected) from None
+    return await deliver_and_respond(deps, request, message)
+
+
+async def _require_multiple(deps: Dependencies, deposit: Deposit) -> None:
+    """Raises InvalidField on `amount` unless it is a multiple of the smallest amount that the order counts (section 8.6).
+
+    A real bank moves no smaller amounts either.
+    """
+    order_id = await sandbox_processor(deps).order_of(deposit.merchant_id, deposit.sent_to)
+    if order_id is not None:
+        order = await load_order(deps.ledger, deposit.merchant_id, order_id)
+        require_multiple(order, deposit.amount)
+
+
+SEND_DEPOSIT: Final = ScopedOperation(
+    send,
+    WRITE,
+    OperationSpec(
+        name="sendDeposit",
+        summary="Send money to a reference",
+        description="""
+As a payer would: a transfer to a CLABE, in any amount, or cash at a store, which takes the exact amount only. A repeated
+`messageId` is the same deposit and gets the first answer. Sandbox only.
+""",
+        tag=SANDBOX,
+        takes=SendDeposit,
+        examples={
+            "transfer": {
+                "summary": "A transfer to a CLABE",
+                "value": {"clabe": "646180110400000007", "amount": 150000, "messageId": "spei-2026-03-01-1"},
+            },
+            "store": {"summary": "Cash at a store", "value": {"reference": "93000000000018", "amount": 150000}},
+        },
+        answers={
+            200: ("An order has taken the money in.", Reported),
+            202: ("No order knows the reference; the money is kept in mind.", Reported),
+        },
+        codes=codes_of(ANY, BODY, {409: ("AMOUNT_MISMATCH",), 503: ("PROCESSOR_UNAVAILABLE",)}),
+    ),
+)

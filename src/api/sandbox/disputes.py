@@ -1,61 +1,100 @@
-"""Disputes as the payer's bank reports them: opened, won, lost.
+"""POST {base}/sandbox/disputes: a dispute as the payer's bank reports it: opened, won, lost.
 
-The rule a stranger would break: a dispute moves the payment at once and its order only when it is lost.
+A dispute changes the payment at once, and its order only when it is lost.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
-from uuid import uuid4
+from typing import Annotated, Any, Final, Literal
+from uuid import UUID, uuid4
+
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from api.dependencies import Dependencies
+from api.fields.types import PositiveNumber
 from api.fields.values import is_given, positive_amount
 from api.http.decoding import BodyDecoder, bad_input_as_400
+from api.http.endpoint import WRITE, ScopedOperation
 from api.http.errors import required
 from api.http.request import ApiRequest
 from api.http.response import ApiResponse
-from api.sandbox.deliver import deliver_and_respond
+from api.openapi.operation import ANY, BODY, SANDBOX, OperationSpec, codes_of
+from api.sandbox.deliver import Reported, deliver_and_respond
 from api.sandbox.find_payment import find_payment
-from api.sandbox.schemas import ReportDispute
 from ledger.domain.money import GROSS_MAX
 from ledger.domain.orders.decide.guards import require_multiple
 from ledger.domain.rejections import InvalidField, InvalidOrderState, OrderNotRefundable
 from ledger.processors.messages import DisputeLost, DisputeOpened, DisputeWon
 
+
+class ReportDispute(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The payer's bank contests a payment, or has decided."""
+
+    payment_id: Annotated[UUID | None, Meta(description="Required. The service's id of the payment.")] = None
+    outcome: Annotated[Literal["OPENED", "WON", "LOST"], Meta(description="LOST without OPENED opens it as well.")]
+    amount: Annotated[
+        PositiveNumber | UnsetType, Meta(description="In minor units; absent: all that can still be refunded.")
+    ] = UNSET
+
+
 _decode: Final = BodyDecoder(ReportDispute)
 
 
-async def report(rooms: Dependencies, call: ApiRequest) -> ApiResponse:
+async def report(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """POST {base}/sandbox/disputes: 200 with the order once it knows; 404 for an unknown payment."""
-    request = _decode(await call.body(rooms.body_limit))
-    if request.payment_id is None:
+    sent = _decode(await request.body(deps.body_limit))
+    if sent.payment_id is None:
         raise required("paymentId")
     with bad_input_as_400():
-        asked = positive_amount(request.amount, "amount") if is_given(request.amount) else None
-    merchant_id = call.principal.merchant_id
-    order, payment = await find_payment(rooms, merchant_id, request.payment_id)
+        asked = positive_amount(sent.amount, "amount") if is_given(sent.amount) else None
+    merchant_id = request.principal.merchant_id
+    order, payment = await find_payment(deps, merchant_id, sent.payment_id)
     if payment.processor_reference is None:
         raise InvalidOrderState("Nothing was captured by this payment.", currentStatus=order.status, allowedStatuses=())
-    known = payment.dispute
+    open_dispute = payment.dispute
     about: dict[str, Any] = {
         "processor": payment.processor,
         "message_id": f"sbx_msg_{uuid4().hex}",
         "merchant_id": merchant_id,
-        "occurred_at": rooms.ledger.clock.now(merchant_id),
+        "occurred_at": deps.ledger.clock.now(merchant_id),
         "order_id": order.terms.order_id,
         "payment_id": payment.payment_id,
-        "dispute_id": known.dispute_id if known else f"sbx_dp_{uuid4().hex}",
+        "dispute_id": open_dispute.dispute_id if open_dispute else f"sbx_dp_{uuid4().hex}",
         "processor_reference": payment.processor_reference,
     }
-    if request.outcome == "WON":
-        if known is None and payment.refundable <= 0:
+    if sent.outcome == "WON":
+        if open_dispute is None and payment.refundable <= 0:
             raise OrderNotRefundable("Nothing of the payment can be contested.", currentStatus=payment.status)
-        return await deliver_and_respond(rooms, call, DisputeWon(**about))
-    amount = asked or (known.amount if known else payment.refundable)
+        return await deliver_and_respond(deps, request, DisputeWon(**about))
+    amount = asked or (open_dispute.amount if open_dispute else payment.refundable)
     if amount <= 0:
         raise OrderNotRefundable("Nothing of the payment can be contested.", currentStatus=payment.status)
     require_multiple(order, amount, most=GROSS_MAX)
     if amount > payment.refundable:
         raise InvalidField("amount", "must not exceed what is held of the payment")
-    kind = DisputeOpened if request.outcome == "OPENED" else DisputeLost
-    return await deliver_and_respond(rooms, call, kind(amount=amount, **about))
+    kind = DisputeOpened if sent.outcome == "OPENED" else DisputeLost
+    return await deliver_and_respond(deps, request, kind(amount=amount, **about))
+
+
+REPORT_DISPUTE: Final = ScopedOperation(
+    report,
+    WRITE,
+    OperationSpec(
+        name="reportDispute",
+        summary="Contest a payment",
+        description="As the payer's bank would: opens a dispute, or decides it. Sandbox only.",
+        tag=SANDBOX,
+        takes=ReportDispute,
+        examples={
+            "opened": {
+                "summary": "Opened",
+                "value": {"paymentId": "01a1f8e3-3e4a-7525-a048-fe0093cb03d7", "outcome": "OPENED"},
+            },
+        },
+        answers={
+            200: ("The order has taken it in.", Reported),
+            202: ("The order cannot make anything of it now; it is kept in mind.", Reported),
+        },
+        codes=codes_of(ANY, BODY, {404: ("PAYMENT_NOT_FOUND",), 409: ("INVALID_ORDER_STATE", "ORDER_NOT_REFUNDABLE")}),
+    ),
+)

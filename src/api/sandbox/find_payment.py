@@ -1,6 +1,6 @@
-"""A payment of the merchant's by its id, with its order: what disputes and settlements are about.
+"""Finds a merchant's payment by its id alone, with its order: the subject of disputes and settlements.
 
-The rule a stranger would break: the payment's name is noted behind the log. A payment of a moment ago is waited for.
+The payment's id is recorded behind the log, so wait for a payment that was made a moment ago.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from ledger.domain.orders.state import Order
 from ledger.domain.rejections import PaymentNotFound
 from ledger.operations.pipeline.unit_of_work import load_order
 
-_PATIENCE_S: Final = 1.0
+_WAIT_S: Final = 1.0
 _PAUSE_S: Final = 0.1
-_OURS: Final = 7  # the version of the ids that we give: no other can be a payment's
+_OUR_VERSION: Final = 7  # the UUID version of the service's own ids: an id of another version is never a payment's
 
 
-async def find_payment(rooms: Dependencies, merchant_id: UUID, payment_id: UUID) -> tuple[Order, Payment]:
-    """The payment and its order as they stand. Raises PaymentNotFound, a Fault."""
-    assert rooms.names is not None, "only the sandbox has these routes"
-    until = time.monotonic() + _PATIENCE_S
-    while not (places := await rooms.names.find(merchant_id, str(payment_id))):
-        if payment_id.version != _OURS or time.monotonic() > until:
+async def find_payment(deps: Dependencies, merchant_id: UUID, payment_id: UUID) -> tuple[Order, Payment]:
+    """Returns the order and its payment as they are now. Raises PaymentNotFound, a Fault."""
+    assert deps.payment_lookup is not None, "only the sandbox has these routes"
+    until = time.monotonic() + _WAIT_S
+    while not (found := await deps.payment_lookup.find(merchant_id, str(payment_id))):
+        if payment_id.version != _OUR_VERSION or time.monotonic() > until:
             raise PaymentNotFound("The payment was not found.")
         await asyncio.sleep(_PAUSE_S)
-    order = await load_order(rooms.ledger, merchant_id, places[0][0])
+    order = await load_order(deps.ledger, merchant_id, found[0][0])
     return order, order.payment(payment_id)

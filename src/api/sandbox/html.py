@@ -1,7 +1,7 @@
-"""How the sandbox's pages for payers look, and how they are sent.
+"""The HTML of the sandbox's pages for payers.
 
-The rule a stranger would break: a page works by itself. Its style and its script stand in it and are the only ones that its
-policy allows; whatever came from outside is escaped; a merchant's page may hold it in a frame.
+A page needs no other file: it contains its style and its script, and its policy allows no others. Escape every value from
+outside. A merchant's page may show it in a frame.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ details { margin-top: 1.25rem; color: var(--soft); font-size: .875rem; }
 code { overflow-wrap: anywhere; }
 """
 
-# Goes on by itself where the page asks for that, and tells the page around this one, or the one that opened it.
+# Submits the form where the page asks for that, and posts the page's notice to the page around it or the one that opened it.
 _SCRIPT: Final = """
 const page = document.body.dataset;
 if (page.goOn) document.forms[0].requestSubmit();
-if (page.tells) {
-  const message = JSON.parse(page.tells);
+if (page.notice) {
+  const message = JSON.parse(page.notice);
   for (const other of [window.parent, window.opener]) {
     if (other && other !== window) other.postMessage(message, "*");
   }
@@ -67,7 +67,7 @@ _PAGE: Final = Template("""\
 <link rel="icon" href="data:,">
 <style>$style</style>
 </head>
-<body$told>
+<body$data>
 <main>
 <p class="note">Banco de pruebas: aquí no se mueve dinero.</p>
 <h1>$title</h1>
@@ -97,49 +97,52 @@ _HEADERS: Final[Headers] = (
 
 
 class Html(Struct, frozen=True, kw_only=True):
-    """A page. `content` is HTML; `tells` is JSON for the page around it; with `goes_on` its form sends itself."""
+    """A page. `content` is HTML; `notice` is JSON for the page around it; with `goes_on` its form submits itself."""
 
     status: int = 200
     title: str
     content: str
-    tells: str | None = None
+    notice: str | None = None
     goes_on: bool = False
 
     def encode(self) -> bytes:
-        told = f' data-tells="{escape(self.tells)}"' if self.tells else ""
-        told += ' data-go-on="yes"' if self.goes_on else ""
+        data = f' data-notice="{escape(self.notice)}"' if self.notice else ""
+        data += ' data-go-on="yes"' if self.goes_on else ""
         return _PAGE.substitute(
-            title=escape(self.title), content=self.content, told=told, style=_STYLE, script=_SCRIPT
+            title=escape(self.title), content=self.content, data=data, style=_STYLE, script=_SCRIPT
         ).encode()
 
 
 def paragraph(text: str) -> str:
-    """Prose as HTML."""
+    """Returns text as an HTML paragraph."""
     return f"<p>{escape(text)}</p>"
 
 
 def facts(pairs: Mapping[str, str]) -> str:
-    """Names and values as a list."""
+    """Returns names and values as an HTML list."""
     rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in pairs.items())
     return f"<dl>{rows}</dl>"
 
 
 def form(*buttons: tuple[str, str]) -> str:
-    """A form that sends one `decision` to the page's own address; the buttons are (value, words), the first one leads."""
+    """Returns a form that posts a `decision` to the page's own address.
+
+    The buttons are (value, label); the first one is shown as the main one.
+    """
     first, *others = (
-        f'<button name="decision" value="{escape(value)}"{{}}>{escape(words)}</button>' for value, words in buttons
+        f'<button name="decision" value="{escape(value)}"{{}}>{escape(label)}</button>' for value, label in buttons
     )
     choices = [first.format(""), *(button.format(' class="other"') for button in others)]
     return f'<form method="post">{"".join(choices)}</form>'
 
 
 def for_developers(text: str, code: str) -> str:
-    """What a merchant's developer does next."""
+    """Returns a paragraph for the merchant's developer, with code."""
     return f"<details open><summary>Para quien integra</summary><p>{escape(text)}</p><p><code>{escape(code)}</code></p></details>"
 
 
 async def send_html(page: Html, send: Send, headers: Iterable[tuple[bytes, bytes]]) -> None:
-    """Send a page in one piece, with further headers."""
+    """Sends a page in one piece, with further headers."""
     body = page.encode()
     length = (b"content-length", b"%d" % len(body))
     await send({"type": "http.response.start", "status": page.status, "headers": [*_HEADERS, length, *headers]})

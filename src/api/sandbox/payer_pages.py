@@ -1,7 +1,7 @@
 """The pages that a payer's browser is sent to: the device check, the issuer's challenge, the redirect.
 
-The rule a stranger would break: the issuer that speaks here is a simulation, and it decides nothing in the ledger. A choice
-is kept in the sandbox processor's book; the merchant's validate call asks for it, as it would ask a real issuer.
+The issuer on these pages is a simulation and decides nothing in the ledger. The sandbox's processor stores the payer's choice;
+the merchant's validate call asks for it, as it would ask a real issuer.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 from starlette.types import Receive, Scope, Send
 
-from api.dependencies import Dependencies, DependencyHolder
+from api.dependencies import Dependencies, DependencyHolder, not_started
 from api.http.errors import method_not_allowed
 from api.http.middleware import REQUEST_SCOPE_KEY
 from api.http.request import ApiRequest
@@ -29,7 +29,7 @@ _INTRO: Final = {
     NextAction.CHALLENGE: ("Confirma tu compra", "Tu banco te pide confirmar este pago con tarjeta."),
     NextAction.REDIRECT: ("Autoriza tu pago", "La tienda te envió aquí para autorizar este pago."),
 }
-_NOT_THERE: Final = Html(
+_NOT_FOUND: Final = Html(
     status=404,
     title="Esta página no existe",
     content=paragraph("La dirección no corresponde a ningún pago. Vuelve a la tienda e inténtalo de nuevo."),
@@ -42,8 +42,8 @@ _ENDED: Final = Html(
 
 
 class Visit(Struct, frozen=True):
-    """What a payer's browser asks for: the id in the path, the decision that its form sent, None where the page was only
-    asked for, and the path that all of the interface lies below.
+    """A request of a payer's browser: the id in the path, the decision that its form sent (None for a plain GET), and the base
+    path of the interface.
     """
 
     id: str
@@ -52,36 +52,39 @@ class Visit(Struct, frozen=True):
 
 
 Show = Callable[[Dependencies, Visit], Awaitable[Html]]
-"""Makes a page."""
+"""Returns the page for a visit."""
 
 
 class PayerPage:
-    """GET and POST of one page, without a key: its address is known to nobody but the payer and the merchant."""
+    """GET and POST of one page, without a key: only the payer and the merchant have its address."""
 
-    def __init__(self, house: DependencyHolder, base_path: str, show: Show) -> None:
-        self._house = house
+    def __init__(self, holder: DependencyHolder, base_path: str, show: Show) -> None:
+        self._holder = holder
         self._base_path = base_path
         self._show = show
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
-        """Answer with a page; what the processor raises is answered at the edge."""
-        call: ApiRequest = scope[REQUEST_SCOPE_KEY]
+        """Answers with a page. The middleware answers what the processor raises."""
+        request: ApiRequest = scope[REQUEST_SCOPE_KEY]
         method = scope["method"]
         if method not in {"GET", "HEAD", "POST"}:
             raise method_not_allowed("GET", "HEAD", "POST")
-        name = call.path_id("id")
-        sent = (await call.form(_FORM_BYTES_MAX)).get("decision", "") if method == "POST" else None
-        page = _NOT_THERE
-        if name is not None:
-            page = await self._show(self._house.opened(), Visit(name, sent, self._base_path))
-        await send_html(page, send, call.answer_headers)
+        session_id = request.path_id("id")
+        decision = (await request.form(_FORM_BYTES_MAX)).get("decision", "") if method == "POST" else None
+        page = _NOT_FOUND
+        if session_id is not None:
+            deps = self._holder.deps
+            if deps is None:
+                raise not_started()
+            page = await self._show(deps, Visit(session_id, decision, self._base_path))
+        await send_html(page, send, request.answer_headers)
 
 
-async def device_data(rooms: Dependencies, visit: Visit) -> Html:
-    """{base}/sandbox/3ds/device-data/{referenceId}: looks at the browser; a POST, as from a hidden frame, says it was."""
-    session = await sandbox_processor(rooms).pages.session(visit.id)
+async def device_data(deps: Dependencies, visit: Visit) -> Html:
+    """{base}/sandbox/3ds/device-data/{referenceId}: collects the browser's device data, which its POST confirms."""
+    session = await sandbox_processor(deps).pages.session(visit.id)
     if session is None or session.reference_id != visit.id:
-        return _NOT_THERE
+        return _NOT_FOUND
     if session.stage is not NextAction.DEVICE_DATA:
         return _ENDED
     if visit.decision is None:
@@ -89,44 +92,44 @@ async def device_data(rooms: Dependencies, visit: Visit) -> Html:
             ("go", "Continuar")
         )
         return Html(title="Un momento, por favor", content=content, goes_on=True)
-    await sandbox_processor(rooms).pages.collect_device_data(visit.id)
+    await sandbox_processor(deps).pages.collect_device_data(visit.id)
     content = paragraph("Tu navegador quedó revisado. Vuelve a la tienda: ella continúa con el pago.")
-    next_call = _call(visit, session, "device-data", referenceId=visit.id)
+    next_request = _next_request(visit, session, "device-data", referenceId=visit.id)
     return Html(
         title="Listo",
-        content=content + for_developers("El siguiente paso es de tu servidor:", next_call),
-        tells=_told(session, NextAction.DEVICE_DATA, "COLLECTED"),
+        content=content + for_developers("El siguiente paso es de tu servidor:", next_request),
+        notice=_notice(session, NextAction.DEVICE_DATA, "COLLECTED"),
     )
 
 
-async def challenge(rooms: Dependencies, visit: Visit) -> Html:
+async def challenge(deps: Dependencies, visit: Visit) -> Html:
     """{base}/sandbox/3ds/challenge/{authenticationTransactionId}: the issuer asks the payer."""
-    return await _asked(rooms, visit, NextAction.CHALLENGE)
+    return await _ask(deps, visit, NextAction.CHALLENGE)
 
 
-async def redirect(rooms: Dependencies, visit: Visit) -> Html:
+async def redirect(deps: Dependencies, visit: Visit) -> Html:
     """{base}/sandbox/3ds/redirect/{authenticationTransactionId}: another site asks the payer."""
-    return await _asked(rooms, visit, NextAction.REDIRECT)
+    return await _ask(deps, visit, NextAction.REDIRECT)
 
 
-async def _asked(rooms: Dependencies, visit: Visit, stage: NextAction) -> Html:
-    session = await sandbox_processor(rooms).pages.session(visit.id)
+async def _ask(deps: Dependencies, visit: Visit, stage: NextAction) -> Html:
+    session = await sandbox_processor(deps).pages.session(visit.id)
     if session is None or session.transaction_id != visit.id:
-        return _NOT_THERE
+        return _NOT_FOUND
     if session.stage is not stage:
         return _ENDED
-    # A form without a choice, as a merchant's page sends it, opens the page.
+    # A merchant's page may open this one by a form without a decision.
     if visit.decision not in {_ACCEPT, _REFUSE}:
-        return await _question(rooms, session, stage)
-    session = await sandbox_processor(rooms).pages.conclude(visit.id, accepted=visit.decision == _ACCEPT)
+        return await _question(deps, session, stage)
+    session = await sandbox_processor(deps).pages.conclude(visit.id, accepted=visit.decision == _ACCEPT)
     if session is None or session.accepted is None:
         return _ENDED
     return _outcome(visit, session, stage, accepted=session.accepted)
 
 
-async def _question(rooms: Dependencies, session: Session, stage: NextAction) -> Html:
+async def _question(deps: Dependencies, session: Session, stage: NextAction) -> Html:
     title, words = _INTRO[stage]
-    merchant = await rooms.ledger.merchant(session.merchant_id)
+    merchant = await deps.ledger.merchant(session.merchant_id)
     shown = {
         "Comercio": merchant.name,
         "Importe": for_people(f"{session.amount:f}", session.currency),
@@ -144,23 +147,23 @@ def _outcome(visit: Visit, session: Session, stage: NextAction, *, accepted: boo
         else "No se hará ningún cargo. Vuelve a la tienda si quieres pagar de otra forma."
     )
     answer = "y responde 200:" if accepted else "y responde 422 PAYER_AUTHENTICATION_FAILED:"
-    next_call = _call(visit, session, "validate", authenticationTransactionId=session.transaction_id)
+    next_request = _next_request(visit, session, "validate", authenticationTransactionId=session.transaction_id)
     return Html(
         title=title,
-        content=paragraph(words) + for_developers(f"El siguiente paso es de tu servidor, {answer}", next_call),
-        tells=_told(session, stage, "ACCEPTED" if accepted else "REFUSED"),
+        content=paragraph(words) + for_developers(f"El siguiente paso es de tu servidor, {answer}", next_request),
+        notice=_notice(session, stage, "ACCEPTED" if accepted else "REFUSED"),
     )
 
 
-def _call(visit: Visit, session: Session, operation: str, **body: str) -> str:
-    """The merchant's next request, as its developer reads it."""
-    order = session.order_id or "{id}"
+def _next_request(visit: Visit, session: Session, operation: str, **body: str) -> str:
+    """Returns the merchant's next request, as its developer reads it."""
+    order_id = session.order_id or "{id}"
     sent = msgspec.json.format(msgspec.json.encode(body), indent=1).decode().replace("\n", "")
-    return f"POST {visit.base_path}/v2/payment-orders/{order}/payer-authentication/{operation} {sent}"
+    return f"POST {visit.base_path}/v2/payment-orders/{order_id}/payer-authentication/{operation} {sent}"
 
 
-def _told(session: Session, stage: NextAction, result: str) -> str:
-    """What the page around this one is told, as JSON."""
+def _notice(session: Session, stage: NextAction, result: str) -> str:
+    """Returns the message to the page around this one, as JSON."""
     message = {
         "type": "payer-authentication",
         "step": stage,

@@ -1,7 +1,7 @@
 """The sandbox's own processor, for the operations that only a sandbox has.
 
-The rule a stranger would break: what a helper does, the processor does. Nothing here writes to the ledger: it learns of
-deposits and answers as it would from a company outside.
+Never write to the ledger for a helper. The helper acts on the processor, and the ledger learns of deposits and answers as it
+would from an outside company.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from api.http.errors import ApiError
 from ledger.processors.sandbox.processor import SandboxProcessor
 
 
-def sandbox_processor(rooms: Dependencies) -> SandboxProcessor:
-    """The processor that moves no money. Raises Refusal (404) where another one is connected."""
-    processor = rooms.ledger.processor
+def sandbox_processor(deps: Dependencies) -> SandboxProcessor:
+    """Returns the processor that moves no money. Raises ApiError (404) where another processor is connected."""
+    processor = deps.ledger.processor
     if not isinstance(processor, SandboxProcessor):
         raise ApiError(404, "NOT_FOUND", "There is nothing at this address.")
     return processor

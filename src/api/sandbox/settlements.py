@@ -1,24 +1,25 @@
-"""Settlement batches as the acquirer reports them: listed, matched, refused.
+"""POST {base}/sandbox/settlements: settlement batches as the acquirer reports them: listed, matched, refused.
 
-The rule a stranger would break: a batch is told line by line, as an acquirer's file is, and each line may fail alone.
+Report a batch line by line, as an acquirer's file does: each line may fail alone.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Annotated, Final, Literal
 from uuid import UUID, uuid4
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from api.dependencies import Dependencies
 from api.http.decoding import BodyDecoder
+from api.http.endpoint import WRITE, ScopedOperation
 from api.http.request import ApiRequest
 from api.http.response import ApiResponse, json_response
+from api.openapi.operation import ANY, BODY, SANDBOX, OperationSpec, codes_of
 from api.sandbox.find_payment import find_payment
-from api.sandbox.schemas import Settle
 from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
@@ -27,9 +28,9 @@ from ledger.operations.pipeline.unit_of_work import load_order
 from ledger.processors.messages import SettlementListed, SettlementMatched, SettlementRefused
 from projections.lists.pages import OrderQuery
 
-_decode: Final = BodyDecoder(Settle)
-_Line = SettlementListed | SettlementMatched | SettlementRefused
-_KINDS: Final[Mapping[str, type[_Line]]] = {
+_Message = SettlementListed | SettlementMatched | SettlementRefused
+_Stage = Literal["LISTED", "MATCHED", "REFUSED"]
+_MESSAGES: Final[Mapping[_Stage, type[_Message]]] = {
     "LISTED": SettlementListed,
     "MATCHED": SettlementMatched,
     "REFUSED": SettlementRefused,
@@ -42,6 +43,38 @@ _ORDERS_MAX: Final = 100
 _AT_ONCE: Final = 8
 
 
+class Settle(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A settlement batch of the acquirer."""
+
+    payment_ids: Annotated[
+        Annotated[list[UUID], Meta(max_length=100)] | None,
+        Meta(description="Which payments; absent: those of the newest hundred orders that can be settled."),
+    ] = None
+    stage: Annotated[_Stage | None, Meta(description="Absent: listed, then matched.")] = None
+
+
+_decode: Final = BodyDecoder(Settle)
+
+
+class SettlementLine(Struct, rename="camel"):
+    """What a batch says of a payment."""
+
+    payment_order_id: Annotated[UUID, Meta(description="The order.")]
+    payment_id: Annotated[UUID, Meta(description="The payment.")]
+    stage: Annotated[_Stage, Meta(description="How far it is.")]
+    batch_id: Annotated[str, Meta(description="The batch that it stands in.")]
+    processor_message_id: Annotated[str, Meta(description="The processor's own id of the message.")]
+    waits_for: Annotated[str | None, Meta(description="Why the order has not taken it in, where it has not.")]
+
+
+class Settled(Struct, rename="camel"):
+    """A settlement batch."""
+
+    accepted: Annotated[Literal[True], Meta(description="Every line is on disk.")]
+    batch_id: Annotated[str, Meta(description="The id of the batch.")]
+    lines: Annotated[list[SettlementLine], Meta(description="The lines, stage by stage.")]
+
+
 class _Id(Struct):
     id: UUID
 
@@ -50,27 +83,28 @@ class _Page(Struct):
     data: list[_Id]
 
 
-async def settle(rooms: Dependencies, call: ApiRequest) -> ApiResponse:
+async def settle(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """POST {base}/sandbox/settlements: 200 with what became of each line of the batch."""
-    request = _decode(await call.body(rooms.body_limit))
-    merchant_id = call.principal.merchant_id
-    if request.payment_ids is not None:
-        chosen = [await find_payment(rooms, merchant_id, payment_id) for payment_id in request.payment_ids]
-        _insist_on_batch(chosen, request.stage)
+    sent = _decode(await request.body(deps.body_limit))
+    merchant_id = request.principal.merchant_id
+    if sent.payment_ids is not None:
+        chosen = [await find_payment(deps, merchant_id, payment_id) for payment_id in sent.payment_ids]
+        _require_listed(chosen, sent.stage)
     else:
         chosen = [
-            each
-            for each in await _settling(rooms, merchant_id)
-            if _is_listed(each[1]) or not _ends_a_batch(request.stage)
+            each for each in await _settling(deps, merchant_id) if _is_listed(each[1]) or not _ends_a_batch(sent.stage)
         ]
-    stages = ("LISTED", "MATCHED") if request.stage is None else (request.stage,)
+    stages: tuple[_Stage, ...] = ("LISTED", "MATCHED") if sent.stage is None else (sent.stage,)
     batch_id = f"sbx_batch_{uuid4().hex}"
-    lines = await _told_all(rooms, merchant_id, chosen, stages, batch_id)
-    return json_response(200, {"accepted": True, "batchId": batch_id, "lines": lines})
+    lines = await _report_all(deps, merchant_id, chosen, stages, batch_id)
+    return json_response(200, Settled(accepted=True, batch_id=batch_id, lines=lines))
 
 
-def _insist_on_batch(chosen: Sequence[tuple[Order, Payment]], stage: str | None) -> None:
-    """A batch is matched or refused with the lines that it lists; another line no order could ever take in."""
+def _require_listed(chosen: Sequence[tuple[Order, Payment]], stage: str | None) -> None:
+    """Raises InvalidOrderState where a batch is matched or refused with a payment that is listed in none.
+
+    No order could ever apply such a line.
+    """
     for _, payment in chosen:
         if _ends_a_batch(stage) and not _is_listed(payment):
             raise InvalidOrderState(
@@ -89,66 +123,81 @@ def _is_listed(payment: Payment) -> bool:
     return payment.status is PaymentStatus.PENDING_SETTLEMENT
 
 
-async def _settling(rooms: Dependencies, merchant_id: UUID) -> list[tuple[Order, Payment]]:
-    """What can stand in a batch: captured payments of the newest orders with money."""
+async def _settling(deps: Dependencies, merchant_id: UUID) -> list[tuple[Order, Payment]]:
+    """Returns what a batch can hold: captured payments of the newest orders with money."""
     query = OrderQuery(statuses=_WITH_MONEY, limit=_ORDERS_MAX)
-    page = await rooms.reader.orders(merchant_id, query, rooms.ledger.clock.now(merchant_id))
+    page = await deps.queries.orders(merchant_id, query, deps.ledger.clock.now(merchant_id))
     orders = [
-        await load_order(rooms.ledger, merchant_id, found.id) for found in msgspec.json.decode(page, type=_Page).data
+        await load_order(deps.ledger, merchant_id, found.id) for found in msgspec.json.decode(page, type=_Page).data
     ]
     return [(order, payment) for order in orders for payment in order.payments if payment.status in _SETTLING]
 
 
-async def _told_all(
-    rooms: Dependencies,
+async def _report_all(
+    deps: Dependencies,
     merchant_id: UUID,
     chosen: Sequence[tuple[Order, Payment]],
-    stages: Sequence[str],
+    stages: Sequence[_Stage],
     batch_id: str,
-) -> list[dict[str, object]]:
-    """Tell every line: those of one order in turn, since each takes it in anew, several orders at once."""
-    turns = asyncio.Semaphore(_AT_ONCE)
+) -> list[SettlementLine]:
+    """Reports every line: those of one order in turn, since each changes the order, and several orders at once."""
+    slots = asyncio.Semaphore(_AT_ONCE)
 
-    async def told(payments: Sequence[tuple[Order, Payment]]) -> list[dict[str, object]]:
-        async with turns:
-            return [line for each in payments for line in await _told(rooms, merchant_id, *each, stages, batch_id)]
+    async def report_order(payments: Sequence[tuple[Order, Payment]]) -> list[SettlementLine]:
+        async with slots:
+            return [line for each in payments for line in await _report(deps, merchant_id, *each, stages, batch_id)]
 
     by_order: dict[UUID, list[tuple[Order, Payment]]] = {}
     for order, payment in chosen:
         by_order.setdefault(order.terms.order_id, []).append((order, payment))
     # No task group: the first fault is the answer, as it is, and the lines that are on their way arrive all the same.
-    return [line for lines in await asyncio.gather(*map(told, by_order.values())) for line in lines]
+    return [line for lines in await asyncio.gather(*map(report_order, by_order.values())) for line in lines]
 
 
-async def _told(
-    rooms: Dependencies, merchant_id: UUID, order: Order, payment: Payment, stages: Sequence[str], batch_id: str
-) -> list[dict[str, object]]:
-    """Tell a payment's line, stage by stage; one that is listed already goes on in its own batch."""
-    assert rooms.mail is not None, "only the sandbox has these routes"
+async def _report(
+    deps: Dependencies, merchant_id: UUID, order: Order, payment: Payment, stages: Sequence[_Stage], batch_id: str
+) -> list[SettlementLine]:
+    """Reports a payment's line, stage by stage; a payment that is listed already goes on in its own batch."""
     listed = payment.batch if _is_listed(payment) else None
-    lines: list[dict[str, object]] = []
+    lines: list[SettlementLine] = []
     for stage in stages:
         if stage == "LISTED" and listed is not None and len(stages) > 1:
             continue
-        message = _KINDS[stage](
+        message = _MESSAGES[stage](
             processor=payment.processor,
             message_id=f"sbx_msg_{uuid4().hex}",
             merchant_id=merchant_id,
-            occurred_at=rooms.ledger.clock.now(merchant_id),
+            occurred_at=deps.ledger.clock.now(merchant_id),
             order_id=order.terms.order_id,
             payment_id=payment.payment_id,
             batch_id=listed.batch_id if listed else batch_id,
             processor_reference=payment.processor_reference or "",
         )
-        receipt = await rooms.mail.deliver(message)
+        entry = await deps.delivery.deliver(message)
         lines.append(
-            {
-                "paymentOrderId": order.terms.order_id,
-                "paymentId": payment.payment_id,
-                "stage": stage,
-                "batchId": message.batch_id,
-                "processorMessageId": message.message_id,
-                "waitsFor": receipt.waits_for,
-            }
+            SettlementLine(
+                payment_order_id=order.terms.order_id,
+                payment_id=payment.payment_id,
+                stage=stage,
+                batch_id=message.batch_id,
+                processor_message_id=message.message_id,
+                waits_for=entry.waits_for,
+            )
         )
     return lines
+
+
+SETTLE: Final = ScopedOperation(
+    settle,
+    WRITE,
+    OperationSpec(
+        name="settle",
+        summary="Settle payments",
+        description="As an acquirer would: lists payments in a batch and pays them out, or refuses the batch. Sandbox only.",
+        tag=SANDBOX,
+        takes=Settle,
+        examples={"all": {"summary": "Everything that can be settled", "value": {}}},
+        answers={200: ("The lines of the batch.", Settled)},
+        codes=codes_of(ANY, BODY, {404: ("PAYMENT_NOT_FOUND",), 409: ("INVALID_ORDER_STATE",)}),
+    ),
+)

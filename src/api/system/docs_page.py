@@ -1,7 +1,7 @@
-"""`/openapi.json` and `/docs`: the description of the interface, and a page that people read it on.
+"""GET /openapi.json and GET /docs: the description of the interface, and a page that shows it to people.
 
-The rule a stranger would break: the page lives by itself. Its scripts and styles come out of an installed package, its
-policy forbids any other origin, and nothing is asked of another host.
+Load nothing from another host: the page's scripts and styles come from an installed package, and its policy forbids any other
+origin.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ SwaggerUIBundle({
 });
 """
 
-# Swagger UI knows no dark colours. A filter on the root element turns its own about; on any other it would move the dialogs,
-# which are fixed to the window. What is dark already, the code, is turned back.
+# Swagger UI has no dark colours. A filter on the root element inverts its own; on any other element it would move the dialogs,
+# which are fixed to the window. The code is dark already, so it is inverted back.
 _STYLE: Final = """\
 @media (prefers-color-scheme: dark) {
   html { background: #fff; filter: invert(0.9) hue-rotate(180deg); }
@@ -64,7 +64,7 @@ _HTML: Final = """\
 </html>
 """
 
-# Swagger UI sets styles on its elements and draws a few icons from data URLs; nothing else is allowed that is not ours.
+# Swagger UI sets styles on its elements and draws a few icons from data URLs. Everything else must come from this service.
 _POLICY: Final = (
     b"default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; "
     b"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -77,23 +77,23 @@ _PACKAGED: Final = {
 
 
 def description(make: Callable[[], dict[str, Any]]) -> ASGIApp:
-    """GET /openapi.json. It is made when it is first asked for."""
+    """Returns the endpoint of GET /openapi.json. The description is made for the first request."""
     encoded = cache(lambda: msgspec.json.encode(make()))
     return _Static(lambda _: (b"application/json", encoded()))
 
 
 def page() -> ASGIApp:
-    """GET /docs: the reference page."""
+    """Returns the endpoint of GET /docs, the reference page."""
     return _Static(lambda _: (b"text/html; charset=utf-8", _HTML.encode()))
 
 
 def asset() -> ASGIApp:
-    """GET /docs/{name}: what the page is made of."""
+    """Returns the endpoint of GET /docs/{name}: the page's scripts, styles and icon."""
     return _Static(_asset)
 
 
 class _Static:
-    """Answers GET and HEAD with the same bytes to everybody."""
+    """An endpoint that answers GET and HEAD with the same bytes every time."""
 
     def __init__(self, content: Callable[[Scope], tuple[bytes, bytes]]) -> None:
         self._content = content
@@ -103,7 +103,7 @@ class _Static:
             raise method_not_allowed("GET", "HEAD")
         kind, body = self._content(scope)
         tag = _tag(body)
-        is_known = dict(scope["headers"]).get(b"if-none-match") == tag
+        is_unchanged = dict(scope["headers"]).get(b"if-none-match") == tag
         headers = [
             (b"etag", tag),
             (b"cache-control", b"no-cache"),
@@ -112,10 +112,10 @@ class _Static:
             (b"referrer-policy", b"no-referrer"),
             *scope[REQUEST_SCOPE_KEY].answer_headers,
         ]
-        if not is_known:
+        if not is_unchanged:
             headers += [(b"content-type", kind), (b"content-length", b"%d" % len(body))]
-        await send({"type": "http.response.start", "status": 304 if is_known else 200, "headers": headers})
-        await send({"type": "http.response.body", "body": b"" if is_known else body})
+        await send({"type": "http.response.start", "status": 304 if is_unchanged else 200, "headers": headers})
+        await send({"type": "http.response.body", "body": b"" if is_unchanged else body})
 
 
 def _asset(scope: Scope) -> tuple[bytes, bytes]:
@@ -131,7 +131,7 @@ def _asset(scope: Scope) -> tuple[bytes, bytes]:
 
 @cache
 def _packaged(name: str) -> bytes:
-    """A file of the package that brings Swagger UI. Finding the package does not run it."""
+    """Returns a file of the package that contains Swagger UI. Finding the package does not run it."""
     found = find_spec("swagger_ui")
     assert found is not None, "swagger-ui-py is a dependency"
     assert found.origin is not None, "swagger-ui-py is a package with files"

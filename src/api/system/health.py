@@ -1,26 +1,55 @@
-"""Whether the process lives, and whether it can serve: for load balancers and operators, without a key.
+"""GET /health/live and GET /health/ready, for load balancers and operators, without a key; and their descriptions.
 
-The rule a stranger would break: *ready* asks the database, because a connection that looks open may lead nowhere.
+Ask the database on every readiness check: a connection that looks open may be broken.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Annotated, Final, Literal
 
+from msgspec import Meta, Struct
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from api.dependencies import DependencyHolder
+from api.dependencies import Dependencies, DependencyHolder
 from api.http.errors import method_not_allowed
 from api.http.middleware import REQUEST_SCOPE_KEY
-from api.http.response import ApiResponse, json_response, send_response
+from api.http.request import ApiRequest
+from api.http.response import ApiResponse, json_response
+from api.openapi.operation import ANY, OperationSpec
+from api.system.metrics import METRICS
 from ledger.postgres.faults import Fault
 
-_PATIENCE_S: Final = 2.0
-_BEHIND_MAX: Final = timedelta(seconds=60)
-"""Reactions look everywhere every two seconds: so far behind, none is running, or it cannot keep up."""
+LIVE: Final = "/health/live"
+READY: Final = "/health/ready"
+
+_TIMEOUT_S: Final = 2.0
+_LAG_MAX: Final = timedelta(seconds=60)
+"""Reactions read every log every two seconds: with a lag of this much none is running, or it cannot keep up."""
 _NO_KEY: Final = bytes(32)
+
+
+class Live(Struct):
+    """The process answers."""
+
+    status: Annotated[Literal["live"], Meta(description="Always this.")]
+
+
+class Checks(Struct):
+    """What was looked at."""
+
+    database: Annotated[bool, Meta(description="Whether the database answers.")]
+    writer: Annotated[bool, Meta(description="Whether the journal writes.")]
+    reactions: Annotated[bool, Meta(description="Whether what follows from events is less than a minute behind.")]
+
+
+class Readiness(Struct):
+    """Whether the service can serve, and what is in the way."""
+
+    status: Annotated[Literal["ready", "not ready"], Meta(description="Ready where all checks are true.")]
+    checks: Checks
 
 
 def live() -> ASGIApp:
@@ -28,33 +57,68 @@ def live() -> ASGIApp:
     return _Probe(None)
 
 
-def ready(house: DependencyHolder) -> ASGIApp:
+def ready(holder: DependencyHolder) -> ASGIApp:
     """GET /health/ready: the database answers, the journal writes, the reactions are not behind; else 503."""
-    return _Probe(house)
+    return _Probe(holder)
 
 
 class _Probe:
-    def __init__(self, house: DependencyHolder | None) -> None:
-        self._house = house
+    def __init__(self, holder: DependencyHolder | None) -> None:
+        self._holder = holder
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
         if scope["method"] not in ("GET", "HEAD"):
             raise method_not_allowed("GET", "HEAD")
-        answer = json_response(200, {"status": "live"}) if self._house is None else await _readiness(self._house)
-        await send_response(answer, send, scope[REQUEST_SCOPE_KEY].answer_headers)
+        request: ApiRequest = scope[REQUEST_SCOPE_KEY]
+        holder = self._holder
+        response = json_response(200, Live(status="live")) if holder is None else await _readiness(holder.deps)
+        await request.respond(response, send)
 
 
-async def _readiness(house: DependencyHolder) -> ApiResponse:
-    checks = {"database": False, "writer": False, "reactions": False}
-    if house.rooms is not None:
-        checks["writer"] = house.rooms.ledger.journal.alive
+async def _readiness(deps: Dependencies | None) -> ApiResponse:
+    checks = Checks(database=False, writer=False, reactions=False)
+    if deps is not None:
+        checks.writer = deps.ledger.journal.alive
         try:
-            async with asyncio.timeout(_PATIENCE_S):
-                await house.rooms.reader.find_key(_NO_KEY)
-                behind = datetime.now(UTC) - await house.rooms.reader.reacted_until()
-            checks["database"] = True
-            checks["reactions"] = behind < _BEHIND_MAX
+            async with asyncio.timeout(_TIMEOUT_S):
+                await deps.queries.find_key(_NO_KEY)
+                lag = datetime.now(UTC) - await deps.queries.reacted_until()
+            checks.database = True
+            checks.reactions = lag < _LAG_MAX
         except (Fault, TimeoutError):
             pass
-    is_ready = all(checks.values())
-    return json_response(200 if is_ready else 503, {"status": "ready" if is_ready else "not ready", "checks": checks})
+    if checks.database and checks.writer and checks.reactions:
+        return json_response(200, Readiness(status="ready", checks=checks))
+    return json_response(503, Readiness(status="not ready", checks=checks))
+
+
+_CODES: Final = {414: ANY[414], 431: ANY[431]}
+
+PROBES: Final[Mapping[str, OperationSpec]] = {
+    LIVE: OperationSpec(
+        name="isLive",
+        summary="Whether the process answers",
+        description="For load balancers and operators. Needs no key.",
+        answers={200: ("It does.", Live)},
+        codes=_CODES,
+    ),
+    READY: OperationSpec(
+        name="isReady",
+        summary="Whether the service can serve",
+        description="Asks the database and the journal. Needs no key.",
+        answers={
+            200: ("It can.", Readiness),
+            503: ("Not now: `checks` says what is in the way.", Readiness),
+        },
+        codes=_CODES,
+    ),
+    METRICS: OperationSpec(
+        name="getMetrics",
+        summary="The service's figures",
+        description="For operators, as Prometheus reads them. Needs no key: it answers whoever asks from the same machine, or "
+        "with `LEDGER_METRICS_TOKEN` as a bearer token where that is set, and is not there for anybody else.",
+        text="The figures of every process of the service.",
+        codes={404: ("NOT_FOUND",), **_CODES},
+    ),
+}
+"""The GET operations without a key, by their path: the probes, and `api.system.metrics`."""

@@ -15,7 +15,7 @@ from typing import Final
 from prometheus_client import generate_latest
 from starlette.types import Receive, Scope, Send
 
-from api.dependencies import DependencyHolder
+from api.dependencies import DependencyHolder, not_started
 from api.http.errors import ApiError, method_not_allowed
 from api.http.middleware import REQUEST_SCOPE_KEY
 from api.http.request import ApiRequest
@@ -63,10 +63,11 @@ class Metrics:
     async def _ask_database(self) -> tuple[float | None, ...]:
         """Returns the values of `metrics.ASKED`, in seconds and numbers; None for each while the database is away."""
         try:
-            reader = self._holder.opened().reader
-            open_calls, due_since = await reader.open_calls()
-            reacted_until = await reader.reacted_until()
-            messages, waiting_since, set_aside = await reader.waiting_messages()
+            if (deps := self._holder.deps) is None:
+                raise not_started()
+            open_calls, due_since = await deps.queries.open_calls()
+            reacted_until = await deps.queries.reacted_until()
+            messages, waiting_since, set_aside = await deps.queries.waiting_messages()
         except Fault:
             return (None,) * len(metrics.ASKED)
         return (

@@ -16,8 +16,13 @@ from uuid import UUID
 import msgspec
 
 from api.http.errors import ApiError
-from api.orders.parse_actions import parse_cancel, parse_capture, parse_device_data, parse_payment, parse_refund
-from api.orders.parse_orders import parse_charge, parse_create
+from api.orders.add_payment import parse_payment
+from api.orders.authenticate import parse_device_data
+from api.orders.cancel import parse_cancel
+from api.orders.capture import parse_capture
+from api.orders.charge import parse_charge
+from api.orders.create import parse_create
+from api.orders.refund import parse_refund
 from ledger.background.inbox.delivery import open_delivery
 from ledger.background.reactions.registry import HANDLERS, REACTIONS
 from ledger.background.scheduler.clock_advance import ClockAdvancer

@@ -15,11 +15,11 @@ from typing import Annotated, Any, Final
 from uuid import UUID
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta, Raw, Struct
 
 from ledger.domain.orders.statuses import OrderStatus
 from projections.binary import from_micros, micros
-from projections.orders.documents import document, is_overdue
+from projections.orders.documents import OrderDocument, document, is_overdue
 
 _CURSOR: Final = struct.Struct("!?qq16s")
 _BEHIND_MAX: Final = 1 << 62
@@ -73,13 +73,20 @@ class Pagination(Struct, frozen=True, kw_only=True, rename="camel"):
     ]
 
 
+class OrderPage(Struct, rename="camel"):
+    """A page of the merchant's orders, newest first unless asked otherwise."""
+
+    data: Annotated[list[OrderDocument], Meta(description="The orders, without their payments.")]
+    pagination: Pagination
+
+
 def page_body(query: OrderQuery, rows: Sequence[tuple[Any, ...]], now: datetime) -> bytes:
     """Returns the JSON of a page from the rows of its statement. `now` is by the merchant's clock."""
     total = rows[0][0]
     orders = [row for row in rows if row[1] is not None]
     shown = orders[: query.limit]
-    documents = [
-        document(head, customer, None, is_overdue(status, due_at, now))
+    documents: list[Any] = [
+        Raw(document(head, customer, None, is_overdue(status, due_at, now)))
         for _, _, _, status, due_at, head, customer in shown
     ]
     offset = query.offset if query.cursor is None else query.cursor.behind
@@ -94,13 +101,12 @@ def page_body(query: OrderQuery, rows: Sequence[tuple[Any, ...]], now: datetime)
         has_more=has_more,
         next_cursor=_cursor_behind(query, shown[-1], offset + len(shown)) if has_more else None,
     )
-    return _body(documents, pagination)
+    return msgspec.json.encode(OrderPage(data=documents, pagination=pagination))
 
 
-def whole(items: Sequence[bytes]) -> bytes:
-    """Returns the JSON of a list that is short enough for one page, from its items as JSON."""
-    count = len(items)
-    pagination = Pagination(
+def single_page(count: int) -> Pagination:
+    """Returns the pagination of a list that is short enough to be one page."""
+    return Pagination(
         page=1,
         limit=max(count, 1),
         offset=0,
@@ -110,11 +116,6 @@ def whole(items: Sequence[bytes]) -> bytes:
         has_more=False,
         next_cursor=None,
     )
-    return _body(items, pagination)
-
-
-def _body(items: Sequence[bytes], pagination: Pagination) -> bytes:
-    return b'{"data":[' + b",".join(items) + b'],"pagination":' + msgspec.json.encode(pagination) + b"}"
 
 
 def parse_cursor(text: str) -> Cursor | None:

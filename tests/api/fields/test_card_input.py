@@ -1,4 +1,4 @@
-"""Card data in the interface's two places and two spellings, and what is kept of it."""
+"""Card data in the interface's two places and two spellings, and what is stored of it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.api.bodies import (
     refusal_of,
 )
 
-from api.orders.parse_orders import parse_create
+from api.orders.create import parse_create
 from ledger.operations.inputs import PaymentInput
 
 NUMBER, MONTH, YEAR, CVC = (
@@ -38,7 +38,7 @@ def payment_of(method: dict[str, Any]) -> PaymentInput:
     return payment
 
 
-def test_a_card_becomes_a_secret_and_a_summary_of_it():
+def test_a_card_is_parsed_into_a_secret_and_a_summary():
     payment = payment_of(by_card(cardDetails=card(cardholderName="ANA LÓPEZ")))
     assert payment.card is not None
     assert (payment.card.number, payment.card.cvc) == (APPROVED, "123")
@@ -188,5 +188,5 @@ def test_the_merchants_calendar_decides_when_a_month_ends():
         ("paymentMethod.cvc", {"type": "spei", "cvc": "12"}),
     ],
 )
-def test_card_data_that_is_not_used_still_has_to_look_like_it(field: str, method: dict[str, Any]):
+def test_unused_card_data_must_still_be_well_formed(field: str, method: dict[str, Any]):
     assert field_of(paid(method)) == field

@@ -6,25 +6,20 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import msgspec
 import pytest
+from docs.generation.shapes import parts
 from msgspec import Meta, Struct
 from tests.api.bodies import APPROVED, card
+from tests.api.openapi.test_document import specs
 
-from api.fields import payment_method, people
 from api.fields.payment_method import CardDetails, PaymentMethod
-from api.orders import action_schemas, order_schemas
-from api.orders.order_schemas import ChargePaymentOrder, CreatePaymentOrder
-from api.sandbox import schemas as sandbox_schemas
-
-MODULES = (people, payment_method, order_schemas, action_schemas, sandbox_schemas)
+from api.orders.charge import ChargePaymentOrder
+from api.orders.create import CreatePaymentOrder
 
 
 def structs() -> list[type[Struct]]:
-    found = set()
-    for module in MODULES:
-        for value in vars(module).values():
-            if isinstance(value, type) and issubclass(value, Struct) and value.__module__ == module.__name__:
-                found.add(value)
-    found.discard(payment_method.Method)  # what the parser returns
+    """Returns the bodies of all operations, with the structs inside them."""
+    bodies = [spec.takes for spec in specs() if spec.takes is not None]
+    found = {struct for body in bodies for struct in (body, *parts(body))}
     return sorted(found, key=lambda struct: struct.__name__)
 
 

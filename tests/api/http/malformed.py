@@ -1,4 +1,4 @@
-"""Bodies that no client should send and every service gets: each must be a 400 that repeats nothing."""
+"""Malformed bodies of a create: each must be a 400 that repeats nothing of the body."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def malformed() -> Iterator[tuple[str, bytes]]:
 
 
 def harmless() -> Iterator[tuple[str, bytes]]:
-    """Odd bodies that are still orders."""
+    """Unusual bodies that are valid orders."""
     yield "an unknown field of any shape", _with("unknown", b'[{"a":[null,true,1e5,"\\u00e9"]}]')
     yield "a field twice, the last one counts", _with("currency", b'"USD"')
     yield "whitespace everywhere", b" \n\t" + _ORDER.replace(b",", b" ,\n ") + b" \n"

@@ -1,4 +1,4 @@
-"""Bodies of the actions on an order that no client should send: each must be a 400 that repeats nothing."""
+"""Malformed bodies of the actions on an order: each must be a 400 that repeats nothing of the body."""
 
 from __future__ import annotations
 
@@ -8,14 +8,18 @@ from typing import Any
 from msgspec import Struct
 from tests.api.bodies import APPROVED, NOW, charge, encoded
 
-from api.orders import parse_actions as read
+from api.orders.add_payment import parse_payment
+from api.orders.authenticate import parse_device_data, parse_validate
+from api.orders.cancel import parse_cancel
+from api.orders.capture import parse_capture
+from api.orders.refund import parse_refund
 
 CLABE = "032180000118359719"
 PAYMENT_ID = "01a1f8e3-3e4a-7525-a048-fe0093cb03d7"
 
 
 class Action(Struct, frozen=True, kw_only=True):
-    """An action's name in the path, how its body is read, a right body, and fields by what they hold."""
+    """An action: its name in the path, its parser, a valid body, and the names of its fields by type."""
 
     name: str
     reads: Callable[[bytes], Any]
@@ -32,7 +36,7 @@ class Action(Struct, frozen=True, kw_only=True):
 ACTIONS = (
     Action(
         name="payments",
-        reads=lambda body: read.parse_payment(body, NOW),
+        reads=lambda body: parse_payment(body, NOW),
         body=charge(amount=100, externalId="part-1", description="Anticipo"),
         amounts=("amount",),
         ids=("externalId", "externalMerchantReference"),
@@ -42,7 +46,7 @@ ACTIONS = (
     ),
     Action(
         name="refund",
-        reads=read.parse_refund,
+        reads=parse_refund,
         body={"amount": 100, "reason": "Taza rota", "destination": {"clabe": CLABE, "accountHolder": "Ana"}},
         amounts=("amount",),
         ids=("externalId", "externalMerchantReference", "reason"),
@@ -51,7 +55,7 @@ ACTIONS = (
     ),
     Action(
         name="cancel",
-        reads=read.parse_cancel,
+        reads=parse_cancel,
         body={"reason": "Ya no"},
         ids=("reason",),
         truths=("refundCaptured",),
@@ -59,7 +63,7 @@ ACTIONS = (
     ),
     Action(
         name="capture",
-        reads=read.parse_capture,
+        reads=parse_capture,
         body={"amount": 100},
         amounts=("amount",),
         uuids=("paymentId",),
@@ -67,7 +71,7 @@ ACTIONS = (
     ),
     Action(
         name="payer-authentication/device-data",
-        reads=read.parse_device_data,
+        reads=parse_device_data,
         body={"referenceId": "r-1", "deviceInformation": {"ipAddress": "201.141.20.7"}},
         ids=("referenceId",),
         objects=("deviceInformation",),
@@ -75,7 +79,7 @@ ACTIONS = (
     ),
     Action(
         name="payer-authentication/validate",
-        reads=read.parse_validate,
+        reads=parse_validate,
         body={"authenticationTransactionId": "t-1"},
         ids=("authenticationTransactionId",),
     ),

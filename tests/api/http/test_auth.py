@@ -1,4 +1,4 @@
-"""Who may ask: keys, merchants, scopes, and the order in which they are looked at."""
+"""Authentication: keys, merchants, scopes, and the order in which they are checked."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ async def refusal(
 pytestmark = pytest.mark.anyio
 
 
-def test_a_key_tells_its_environment_and_is_stored_as_a_keyed_hash():
+def test_a_key_shows_its_environment_and_is_stored_as_a_keyed_hash():
     key = new_key("production", PEPPER)
     assert key.secret.startswith("sk_live_")
     assert key.secret.endswith(key.hint)
@@ -95,7 +95,7 @@ def test_a_key_tells_its_environment_and_is_stored_as_a_keyed_hash():
     assert len({new_key("sandbox", PEPPER).secret for _ in range(100)}) == 100
 
 
-async def test_a_key_speaks_for_its_merchant():
+async def test_a_key_identifies_its_merchant():
     shelf = Shelf()
     merchant_id = uuid7()
     secret = shelf.issue(merchant_id=merchant_id)
@@ -116,7 +116,7 @@ async def test_a_key_speaks_for_its_merchant():
         (b"sk_live_abc", "KEY_ENVIRONMENT_MISMATCH"),
     ],
 )
-async def test_a_key_that_is_none_is_a_401(secret: bytes | None, code: str):
+async def test_an_invalid_key_is_a_401(secret: bytes | None, code: str):
     headers = {} if secret is None else {b"x-api-key": secret}
     assert await refusal(Shelf().doorkeeper(), headers) == (401, code)
 
@@ -138,7 +138,7 @@ async def test_a_key_ends_when_it_expires_even_while_it_is_remembered():
     assert shelf.questions == 1
 
 
-async def test_a_revoked_key_speaks_for_three_more_seconds_at_most():
+async def test_a_revoked_key_works_for_at_most_three_more_seconds():
     shelf = Shelf()
     keys = shelf.doorkeeper()
     secret = shelf.issue()
@@ -148,7 +148,7 @@ async def test_a_revoked_key_speaks_for_three_more_seconds_at_most():
     assert await refusal(keys, {b"x-api-key": secret}) == (401, "INVALID_API_KEY")
 
 
-async def test_what_was_found_is_asked_for_once():
+async def test_a_found_key_is_looked_up_once():
     shelf = Shelf()
     keys = shelf.doorkeeper()
     secret = shelf.issue()

@@ -1,4 +1,4 @@
-"""Every refusal and failure has an answer, and it is the contract's."""
+"""The answers to rejections, errors and failures, as the contract has them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import structlog
 from tests.api.bodies import APPROVED
 
 import ledger
-from api.http.error_responses import STATUS, error_response
+from api.http.error_responses import STATUS, Conflict, error_response
 from api.http.errors import ApiError, TooManyRequests, card_number_in, conflicting, invalid, method_not_allowed
 from api.http.response import ApiResponse
 from ledger.domain.orders.statuses import OrderStatus
@@ -36,7 +36,7 @@ def rejections(of: type[Rejected] = Rejected) -> set[type[Rejected]]:
     return {kind for sub in of.__subclasses__() for kind in {sub} | rejections(sub)}
 
 
-def test_the_table_knows_every_refusal_of_the_domain():
+def test_every_rejection_of_the_domain_has_a_status():
     for module in pkgutil.walk_packages(ledger.__path__, "ledger."):
         if not module.name.startswith("ledger.bench"):
             importlib.import_module(module.name)
@@ -59,7 +59,7 @@ def test_codes_are_unique():
     assert len(codes) == len(set(codes))
 
 
-def test_facts_stand_beside_the_message_as_json():
+def test_facts_are_members_beside_the_message():
     rejected = AmountExceedsPending("Too much.", amountPending=Decimal("1E+4"), amountReserved=Decimal("0.50"))
     body = error_response(rejected, "r").body
     assert b'"amountPending":10000' in body
@@ -67,6 +67,19 @@ def test_facts_stand_beside_the_message_as_json():
     allowed = frozenset({OrderStatus.PENDING, OrderStatus.FAILED})
     refused = OrderNotPayable("No.", currentStatus=OrderStatus.COMPLETED, allowedStatuses=allowed)
     assert said(error_response(refused, "r"))["allowedStatuses"] == ["FAILED", "PENDING"]
+
+
+def test_every_fact_of_a_rejection_is_a_field_of_the_answer():
+    names = {kind.__name__ for kind in STATUS}
+    facts = {
+        keyword.arg
+        for path in SOURCES.rglob("*.py")
+        for call in ast.walk(ast.parse(path.read_text()))
+        if isinstance(call, ast.Call) and getattr(call.func, "id", "") in names and call.args  # events have no message
+        for keyword in call.keywords
+    }
+    assert len(facts) > 5
+    assert facts <= set(Conflict.__struct_encode_fields__)
 
 
 def test_a_fact_cannot_replace_the_message():
@@ -87,7 +100,7 @@ def test_two_fields_that_exclude_each_other_do_not_differ():
 
 
 def test_what_is_wrong_with_a_field_completes_its_name():
-    """`amount` `must be even`: no capital and no full stop, wherever one of the two is raised."""
+    """As in "amount" "must be even": without a capital and a full stop, wherever it is raised."""
     problems = [
         (path.name, text)
         for path in sorted(SOURCES.rglob("*.py"))
@@ -142,7 +155,7 @@ def test_a_429_carries_the_rate():
     assert dict(answer.headers) == {b"retry-after": b"7", b"ratelimit-remaining": b"0"}
 
 
-def test_an_unforeseen_failure_says_nothing_but_its_request_id():
+def test_an_unexpected_failure_is_answered_with_its_request_id_only():
     with structlog.testing.capture_logs() as logs:
         try:
             int(APPROVED + "x")

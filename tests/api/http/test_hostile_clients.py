@@ -1,4 +1,4 @@
-"""Clients that are slow, large or wrong on the wire: each is refused alone, and other clients do not notice."""
+"""Clients that are slow, large or wrong on the wire: each is refused alone, and other clients are not affected."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ HEAD = f"POST {ORDERS} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n
 
 @pytest.fixture(scope="module")
 def anyio_backend() -> tuple[str, dict[str, bool]]:
-    """The loop that an installation runs on: when it reads, and what it does with a closed line, is its own."""
+    """The event loop of an installation, since loops differ in when they read and in what they do on a closed connection."""
     return "asyncio", {"use_uvloop": True}
 
 
 @pytest.fixture(scope="module")
 async def store(settings: Settings) -> AsyncIterator[Served]:
-    """Little patience, so that tests need little time."""
+    """Short time-outs, so that the tests are quick."""
     patience = {"head_timeout_s": 1.5, "body_timeout_s": 7.0, "idle_timeout_s": 4.0, "request_timeout_s": 30.0}
     async with served(msgspec.structs.replace(settings, connections_max=600, **patience)) as storefront:
         yield storefront
@@ -39,7 +39,7 @@ def head_of(merchant: Merchant) -> bytes:
 
 
 def status_and_code(answer: bytes) -> tuple[int, str]:
-    """The status and the code of an answer, whose body has the shape of every other refusal."""
+    """Returns the status and the code of an answer, whose body must have the shape of every error."""
     head, _, body = answer.partition(b"\r\n\r\n")
     content = msgspec.json.decode(body)
     assert content.keys() >= {"message", "code", "requestId"}
@@ -66,7 +66,7 @@ async def test_hundreds_of_half_sent_heads_are_given_up_while_a_client_works(sto
         assert (await merchant.create(order(externalId=f"{len(dialled)}-{meanwhile}"))).status_code == 201
         meanwhile += any(not each.done() for each in hearing)
 
-    for n in range(500):  # each begins at once: a silent connection is closed for another reason
+    for n in range(500):  # each begins at once: a connection without a request is closed
         dialled.append(await store.dial())
         dialled[-1][1].write(head_of(merchant)[: 50 + n % 25])
         hearing.append(asyncio.create_task(heard(dialled[-1][0], 60)))
@@ -116,7 +116,7 @@ async def test_a_body_that_trickles_is_given_up_before_its_deadline(store: Serve
     writer.close()
 
 
-async def test_a_connection_without_a_request_is_closed_without_a_word(store: Served):
+async def test_a_connection_without_a_request_is_closed_without_an_answer(store: Served):
     reader, writer = await store.dial()
     assert await heard(reader, 60) == b""
     assert reader.at_eof()
@@ -133,7 +133,7 @@ async def test_a_connection_that_was_served_and_idles_is_closed(store: Served):
     writer.close()
 
 
-async def test_a_header_of_ten_megabytes_is_cut_off_early_and_told_why(store: Served):
+async def test_a_header_of_ten_megabytes_is_refused_early_with_a_reason(store: Served):
     reader, writer = await store.dial()
     writer.write(b"GET /health/live HTTP/1.1\r\nhost: x\r\nx-big: ")
     sent = 0
@@ -200,9 +200,7 @@ async def test_a_body_longer_than_its_length_spoils_only_what_follows(store: Ser
         b"transfer-encoding: chunked\r\n\r\nffffffffffffffffff\r\n{}\r\n0\r\n\r\n",
     ],
 )
-async def test_a_body_whose_length_is_told_in_two_ways_is_never_believed(
-    store: Served, merchant: Merchant, framing: bytes
-):
+async def test_a_body_with_contradictory_lengths_is_refused(store: Served, merchant: Merchant, framing: bytes):
     reader, writer = await store.dial()
     writer.write(head_of(merchant) + framing)
     answer = await heard(reader, 60)
@@ -213,7 +211,7 @@ async def test_a_body_whose_length_is_told_in_two_ways_is_never_believed(
 
 @pytest.mark.parametrize("earlier", [1, 3])
 @pytest.mark.parametrize("before", [b"", b"2\r\n{}\r\n"], ids=["at once", "later on"])
-async def test_what_was_asked_before_a_broken_body_is_answered_before_it(
+async def test_a_request_before_a_broken_body_is_answered_first(
     store: Served, merchant: Merchant, before: bytes, earlier: int
 ):
     reader, writer = await store.dial()
@@ -255,7 +253,7 @@ async def test_a_hundred_megabytes_are_refused_and_never_held(store: Served, mer
     writer.close()
 
 
-async def test_a_client_that_waits_to_be_asked_for_its_body_is_not_asked_for_too_much(
+async def test_a_client_that_expects_100_continue_is_not_asked_for_a_body_beyond_the_limit(
     store: Served, merchant: Merchant
 ):
     reader, writer = await store.dial()
@@ -266,7 +264,7 @@ async def test_a_client_that_waits_to_be_asked_for_its_body_is_not_asked_for_too
     writer.close()
 
 
-async def test_another_protocol_is_not_spoken(store: Served):
+async def test_another_protocol_is_refused(store: Served):
     reader, writer = await store.dial()
     writer.write(
         b"GET /health/live HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket\r\n"
@@ -278,7 +276,9 @@ async def test_another_protocol_is_not_spoken(store: Served):
     writer.close()
 
 
-async def test_where_there_is_no_room_those_make_some_who_were_never_of_use(store: Served, merchant: Merchant):
+async def test_at_the_connection_limit_connections_without_a_request_are_closed_first(
+    store: Served, merchant: Merchant
+):
     await quiet(store)
     assert (await merchant.get(ORDERS)).status_code == 200
     used = next(iter(store.server.guard.connections))
@@ -286,7 +286,7 @@ async def test_where_there_is_no_room_those_make_some_who_were_never_of_use(stor
     before, expected = guard.closed["crowded"], guard.accepted + 700
     idle = await asyncio.gather(*[store.dial() for _ in range(700)])  # before any of them is too slow
     async with asyncio.timeout(60):
-        while guard.accepted < expected:  # noqa: ASYNC110 - who is connected may wait for the guard to open
+        while guard.accepted < expected:  # noqa: ASYNC110 - a connected client may wait until the guard accepts it
             await asyncio.sleep(0.01)
     assert len(guard.connections) <= 600
     assert guard.closed["crowded"] > before
@@ -297,7 +297,7 @@ async def test_where_there_is_no_room_those_make_some_who_were_never_of_use(stor
     await quiet(store)
 
 
-async def test_answers_that_nobody_takes_are_given_up(store: Served, merchant: Merchant):
+async def test_answers_that_the_client_does_not_read_are_dropped(store: Served, merchant: Merchant):
     for n in range(40):
         await merchant.create(order(externalId=f"{n}", description="x" * 400))
     reader, writer = await store.dial()

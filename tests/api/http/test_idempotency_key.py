@@ -73,7 +73,7 @@ async def test_a_body_that_was_refused_leaves_the_key_free(merchant: Merchant) -
     assert "idempotent-replayed" not in right.headers
 
 
-async def test_what_the_business_refuses_it_refuses_alike(merchant: Merchant) -> None:
+async def test_a_rejection_is_repeated_under_the_same_key(merchant: Merchant) -> None:
     await merchant.create(order(allowPartials=True))
     first = await merchant.post(f"{ORDERS}/order-1/charge", charge(amount=150001), **KEY)
     again = await merchant.post(f"{ORDERS}/order-1/charge", charge(amount=150001), **KEY)
@@ -97,7 +97,7 @@ async def test_a_key_is_one_to_255_printable_ascii_characters(merchant: Merchant
     assert answer.json()["errors"][0]["field"] == "Idempotency-Key"
 
 
-async def test_a_number_without_room_in_an_ignored_member_is_a_400(merchant: Merchant) -> None:
+async def test_an_unrepresentable_number_in_an_ignored_member_is_a_400(merchant: Merchant) -> None:
     body = json.dumps(order())[:-1].encode() + b',"ignored":1e400}'
     answer = await merchant.post(ORDERS, body, **KEY)
     assert answer.status_code == 400
@@ -118,7 +118,7 @@ async def test_a_card_number_is_no_key_and_is_kept_nowhere(
     assert "4242" not in "".join(capfd.readouterr())
 
 
-async def test_what_programs_make_for_keys_is_taken(merchant: Merchant) -> None:
+async def test_keys_as_programs_generate_them_are_accepted(merchant: Merchant) -> None:
     for n, key in enumerate(("0198b2f6-7e29-7000-8000-000000000000", "2026-01-31T12:00:00.000Z", "1733412345678")):
         answer = await merchant.post(ORDERS, order(externalId=f"order-{n}"), **{"idempotency-key": key})
         assert answer.status_code == 201

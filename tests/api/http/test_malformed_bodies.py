@@ -1,4 +1,4 @@
-"""No body makes the service fail, and no refusal repeats what was sent."""
+"""Malformed bodies never make the service fail, and no error repeats what was sent."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_a_malformed_body_is_a_400_that_names_a_field_and_repeats_nothing(name: 
 
 
 @pytest.mark.parametrize(("name", "body"), list(harmless()), ids=lambda value: value if isinstance(value, str) else "")
-def test_an_odd_body_that_is_still_an_order_is_one(name: str, body: bytes):
+def test_an_unusual_but_valid_body_creates_an_order(name: str, body: bytes):
     assert drafted(body).terms.external_id == "order-1"
 
 

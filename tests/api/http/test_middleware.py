@@ -1,4 +1,4 @@
-"""What happens around every request: ids, types, sizes, deadlines, addresses."""
+"""What the middleware does with every request: ids, types, sizes, deadlines, addresses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.api.http.malformed import malformed
 from tests.api.storefront import JSON, ORDERS, Merchant, Storefront
 
 from api.http.middleware import Middleware
-from api.orders import endpoints
+from api.orders import create
 from ledger.settings import Settings
 
 pytestmark = pytest.mark.anyio
@@ -24,12 +24,12 @@ LIMIT = 256 << 10
 
 @pytest.fixture(scope="module")
 def settings(settings: Settings) -> Settings:
-    """Little patience, so that tests need little time."""
+    """Short time-outs, so that the tests are quick."""
     return msgspec.structs.replace(settings, request_timeout_s=2.0)
 
 
 def padded(size: int) -> bytes:
-    """An order of so many bytes."""
+    """Returns an order of exactly this many bytes."""
     body = encoded(order())
     return body + b" " * (size - len(body))
 
@@ -73,7 +73,7 @@ async def test_a_well_formed_request_id_is_kept(merchant: Merchant, sent: str, k
     assert (answer.headers["x-request-id"] == sent) == kept
 
 
-async def test_an_unknown_address_is_a_404_for_anybody(store: Storefront):
+async def test_an_unknown_address_is_a_404_even_without_a_key(store: Storefront):
     for path in (
         "/",
         "/api",
@@ -87,7 +87,7 @@ async def test_an_unknown_address_is_a_404_for_anybody(store: Storefront):
         assert (answer.status_code, answer.json()["code"]) == (404, "NOT_FOUND")
 
 
-async def test_a_method_that_an_address_does_not_know_is_a_405(store: Storefront, merchant: Merchant):
+async def test_a_method_that_a_path_does_not_have_is_a_405(store: Storefront, merchant: Merchant):
     for method, path, allow in (
         ("DELETE", ORDERS, "GET, HEAD, POST"),
         ("PUT", f"{ORDERS}/x", "GET, HEAD"),
@@ -162,7 +162,7 @@ async def test_a_declared_length_beyond_the_limit_is_refused_before_reading(merc
 
 
 async def spoken(merchant: Merchant, headers: dict[str, str], receive: Callable[[], Awaitable[Any]]) -> int:
-    """The status of a POST whose body comes by `receive`, straight through ASGI."""
+    """Returns the status of a POST through ASGI whose body comes by `receive`."""
     transport: Any = merchant.client._transport
     statuses = []
 
@@ -186,7 +186,7 @@ async def test_a_body_that_does_not_come_is_a_408(merchant: Merchant):
     assert await spoken(merchant, merchant.key | JSON, lambda: asyncio.sleep(10)) == 408
 
 
-async def test_nobody_is_answered_who_has_hung_up(merchant: Merchant):
+async def test_a_client_that_has_hung_up_gets_no_answer(merchant: Merchant):
     async def gone() -> dict[str, Any]:
         return {"type": "http.disconnect"}
 
@@ -197,7 +197,7 @@ async def test_an_operation_that_takes_too_long_is_a_503(merchant: Merchant, mon
     async def slow(*_: Any) -> None:
         await asyncio.sleep(10)
 
-    monkeypatch.setattr(endpoints, "create_order", slow)
+    monkeypatch.setattr(create, "create_order", slow)
     answer = await merchant.create(order())
     assert (answer.status_code, answer.json()["code"]) == (503, "REQUEST_TIMEOUT")
     assert answer.headers["retry-after"]
@@ -207,7 +207,7 @@ async def test_a_failure_of_ours_is_a_500_without_a_word_about_it(merchant: Merc
     async def broken(*_: Any) -> None:
         raise RuntimeError(APPROVED)
 
-    monkeypatch.setattr(endpoints, "create_order", broken)
+    monkeypatch.setattr(create, "create_order", broken)
     answer = await merchant.create(order())
     assert answer.status_code == 500
     assert set(answer.json()) == {"message", "code", "requestId"}
@@ -226,7 +226,7 @@ async def test_head_is_get(merchant: Merchant):
     assert (await merchant.client.head(ORDERS, headers=merchant.key)).status_code == 200
 
 
-async def test_the_service_says_whether_it_lives_and_whether_it_is_ready(store: Storefront):
+async def test_the_service_reports_that_it_is_alive_and_ready(store: Storefront):
     assert (await store.client.get("/health/live")).json() == {"status": "live"}
     ready = await store.client.get("/health/ready")
     assert (ready.status_code, ready.json()["status"]) == (200, "ready")

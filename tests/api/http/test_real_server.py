@@ -1,4 +1,4 @@
-"""The same over a socket, with the server that an installation runs."""
+"""Requests over a socket, to the server of an installation."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture(scope="module")
 def anyio_backend() -> tuple[str, dict[str, bool]]:
-    """The loop that an installation runs on."""
+    """The event loop of an installation."""
     return "asyncio", {"use_uvloop": True}
 
 
 @pytest.fixture(scope="module")
 def settings(settings: Settings) -> Settings:
-    """Little patience, so that tests need little time."""
+    """Short time-outs, so that the tests are quick."""
     return msgspec.structs.replace(settings, request_timeout_s=2.0)
 
 
@@ -47,7 +47,7 @@ async def answer_to(store: Storefront, request: bytes, hold_s: float = 20.0) -> 
         writer.close()
 
 
-async def test_an_order_lives_through_a_real_server(merchant: Merchant):
+async def test_an_order_is_created_and_shown_through_a_real_server(merchant: Merchant):
     created = await merchant.create(paid_order(externalId="2026/17"))
     assert created.status_code == 201
     shown = await merchant.get(f"{ORDERS}/{quote('2026/17', safe='')}")
@@ -104,7 +104,7 @@ async def test_a_client_that_hangs_up_halfway_leaves_nothing_behind(store: Store
     "request_line",
     [b"GET / HTTP/9.9", b"NONSENSE", b"GET /\xff HTTP/1.1", b"GET http://[::1 HTTP/1.1"],
 )
-async def test_what_is_no_http_is_answered_with_a_400(store: Storefront, request_line: bytes):
+async def test_an_invalid_http_request_is_a_400(store: Storefront, request_line: bytes):
     answer = await answer_to(store, request_line + b"\r\nhost: x\r\n\r\n")
     assert answer[:12] in (b"HTTP/1.1 400", b"")
     assert b"Traceback" not in answer

@@ -1,8 +1,11 @@
-"""The published description: complete, valid, true to the routes, to the tables of codes and to what is answered."""
+"""The published description is complete and valid, and agrees with the routes, the error codes and the answers."""
 
 from __future__ import annotations
 
+import importlib
 import json
+import pkgutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,20 +14,22 @@ from docs.generate import REFERENCE
 from docs.generation.errors import known_codes
 from jsonschema import Draft202012Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
-from tests.api.bodies import by_card, card, charge, line, order, paid_order
+from tests.api.bodies import NOW, by_card, card, charge, line, order, paid_order
 from tests.api.storefront import ORDERS, Merchant, Storefront
 
-from api.app import _routes, describe_interface
+import api
+from api.app import describe_interface, routes
 from api.dependencies import DependencyHolder
-from api.http.endpoint import Endpoint
-from api.openapi import examples
+from api.http.endpoint import Endpoint, ScopedOperation
 from api.openapi.document import as_json
-from api.openapi.parameters import LIST
-from api.orders import parse_list
-from api.orders.descriptions import OPERATIONS, PROBES, PROCESSOR_MESSAGES
+from api.openapi.operation import OperationSpec
+from api.orders import charge as charge_endpoint
+from api.orders import create
+from api.orders import list as list_orders
 from api.processor_messages import ProcessorMessages
 from api.sandbox.payer_pages import PayerPage
 from api.system.docs_page import ASSET, DESCRIPTION, PAGE
+from api.system.health import PROBES
 from api.system.metrics import METRICS
 from ledger.settings import Settings
 
@@ -33,18 +38,30 @@ SEEDS = Path(__file__).parents[3] / "seeds"
 ONE = f"{ORDERS}/{{id}}"
 
 
+def specs() -> list[OperationSpec]:
+    """Returns every description that a module of the interface defines, routed or not."""
+    found: dict[int, OperationSpec] = {}
+    for module in pkgutil.walk_packages(api.__path__, "api."):
+        for value in vars(importlib.import_module(module.name)).values():
+            for each in value.values() if isinstance(value, Mapping) else [value]:
+                spec = each.spec if isinstance(each, ScopedOperation) else each
+                if isinstance(spec, OperationSpec):
+                    found[id(spec)] = spec
+    return list(found.values())
+
+
 def operations() -> dict[tuple[str, str], dict[str, Any]]:
     return {(method, path): found for path, item in DESCRIBED["paths"].items() for method, found in item.items()}
 
 
 def schema_of(method: str, path: str, status: int) -> dict[str, Any]:
-    """The schema of an answer, with everything that it refers to."""
+    """Returns the schema of an answer, with everything that it refers to."""
     content = DESCRIBED["paths"][path][method]["responses"][str(status)]["content"]
     return {**content["application/json"]["schema"], "components": DESCRIBED["components"]}
 
 
 def assert_described(answer: Any, method: str, path: str) -> None:
-    """An answer has a described status, the described body and the headers that are always there."""
+    """Asserts that an answer has a described status, the described body and all required headers."""
     responses = DESCRIBED["paths"][path][method]["responses"]
     assert str(answer.status_code) in responses, answer.text
     described = responses[str(answer.status_code)]
@@ -66,7 +83,7 @@ def test_the_committed_description_is_not_stale():
 
 def test_every_route_is_described_and_every_description_is_routed():
     routed = set()
-    for route in _routes(Settings(), DependencyHolder()):
+    for route in routes(Settings(), DependencyHolder()):
         if isinstance(route.endpoint, Endpoint):
             routed |= {(method.lower(), route.path) for method in route.endpoint.operations}
         elif isinstance(route.endpoint, ProcessorMessages):
@@ -74,7 +91,8 @@ def test_every_route_is_described_and_every_description_is_routed():
         elif route.path not in {DESCRIPTION, PAGE, ASSET} and not isinstance(route.endpoint, PayerPage):
             routed.add(("get", route.path))
     assert routed == operations().keys()
-    assert len(OPERATIONS) + len(PROBES) + 1 == len(routed), "an operation is described twice or never routed"
+    names = [found["operationId"] for found in operations().values()]
+    assert sorted(names) == sorted(spec.name for spec in specs()), "an operation is described twice or never routed"
 
 
 def test_everything_says_what_it_means():
@@ -92,22 +110,30 @@ def test_everything_says_what_it_means():
         assert all("$ref" in parameter or parameter["description"] for parameter in found["parameters"])
 
 
-def test_the_list_is_described_with_the_parameters_that_it_reads():
-    assert LIST.keys() == parse_list.GIVEN_ONCE | {"status"}
+def test_the_list_is_described_with_the_parameters_that_it_reads(monkeypatch: pytest.MonkeyPatch):
+    read = set()
+
+    class Given(dict[str, str]):
+        def get(self, name: str, default: Any = None) -> Any:
+            read.add(name)
+            return default
+
+        def __contains__(self, name: object) -> bool:
+            read.add(name)
+            return False
+
+    monkeypatch.setattr(list_orders, "_parameters", lambda _: Given())
+    list_orders.parse_order_query(b"", NOW)
+    assert read == list_orders.PARAMETERS.keys()
 
 
 def test_every_code_that_can_be_answered_is_described_with_its_status():
-    described = {
-        (code, status)
-        for found in (*OPERATIONS.values(), *PROBES.values(), PROCESSOR_MESSAGES)
-        for status in found.codes
-        for code in found.codes[status]
-    }
+    described = {(code, status) for found in specs() for status in found.codes for code in found.codes[status]}
     answered = {(code, status) for code, statuses in known_codes().items() for status in statuses}
     elsewhere = {
-        ("BAD_REQUEST", 400),  # no HTTP: no operation was asked
-        ("API_KEY_NOT_FOUND", 404),  # only the command line meets it
-        ("METHOD_NOT_ALLOWED", 405),  # no operation: said once, above all of them
+        ("BAD_REQUEST", 400),  # an invalid HTTP request reaches no operation
+        ("API_KEY_NOT_FOUND", 404),  # comes only from the command line
+        ("METHOD_NOT_ALLOWED", 405),  # described once for all operations, at the top
     }
     assert answered - described == elsewhere
     assert described <= answered
@@ -115,14 +141,14 @@ def test_every_code_that_can_be_answered_is_described_with_its_status():
 
 def test_the_example_of_a_new_order_is_the_first_order_of_the_tutorial():
     first = json.loads((SEEDS / "first_order.json").read_text(encoding="utf-8"))
-    assert examples.CREATE["paidByCard"]["value"] == first
+    assert create.EXAMPLES["paidByCard"]["value"] == first
 
 
 @pytest.mark.anyio
 async def test_the_examples_work(merchant: Merchant):
-    for example in examples.CREATE.values():
+    for example in create.EXAMPLES.values():
         assert_described(await merchant.create(example["value"]), "post", ORDERS)
-    for number, example in enumerate(examples.CHARGE.values()):
+    for number, example in enumerate(charge_endpoint.CHARGE.spec.examples.values()):
         waiting = await merchant.create(order(externalId=f"charged-{number}", allowPartials=True))
         charged = await merchant.post(f"{ORDERS}/{waiting.json()['id']}/charge", example["value"])
         assert charged.status_code == 200

@@ -1,4 +1,4 @@
-"""Every example of a request is sent, on an order that stands where its operation wants it, and answered as described."""
+"""Every example request is sent for an order in the status that its operation needs, and is answered as described."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from tests.api.openapi.test_document import DESCRIBED, ONE, assert_described, op
 from tests.api.payer import CHALLENGED, FRICTIONLESS
 from tests.api.storefront import ORDERS, Merchant
 
-from api.openapi import examples
+from api.http.endpoint import ScopedOperation
 from api.openapi.links import LINKS, REFUND_LINKS
+from api.orders import add_payment, authenticate, cancel, capture, charge, refund
+from api.sandbox import clock, deposits, disputes, processor_mode, settlements
 
 pytestmark = pytest.mark.anyio
 
@@ -60,18 +62,18 @@ STANDS: Mapping[tuple[str, str], Stands] = {
     ("payer-authentication/device-data", "browser"): looked_at,
     ("payer-authentication/validate", "returned"): challenged,
 }
-SENT: Mapping[str, Mapping[str, dict[str, Any]]] = {
-    "charge": examples.CHARGE,
-    "payments": examples.PAY,
-    "refund": examples.REFUND,
-    "cancel": examples.CANCEL,
-    "capture": examples.CAPTURE,
-    "payer-authentication/device-data": examples.DEVICE_DATA,
-    "payer-authentication/validate": examples.VALIDATE,
+SENT: Mapping[str, ScopedOperation] = {
+    "charge": charge.CHARGE,
+    "payments": add_payment.ADD_PAYMENT,
+    "refund": refund.REFUND,
+    "cancel": cancel.CANCEL,
+    "capture": capture.CAPTURE,
+    "payer-authentication/device-data": authenticate.SUBMIT_DEVICE_DATA,
+    "payer-authentication/validate": authenticate.VALIDATE,
 }
 
 
-def test_every_example_of_an_action_has_an_order_to_be_sent_for():
+def test_every_example_of_an_action_is_sent_by_a_test():
     shown = {
         (path.removeprefix(f"{ONE}/"), name)
         for (method, path), found in operations().items()
@@ -84,7 +86,7 @@ def test_every_example_of_an_action_has_an_order_to_be_sent_for():
 @pytest.mark.parametrize(("action", "name"), STANDS, ids=lambda part: str(part))
 async def test_an_example_of_an_action_works(merchant: Merchant, action: str, name: str):
     said = await STANDS[action, name](merchant, "example")
-    body = dict(SENT[action][name]["value"])
+    body = dict(SENT[action].spec.examples[name]["value"])
     if action.endswith("validate"):
         body["authenticationTransactionId"] = said["payerAuthentication"]["authenticationTransactionId"]
     answer = await merchant.post(f"{ORDERS}/{said['id']}/{action}", body)
@@ -94,7 +96,7 @@ async def test_an_example_of_an_action_works(merchant: Merchant, action: str, na
 
 
 async def assert_its_parts_are_described(merchant: Merchant, said: dict[str, Any]) -> None:
-    """Whatever an action left behind is read in every way that there is."""
+    """Reads the payments and refunds of the order, as lists and one by one."""
     for method, path, full in (
         ("get", f"{ONE}/payments", f"{ORDERS}/{said['id']}/payments"),
         ("get", f"{ONE}/refunds", f"{ORDERS}/{said['id']}/refunds"),
@@ -113,11 +115,11 @@ async def test_the_examples_of_the_sandbox_work(merchant: Merchant):
     of_this_payment = {"paymentId": said["payment"]["id"]}
     assert_described(await merchant.get(f"{SANDBOX}/clock"), "get", f"{SANDBOX}/clock")
     for helper, shown, changes in (
-        ("clock", examples.MOVE_CLOCK, {}),
-        ("deposits", examples.SEND_DEPOSIT, {}),
-        ("settlements", examples.SETTLE, {}),
-        ("disputes", examples.REPORT_DISPUTE, of_this_payment),
-        ("processor", examples.SET_PROCESSOR_MODE, {}),
+        ("clock", clock.MOVE_CLOCK.spec.examples, {}),
+        ("deposits", deposits.SEND_DEPOSIT.spec.examples, {}),
+        ("settlements", settlements.SETTLE.spec.examples, {}),
+        ("disputes", disputes.REPORT_DISPUTE.spec.examples, of_this_payment),
+        ("processor", processor_mode.SET_PROCESSOR_MODE.spec.examples, {}),
     ):
         assert (
             operations()["post", f"{SANDBOX}/{helper}"]["requestBody"]["content"]["application/json"]["examples"]

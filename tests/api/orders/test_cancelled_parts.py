@@ -1,4 +1,4 @@
-"""One part of a split order let go over HTTP: what waits, what is granted, what is under way, and what cannot be."""
+"""The cancellation of one part of a split order over HTTP: waiting, authorised, in flight, and refused."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def by(number: str) -> dict[str, Any]:
 
 
 async def parts(merchant: Merchant, *bodies: Any, **changes: Any) -> dict[str, Any]:
-    """A split order with these parts, as it then stands."""
+    """Returns a split order with these parts."""
     made = (await merchant.create(order(allowPartials=True, **changes))).json()
     for body in bodies:
         answer = await merchant.post(f"{ORDERS}/{made['id']}/payments", body)
@@ -36,7 +36,7 @@ async def let_go(merchant: Merchant, shown: dict[str, Any], n: int = -1, **heade
 
 
 @pytest.mark.parametrize("part", [SPEI, by(CHALLENGED), by("4242424242424242")])
-async def test_a_part_is_let_go_and_the_order_stays_open(merchant: Merchant, part: Any):
+async def test_a_part_is_cancelled_and_the_order_stays_open(merchant: Merchant, part: Any):
     shown = await parts(merchant, part, captureMethod="MANUAL")
     answer = await let_go(merchant, shown)
     said = answer.json()
@@ -55,7 +55,7 @@ async def test_the_other_parts_stay_as_they_are(merchant: Merchant):
     assert (late["lateDeposit"], late["amountPaid"]) == (True, 51_000)
 
 
-async def test_a_part_that_is_let_go_again_is_shown(merchant: Merchant):
+async def test_a_part_that_is_cancelled_twice_is_shown_as_it_is(merchant: Merchant):
     shown = await parts(merchant, SPEI)
     key = {"idempotency-key": "let-go"}
     answers = [await let_go(merchant, shown, **headers) for headers in (key, key, {})]
@@ -64,7 +64,7 @@ async def test_a_part_that_is_let_go_again_is_shown(merchant: Merchant):
     assert answers[0].json() == answers[1].json() == answers[2].json()
 
 
-async def test_a_part_that_nobody_has_heard_of_yet_waits_for_its_end(merchant: Merchant):
+async def test_the_cancellation_of_a_part_in_flight_waits_for_its_outcome(merchant: Merchant):
     shown = await parts(merchant, by(SILENT))
     said = (await let_go(merchant, shown)).json()
     assert (said["status"], said["payment"]["status"]) == ("CANCELLATION_REQUESTED", "PENDING_CANCELLATION")
@@ -72,13 +72,13 @@ async def test_a_part_that_nobody_has_heard_of_yet_waits_for_its_end(merchant: M
     assert (more.status_code, more.json()["status"]) == (200, "CANCELLATION_REQUESTED")
 
 
-async def test_a_bank_that_does_not_let_go_keeps_the_part(merchant: Merchant):
+async def test_a_part_whose_void_is_refused_stays_authorised(merchant: Merchant):
     shown = await parts(merchant, by(NO_VOID), captureMethod="MANUAL")
     said = (await let_go(merchant, shown)).json()
     assert (said["status"], said["payment"]["status"]) == ("AUTHORIZED", "AUTHORIZED")
 
 
-async def test_what_cannot_be_let_go_is_refused(merchant: Merchant):
+async def test_what_cannot_be_cancelled_is_refused(merchant: Merchant):
     shown = await parts(merchant, by("4242424242424242"))
     held = await let_go(merchant, shown)
     assert (held.status_code, held.json()["code"]) == (409, "INVALID_ORDER_STATE")
@@ -90,7 +90,9 @@ async def test_what_cannot_be_let_go_is_refused(merchant: Merchant):
 
 
 @pytest.mark.parametrize("field", [{"refundCaptured": True}, {"reason": "Ya no"}])
-async def test_what_is_about_the_whole_order_lets_no_part_go(merchant: Merchant, field: dict[str, Any]):
+async def test_fields_about_the_whole_order_exclude_the_cancellation_of_a_part(
+    merchant: Merchant, field: dict[str, Any]
+):
     shown = await parts(merchant, SPEI)
     body = {"paymentId": shown["payments"][0]["id"], **field}
     answer = await merchant.post(f"{ORDERS}/{shown['id']}/cancel", body)

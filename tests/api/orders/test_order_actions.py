@@ -1,4 +1,4 @@
-"""Everything that can be done with an order, over HTTP: split tender, refunds, captures, cancellations, references."""
+"""The actions on an order over HTTP: split tender, refunds, captures, cancellations, references."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def test_the_worked_example_of_a_split_order_with_a_surcharge(store: Store
     assert (rest["surchargeAmount"], rest["amount"]) == (0, 10000)
 
 
-async def test_a_part_that_is_sent_again_is_answered_as_it_stands(merchant: Merchant):
+async def test_a_part_that_is_sent_again_is_answered_as_it_is(merchant: Merchant):
     order_id = await split(merchant)
     part = charge(amount=50_000, externalId="part/1")
     first = await act(merchant, order_id, "payments", part)
@@ -71,10 +71,10 @@ async def test_a_part_that_is_sent_again_is_answered_as_it_stands(merchant: Merc
 
 @pytest.mark.parametrize("headers", [{}, {"Idempotency-Key": "otra-vez"}])
 @pytest.mark.parametrize("action", ["charge", "payments", "refund"])
-async def test_what_was_never_sent_is_carried_out_when_it_is_asked_again(
+async def test_a_payment_that_was_never_sent_is_carried_out_when_it_is_asked_again(
     merchant: Merchant, action: str, headers: dict[str, str]
 ):
-    """After a 503 nothing was charged, so the merchant's id of it names nothing yet."""
+    """After a 503 nothing was charged, so the merchant's external id is still free."""
     order_id = await split(merchant)
     await act(merchant, order_id, "payments", charge(amount=1000))
     asked = {"amount": 500, "externalId": "otra-vez"} | ({} if action == "refund" else charge())
@@ -277,7 +277,7 @@ async def test_a_split_order_is_cancelled_with_its_money(merchant: Merchant):
     assert (closed.status_code, closed.json()["status"]) == (200, "REFUNDED")
 
 
-# ---------------------------------------------------------------- reading, keys, strangers
+# ---------------------------------------------------------------- reading, keys, other merchants
 
 
 async def test_payments_are_read_one_by_one(merchant: Merchant):
@@ -312,7 +312,7 @@ async def test_an_idempotency_key_answers_every_action_alike(merchant: Merchant)
         assert (other.status_code, other.json()["code"]) == (409, "IDEMPOTENCY_KEY_REUSED")
 
 
-async def test_a_strangers_order_is_nobodys(store: Storefront, merchant: Merchant):
+async def test_another_merchants_order_is_not_found_by_any_action(store: Storefront, merchant: Merchant):
     paid = (await merchant.create(paid_order(captureMethod="MANUAL"))).json()
     other = await store.register()
     bodies: dict[str, Any] = {

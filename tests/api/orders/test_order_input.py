@@ -1,4 +1,4 @@
-"""What becomes of the body of a create: names, aliases, limits."""
+"""How the body of a create is parsed: names, aliases, limits."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_an_amount_is_taken_exactly_as_it_is_written(sent: bytes, meant: str):
     [b"0", b"0.0", b"-0.0", b"-1", b"1e3", b"1E+4", b"1e3000000", b"0.00001", b"1000000000000", b"999999999999.0001",
      b'"100"', b'"NaN"', b"true", b"null", b"[1]", b"{}", b"9" * 100_000],
 )  # fmt: skip
-def test_what_is_no_amount_is_refused_on_the_amount(sent: bytes):
+def test_an_invalid_amount_is_refused_on_the_field_amount(sent: bytes):
     body = b'{"amount":%s,"currency":"MXN","externalId":"a","customerId":"ana","pending":true}' % sent
     assert field_of(body) == "amount"
 
@@ -108,7 +108,7 @@ def test_a_string_holds_255_characters(place: str, name: str):
         (paid_order(billingAddress={}), "billingAddress must not be empty."),
     ],
 )  # fmt: skip
-def test_a_refusal_says_what_may_stand_there(body: dict[str, Any], message: str):
+def test_a_validation_message_names_the_accepted_values(body: dict[str, Any], message: str):
     assert refusal_of(body).message == message
 
 
@@ -354,7 +354,7 @@ def test_a_wrong_field_of_a_line_is_named_with_its_place(change: dict[str, Any],
     assert field_of(order(lineItems=[line(), line(**change)])) == f"lineItems[1].{field}"
 
 
-def test_the_name_stands_in_for_the_description_of_a_line():
+def test_the_name_of_a_line_replaces_a_missing_description():
     item = drafted(order(lineItems=[line(description=ABSENT, name="Café")])).terms.line_items[0]
     assert (item.description, item.name) == ("Café", "Café")
     both = drafted(order(lineItems=[line(name="Molido")])).terms.line_items[0]
@@ -396,12 +396,12 @@ def test_metadata_holds_32768_bytes_as_compact_json():
     assert field_of(order(metadata={"a": fits["a"] + "x"})) == "metadata"
 
 
-def test_a_number_in_metadata_that_no_computer_holds_is_refused():
+def test_an_unrepresentable_number_in_metadata_is_refused():
     body = b'{"amount":1,"currency":"MXN","externalId":"a","customerId":"c","pending":true,"metadata":{"a":1e999}}'
     assert field_of(body) == "metadata"
 
 
-def test_a_key_that_stands_twice_in_metadata_counts_once():
+def test_of_a_key_that_metadata_has_twice_the_last_value_counts():
     twice = b'{"amount":1,"currency":"MXN","externalId":"a","customerId":"c","pending":true,"metadata":%s}'
     assert (
         bytes(drafted(twice % rb'{"a":1.0,"b":{"c":1,"c":2},"a":"\u00e9"}').terms.metadata)

@@ -1,4 +1,4 @@
-"""The filters and the search of the order list over HTTP: names, refusals, hostile values, and at once after a 201."""
+"""The filters and the search of the order list over HTTP: names, errors, hostile values, and orders found right after their 201."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.api.bodies import NOW, order
 from tests.api.storefront import ORDERS, Merchant, Storefront
 
 from api.http.errors import ApiError
-from api.orders.parse_list import parse_order_query
+from api.orders.list import parse_order_query
 
 HOSTILE = [
     "'", "''", '"', "`", "\\", "\\\\", "%", "_", "%%", "\\%", "--", "/*", "';--", "' or '1'='1", '" or ""="',
@@ -95,7 +95,7 @@ async def test_orders_are_listed_by_customer_and_by_due_date(merchant: Merchant)
 
 
 @pytest.mark.anyio
-async def test_another_merchants_customer_is_like_one_that_nobody_ever_named(store: Storefront, merchant: Merchant):
+async def test_another_merchants_customer_is_like_an_unknown_one(store: Storefront, merchant: Merchant):
     other = await store.register()
     theirs = (await other.create(order(externalId="theirs", customer={"externalId": "shared"}))).json()
     await merchant.create(order(externalId="mine", customer={"externalId": "mine"}))

@@ -1,4 +1,4 @@
-"""The list of orders: what its query may say, and what a page shows."""
+"""The list of orders: what its query accepts, and what a page shows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.api.bodies import NOW, order, paid_order
 from tests.api.storefront import ORDERS, Merchant, Storefront
 
 from api.http.errors import ApiError
-from api.orders.parse_list import parse_order_query
+from api.orders.list import parse_order_query
 from ledger.domain.orders.statuses import OrderStatus
 
 

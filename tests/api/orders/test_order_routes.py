@@ -133,7 +133,7 @@ async def test_an_id_may_hold_an_encoded_slash(merchant: Merchant):
     "reference",
     ["nobody", "%00", "%ff", "%0a", "a%20b", "x" * 256, "0198b2f6-7e29-7000-8000-000000000000", "%F0%9F%92%B0"],
 )
-async def test_an_id_that_is_nobodys_is_not_found(merchant: Merchant, reference: str):
+async def test_an_unknown_id_is_not_found(merchant: Merchant, reference: str):
     for answer in (
         await merchant.get(f"{ORDERS}/{reference}"),
         await merchant.post(f"{ORDERS}/{reference}/charge", charge()),
@@ -142,7 +142,7 @@ async def test_an_id_that_is_nobodys_is_not_found(merchant: Merchant, reference:
         assert answer.json()["code"] == "ORDER_NOT_FOUND"
 
 
-async def test_another_merchants_order_is_answered_like_one_that_nobody_has(store: Storefront, merchant: Merchant):
+async def test_another_merchants_order_is_answered_like_an_unknown_one(store: Storefront, merchant: Merchant):
     other = await store.register()
     theirs = (await other.create(order())).json()["id"]
     absent = await merchant.get(f"{ORDERS}/0198b2f6-7e29-7000-8000-000000000000", **{"x-request-id": "same"})
@@ -177,6 +177,6 @@ async def test_many_identical_creates_at_once_make_one_order(merchant: Merchant)
     assert len((await merchant.get(f"{ORDERS}/order-1")).json()["payments"]) == 1
 
 
-async def test_what_is_invalid_is_said_before_what_is_missing(merchant: Merchant):
+async def test_an_invalid_body_is_reported_before_a_missing_order(merchant: Merchant):
     answer = await merchant.post(f"{ORDERS}/nobody/charge", {})
     assert answer.status_code == 400

@@ -1,4 +1,4 @@
-"""3-D Secure and redirects over HTTP: from the create that waits for the payer to the money."""
+"""3-D Secure and redirects over HTTP: from the create that waits for the payer to the captured payment."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DEVICE, CHALLENGE = "PAYER_AUTHENTICATION_DEVICE_DATA_REQUIRED", "PAYER_AUTHENTI
 
 
 async def created(merchant: Merchant, number: str, **changes: Any) -> dict[str, Any]:
-    """An order whose payer has to act."""
+    """Returns an order whose payer has to act."""
     answer = await merchant.create(paid_order(paymentMethod=by_card(cardDetails=card(number=number)), **changes))
     assert answer.status_code == 201, answer.text
     return dict(answer.json())
@@ -63,7 +63,7 @@ async def test_a_challenge_that_is_failed_is_a_422_for_ever(store: Storefront, m
         assert (answer.status_code, answer.json()["code"]) == (422, "PAYER_AUTHENTICATION_FAILED")
     shown = (await merchant.get(f"{ORDERS}/{said['id']}")).json()
     assert (shown["status"], shown["payerAuthentication"]["status"]) == ("FAILED", "FAILED")
-    known = "07" if by_page else None  # an id that contains `fail` is nobody's session, so no card is known
+    known = "07" if by_page else None  # an id that contains `fail` has no session, so its card is unknown
     assert shown["payerAuthentication"]["eci"] == known
 
 

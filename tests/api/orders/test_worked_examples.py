@@ -1,4 +1,4 @@
-"""The worked examples of the contract's section 4.4, over HTTP to the last minor unit."""
+"""The worked examples of the contract's section 4.4 over HTTP, exact to the minor unit."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ CLOCK = "/api/sandbox/clock"
 
 
 class Chain:
-    """An hour after an order it is remembered, and that makes the next due: a reaction on what a handler appends."""
+    """A reaction that sets a timer some hours after each order; the hours are in the order's external id."""
 
     name = "test-chain"
     topics = frozenset({"order-created.v1"})
@@ -55,7 +55,7 @@ def reactions() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 async def other(settings: Any, store: Storefront) -> AsyncIterator[Storefront]:
-    """The same installation, as another process would serve it."""
+    """A second application on the same database, as another process would serve it."""
     async with opened(settings) as storefront:
         yield storefront
 
@@ -104,7 +104,7 @@ async def test_what_becomes_due_is_done_in_the_order_of_time_each_at_its_moment(
     assert again.json()["jobsRun"] == 1
 
 
-async def test_advance_to_stands_at_that_moment_or_just_behind_it(merchant: Merchant) -> None:
+async def test_advance_to_shows_that_moment_or_just_after_it(merchant: Merchant) -> None:
     target = (datetime.now(UTC) + timedelta(days=40)).replace(microsecond=0)
     moved = await merchant.post(CLOCK, {"advanceTo": target.isoformat()})
     assert timedelta() <= read(moved) - target < timedelta(minutes=1)
@@ -139,7 +139,7 @@ async def test_what_cannot_be_is_refused_with_the_field(merchant: Merchant, body
     assert read(await merchant.get(CLOCK)) - before < timedelta(minutes=1)
 
 
-async def test_a_clock_never_goes_back_nor_does_a_refusal_hold_it(merchant: Merchant) -> None:
+async def test_a_clock_never_goes_back_and_moves_on_after_a_refusal(merchant: Merchant) -> None:
     moved = read(await merchant.post(CLOCK, {"advanceBy": "P2D"}))
     back = await merchant.post(CLOCK, {"advanceTo": (moved - timedelta(hours=1)).isoformat()})
     assert (back.status_code, back.json()["errors"][0]["field"]) == (400, "advanceTo")

@@ -1,4 +1,4 @@
-"""Deposits over HTTP: exact, less, more, twice, late, to a store, to nobody."""
+"""Deposits over HTTP: exact, less, more, twice, late, to a store, to an unknown reference."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ async def test_a_store_takes_the_exact_amount_only(merchant: Merchant):
     assert right.json()["paymentOrder"]["status"] == "COMPLETED"
 
 
-async def test_a_deposit_on_a_dead_order_is_late_and_real(merchant: Merchant):
+async def test_a_deposit_on_a_closed_order_is_marked_late_and_counts(merchant: Merchant):
     said = await waiting(merchant)
     await merchant.post("/api/sandbox/clock", {"advanceBy": "PT73H"})
     assert (await merchant.get(f"{ORDERS}/{said['id']}")).json()["status"] == "FAILED"
@@ -111,7 +111,7 @@ async def test_a_transfer_is_paid_back_when_the_payout_is_confirmed(merchant: Me
     assert (await merchant.get(f"{ORDERS}/{said['id']}")).json()["status"] == "REFUNDED"
 
 
-async def test_money_for_nobody_and_for_strangers_is_kept(store: Storefront, merchant: Merchant):
+async def test_money_for_an_unknown_or_foreign_reference_is_kept(store: Storefront, merchant: Merchant):
     other = await store.register()
     said = await waiting(other)
     for sent_to in ("646180999999999999", clabe(said)):
@@ -133,11 +133,11 @@ async def test_money_for_nobody_and_for_strangers_is_kept(store: Storefront, mer
         ({"clabe": "1", "messageId": ""}, "messageId"),
     ],
 )
-def test_what_is_no_deposit_is_refused(body: Any, field: str):
+def test_an_invalid_deposit_is_refused(body: Any, field: str):
     assert field_of(body, lambda sent: _sent_to(_decode(encoded(sent)))) == field
 
 
 @pytest.mark.parametrize("amount", [0, -1, None, "1", 1e15, 0.00001])
-async def test_what_is_no_amount_is_refused(merchant: Merchant, amount: Any):
+async def test_an_invalid_amount_is_refused(merchant: Merchant, amount: Any):
     answer = await deposit(merchant, clabe="646180999999999999", amount=amount)
     assert (answer.status_code, answer.json()["errors"][0]["field"]) == (400, "amount")

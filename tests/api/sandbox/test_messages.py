@@ -1,4 +1,4 @@
-"""Money that arrives, goes back and is contested without anybody asking: deposits, disputes, settlement, over HTTP."""
+"""What processors and banks report over HTTP: deposits, payouts, disputes, settlement."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SLOW_REFUND, DISPUTED = "4000000000005126", "4000000000000259"
 
 
 async def reference(merchant: Merchant, method: str = "spei", **changes: Any) -> dict[str, Any]:
-    """An order over 1,500 pesos that waits for money on a reference."""
+    """Returns an order over 1,500 pesos that waits for money on a reference."""
     created = await merchant.create(order(pending=ABSENT, paymentMethod={"type": method}, **changes))
     assert created.status_code == 201, created.text
     found: dict[str, Any] = created.json()
@@ -54,7 +54,7 @@ async def wait(merchant: Merchant, **by: str) -> int:
 
 
 def told(answer: httpx.Response) -> dict[str, Any]:
-    """The order in a helper's answer, which is also what the order's own address shows."""
+    """Returns the order in a helper's answer, which must equal what the order's own address shows."""
     assert answer.status_code == 200, answer.text
     assert answer.json()["accepted"] is True
     found: dict[str, Any] = answer.json()["paymentOrder"]
@@ -175,7 +175,7 @@ async def test_money_on_a_reference_that_a_card_has_replaced_is_money_all_the_sa
         ({"clabe": "1", "amount": 5, "messageId": "\x00"}, "messageId"),
     ],
 )
-async def test_what_is_no_deposit_is_refused_with_the_field(merchant: Merchant, body: dict[str, Any], field: str):
+async def test_an_invalid_deposit_is_refused_with_its_field(merchant: Merchant, body: dict[str, Any], field: str):
     answer = await merchant.post(DEPOSITS, body)
     assert (answer.status_code, answer.json()["errors"][0]["field"]) == (400, field)
 
@@ -226,7 +226,7 @@ async def test_a_cards_slow_refund_ends_when_its_message_comes(merchant: Merchan
 
 
 async def noted(merchant: Merchant) -> None:
-    """No worker runs here that notes payments' ids; moving the clock on by nothing does."""
+    """Moves the clock on by nothing: that records payments' ids, for which no worker runs here."""
     assert (await merchant.post(f"{SANDBOX}/clock", {"advanceBy": "PT0S"})).status_code == 200
 
 

@@ -1,4 +1,4 @@
-"""The pages that a payer's browser is sent to, as bytes: what they say, what they keep, and what they let in."""
+"""The pages for a payer's browser, as bytes: what they show, what they store, and what they accept."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from tests.api.payer import CHALLENGED, FRICTIONLESS, REDIRECTED, opened_session, path_of, validated
 from tests.api.storefront import Merchant, Storefront
 
-from api.app import _routes
+from api.app import routes
 from api.dependencies import DependencyHolder
 from api.sandbox.html import Html
 from ledger.domain.orders.processor_outcomes import Approved, Declined
@@ -23,7 +23,7 @@ FORM = {"content-type": "application/x-www-form-urlencoded"}
 
 
 @pytest.mark.parametrize("number", [CHALLENGED, REDIRECTED])
-async def test_a_payer_who_accepts_is_granted(store: Storefront, merchant: Merchant, number: str):
+async def test_a_payer_who_accepts_is_authenticated(store: Storefront, merchant: Merchant, number: str):
     session = await opened_session(store, merchant, number)
     page = path_of(session.step_up_url)
     asked = await store.client.get(page)
@@ -57,7 +57,7 @@ async def test_a_payer_who_refuses_is_declined(store: Storefront, merchant: Merc
     assert isinstance(await validated(store, merchant, session), Declined)
 
 
-async def test_the_last_choice_counts_until_the_merchant_asks(store: Storefront, merchant: Merchant):
+async def test_the_payers_last_choice_counts_until_the_merchant_validates(store: Storefront, merchant: Merchant):
     session = await opened_session(store, merchant)
     for decision in ("accept", "refuse"):
         await store.client.post(path_of(session.step_up_url), content=f"decision={decision}", headers=FORM)
@@ -81,7 +81,7 @@ async def test_the_device_page_is_collected_by_a_hidden_frames_form(store: Store
 
 
 @pytest.mark.parametrize("kind", ["device-data", "challenge", "redirect"])
-async def test_an_address_that_names_no_session_is_a_page_too(store: Storefront, kind: str):
+async def test_an_address_without_a_session_is_answered_with_a_page(store: Storefront, kind: str):
     for name in ("nobody", "%00", "%ff", "x" * 300, "a%2Fb"):
         for answer in (
             await store.client.get(f"/api/sandbox/3ds/{kind}/{name}"),
@@ -130,7 +130,7 @@ async def test_other_methods_are_named(store: Storefront):
     assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD, POST")
 
 
-async def test_a_page_allows_nothing_but_itself(store: Storefront, merchant: Merchant):
+async def test_a_pages_policy_allows_only_its_own_style_and_script(store: Storefront, merchant: Merchant):
     session = await opened_session(store, merchant)
     answer = await store.client.get(path_of(session.step_up_url))
     policy = answer.headers["content-security-policy"]
@@ -141,10 +141,10 @@ async def test_a_page_allows_nothing_but_itself(store: Storefront, merchant: Mer
 
 
 def test_what_comes_from_outside_is_escaped():
-    page = Html(title="<script>", content="", tells='{"a":"\\"><script>"}').encode().decode()
+    page = Html(title="<script>", content="", notice='{"a":"\\"><script>"}').encode().decode()
     assert page.count("<script>") == 1
 
 
-def test_production_has_none_of_it():
+def test_production_has_no_sandbox_routes():
     production = replace(Settings(), environment="production")
-    assert not [route.path for route in _routes(production, DependencyHolder()) if "sandbox" in route.path]
+    assert not [route.path for route in routes(production, DependencyHolder()) if "sandbox" in route.path]

@@ -1,4 +1,4 @@
-"""The sandbox's processor made to fail and to dawdle, for one merchant alone."""
+"""The sandbox's processor, set to fail or to be slow for one merchant alone."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def test_a_processor_that_is_down_for_one_call_is_up_for_the_next(store: S
     assert (await merchant.create(paid_order())).status_code == 201
 
 
-async def test_a_processor_that_is_down_until_told_otherwise(merchant: Merchant):
+async def test_a_processor_stays_down_until_it_is_set_otherwise(merchant: Merchant):
     assert (await merchant.post(MODE, {"mode": "DOWN"})).json() == {"mode": "DOWN", "times": None}
     for _ in range(2):
         assert (await merchant.create(paid_order())).status_code == 503
@@ -47,5 +47,5 @@ async def test_a_processor_that_is_down_until_told_otherwise(merchant: Merchant)
         (b"[]", "body"),
     ],
 )
-def test_what_is_no_mode_is_refused(body: Any, field: str):
+def test_an_invalid_mode_is_refused(body: Any, field: str):
     assert field_of(body, lambda sent: _decode(sent if isinstance(sent, bytes) else encoded(sent))) == field

@@ -63,7 +63,7 @@ async def test_without_ids_everything_that_can_be_is_settled(merchant: Merchant)
 
 
 @pytest.mark.parametrize("stage", ["MATCHED", "REFUSED"])
-async def test_only_what_a_batch_lists_is_matched_or_refused(merchant: Merchant, stage: str):
+async def test_only_listed_payments_are_matched_or_refused(merchant: Merchant, stage: str):
     said = await paid(merchant)
     answer = await merchant.post(SETTLEMENTS, {"paymentIds": [said["payment"]["id"]], "stage": stage})
     assert (answer.status_code, answer.json()["code"]) == (409, "INVALID_ORDER_STATE")
@@ -79,7 +79,7 @@ async def test_an_empty_list_of_payments_settles_none(merchant: Merchant):
 
 @pytest.mark.parametrize("amount", [0.5, 150_001])
 @pytest.mark.parametrize("outcome", ["OPENED", "LOST"])
-async def test_what_no_order_could_ever_take_in_is_not_sent(merchant: Merchant, outcome: str, amount: float):
+async def test_a_dispute_that_no_order_could_accept_is_not_reported(merchant: Merchant, outcome: str, amount: float):
     said = await paid(merchant)
     body = {"paymentId": said["payment"]["id"], "outcome": outcome, "amount": amount}
     answer = await merchant.post(DISPUTES, body)
@@ -96,7 +96,7 @@ async def test_a_dispute_that_was_lost_stays_lost(merchant: Merchant):
     assert answers[1].json()["code"] == "ORDER_NOT_REFUNDABLE"
 
 
-async def test_a_strangers_payment_is_nobodys(store: Storefront, merchant: Merchant):
+async def test_another_merchants_payment_is_not_found(store: Storefront, merchant: Merchant):
     said = await paid(await store.register())
     for payment_id in (said["payment"]["id"], str(uuid4())):
         for path, body in (

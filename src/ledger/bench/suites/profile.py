@@ -34,7 +34,7 @@ _HERE: Final = Path(__file__).parents[3]
 _PACKAGES: Final = "site-packages"
 _ROOMS: Final = (
     ("api/fields", "body: decode, check, draft"),
-    ("api/orders/parse", "body: decode, check, draft"),
+    ("api/orders/create.py", "body: decode, check, draft"),
     ("api/http/decoding.py", "body: decode, check, draft"),
     ("api", "request: key, limits, errors, answer"),
     ("ledger/domain/orders", "core: decide and evolve"),

@@ -1,0 +1,92 @@
+"""POST /v2/payment-orders/{id}/payments: adds a payment to an order that allows several."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Final
+
+from msgspec import Meta
+from msgspec.structs import replace
+
+from api.dependencies import Dependencies
+from api.fields.payment_method import sent_pan
+from api.fields.stored_text import check_stored_text
+from api.fields.types import LongText
+from api.http.decoding import BodyDecoder, bad_input_as_400
+from api.http.endpoint import WRITE, ScopedOperation
+from api.http.request import ApiRequest
+from api.http.response import ApiResponse
+from api.openapi import examples
+from api.openapi.operation import ANY, BODY, PAYMENT, OperationSpec, codes_of
+from api.openapi.parameters import IDEMPOTENCY_KEY, ORDER_ID
+from api.orders.charge import ChargePaymentOrder, payment_input
+from api.orders.responses import merchant_now, order_response
+from ledger.operations.inputs import PaymentInput
+from ledger.operations.orders import add_payment as operation
+from projections.orders.documents import OrderDocument
+
+
+class AddPayment(ChargePaymentOrder, frozen=True, kw_only=True, rename="camel"):
+    """Pay a part of an order that allows partial payments. Other parts may be on their way."""
+
+    description: Annotated[LongText | None, Meta(description="Free text, kept with the payment.")] = None
+
+
+_decode: Final = BodyDecoder(AddPayment)
+
+
+def parse_payment(body: bytes, now: datetime) -> PaymentInput:
+    """Returns the payment that a body asks for. `now` is aware, in the merchant's time zone. Raises ApiError (400)."""
+    sent = _decode(body)
+    with bad_input_as_400():
+        parsed = replace(payment_input(sent, now), description=sent.description)
+        check_stored_text(parsed, "payment", body, sent_pan(sent.payment_method))
+    return parsed
+
+
+async def add_payment(deps: Dependencies, request: ApiRequest) -> ApiResponse:
+    """POST /v2/payment-orders/{id}/payments: 201 for a further payment of a split order, 422 for a decline."""
+    body = await request.body(deps.body_limit)
+    parsed = parse_payment(body, merchant_now(deps, request))
+    reference = request.order_reference()
+    key = request.idempotency_key(deps.fingerprint_key, body)
+    result = await operation.add_payment(deps.ledger, request.actor, reference, parsed, key)
+    return order_response(result, 201 if result.created else 200, deps, request)
+
+
+ADD_PAYMENT: Final = ScopedOperation(
+    add_payment,
+    WRITE,
+    OperationSpec(
+        name="addPayment",
+        summary="Add a payment to a split order",
+        description="""
+Pays a part of an order that was created with `allowPartials`, or all that is unpaid. Other parts may be on their way: what
+card authorisations may still take is reserved, references and payer authentications reserve nothing. A surcharge comes on top.
+""",
+        parameters=(ORDER_ID, IDEMPOTENCY_KEY),
+        takes=AddPayment,
+        examples={
+            "card": {"summary": "A part by card", "value": examples.PART_BY_CARD},
+            "transfer": {
+                "summary": "The rest by bank transfer",
+                "value": {"externalId": "pedido-2026-000185-2", "paymentMethod": {"type": "spei"}},
+            },
+        },
+        answers={
+            201: ("The order with its new payment.", OrderDocument),
+            200: ("The order with the payment that was there under this `externalId`.", OrderDocument),
+        },
+        codes=codes_of(
+            ANY,
+            BODY,
+            PAYMENT,
+            {
+                404: ("ORDER_NOT_FOUND",),
+                409: ("PARTIALS_NOT_ALLOWED", "ORDER_NOT_PAYABLE"),
+                422: ("AMOUNT_EXCEEDS_PENDING",),
+            },
+        ),
+        replays=True,
+    ),
+)

@@ -1,0 +1,158 @@
+"""POST /v2/payment-orders/{id}/payer-authentication/…: goes on with 3-D Secure after the payer's browser acted.
+
+Two operations: `device-data` after the browser's device was looked at, `validate` after a challenge or a redirect.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from msgspec import Meta, Struct
+
+from api.dependencies import Dependencies
+from api.fields.people import DeviceInformation
+from api.fields.stored_text import check_stored_text
+from api.fields.types import Id
+from api.fields.values import printable
+from api.http.decoding import BodyDecoder, bad_input_as_400
+from api.http.endpoint import WRITE, ScopedOperation
+from api.http.errors import required
+from api.http.request import ApiRequest
+from api.http.response import REPLAYED, ApiResponse
+from api.openapi.operation import ANY, BODY, DECLINED, KEYED, OperationSpec, codes_of
+from api.openapi.parameters import IDEMPOTENCY_KEY, ORDER_ID
+from api.orders.responses import declined_response, order_json, order_response
+from ledger.operations.inputs import DeviceDataInput, ValidateInput
+from ledger.operations.orders import authenticate as operations
+from projections.orders.authentication import ValidationDocument, render_validation
+from projections.orders.documents import OrderDocument
+
+_CODES: Final = codes_of(
+    ANY,
+    BODY,
+    KEYED,
+    DECLINED,
+    {409: ("INVALID_ORDER_STATE",), 422: ("PAYER_AUTHENTICATION_FAILED", "AMOUNT_EXCEEDS_PENDING")},
+)
+
+
+class SubmitDeviceData(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The payer's browser was looked at."""
+
+    reference_id: Annotated[Id | None, Meta(description="`payerAuthentication.referenceId`, as a check.")] = None
+    device_information: Annotated[DeviceInformation | None, Meta(description="For fraud checks.")] = None
+
+
+_decode_device_data: Final = BodyDecoder(SubmitDeviceData)
+
+
+def parse_device_data(body: bytes) -> DeviceDataInput:
+    """Returns what a body reports about the payer's browser. Raises ApiError (400)."""
+    sent = _decode_device_data(body)
+    with bad_input_as_400():
+        parsed = DeviceDataInput(
+            reference_id=printable(sent.reference_id, "referenceId"),
+            device_information=sent.device_information,
+        )
+        check_stored_text(parsed, "", body, None)
+    return parsed
+
+
+async def submit_device_data(deps: Dependencies, request: ApiRequest) -> ApiResponse:
+    """POST /v2/payment-orders/{id}/payer-authentication/device-data: 200 with the order; 422 for a decline."""
+    body = await request.optional_body(deps.body_limit)
+    parsed = parse_device_data(body)
+    reference = request.order_reference()
+    key = request.idempotency_key(deps.fingerprint_key, body)
+    result = await operations.submit_device_data(deps.ledger, request.actor, reference, parsed, key)
+    return order_response(result, 200, deps, request)
+
+
+SUBMIT_DEVICE_DATA: Final = ScopedOperation(
+    submit_device_data,
+    WRITE,
+    OperationSpec(
+        name="submitDeviceData",
+        summary="Go on after the payer's device was looked at",
+        description="""
+For an order in PAYER_AUTHENTICATION_DEVICE_DATA_REQUIRED, once the payer's browser has been at
+`payerAuthentication.deviceDataCollectionUrl`. A challenge follows, or the bank's word without one. Needs no body.
+""",
+        parameters=(ORDER_ID, IDEMPOTENCY_KEY),
+        takes=SubmitDeviceData,
+        optional=True,
+        examples={
+            "browser": {
+                "summary": "With what the browser told",
+                "value": {"deviceInformation": {"ipAddress": "201.141.20.7", "httpBrowserLanguage": "es-MX"}},
+            },
+        },
+        answers={200: ("The order: it waits for a challenge, or goes on.", OrderDocument)},
+        codes=_CODES,
+        replays=True,
+    ),
+)
+
+
+class ValidatePayerAuthentication(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The payer came back from the challenge or the redirect."""
+
+    authentication_transaction_id: Annotated[
+        Id | None, Meta(description="Required. `payerAuthentication.authenticationTransactionId`.")
+    ] = None
+
+
+_decode_validate: Final = BodyDecoder(ValidatePayerAuthentication)
+
+
+def parse_validate(body: bytes) -> ValidateInput:
+    """Returns the transaction that the payer came back from, according to a body. Raises ApiError (400)."""
+    sent = _decode_validate(body)
+    with bad_input_as_400():
+        if sent.authentication_transaction_id is None:
+            raise required("authenticationTransactionId")
+        parsed = ValidateInput(
+            transaction_id=printable(sent.authentication_transaction_id, "authenticationTransactionId")
+        )
+        check_stored_text(parsed, "", body, None)
+    return parsed
+
+
+async def validate(deps: Dependencies, request: ApiRequest) -> ApiResponse:
+    """POST /v2/payment-orders/{id}/payer-authentication/validate: 200 with what became of it; 422 where it failed."""
+    body = await request.body(deps.body_limit)
+    parsed = parse_validate(body)
+    reference = request.order_reference()
+    key = request.idempotency_key(deps.fingerprint_key, body)
+    result = await operations.validate(deps.ledger, request.actor, reference, parsed, key)
+    declined = declined_response(result, order_json(result, deps, request), request)
+    if declined is not None and not result.replayed:
+        return declined
+    content = render_validation(result.order, result.customer, result.payment_id)
+    return ApiResponse(200, content, REPLAYED if result.replayed or result.repeated else ())
+
+
+VALIDATE: Final = ScopedOperation(
+    validate,
+    WRITE,
+    OperationSpec(
+        name="validatePayerAuthentication",
+        summary="Go on after the payer's challenge",
+        description="""
+For an order in PAYER_AUTHENTICATION_CHALLENGE_REQUIRED, or ACTION_REQUIRED, once the payer has been at
+`payerAuthentication.stepUpUrl`. What was granted is captured by itself, a few seconds later. In the sandbox an id that contains
+`fail` fails the challenge.
+""",
+        parameters=(ORDER_ID, IDEMPOTENCY_KEY),
+        takes=ValidatePayerAuthentication,
+        examples={
+            "returned": {
+                "summary": "The payer is back",
+                "value": {"authenticationTransactionId": "8e1c5f0a-6f0b-4f43-9a3e-2f6d7c1b5a90"},
+            },
+        },
+        answers={200: ("What the order came to.", ValidationDocument)},
+        codes=_CODES,
+        replays=True,
+    ),
+)

@@ -1,0 +1,93 @@
+"""POST /v2/payment-orders/{id}/cancel: closes an order, or lets one part of a split order go."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+from uuid import UUID
+
+from msgspec import Meta, Struct
+
+from api.dependencies import Dependencies
+from api.fields.stored_text import check_stored_text
+from api.fields.types import Id
+from api.http.decoding import BodyDecoder, bad_input_as_400
+from api.http.endpoint import WRITE, ScopedOperation
+from api.http.errors import conflicting
+from api.http.request import ApiRequest
+from api.http.response import REPLAYED, ApiResponse
+from api.openapi.operation import ANY, BODY, KEYED, OperationSpec, codes_of
+from api.openapi.parameters import IDEMPOTENCY_KEY, ORDER_ID
+from api.orders.responses import order_json
+from ledger.operations.inputs import CancelInput
+from ledger.operations.orders.cancel import cancel_order
+from projections.orders.documents import OrderDocument
+
+
+class CancelPaymentOrder(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Close an order that is not paid, or let one part of a split order go."""
+
+    reason: Annotated[Id | None, Meta(description="Why, in the merchant's words.")] = None
+    refund_captured: Annotated[bool | None, Meta(description="True gives back what is held; default false.")] = None
+    payment_id: Annotated[
+        UUID | None,
+        Meta(description="The one part of a split order to let go, which stays open; comes without the other fields."),
+    ] = None
+
+
+_decode: Final = BodyDecoder(CancelPaymentOrder)
+
+
+def parse_cancel(body: bytes) -> CancelInput:
+    """Returns the cancellation that a body asks for. Raises ApiError (400)."""
+    sent = _decode(body)
+    with bad_input_as_400():
+        if sent.payment_id is not None:
+            _require_alone(sent)
+        parsed = CancelInput(reason=sent.reason, refund_captured=bool(sent.refund_captured), payment_id=sent.payment_id)
+        check_stored_text(parsed, "", body, None)
+    return parsed
+
+
+def _require_alone(sent: CancelPaymentOrder) -> None:
+    """Raises ApiError where a part is to be cancelled with fields about the whole order: it has no money and no reason."""
+    for field, given in (("refundCaptured", sent.refund_captured), ("reason", sent.reason)):
+        if given:
+            raise conflicting("paymentId", field, "came together, and what is about the whole order lets no part go")
+
+
+async def cancel(deps: Dependencies, request: ApiRequest) -> ApiResponse:
+    """POST /v2/payment-orders/{id}/cancel: 200 with the order, cancelled or waiting for the processor to let go."""
+    body = await request.optional_body(deps.body_limit)
+    parsed = parse_cancel(body)
+    reference = request.order_reference()
+    key = request.idempotency_key(deps.fingerprint_key, body)
+    result = await cancel_order(deps.ledger, request.actor, reference, parsed, key)
+    content = order_json(result, deps, request)
+    return ApiResponse(200, content, REPLAYED if result.replayed or result.repeated else ())
+
+
+CANCEL: Final = ScopedOperation(
+    cancel,
+    WRITE,
+    OperationSpec(
+        name="cancelPaymentOrder",
+        summary="Cancel a payment order",
+        description="""
+Closes an order that is not paid: what is authorised is let go, sessions and references end. Where money is held it takes
+`refundCaptured`; an order that is paid is refunded instead. Needs no body. With `paymentId` one part of a split order is let
+go, and the order stays open.
+""",
+        parameters=(ORDER_ID, IDEMPOTENCY_KEY),
+        takes=CancelPaymentOrder,
+        optional=True,
+        examples={"reason": {"summary": "With a reason", "value": {"reason": "El cliente ya no lo quiere"}}},
+        answers={200: ("The order: cancelled, or waiting for the processor to let go.", OrderDocument)},
+        codes=codes_of(
+            ANY,
+            BODY,
+            KEYED,
+            {404: ("PAYMENT_NOT_FOUND",), 409: ("INVALID_ORDER_STATE", "ORDER_HAS_CAPTURED_FUNDS")},
+        ),
+        replays=True,
+    ),
+)

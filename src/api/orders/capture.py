@@ -1,0 +1,89 @@
+"""POST /v2/payment-orders/{id}/capture: takes the money that was authorised."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+from uuid import UUID
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from api.dependencies import Dependencies
+from api.fields.types import PositiveNumber
+from api.fields.values import is_given, positive_amount
+from api.http.decoding import BodyDecoder, bad_input_as_400
+from api.http.endpoint import WRITE, ScopedOperation
+from api.http.request import ApiRequest
+from api.http.response import ApiResponse
+from api.openapi.operation import ANY, BODY, DECLINED, KEYED, OperationSpec, codes_of
+from api.openapi.parameters import IDEMPOTENCY_KEY, ORDER_ID
+from api.orders.responses import order_response
+from ledger.operations.inputs import CaptureInput
+from ledger.operations.orders.capture import capture_order
+from projections.orders.documents import OrderDocument
+
+
+class CapturePaymentOrder(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Take what was authorised."""
+
+    amount: Annotated[
+        PositiveNumber | UnsetType,
+        Meta(description="In minor units, surcharge included; absent: all that is left of the authorisation."),
+    ] = UNSET
+    payment_id: Annotated[UUID | None, Meta(description="Which payment; absent: the newest that can be captured.")] = (
+        None
+    )
+
+
+_decode: Final = BodyDecoder(CapturePaymentOrder)
+
+
+def parse_capture(body: bytes) -> CaptureInput:
+    """Returns the capture that a body asks for. Raises ApiError (400)."""
+    sent = _decode(body)
+    with bad_input_as_400():
+        amount = positive_amount(sent.amount, "amount") if is_given(sent.amount) else None
+        return CaptureInput(amount=amount, payment_id=sent.payment_id)
+
+
+async def capture(deps: Dependencies, request: ApiRequest) -> ApiResponse:
+    """POST /v2/payment-orders/{id}/capture: 200, or 422 where the processor refused for good."""
+    body = await request.optional_body(deps.body_limit)
+    parsed = parse_capture(body)
+    reference = request.order_reference()
+    key = request.idempotency_key(deps.fingerprint_key, body)
+    result = await capture_order(deps.ledger, request.actor, reference, parsed, key)
+    return order_response(result, 200, deps, request)
+
+
+CAPTURE: Final = ScopedOperation(
+    capture,
+    WRITE,
+    OperationSpec(
+        name="capturePaymentOrder",
+        summary="Capture an authorisation",
+        description="""
+Takes what was authorised for an order with `captureMethod: MANUAL`, all that is left of it or a part, surcharge included. Needs
+no body.
+""",
+        parameters=(ORDER_ID, IDEMPOTENCY_KEY),
+        takes=CapturePaymentOrder,
+        optional=True,
+        examples={
+            "all": {"summary": "All that is left", "value": {}},
+            "part": {"summary": "A part", "value": {"amount": 50000}},
+        },
+        answers={200: ("The order with the payment.", OrderDocument)},
+        codes=codes_of(
+            ANY,
+            BODY,
+            KEYED,
+            DECLINED,
+            {
+                404: ("PAYMENT_NOT_FOUND",),
+                409: ("INVALID_ORDER_STATE",),
+                422: ("CAPTURE_EXCEEDS_AUTHORIZED", "AMOUNT_EXCEEDS_PENDING"),
+            },
+        ),
+        replays=True,
+    ),
+)

@@ -1,0 +1,210 @@
+"""GET /v2/payment-orders: a page of the merchant's orders.
+
+The query accepts both families of names (contract N50 and N53 to N56). Answer a value that is not understood with a 400, never
+with a default: a filter that silently does nothing shows a merchant other orders than it asked for. Unknown names are ignored.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import date, datetime, time
+from typing import Final
+from urllib.parse import parse_qs
+
+import msgspec
+
+from api.dependencies import Dependencies
+from api.fields.types import TEXT_MAX
+from api.fields.values import moment
+from api.http.endpoint import READ, ScopedOperation
+from api.http.errors import conflicting, invalid
+from api.http.request import ApiRequest
+from api.http.response import ApiResponse
+from api.openapi.operation import ANY, Json, OperationSpec, codes_of
+from api.orders.responses import merchant_now
+from ledger.domain.orders.statuses import OrderStatus
+from projections.lists.pages import OrderPage, OrderQuery, parse_cursor
+
+_LIMIT_MAX: Final = 100
+_LIMIT_DEFAULT: Final = 20
+_WHOLE_MAX: Final = 999_999_999
+_FIELDS_MAX: Final = 100
+_NUMBER: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
+_DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
+_LAST_MOMENT: Final = time(23, 59, 59, 999_999)
+
+_DATE: Final[Json] = {
+    "anyOf": [{"type": "string", "format": "date"}, {"type": "string", "format": "date-time"}],
+    "examples": ["2026-01-31"],
+}
+PARAMETERS: Final[Mapping[str, tuple[str, Json]]] = {
+    "status": (
+        "One status or several, separated by commas.",
+        {"type": "array", "items": {"$ref": "#/components/schemas/OrderStatus"}, "minItems": 1},
+    ),
+    "customerId": (
+        "Orders of this customer, by service id or external id.",
+        {"type": "string", "minLength": 1, "maxLength": TEXT_MAX},
+    ),
+    "includeRelatedCustomers": (
+        "`true`: of the customers related to it by `sourceId` too.",
+        {"type": "boolean", "default": False},
+    ),
+    "excludeOverdue": (
+        "`true`: only orders without a due date or with one to come.",
+        {"type": "boolean", "default": False},
+    ),
+    "search": (
+        "Part of the customer's e-mail, the order number, the invoice number or the external id, in any case.",
+        {"type": "string", "maxLength": TEXT_MAX},
+    ),
+    "dateFrom": ("Created from then on. A date alone is that day in the merchant's time zone.", _DATE),
+    "dateTo": ("Created until then, inclusive. A date alone includes that day.", _DATE),
+    "startDate": ("Accepted for dateFrom.", _DATE),
+    "endDate": ("Accepted for dateTo.", _DATE),
+    "page": (
+        "Which page, from 1. Not together with offset or cursor.",
+        {"type": "integer", "minimum": 1, "maximum": _WHOLE_MAX, "default": 1},
+    ),
+    "limit": (
+        f"How many on a page, 1 to {_LIMIT_MAX}; default {_LIMIT_DEFAULT}.",
+        {"type": "integer", "minimum": 1, "maximum": _LIMIT_MAX, "default": _LIMIT_DEFAULT},
+    ),
+    "offset": ("How many orders to skip.", {"type": "integer", "minimum": 0, "maximum": _WHOLE_MAX}),
+    "cursor": ("The `nextCursor` of another page: the fastest way to go on.", {"type": "string", "minLength": 1}),
+    "sortField": ("`createdAt`.", {"type": "string", "enum": ["createdAt"], "default": "createdAt"}),
+    "sortOrder": ("`desc` (default) or `asc`.", {"type": "string", "enum": ["desc", "asc"], "default": "desc"}),
+}
+"""The query of the order list: what a parameter means, and its schema. All but `status` may be given once."""
+
+
+def parse_order_query(query: bytes, now: datetime) -> OrderQuery:
+    """Returns the list that a query string asks for. `now` is aware, in the merchant's time zone. Raises ApiError (400)."""
+    given = _parameters(query)
+    limit = _whole(given, "limit", _LIMIT_DEFAULT, 1, _LIMIT_MAX)
+    places = [name for name in ("page", "offset", "cursor") if name in given]
+    if len(places) > 1:
+        raise conflicting(places[0], places[1], "came together, and each says where the page begins")
+    page = _whole(given, "page", 1, 1, _WHOLE_MAX)
+    if given.get("sortField", "createdAt") != "createdAt":
+        raise invalid("sortField", "must be createdAt")
+    if given.get("sortOrder", "desc") not in ("asc", "desc"):
+        raise invalid("sortOrder", "must be asc or desc")
+    cursor = parse_cursor(given["cursor"]) if "cursor" in given else None
+    if "cursor" in given and cursor is None:
+        raise invalid("cursor", "must be the nextCursor of another page")
+    return OrderQuery(
+        statuses=_statuses(given.get("status")),
+        customer=_text(given, "customerId"),
+        related=_flag(given, "includeRelatedCustomers"),
+        exclude_overdue=_flag(given, "excludeOverdue"),
+        search=_text(given, "search"),
+        created_from=_date(given, ("dateFrom", "startDate"), now, time.min),
+        created_to=_date(given, ("dateTo", "endDate"), now, _LAST_MOMENT),
+        ascending=given.get("sortOrder") == "asc",
+        limit=limit,
+        offset=_whole(given, "offset", (page - 1) * limit, 0, _WHOLE_MAX),
+        cursor=cursor,
+    )
+
+
+def _parameters(query: bytes) -> Mapping[str, str]:
+    """Returns each parameter once; a parameter without a value counts as absent."""
+    try:
+        lists = parse_qs(query.decode("ascii"), errors="strict", max_num_fields=_FIELDS_MAX)
+    except UnicodeError:
+        raise invalid("query", "must be percent-encoded UTF-8", "INVALID_ENCODING") from None
+    except ValueError:
+        raise invalid("query", f"must have at most {_FIELDS_MAX} parameters", "INVALID_LENGTH") from None
+    given = {}
+    for name, values in lists.items():
+        if len(set(values)) > 1 and name in PARAMETERS and name != "status":
+            raise invalid(name, "was given twice with different values", "CONFLICTING_FIELDS")
+        given[name] = ",".join(values) if name == "status" else values[0]
+    return given
+
+
+def _whole(given: Mapping[str, str], name: str, default: int, least: int, most: int) -> int:
+    text = given.get(name)
+    if text is None:
+        return default
+    if not _NUMBER.fullmatch(text) or not least <= int(text) <= most:
+        raise invalid(name, f"must be a whole number from {least} to {most}", "OUT_OF_RANGE")
+    return int(text)
+
+
+def _text(given: Mapping[str, str], name: str) -> str | None:
+    text = given.get(name)
+    if text is not None and len(text) > TEXT_MAX:
+        raise invalid(name, f"must have at most {TEXT_MAX} characters", "INVALID_LENGTH")
+    return text
+
+
+def _flag(given: Mapping[str, str], name: str) -> bool:
+    text = given.get(name, "false")
+    if text not in ("true", "false"):
+        raise invalid(name, "must be true or false")
+    return text == "true"
+
+
+def _statuses(text: str | None) -> tuple[OrderStatus, ...]:
+    if text is None:
+        return ()
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    try:
+        return tuple([OrderStatus(name) for name in names])
+    except ValueError:
+        raise invalid("status", f"must be one or more of {', '.join(OrderStatus)}") from None
+
+
+def _date(given: Mapping[str, str], names: tuple[str, str], now: datetime, at: time) -> datetime | None:
+    """Returns an inclusive end of the date range; a day without a time is that day in the merchant's zone (contract N21)."""
+    name, alias = names
+    text, other = given.get(name), given.get(alias)
+    if text is not None and other is not None and text != other:
+        raise conflicting(name, alias)
+    text = text or other
+    if text is None:
+        return None
+    try:
+        if _DAY.fullmatch(text):
+            return moment(datetime.combine(date.fromisoformat(text), at), name, now)
+        # A plus sign that the client left unencoded arrives as a space.
+        with_plus = re.sub(r"(T.*) (\d\d:?\d\d)\Z", r"\1+\2", text)
+        return moment(msgspec.convert(with_plus, datetime), name, now)
+    except (ValueError, msgspec.ValidationError):
+        raise invalid(name, "must be a date or an ISO 8601 date-time", "INVALID_FORMAT") from None
+
+
+async def list_orders(deps: Dependencies, request: ApiRequest) -> ApiResponse:
+    """GET /v2/payment-orders: a page of the merchant's orders, without their payments."""
+    now = merchant_now(deps, request)
+    query = parse_order_query(request.query, now)
+    return ApiResponse(200, await deps.queries.orders(request.principal.merchant_id, query, now))
+
+
+def _described(name: str, description: str, schema: Json) -> Json:
+    # Forms send a parameter without a value where they have none: it counts as absent.
+    parameter: Json = {
+        "name": name,
+        "in": "query",
+        "description": description,
+        "allowEmptyValue": True,
+        "schema": schema,
+    }
+    return parameter | {"style": "form", "explode": False} if schema.get("type") == "array" else parameter
+
+
+LIST_ORDERS: Final = ScopedOperation(
+    list_orders,
+    READ,
+    OperationSpec(
+        name="listPaymentOrders",
+        summary="List payment orders",
+        description="A page of the merchant's orders, without their payments, and how many there are in all.",
+        parameters=tuple(_described(name, *about) for name, about in PARAMETERS.items()),
+        answers={200: ("A page of orders.", OrderPage)},
+        codes=codes_of(ANY, {400: ("CONFLICTING_FIELDS",)}),
+    ),
+)

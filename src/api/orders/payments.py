@@ -1,0 +1,94 @@
+"""GET /v2/payment-orders/{id}/payments and …/{paymentId}: an order's payments, together or one of them (section 8.9).
+
+Cut a payment out of the bytes that were rendered at the commit, so that it is the same as in its order. Never render it again.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta, Raw, Struct
+
+from api.dependencies import Dependencies
+from api.fields.types import TEXT_MAX
+from api.http.endpoint import READ, ScopedOperation
+from api.http.errors import order_not_found
+from api.http.request import ApiRequest
+from api.http.response import ApiResponse, json_response, rendered
+from api.openapi.operation import ANY, Json, OperationSpec, codes_of
+from api.openapi.parameters import ORDER_ID
+from ledger.domain.rejections import PaymentNotFound
+from projections.lists.pages import Pagination, single_page
+from projections.orders.payments import PaymentDocument
+
+
+class PaymentPage(Struct, rename="camel"):
+    """The payments of an order."""
+
+    data: Annotated[list[PaymentDocument], Meta(description="The payments, oldest first.")]
+    pagination: Pagination
+
+
+class _Ids(Struct, rename="camel"):
+    id: str
+    external_id: str | None = None
+
+
+async def list_payments(deps: Dependencies, request: ApiRequest) -> ApiResponse:
+    """GET /v2/payment-orders/{id}/payments: the order's payments, oldest first."""
+    payments = [rendered(bytes(payment)) for payment in await _payments(deps, request)]
+    return json_response(200, PaymentPage(data=payments, pagination=single_page(len(payments))))
+
+
+async def show_payment(deps: Dependencies, request: ApiRequest) -> ApiResponse:
+    """GET /v2/payment-orders/{id}/payments/{paymentId}: one payment with its history."""
+    payments, name = await _payments(deps, request), request.path_id("paymentId")
+    identified = [(msgspec.json.decode(payment, type=_Ids), payment) for payment in payments]
+    for field in ("id", "external_id"):  # the service's id wins, as everywhere
+        # A payment that was never sent to the processor leaves its external id to its successor: the newest wins.
+        for ids, payment in reversed(identified):
+            if name is not None and getattr(ids, field) == name:
+                return ApiResponse(200, bytes(payment))
+    raise PaymentNotFound("The payment was not found on this order.")
+
+
+async def _payments(deps: Dependencies, request: ApiRequest) -> list[Raw]:
+    row = await deps.queries.order(request.principal.merchant_id, request.order_reference())
+    if row is None:
+        raise order_not_found()
+    return msgspec.json.decode(row.payments, type=list[Raw])
+
+
+_PAYMENT_ID: Final[Json] = {
+    "name": "paymentId",
+    "in": "path",
+    "required": True,
+    "description": "The service's id of the payment, or the merchant's own external id of it.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": TEXT_MAX},
+}
+
+LIST_PAYMENTS: Final = ScopedOperation(
+    list_payments,
+    READ,
+    OperationSpec(
+        name="listPayments",
+        summary="List an order's payments",
+        description="All payments of the order, oldest first, each with its history. One page holds them all.",
+        parameters=(ORDER_ID,),
+        answers={200: ("The payments.", PaymentPage)},
+        codes=codes_of(ANY, {404: ("ORDER_NOT_FOUND",)}),
+    ),
+)
+SHOW_PAYMENT: Final = ScopedOperation(
+    show_payment,
+    READ,
+    OperationSpec(
+        name="getPayment",
+        summary="Get a payment",
+        description="One payment of the order with its history.",
+        parameters=(ORDER_ID, _PAYMENT_ID),
+        answers={200: ("The payment.", PaymentDocument)},
+        codes=codes_of(ANY, {404: ("ORDER_NOT_FOUND", "PAYMENT_NOT_FOUND")}),
+    ),
+)

@@ -1,0 +1,190 @@
+"""POST /v2/payment-orders/{id}/refund: gives money of an order back.
+
+A CLABE is the one long number that may be stored: it is validated as a CLABE and left out of the search for card numbers.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+from uuid import UUID
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec.structs import replace
+
+from api.dependencies import Dependencies
+from api.fields.stored_text import check_stored_text
+from api.fields.types import ALLOCATIONS_MAX, Clabe, Id, PositiveNumber, Text
+from api.fields.values import one_of_aliases, positive_amount, printable
+from api.http.decoding import BodyDecoder, bad_input_as_400
+from api.http.endpoint import WRITE, ScopedOperation
+from api.http.errors import invalid, required
+from api.http.request import ApiRequest
+from api.http.response import REPLAYED, ApiResponse
+from api.openapi.operation import ANY, BODY, KEYED, OperationSpec, codes_of
+from api.openapi.parameters import IDEMPOTENCY_KEY, ORDER_ID
+from ledger.domain.orders import commands, terms
+from ledger.operations.inputs import RefundInput
+from ledger.operations.orders.refund import refund_order
+from ledger.processors.clabe import is_clabe
+from projections.orders import documents
+from projections.orders.documents import OrderDocument
+from projections.orders.refunds import RefundDocument, render_refund
+
+_UNSPECIFIED: Final = "unspecified"
+
+
+class Allocation(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What one payment gives back of a refund."""
+
+    payment_id: Annotated[UUID, Meta(description="The service's id of the payment.")]
+    amount: Annotated[
+        PositiveNumber | UnsetType, Meta(description="Required. In minor units, surcharge included.", examples=[4120])
+    ] = UNSET
+
+
+class Destination(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Where the money of a transfer or a cash payment goes back to."""
+
+    clabe: Annotated[Clabe | None, Meta(description="Required. 18 digits, the last of which checks the others.")] = None
+    account_holder: Annotated[Text | None, Meta(description="Whose account it is.")] = None
+
+
+class RefundPaymentOrder(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Give money back: the newest payments first, unless the request names them."""
+
+    amount: Annotated[
+        PositiveNumber | UnsetType,
+        Meta(description="Required. In minor units, surcharge included; all of it for a full refund.", examples=[4120]),
+    ] = UNSET
+    reason: Annotated[Id | None, Meta(description="Why, in the merchant's words; `unspecified` where absent.")] = None
+    payment_id: Annotated[UUID | None, Meta(description="The one payment to refund.")] = None
+    external_id: Annotated[Id | None, Meta(description="The merchant's id of the refund, unique within the order.")] = (
+        None
+    )
+    external_merchant_reference: Annotated[Id | None, Meta(description="Accepted for externalId.")] = None
+    allocations: Annotated[
+        Annotated[list[Allocation], Meta(max_length=ALLOCATIONS_MAX)] | None,
+        Meta(description="How much each payment gives back; together they are the amount."),
+    ] = None
+    destination: Annotated[
+        Destination | None, Meta(description="The account for what cannot go back the way it came.")
+    ] = None
+
+
+_decode: Final = BodyDecoder(RefundPaymentOrder)
+
+
+def parse_refund(body: bytes) -> RefundInput:
+    """Returns the refund that a body asks for. Raises ApiError (400)."""
+    sent = _decode(body)
+    with bad_input_as_400():
+        parsed = _refund_input(sent)
+        check_stored_text(_without_clabe(parsed), "", body, None)
+    return parsed
+
+
+def _refund_input(sent: RefundPaymentOrder) -> RefundInput:
+    external_id = one_of_aliases(
+        "externalId", sent.external_id, "externalMerchantReference", sent.external_merchant_reference
+    )
+    return RefundInput(
+        amount=positive_amount(sent.amount, "amount"),
+        reason=sent.reason or _UNSPECIFIED,
+        payment_id=sent.payment_id,
+        external_id=printable(external_id, "externalId"),
+        allocations=tuple(
+            commands.Allocation(
+                payment_id=each.payment_id, amount=positive_amount(each.amount, f"allocations[{at}].amount")
+            )
+            for at, each in enumerate(sent.allocations or ())
+        ),
+        destination=_destination(sent.destination),
+    )
+
+
+def _destination(sent: Destination | None) -> terms.Destination | None:
+    if sent is None:
+        return None
+    if sent.clabe is None:
+        raise required("destination.clabe")
+    if not is_clabe(sent.clabe):
+        raise invalid("destination.clabe", "must have 18 digits, the last of which checks the others", "INVALID_CLABE")
+    return terms.Destination(clabe=sent.clabe, account_holder=sent.account_holder)
+
+
+def _without_clabe(parsed: RefundInput) -> RefundInput:
+    if parsed.destination is None:
+        return parsed
+    return replace(parsed, destination=replace(parsed.destination, clabe=""))
+
+
+class OrderWithRefund(OrderDocument, frozen=True, kw_only=True, rename="camel"):
+    """A payment order as a refund is answered: with the refund that was asked for."""
+
+    refund: RefundDocument
+
+
+# The answer is the order's bytes with the one member that OrderWithRefund adds to OrderDocument.
+(_ADDED,) = OrderWithRefund.__struct_encode_fields__[len(OrderDocument.__struct_encode_fields__) :]
+_REFUND_MEMBER: Final = f',"{_ADDED}":'.encode()
+
+
+async def refund(deps: Dependencies, request: ApiRequest) -> ApiResponse:
+    """POST /v2/payment-orders/{id}/refund: 200 with the order and the refund, which may be pending or have failed."""
+    body = await request.body(deps.body_limit)
+    parsed = parse_refund(body)
+    reference = request.order_reference()
+    key = request.idempotency_key(deps.fingerprint_key, body)
+    result = await refund_order(deps.ledger, request.actor, reference, parsed, key)
+    assert result.refund_id is not None, "a refund returns its own id"
+    made = result.order.refund(result.refund_id)
+    assert made is not None, "the result of a refund is about a refund of its order"
+    now = deps.ledger.clock.now(request.principal.merchant_id)
+    document = documents.answer(result.order, result.customer, None, now)
+    content = document[:-1] + _REFUND_MEMBER + render_refund(result.order, made) + b"}"
+    return ApiResponse(200, content, REPLAYED if result.replayed or result.repeated else ())
+
+
+REFUND: Final = ScopedOperation(
+    refund,
+    WRITE,
+    OperationSpec(
+        name="refundPaymentOrder",
+        summary="Refund a payment order",
+        description="""
+Gives money back, surcharge included: of the payments that are named, else of the newest ones first. A card gets its money back
+the way it came; a transfer or cash payment is paid out, by preference to `destination`, and stays PENDING until that is
+confirmed. `externalId` names the refund within the order: sent again, it is answered as it stands.
+""",
+        parameters=(ORDER_ID, IDEMPOTENCY_KEY),
+        takes=RefundPaymentOrder,
+        examples={
+            "part": {
+                "summary": "A part of it",
+                "value": {"amount": 38900, "reason": "Un kilo de café llegó abierto", "externalId": "devolucion-184-1"},
+            },
+            "payout": {
+                "summary": "To an account, where the money came by transfer or in cash",
+                "value": {
+                    "amount": 10000,
+                    "reason": "Pedido incompleto",
+                    "destination": {"clabe": "032180000118359719", "accountHolder": "María Fernanda Hernández Ochoa"},
+                },
+            },
+        },
+        answers={
+            200: ("The order, and the refund: done, pending, or refused by the processor.", OrderWithRefund),
+        },
+        codes=codes_of(
+            ANY,
+            BODY,
+            KEYED,
+            {
+                404: ("PAYMENT_NOT_FOUND",),
+                409: ("INVALID_ORDER_STATE", "ORDER_NOT_REFUNDABLE", "REFUND_IN_PROGRESS", "IDEMPOTENCY_MISMATCH"),
+                422: ("REFUND_AMOUNT_EXCEEDS_BALANCE", "REFUND_WINDOW_EXPIRED"),
+            },
+        ),
+        replays=True,
+    ),
+)

@@ -1,0 +1,37 @@
+"""GET /v2/payment-orders/{id}: one order with its payments."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from api.dependencies import Dependencies
+from api.http.endpoint import READ, ScopedOperation
+from api.http.errors import order_not_found
+from api.http.request import ApiRequest
+from api.http.response import ApiResponse
+from api.openapi.operation import ANY, OperationSpec, codes_of
+from api.openapi.parameters import ORDER_ID
+from projections.orders.documents import OrderDocument
+
+
+async def show(deps: Dependencies, request: ApiRequest) -> ApiResponse:
+    """GET /v2/payment-orders/{id}: the order with its payments."""
+    merchant_id = request.principal.merchant_id
+    row = await deps.queries.order(merchant_id, request.order_reference())
+    if row is None:
+        raise order_not_found()
+    return ApiResponse(200, row.document(deps.ledger.clock.now(merchant_id)))
+
+
+SHOW: Final = ScopedOperation(
+    show,
+    READ,
+    OperationSpec(
+        name="getPaymentOrder",
+        summary="Get a payment order",
+        description="The order with its customer as that is now, and all its payments with their history.",
+        parameters=(ORDER_ID,),
+        answers={200: ("The order.", OrderDocument)},
+        codes=codes_of(ANY, {404: ("ORDER_NOT_FOUND",)}),
+    ),
+)
