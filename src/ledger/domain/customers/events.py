@@ -1,7 +1,7 @@
-"""What can happen to a customer: the storage format of its stream. All of it is personal data but the ids.
+"""The events of a customer: the storage format of its stream. Everything except the ids is personal data.
 
-The rule a stranger would break: topics and fields are permanent (see `ledger.domain.orders.events`). A field about the person is
-named in PERSONAL and has a default, which is what remains of it once the person is forgotten.
+Topics and fields are permanent (see `ledger.domain.orders.events`). Name every field about the person in PERSONAL and
+give it a default, which is its value after the person is erased.
 """
 
 from __future__ import annotations
@@ -57,4 +57,5 @@ PERSONAL: Final[dict[type[Struct], tuple[str, ...]]] = {
     CustomerCreated: ("first_name", "last_name", "email", "phone_number", "metadata"),
     CustomerDetailsChanged: ("first_name", "last_name", "email", "phone_number"),
 }
-"""What is stored sealed under the customer's data key. The merchant's own id of the customer is not: it is looked up by."""
+"""The fields that are stored sealed under the customer's data key. The merchant's own id of the customer stays
+readable, because customers are found by it."""

@@ -1,7 +1,7 @@
-"""What can happen to a request under an idempotency key: the storage format of its stream.
+"""The events of a request under an idempotency key: the storage format of its stream.
 
-The rule a stranger would break: topics and fields are permanent (see `ledger.domain.orders.events`). Nothing a customer typed
-stands here: `fingerprint` is a keyed hash of the request without its CVC, and the key itself is only in the stream's id.
+Topics and fields are permanent (see `ledger.domain.orders.events`). Store nothing here that a customer typed:
+`fingerprint` is a keyed hash of the request without its CVC, and the key itself is part of the stream's id only.
 """
 
 from __future__ import annotations

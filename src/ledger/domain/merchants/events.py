@@ -1,7 +1,6 @@
-"""What can happen to a merchant: registration, settings, API keys.
+"""The events of a merchant: registration, settings, API keys. The storage format of its stream.
 
-The rule a stranger would break: topics and fields are permanent (see `ledger.domain.orders.events`). A key's secret is never
-here, only its keyed hash.
+Topics and fields are permanent (see `ledger.domain.orders.events`). Never store a key's secret, only its keyed hash.
 """
 
 from __future__ import annotations
