@@ -52,9 +52,9 @@ def test_odd_roundings_end_at_exactly_the_parts():
     history = [created(333, allow_partials=True, surcharge=None), *paid(1, 333, 12)]
     seen = []
     for n, amount in enumerate((100, 100, 145), 1):
-        before = folded(history).payments[0].refunded_parts(Decimal(1))
+        before = folded(history).payments[0].refunded_split(Decimal(1))
         history += [refund_asked(1, amount, n), refunded(1, amount, n)]
-        after = folded(history).payments[0].refunded_parts(Decimal(1))
+        after = folded(history).payments[0].refunded_split(Decimal(1))
         seen.append((after.subtotal - before.subtotal, after.surcharge - before.surcharge))
     assert seen == [(97, 3), (96, 4), (140, 5)]
 

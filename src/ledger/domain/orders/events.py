@@ -1,11 +1,11 @@
-"""What can happen to a payment order: the storage format of its stream.
+"""The events of a payment order: the storage format of its stream.
 
-The rule a stranger would break: a topic and the meaning of its fields are permanent. Add a field only with a default;
-when a meaning changes, write the next version of the topic and an upcaster that still reads the old one. A field about a
-person is named in PERSONAL, has a default, and is stored sealed.
+A topic and the meaning of its fields are permanent. Add a field only with a default; when a meaning changes, write the
+next version of the topic and an upcaster that still reads the old one. Name every field about a person in PERSONAL and
+give it a default: it is stored sealed.
 
-Amounts are in minor units of the order's currency. `at` is the merchant's clock when the event was recorded; only a
-processor's deadline is real time, because a processor does not live by the merchant's sandbox clock.
+Amounts are in minor units of the order's currency. `at` is the time of recording by the merchant's clock. `deadline_at`
+of a call is real time, because a processor does not follow the merchant's sandbox clock.
 """
 
 from __future__ import annotations
@@ -614,8 +614,8 @@ PERSONAL: Final[dict[type[Struct], tuple[str, ...]]] = {
     AuthenticationRequested: ("device_information",),
     RefundRequested: ("destination",),
 }
-"""What is stored sealed under the data key of the order's customer.
+"""The fields that are stored sealed under the data key of the order's customer.
 
-Metadata is sealed because nobody can know what a merchant writes into it. Description and line items say what was sold,
-the BIN and the last four digits prove what was paid with: they stay, like every amount.
+Metadata is sealed because a merchant can write anything into it. Description and line items record what was sold, the
+BIN and the last four digits prove which card paid: they stay readable, like every amount.
 """

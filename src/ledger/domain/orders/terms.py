@@ -1,7 +1,7 @@
-"""The terms of a payment order: what the merchant fixed when the order was created, and never changes.
+"""The terms of a payment order: what the merchant fixes at creation and never changes. Also the shapes inside events.
 
-The rule a stranger would break: these shapes are stored inside events. Fields are added with a default and never
-renamed; a changed meaning is a new field.
+These shapes are stored inside events. Add a field only with a default, never rename one, and add a new field where a
+meaning changes.
 """
 
 from __future__ import annotations
