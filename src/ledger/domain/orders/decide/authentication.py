@@ -59,7 +59,7 @@ def decide_device_data(order: Order, command: SubmitDeviceData) -> list[OrderEve
     session = payment.session
     expected = None if session is None else session.reference_id
     if command.reference_id is not None and expected is not None and command.reference_id != expected:
-        raise InvalidField("referenceId", "must be that of the payment's session")
+        raise InvalidField("referenceId", "must be the reference id of the payment's session")
     return _continue_authentication(order, payment, command, NextAction.DEVICE_DATA)
 
 
@@ -125,17 +125,19 @@ def _payment_awaiting_payer(
     if isinstance(command, ValidateAuthentication) and not command.is_simulated:
         named = [p for p in named if p.session is not None and p.session.transaction_id == command.transaction_id]
         if pending and not any(p in named for p in pending):
-            raise InvalidField("authenticationTransactionId", "must be that of the payment's challenge")
+            raise InvalidField("authenticationTransactionId", "must be the transaction id of the payment's challenge")
         pending = [p for p in pending if p in named]
     for payment in pending:
         if payment.intent is not None:
-            raise RequestInProgress("The payment is being authenticated.")
+            raise RequestInProgress(
+                "Another request is authenticating the payment: read the order until the payment has an outcome."
+            )
         return payment
     if any(p.failure is not None and p.failure.code == AMOUNT_EXCEEDS_PENDING for p in named):
         return None
     raise wrong_state(
         order,
-        "No payment of the order waits for its payer in this way.",
+        "No payment of the order waits for this step of its payer: read nextAction of its payments.",
         *(_STATUS_BY_ACTION[action] for action in actions),
     )
 

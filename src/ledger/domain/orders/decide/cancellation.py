@@ -65,7 +65,9 @@ def decide_cancellation(order: Order, command: CancelOrder) -> list[OrderEvent]:
             refundableAmount=order.refundable,
         )
     if any(_is_being_carried_out(payment) for payment in order.payments):
-        raise wrong_state(order, "A payment of the order is being carried out.", *_CANCELLABLE)
+        raise wrong_state(
+            order, "A payment of the order is being carried out: cancel again after its outcome.", *_CANCELLABLE
+        )
     return _cancel_order(order, command)
 
 
@@ -79,7 +81,7 @@ def decide_payment_cancellation(order: Order, command: CancelPayment) -> list[Or
         return []
     requested = order.cancel_requested or payment.cancellation_requested
     if not (requested or order.terms.allow_partials):
-        raise wrong_state(order, "The only payment of an order is cancelled with the order.")
+        raise wrong_state(order, "The order is paid in one part: cancel the order instead of its payment.")
     if payment.status in _WAITING and not _is_being_carried_out(payment):
         because = CancelledBecause.PAYMENT_CANCELLED
         return with_cancellation_closed(
@@ -91,7 +93,7 @@ def decide_payment_cancellation(order: Order, command: CancelPayment) -> list[Or
         return [_void(payment, command.idempotency_key, command.deadline_at, command.at)]
     raise wrong_state(
         order,
-        f"A payment that is {payment.status} cannot be cancelled.",
+        f"A payment that is {payment.status} cannot be cancelled: it must wait for its payer or be authorised.",
     )
 
 
@@ -139,7 +141,7 @@ def _cancel_order(order: Order, command: CancelOrder) -> list[OrderEvent]:
     if not calls and not in_flight:
         if order.net > 0:
             raise OrderHasCapturedFunds(
-                "The money on this order cannot be given back now.",
+                "The money on this order cannot be refunded now: cancel again after its dispute or refund has ended.",
                 currentStatus=order.status,
                 refundableAmount=order.refundable,
             )

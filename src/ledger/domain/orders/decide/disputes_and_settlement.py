@@ -85,7 +85,10 @@ def decide_settlement(order: Order, command: RecordSettlement) -> list[OrderEven
             ended = {SettlementStage.MATCHED: PaymentStatus.SETTLED, SettlementStage.REFUSED: PaymentStatus.CAPTURED}
             if is_latest_batch and batch is not None and batch.status is ended.get(command.stage):
                 return []
-            raise _wrong_payment_state(payment, "The payment is not in this batch.")
+            stage = command.stage.lower()
+            raise _wrong_payment_state(
+                payment, f"A payment that is {payment.status} cannot be {stage} in batch {command.batch_id}."
+            )
 
 
 def decide_expiry(order: Order, command: ExpirePayment) -> list[OrderEvent]:

@@ -133,7 +133,9 @@ def decide_payment(order: Order, command: AddPayment) -> list[OrderEvent]:
     if payment.amount is not None:
         require_multiple(order, payment.amount)
     if not order.terms.allow_partials:
-        raise PartialsNotAllowed("The order does not allow partial payments.", currentStatus=order.status)
+        raise PartialsNotAllowed(
+            "The order does not allow partial payments: charge all of it instead.", currentStatus=order.status
+        )
     _require_status(order, TAKES_PARTS)
     return _further_payment(order, payment, _payment_subtotal(order, payment), command.at)
 
@@ -186,7 +188,7 @@ def _is_repeated(order: Order, payment: NewPayment) -> bool:
         return False
     if payment.amount is not None and payment.amount != existing.started.subtotal:
         raise IdempotencyMismatch(
-            "The payment with this externalId has another amount.",
+            "The payment with this externalId has another amount: repeat that amount or use another externalId.",
             field="amount",
         )
     return True

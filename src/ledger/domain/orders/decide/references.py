@@ -93,7 +93,7 @@ def decide_deposit(order: Order, command: RecordDeposit) -> list[OrderEvent]:
         return []
     require_multiple(order, command.amount, most=GROSS_MAX)
     if payment.started.method.type is MethodType.CARD or payment.reference is None:
-        raise wrong_state(order, "The payment has no reference.")
+        raise wrong_state(order, "The payment has no reference that money can be sent to.")
     late = payment.status in _ENDED or (order.closed and payment.captured == ZERO)
     expected = takes_exactly(payment, command.sent_to)
     received = DepositReceived(

@@ -61,7 +61,7 @@ def decide_refund(order: Order, command: RefundOrder) -> list[OrderEvent]:
     require_multiple(order, command.amount)
     requested = _requested_shares(order, command)
     if order.cancel_requested:
-        raise wrong_state(order, "The order is being cancelled.")
+        raise wrong_state(order, "The order is being cancelled: refund it after the cancellation has an outcome.")
     if order.amount_paid == 0:
         raise OrderNotRefundable("Nothing was captured on this order.", currentStatus=order.status)
     shares = _newest_first(order, command) if requested is None else _require_refundable(requested, command)
@@ -148,7 +148,7 @@ def _is_repeated(order: Order, command: RefundOrder) -> bool:
     if existing is None:
         return False
     if existing.amount != command.amount:
-        message = "The refund with this externalId has another amount."
+        message = "The refund with this externalId has another amount: repeat that amount or use another externalId."
         raise IdempotencyMismatch(message, field="amount")
     return True
 
@@ -176,7 +176,7 @@ def _require_refundable(shares: Shares, command: RefundOrder) -> Shares:
             raise RefundInProgress("A refund of this payment is in progress.", paymentId=payment.payment_id)
     for payment, _ in shares:
         if payment.status not in _REFUNDABLE or not payment.captured:
-            message = "The payment cannot be refunded."
+            message = f"A payment that is {payment.status} cannot be refunded."
             raise OrderNotRefundable(message, currentStatus=payment.status)
     for payment, amount in shares:
         if _is_too_late(payment, command):
@@ -200,7 +200,7 @@ def _newest_first(order: Order, command: RefundOrder) -> Shares:
         return _allocate(free, amount)
     refundable += sum((payment.refundable for payment in captured if payment.refunding), ZERO)
     if amount <= refundable:
-        raise RefundInProgress("A refund of this order is in progress.")
+        raise RefundInProgress("A refund of this order is in progress: try again after its outcome.")
     too_late = [payment for payment in captured if _is_free(payment) and _is_too_late(payment, command)]
     if amount <= refundable + sum((payment.refundable for payment in too_late), ZERO):
         raise RefundWindowExpired("The payment was captured too long ago.")
