@@ -19,7 +19,7 @@ import pytest
 from hypothesis import find, given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
-from tests.domain.story import resubmit
+from tests.domain.builders import resubmit
 
 from ledger.domain.money import plain
 from ledger.domain.orders import commands, events

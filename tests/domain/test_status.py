@@ -1,4 +1,4 @@
-"""The state tables are whole, and an order's status follows from its payments by legal moves only."""
+"""The tables of moves are complete, and an order's status follows from its payments by legal moves only."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 from msgspec.structs import replace
-from tests.domain.story import SPEI, created, folded, started
+from tests.domain.builders import SPEI, created, folded, started
 
 from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.state import LIVE, Order
@@ -25,7 +25,7 @@ HELD = (P.CAPTURED, P.PARTIALLY_CAPTURED, P.PENDING_SETTLEMENT, P.SETTLED, P.PAR
     ],
     ids=["payment", "order"],
 )
-def test_every_status_is_reached_and_only_final_ones_are_dead_ends(edges, statuses, final, count):
+def test_every_status_is_reachable_and_only_final_ones_have_no_moves(edges, statuses, final, count):
     reached = {None}
     while more := {target for origin, target in edges if origin in reached} - reached:
         reached |= more
@@ -34,7 +34,7 @@ def test_every_status_is_reached_and_only_final_ones_are_dead_ends(edges, status
     assert len(edges) == count
 
 
-def test_a_payment_holds_money_until_it_is_given_back_whole():
+def test_every_status_with_money_leads_to_a_refund_and_a_dispute_and_back():
     for held in HELD:
         assert {(held, P.PENDING_REFUND), (held, P.DISPUTED)} <= PAYMENT_EDGES
         assert {(P.PENDING_REFUND, held), (P.DISPUTED, held)} <= PAYMENT_EDGES
@@ -91,7 +91,7 @@ def payment(status: P, n: int = 1, **changes) -> Payment:
         (order_with(payment(P.FAILED)), O.FAILED),
     ],
 )
-def test_the_status_of_an_order_is_read_off_its_payments(order, status):
+def test_the_status_of_an_order_follows_from_its_payments(order, status):
     assert order.status is status
 
 
@@ -109,11 +109,12 @@ LEADS_TO = {
     NextAction.REDIRECT: {P.AUTHORIZED, P.FAILED, P.EXPIRED, P.CANCELLED},
     NextAction.DISPLAY_REFERENCE: {P.CAPTURED, P.PARTIALLY_CAPTURED, P.EXPIRED, P.CANCELLED},
 }
-"""Where a new payment, or one that waits for somebody, can go: the payment table tells cards from references by words."""
+"""The statuses after CREATED (None) or after each action of the payer. The payment table does not distinguish cards
+from references."""
 
 
 class Walk:
-    """An order whose payments wander along the payment table; every order status on the way must be a legal move."""
+    """A random walk of an order's payments along the payment table. Asserts that each change of the order is legal."""
 
     def __init__(self, chance: random.Random) -> None:
         self.chance = chance
@@ -137,7 +138,7 @@ class Walk:
         self.status = status
 
     def step(self) -> bool:
-        """One thing happens; False where nothing more can."""
+        """Makes one random change. Returns False where no change is possible."""
         busy = self.those_in(LIVE | {P.PENDING_REFUND, P.DISPUTED})
         held = self.those_in(HELD)
         if busy:
@@ -183,7 +184,7 @@ class Walk:
             self.close()
 
     def arrive(self, before: Payment, target: PaymentStatus) -> Payment:
-        """The payment where it went, with the money that moved."""
+        """Returns the payment in its new status, with the money that this move changes."""
         rest = 100 - sum(one.captured - one.refunded for one in self.payments)
         left = before.captured - before.refunded
         if target is P.REQUIRES_ACTION:
@@ -199,7 +200,7 @@ class Walk:
         return replace(before, status=target)
 
     def next_action(self, before: Payment) -> NextAction:
-        """A card that the processor knows waits for its payer; a payment that it does not know has a reference."""
+        """Returns what the payment waits for: a reference is shown from CREATED, a card's payer acts later."""
         if before.status is P.CREATED:
             return NextAction.DISPLAY_REFERENCE
         if before.status is P.REQUIRES_ACTION:
@@ -207,7 +208,7 @@ class Walk:
         return self.chance.choice([NextAction.DEVICE_DATA, NextAction.CHALLENGE, NextAction.REDIRECT])
 
 
-def test_whatever_its_payments_do_an_order_moves_by_its_table():
+def test_random_moves_of_payments_move_the_order_by_its_table():
     chance = random.Random(20260131)
     reached = set()
     for _ in range(3000):

@@ -68,7 +68,7 @@ def _is_unordered(node: ast.expr) -> bool:
 _DIGEST = """
 import hashlib
 from msgspec import Raw
-from tests.domain.story import created, folded, paid, SPLIT_WITH_SURCHARGE
+from tests.domain.builders import created, folded, paid, SPLIT_WITH_SURCHARGE
 from projections.orders.render import render_head, render_payments
 digest = hashlib.sha256()
 for events in ((created(metadata=Raw(b'{"b":1,"a":2}')), *paid(1, 10_000)), (SPLIT_WITH_SURCHARGE, *paid(1, 4_000, 120))):
