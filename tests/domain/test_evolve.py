@@ -147,5 +147,5 @@ def test_an_event_leaves_the_other_payments_unchanged():
     order = folded([created(allow_partials=True), *paid(1, 4000), started(2, 6000), authorization_requested(2, 6000)])
     after = evolve(order, declined(2))
     assert after.payments[0] is order.payments[0]
-    assert after.payment_by_external_id("nobody") is None
+    assert after.payment_by_external_id("unknown") is None
     assert after.payment(order.payments[1].payment_id).status is PaymentStatus.FAILED

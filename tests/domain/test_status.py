@@ -116,52 +116,52 @@ from references."""
 class Walk:
     """A random walk of an order's payments along the payment table. Asserts that each change of the order is legal."""
 
-    def __init__(self, chance: random.Random) -> None:
-        self.chance = chance
-        self.split = chance.random() < 0.5
-        self.pending = self.split or chance.random() < 0.5
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
+        self.split = rng.random() < 0.5
+        self.pending = self.split or rng.random() < 0.5
         self.closed = False
         self.payments: list[Payment] = []
-        self.resumes: dict[int, PaymentStatus] = {}
+        self.returns_to: dict[int, PaymentStatus] = {}
         self.status: OrderStatus | None = None
         if not self.pending:
             self.open_payment()
-        self.look()
+        self.check_status()
 
     @property
     def order(self) -> Order:
         return order_with(*self.payments, split=self.split, pending=self.pending, closed=self.closed)
 
-    def look(self) -> None:
+    def check_status(self) -> None:
         status = self.order.status
         assert status is self.status or (self.status, status) in ORDER_EDGES, (self.status, status)
         self.status = status
 
     def step(self) -> bool:
         """Makes one random change. Returns False where no change is possible."""
-        busy = self.those_in(LIVE | {P.PENDING_REFUND, P.DISPUTED})
-        held = self.those_in(HELD)
+        busy = self.payments_in(LIVE | {P.PENDING_REFUND, P.DISPUTED})
+        held = self.payments_in(HELD)
         if busy:
-            self.move(self.chance.choice(busy))
-        elif self.closed or self.chance.random() < 0.1:
-            late = self.those_in({P.EXPIRED, P.CANCELLED})
+            self.move(self.rng.choice(busy))
+        elif self.closed or self.rng.random() < 0.1:
+            late = self.payments_in({P.EXPIRED, P.CANCELLED})
             if not late or self.status is O.REFUNDED:
                 return False
             self.move(late[0])
             self.closed = False
-        elif self.status in {O.PENDING, O.FAILED, O.PARTIALLY_PAID} and self.chance.random() < 0.6:
+        elif self.status in {O.PENDING, O.FAILED, O.PARTIALLY_PAID} and self.rng.random() < 0.6:
             self.open_payment()
         elif held:
-            self.move(self.chance.choice(held))
+            self.move(self.rng.choice(held))
         elif self.status in {O.PENDING, O.PARTIALLY_PAID}:
             self.close()
         else:
             return False
-        self.look()
+        self.check_status()
         return True
 
-    def those_in(self, statuses) -> list[int]:
-        return [n for n, one in enumerate(self.payments) if one.status in statuses]
+    def payments_in(self, statuses) -> list[int]:
+        return [n for n, each in enumerate(self.payments) if each.status in statuses]
 
     def open_payment(self) -> None:
         self.payments.append(payment(P.CREATED, len(self.payments) + 1))
@@ -175,17 +175,17 @@ class Walk:
         if before.status in {P.CREATED, P.REQUIRES_ACTION}:
             targets &= LEADS_TO[before.next_action]
         if before.status in {P.PENDING_REFUND, P.DISPUTED}:
-            targets = {self.resumes[n], P.PARTIALLY_REFUNDED, P.REFUNDED}
-        target = self.chance.choice(sorted(targets))
+            targets = {self.returns_to[n], P.PARTIALLY_REFUNDED, P.REFUNDED}
+        target = self.rng.choice(sorted(targets))
         if target in {P.PENDING_REFUND, P.DISPUTED}:
-            self.resumes[n] = before.status
-        self.payments[n] = self.arrive(before, target)
+            self.returns_to[n] = before.status
+        self.payments[n] = self.after_move(before, target)
         if target is P.CANCELLED and not self.split:
             self.close()
 
-    def arrive(self, before: Payment, target: PaymentStatus) -> Payment:
+    def after_move(self, before: Payment, target: PaymentStatus) -> Payment:
         """Returns the payment in its new status, with the money that this move changes."""
-        rest = 100 - sum(one.captured - one.refunded for one in self.payments)
+        rest = 100 - sum(each.captured - each.refunded for each in self.payments)
         left = before.captured - before.refunded
         if target is P.REQUIRES_ACTION:
             return replace(before, status=target, next_action=self.next_action(before))
@@ -205,14 +205,14 @@ class Walk:
             return NextAction.DISPLAY_REFERENCE
         if before.status is P.REQUIRES_ACTION:
             return NextAction.CHALLENGE
-        return self.chance.choice([NextAction.DEVICE_DATA, NextAction.CHALLENGE, NextAction.REDIRECT])
+        return self.rng.choice([NextAction.DEVICE_DATA, NextAction.CHALLENGE, NextAction.REDIRECT])
 
 
 def test_random_moves_of_payments_move_the_order_by_its_table():
-    chance = random.Random(20260131)
+    rng = random.Random(20260131)
     reached = set()
     for _ in range(3000):
-        walk = Walk(chance)
+        walk = Walk(rng)
         reached.add(walk.status)
         for _ in range(25):
             if not walk.step():

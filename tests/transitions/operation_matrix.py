@@ -118,7 +118,7 @@ async def _create_again(context: ScenarioContext, order: dict[str, Any]) -> http
 
 async def _validate(context: ScenarioContext, order: dict[str, Any]) -> httpx.Response:
     session = order["payerAuthentication"] or {}
-    body = {"authenticationTransactionId": session.get("authenticationTransactionId") or "nobody"}
+    body = {"authenticationTransactionId": session.get("authenticationTransactionId") or "unknown"}
     return await context.post("validate", f"{ORDERS}/{context.order_id}/payer-authentication/validate", body)
 
 
