@@ -14,7 +14,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 
 class CustomerCreated(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """A merchant named somebody for the first time."""
+    """A merchant named a customer for the first time. `external_id` is the merchant's own id of the customer."""
 
     customer_id: UUID
     external_id: str
@@ -28,7 +28,7 @@ class CustomerCreated(Struct, frozen=True, kw_only=True, omit_defaults=True, ren
 
 
 class CustomerDetailsChanged(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The merchant told other details of the same person; what is absent stayed as it was."""
+    """The merchant changed details of a customer. An absent field kept its value; null cleared it."""
 
     customer_id: UUID
     at: datetime
@@ -39,7 +39,7 @@ class CustomerDetailsChanged(Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class CustomerErased(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The person is to be forgotten: in the commit of this event the key to everything personal is destroyed."""
+    """The customer was erased. The commit of this event destroys the key of all their personal data."""
 
     customer_id: UUID
     at: datetime

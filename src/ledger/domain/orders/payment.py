@@ -60,7 +60,7 @@ HELD: Final = frozenset(
 
 @fast_members
 class EntryAction(StrEnum):
-    """The step of a payment that an entry (`PaymentEvent` outside) tells of (contract N78)."""
+    """The step of a payment that a history entry (`PaymentEvent` in the interface) records (contract N78)."""
 
     CREATION = "CREATION"
     REFERENCE = "REFERENCE"
@@ -79,7 +79,7 @@ class EntryAction(StrEnum):
 
 @fast_members
 class EntryStatus(StrEnum):
-    """How the step that an entry tells of stands."""
+    """The progress of the step that a history entry records."""
 
     PENDING = "PENDING"
     SUCCESS = "SUCCESS"

@@ -18,7 +18,7 @@ from ledger.domain.py311_speedups import fast_members
 
 @fast_members
 class RefundStatus(StrEnum):
-    """How a refund, or one payment's part of it, stands."""
+    """The progress of a refund, or of one payment's part of it."""
 
     PENDING = "PENDING"
     SUCCEEDED = "SUCCEEDED"
