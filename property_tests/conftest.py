@@ -1,4 +1,4 @@
-"""The real Postgres of the tests, for the properties that need one."""
+"""The fixtures of the tests' real Postgres, for the properties that need one."""
 
 from tests.conftest import anyio_backend, databases, postgres_url, short_dir, template_database
 

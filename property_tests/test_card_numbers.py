@@ -1,4 +1,4 @@
-"""Card numbers are found in every way of writing them, and other numbers are left alone."""
+"""Card numbers are found in every common form, and other numbers are accepted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GROUPS = {16: (4, 4, 4, 4), 15: (4, 6, 5), 14: (4, 6, 4), 19: (4, 4, 4, 4, 3)}
 
 @st.composite
 def cards(draw: st.DrawFn) -> list[str]:
-    """A valid card number in the groups that are printed on it."""
+    """Draws a valid card number, in the groups that are printed on the card."""
     length = draw(st.sampled_from(sorted(STEMS)))
     stem = draw(st.sampled_from(STEMS[length]))
     digits = stem + "".join(draw(DIGIT) for _ in range(length - 1 - len(stem)))

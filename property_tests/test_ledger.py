@@ -1,5 +1,5 @@
-"""Any sequence of operations, over the real journal and the real sandbox: the log is whole, the money adds up, the views
-follow from the log alone, wherever and however it is folded.
+"""Any sequence of operations, with the real journal and the real sandbox: the log has no gaps, the money adds up, and
+the read models follow from the log alone, in any process and in any batch size.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from uuid import UUID
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from property_tests.folding import digest, fold, the_log
+from property_tests.log_replay import digest, read_log, replay_log
 from tests.databases import Databases
 from tests.operations.conftest import an_order, by_card, register
 from tests.sealing import MASTER_KEY
@@ -38,7 +38,7 @@ from projections.rebuild import stored
 
 APPROVED, HALF, DECLINED, RISK = "4242424242424242", "4000000000000010", "4000000000000002", "4100000000000019"
 
-# A small pool of names on purpose: sequences must collide to be interesting.
+# Few names, so that the steps of a sequence concern the same orders.
 NAMES = st.sampled_from(["a", "b", "c"])
 CARDS = st.sampled_from([APPROVED, APPROVED, HALF, DECLINED, RISK])
 CREATE = st.tuples(
@@ -53,8 +53,8 @@ CHARGE = st.tuples(st.just("charge"), NAMES, CARDS, st.sampled_from([None, Decim
 STEPS = st.lists(st.one_of(CREATE, CHARGE), min_size=1, max_size=12)
 
 
-class Loop:
-    """An event loop that outlives an example, so that a ledger can."""
+class EventLoop:
+    """An event loop that is kept over all examples, as the ledger is."""
 
     def __init__(self) -> None:
         self._runner = asyncio.Runner()
@@ -67,28 +67,28 @@ class Loop:
 
 
 @pytest.fixture(scope="module")
-def loop() -> Iterator[Loop]:
-    loop = Loop()
+def loop() -> Iterator[EventLoop]:
+    loop = EventLoop()
     yield loop
     loop.close()
 
 
 @pytest.fixture(scope="module")
 def url(databases: Databases) -> Iterator[str]:
-    """One database for all examples; each example is another merchant."""
+    """Returns one database for all examples; each example has its own merchant."""
     with databases.lent() as url:
         yield url
 
 
 @pytest.fixture(scope="module")
-def ledger(url: str, loop: Loop) -> Iterator[Ledger]:
+def ledger(url: str, loop: EventLoop) -> Iterator[Ledger]:
     context = open_ledger(Settings(database_url=url, master_key=MASTER_KEY))
     yield loop.run(context.__aenter__())
     loop.run(context.__aexit__(None, None, None))
 
 
-async def take(ledger: Ledger, actor: Actor, step: tuple[Any, ...]) -> None:
-    """One operation; what the domain refuses is part of the game."""
+async def send_step(ledger: Ledger, actor: Actor, step: tuple[Any, ...]) -> None:
+    """Carries out one operation. The domain may refuse it."""
     try:
         match step:
             case ("create", name, card, amount, split, customer):
@@ -109,16 +109,16 @@ def order(name: str, card: str | None, amount: Decimal, split: bool, customer: s
     )
 
 
-async def play(ledger: Ledger, steps: list[tuple[Any, ...]], *, twice: bool) -> UUID:
-    """A new merchant lives through the steps, each sent twice at the same time where asked for."""
+async def run_steps(ledger: Ledger, steps: list[tuple[Any, ...]], *, twice: bool) -> UUID:
+    """Carries out the steps for a new merchant, each twice concurrently where `twice`. Returns the merchant's id."""
     actor = await register(ledger)
     for step in steps:
-        await asyncio.gather(*[take(ledger, actor, step) for _ in range(2 if twice else 1)])
+        await asyncio.gather(*[send_step(ledger, actor, step) for _ in range(2 if twice else 1)])
     return actor.merchant_id
 
 
-def assert_whole(log: list[Any]) -> None:
-    """I10: positions of the merchant and versions of every stream run from one without a gap."""
+def assert_gapless(log: list[Any]) -> None:
+    """Asserts I10: the merchant's positions and the versions of every stream count from one without a gap."""
     assert [event.position for event in log] == list(range(1, len(log) + 1))
     versions: dict[UUID, list[int]] = defaultdict(list)
     for event in log:
@@ -127,7 +127,8 @@ def assert_whole(log: list[Any]) -> None:
 
 
 def orders_of(log: list[Any]) -> list[Order]:
-    """Every order of the log, its moves checked against both tables after every event (I6, I7)."""
+    """Returns every order of the log, and asserts legal moves after every event (I6, I7) and unique external ids
+    (I11)."""
     orders: dict[UUID, Order] = {}
     external_ids: list[str] = []
     for recorded in log:
@@ -143,16 +144,16 @@ def orders_of(log: list[Any]) -> list[Order]:
 
 
 def assert_legal(before: Order | None, after: Order) -> None:
-    was = None if before is None else before.status
-    assert was is after.status or (was, after.status) in ORDER_EDGES
-    known = {} if before is None else {payment.payment_id: payment.status for payment in before.payments}
+    previous = None if before is None else before.status
+    assert previous is after.status or (previous, after.status) in ORDER_EDGES
+    statuses = {} if before is None else {payment.payment_id: payment.status for payment in before.payments}
     for payment in after.payments:
-        moved = (known.get(payment.payment_id), payment.status)
-        assert moved[0] is moved[1] or moved in PAYMENT_EDGES
+        move = (statuses.get(payment.payment_id), payment.status)
+        assert move[0] is move[1] or move in PAYMENT_EDGES
 
 
 def assert_money(order: Order) -> None:
-    """I1 to I4, reckoned again from the payments."""
+    """Asserts I1 to I4, computed again from the payments."""
     paid = sum((payment.captured for payment in order.payments), Decimal(0))
     refunded = sum((payment.refunded for payment in order.payments), Decimal(0))
     assert order.amount == order.terms.amount + (order.surcharge_amount or 0)
@@ -164,15 +165,15 @@ def assert_money(order: Order) -> None:
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=STEPS, twice=st.booleans(), size=st.sampled_from([1, 7, 1000]))
-def test_any_sequence_of_operations_leaves_a_true_log_and_views_that_follow_from_it(
-    ledger: Ledger, loop: Loop, url: str, steps: list[tuple[Any, ...]], twice: bool, size: int
+def test_any_sequence_of_operations_leaves_a_gapless_log_and_read_models_that_follow_from_it(
+    ledger: Ledger, loop: EventLoop, url: str, steps: list[tuple[Any, ...]], twice: bool, size: int
 ) -> None:
-    merchant = loop.run(play(ledger, steps, twice=twice))
-    log = loop.run(the_log(url, merchant, size))
-    assert_whole(log)
-    for one in orders_of(log):
-        assert_money(one)
-    assert fold(merchant, log, size) == loop.run(stored_rows(url, merchant))
+    merchant = loop.run(run_steps(ledger, steps, twice=twice))
+    log = loop.run(read_log(url, merchant, size))
+    assert_gapless(log)
+    for each in orders_of(log):
+        assert_money(each)
+    assert replay_log(merchant, log, size) == loop.run(stored_rows(url, merchant))
 
 
 async def stored_rows(url: str, merchant: UUID) -> Any:
@@ -180,8 +181,8 @@ async def stored_rows(url: str, merchant: UUID) -> Any:
         return await stored(connection, merchant)
 
 
-def test_another_process_with_another_hash_seed_and_time_zone_folds_the_same_bytes(
-    ledger: Ledger, loop: Loop, url: str
+def test_a_process_with_another_hash_seed_and_time_zone_replays_the_same_rows(
+    ledger: Ledger, loop: EventLoop, url: str
 ) -> None:
     steps: list[tuple[Any, ...]] = [
         ("create", "a", APPROVED, Decimal(10_000), False, "ana"),
@@ -191,11 +192,11 @@ def test_another_process_with_another_hash_seed_and_time_zone_folds_the_same_byt
         ("create", "c", DECLINED, Decimal(10_000), False, "ana"),
         ("create", "c", APPROVED, Decimal(10_000), False, "ana"),
     ]
-    merchant = loop.run(play(ledger, steps, twice=False))
+    merchant = loop.run(run_steps(ledger, steps, twice=False))
     here = digest(loop.run(stored_rows(url, merchant)))
     for seed, zone, size in (("1", "Asia/Kathmandu", 1), ("2", "America/Tijuana", 7), ("random", "UTC", 1000)):
         there = subprocess.run(
-            [sys.executable, "-m", "property_tests.folding", url, str(merchant), str(size)],
+            [sys.executable, "-m", "property_tests.log_replay", url, str(merchant), str(size)],
             env={
                 **os.environ,
                 "PYTHONHASHSEED": seed,

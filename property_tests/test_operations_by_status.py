@@ -1,7 +1,7 @@
-"""What may be done with an order in each of its sixteen statuses, over HTTP, and that everything else changes nothing.
+"""Which operations succeed on an order in each of its sixteen statuses, over HTTP. All others change nothing.
 
-Each operation is asked of a fresh order in each status. The model says which 4xx is due and compares the order before and
-after; the table here says, for people, which operations go through.
+Each operation is sent to a new order in each status. The model predicts the expected 4xx and the order afterwards; the
+table here lists the operations that succeed.
 """
 
 from __future__ import annotations
@@ -12,114 +12,117 @@ from typing import Any
 
 import pytest
 from property_tests.stateful.machine import Merchant, tender
-from property_tests.stateful.oracle import Expected
+from property_tests.stateful.model import Expected
+from property_tests.stateful.model_order import Order
 from property_tests.stateful.service import Service, order_path, service
-from property_tests.stateful.sums import Order
 
 GOOD = ("card", "good")
 
 
-class Desk(Merchant):
-    """A merchant who knows what it wants: the same comparison after every step, without anything drawn."""
+class ScriptedMerchant(Merchant):
+    """A merchant with scripted requests: every request is compared with the model, and nothing is drawn."""
 
     orders_max = 1000
 
-    def new(self, kind: str, by: tuple[str, str | None] | None = None, *, manual: bool = False) -> Order:
-        order = Order(f"order/{len(self.oracle.orders)}", 10_000, kind == "split", by is None, manual, self.shop.rate)
+    def create_order(self, kind: str, by: tuple[str, str | None] | None = None, *, manual: bool = False) -> Order:
+        order = Order(
+            f"order/{len(self.model.orders)}", 10_000, kind == "split", by is None, manual, self.merchant.rate
+        )
         self._create("create", order, by)
         return order
 
-    def do(self, name: str, order: Order) -> Expected:
-        """Ask for an operation of this order; what the model expected of it, and what came."""
+    def request(self, name: str, order: Order) -> Expected:
+        """Sends an operation on this order, compares the answer with the model's, and returns it."""
         expected, path, body = getattr(self, f"_{name.replace(' ', '_')}")(order)
         self._post(name, order.name, expected, order_path(order.name, *path), body)
         return expected
 
-    def part(self, order: Order, by: tuple[str, str | None], amount: int | None = None) -> None:
+    def pay_part(self, order: Order, by: tuple[str, str | None], amount: int | None = None) -> None:
         body = tender(*by) | ({} if amount is None else {"amount": amount})
         self._post(
             "payments",
             order.name,
-            self.oracle.add_payment(order, *by, amount),
+            self.model.add_payment(order, *by, amount),
             order_path(order.name, "payments"),
             body,
         )
 
     def _charge(self, order: Order) -> Any:
-        return self.oracle.charge(order, *GOOD, None), ["charge"], tender(*GOOD)
+        return self.model.charge(order, *GOOD, None), ["charge"], tender(*GOOD)
 
     def _payments(self, order: Order) -> Any:
-        return self.oracle.add_payment(order, *GOOD, None), ["payments"], tender(*GOOD)
+        return self.model.add_payment(order, *GOOD, None), ["payments"], tender(*GOOD)
 
     def _device_data(self, order: Order) -> Any:
-        return self.oracle.device_data(order), ["payer-authentication", "device-data"], {}
+        return self.model.device_data(order), ["payer-authentication", "device-data"], {}
 
     def _validate(self, order: Order) -> Any:
         typed = self._transaction(order)
-        expected = self.oracle.validate(order, fails=False, wrong=typed == "somebody-else")
+        expected = self.model.validate(order, fails=False, wrong=typed == "another-transaction")
         return expected, ["payer-authentication", "validate"], {"authenticationTransactionId": typed}
 
     def _capture(self, order: Order) -> Any:
-        return self.oracle.capture(order, None), ["capture"], {}
+        return self.model.capture(order, None), ["capture"], {}
 
     def _cancel(self, order: Order) -> Any:
-        return self.oracle.cancel(order, refund_captured=False), ["cancel"], {}
+        return self.model.cancel(order, refund_captured=False), ["cancel"], {}
 
     def _cancel_with_refunds(self, order: Order) -> Any:
-        return self.oracle.cancel(order, refund_captured=True), ["cancel"], {"refundCaptured": True}
+        return self.model.cancel(order, refund_captured=True), ["cancel"], {"refundCaptured": True}
 
     def _cancel_the_newest_part(self, order: Order) -> Any:
         if not order.payments:
             return Expected(404, "PAYMENT_NOT_FOUND"), ["cancel"], {"paymentId": self.ids[order.name]}
         newest = order.payments[-1]
-        return self.oracle.cancel_part(order, newest), ["cancel"], {"paymentId": self._id(order, newest)}
+        return self.model.cancel_part(order, newest), ["cancel"], {"paymentId": self._id(order, newest)}
 
     def _refund(self, order: Order) -> Any:
-        return self.oracle.refund(order, 10, None), ["refund"], {"amount": 10}
+        return self.model.refund(order, 10, None), ["refund"], {"amount": 10}
 
     def _refund_all(self, order: Order) -> Any:
         amount = order.net
-        return self.oracle.refund(order, amount, None), ["refund"], {"amount": amount}
+        return self.model.refund(order, amount, None), ["refund"], {"amount": amount}
 
 
-def at_once(card: str, *then: str, manual: bool = False) -> Callable[[Desk], Order]:
-    """An order of one tender, paid with this card, and what is then done with it."""
+def paid_by(card: str, *then: str, manual: bool = False) -> Callable[[ScriptedMerchant], Order]:
+    """Returns a function that creates an order of one tender with this card and carries out further operations on
+    it."""
 
-    def made(desk: Desk) -> Order:
-        order = desk.new("single", ("card", card), manual=manual)
+    def made(merchant: ScriptedMerchant) -> Order:
+        order = merchant.create_order("single", ("card", card), manual=manual)
         for name in then:
-            desk.do(name, order)
+            merchant.request(name, order)
         return order
 
     return made
 
 
-def in_part(desk: Desk) -> Order:
-    order = desk.new("split")
-    desk.part(order, GOOD, 3_000)
+def paid_in_part(merchant: ScriptedMerchant) -> Order:
+    order = merchant.create_order("split")
+    merchant.pay_part(order, GOOD, 3_000)
     return order
 
 
-WAYS: dict[str, Callable[[Desk], Order]] = {
-    "PENDING": lambda desk: desk.new("single"),
-    "PROCESSING": at_once("silent"),
-    "REFERENCE_GENERATED": lambda desk: desk.new("single", ("spei", None)),
-    "AUTHORIZED": at_once("good", manual=True),
-    "PARTIALLY_AUTHORIZED": at_once("half", manual=True),
-    "ACTION_REQUIRED": at_once("redirect"),
-    "PAYER_AUTHENTICATION_DEVICE_DATA_REQUIRED": at_once("device, challenge"),
-    "PAYER_AUTHENTICATION_CHALLENGE_REQUIRED": at_once("challenge"),
-    "COMPLETED": at_once("good"),
-    "PARTIALLY_PAID": in_part,
-    "CANCELLATION_REQUESTED": at_once("silent", "cancel"),
-    "CANCELLED": at_once("good", "cancel", manual=True),
-    "FAILED": at_once("declined"),
-    "REFUND_PROCESSING": at_once("slow refund", "refund"),
-    "PARTIALLY_REFUNDED": at_once("good", "refund"),
-    "REFUNDED": at_once("good", "refund all"),
+PATHS: dict[str, Callable[[ScriptedMerchant], Order]] = {
+    "PENDING": lambda merchant: merchant.create_order("single"),
+    "PROCESSING": paid_by("silent"),
+    "REFERENCE_GENERATED": lambda merchant: merchant.create_order("single", ("spei", None)),
+    "AUTHORIZED": paid_by("good", manual=True),
+    "PARTIALLY_AUTHORIZED": paid_by("half", manual=True),
+    "ACTION_REQUIRED": paid_by("redirect"),
+    "PAYER_AUTHENTICATION_DEVICE_DATA_REQUIRED": paid_by("device, challenge"),
+    "PAYER_AUTHENTICATION_CHALLENGE_REQUIRED": paid_by("challenge"),
+    "COMPLETED": paid_by("good"),
+    "PARTIALLY_PAID": paid_in_part,
+    "CANCELLATION_REQUESTED": paid_by("silent", "cancel"),
+    "CANCELLED": paid_by("good", "cancel", manual=True),
+    "FAILED": paid_by("declined"),
+    "REFUND_PROCESSING": paid_by("slow refund", "refund"),
+    "PARTIALLY_REFUNDED": paid_by("good", "refund"),
+    "REFUNDED": paid_by("good", "refund all"),
 }
 
-GOES_THROUGH = {
+SUCCEEDS = {
     "PENDING": {"charge", "cancel", "cancel with refunds"},
     "PROCESSING": {"cancel", "cancel with refunds"},
     "REFERENCE_GENERATED": {"charge", "cancel", "cancel with refunds"},
@@ -134,8 +137,8 @@ GOES_THROUGH = {
         "cancel",
         "cancel with refunds",
         "cancel the newest part",
-    },  # it is being done: the order is shown
-    "CANCELLED": {"cancel the newest part"},  # it was done: the order is shown
+    },  # a cancellation is pending: absorbed
+    "CANCELLED": {"cancel the newest part"},  # it is cancelled already: absorbed
     "FAILED": {"charge"},
     "REFUND_PROCESSING": set[str](),
     "PARTIALLY_REFUNDED": {"refund"},
@@ -152,19 +155,19 @@ def running(postgres_url: str, template_database: str, tmp_path_factory: pytest.
 
 
 @pytest.fixture(scope="module")
-def desk(running: Service) -> Desk:
-    kind = type("Desk", (Desk,), {"service": running, "reached": Counter()})
-    made: Desk = kind()
+def merchant(running: Service) -> ScriptedMerchant:
+    kind = type("Desk", (ScriptedMerchant,), {"service": running, "reached": Counter()})
+    made: ScriptedMerchant = kind()
     made.begin(None)
     return made
 
 
-@pytest.mark.parametrize("status", WAYS)
-def test_an_operation_goes_through_where_the_table_says_and_changes_nothing_elsewhere(desk: Desk, status: str) -> None:
-    went_through = set()
+@pytest.mark.parametrize("status", PATHS)
+def test_an_operation_succeeds_in_the_statuses_of_the_table_only(merchant: ScriptedMerchant, status: str) -> None:
+    succeeded = set()
     for operation in OPERATIONS:
-        order = WAYS[status](desk)
+        order = PATHS[status](merchant)
         assert order.status == status
-        if desk.do(operation, order).status < 300:
-            went_through.add(operation)
-    assert went_through == GOES_THROUGH[status]
+        if merchant.request(operation, order).status < 300:
+            succeeded.add(operation)
+    assert succeeded == SUCCEEDS[status]

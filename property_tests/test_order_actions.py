@@ -1,8 +1,8 @@
-"""Any sequence of everything that can be asked of an order, or said about one, keeps its money and its moves true.
+"""Any sequence of commands and outcomes of an order keeps its invariants: its money adds up and its moves are legal.
 
-Every command and every outcome is drawn as it comes, sensible or not: outcomes of calls that were given up, deposits on
-references that have ended, refunds while others are in flight. What is refused must be refused twice, what is accepted
-must give nothing the second time.
+Every command and every outcome is drawn, plausible or not: outcomes of abandoned calls, deposits on ended references,
+refunds while others are in flight. A refused command must be refused twice, an accepted one must give no events the
+second time.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from typing import Any, get_args
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.domain.moves import OLDER_PART_ROWS, ORDER_ROWS, PAYMENT_ROWS, REPORTED_ROWS, SILENT_ROWS, Row
 from tests.domain.scenario import given as given_events
+from tests.domain.transition_rows import NO_ANSWER_ROWS, OLDER_PART_ROWS, ORDER_ROWS, PAYMENT_ROWS, REPORTED_ROWS, Row
 
+from ledger.domain.fold import fold
 from ledger.domain.orders import commands as c
 from ledger.domain.orders import events
 from ledger.domain.orders import processor_outcomes as outcomes
@@ -43,24 +44,24 @@ from ledger.domain.rejections import Rejected
 from ledger.journal.codec import CODEC
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
-SILENCE: list[Any] = [outcomes.Unanswered(reason="no answer"), outcomes.NotSent(), outcomes.NotFound()]
+NO_ANSWER: list[Any] = [outcomes.Unanswered(reason="no answer"), outcomes.NotSent(), outcomes.NotFound()]
 CARD, SPEI = MethodType.CARD, MethodType.SPEI
 
 Draw = Callable[[Any], Any]
 
 
-class World:
-    """One order and everything that happens to it, as Hypothesis draws it."""
+class OrderUnderTest:
+    """One order, and the commands and outcomes that Hypothesis draws for it."""
 
     def __init__(self, draw: Draw) -> None:
         self.draw = draw
         self.order: Order | None = None
         self.log: list[Any] = []
         self.now = START
-        self.seen: set[Any] = set()
+        self.reached: set[Any] = set()
         self.calls: list[Any] = []
         self.ids = iter(range(1, 10_000))
-        self.gone: Decimal = Decimal(0)
+        self.money_gone_back: Decimal = Decimal(0)
         split, at_once = draw(st.booleans()), draw(st.booleans())
         rate = draw(st.sampled_from([None, Decimal("3.5"), Decimal(12)]))
         policy = None if rate is None else SurchargePolicy(rate=rate, methods=(CARD,))
@@ -79,7 +80,7 @@ class World:
             payment=self._payment(None) if at_once else None,
             surcharge=policy,
         )
-        self._happen(decide_create(None, create))
+        self._apply(decide_create(None, create))
 
     @property
     def is_split(self) -> bool:
@@ -93,12 +94,11 @@ class World:
         getattr(self, "_" + self.draw(st.sampled_from(names)))(self.order)
 
     def resubmit(self) -> None:
-        """The merchant sends the order's creation once more, with a payment of its own."""
+        """Sends the order's creation once more, with a new payment."""
         assert self.order is not None
         terms, status, count = self.order.terms, self.order.status, len(self.order.payments)
-        asked = OrderTerms(external_id=terms.external_id, amount=terms.amount, currency=terms.currency)
-        again = c.ResubmitOrder(terms=asked, at=self.now, payment=self._payment(None))
-        self._send(decide_resubmission, again)
+        repeated = OrderTerms(external_id=terms.external_id, amount=terms.amount, currency=terms.currency)
+        self._send(decide_resubmission, c.ResubmitOrder(terms=repeated, at=self.now, payment=self._payment(None)))
         opened = len(self.order.payments) - count
         assert opened == (status is OrderStatus.FAILED)
 
@@ -110,7 +110,7 @@ class World:
             self._send(decide_outcome, outcome_command(intent, self._answer(intent), self.now))
 
     def _late(self, order: Order) -> None:  # noqa: ARG002 - every step's shape
-        """Somebody says something about a call that was settled, or given up, long ago."""
+        """Records an outcome of a call that has one already, or was abandoned."""
         if self.calls:
             intent = self.draw(st.sampled_from(self.calls))
             self._send(decide_outcome, outcome_command(intent, self._answer(intent), self.now))
@@ -125,7 +125,7 @@ class World:
             authentication_transaction_id=f"txn-{intent.idempotency_key}",
             reference_id="ref",
         )
-        said: dict[EntryAction, list[Any]] = {
+        answers: dict[EntryAction, list[Any]] = {
             EntryAction.AUTHORIZATION: [approved, approved, session, session, outcomes.Declined(code="X")],
             EntryAction.DEVICE_DATA: [approved, session, outcomes.Declined(code="X")],
             EntryAction.AUTHENTICATION: [approved, approved, session, outcomes.Declined(code="AUTHENTICATION_FAILED")],
@@ -151,7 +151,7 @@ class World:
                 outcomes.ReferenceRefused(code="X"),
             ],
         }
-        return self.draw(st.sampled_from(said[intent.action] * 2 + SILENCE))
+        return self.draw(st.sampled_from(answers[intent.action] * 2 + NO_ANSWER))
 
     def _pay(self, order: Order) -> None:
         part = None
@@ -175,10 +175,10 @@ class World:
         named = self.draw(st.sampled_from([None, *(p.payment_id for p in order.payments)]))
         refund = c.RefundOrder(refund_id=self._id(), amount=amount, deadline_at=self.now, at=self.now, payment_id=named)
         self._send(decide_refund, refund)
-        for refund_ in order.refunds:  # a message about a refund that was taken on
+        for refund_ in order.refunds:  # a message about an earlier refund
             for part in refund_.parts:
                 if self.draw(st.booleans()):
-                    said = self.draw(
+                    outcome = self.draw(
                         st.sampled_from(
                             [
                                 outcomes.Refunded(amount=part.amount, processor_reference="ref"),
@@ -186,10 +186,10 @@ class World:
                             ]
                         )
                     )
-                    settled = c.RecordRefundOutcome(
-                        refund_id=refund_.refund_id, payment_id=part.payment_id, outcome=said, at=self.now
+                    command = c.RecordRefundOutcome(
+                        refund_id=refund_.refund_id, payment_id=part.payment_id, outcome=outcome, at=self.now
                     )
-                    self._send(decide_outcome, settled)
+                    self._send(decide_outcome, command)
 
     def _overpayment(self, order: Order) -> None:  # noqa: ARG002 - every step's shape
         refund = c.RefundOverpayment(refund_id=self._id(), deadline_at=self.now, at=self.now)
@@ -227,7 +227,7 @@ class World:
 
     def _void(self, order: Order) -> None:
         if order.payments:
-            payment = self._one(order)
+            payment = self._payment_of(order)
             command = c.CancelPayment(
                 payment_id=payment.payment_id, idempotency_key=self._key(), deadline_at=self.now, at=self.now
             )
@@ -249,7 +249,7 @@ class World:
 
     def _dispute(self, order: Order) -> None:
         if order.payments:
-            payment = self._one(order)
+            payment = self._payment_of(order)
             name = payment.dispute.dispute_id if payment.dispute else self._key()
             amount = self.draw(st.sampled_from([None, order.quantum]))
             command = c.RecordDispute(
@@ -263,7 +263,7 @@ class World:
 
     def _settlement(self, order: Order) -> None:
         if order.payments:
-            payment = self._one(order)
+            payment = self._payment_of(order)
             command = c.RecordSettlement(
                 payment_id=payment.payment_id,
                 batch_id=payment.batch.batch_id if payment.batch and self.draw(st.booleans()) else self._key(),
@@ -276,15 +276,15 @@ class World:
         self.now += self.draw(st.sampled_from([timedelta(seconds=6), timedelta(minutes=16), timedelta(days=4)]))
 
     def _due(self, order: Order) -> None:
-        """A worker comes when something is due, or too early; two of them come with the same key."""
-        for due in timers_of(order):
+        """Handles timers when they are due or too early, each twice with the same key."""
+        for timer in timers_of(order):
             if self.order is not None and self.draw(st.booleans()):
                 if self.draw(st.booleans()):
-                    self.now = max(self.now, due.at)
-                key, at = timer_key(order, due), self.now
-                self._send(lambda o, due: decide_timer(o, due, key, at, at), due)  # noqa: B023 - sent at once
+                    self.now = max(self.now, timer.at)
+                key, at = timer_key(order, timer), self.now
+                self._send(lambda o, timer: decide_timer(o, timer, key, at, at), timer)  # noqa: B023 - sent at once
 
-    def _one(self, order: Order) -> Payment:
+    def _payment_of(self, order: Order) -> Payment:
         return self.draw(st.sampled_from(order.payments))
 
     def _payment(self, amount: Decimal | None) -> c.NewPayment:
@@ -314,15 +314,15 @@ class World:
         try:
             decided = decide(before, command)
         except Rejected as refusal:
-            self.seen.add(type(refusal))
+            self.reached.add(type(refusal))
             with pytest.raises(type(refusal)):
                 decide(before, command)
             return
-        self._happen(decided)
+        self._apply(decided)
         if decided:
             assert decide(self.order, command) == [], command
 
-    def _happen(self, decided: list[Any]) -> None:
+    def _apply(self, decided: list[Any]) -> None:
         for event in decided:
             before = self.order
             after = evolve(before, event)
@@ -342,29 +342,29 @@ class World:
                     payment.status,
                 )
             if isinstance(event, events.PaymentRefunded | events.DisputeLost):
-                self.gone += event.amount
+                self.money_gone_back += event.amount
             self.log.append(event)
             self.order = after
-            self.seen |= {type(event), after.status, *(p.status for p in after.payments)}
-            self._is_true(after)
+            self.reached |= {type(event), after.status, *(p.status for p in after.payments)}
+            self._check(after)
 
-    def _is_true(self, order: Order) -> None:
+    def _check(self, order: Order) -> None:
         assert order.amount == order.subtotal_amount + (order.surcharge_amount or 0)  # I1
         assert order.amount_pending == max(Decimal(0), order.amount - order.net)  # I2
         assert order.amount_paid == sum(p.captured for p in order.payments)  # I3
-        assert order.amount_refunded == self.gone  # I3
+        assert order.amount_refunded == self.money_gone_back  # I3
         for payment in order.payments:
             assert 0 <= payment.refunded + payment.refunding <= payment.captured <= payment.authorized  # I4
             assert 0 <= payment.charged_back <= payment.refunded
         if order.terms.allow_partials and order.amount_pending:
             assert order.amount_pending == order.unpaid_subtotal  # I5
-        assert order.status is by_the_table(order)  # I6
+        assert order.status is expected_status(order)  # I6
         given = sum(part.amount for r in order.refunds for part in r.parts if part.status.value == "SUCCEEDED")
         assert given == order.amount_refunded - sum(p.charged_back for p in order.payments)
 
 
-def by_the_table(order: Order) -> OrderStatus:
-    """The contract's derived-status function, line by line."""
+def expected_status(order: Order) -> OrderStatus:
+    """Returns the order's status by the list of contract 2.2, line by line."""
     net, split = order.amount_paid - order.amount_refunded, order.terms.allow_partials
     lines = [
         (order.closed and net <= 0, OrderStatus.REFUNDED if order.amount_refunded else OrderStatus.CANCELLED),
@@ -378,14 +378,14 @@ def by_the_table(order: Order) -> OrderStatus:
         if applies:
             return status
     live = [p for p in order.payments if p.status in LIVE]
-    return _by_newest(live[-1]) if live else _without(order)
+    return _status_with_live_payment(live[-1]) if live else _status_without_live_payment(order)
 
 
 def _covered(order: Order) -> OrderStatus:
     return OrderStatus.COMPLETED if order.net >= order.amount else OrderStatus.PARTIALLY_PAID
 
 
-def _by_newest(payment: Payment) -> OrderStatus:
+def _status_with_live_payment(payment: Payment) -> OrderStatus:
     waiting = {
         NextAction.DEVICE_DATA: OrderStatus.PAYER_AUTHENTICATION_DEVICE_DATA_REQUIRED,
         NextAction.CHALLENGE: OrderStatus.PAYER_AUTHENTICATION_CHALLENGE_REQUIRED,
@@ -403,7 +403,7 @@ def _by_newest(payment: Payment) -> OrderStatus:
     return OrderStatus.PARTIALLY_AUTHORIZED if less else OrderStatus.AUTHORIZED
 
 
-def _without(order: Order) -> OrderStatus:
+def _status_without_live_payment(order: Order) -> OrderStatus:
     if not order.payments or order.terms.allow_partials:
         return OrderStatus.PENDING
     expired = order.payments[-1].status is PaymentStatus.EXPIRED
@@ -412,78 +412,76 @@ def _without(order: Order) -> OrderStatus:
 
 @settings(max_examples=600, deadline=None)
 @given(st.data())
-def test_anything_that_can_happen_keeps_an_order_true(data):
-    world = World(data.draw)
+def test_any_sequence_of_commands_and_outcomes_keeps_the_invariants_of_an_order(data):
+    order_under_test = OrderUnderTest(data.draw)
     for _ in range(data.draw(st.integers(5, 30))):
-        world.step()
-    loaded: Order | None = None
-    for event in world.log:
-        encoded = CODEC.encode(event)
-        loaded = evolve(loaded, CODEC.decode(encoded.topic.decode(), encoded.data))
-    assert loaded == world.order
+        order_under_test.step()
+    encoded = [CODEC.encode(event) for event in order_under_test.log]
+    loaded = fold(evolve, None, (CODEC.decode(each.topic.decode(), each.data) for each in encoded))
+    assert loaded == order_under_test.order
 
 
-def moves(history: Sequence[Any]) -> Iterator[Any]:
-    """Every event of a history, and the statuses that the order and its payments had after it."""
+def reached_by(history: Sequence[Any]) -> Iterator[Any]:
+    """Yields the types of a history's events, and the statuses of the order and its payments after each."""
     order: Order | None = None
     for event in history:
         order = evolve(order, event)
         yield from (type(event), order.status, *(payment.status for payment in order.payments))
 
 
-def followed(row: Row) -> list[Any]:
-    """A story of the tables with what follows from its last command."""
+def history_of(row: Row) -> list[Any]:
+    """Returns the events of a row of the tables, with those that follow from its command."""
     history, command = row[4:]
     return [*history, *given_events(*history).when(command).then_events()]
 
 
-def test_the_stories_of_the_tables_reach_everything() -> None:
-    rows = [*PAYMENT_ROWS, *ORDER_ROWS, *OLDER_PART_ROWS, *REPORTED_ROWS, *SILENT_ROWS]
-    seen = {thing for row in rows for thing in moves(followed(row))}
-    assert set(EVERYTHING) - seen == set()
+def test_the_rows_of_the_tables_reach_every_event_and_status() -> None:
+    rows = [*PAYMENT_ROWS, *ORDER_ROWS, *OLDER_PART_ROWS, *REPORTED_ROWS, *NO_ANSWER_ROWS]
+    seen = {thing for row in rows for thing in reached_by(history_of(row))}
+    assert set(ALL_EVENTS_AND_STATUSES) - seen == set()
 
 
-def test_random_stories_reach_everything_by_themselves() -> None:
-    """The property above is worth as much as its stories: within these, every event and every status turns up."""
-    chance, seen = Random(7), set[Any]()
-    for _ in range(STORIES_MAX):
-        world = World(partial(drawn, chance))
-        for _ in range(chance.randint(10, 45)):
-            world.step()
-        seen |= world.seen
-        if seen >= set(EVERYTHING):
+def test_random_sequences_reach_every_event_and_status() -> None:
+    """The property above is worth as much as its sequences: in these many, every event and every status occurs."""
+    rng, seen = Random(7), set[Any]()
+    for _ in range(RUNS_MAX):
+        order_under_test = OrderUnderTest(partial(draw_from, rng))
+        for _ in range(rng.randint(10, 45)):
+            order_under_test.step()
+        seen |= order_under_test.reached
+        if seen >= set(ALL_EVENTS_AND_STATUSES):
             return
-    assert set(EVERYTHING) - seen == set()
+    assert set(ALL_EVENTS_AND_STATUSES) - seen == set()
 
 
-def drawn(chance: Random, strategy: Any) -> Any:
-    """One of what a strategy of these stories may give, without the book that Hypothesis keeps: thirty times as fast."""
+def draw_from(rng: Random, strategy: Any) -> Any:
+    """Returns a random example of a strategy, without Hypothesis' bookkeeping: thirty times as fast."""
     strategy = getattr(strategy, "wrapped_strategy", strategy)
     if hasattr(strategy, "elements"):
-        return chance.choice(list(strategy.elements))
+        return rng.choice(list(strategy.elements))
     if hasattr(strategy, "start"):
-        return chance.randint(strategy.start, strategy.end)
-    return chance.random() < 0.5
+        return rng.randint(strategy.start, strategy.end)
+    return rng.random() < 0.5
 
 
-EVERYTHING = [
+ALL_EVENTS_AND_STATUSES = [
     *(event for event in get_args(events.OrderEvent) if event is not events.PayerForgotten),
     *OrderStatus,
     *PaymentStatus,
 ]
-STORIES_MAX = 4000
+RUNS_MAX = 4000
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_an_external_id_never_has_two_live_payments_of_one_tender(data: Any) -> None:
-    """I11: whoever sends the same external id again, at any moment of an order's life, never opens a second one."""
-    world = World(data.draw)
+    """I11: the same external id again, in any state of the order, never opens a second order."""
+    order_under_test = OrderUnderTest(data.draw)
     for _ in range(data.draw(st.integers(0, 20))):
-        world.step()
-        world.resubmit()
-    order = world.order
+        order_under_test.step()
+        order_under_test.resubmit()
+    order = order_under_test.order
     assert order is not None
-    assert sum(type(event) is events.OrderCreated for event in world.log) == 1
+    assert sum(type(event) is events.OrderCreated for event in order_under_test.log) == 1
     live = [payment for payment in order.payments if payment.status in LIVE]
     assert order.terms.allow_partials or len(live) <= 1

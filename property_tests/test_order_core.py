@@ -1,8 +1,8 @@
-"""Any sequence of commands keeps an order true: money adds up, moves are legal, nothing happens twice.
+"""Any sequence of commands keeps an order's invariants: money adds up, moves are legal, nothing happens twice.
 
-A `World` sends commands to the deciders and folds what follows. Beside it a `Witness` reads the same events with a
-bookkeeping of its own, in fractions, and moves the order's status row by row of the contract's table: what both say
-must agree after every single event.
+An `OrderUnderTest` sends commands to the deciders and folds the events. A `ReferenceModel` records the same events with
+its own arithmetic, in fractions, and moves the order's status row by row of the contract's table. Both must agree after
+every event.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ import pytest
 from hypothesis import find, given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
-from tests.domain.story import resubmit
+from tests.domain.builders import resubmit
 
+from ledger.domain.fold import fold
 from ledger.domain.money import plain
 from ledger.domain.orders import commands, events
 from ledger.domain.orders import processor_outcomes as outcomes
@@ -51,8 +52,8 @@ CARD = PaymentMethod(
 )
 
 
-class Terms(Struct, frozen=True):
-    """The order of one story."""
+class OrderSpec(Struct, frozen=True):
+    """The terms of the order under test."""
 
     amount: Decimal
     split: bool
@@ -66,14 +67,14 @@ class Terms(Struct, frozen=True):
 
 
 class Charge(Struct, frozen=True):
-    """Pay `quarters` of what is unpaid, or all of it for None; 5 quarters are too much."""
+    """Pays `quarters` of the unpaid amount, or all of it for None; 5 quarters are too much."""
 
     quarters: int | None
     name: str | None
 
 
-class Settle(Struct, frozen=True):
-    """The processor's word about one of the payments: the newest for 0. An approval is for `quarters` of what was asked."""
+class RecordOutcome(Struct, frozen=True):
+    """Records an outcome of one of the payments: the newest for 0. Approvals are for `quarters` of the amount."""
 
     back: int
     word: str
@@ -81,23 +82,23 @@ class Settle(Struct, frozen=True):
 
 
 class Resubmit(Struct, frozen=True):
-    """The external id again."""
+    """Sends the order's external id again."""
 
     with_method: bool
     other_amount: bool
 
 
-class Forget(Struct, frozen=True):
-    """The customer is erased."""
+class Erase(Struct, frozen=True):
+    """Erases the customer."""
 
 
-Step = Charge | Settle | Resubmit | Forget
+Step = Charge | RecordOutcome | Resubmit | Erase
 
 WORDS = ["approved", "approved", "approved", "authorised", "declined", "unanswered", "not sent", "not found"]
 whole = st.integers(1, 2_000_000).map(Decimal)
 cents = st.integers(1, 2_000_000).map(lambda n: Decimal(n) / 100)
 terms = st.builds(
-    Terms,
+    OrderSpec,
     amount=st.one_of(whole, cents, st.just(Decimal(999_999_999_999))),
     split=st.booleans(),
     pays_at_once=st.booleans(),
@@ -106,8 +107,8 @@ terms = st.builds(
         lambda r: None if r is None else Decimal(r)
     ),
 )
-settles = st.builds(
-    Settle,
+outcomes_drawn = st.builds(
+    RecordOutcome,
     back=st.sampled_from([0, 0, 0, 1, 2]),
     word=st.sampled_from(WORDS),
     quarters=st.sampled_from([4, 4, 4, 1, 2, 3]),
@@ -115,17 +116,17 @@ settles = st.builds(
 charges = st.builds(
     Charge, quarters=st.sampled_from([None, 1, 2, 3, 4, 5]), name=st.sampled_from([None, None, "a", "b"])
 )
-resubmits = st.builds(Resubmit, with_method=st.booleans(), other_amount=st.integers(0, 9).map(lambda n: n == 0))
-forgets = st.builds(Forget)
-steps = st.lists(st.one_of(settles, settles, charges, charges, resubmits, forgets), max_size=14)
+resubmissions = st.builds(Resubmit, with_method=st.booleans(), other_amount=st.integers(0, 9).map(lambda n: n == 0))
+erasures = st.builds(Erase)
+steps = st.lists(st.one_of(outcomes_drawn, outcomes_drawn, charges, charges, resubmissions, erasures), max_size=14)
 
 
 def half_up(amount: Fraction, quantum: Fraction) -> Fraction:
     return floor(amount / quantum + Fraction(1, 2)) * quantum
 
 
-class Seen:
-    """What the witness knows of one payment."""
+class PaymentRecord:
+    """What the reference model records of one payment."""
 
     def __init__(self, event: events.PaymentStarted) -> None:
         self.subtotal, self.surcharge = Fraction(event.subtotal), Fraction(event.surcharge)
@@ -142,14 +143,14 @@ class Seen:
         return half_up(amount * self.subtotal / self.gross, quantum)
 
 
-class Witness:
-    """Reads the events once more, with other arithmetic, and goes from row to row of the order's table."""
+class ReferenceModel:
+    """Records the events with other arithmetic, and follows the rows of the order's table."""
 
-    def __init__(self, asked_for: Terms) -> None:
-        self.terms = asked_for
-        self.split = asked_for.split and not asked_for.pays_at_once
-        self.subtotal = Fraction(asked_for.amount)
-        self.payments: dict[uuid.UUID, Seen] = {}
+    def __init__(self, spec: OrderSpec) -> None:
+        self.terms = spec
+        self.split = spec.split and not spec.pays_at_once
+        self.subtotal = Fraction(spec.amount)
+        self.payments: dict[uuid.UUID, PaymentRecord] = {}
         self.status: OrderStatus | None = None
         self.late = False
         self.amount_when_covered: Decimal | None = None
@@ -161,22 +162,22 @@ class Witness:
         )
 
     @property
-    def landed_surcharge(self) -> Fraction:
+    def captured_surcharge(self) -> Fraction:
         return sum((p.captured for p in self.payments.values()), Fraction(0)) - self.covered
 
     @property
-    def promised(self) -> Fraction:
-        """Everything that is held or may still be taken, as parts of the subtotal."""
+    def held_or_reserved(self) -> Fraction:
+        """The parts of the subtotal that are held or can still be captured."""
         open_ = [p for p in self.payments.values() if p.live]
         return self.covered + sum((p.subtotal_of(p.granted or p.gross, self.terms.quantum) for p in open_), Fraction(0))
 
-    def read(self, event: Any) -> None:
+    def record(self, event: Any) -> None:
         money_held = any(p.captured for p in self.payments.values())
         match event:
             case events.OrderCreated():
                 self.status = OrderStatus.PENDING
             case events.PaymentStarted():
-                self.payments[event.payment_id] = Seen(event)
+                self.payments[event.payment_id] = PaymentRecord(event)
                 self.status = self.status if money_held else OrderStatus.PROCESSING
             case events.PaymentAuthorized():
                 payment = self.payments[event.payment_id]
@@ -196,7 +197,7 @@ class Witness:
                 nothing = OrderStatus.PENDING if self.split else OrderStatus.FAILED
                 self.status = self.status if money_held else nothing
 
-    def agrees_with(self, order: Order) -> None:
+    def check(self, order: Order) -> None:
         assert order.status is self.status  # I6
         assert order.amount == order.subtotal_amount + (order.surcharge_amount or 0)  # I1
         net = order.amount_paid - order.amount_refunded
@@ -207,48 +208,48 @@ class Witness:
         for payment in order.payments:
             assert 0 <= payment.refunded <= payment.captured <= payment.authorized or payment.captured == 0  # I4
             assert payment.captured == self.payments[payment.payment_id].captured
-        self._surcharge_agrees_with(order)
+        self._check_surcharge(order)
         if not self.late:
             assert order.overpaid_amount == 0
-            assert self.promised <= self.subtotal
+            assert self.held_or_reserved <= self.subtotal
 
-    def _surcharge_agrees_with(self, order: Order) -> None:
+    def _check_surcharge(self, order: Order) -> None:
         if self.terms.rate is None:
             assert order.surcharge_amount is None
         elif self.split:
-            assert order.surcharge_amount == self.landed_surcharge
+            assert order.surcharge_amount == self.captured_surcharge
             assert order.amount_pending == order.unpaid_subtotal  # I5
         elif self.payments and not self.covered:
             assert order.surcharge_amount == list(self.payments.values())[-1].surcharge
         elif order.status is OrderStatus.COMPLETED:
-            # Money on top of a paid order does not make it dearer; a part that grows late may round otherwise.
+            # Further money does not raise the amount of a paid order. A part that grows late may round otherwise.
             self.amount_when_covered = self.amount_when_covered or order.amount
             assert abs(order.amount - self.amount_when_covered) <= len(self.payments) * self.terms.quantum
         amounts = [order.amount, order.amount_pending, order.surcharge_amount or Decimal(0), order.amount_paid]
         assert all(Fraction(amount) % self.terms.quantum == 0 for amount in amounts)
 
 
-class World:
-    """One order, its log, and everything that is asked of it, each thing twice."""
+class OrderUnderTest:
+    """One order, its log, and the commands sent to it, each twice."""
 
-    def __init__(self, asked_for: Terms) -> None:
-        self.terms = asked_for
+    def __init__(self, spec: OrderSpec) -> None:
+        self.terms = spec
         self.log: list[Any] = []
         self.order: Order | None = None
-        self.witness = Witness(asked_for)
+        self.reference = ReferenceModel(spec)
         self.seen: set[Any] = set()
         self.ids = iter(range(1, 100))
-        self._send(decide_create_or_resubmit, self._create(with_payment=asked_for.pays_at_once))
+        self._send(decide_create_or_resubmit, self._create(with_payment=spec.pays_at_once))
 
-    def take(self, step: Step) -> None:
+    def carry_out(self, step: Step) -> None:
         assert self.order is not None
         match step:
             case Charge():
                 self._charge(self.order, step)
-            case Settle() if self.order.payments:
+            case RecordOutcome() if self.order.payments:
                 place = max(0, len(self.order.payments) - 1 - step.back)
-                self._settle(self.order.payments[place].payment_id, step)
-            case Forget():
+                self._record_outcome(self.order.payments[place].payment_id, step)
+            case Erase():
                 self._send(decide_payer_erasure, commands.ErasePayer(at=self._now))
             case Resubmit():
                 amount = self.terms.amount + 1 if step.other_amount else self.terms.amount
@@ -259,14 +260,14 @@ class World:
         if step.quarters is not None and order.terms.allow_partials:
             amount = floor_to(order.unpaid_subtotal * step.quarters / 4, order.quantum)
             amount = max(order.quantum, amount)
-        free = self.witness.subtotal - self.witness.promised
+        free = self.reference.subtotal - self.reference.held_or_reserved
         wanted = order.unpaid_subtotal if amount is None else amount
         repeated = step.name is not None and order.payment_by_external_id(step.name) is not None
         sent = self._send(decide_charge, commands.ChargeOrder(payment=self._payment(amount, step.name), at=self._now))
         if not repeated and order.status in {OrderStatus.PENDING, OrderStatus.PARTIALLY_PAID, OrderStatus.FAILED}:
             assert (sent == []) is (wanted > free)
 
-    def _settle(self, payment_id: uuid.UUID, step: Settle) -> None:
+    def _record_outcome(self, payment_id: uuid.UUID, step: RecordOutcome) -> None:
         assert self.order is not None
         payment = self.order.payment(payment_id)
         asked = payment.requested.amount if payment.requested is not None else payment.amount
@@ -290,7 +291,7 @@ class World:
         command = commands.RecordAuthorizationOutcome(payment_id=payment_id, outcome=outcome, at=self._now)
         captured_before = payment.captured
         self._send(decide_authorization_outcome, command)
-        if isinstance(outcome, outcomes.Approved):  # what a processor took is never forgotten
+        if isinstance(outcome, outcomes.Approved):  # captured money is always recorded
             assert self.order.payment(payment_id).captured == max(captured_before, outcome.captured)
 
     def _send(self, decide: Callable[[Any, Any], list[Any]], command: Any) -> list[Any]:
@@ -303,21 +304,21 @@ class World:
                 decide(before, command)
             return []
         for event in decided:
-            self._happen(event)
+            self._apply(event)
         assert decide(self.order, command) == []
         return decided
 
-    def _happen(self, event: Any) -> None:
+    def _apply(self, event: Any) -> None:
         before = self.order
         after = evolve(before, event)
-        self.witness.read(event)
+        self.reference.record(event)
         status = None if before is None else before.status
         assert after.status is status or (status, after.status) in ORDER_EDGES  # I7
         known = {} if before is None else {p.payment_id: p.status for p in before.payments}
         for payment in after.payments:
             origin = known.get(payment.payment_id)
             assert payment.status is origin or (origin, payment.status) in PAYMENT_EDGES  # I7
-        self.witness.agrees_with(after)
+        self.reference.check(after)
         self.log.append(event)
         self.seen |= {type(event), after.status, *(p.status for p in after.payments)}
         self.order = after
@@ -367,37 +368,34 @@ def floor_to(amount: Decimal, quantum: Decimal) -> Decimal:
     return amount // quantum * quantum
 
 
-def play(asked_for: Terms, story: list[Step]) -> World:
-    world = World(asked_for)
-    for step in story:
-        world.take(step)
-    return world
+def run_steps(spec: OrderSpec, commands_drawn: list[Step]) -> OrderUnderTest:
+    order_under_test = OrderUnderTest(spec)
+    for step in commands_drawn:
+        order_under_test.carry_out(step)
+    return order_under_test
 
 
 @PROFILE
 @given(terms, steps)
-def test_any_sequence_of_commands_keeps_the_order_true(asked_for, story):
-    world = play(asked_for, story)
-    replayed: Order | None = None
-    for event in world.log:
-        replayed = evolve(replayed, event)
-    assert replayed == world.order
+def test_any_sequence_of_commands_keeps_the_invariants_of_an_order(spec, commands_drawn):
+    order_under_test = run_steps(spec, commands_drawn)
+    assert fold(evolve, None, order_under_test.log) == order_under_test.order
 
 
 @settings(PROFILE, max_examples=300)
 @given(terms, steps)
-def test_an_order_that_was_stored_is_the_order_that_was_decided(asked_for, story):
-    world = play(asked_for, story)
+def test_a_stored_and_loaded_order_equals_the_decided_one(spec, commands_drawn):
+    order_under_test = run_steps(spec, commands_drawn)
     loaded: Order | None = None
-    for event in world.log:
+    for event in order_under_test.log:
         encoded = CODEC.encode(event)
         loaded = evolve(loaded, CODEC.decode(encoded.topic.decode(), encoded.data))
         amounts = [value for field in event.__struct_fields__ if isinstance(value := getattr(event, field), Decimal)]
         assert all(str(amount) == plain(amount) for amount in amounts)
-    assert loaded == world.order
+    assert loaded == order_under_test.order
 
 
-REACHED = [
+EXPECTED = [
     events.OrderCreated,
     events.PaymentStarted,
     events.AuthorizationRequested,
@@ -424,11 +422,11 @@ REACHED = [
 ]
 
 
-@pytest.mark.parametrize("thing", REACHED, ids=lambda thing: getattr(thing, "__name__", str(thing)))
-def test_the_stories_reach_everything_that_can_happen(thing):
+@pytest.mark.parametrize("thing", EXPECTED, ids=lambda thing: getattr(thing, "__name__", str(thing)))
+def test_the_drawn_commands_reach_every_event_status_and_rejection(thing):
     find(
         st.tuples(terms, steps),
-        lambda told: thing in play(*told).seen,
+        lambda example: thing in run_steps(*example).seen,
         settings=settings(
             max_examples=3000,
             deadline=None,

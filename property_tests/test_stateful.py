@@ -1,9 +1,9 @@
-"""Any life of a merchant's orders, over HTTP, is the one that an independent model foresees.
+"""Any sequence of requests and events about a merchant's orders, over HTTP, agrees with an independent model.
 
-Two processes serve on one database; the model (`stateful/oracle.py`) answers first. Rules are all operations, deposits,
-disputes, settlements, messages doubled, reordered and before their order, moves of the clock and the death of a process.
-After each step I1 to I7 and I11 of section 4.5 are held (`stateful/asking.py`). Two halves with seeds of their own, so that
-they can run side by side; `python -m property_tests.stateful` does it at length.
+Two processes serve on one database; the model (`stateful/model.py`) predicts first. The rules are all operations,
+deposits, disputes, settlements, repeated, reordered and early messages, advances of the clock, and killed processes.
+After each step I1 to I7 and I11 of section 4.5 are checked (`stateful/base_machine.py`). Two tests with seeds of their
+own can run in parallel; `python -m property_tests.stateful` runs it at length.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ import sys
 from pathlib import Path
 
 import pytest
-from property_tests.stateful.running import report, run, unreached
+from property_tests.stateful.runner import report, run, unreached
 from property_tests.stateful.service import service
 
 RUNS, STEPS = 100, 50
 
 
 @pytest.mark.parametrize("seed", [20_260_131, 20_260_201])
-def test_the_service_does_what_the_model_says(
+def test_the_service_agrees_with_the_model(
     postgres_url: str, template_database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], seed: int
 ) -> None:
     with service(postgres_url, template_database, tmp_path / "log") as running:
         reached = run(running, RUNS, STEPS, seed, shrink=False)
-        reach = running.backstage.reach
+        coverage = running.ledger_access.coverage
         with capsys.disabled():
-            sys.stdout.write(f"\n{RUNS} runs of {STEPS} steps\n{report(reached)}{reach.report()}")
+            sys.stdout.write(f"\n{RUNS} runs of {STEPS} steps\n{report(reached)}{coverage.report()}")
         assert reached.whole(STEPS) >= RUNS
         assert not unreached(reached)
-        assert not reach.illegal
+        assert not coverage.illegal

@@ -1,6 +1,6 @@
-"""The arithmetic of an order as its answer shows it, without any model: I1 to I5 of section 4.5 of the contract.
+"""The arithmetic of an order as its answer shows it: I1 to I5 of section 4.5 of the contract.
 
-The rule a stranger would break: nothing is read here but the answer, so that a merchant could do the same sums.
+Read the answer only, and no model: a merchant can compute the same sums.
 """
 
 from __future__ import annotations
@@ -9,28 +9,28 @@ from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
-_IN_ORDER = ("refundedAmount", "capturedAmount", "authorizedAmount")
+_NEVER_DECREASING = ("refundedAmount", "capturedAmount", "authorizedAmount")
 
 
 def broken_sums(order: Mapping[str, Any]) -> Iterator[str]:
-    """The invariants that an order's detail does not keep."""
+    """Yields the invariants that a served order violates."""
     payments = order["payments"]
     money = {name: Decimal(str(value or 0)) for name, value in order.items() if "mount" in name and _is_number(value)}
     held = money["amountPaid"] - money["amountRefunded"]
     if money["amount"] != money["subtotalAmount"] + money.get("surchargeAmount", 0):
-        yield "I1: the amount is not subtotal and surcharge"
+        yield "I1: amount differs from subtotal plus surcharge"
     if money["amountPending"] != max(0, money["amount"] - held):
-        yield "I2: what is pending is not what is left"
+        yield "I2: amountPending differs from what is left to pay"
     if money["amountPaid"] != _total(payments, "capturedAmount"):
-        yield "I3: what was paid is not what was captured"
+        yield "I3: amountPaid differs from the captured total"
     if not money["amountRefunded"] == money["refundedAmount"] == _total(payments, "refundedAmount"):
-        yield "I3: what was refunded is not what its payments gave back"
+        yield "I3: amountRefunded differs from the refunded total of the payments"
     for payment in payments:
-        amounts = [Decimal(0), *(Decimal(payment[name]) for name in _IN_ORDER)]
+        amounts = [Decimal(0), *(Decimal(payment[name]) for name in _NEVER_DECREASING)]
         if amounts != sorted(amounts):
-            yield f"I4: payment {payment['id']} gave back more than it took, or took more than was granted"
+            yield f"I4: payment {payment['id']} refunded more than it captured, or captured more than was authorised"
     if order["allowPartials"] and money["amountPending"] > money["subtotalAmount"]:
-        yield "I5: more is pending than was asked for"
+        yield "I5: amountPending exceeds the requested amount"
 
 
 def _is_number(value: object) -> bool:

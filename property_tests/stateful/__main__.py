@@ -1,4 +1,4 @@
-"""`python -m property_tests.stateful --runs 2000 --steps 50`: the stateful test at length, with what it reached."""
+"""`python -m property_tests.stateful --runs 2000 --steps 50`: a long run of the stateful test, with its coverage."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from property_tests.stateful.running import report, run, unreached
+from property_tests.stateful.runner import report, run, unreached
 from property_tests.stateful.service import migrated, service
 from tests import postgres_server
 
 
 def main() -> None:
-    """Run, and exit with 1 where a rule was never reached."""
+    """Runs the test, and exits with 1 where a rule was never carried out."""
     parser = argparse.ArgumentParser(prog="python -m property_tests.stateful")
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--steps", type=int, default=50)
@@ -31,12 +31,12 @@ def main() -> None:
         began = time.monotonic()
         reached = run(running, asked.runs, asked.steps, asked.seed, shrink=asked.shrink)
         sys.stdout.write(f"{asked.runs} runs of {asked.steps} steps in {time.monotonic() - began:.0f} s\n")
-        reach = running.backstage.reach
-        sys.stdout.write(f"{report(reached)}{reach.report()}")
-        for move in reach.illegal:
+        coverage = running.ledger_access.coverage
+        sys.stdout.write(f"{report(reached)}{coverage.report()}")
+        for move in coverage.illegal:
             sys.stdout.write(f"  not legal: {move}\n")
         whole = reached.whole(asked.steps) >= asked.runs
-        sys.exit(bool(unreached(reached) or reach.illegal or not whole))
+        sys.exit(bool(unreached(reached) or coverage.illegal or not whole))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
-"""The service under test: two processes on one real database, spoken to over HTTP, killed and started again at will.
+"""The service under test: two processes on one real database, reached over HTTP, killed and restarted by the test.
 
-The rule a stranger would break: processes are started from the main thread only, and nobody waits for one to start before
-it is that one's turn.
+Start processes from the main thread only. The test waits for a process to start when it sends a request to it.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from uuid import uuid4
 
 import msgspec
 import psycopg
-from property_tests.stateful.backstage import Backstage, Shop, backstage
-from property_tests.stateful.wire import Answer, Wire
+from property_tests.stateful.http_connection import Answer, HttpConnection
+from property_tests.stateful.ledger_access import LedgerAccess, RegisteredMerchant, ledger_access
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 from tests.chaos.installation import Installation, installed
@@ -27,9 +26,10 @@ from ledger.postgres.migrate import migrate
 API = "/api"
 ORDERS = f"{API}/v2/payment-orders"
 PROCESSOR_KEY = "70" * 32
-"""What the processor signs its messages with; it goes by the name of the sandbox's, whose payments it tells of."""
+"""The key that signs the processor's messages. The processor has the sandbox's name, because they are about its
+payments."""
 
-# Nobody waits for anything: what the sandbox does not answer, it does not answer soon.
+# Short deadlines: a call that the sandbox never answers must time out at once.
 _SETTINGS = {
     "LEDGER_SANDBOX_DELAY_MS": "0",
     "LEDGER_SANDBOX_DEADLINE_S": "0.005",
@@ -40,53 +40,55 @@ _SETTINGS = {
 
 
 class Service:
-    """Processes to speak to in turn."""
+    """Two processes of the service, which receive requests in turn."""
 
-    def __init__(self, installation: Installation, log: Path, behind: Backstage) -> None:
+    def __init__(self, installation: Installation, log: Path, behind: LedgerAccess) -> None:
         self.restarts = 0
-        self.backstage = behind
+        self.ledger_access = behind
         self._environment, self._log = installation.environment, log
         self._processes = [self._start(), self._start()]
-        self._wires: list[Wire | None] = [None, None]
+        self._connections: list[HttpConnection | None] = [None, None]
         self._turn = 0
 
-    def ask(self, shop: Shop, method: str, path: str, body: Any = None) -> Answer:
-        """One request of a merchant, on a connection that is kept open."""
-        headers = {"x-api-key": shop.key, "content-type": "application/json"}
-        return self._wire().ask(method, path, headers, b"" if body is None else msgspec.json.encode(body))
+    def request(self, merchant: RegisteredMerchant, method: str, path: str, body: Any = None) -> Answer:
+        """Sends a merchant's request on a persistent connection, and returns the answer."""
+        headers = {"x-api-key": merchant.key, "content-type": "application/json"}
+        return self._current_connection().request(
+            method, path, headers, b"" if body is None else msgspec.json.encode(body)
+        )
 
-    def tell(self, body: bytes, timestamp: str, signature: str) -> Answer:
-        """A signed message of the processor."""
+    def post_message(self, body: bytes, timestamp: str, signature: str) -> Answer:
+        """Sends a signed message of the processor, and returns the answer."""
         signed = {"message-timestamp": timestamp, "message-signature": signature, "content-type": "application/json"}
-        return self._wire().ask("POST", f"{API}/processor-messages/sandbox", signed, body)
+        return self._current_connection().request("POST", f"{API}/processor-messages/sandbox", signed, body)
 
     def other_process(self) -> None:
-        """The next requests go to the other process, which has seen nothing of what this one did."""
+        """Sends the next requests to the other process, which has no caches of this one's work."""
         self._turn = 1 - self._turn
 
     def kill(self) -> None:
-        """The process that was spoken to last is killed; while another one starts in its place, the other process serves."""
+        """Kills the current process and starts another in its place; the other process serves meanwhile."""
         self.restarts += 1
         self._processes[self._turn].kill_group()
-        wire, self._wires[self._turn] = self._wires[self._turn], None
-        if wire is not None:
-            wire.close()
+        connection, self._connections[self._turn] = self._connections[self._turn], None
+        if connection is not None:
+            connection.close()
         self._processes[self._turn] = self._start()
         self.other_process()
 
     def stop(self) -> None:
-        """End both at once: their database goes with them, so that there is nothing to finish."""
-        for wire in self._wires:
-            if wire is not None:
-                wire.close()
+        """Kills both processes: their database is dropped as well, so that nothing has to be finished."""
+        for connection in self._connections:
+            if connection is not None:
+                connection.close()
         for process in self._processes:
             process.kill_group()
 
-    def _wire(self) -> Wire:
-        wire = self._wires[self._turn]
-        if wire is None:
-            wire = self._wires[self._turn] = Wire(self._processes[self._turn].wait_port())
-        return wire
+    def _current_connection(self) -> HttpConnection:
+        connection = self._connections[self._turn]
+        if connection is None:
+            connection = self._connections[self._turn] = HttpConnection(self._processes[self._turn].wait_port())
+        return connection
 
     def _start(self) -> Running:
         return Running([*LEDGER, "api", "--port", "0"], self._environment, self._log)
@@ -94,10 +96,10 @@ class Service:
 
 @contextmanager
 def service(postgres_url: str, template_database: str, log: Path) -> Iterator[Service]:
-    """The service on a fresh database, gone with the block."""
+    """Yields the service on a new database, which is dropped at the end."""
     with (
         installed(postgres_url, template_database, _SETTINGS) as installation,
-        backstage(installation.url) as behind,
+        ledger_access(installation.url) as behind,
     ):
         running = Service(installation, log, behind)
         try:
@@ -108,7 +110,7 @@ def service(postgres_url: str, template_database: str, log: Path) -> Iterator[Se
 
 @contextmanager
 def migrated(server_url: str) -> Iterator[str]:
-    """The name of a database that others are cloned from, for programs that run without pytest."""
+    """Yields the name of a migrated template database, for programs that run without pytest."""
     name = f"template_{uuid4().hex}"
     with psycopg.connect(server_url, autocommit=True) as connection:
         connection.execute(sql.SQL("create database {}").format(sql.Identifier(name)))

@@ -63,7 +63,7 @@ def test_a_wrong_setting_is_one_line_and_changes_nothing(ledger, merchant, log):
         (("surchargeRate=99",), "surchargeRate must be"),
         (("timeZone=Mars/Olympus",), "timeZone cannot be"),
         (("paymentMethods=BARTER",), "paymentMethods cannot be"),
-        (("fiscalIssuer={}",), "fiscalIssuer is no setting of a merchant"),
+        (("fiscalIssuer={}",), "fiscalIssuer is not a setting of a merchant"),
         (("requestsPerMinute",), "'requestsPerMinute' is not KEY=VALUE"),
         (("requestsPerMinute=1", "requestsPerMinute=2"), "requestsPerMinute is given twice"),
     ):

@@ -1,6 +1,6 @@
-"""Given these events, when this command comes, then these events follow: the core's tests in one sentence.
+"""Given these events, when this command is decided, then these events follow: the form of the core's tests.
 
-Every command is sent twice. What follows from the second time must be nothing, or the same rejection.
+Every command is decided twice. The second time must give no events, or the same rejection.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, get_args
 
 import pytest
-from tests.domain.story import resubmit
+from tests.domain.builders import resubmit
 
 from ledger.domain.customers import decide as customers
 from ledger.domain.customers.commands import EraseCustomer, UpsertCustomer
@@ -89,13 +89,13 @@ class When:
             self._state = self._evolve(self._state, event)
 
     def then(self, *expected: Any) -> Any:
-        """These events and no others follow; the state after them."""
+        """Asserts that exactly these events follow, and returns the state after them."""
         events = self._decide(self._state, self._command)
         assert events == list(expected)
         return self._fold_and_repeat(events)
 
     def then_events(self) -> list[Any]:
-        """What follows, for tests that look at a part of it."""
+        """Returns the events that follow, for tests that check a part of them."""
         events = self._decide(self._state, self._command)
         self._fold_and_repeat(events)
         return events

@@ -6,21 +6,21 @@ from decimal import Decimal
 
 import pytest
 from msgspec.structs import replace
-from tests.domain.story import (
+from tests.domain.builders import (
     SPEI,
     SPLIT_WITH_SURCHARGE,
     THREE_PERCENT,
-    asked,
+    authorization_requested,
     authorized,
+    authorized_and_captured,
     captured,
     created,
     declined,
     folded,
-    late,
+    late_capture,
     paid,
     scheduled,
     started,
-    taken,
 )
 
 from ledger.domain.orders.statuses import OrderStatus
@@ -34,13 +34,13 @@ def money(order):
 
 
 def refunded(order, place, amount):
-    """The order as it will be once refunds have events."""
+    """Returns the order with `amount` more refunded on one payment, without the events of a refund."""
     payment = order.payments[place]
     after = replace(payment, refunded=payment.refunded + amount)
     return replace(order, payments=(*order.payments[:place], after, *order.payments[place + 1 :]))
 
 
-def test_a_split_order_grows_and_shrinks_by_the_surcharge_of_its_parts():
+def test_the_amount_of_a_split_order_follows_the_surcharge_of_its_parts():
     order = folded([SPLIT_WITH_SURCHARGE])
     assert money(order) == (0, 10000, 0, 0, 10000)
     order = folded([SPLIT_WITH_SURCHARGE, *paid(1, 4000, 120)])
@@ -57,25 +57,25 @@ def test_a_split_order_grows_and_shrinks_by_the_surcharge_of_its_parts():
     assert order.unpaid_subtotal == 4000
 
 
-def test_an_order_of_one_tender_carries_the_quote_of_its_latest_attempt():
-    attempt = (created(surcharge=THREE_PERCENT), started(1, 10000, 300), asked(1, 10300))
+def test_an_order_of_one_tender_shows_the_surcharge_quote_of_its_latest_payment():
+    attempt = (created(surcharge=THREE_PERCENT), started(1, 10000, 300), authorization_requested(1, 10300))
     assert money(folded(attempt[:1])) == (None, 10000, 0, 0, 10000)
     assert money(folded(attempt)) == (300, 10300, 0, 0, 10300)
     assert money(folded([*attempt, declined(1)])) == (300, 10300, 0, 0, 10300)
     assert money(folded([*attempt, declined(1), started(2, 10000, 0, SPEI)])) == (None, 10000, 0, 0, 10000)
-    order = folded([*attempt, *taken(1, 10300)])
+    order = folded([*attempt, *authorized_and_captured(1, 10300)])
     assert money(order) == (300, 10300, 10300, 0, 0)
     assert money(refunded(order, 0, 10300)) == (300, 10300, 10300, 10300, 10300)
 
 
-def test_a_surcharge_is_fixed_once_it_was_captured():
+def test_a_captured_surcharge_is_fixed():
     order = folded(
         [
             created(surcharge=THREE_PERCENT),
             started(1, 10000, 300),
             declined(1),
             *paid(2, 10000, 0, SPEI),
-            late(1, 10300),
+            late_capture(1, 10300),
         ]
     )
     assert money(order) == (None, 10000, 20300, 0, 0)
@@ -86,31 +86,52 @@ def test_a_surcharge_is_fixed_once_it_was_captured():
             started(1, 10000, 0, SPEI),
             declined(1),
             *paid(2, 10000, 300),
-            late(1, 10000),
+            late_capture(1, 10000),
         ]
     )
     assert money(order) == (300, 10300, 20300, 0, 0)
     assert order.overpaid_amount == 10000
 
 
-def test_money_that_comes_twice_bears_the_surcharge_once():
-    half = [created(surcharge=THREE_PERCENT), started(1, 10000, 300), asked(1, 10300), *taken(1, 5150)]
+def test_an_overpaid_order_bears_its_surcharge_once():
+    half = [
+        created(surcharge=THREE_PERCENT),
+        started(1, 10000, 300),
+        authorization_requested(1, 10300),
+        *authorized_and_captured(1, 5150),
+    ]
     assert money(folded([*half, *paid(2, 5000, 150)])) == (300, 10300, 10300, 0, 0)
     assert money(folded([*half, *paid(2, 5000, 150), captured(1, 2575)])) == (300, 10300, 12875, 0, 0)
     late_half = [created(surcharge=THREE_PERCENT), started(1, 10000, 300), declined(1), started(2, 10000, 300)]
-    order = folded([*late_half, asked(2, 10300), late(1, 5150)])
+    order = folded([*late_half, authorization_requested(2, 10300), late_capture(1, 5150)])
     assert money(order) == (300, 10300, 5150, 0, 5150)
-    assert money(folded([*late_half, asked(2, 10300), late(1, 5150), *taken(2, 10300)])) == (300, 10300, 15450, 0, 0)
+    assert money(
+        folded(
+            [*late_half, authorization_requested(2, 10300), late_capture(1, 5150), *authorized_and_captured(2, 10300)]
+        )
+    ) == (300, 10300, 15450, 0, 0)
 
 
-def test_money_beyond_what_was_asked_for_bears_no_surcharge():
-    order = folded([created(surcharge=THREE_PERCENT), started(1, 10000, 300), asked(1, 10300), *taken(1, 12360)])
+def test_money_beyond_the_requested_amount_bears_no_surcharge():
+    order = folded(
+        [
+            created(surcharge=THREE_PERCENT),
+            started(1, 10000, 300),
+            authorization_requested(1, 10300),
+            *authorized_and_captured(1, 12360),
+        ]
+    )
     assert money(order) == (300, 10300, 12360, 0, 0)
     assert order.overpaid_amount == 2060
 
 
-def test_the_rest_of_a_partial_approval_keeps_the_quote_whole():
-    half = [created(surcharge=THREE_PERCENT), started(1, 10000, 300), asked(1, 10300), *taken(1, 5150)]
+def test_the_rest_of_a_partial_approval_completes_the_surcharge_quote():
+    half = [
+        created(surcharge=THREE_PERCENT),
+        started(1, 10000, 300),
+        authorization_requested(1, 10300),
+        *authorized_and_captured(1, 5150),
+    ]
     assert money(folded(half)) == (300, 10300, 5150, 0, 5150)
     assert folded(half).unpaid_subtotal == 5000
     assert money(folded([*half, started(2, 5000, 150)])) == (300, 10300, 5150, 0, 5150)
@@ -125,21 +146,29 @@ def test_an_order_without_a_policy_has_no_surcharge():
 
 
 def test_an_overpaid_order_is_complete_and_shows_the_rest():
-    order = folded([created(), started(1, 10000, 0, SPEI), asked(1, 10000), *taken(1, 12000)])
+    order = folded(
+        [created(), started(1, 10000, 0, SPEI), authorization_requested(1, 10000), *authorized_and_captured(1, 12000)]
+    )
     assert (order.status, order.amount_pending, order.overpaid_amount) == (OrderStatus.COMPLETED, 0, 2000)
 
 
 def test_a_capture_in_two_steps_counts_both():
-    steps = [created(), started(1, 10000), asked(1, 10000), *taken(1, 4000, 10000), scheduled(1, 6000)]
+    steps = [
+        created(),
+        started(1, 10000),
+        authorization_requested(1, 10000),
+        *authorized_and_captured(1, 4000, 10000),
+        scheduled(1, 6000),
+    ]
     assert folded(steps).amount_paid == 4000
-    assert folded([*steps, *taken(1, 6000)[2:]]).amount_paid == 10000
+    assert folded([*steps, *authorized_and_captured(1, 6000)[2:]]).amount_paid == 10000
 
 
-def test_a_granted_authorisation_reserves_its_part_of_the_subtotal():
-    history = [SPLIT_WITH_SURCHARGE, started(1, 4000, 120), asked(1, 4120)]
+def test_an_authorisation_reserves_its_part_of_the_subtotal():
+    history = [SPLIT_WITH_SURCHARGE, started(1, 4000, 120), authorization_requested(1, 4120)]
     assert folded(history).reserved == 4000
     assert folded([*history, authorized(1, 2060)]).reserved == 2000
-    assert folded([*history, *taken(1, 4120)]).reserved == 0
+    assert folded([*history, *authorized_and_captured(1, 4120)]).reserved == 0
     assert folded([*history, declined(1)]).reserved == 0
     assert folded([SPLIT_WITH_SURCHARGE, started(1, 4000, 0, SPEI)]).reserved == 0
 
@@ -164,7 +193,7 @@ def test_any_series_of_refunds_ends_at_the_subtotal_and_the_surcharge(subtotal, 
     assert before == whole
 
 
-def test_a_capture_of_less_is_divided_by_the_same_rule():
+def test_a_partial_capture_is_divided_by_the_same_rule():
     asked_for = SurchargeSplit(Decimal(333), Decimal(12))
     assert split_capture(Decimal(172), asked_for, Decimal(1)) == SurchargeSplit(Decimal(166), Decimal(6))
     assert split_capture(Decimal(345), asked_for, Decimal(1)) == asked_for
@@ -172,18 +201,18 @@ def test_a_capture_of_less_is_divided_by_the_same_rule():
     assert split_capture(Decimal(0), asked_for, Decimal(1)) == NOTHING
 
 
-def test_a_capture_off_the_quantum_is_never_divided_below_nothing():
+def test_a_capture_off_the_quantum_never_has_a_negative_surcharge():
     assert split_capture(Decimal("166.5"), SurchargeSplit(Decimal(333), Decimal(0)), Decimal(1)).surcharge == 0
     assert split_capture(Decimal("0.6"), SurchargeSplit(Decimal(100), Decimal(1)), Decimal(1)).surcharge == 0
 
 
-def test_a_quote_is_for_the_methods_of_the_policy():
+def test_a_surcharge_applies_to_the_methods_of_its_policy_only():
     policy = SurchargePolicy(rate=Decimal("3.5"), methods=(MethodType.CARD,))
     assert quote(policy, MethodType.CARD, Decimal(333), Decimal(1)) == 12
     assert quote(policy, MethodType.SPEI, Decimal(333), Decimal(1)) == 0
     assert quote(None, MethodType.CARD, Decimal(333), Decimal(1)) == 0
 
 
-def test_the_largest_amounts_are_divided_without_a_rest():
+def test_the_largest_amounts_are_divided_exactly():
     whole = SurchargeSplit(Decimal("999999999999.9999"), Decimal("499999999999.9998"))
     assert split_refund(whole.subtotal + whole.surcharge, whole, Decimal("0.0001")) == whole

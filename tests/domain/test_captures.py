@@ -1,4 +1,4 @@
-"""Taking what was authorised: by the merchant's word, by the clock, and what the processor says to it (contract N41)."""
+"""Captures by the merchant and by the clock, and their outcomes (contract N41)."""
 
 from __future__ import annotations
 
@@ -6,10 +6,18 @@ from datetime import timedelta
 from decimal import Decimal
 
 import pytest
-from tests.domain.asking import CAPTURE, capture, capture_answered, due_capture, took
-from tests.domain.moves import BY_HAND, ONCE, ONE, SPLIT_BY_HAND, capturing, card, granted
+from tests.domain.action_builders import CAPTURE_KEY, capture, capture_outcome, record_capture, start_capture
+from tests.domain.builders import DEADLINE, NOON, captured, folded, paid, payment_id, scheduled
 from tests.domain.scenario import given
-from tests.domain.story import DEADLINE, NOON, captured, folded, paid, payment_id, scheduled
+from tests.domain.transition_rows import (
+    MANUAL_CAPTURE,
+    ONE,
+    PAID_AT_CREATION,
+    SPLIT_MANUAL_CAPTURE,
+    capturing,
+    with_authorization,
+    with_card_payment,
+)
 
 from ledger.domain.orders import events as e
 from ledger.domain.orders import processor_outcomes as o
@@ -24,43 +32,53 @@ from ledger.domain.rejections import (
 )
 
 CAPTURABLE = (OrderStatus.AUTHORIZED, OrderStatus.PARTIALLY_AUTHORIZED)
-DUE = (*granted(ONCE), e.CaptureScheduled(payment_id=ONE, amount=Decimal(10000), due_at=NOON, at=NOON))
+DUE = (
+    *with_authorization(PAID_AT_CREATION),
+    e.CaptureScheduled(payment_id=ONE, amount=Decimal(10000), due_at=NOON, at=NOON),
+)
 REFUSED = e.CaptureRefused(payment_id=ONE, code="X", retryable=True, at=NOON)
-HALF_TAKEN = (*capturing(BY_HAND, 6000), captured(1, 6000))
+HALF_TAKEN = (*capturing(MANUAL_CAPTURE, 6000), captured(1, 6000))
 
 
-def asked_to_take(amount: int, name: str = CAPTURE, n: int = 1) -> e.CaptureRequested:
+def capture_requested(amount: int, name: str = CAPTURE_KEY, n: int = 1) -> e.CaptureRequested:
     return e.CaptureRequested(
         payment_id=payment_id(n), amount=Decimal(amount), idempotency_key=name, deadline_at=DEADLINE, at=NOON
     )
 
 
-def later(amount: int, after: timedelta) -> e.CaptureScheduled:
+def capture_due_after(amount: int, after: timedelta) -> e.CaptureScheduled:
     return e.CaptureScheduled(payment_id=ONE, amount=Decimal(amount), due_at=NOON + after, at=NOON)
 
 
-def test_all_of_an_authorisation_is_captured_where_no_amount_is_said() -> None:
-    given(*granted(BY_HAND)).when(capture()).then(scheduled(1, 10000), asked_to_take(10000))
+def test_a_capture_without_an_amount_takes_the_whole_authorisation() -> None:
+    given(*with_authorization(MANUAL_CAPTURE)).when(capture()).then(scheduled(1, 10000), capture_requested(10000))
 
 
-def test_a_part_is_captured_and_the_rest_another_time() -> None:
-    given(*granted(BY_HAND)).when(capture(6000)).then(scheduled(1, 6000), asked_to_take(6000))
-    given(*HALF_TAKEN).when(capture(None, "capture-2")).then(asked_to_take(4000, "capture-2"))
+def test_an_authorisation_can_be_captured_in_two_parts() -> None:
+    given(*with_authorization(MANUAL_CAPTURE)).when(capture(6000)).then(scheduled(1, 6000), capture_requested(6000))
+    given(*HALF_TAKEN).when(capture(None, "capture-2")).then(capture_requested(4000, "capture-2"))
 
 
-def test_no_more_is_captured_than_was_granted() -> None:
-    given(*granted(BY_HAND, 6000)).when(capture(6001)).then_rejected(CaptureExceedsAuthorized, authorizedAmount=6000)
+def test_a_capture_cannot_exceed_the_authorisation() -> None:
+    given(*with_authorization(MANUAL_CAPTURE, 6000)).when(capture(6001)).then_rejected(
+        CaptureExceedsAuthorized, authorizedAmount=6000
+    )
     given(*HALF_TAKEN).when(capture(4001, "capture-2")).then_rejected(CaptureExceedsAuthorized, authorizedAmount=4000)
 
 
 @pytest.mark.parametrize("amount", [0, "0.5"])
 def test_a_capture_is_a_multiple_of_the_quantum(amount: str) -> None:
-    given(*granted(BY_HAND)).when(capture(amount)).then_rejected(InvalidField, field="amount")
+    given(*with_authorization(MANUAL_CAPTURE)).when(capture(amount)).then_rejected(InvalidField, field="amount")
 
 
 @pytest.mark.parametrize(
     "history",
-    [(BY_HAND,), card(BY_HAND), capturing(BY_HAND), (BY_HAND, *paid(1, 10000))],
+    [
+        (MANUAL_CAPTURE,),
+        with_card_payment(MANUAL_CAPTURE),
+        capturing(MANUAL_CAPTURE),
+        (MANUAL_CAPTURE, *paid(1, 10000)),
+    ],
     ids=["none", "asked", "now", "done"],
 )
 def test_only_what_is_authorised_can_be_captured(history: tuple[object, ...]) -> None:
@@ -70,71 +88,84 @@ def test_only_what_is_authorised_can_be_captured(history: tuple[object, ...]) ->
 
 
 def test_an_order_that_is_being_cancelled_is_not_captured() -> None:
-    asked = e.CancellationRequested(cancellation_id=ONE, refund_captured=False, at=NOON)
-    given(*granted(BY_HAND), asked).when(capture()).then_rejected(
+    cancellation = e.CancellationRequested(cancellation_id=ONE, refund_captured=False, at=NOON)
+    given(*with_authorization(MANUAL_CAPTURE), cancellation).when(capture()).then_rejected(
         InvalidOrderState, currentStatus=OrderStatus.CANCELLATION_REQUESTED, allowedStatuses=CAPTURABLE
     )
-    assert given(*DUE, asked).when(due_capture()).then_events() == []
+    assert given(*DUE, cancellation).when(start_capture()).then_events() == []
 
 
 def test_a_payment_of_another_order_is_not_found() -> None:
-    given(*granted(BY_HAND)).when(capture(n=2)).then_rejected(PaymentNotFound)
+    given(*with_authorization(MANUAL_CAPTURE)).when(capture(n=2)).then_rejected(PaymentNotFound)
 
 
-def test_the_rest_of_a_part_is_not_captured_where_others_have_paid_it() -> None:
-    history = (*granted(SPLIT_BY_HAND), scheduled(1, 6000), asked_to_take(6000), captured(1, 6000), *paid(2, 3000))
+def test_the_rest_of_an_authorisation_cannot_be_captured_where_others_have_paid_it() -> None:
+    history = (
+        *with_authorization(SPLIT_MANUAL_CAPTURE),
+        scheduled(1, 6000),
+        capture_requested(6000),
+        captured(1, 6000),
+        *paid(2, 3000),
+    )
     given(*history).when(capture(4000, "capture-2", n=1)).then_rejected(
         AmountExceedsPending, amountPending=1000, amountReserved=0
     )
-    given(*history).when(capture(1000, "capture-2", n=1)).then(asked_to_take(1000, "capture-2"))
+    given(*history).when(capture(1000, "capture-2", n=1)).then(capture_requested(1000, "capture-2"))
 
 
-def test_a_capture_that_is_due_begins_and_none_before_its_time() -> None:
-    given(*DUE).when(due_capture()).then(asked_to_take(10000))
-    assert given(*DUE).when(due_capture(at=NOON - timedelta(seconds=1))).then_events() == []
+def test_a_scheduled_capture_starts_when_due_and_not_before() -> None:
+    given(*DUE).when(start_capture()).then(capture_requested(10000))
+    assert given(*DUE).when(start_capture(at=NOON - timedelta(seconds=1))).then_events() == []
 
 
-def test_money_that_was_taken_is_recorded_once() -> None:
-    order = given(*capturing(BY_HAND)).when(capture_answered(took(10000))).then(captured(1, 10000))
+def test_captured_money_is_recorded_once() -> None:
+    order = given(*capturing(MANUAL_CAPTURE)).when(record_capture(capture_outcome(10000))).then(captured(1, 10000))
     assert order.status is OrderStatus.COMPLETED
 
 
-def test_an_automatic_capture_that_was_refused_for_now_comes_again_an_hour_later() -> None:
-    refusal = capture_answered(o.CaptureRefused(code="X", retryable=True))
-    given(*capturing(ONCE)).when(refusal).then(REFUSED, later(10000, timedelta(hours=1)))
-    given(*capturing(BY_HAND)).when(refusal).then(REFUSED)
+def test_an_automatic_capture_with_a_retryable_refusal_is_due_again_after_an_hour() -> None:
+    refusal = record_capture(o.CaptureRefused(code="X", retryable=True))
+    given(*capturing(PAID_AT_CREATION)).when(refusal).then(REFUSED, capture_due_after(10000, timedelta(hours=1)))
+    given(*capturing(MANUAL_CAPTURE)).when(refusal).then(REFUSED)
 
 
 def test_a_final_refusal_fails_the_payment() -> None:
     refused = e.CaptureRefused(payment_id=ONE, code="X", retryable=False, at=NOON)
-    order = given(*capturing(ONCE)).when(capture_answered(o.CaptureRefused(code="X"))).then(refused)
+    order = given(*capturing(PAID_AT_CREATION)).when(record_capture(o.CaptureRefused(code="X"))).then(refused)
     assert order.status is OrderStatus.FAILED
 
 
-def test_a_silence_is_noted_once() -> None:
-    silence = e.CallUnanswered(payment_id=ONE, call=e.ProcessorCall.CAPTURE, reason="no answer", at=NOON)
-    order = given(*capturing(ONCE)).when(capture_answered(Unanswered(reason="no answer"))).then(silence)
+def test_a_call_without_an_answer_is_recorded_once() -> None:
+    unanswered = e.CallUnanswered(payment_id=ONE, call=e.ProcessorCall.CAPTURE, reason="no answer", at=NOON)
+    order = given(*capturing(PAID_AT_CREATION)).when(record_capture(Unanswered(reason="no answer"))).then(unanswered)
     assert order.payments[0].status is PaymentStatus.CAPTURING
 
 
 @pytest.mark.parametrize(
     ("outcome", "because"), [(NotSent(), e.AbandonedBecause.NOT_SENT), (NotFound(), e.AbandonedBecause.NOT_FOUND)]
 )
-def test_an_automatic_capture_that_never_was_comes_again_a_minute_later(
+def test_an_abandoned_automatic_capture_is_due_again_after_a_minute(
     outcome: object, because: e.AbandonedBecause
 ) -> None:
     abandoned = e.CallAbandoned(payment_id=ONE, call=e.ProcessorCall.CAPTURE, because=because, at=NOON)
-    given(*capturing(ONCE)).when(capture_answered(outcome)).then(abandoned, later(10000, timedelta(minutes=1)))  # type: ignore[arg-type]
-    given(*capturing(BY_HAND)).when(capture_answered(outcome)).then(abandoned)  # type: ignore[arg-type]
+    given(*capturing(PAID_AT_CREATION)).when(record_capture(outcome)).then(
+        abandoned, capture_due_after(10000, timedelta(minutes=1))
+    )  # type: ignore[arg-type]
+    given(*capturing(MANUAL_CAPTURE)).when(record_capture(outcome)).then(abandoned)  # type: ignore[arg-type]
 
 
-def test_a_capture_that_was_given_up_and_comes_about_after_all_is_recorded() -> None:
-    given(*capturing(BY_HAND), REFUSED).when(capture_answered(took(10000))).then(
+def test_a_late_success_of_a_refused_capture_is_recorded() -> None:
+    given(*capturing(MANUAL_CAPTURE), REFUSED).when(record_capture(capture_outcome(10000))).then(
         scheduled(1, 10000),
-        e.CaptureRequested(payment_id=ONE, amount=Decimal(10000), idempotency_key=CAPTURE, deadline_at=NOON, at=NOON),
+        e.CaptureRequested(
+            payment_id=ONE, amount=Decimal(10000), idempotency_key=CAPTURE_KEY, deadline_at=NOON, at=NOON
+        ),
         captured(1, 10000),
     )
 
 
-def test_a_refusal_of_another_call_is_not_this_ones() -> None:
-    assert given(*capturing(ONCE)).when(capture_answered(o.CaptureRefused(code="X"), name="other")).then_events() == []
+def test_the_outcome_of_another_captures_call_is_ignored() -> None:
+    assert (
+        given(*capturing(PAID_AT_CREATION)).when(record_capture(o.CaptureRefused(code="X"), name="other")).then_events()
+        == []
+    )

@@ -5,73 +5,81 @@ from __future__ import annotations
 from decimal import Decimal
 
 import pytest
-from tests.domain.scenario import given
-from tests.domain.story import (
+from tests.domain.builders import (
     MANUAL,
     SPEI,
     SPLIT,
     SPLIT_WITH_SURCHARGE,
     THREE_PERCENT,
-    asked,
+    authorization_requested,
     authorized,
+    authorized_and_captured,
     charge,
     created,
     declined,
     method,
     paid,
-    referred,
+    reference_requested,
     started,
-    taken,
     unanswered,
 )
+from tests.domain.scenario import given
 
 from ledger.domain.orders.statuses import OrderStatus
 from ledger.domain.rejections import AmountExceedsPending, IdempotencyMismatch, InvalidField, OrderNotPayable
 
 PAYABLE = (OrderStatus.PENDING, OrderStatus.PARTIALLY_PAID, OrderStatus.FAILED, OrderStatus.REFERENCE_GENERATED)
-FAILED = (created(), started(1, 10000), asked(1, 10000), declined(1))
+FAILED = (created(), started(1, 10000), authorization_requested(1, 10000), declined(1))
 HALF_GRANTED = (
     created(pending=False, surcharge=THREE_PERCENT),
     started(1, 10000, 300),
-    asked(1, 10300),
-    *taken(1, 5150),
+    authorization_requested(1, 10300),
+    *authorized_and_captured(1, 5150),
 )
 
 
 def test_a_pending_order_is_charged_in_full():
-    order = given(created()).when(charge()).then(started(1, 10000), asked(1, 10000))
+    order = given(created()).when(charge()).then(started(1, 10000), authorization_requested(1, 10000))
     assert order.status is OrderStatus.PROCESSING
 
 
 def test_a_failed_order_is_charged_again():
-    given(*FAILED).when(charge(2)).then(started(2, 10000), asked(2, 10000))
+    given(*FAILED).when(charge(2)).then(started(2, 10000), authorization_requested(2, 10000))
 
 
 def test_a_failed_order_is_charged_with_the_surcharge_of_the_new_method():
-    failed = (created(surcharge=THREE_PERCENT), started(1, 10000, 300), asked(1, 10300), declined(1))
-    order = given(*failed).when(charge(2, method=method(SPEI))).then(started(2, 10000, 0, SPEI), referred(2, 10000))
+    failed = (created(surcharge=THREE_PERCENT), started(1, 10000, 300), authorization_requested(1, 10300), declined(1))
+    order = (
+        given(*failed)
+        .when(charge(2, method=method(SPEI)))
+        .then(started(2, 10000, 0, SPEI), reference_requested(2, 10000))
+    )
     assert order.surcharge_amount is None
     assert order.amount == 10000
 
 
-def test_the_rest_of_a_payment_granted_in_part_is_charged_with_its_share_of_the_surcharge():
-    order = given(*HALF_GRANTED).when(charge(2)).then(started(2, 5000, 150), asked(2, 5150))
+def test_the_rest_of_a_partial_authorisation_is_charged_with_its_share_of_the_surcharge():
+    order = given(*HALF_GRANTED).when(charge(2)).then(started(2, 5000, 150), authorization_requested(2, 5150))
     assert order.status is OrderStatus.PARTIALLY_PAID
     assert order.amount_pending == 5150
 
 
 def test_a_part_of_a_split_order_is_charged():
-    order = given(SPLIT_WITH_SURCHARGE).when(charge(1, 4000)).then(started(1, 4000, 120), asked(1, 4120))
+    order = (
+        given(SPLIT_WITH_SURCHARGE).when(charge(1, 4000)).then(started(1, 4000, 120), authorization_requested(1, 4120))
+    )
     assert order.status is OrderStatus.PROCESSING
     assert order.surcharge_amount == 0
 
 
-def test_all_that_is_pending_is_charged_where_no_amount_is_said():
-    given(SPLIT_WITH_SURCHARGE, *paid(1, 4000, 120)).when(charge(2)).then(started(2, 6000, 180), asked(2, 6180))
+def test_a_charge_without_an_amount_pays_all_that_is_pending():
+    given(SPLIT_WITH_SURCHARGE, *paid(1, 4000, 120)).when(charge(2)).then(
+        started(2, 6000, 180), authorization_requested(2, 6180)
+    )
 
 
 def test_a_payment_of_exactly_what_is_pending_is_accepted():
-    given(SPLIT, *paid(1, 4000)).when(charge(2, 6000)).then(started(2, 6000), asked(2, 6000))
+    given(SPLIT, *paid(1, 4000)).when(charge(2, 6000)).then(started(2, 6000), authorization_requested(2, 6000))
 
 
 def test_a_payment_of_more_than_is_pending_is_refused():
@@ -83,12 +91,12 @@ def test_a_payment_of_more_than_is_pending_is_refused():
 @pytest.mark.parametrize(
     "in_flight",
     [
-        (started(2, 5000), asked(2, 5000)),
-        (started(2, 5000), asked(2, 5000), unanswered(2)),
-        (started(2, 5000), asked(2, 5000), authorized(2, 5000)),
+        (started(2, 5000), authorization_requested(2, 5000)),
+        (started(2, 5000), authorization_requested(2, 5000), unanswered(2)),
+        (started(2, 5000), authorization_requested(2, 5000), authorized(2, 5000)),
     ],
 )
-def test_money_that_a_card_may_still_bring_is_not_promised_twice(in_flight):
+def test_an_open_card_authorisation_reserves_its_part(in_flight):
     history = (SPLIT, *paid(1, 4000), *in_flight)
     given(*history).when(charge(3, 1001)).then_rejected(
         AmountExceedsPending, amountPending=Decimal(6000), amountReserved=Decimal(5000)
@@ -96,22 +104,28 @@ def test_money_that_a_card_may_still_bring_is_not_promised_twice(in_flight):
     given(*history).when(charge(3)).then_rejected(
         AmountExceedsPending, amountPending=Decimal(6000), amountReserved=Decimal(5000)
     )
-    given(*history).when(charge(3, 1000)).then(started(3, 1000), asked(3, 1000))
+    given(*history).when(charge(3, 1000)).then(started(3, 1000), authorization_requested(3, 1000))
 
 
-def test_only_what_was_granted_is_reserved():
+def test_a_partial_authorisation_reserves_only_its_authorised_part():
     split = created(allow_partials=True, surcharge=THREE_PERCENT, capture_method=MANUAL)
-    history = (split, *paid(1, 4000, 120), started(2, 6000, 180), asked(2, 6180, capture=False), authorized(2, 3090))
-    given(*history).when(charge(3, 3000)).then(started(3, 3000, 90), asked(3, 3090, capture=False))
+    history = (
+        split,
+        *paid(1, 4000, 120),
+        started(2, 6000, 180),
+        authorization_requested(2, 6180, capture=False),
+        authorized(2, 3090),
+    )
+    given(*history).when(charge(3, 3000)).then(started(3, 3000, 90), authorization_requested(3, 3090, capture=False))
 
 
 def test_a_declined_payment_reserves_nothing():
-    history = (SPLIT, started(1, 10000), asked(1, 10000), declined(1))
-    given(*history).when(charge(2, 10000)).then(started(2, 10000), asked(2, 10000))
+    history = (SPLIT, started(1, 10000), authorization_requested(1, 10000), declined(1))
+    given(*history).when(charge(2, 10000)).then(started(2, 10000), authorization_requested(2, 10000))
 
 
-def test_the_rest_of_an_order_of_one_tender_is_not_charged_twice_at_once():
-    history = (*HALF_GRANTED, started(2, 5000, 150), asked(2, 5150))
+def test_the_rest_of_an_order_of_one_tender_cannot_be_charged_twice_at_once():
+    history = (*HALF_GRANTED, started(2, 5000, 150), authorization_requested(2, 5150))
     given(*history).when(charge(3)).then_rejected(
         AmountExceedsPending, amountPending=Decimal(5150), amountReserved=Decimal(5000)
     )
@@ -121,45 +135,53 @@ def test_the_rest_of_an_order_of_one_tender_is_not_charged_twice_at_once():
     ("history", "status"),
     [
         ((created(), *paid(1, 10000)), "COMPLETED"),
-        ((created(), started(1, 10000), asked(1, 10000)), "PROCESSING"),
-        ((created(), started(1, 10000), asked(1, 10000), unanswered(1)), "PROCESSING"),
-        ((created(), started(1, 10000), asked(1, 10000, capture=False), authorized(1, 10000)), "AUTHORIZED"),
-        ((created(), started(1, 10000), asked(1, 10000, capture=False), authorized(1, 1)), "PARTIALLY_AUTHORIZED"),
+        ((created(), started(1, 10000), authorization_requested(1, 10000)), "PROCESSING"),
+        ((created(), started(1, 10000), authorization_requested(1, 10000), unanswered(1)), "PROCESSING"),
+        (
+            (created(), started(1, 10000), authorization_requested(1, 10000, capture=False), authorized(1, 10000)),
+            "AUTHORIZED",
+        ),
+        (
+            (created(), started(1, 10000), authorization_requested(1, 10000, capture=False), authorized(1, 1)),
+            "PARTIALLY_AUTHORIZED",
+        ),
     ],
 )
-def test_an_order_that_does_not_wait_for_money_is_not_payable(history, status):
+def test_an_order_that_waits_for_no_payment_is_not_payable(history, status):
     given(*history).when(charge(9)).then_rejected(OrderNotPayable, currentStatus=status, allowedStatuses=PAYABLE)
 
 
-def test_a_part_is_only_taken_where_parts_are_allowed():
+def test_a_partial_charge_needs_an_order_that_allows_partial_payments():
     given(created()).when(charge(1, 10000)).then_rejected(InvalidField, field="amount")
 
 
 @pytest.mark.parametrize("amount", ["0", "-5", "0.5", "NaN", "1000000000000"])
-def test_a_part_that_cannot_stand_on_the_order_is_refused(amount):
+def test_a_part_with_an_invalid_amount_is_refused(amount):
     given(SPLIT).when(charge(1, amount)).then_rejected(InvalidField, field="amount")
 
 
-def test_a_part_may_be_as_fine_as_the_orders_own_amount():
-    given(created("150.75", allow_partials=True)).when(charge(1, "0.01")).then(started(1, "0.01"), asked(1, "0.01"))
+def test_a_part_is_a_multiple_of_the_orders_quantum():
+    given(created("150.75", allow_partials=True)).when(charge(1, "0.01")).then(
+        started(1, "0.01"), authorization_requested(1, "0.01")
+    )
     given(created("150.75", allow_partials=True)).when(charge(1, "0.001")).then_rejected(InvalidField, field="amount")
 
 
-NAMED = (SPLIT, started(1, 4000, external_id="anticipo"), asked(1, 4000))
+NAMED = (SPLIT, started(1, 4000, external_id="anticipo"), authorization_requested(1, 4000))
 
 
-def test_the_same_name_for_a_payment_shows_that_payment():
-    for history in (NAMED, (*NAMED, *taken(1, 4000)), (*NAMED, declined(1))):
+def test_a_repeated_external_id_of_a_payment_is_absorbed():
+    for history in (NAMED, (*NAMED, *authorized_and_captured(1, 4000)), (*NAMED, declined(1))):
         given(*history).when(charge(2, 4000, external_id="anticipo")).then()
         given(*history).when(charge(2, external_id="anticipo")).then()
 
 
-def test_the_same_name_with_another_amount_is_a_mismatch():
+def test_a_repeated_external_id_with_another_amount_is_a_mismatch():
     given(*NAMED).when(charge(2, 4001, external_id="anticipo")).then_rejected(IdempotencyMismatch, field="amount")
 
 
-def test_another_name_is_another_payment():
-    history = (*NAMED, *taken(1, 4000))
+def test_another_external_id_opens_another_payment():
+    history = (*NAMED, *authorized_and_captured(1, 4000))
     given(*history).when(charge(2, 4000, external_id="resto")).then(
-        started(2, 4000, external_id="resto"), asked(2, 4000)
+        started(2, 4000, external_id="resto"), authorization_requested(2, 4000)
     )

@@ -5,13 +5,12 @@ from __future__ import annotations
 from decimal import Decimal
 
 import pytest
-from tests.domain.scenario import given
-from tests.domain.story import (
+from tests.domain.builders import (
     MANUAL,
     SPEI,
     THREE_PERCENT,
     abandoned,
-    asked,
+    authorization_requested,
     create,
     created,
     declined,
@@ -22,6 +21,7 @@ from tests.domain.story import (
     started,
     unanswered,
 )
+from tests.domain.scenario import given
 
 from ledger.domain.orders.statuses import OrderStatus
 from ledger.domain.orders.terms import LineItem
@@ -40,23 +40,29 @@ def test_an_order_without_a_method_is_created_pending():
     assert order.surcharge_amount is None
 
 
-def test_an_order_with_a_card_announces_its_payment_before_anybody_is_called():
-    order = given().when(create(payment=new_payment())).then(created(pending=False), started(1, 10000), asked(1, 10000))
+def test_an_order_with_a_card_announces_its_payment_before_the_call():
+    order = (
+        given()
+        .when(create(payment=new_payment()))
+        .then(created(pending=False), started(1, 10000), authorization_requested(1, 10000))
+    )
     assert order.status is OrderStatus.PROCESSING
     assert order.open_intent == order.payments[0].intent
 
 
-def test_a_manual_capture_is_not_asked_of_the_processor():
+def test_an_authorisation_for_manual_capture_requests_no_capture():
     given().when(create(payment=new_payment(), capture_method=MANUAL)).then(
-        created(pending=False, capture_method=MANUAL), started(1, 10000), asked(1, 10000, capture=False)
+        created(pending=False, capture_method=MANUAL),
+        started(1, 10000),
+        authorization_requested(1, 10000, capture=False),
     )
 
 
-def test_partial_payments_are_honoured_on_an_order_created_pending():
+def test_an_order_created_pending_can_allow_partial_payments():
     given().when(create(allow_partials=True)).then(created(allow_partials=True))
 
 
-def test_partial_payments_are_not_honoured_on_an_order_that_pays_at_once():
+def test_an_order_created_with_a_payment_never_allows_partial_payments():
     events = given().when(create(allow_partials=True, payment=new_payment())).then_events()
     assert events[0].allow_partials is False
 
@@ -71,7 +77,7 @@ def test_an_amount_within_bounds_is_kept_exactly(amount):
     assert given().when(create(amount)).then(created(amount)).amount == Decimal(amount)
 
 
-def test_amounts_are_written_plainly_whatever_way_they_were_spelled():
+def test_amounts_are_stored_in_their_shortest_form():
     events = given().when(create("1E+4", payment=new_payment(), surcharge=THREE_PERCENT)).then_events()
     assert [str(events[0].amount), str(events[1].surcharge), str(events[2].amount)] == ["10000", "300", "10300"]
     events = given().when(create("150.50", payment=new_payment())).then_events()
@@ -112,45 +118,58 @@ def test_a_method_that_is_not_listed_bears_no_surcharge():
 
 
 PAID = (created(pending=False), *paid(1, 10000))
-IN_FLIGHT = (created(pending=False), started(1, 10000), asked(1, 10000))
+IN_FLIGHT = (created(pending=False), started(1, 10000), authorization_requested(1, 10000))
 FAILED = (*IN_FLIGHT, declined(1))
 
 
 @pytest.mark.parametrize("history", [PAID, IN_FLIGHT, (*IN_FLIGHT, unanswered(1)), (created(),)])
-def test_the_external_id_of_an_order_that_stands_shows_that_order(history):
+def test_a_repeated_external_id_of_an_open_or_paid_order_changes_nothing(history):
     order = given(*history).when(create(payment=new_payment(2))).then()
     assert order == folded(history)
 
 
-def test_the_external_id_of_a_failed_order_starts_a_new_payment():
-    order = given(*FAILED).when(create(payment=new_payment(2))).then(started(2, 10000), asked(2, 10000))
+def test_a_repeated_external_id_of_a_failed_order_starts_a_new_payment():
+    order = (
+        given(*FAILED).when(create(payment=new_payment(2))).then(started(2, 10000), authorization_requested(2, 10000))
+    )
     assert order.status is OrderStatus.PROCESSING
     assert [payment.status for payment in order.payments] == ["FAILED", "PENDING_AUTHORIZATION"]
 
 
-def test_a_retry_that_failed_as_well_is_not_taken_for_another_one():
-    given(*FAILED, started(2, 10000), asked(2, 10000), declined(2)).when(create(payment=new_payment(2))).then()
+def test_a_repeated_retry_with_the_same_payment_id_is_absorbed():
+    given(*FAILED, started(2, 10000), authorization_requested(2, 10000), declined(2)).when(
+        create(payment=new_payment(2))
+    ).then()
 
 
-def test_the_external_id_of_an_abandoned_order_starts_a_new_payment():
-    given(*IN_FLIGHT, abandoned(1)).when(create(payment=new_payment(2))).then(started(2, 10000), asked(2, 10000))
+def test_a_repeated_external_id_after_an_abandoned_payment_starts_a_new_one():
+    given(*IN_FLIGHT, abandoned(1)).when(create(payment=new_payment(2))).then(
+        started(2, 10000), authorization_requested(2, 10000)
+    )
 
 
-def test_a_retry_bears_the_surcharge_of_the_order_not_of_today():
-    failed = (created(pending=False, surcharge=THREE_PERCENT), started(1, 10000, 300), asked(1, 10300), declined(1))
-    given(*failed).when(create(payment=new_payment(2), surcharge=None)).then(started(2, 10000, 300), asked(2, 10300))
+def test_a_retry_bears_the_surcharge_of_the_order_and_not_the_current_one():
+    failed = (
+        created(pending=False, surcharge=THREE_PERCENT),
+        started(1, 10000, 300),
+        authorization_requested(1, 10300),
+        declined(1),
+    )
+    given(*failed).when(create(payment=new_payment(2), surcharge=None)).then(
+        started(2, 10000, 300), authorization_requested(2, 10300)
+    )
 
 
-def test_the_external_id_of_a_failed_order_without_a_method_changes_nothing():
+def test_a_repeated_external_id_of_a_failed_order_without_a_method_changes_nothing():
     given(*FAILED).when(create()).then()
 
 
-def test_the_external_id_with_another_amount_is_a_mismatch():
+def test_a_repeated_external_id_with_another_amount_is_a_mismatch():
     for history in (PAID, FAILED, (created(),)):
         given(*history).when(create(9999, payment=new_payment(2))).then_rejected(IdempotencyMismatch, field="amount")
 
 
-def test_the_external_id_with_another_currency_is_a_mismatch():
+def test_a_repeated_external_id_with_another_currency_is_a_mismatch():
     command = create(currency="USD", payment=new_payment(2))
     given(*PAID).when(command).then_rejected(IdempotencyMismatch, field="currency")
 
@@ -159,5 +178,5 @@ def test_other_fields_of_a_repeated_request_are_not_compared():
     given(*PAID).when(create(payment=new_payment(2), description="otra cosa", customer_id=method().method_id)).then()
 
 
-def test_the_same_amount_spelled_otherwise_is_no_mismatch():
+def test_an_equal_amount_with_trailing_zeros_is_not_a_mismatch():
     given(*PAID).when(create("10000.0", payment=new_payment(2))).then()

@@ -1,12 +1,12 @@
-"""The customer that an order brings along."""
+"""The customer of an order: creation, changed details, erasure."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 from typing import get_args
 
+from tests.domain.builders import CUSTOMER, NOON
 from tests.domain.scenario import given
-from tests.domain.story import CUSTOMER, NOON
 
 from ledger.domain.customers.commands import EraseCustomer, UpsertCustomer
 from ledger.domain.customers.events import CustomerCreated, CustomerDetailsChanged, CustomerErased, CustomerEvent
@@ -25,7 +25,7 @@ def changed(**details):
     return CustomerDetailsChanged(customer_id=CUSTOMER, at=LATER, **details)
 
 
-def test_a_new_customer_is_created_with_what_was_told():
+def test_a_new_customer_is_created_with_the_given_details():
     customer = (
         given()
         .when(introduce(first_name="Ana"))
@@ -35,7 +35,7 @@ def test_a_new_customer_is_created_with_what_was_told():
     assert customer.created_at == customer.updated_at == LATER
 
 
-def test_a_known_customer_is_brought_up_to_date_by_what_differs():
+def test_only_differing_details_of_an_existing_customer_are_recorded():
     customer = (
         given(ANA)
         .when(introduce(first_name="Ana", email="ana.lopez@example.com"))
@@ -45,17 +45,17 @@ def test_a_known_customer_is_brought_up_to_date_by_what_differs():
     assert (customer.created_at, customer.updated_at) == (NOON, LATER)
 
 
-def test_a_known_customer_of_whom_nothing_new_is_told_stays_as_it_was():
+def test_an_existing_customer_without_differing_details_is_unchanged():
     given(ANA).when(introduce(first_name="Ana", email="ana@example.com")).then()
     given(ANA).when(introduce()).then()
 
 
-def test_a_detail_can_be_emptied_but_is_not_by_silence():
+def test_a_null_detail_is_cleared_and_an_absent_one_is_kept():
     customer = given(ANA).when(introduce(email=None)).then(changed(email=None))
     assert (customer.first_name, customer.email) == ("Ana", None)
 
 
-def test_the_ids_of_a_known_customer_do_not_change():
+def test_the_ids_of_an_existing_customer_do_not_change():
     customer = given(ANA).when(introduce(phone_number="+525500000000")).then(changed(phone_number="+525500000000"))
     assert (customer.customer_id, customer.external_id) == (CUSTOMER, "cliente-7")
 

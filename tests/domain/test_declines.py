@@ -1,4 +1,4 @@
-"""Decline codes and what is advised about them."""
+"""The decline codes and the advice about each."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CONTRACT = [
 ]
 
 
-def test_the_codes_are_those_of_the_contract():
+def test_the_decline_codes_are_those_of_the_contract():
     assert list(DECLINES) == CONTRACT
 
 
@@ -33,13 +33,13 @@ def test_an_unknown_code_is_a_generic_decline():
     assert decline("51") is DECLINES["GENERIC_DECLINE"]
 
 
-def test_what_must_not_be_retried_is_not_retryable():
-    assert all(not known.retryable for known in DECLINES.values() if known.advice is Advice.DO_NOT_RETRY)
-    assert all(known.retryable for known in DECLINES.values() if known.advice is Advice.RETRY_LATER)
+def test_a_decline_with_the_advice_do_not_retry_is_not_retryable():
+    assert all(not each.retryable for each in DECLINES.values() if each.advice is Advice.DO_NOT_RETRY)
+    assert all(each.retryable for each in DECLINES.values() if each.advice is Advice.RETRY_LATER)
     assert decline("ISSUER_UNAVAILABLE").retryable
     assert not decline("CARD_LOST_OR_STOLEN").retryable
 
 
-def test_risk_rules_answer_with_a_code_of_their_own():
+def test_a_refusal_by_risk_rules_has_its_own_error_code():
     assert public_code(RefusedBy.RISK) == "RISK_REJECTED"
     assert public_code(RefusedBy.ISSUER) == public_code(None) == "PAYMENT_DECLINED"

@@ -1,14 +1,36 @@
-"""What banks say of money that is here: chargebacks and settlement batches (contract 2.1, sections 8.11 and N36)."""
+"""Disputes, chargebacks and settlement batches of captured money (contract 2.1, section 8.11 and N36)."""
 
 from __future__ import annotations
 
 from decimal import Decimal
 
 import pytest
-from tests.domain.asking import BATCH, DISPUTE, batch, dispute, gave_back, refund, refund_answered
-from tests.domain.moves import HELD_STORIES, LISTED, LOST, MATCHED, ONE, OPENED, PAID, REFUSED, WON, card, disputed
+from tests.domain.action_builders import BATCH, DISPUTE, dispute, record_refund, refund, refund_outcome, settlement
+from tests.domain.builders import (
+    NOON,
+    SPLIT,
+    created,
+    declined,
+    folded,
+    late_capture,
+    paid,
+    payment_id,
+    refund_requested,
+)
 from tests.domain.scenario import given
-from tests.domain.story import NOON, SPLIT, created, declined, folded, late, paid, payment_id, refund_asked
+from tests.domain.transition_rows import (
+    HELD_HISTORIES,
+    LISTED,
+    LOST,
+    MATCHED,
+    ONE,
+    OPENED,
+    PAID,
+    REFUSED,
+    WON,
+    disputed,
+    with_card_payment,
+)
 
 from ledger.domain.orders import commands as c
 from ledger.domain.orders import events as e
@@ -27,43 +49,43 @@ def lost(amount: int) -> e.DisputeLost:
     return e.DisputeLost(payment_id=ONE, dispute_id=DISPUTE, amount=Decimal(amount), at=NOON)
 
 
-def test_a_dispute_contests_all_that_is_held_or_the_amount_it_names() -> None:
+def test_a_dispute_is_about_all_held_money_or_the_amount_it_names() -> None:
     order = given(*PAID).when(dispute(OPENED)).then(opened(10000))
     assert (order.status, order.payments[0].status) == (OrderStatus.COMPLETED, PaymentStatus.DISPUTED)
     given(*PAID).when(dispute(OPENED, 2500)).then(opened(2500))
-    given(*HELD_STORIES[PaymentStatus.PARTIALLY_REFUNDED]).when(dispute(OPENED)).then(opened(7000))
+    given(*HELD_HISTORIES[PaymentStatus.PARTIALLY_REFUNDED]).when(dispute(OPENED)).then(opened(7000))
 
 
-def test_a_dispute_that_is_won_changes_no_amount() -> None:
+def test_a_won_dispute_changes_no_amount() -> None:
     won = e.DisputeWon(payment_id=ONE, dispute_id=DISPUTE, at=NOON)
     order = given(*disputed(PAID, 10000)).when(dispute(WON)).then(won)
     assert (order.amount_refunded, order.payments[0].status) == (0, PaymentStatus.CAPTURED)
 
 
-def test_a_chargeback_counts_as_refunded_and_is_no_refund() -> None:
+def test_a_chargeback_counts_as_refunded_without_being_a_refund() -> None:
     order = given(*disputed(PAID, 2500)).when(dispute(LOST)).then(lost(2500))
     assert (order.status, order.amount_refunded) == (OrderStatus.PARTIALLY_REFUNDED, 2500)
     assert (order.refunds, order.payments[0].charged_back) == ((), 2500)
 
 
-@pytest.mark.parametrize("gone", [1000, 2500, 4000])
-def test_a_dispute_takes_what_the_bank_says_at_its_end_and_not_what_was_contested(gone: int) -> None:
-    order = given(*disputed(PAID, 2500)).when(dispute(LOST, gone)).then(lost(gone))
-    assert (order.amount_refunded, order.payments[0].charged_back) == (gone, gone)
-    contested, taken = order.payments[0].entries[-2:]
-    assert (contested.amount, taken.amount) == (2500, gone)
+@pytest.mark.parametrize("lost_amount", [1000, 2500, 4000])
+def test_a_lost_dispute_takes_the_amount_reported_at_its_end(lost_amount: int) -> None:
+    order = given(*disputed(PAID, 2500)).when(dispute(LOST, lost_amount)).then(lost(lost_amount))
+    assert (order.amount_refunded, order.payments[0].charged_back) == (lost_amount, lost_amount)
+    disputed_entry, chargeback = order.payments[0].entries[-2:]
+    assert (disputed_entry.amount, chargeback.amount) == (2500, lost_amount)
 
 
-def test_a_dispute_takes_no_more_than_is_held() -> None:
+def test_a_lost_dispute_cannot_take_more_than_is_held() -> None:
     given(*disputed(PAID, 2500)).when(dispute(LOST, 10001)).then_rejected(InvalidField, field="amount")
 
 
-def test_a_dispute_that_is_first_heard_of_at_its_end_is_opened_and_ended() -> None:
+def test_a_dispute_first_reported_at_its_end_is_opened_and_ended() -> None:
     given(*PAID).when(dispute(LOST, 2500)).then(opened(2500), lost(2500))
 
 
 @pytest.mark.parametrize("stage", [OPENED, WON, LOST])
-def test_a_dispute_is_decided_once_however_many_came_after_it(stage: c.DisputeStage) -> None:
+def test_an_ended_dispute_is_absorbed_also_after_later_disputes(stage: c.DisputeStage) -> None:
     other = (
         e.DisputeOpened(payment_id=ONE, dispute_id="dsp-2", amount=Decimal(1000), at=NOON),
         e.DisputeWon(payment_id=ONE, dispute_id="dsp-2", at=NOON),
@@ -72,28 +94,28 @@ def test_a_dispute_is_decided_once_however_many_came_after_it(stage: c.DisputeSt
     assert order.payments[0].charged_back == 2500
 
 
-def test_a_split_order_waits_for_what_was_charged_back() -> None:
+def test_a_chargeback_on_a_split_order_is_pending_again() -> None:
     order = given(*disputed((SPLIT, *paid(1, 10000)), 2500)).when(dispute(LOST)).then(lost(2500))
     assert (order.status, order.amount_pending) == (OrderStatus.PARTIALLY_PAID, 2500)
 
 
 @pytest.mark.parametrize(
     "history",
-    [card(created()), disputed(PAID, 1), (*PAID, refund_asked(1, 1000))],
+    [with_card_payment(created()), disputed(PAID, 1), (*PAID, refund_requested(1, 1000))],
     ids=["unpaid", "disputed", "refunding"],
 )
-def test_only_held_money_is_contested(history: tuple[object, ...]) -> None:
+def test_only_held_money_can_be_disputed(history: tuple[object, ...]) -> None:
     given(*history).when(dispute(OPENED, name="dsp-2")).then_rejected(
         InvalidOrderState, currentStatus=folded(history).payments[0].status, allowedStatuses=ALLOWED
     )
 
 
-def test_no_more_is_contested_than_is_held() -> None:
+def test_a_dispute_cannot_exceed_what_is_held() -> None:
     given(*PAID).when(dispute(OPENED, 10001)).then_rejected(InvalidField, field="amount")
     given(*PAID).when(dispute(OPENED, n=2)).then_rejected(PaymentNotFound)
 
 
-def test_contested_money_is_not_refunded() -> None:
+def test_disputed_money_cannot_be_refunded() -> None:
     given(*disputed(PAID, 1000)).when(refund(1000, payment_id=ONE)).then_rejected(
         OrderNotRefundable, currentStatus=PaymentStatus.DISPUTED
     )
@@ -102,30 +124,38 @@ def test_contested_money_is_not_refunded() -> None:
     assert [(event.payment_id, event.amount) for event in events] == [(payment_id(2), 6000)]
 
 
-def test_a_batch_lists_a_payment_and_settles_or_refuses_it() -> None:
+def test_a_settlement_batch_lists_a_payment_and_settles_or_refuses_it() -> None:
     listed = e.SettlementListed(payment_id=ONE, batch_id=BATCH, at=NOON)
-    given(*PAID).when(batch(LISTED)).then(listed)
-    order = given(*PAID, listed).when(batch(MATCHED)).then(e.SettlementMatched(payment_id=ONE, batch_id=BATCH, at=NOON))
+    given(*PAID).when(settlement(LISTED)).then(listed)
+    order = (
+        given(*PAID, listed)
+        .when(settlement(MATCHED))
+        .then(e.SettlementMatched(payment_id=ONE, batch_id=BATCH, at=NOON))
+    )
     assert order.payments[0].status is PaymentStatus.SETTLED
-    order = given(*PAID, listed).when(batch(REFUSED)).then(e.SettlementRefused(payment_id=ONE, batch_id=BATCH, at=NOON))
+    order = (
+        given(*PAID, listed)
+        .when(settlement(REFUSED))
+        .then(e.SettlementRefused(payment_id=ONE, batch_id=BATCH, at=NOON))
+    )
     assert order.payments[0].status is PaymentStatus.CAPTURED
 
 
-def test_a_batch_that_does_not_list_a_payment_does_not_settle_it() -> None:
+def test_a_settlement_batch_that_does_not_list_a_payment_cannot_settle_it() -> None:
     listed = e.SettlementListed(payment_id=ONE, batch_id=BATCH, at=NOON)
-    given(*PAID, listed).when(batch(MATCHED, name="lote-2")).then_rejected(
+    given(*PAID, listed).when(settlement(MATCHED, name="lote-2")).then_rejected(
         InvalidOrderState, currentStatus=PaymentStatus.PENDING_SETTLEMENT, allowedStatuses=ALLOWED
     )
-    given(*PAID).when(batch(MATCHED)).then_rejected(
+    given(*PAID).when(settlement(MATCHED)).then_rejected(
         InvalidOrderState, currentStatus=PaymentStatus.CAPTURED, allowedStatuses=ALLOWED
     )
-    given(*card(created())).when(batch(LISTED)).then_rejected(
+    given(*with_card_payment(created())).when(settlement(LISTED)).then_rejected(
         InvalidOrderState, currentStatus=PaymentStatus.PENDING_AUTHORIZATION, allowedStatuses=ALLOWED
     )
 
 
-def test_money_reported_late_on_a_failed_payment_is_refunded_and_the_payment_stays_failed() -> None:
-    history = (*card(created()), declined(1), late(1, 10000), refund_asked(1, 10000))
-    events = given(*history).when(refund_answered(gave_back(10000))).then_events()
+def test_late_money_on_a_failed_payment_is_refundable_and_the_payment_stays_failed() -> None:
+    history = (*with_card_payment(created()), declined(1), late_capture(1, 10000), refund_requested(1, 10000))
+    events = given(*history).when(record_refund(refund_outcome(10000))).then_events()
     order = folded([*history, *events])
     assert (order.status, order.payments[0].status) == (OrderStatus.REFUNDED, PaymentStatus.FAILED)

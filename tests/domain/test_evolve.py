@@ -1,4 +1,4 @@
-"""What is remembered of each event: status, history, failure, intent."""
+"""The fold of an order: the status, history, failure and intent after each event."""
 
 from __future__ import annotations
 
@@ -7,54 +7,59 @@ from typing import get_args
 
 import pytest
 from msgspec.structs import replace
-from tests.domain.action_steps import ACTION_STEPS
-from tests.domain.story import (
+from tests.domain.builders import (
     DEADLINE,
     NOON,
     abandoned,
-    asked,
+    authorization_requested,
     authorized,
-    capture_asked,
+    authorized_and_captured,
+    capture_requested,
     captured,
     created,
     declined,
     folded,
-    late,
+    late_capture,
     paid,
     scheduled,
     started,
-    taken,
     unanswered,
 )
+from tests.domain.evolve_rows import ACTION_STEPS
 
 from ledger.domain.orders.events import AbandonedBecause, OrderEvent, PayerForgotten
 from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.payment import EntryAction
 from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
 
-IN_FLIGHT = (created(), started(1, 10000), asked(1, 10000))
+IN_FLIGHT = (created(), started(1, 10000), authorization_requested(1, 10000))
 LATER = NOON.replace(hour=13)
 
 STEPS = [
     (created(), (), None, OrderStatus.PENDING),
     (started(1, 10000), IN_FLIGHT[:1], PaymentStatus.CREATED, OrderStatus.PROCESSING),
-    (asked(1, 10000), IN_FLIGHT[:2], PaymentStatus.PENDING_AUTHORIZATION, OrderStatus.PROCESSING),
+    (authorization_requested(1, 10000), IN_FLIGHT[:2], PaymentStatus.PENDING_AUTHORIZATION, OrderStatus.PROCESSING),
     (authorized(1, 10000), IN_FLIGHT, PaymentStatus.AUTHORIZED, OrderStatus.AUTHORIZED),
     (authorized(1, 9999), IN_FLIGHT, PaymentStatus.PARTIALLY_AUTHORIZED, OrderStatus.PARTIALLY_AUTHORIZED),
     (scheduled(1, 10000), (*IN_FLIGHT, authorized(1, 10000)), PaymentStatus.PENDING_CAPTURE, OrderStatus.AUTHORIZED),
     (scheduled(1, 1), (*IN_FLIGHT, authorized(1, 1)), PaymentStatus.PENDING_CAPTURE, OrderStatus.PARTIALLY_AUTHORIZED),
-    (capture_asked(1, 10000), (*IN_FLIGHT, authorized(1, 10000)), PaymentStatus.CAPTURING, OrderStatus.AUTHORIZED),
-    (captured(1, 10000), (*IN_FLIGHT, *taken(1, 10000)[:3]), PaymentStatus.CAPTURED, OrderStatus.COMPLETED),
+    (capture_requested(1, 10000), (*IN_FLIGHT, authorized(1, 10000)), PaymentStatus.CAPTURING, OrderStatus.AUTHORIZED),
+    (
+        captured(1, 10000),
+        (*IN_FLIGHT, *authorized_and_captured(1, 10000)[:3]),
+        PaymentStatus.CAPTURED,
+        OrderStatus.COMPLETED,
+    ),
     (
         captured(1, 9999),
-        (*IN_FLIGHT, *taken(1, 9999)[:3]),
+        (*IN_FLIGHT, *authorized_and_captured(1, 9999)[:3]),
         PaymentStatus.PARTIALLY_CAPTURED,
         OrderStatus.PARTIALLY_PAID,
     ),
     (declined(1), IN_FLIGHT, PaymentStatus.FAILED, OrderStatus.FAILED),
     (unanswered(1), IN_FLIGHT, PaymentStatus.PENDING_AUTHORIZATION, OrderStatus.PROCESSING),
     (abandoned(1), IN_FLIGHT, PaymentStatus.FAILED, OrderStatus.FAILED),
-    (late(1, 10000), (*IN_FLIGHT, declined(1)), PaymentStatus.FAILED, OrderStatus.COMPLETED),
+    (late_capture(1, 10000), (*IN_FLIGHT, declined(1)), PaymentStatus.FAILED, OrderStatus.COMPLETED),
     (PayerForgotten(at=NOON), IN_FLIGHT, PaymentStatus.PENDING_AUTHORIZATION, OrderStatus.PROCESSING),
 ]
 
@@ -77,14 +82,14 @@ def lines(*history):
     return [(entry.action.value, entry.status.value, entry.amount) for entry in folded(history).payments[0].entries]
 
 
-def test_the_history_of_a_payment_tells_each_step_once():
+def test_the_history_of_a_payment_has_one_entry_for_each_step():
     full = Decimal(10000)
     assert lines(*IN_FLIGHT) == [("CREATION", "SUCCESS", full), ("AUTHORIZATION", "PENDING", full)]
-    assert lines(*IN_FLIGHT, *taken(1, 10000)[:2])[-2:] == [
+    assert lines(*IN_FLIGHT, *authorized_and_captured(1, 10000)[:2])[-2:] == [
         ("AUTHORIZATION", "SUCCESS", full),
         ("CAPTURE", "PENDING", full),
     ]
-    assert lines(*IN_FLIGHT, *taken(1, 10000)) == [
+    assert lines(*IN_FLIGHT, *authorized_and_captured(1, 10000)) == [
         ("CREATION", "SUCCESS", full),
         ("AUTHORIZATION", "SUCCESS", full),
         ("CAPTURE", "SUCCESS", full),
@@ -92,7 +97,7 @@ def test_the_history_of_a_payment_tells_each_step_once():
     assert lines(*IN_FLIGHT, declined(1))[-1] == ("AUTHORIZATION", "FAILED", full)
 
 
-def test_an_unknown_step_is_settled_in_its_place():
+def test_an_unknown_step_is_completed_in_its_place():
     unknown = (*IN_FLIGHT, unanswered(1))
     assert lines(*unknown)[-1] == ("AUTHORIZATION", "UNKNOWN", Decimal(10000))
     assert lines(*unknown, authorized(1, 5000))[1:] == [("AUTHORIZATION", "SUCCESS", Decimal(5000))]
@@ -100,7 +105,7 @@ def test_an_unknown_step_is_settled_in_its_place():
     assert entry.at == NOON
 
 
-def test_a_failed_step_says_why():
+def test_a_failed_step_has_a_reason():
     entry = folded([*IN_FLIGHT, declined(1)]).payments[0].entries[-1]
     assert entry.reason == "The card has insufficient funds."
     entry = folded([*IN_FLIGHT, replace(declined(1), message=None)]).payments[0].entries[-1]
@@ -112,7 +117,7 @@ def test_a_failed_step_says_why():
         assert order.payments[0].failure.refused_by is None
 
 
-def test_an_intent_is_open_from_the_asking_to_the_outcome():
+def test_an_intent_is_open_from_its_request_to_its_outcome():
     order = folded(IN_FLIGHT)
     intent = order.open_intent
     assert (intent.processor, intent.idempotency_key, intent.amount) == ("sandbox", "key-1", 10000)
@@ -122,25 +127,25 @@ def test_an_intent_is_open_from_the_asking_to_the_outcome():
         assert folded([*IN_FLIGHT, outcome]).open_intent is None
 
 
-def test_a_capture_that_was_asked_for_is_an_open_intent_too():
-    intent = folded([*IN_FLIGHT, *taken(1, 10000)[:3]]).open_intent
+def test_a_requested_capture_is_an_open_intent():
+    intent = folded([*IN_FLIGHT, *authorized_and_captured(1, 10000)[:3]]).open_intent
     assert (intent.action, intent.processor, intent.amount) == (EntryAction.CAPTURE, "sandbox", 10000)
 
 
-def test_the_intent_that_is_due_first_is_the_open_one():
-    second = replace(asked(2, 10000), deadline_at=DEADLINE.replace(second=1))
+def test_the_open_intent_is_the_one_with_the_earliest_deadline():
+    second = replace(authorization_requested(2, 10000), deadline_at=DEADLINE.replace(second=1))
     assert folded([*IN_FLIGHT, started(2, 10000), second]).open_intent.idempotency_key == "key-2"
 
 
-def test_a_closing_is_taken_back_by_money_alone():
+def test_only_money_reopens_a_closed_order():
     closed = replace(folded(IN_FLIGHT), closed=True)
     assert evolve(closed, unanswered(1)).closed
     assert evolve(closed, captured(1, 10000)).closed is False
 
 
-def test_payments_keep_their_order_and_their_neighbours():
-    order = folded([created(allow_partials=True), *paid(1, 4000), started(2, 6000), asked(2, 6000)])
+def test_an_event_leaves_the_other_payments_unchanged():
+    order = folded([created(allow_partials=True), *paid(1, 4000), started(2, 6000), authorization_requested(2, 6000)])
     after = evolve(order, declined(2))
     assert after.payments[0] is order.payments[0]
-    assert after.payment_by_external_id("nobody") is None
+    assert after.payment_by_external_id("unknown") is None
     assert after.payment(order.payments[1].payment_id).status is PaymentStatus.FAILED

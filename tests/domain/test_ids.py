@@ -18,18 +18,18 @@ def test_different_orders_have_different_numbers(ordinals):
     assert len({order_number(ordinal) for ordinal in ordinals}) == len(ordinals)
 
 
-def test_orders_far_apart_have_different_numbers():
+def test_ordinals_that_differ_in_one_bit_have_different_numbers():
     for bit in range(50):
         assert order_number(1) != order_number(1 ^ 1 << bit)
 
 
-def test_a_block_of_consecutive_orders_has_numbers_of_its_own():
+def test_consecutive_orders_have_different_numbers():
     numbers = {order_number(ordinal) for ordinal in range(50_000)}
     assert len(numbers) == 50_000
     assert all(re.fullmatch(r"PO[0-9A-HJKMNP-TV-Z]{10}", number) for number in numbers)
 
 
-def test_neighbouring_orders_do_not_have_neighbouring_numbers():
+def test_consecutive_orders_have_scattered_numbers():
     assert len({order_number(ordinal)[:6] for ordinal in range(1000)}) > 900
 
 
@@ -38,7 +38,7 @@ def test_an_entry_has_the_same_id_in_every_replay():
     assert len({entry_id(PAYMENT, n) for n in range(100)}) == 100
 
 
-def test_an_id_is_only_read_in_its_long_form():
+def test_a_uuid_is_parsed_in_its_36_character_form_only():
     assert parse_uuid(str(PAYMENT)) == PAYMENT
     assert parse_uuid(PAYMENT.hex) is None
     assert parse_uuid("{" + PAYMENT.hex + "}") is None

@@ -8,8 +8,8 @@ from typing import get_args
 from uuid import UUID
 
 import pytest
+from tests.domain.builders import NOON
 from tests.domain.scenario import given
-from tests.domain.story import NOON
 
 from ledger.domain.merchants.commands import ChangeSettings, IssueApiKey, RegisterMerchant, RevokeApiKey
 from ledger.domain.merchants.events import (
@@ -44,7 +44,7 @@ def issued(key_id=FIRST, **details):
     return ApiKeyIssued(merchant_id=MERCHANT, key_id=key_id, key_hash="ab" * 32, hint="9f3a", at=NOON, **details)
 
 
-def test_a_merchant_starts_on_the_defaults():
+def test_a_new_merchant_has_the_default_settings():
     command = RegisterMerchant(merchant_id=MERCHANT, name="  Café Tacuba ", at=NOON)
     merchant = given().when(command).then(REGISTERED)
     assert settings_of(merchant) == {
@@ -62,7 +62,7 @@ def test_a_merchant_starts_on_the_defaults():
 
 
 @pytest.mark.parametrize("name", ["", "   ", "x" * 256, "Café\x00", "two\nlines"])
-def test_a_merchant_needs_a_name_that_can_be_shown(name):
+def test_a_merchant_needs_a_printable_name(name):
     command = RegisterMerchant(merchant_id=MERCHANT, name=name, at=NOON)
     given().when(command).then_rejected(InvalidField, field="name")
 
@@ -103,7 +103,7 @@ def test_a_surcharge_is_switched_on_and_off():
         ("captureDelaySeconds", {"capture_delay_seconds": 604_801}),
     ],
 )
-def test_a_setting_that_cannot_work_is_refused_by_its_name(name, settings):
+def test_a_setting_out_of_bounds_is_refused_by_its_name(name, settings):
     given(REGISTERED).when(change(**settings)).then_rejected(InvalidField, field=name)
 
 
@@ -159,13 +159,13 @@ def test_an_operator_writes_settings_as_text():
         ("invoiceTrigger", "NEVER"),
     ],
 )
-def test_text_that_is_no_setting_is_refused_by_its_name(name, text):
+def test_a_text_that_is_not_a_setting_is_refused_by_its_name(name, text):
     with pytest.raises(InvalidField) as refused:
         parse_settings({name: text})
     assert refused.value.facts == {"field": name}
 
 
-def test_two_keys_may_live_while_one_replaces_the_other():
+def test_two_keys_can_be_valid_at_once():
     merchant = given(REGISTERED, issued()).when(issue(SECOND, name="next")).then(issued(SECOND, name="next"))
     assert [key.revoked_at for key in merchant.keys] == [None, None]
     merchant = (
@@ -187,7 +187,7 @@ def test_a_key_cannot_expire_before_it_is_issued():
     given(REGISTERED).when(issue(expires_at=NOON)).then_rejected(InvalidField, field="expiresAt")
 
 
-def test_a_key_that_never_was_cannot_be_revoked():
+def test_an_unknown_key_cannot_be_revoked():
     given(REGISTERED, issued()).when(RevokeApiKey(key_id=SECOND, at=NOON)).then_rejected(ApiKeyNotFound)
 
 

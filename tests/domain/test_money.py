@@ -1,4 +1,4 @@
-"""Amounts: what is one, and how it is written."""
+"""Amounts: parsing, writing and rounding."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TOO_LONG = ["1.23456", "1234567890123", "1" * 40, "0." + "0" * 40]
 
 
 @pytest.mark.parametrize("text", [*NO_NUMBERS, *NOT_OURS, *TOO_LONG])
-def test_what_is_no_amount_is_refused(text):
+def test_a_text_that_is_not_an_amount_is_refused(text):
     assert parse_amount(text) is None
 
 
@@ -31,7 +31,7 @@ def test_what_is_no_amount_is_refused(text):
         ("0.0001", "0.0001"),
     ],
 )
-def test_an_amount_is_read_exactly_and_written_shortest(text, written):
+def test_an_amount_is_parsed_exactly_and_written_in_its_shortest_form(text, written):
     amount = parse_amount(text)
     assert amount == Decimal(text)
     assert plain(amount) == str(amount) == written
@@ -69,18 +69,18 @@ def test_sql_keeps_four_decimals():
     assert scaled(Decimal("999999999999.9999")) == 9_999_999_999_999_999
 
 
-def test_an_amount_stands_on_an_order_in_whole_steps():
+def test_an_amount_on_an_order_is_a_multiple_of_its_quantum():
     assert is_multiple(Decimal(5), Decimal(1))
     assert is_multiple(Decimal("5.00"), Decimal(1))
     assert not is_multiple(Decimal("0.5"), Decimal(1))
     assert not is_multiple(Decimal("0.001"), Decimal("0.01"))
 
 
-def test_a_share_of_nothing_is_nothing():
+def test_a_share_of_a_whole_of_zero_is_zero():
     assert share(Decimal(5), Decimal(0), Decimal(0), Decimal(1)) == 0
 
 
 def test_a_share_of_large_amounts_is_exact():
-    # Exactly half a quantum is left over; a product cut to 28 digits loses it.
+    # The remainder is exactly half a quantum; a product that is cut to 28 digits loses it.
     cumulative, part, whole = map(Decimal, ("433968771382.5527", "332722488498.8367", "554910476872.7894"))
     assert share(cumulative, part, whole, Decimal("0.0001")) == Decimal("260206241480.4374")

@@ -1,4 +1,4 @@
-"""What a refund may ask for, and the order in which it is refused (contract N35 to N39, sections 4.6, 8.7 and 8.11)."""
+"""Refunds: what they can request, and the order of their checks (contract N35 to N39, sections 4.6, 8.7 and 8.11)."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ from uuid import UUID
 
 import pytest
 from msgspec.structs import astuple, replace
-from tests.domain.asking import refund
-from tests.domain.moves import GIVING_ALL_BACK, ONE, PAID, at_store, card
-from tests.domain.scenario import given
-from tests.domain.story import (
+from tests.domain.action_builders import refund
+from tests.domain.builders import (
     DEADLINE,
     NOON,
     SPLIT,
@@ -22,15 +20,18 @@ from tests.domain.story import (
     created,
     deposited,
     folded,
-    late,
+    late_capture,
     paid,
     payment_id,
     reference_open,
-    refund_asked,
     refund_id,
+    refund_requested,
     refunded,
 )
+from tests.domain.scenario import given
+from tests.domain.transition_rows import CANCELLING_WITH_REFUND, ONE, PAID, awaiting_deposit, with_card_payment
 
+from ledger.domain.fold import fold
 from ledger.domain.orders.commands import Allocation, RefundOrder, RefundOverpayment
 from ledger.domain.orders.decide.refunds import decide_overpayment_refund
 from ledger.domain.orders.events import AbandonedBecause, CallAbandoned, ProcessorCall, RefundRequested
@@ -47,7 +48,7 @@ from ledger.domain.rejections import (
     RefundWindowExpired,
 )
 
-OVERPAID = (*at_store(created()), deposited(1, 12000))
+OVERPAID = (*awaiting_deposit(created()), deposited(1, 12000))
 
 
 def not_sent(n: int) -> CallAbandoned:
@@ -62,17 +63,17 @@ def allocated(total: int, *shares: tuple[int, int]) -> RefundOrder:
     )
 
 
-def test_a_named_payment_gives_back_no_more_than_it_holds() -> None:
+def test_a_refund_cannot_exceed_what_its_payments_hold() -> None:
     history = (SPLIT, *paid(1, 4000), *paid(2, 6000))
     given(*history).when(refund(4001, payment_id=ONE)).then_rejected(RefundExceedsBalance, refundableAmount=4000)
     given(*history).when(refund(10001)).then_rejected(RefundExceedsBalance, refundableAmount=10000)
-    given(*history, refund_asked(1, 1000, 9), refunded(1, 1000, 9)).when(refund(3001, payment_id=ONE)).then_rejected(
-        RefundExceedsBalance, refundableAmount=3000
-    )
+    given(*history, refund_requested(1, 1000, 9), refunded(1, 1000, 9)).when(
+        refund(3001, payment_id=ONE)
+    ).then_rejected(RefundExceedsBalance, refundableAmount=3000)
 
 
-def test_some_processors_give_back_all_that_came_in_by_a_reference_or_nothing() -> None:
-    history = (*at_store(created(allow_partials=True), 4000), deposited(1, 4000), *paid(2, 6000))
+def test_without_partial_payouts_a_reference_is_refunded_whole_or_not_at_all() -> None:
+    history = (*awaiting_deposit(created(allow_partials=True), 4000), deposited(1, 4000), *paid(2, 6000))
     for part in (refund(3999, payment_id=ONE), refund(9999), allocated(2000, (1, 1000), (2, 1000))):
         given(*history).when(replace(part, partial_payouts=False)).then_rejected(InvalidField, field="amount")
         assert given(*history).when(part).then_events()
@@ -80,9 +81,11 @@ def test_some_processors_give_back_all_that_came_in_by_a_reference_or_nothing() 
         assert given(*history).when(replace(whole, partial_payouts=False)).then_events()
 
 
-def test_a_refund_is_shared_out_as_asked() -> None:
+def test_a_refund_follows_its_allocations() -> None:
     history = (SPLIT, *paid(1, 4000), *paid(2, 6000))
-    given(*history).when(allocated(5000, (1, 1000), (2, 4000))).then(refund_asked(1, 1000), refund_asked(2, 4000))
+    given(*history).when(allocated(5000, (1, 1000), (2, 4000))).then(
+        refund_requested(1, 1000), refund_requested(2, 4000)
+    )
 
 
 @pytest.mark.parametrize("command", [allocated(5000, (1, 1000), (2, 3000)), allocated(2000, (1, 1000), (1, 1000))])
@@ -90,14 +93,16 @@ def test_allocations_add_up_and_name_each_payment_once(command: RefundOrder) -> 
     given(SPLIT, *paid(1, 4000), *paid(2, 6000)).when(command).then_rejected(InvalidField, field="allocations")
 
 
-def test_nothing_is_refunded_where_nothing_was_captured() -> None:
-    given(*card(created())).when(refund(1)).then_rejected(OrderNotRefundable, currentStatus=OrderStatus.PROCESSING)
+def test_a_refund_needs_captured_money() -> None:
+    given(*with_card_payment(created())).when(refund(1)).then_rejected(
+        OrderNotRefundable, currentStatus=OrderStatus.PROCESSING
+    )
     given(*PAID).when(refund(1, payment_id=payment_id(2))).then_rejected(PaymentNotFound)
     given(*PAID).when(refund(0)).then_rejected(InvalidField, field="amount")
 
 
 @pytest.mark.parametrize("named", [None, ONE])
-def test_a_card_is_refunded_for_as_long_as_its_processor_allows(named: object) -> None:
+def test_a_card_is_refundable_within_its_processors_period(named: object) -> None:
     window = timedelta(days=180)
     given(*PAID).when(refund(1000, at=NOON + window + timedelta(seconds=1), payment_id=named)).then_rejected(
         RefundWindowExpired
@@ -108,56 +113,55 @@ def test_a_card_is_refunded_for_as_long_as_its_processor_allows(named: object) -
     )
 
 
-def test_money_on_an_order_that_is_being_cancelled_is_on_its_way_already() -> None:
-    history = (SPLIT, *paid(1, 4000), *paid(2, 2000), GIVING_ALL_BACK, refund_asked(1, 4000, 9))
+def test_an_order_with_a_pending_cancellation_cannot_be_refunded() -> None:
+    history = (SPLIT, *paid(1, 4000), *paid(2, 2000), CANCELLING_WITH_REFUND, refund_requested(1, 4000, 9))
     given(*history).when(refund(1000)).then_rejected(
         InvalidOrderState, currentStatus=OrderStatus.CANCELLATION_REQUESTED, allowedStatuses=()
     )
     over = RefundOverpayment(refund_id=refund_id(2), deadline_at=DEADLINE, at=NOON)
-    assert given(*OVERPAID, GIVING_ALL_BACK).when(over).then_events() == []
+    assert given(*OVERPAID, CANCELLING_WITH_REFUND).when(over).then_events() == []
 
 
-def test_the_merchants_own_id_names_one_refund() -> None:
-    known = refund_asked(1, 1000, external_id="devolución-1")
+def test_the_external_id_of_a_refund_is_unique_within_its_order() -> None:
+    known = refund_requested(1, 1000, external_id="devolución-1")
     assert given(*PAID, known).when(refund(1000, 2, external_id="devolución-1")).then_events() == []
     given(*PAID, known).when(refund(999, 2, external_id="devolución-1")).then_rejected(
         IdempotencyMismatch, field="amount"
     )
 
 
-def test_an_id_of_which_nothing_was_sent_is_free_again() -> None:
-    asked = [refund_asked(n, amount, external_id="devolución-1") for n, amount in ((2, 6000), (1, 1000))]
+def test_the_external_id_of_a_refund_that_was_never_sent_is_free_again() -> None:
+    asked = [refund_requested(n, amount, external_id="devolución-1") for n, amount in ((2, 6000), (1, 1000))]
     history = (SPLIT, *paid(1, 4000), *paid(2, 6000), *asked)
     unsent = [not_sent(n) for n in (1, 2)]
     again = refund(7000, 2, external_id="devolución-1")
     given(*history, *unsent).when(again).then(
-        *(refund_asked(n, amount, 2, external_id="devolución-1") for n, amount in ((2, 6000), (1, 1000)))
+        *(refund_requested(n, amount, 2, external_id="devolución-1") for n, amount in ((2, 6000), (1, 1000)))
     )
     assert given(*history, unsent[0], refunded(2, 6000)).when(again).then_events() == []
     assert given(*history, unsent[0]).when(again).then_events() == []
 
 
-def test_what_is_beyond_the_orders_amount_goes_back() -> None:
+def test_an_overpayment_is_refunded() -> None:
     over = RefundOverpayment(refund_id=refund_id(1), deadline_at=DEADLINE, at=NOON)
-    given(*OVERPAID).when(over).then(refund_asked(1, 2000, reason="overpayment", payout=True))
+    given(*OVERPAID).when(over).then(refund_requested(1, 2000, reason="overpayment", payout=True))
     assert given(*PAID).when(over).then_events() == []
 
 
-def given_back(history: Sequence[Any], **changes: Any) -> tuple[list[tuple[UUID, Decimal]], Order]:
-    """What each payment gives back of what is held too much, and the order once it has."""
+def overpayment_refund(history: Sequence[Any], **changes: Any) -> tuple[list[tuple[UUID, Decimal]], Order]:
+    """Returns what each payment gives back of an overpayment, and the order after these refunds."""
     order = folded(history)
     over = RefundOverpayment(refund_id=refund_id(1), deadline_at=DEADLINE, at=NOON, **changes)
-    asked = decide_overpayment_refund(order, over)
-    shares = [(event.payment_id, event.amount) for event in asked if isinstance(event, RefundRequested)]
-    for event in asked:
-        order = evolve(order, event)
+    requested = decide_overpayment_refund(order, over)
+    shares = [(event.payment_id, event.amount) for event in requested if isinstance(event, RefundRequested)]
+    order = fold(evolve, order, requested)
     for n, payment in enumerate(order.payments, 1):
         if payment.refunding:
             order = evolve(order, refunded(n, payment.refunding))
     return shares, order
 
 
-def test_what_was_paid_beyond_a_payment_goes_back_without_surcharge_and_before_the_rest() -> None:
+def test_an_overpaid_payment_gives_back_its_excess_first_and_without_surcharge() -> None:
     history = [SPLIT_WITH_SURCHARGE, *reference_open(1, 200, 6), deposited(1, 250)]
     payment = folded(history).payments[0]
     assert [tuple(astuple(payment.parts_of_refund(Decimal(n), Decimal(1)))) for n in (43, 44, 47, 250)] == [
@@ -169,35 +173,35 @@ def test_what_was_paid_beyond_a_payment_goes_back_without_surcharge_and_before_t
 
 
 @pytest.mark.parametrize("second", [6000, 10000])
-def test_the_extra_of_a_split_order_takes_its_surcharge_along(second: int) -> None:
+def test_the_overpayment_of_a_split_order_is_refunded_with_its_surcharge(second: int) -> None:
     surcharge = second * 3 // 100
     history = [SPLIT_WITH_SURCHARGE, *reference_open(1, 10000, 300), *reference_open(2, second, surcharge)]
     history += [deposited(1, 10300), deposited(2, second + surcharge)]
-    shares, order = given_back(history)
+    shares, order = overpayment_refund(history)
     assert shares == [(payment_id(2), second + surcharge)]
     assert (order.amount, order.net, order.overpaid_amount, order.amount_pending) == (10300, 10300, 0, 0)
 
 
-def test_the_extra_of_a_split_order_is_taken_of_as_many_payments_as_it_came_by() -> None:
+def test_the_overpayment_of_a_split_order_is_refunded_from_several_payments() -> None:
     history = [SPLIT_WITH_SURCHARGE, *(step for n in (1, 2, 3) for step in reference_open(n, 7000, 210))]
-    shares, order = given_back([*history, *(deposited(n, 7210) for n in (1, 2, 3))])
+    shares, order = overpayment_refund([*history, *(deposited(n, 7210) for n in (1, 2, 3))])
     assert shares == [(payment_id(3), 7210), (payment_id(2), 4120)]
     assert (order.amount, order.net, order.overpaid_amount, order.amount_pending) == (10300, 10300, 0, 0)
 
 
-def test_the_extra_stays_where_a_reference_goes_back_whole_or_not_at_all() -> None:
-    assert given_back(OVERPAID, partial_payouts=False)[0] == []
+def test_an_overpayment_stays_where_its_reference_can_only_be_refunded_whole() -> None:
+    assert overpayment_refund(OVERPAID, partial_payouts=False)[0] == []
     twice = [SPLIT, *reference_open(1, 10000, 0), *reference_open(2, 4000, 0), deposited(1, 10000), deposited(2, 4000)]
-    assert given_back(twice, partial_payouts=False)[0] == [(payment_id(2), 4000)]
+    assert overpayment_refund(twice, partial_payouts=False)[0] == [(payment_id(2), 4000)]
 
 
-def test_the_extra_of_a_card_stays_once_the_processor_takes_no_refund_of_it_any_more() -> None:
-    history = (*PAID, late(1, 500))
-    assert given_back(history)[0] == [(payment_id(1), 500)]
-    assert given_back(history, card_window_s=-1)[0] == []
+def test_an_overpayment_by_card_stays_after_the_refund_period() -> None:
+    history = (*PAID, late_capture(1, 500))
+    assert overpayment_refund(history)[0] == [(payment_id(1), 500)]
+    assert overpayment_refund(history, card_window_s=-1)[0] == []
 
 
-def test_money_that_comes_once_an_order_is_covered_changes_no_amount_and_goes_back_where_it_came_from() -> None:
+def test_money_after_an_order_is_covered_changes_no_amount_and_is_refunded_to_its_own_payment() -> None:
     history = [
         created(surcharge=THREE_PERCENT),
         *reference_open(1, 10000),
@@ -209,6 +213,6 @@ def test_money_that_comes_once_an_order_is_covered_changes_no_amount_and_goes_ba
     history += [deposited(1, 6000, "dep-2")]
     order = folded(history)
     assert (order.amount, order.surcharge_amount, order.overpaid_amount) == (10180, 180, 6000)
-    shares, order = given_back(history)
+    shares, order = overpayment_refund(history)
     assert shares == [(payment_id(1), 6000)]
     assert (order.amount, order.net, order.overpaid_amount, order.amount_pending) == (10180, 10180, 0, 0)

@@ -1,4 +1,4 @@
-"""The state tables are whole, and an order's status follows from its payments by legal moves only."""
+"""The tables of moves are complete, and an order's status follows from its payments by legal moves only."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 from msgspec.structs import replace
-from tests.domain.story import SPEI, created, folded, started
+from tests.domain.builders import SPEI, created, folded, started
 
 from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.state import LIVE, Order
@@ -25,7 +25,7 @@ HELD = (P.CAPTURED, P.PARTIALLY_CAPTURED, P.PENDING_SETTLEMENT, P.SETTLED, P.PAR
     ],
     ids=["payment", "order"],
 )
-def test_every_status_is_reached_and_only_final_ones_are_dead_ends(edges, statuses, final, count):
+def test_every_status_is_reachable_and_only_final_ones_have_no_moves(edges, statuses, final, count):
     reached = {None}
     while more := {target for origin, target in edges if origin in reached} - reached:
         reached |= more
@@ -34,7 +34,7 @@ def test_every_status_is_reached_and_only_final_ones_are_dead_ends(edges, status
     assert len(edges) == count
 
 
-def test_a_payment_holds_money_until_it_is_given_back_whole():
+def test_every_status_with_money_leads_to_a_refund_and_a_dispute_and_back():
     for held in HELD:
         assert {(held, P.PENDING_REFUND), (held, P.DISPUTED)} <= PAYMENT_EDGES
         assert {(P.PENDING_REFUND, held), (P.DISPUTED, held)} <= PAYMENT_EDGES
@@ -91,7 +91,7 @@ def payment(status: P, n: int = 1, **changes) -> Payment:
         (order_with(payment(P.FAILED)), O.FAILED),
     ],
 )
-def test_the_status_of_an_order_is_read_off_its_payments(order, status):
+def test_the_status_of_an_order_follows_from_its_payments(order, status):
     assert order.status is status
 
 
@@ -109,58 +109,59 @@ LEADS_TO = {
     NextAction.REDIRECT: {P.AUTHORIZED, P.FAILED, P.EXPIRED, P.CANCELLED},
     NextAction.DISPLAY_REFERENCE: {P.CAPTURED, P.PARTIALLY_CAPTURED, P.EXPIRED, P.CANCELLED},
 }
-"""Where a new payment, or one that waits for somebody, can go: the payment table tells cards from references by words."""
+"""The statuses after CREATED (None) or after each action of the payer. The payment table does not distinguish cards
+from references."""
 
 
 class Walk:
-    """An order whose payments wander along the payment table; every order status on the way must be a legal move."""
+    """A random walk of an order's payments along the payment table. Asserts that each change of the order is legal."""
 
-    def __init__(self, chance: random.Random) -> None:
-        self.chance = chance
-        self.split = chance.random() < 0.5
-        self.pending = self.split or chance.random() < 0.5
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
+        self.split = rng.random() < 0.5
+        self.pending = self.split or rng.random() < 0.5
         self.closed = False
         self.payments: list[Payment] = []
-        self.resumes: dict[int, PaymentStatus] = {}
+        self.returns_to: dict[int, PaymentStatus] = {}
         self.status: OrderStatus | None = None
         if not self.pending:
             self.open_payment()
-        self.look()
+        self.check_status()
 
     @property
     def order(self) -> Order:
         return order_with(*self.payments, split=self.split, pending=self.pending, closed=self.closed)
 
-    def look(self) -> None:
+    def check_status(self) -> None:
         status = self.order.status
         assert status is self.status or (self.status, status) in ORDER_EDGES, (self.status, status)
         self.status = status
 
     def step(self) -> bool:
-        """One thing happens; False where nothing more can."""
-        busy = self.those_in(LIVE | {P.PENDING_REFUND, P.DISPUTED})
-        held = self.those_in(HELD)
+        """Makes one random change. Returns False where no change is possible."""
+        busy = self.payments_in(LIVE | {P.PENDING_REFUND, P.DISPUTED})
+        held = self.payments_in(HELD)
         if busy:
-            self.move(self.chance.choice(busy))
-        elif self.closed or self.chance.random() < 0.1:
-            late = self.those_in({P.EXPIRED, P.CANCELLED})
+            self.move(self.rng.choice(busy))
+        elif self.closed or self.rng.random() < 0.1:
+            late = self.payments_in({P.EXPIRED, P.CANCELLED})
             if not late or self.status is O.REFUNDED:
                 return False
             self.move(late[0])
             self.closed = False
-        elif self.status in {O.PENDING, O.FAILED, O.PARTIALLY_PAID} and self.chance.random() < 0.6:
+        elif self.status in {O.PENDING, O.FAILED, O.PARTIALLY_PAID} and self.rng.random() < 0.6:
             self.open_payment()
         elif held:
-            self.move(self.chance.choice(held))
+            self.move(self.rng.choice(held))
         elif self.status in {O.PENDING, O.PARTIALLY_PAID}:
             self.close()
         else:
             return False
-        self.look()
+        self.check_status()
         return True
 
-    def those_in(self, statuses) -> list[int]:
-        return [n for n, one in enumerate(self.payments) if one.status in statuses]
+    def payments_in(self, statuses) -> list[int]:
+        return [n for n, each in enumerate(self.payments) if each.status in statuses]
 
     def open_payment(self) -> None:
         self.payments.append(payment(P.CREATED, len(self.payments) + 1))
@@ -174,17 +175,17 @@ class Walk:
         if before.status in {P.CREATED, P.REQUIRES_ACTION}:
             targets &= LEADS_TO[before.next_action]
         if before.status in {P.PENDING_REFUND, P.DISPUTED}:
-            targets = {self.resumes[n], P.PARTIALLY_REFUNDED, P.REFUNDED}
-        target = self.chance.choice(sorted(targets))
+            targets = {self.returns_to[n], P.PARTIALLY_REFUNDED, P.REFUNDED}
+        target = self.rng.choice(sorted(targets))
         if target in {P.PENDING_REFUND, P.DISPUTED}:
-            self.resumes[n] = before.status
-        self.payments[n] = self.arrive(before, target)
+            self.returns_to[n] = before.status
+        self.payments[n] = self.after_move(before, target)
         if target is P.CANCELLED and not self.split:
             self.close()
 
-    def arrive(self, before: Payment, target: PaymentStatus) -> Payment:
-        """The payment where it went, with the money that moved."""
-        rest = 100 - sum(one.captured - one.refunded for one in self.payments)
+    def after_move(self, before: Payment, target: PaymentStatus) -> Payment:
+        """Returns the payment in its new status, with the money that this move changes."""
+        rest = 100 - sum(each.captured - each.refunded for each in self.payments)
         left = before.captured - before.refunded
         if target is P.REQUIRES_ACTION:
             return replace(before, status=target, next_action=self.next_action(before))
@@ -199,19 +200,19 @@ class Walk:
         return replace(before, status=target)
 
     def next_action(self, before: Payment) -> NextAction:
-        """A card that the processor knows waits for its payer; a payment that it does not know has a reference."""
+        """Returns what the payment waits for: a reference is shown from CREATED, a card's payer acts later."""
         if before.status is P.CREATED:
             return NextAction.DISPLAY_REFERENCE
         if before.status is P.REQUIRES_ACTION:
             return NextAction.CHALLENGE
-        return self.chance.choice([NextAction.DEVICE_DATA, NextAction.CHALLENGE, NextAction.REDIRECT])
+        return self.rng.choice([NextAction.DEVICE_DATA, NextAction.CHALLENGE, NextAction.REDIRECT])
 
 
-def test_whatever_its_payments_do_an_order_moves_by_its_table():
-    chance = random.Random(20260131)
+def test_random_moves_of_payments_move_the_order_by_its_table():
+    rng = random.Random(20260131)
     reached = set()
     for _ in range(3000):
-        walk = Walk(chance)
+        walk = Walk(rng)
         reached.add(walk.status)
         for _ in range(25):
             if not walk.step():

@@ -6,7 +6,7 @@ import json
 from datetime import datetime
 from typing import Any
 
-from tests.domain.story import NOON
+from tests.domain.builders import NOON
 from tests.projections.shop import Shop
 
 from projections.lists.pages import OrderQuery

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from tests.domain.story import NOON
+from tests.domain.builders import NOON
 from uuid_utils.compat import uuid7
 
 from ledger.domain.merchants.events import ApiKeyIssued, MerchantRegistered

@@ -12,7 +12,7 @@ from datetime import timedelta
 
 import psycopg
 from msgspec import Struct
-from tests.domain.story import NOON
+from tests.domain.builders import NOON
 from tests.projections.shop import Shop, change_email, customer
 
 from ledger.domain.customers.state import Customer

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from tests.domain.story import NOON, created
+from tests.domain.builders import NOON, created
 from uuid_utils.compat import uuid7
 
 from ledger.domain.customers.events import CustomerCreated, CustomerDetailsChanged

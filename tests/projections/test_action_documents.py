@@ -7,8 +7,27 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.domain import action_steps as steps
-from tests.domain.action_steps import (
+from tests.domain import evolve_rows as steps
+from tests.domain.builders import (
+    NOON,
+    ORDER,
+    SESSION,
+    SPLIT_WITH_SURCHARGE,
+    created,
+    deposited,
+    folded,
+    method,
+    paid,
+    payer_action_required,
+    payment_id,
+    reference_issued,
+    reference_requested,
+    refund_id,
+    refund_requested,
+    refunded,
+    started,
+)
+from tests.domain.evolve_rows import (
     CAPTURING,
     CHALLENGED,
     DISPUTED,
@@ -19,25 +38,6 @@ from tests.domain.action_steps import (
     PAID,
     REFUNDING,
     VOIDING,
-)
-from tests.domain.story import (
-    NOON,
-    ORDER,
-    SESSION,
-    SPLIT_WITH_SURCHARGE,
-    acting,
-    created,
-    deposited,
-    folded,
-    issued,
-    method,
-    paid,
-    payment_id,
-    referred,
-    refund_asked,
-    refund_id,
-    refunded,
-    started,
 )
 
 from ledger.domain.ids import entry_id
@@ -72,7 +72,7 @@ CHALLENGE_FAILED = e.PayerAuthenticationFailed(payment_id=ONE, code="AUTHENTICAT
     [
         (CHALLENGED, ["AUTHORIZATION PENDING 10000", "AUTHENTICATION PENDING 10000"]),
         (
-            (*CHALLENGED[:-1], acting(1, NextAction.DEVICE_DATA)),
+            (*CHALLENGED[:-1], payer_action_required(1, NextAction.DEVICE_DATA)),
             ["AUTHORIZATION PENDING 10000", "DEVICE_DATA PENDING 10000"],
         ),
         (
@@ -104,7 +104,7 @@ CHALLENGE_FAILED = e.PayerAuthenticationFailed(payment_id=ONE, code="AUTHENTICAT
         (REFUNDING, [*BOUGHT, "REFUND PENDING 4000"]),
         ((*REFUNDING, refunded(1, 4000)), [*BOUGHT, "REFUND SUCCESS 4000"]),
         (
-            (*REFUNDING, steps.REFUSED, refund_asked(1, 500, 2)),
+            (*REFUNDING, steps.REFUSED, refund_requested(1, 500, 2)),
             [*BOUGHT, "REFUND FAILED 4000 GENERIC_DECLINE", "REFUND PENDING 500"],
         ),
         (LISTED, [*BOUGHT, "SETTLEMENT PENDING 10000"]),
@@ -127,7 +127,12 @@ def test_each_step_of_a_payment_is_shown_once_with_its_outcome(events: tuple[Any
 
 
 def with_reference(type_: MethodType, reference: Reference) -> tuple[Any, ...]:
-    return created(), started(1, 10000, 0, type_), referred(1, 10000), replace(issued(1), reference=reference)
+    return (
+        created(),
+        started(1, 10000, 0, type_),
+        reference_requested(1, 10000),
+        replace(reference_issued(1), reference=reference),
+    )
 
 
 FULL = Reference(clabe="646180157000000004", reference="99000000001", convenio="1234567")
@@ -171,9 +176,9 @@ SESSION_OVER = e.PaymentExpired(payment_id=ONE, because=e.ExpiredBecause.SESSION
 @pytest.mark.parametrize(
     ("events", "status", "eci", "waits"),
     [
-        ((*CHALLENGED[:-1], acting(1, NextAction.DEVICE_DATA)), "DEVICE_DATA_REQUIRED", None, True),
+        ((*CHALLENGED[:-1], payer_action_required(1, NextAction.DEVICE_DATA)), "DEVICE_DATA_REQUIRED", None, True),
         (CHALLENGED, "CHALLENGE_REQUIRED", None, True),
-        ((*CHALLENGED[:-1], acting(1, NextAction.REDIRECT)), "CHALLENGE_REQUIRED", None, True),
+        ((*CHALLENGED[:-1], payer_action_required(1, NextAction.REDIRECT)), "CHALLENGE_REQUIRED", None, True),
         ((*CHALLENGED, AUTHENTICATED, GRANTED[-1]), "AUTHENTICATED", "05", False),
         ((*CHALLENGED, CHALLENGE_FAILED), "FAILED", "07", False),
         ((*CHALLENGED, SESSION_OVER), "EXPIRED", None, False),
@@ -194,7 +199,10 @@ def test_a_payment_without_a_session_has_no_authentication() -> None:
 
 def test_a_refund_shows_what_each_payment_gives_back_and_its_surcharge() -> None:
     both = (SPLIT_WITH_SURCHARGE, *paid(1, 4000, 120), *paid(2, 6000, 180))
-    asked = (refund_asked(2, 6180, external_id="dev-1", reason="Taza rota"), refund_asked(1, 1000, external_id="dev-1"))
+    asked = (
+        refund_requested(2, 6180, external_id="dev-1", reason="Taza rota"),
+        refund_requested(1, 1000, external_id="dev-1"),
+    )
     order = folded((*both, *asked, refunded(2, 6180)))
     assert [json.loads(refund) for refund in render_refunds(order)] == [
         {
@@ -233,7 +241,7 @@ def test_a_refund_shows_what_each_payment_gives_back_and_its_surcharge() -> None
 
 def test_a_later_refund_of_a_payment_gives_back_the_rest_of_its_surcharge() -> None:
     order = folded(
-        (SPLIT_WITH_SURCHARGE, *paid(1, 4000, 120), refund_asked(1, 1000), refunded(1, 1000), refund_asked(1, 3120, 2),
+        (SPLIT_WITH_SURCHARGE, *paid(1, 4000, 120), refund_requested(1, 1000), refunded(1, 1000), refund_requested(1, 3120, 2),
          e.RefundRefused(refund_id=refund_id(2), payment_id=ONE, code="X", at=NOON))
     )  # fmt: skip
     second = json.loads(render_refund(order, order.refunds[1]))

@@ -15,7 +15,7 @@ from uuid import uuid4
 
 import psycopg
 import pytest
-from tests.domain.story import NOON
+from tests.domain.builders import NOON
 
 from ledger.domain.orders.statuses import OrderStatus
 from projections.lists import pool

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import psycopg
 import pytest
-from tests.domain.story import CUSTOMER, NOON, ORDER, asked, created, folded, started
+from tests.domain.builders import CUSTOMER, NOON, ORDER, authorization_requested, created, folded, started
 
 from ledger.domain.customers.state import Customer
 from ledger.journal.append import Change
@@ -38,7 +38,7 @@ def test_an_order_has_a_row_and_changes_the_counters() -> None:
 
 
 def test_the_row_has_the_deadline_of_the_oldest_open_call() -> None:
-    events = [created(allow_partials=True), started(1, 4_000), asked(1, 4_000)]
+    events = [created(allow_partials=True), started(1, 4_000), authorization_requested(1, 4_000)]
     [row] = Inline().rows(MERCHANT, Change(ORDER, 0, events, None, folded(events)))["payment_order"]
     assert from_micros(row[12]) == events[2].deadline_at
 

@@ -11,7 +11,7 @@ from itertools import product
 
 import psycopg
 import pytest
-from tests.domain.story import NOON, asked, declined, paid, started
+from tests.domain.builders import NOON, authorization_requested, declined, paid, started
 from tests.projections.listing import ids, page
 from tests.projections.shop import Shop
 from uuid_utils.compat import uuid7
@@ -51,7 +51,7 @@ async def orders(shop: Shop) -> list[Order]:
     for n, at in enumerate(MOMENTS):
         made.append(await shop.order(f"{n}-pending", at=at))
         made.append(await shop.order(f"{n}-paid", *paid(1, 10_000), at=at))
-        order = await shop.order(f"{n}-failed", started(1, 10_000), asked(1, 10_000), at=at)
+        order = await shop.order(f"{n}-failed", started(1, 10_000), authorization_requested(1, 10_000), at=at)
         made.append(await shop.then(order, declined(1)))
     return made
 

@@ -12,7 +12,7 @@ from uuid import UUID
 import psycopg
 import pytest
 from msgspec import Struct
-from tests.domain.story import NOON, asked, declined, paid, started
+from tests.domain.builders import NOON, authorization_requested, declined, paid, started
 from tests.projections.listing import ids, page
 from tests.projections.shop import Shop, change_email, customer
 from uuid_utils.compat import uuid7
@@ -85,7 +85,7 @@ async def market(shop: Shop) -> Market:
     orders = []
     for n in range(300):
         events: tuple[Any, ...] = chance.choice(
-            [(), paid(1, 10_000), (started(1, 10_000), asked(1, 10_000), declined(1))]
+            [(), paid(1, 10_000), (started(1, 10_000), authorization_requested(1, 10_000), declined(1))]
         )
         order = await shop.order(
             chance.choice(["Ref-{}", "ñandú {}", "50%_{}", "back\\{}", "o'{}", "STRASSE{}"]).format(n),

@@ -7,7 +7,7 @@ import random
 from datetime import timedelta
 
 import pytest
-from tests.domain.story import NOON
+from tests.domain.builders import NOON
 from tests.projections.listing import ids, page, total
 from tests.projections.searching import Bazaar, an_address, counted, pack
 from tests.projections.shop import Shop, change_email, customer

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import psycopg
 import pytest
-from tests.domain.story import DEADLINE, asked, declined, started, unanswered
+from tests.domain.builders import DEADLINE, authorization_requested, declined, started, unanswered
 from tests.projections.shop import Shop
 
 from ledger.postgres.faults import DatabaseUnavailable
@@ -18,7 +18,7 @@ LATER = DEADLINE + timedelta(seconds=1)
 
 
 async def test_a_call_without_an_outcome_is_due_from_its_deadline_on(shop: Shop, database_url: str) -> None:
-    order = await shop.order("open", started(1, 10_000), asked(1, 10_000))
+    order = await shop.order("open", started(1, 10_000), authorization_requested(1, 10_000))
     await shop.order("waiting")
     async with OpenCalls(database_url) as intents:
         assert await intents.due(DEADLINE - timedelta(seconds=1), 10) == []
@@ -31,13 +31,13 @@ async def test_a_call_without_an_outcome_is_due_from_its_deadline_on(shop: Shop,
 
 async def test_no_more_calls_are_returned_than_the_limit(shop: Shop, database_url: str) -> None:
     for n in range(4):
-        await shop.order(f"open-{n}", started(1, 10_000), asked(1, 10_000))
+        await shop.order(f"open-{n}", started(1, 10_000), authorization_requested(1, 10_000))
     async with OpenCalls(database_url) as intents:
         assert len(await intents.due(LATER, 3)) == 3
 
 
 async def test_a_lost_connection_fails_one_read(shop: Shop, database_url: str) -> None:
-    await shop.order("open", started(1, 10_000), asked(1, 10_000))
+    await shop.order("open", started(1, 10_000), authorization_requested(1, 10_000))
     async with OpenCalls(database_url) as intents:
         with psycopg.connect(database_url, autocommit=True) as connection:
             connection.execute(

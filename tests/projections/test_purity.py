@@ -73,7 +73,7 @@ def _is_unordered(node: ast.expr) -> bool:
 _DIGEST = """
 import hashlib
 from msgspec import Raw
-from tests.domain.story import created, folded, paid, SPLIT_WITH_SURCHARGE
+from tests.domain.builders import created, folded, paid, SPLIT_WITH_SURCHARGE
 from projections.orders.head import render_head
 from projections.orders.payments import render_payments
 digest = hashlib.sha256()

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
-from tests.domain.story import NOON, asked, declined, paid, started
+from tests.domain.builders import NOON, authorization_requested, declined, paid, started
 from tests.projections import merchants
 from tests.projections.shop import Shop
 from uuid_utils.compat import uuid7
@@ -79,7 +79,7 @@ async def test_two_merchants_may_use_the_same_external_id(shop: Shop, journal: J
 
 async def test_a_change_is_read_at_once(shop: Shop, reader: Queries) -> None:
     order = await shop.order("live")
-    order = await shop.then(order, started(1, 10_000), asked(1, 10_000))
+    order = await shop.then(order, started(1, 10_000), authorization_requested(1, 10_000))
     assert (await shown(reader, shop.merchant_id, "live") or {})["status"] == "PROCESSING"
     await shop.then(order, declined(1))
     found = await shown(reader, shop.merchant_id, "live")

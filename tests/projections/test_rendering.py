@@ -11,14 +11,15 @@ from uuid import UUID
 import pytest
 from msgspec import Raw
 from msgspec.structs import replace
-from tests.domain.story import (
+from tests.domain.builders import (
     CUSTOMER,
     NOON,
     ORDER,
     SPLIT_WITH_SURCHARGE,
     THREE_PERCENT,
     VISA,
-    asked,
+    authorization_requested,
+    authorized_and_captured,
     created,
     declined,
     folded,
@@ -26,7 +27,6 @@ from tests.domain.story import (
     paid,
     payment_id,
     started,
-    taken,
     unanswered,
 )
 
@@ -199,7 +199,7 @@ def test_a_captured_payment_shows_its_amounts_as_decimal_strings_and_its_history
 
 
 def test_a_declined_payment_shows_the_reason() -> None:
-    events = (created(10_000, pending=False), started(1, 10_000), asked(1, 10_000), declined(1))
+    events = (created(10_000, pending=False), started(1, 10_000), authorization_requested(1, 10_000), declined(1))
     assert head(*events)["status"] == "FAILED"
     [payment] = payments(*events)
     told = "The card has insufficient funds."
@@ -212,7 +212,7 @@ def test_a_declined_payment_shows_the_reason() -> None:
 
 
 def test_a_payment_without_an_answer_is_unknown_and_not_failed() -> None:
-    events = (created(10_000, pending=False), started(1, 10_000), asked(1, 10_000), unanswered(1))
+    events = (created(10_000, pending=False), started(1, 10_000), authorization_requested(1, 10_000), unanswered(1))
     assert head(*events)["status"] == "PROCESSING"
     [payment] = payments(*events)
     assert payment["status"] == "PENDING_AUTHORIZATION"
@@ -238,7 +238,12 @@ def test_a_split_order_shows_its_payments_oldest_first_and_the_captured_surcharg
 
 
 def test_a_partial_approval_shows_the_asked_authorised_and_captured_amounts() -> None:
-    [payment] = payments(created(10_000, pending=False), started(1, 10_000), asked(1, 10_000), *taken(1, 5_000))
+    [payment] = payments(
+        created(10_000, pending=False),
+        started(1, 10_000),
+        authorization_requested(1, 10_000),
+        *authorized_and_captured(1, 5_000),
+    )
     assert (payment["amount"], payment["authorizedAmount"], payment["capturedAmount"]) == ("10000", "5000", "5000")
 
 

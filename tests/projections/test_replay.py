@@ -8,7 +8,17 @@ from uuid import UUID
 import psycopg
 import pytest
 from msgspec import Raw
-from tests.domain.story import NOON, THREE_PERCENT, asked, declined, late, paid, started, taken, unanswered
+from tests.domain.builders import (
+    NOON,
+    THREE_PERCENT,
+    authorization_requested,
+    authorized_and_captured,
+    declined,
+    late_capture,
+    paid,
+    started,
+    unanswered,
+)
 from tests.projections import merchants
 from tests.projections.shop import Shop
 from uuid_utils.compat import uuid7
@@ -39,16 +49,19 @@ async def various_events(shop: Shop, journal: Journal) -> None:
         "invoice_number": "F-1",
     }
     await shop.order("paid", *paid(1, 10_000), **terms)
-    failed = await shop.order("failed", started(1, 10_000), asked(1, 10_000))
+    failed = await shop.order("failed", started(1, 10_000), authorization_requested(1, 10_000))
     failed = await shop.then(failed, declined(1))
-    await shop.then(failed, started(2, 10_000), asked(2, 10_000))
-    unknown = await shop.order("unknown", started(1, 10_000), asked(1, 10_000))
+    await shop.then(failed, started(2, 10_000), authorization_requested(2, 10_000))
+    unknown = await shop.order("unknown", started(1, 10_000), authorization_requested(1, 10_000))
     unknown = await shop.then(unknown, unanswered(1))
-    await shop.then(unknown, *taken(1, 5_000))
+    await shop.then(unknown, *authorized_and_captured(1, 5_000))
     split = await shop.order("split", amount="150.75", allow_partials=True, surcharge=THREE_PERCENT)
     split = await shop.then(split, *paid(1, "50.25", "1.51"))
-    await shop.then(split, started(2, "100.5", "3.02"), asked(2, "103.52"), declined(2))
-    await shop.then(await shop.order("late", started(1, 10_000), asked(1, 10_000), declined(1)), late(1, 10_000))
+    await shop.then(split, started(2, "100.5", "3.02"), authorization_requested(2, "103.52"), declined(2))
+    await shop.then(
+        await shop.order("late", started(1, 10_000), authorization_requested(1, 10_000), declined(1)),
+        late_capture(1, 10_000),
+    )
     changed = CustomerDetailsChanged(customer_id=shop.ana.customer_id, at=NOON, last_name=None, email="ana@example.org")
     await shop.change(shop.ana.customer_id, 1, [changed], shop.customer, evolve_customer(shop.customer, changed))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date, timedelta
 from uuid import UUID
 
-from tests.domain.story import NOON, asked, created, declined, folded, paid, started, unanswered
+from tests.domain.builders import NOON, authorization_requested, created, declined, folded, paid, started, unanswered
 
 from projections.binary import days
 from projections.lists.tally import moves
@@ -24,7 +24,7 @@ def test_an_order_that_is_created_and_paid_at_once_is_counted_in_its_final_statu
 
 
 def test_a_status_change_lowers_one_counter_and_raises_another() -> None:
-    before = (created(), started(1, 10_000), asked(1, 10_000))
+    before = (created(), started(1, 10_000), authorization_requested(1, 10_000))
     assert moves(MERCHANT, folded(before), folded((*before, declined(1)))) == [
         (MERCHANT.bytes, TODAY, b"PROCESSING", -1),
         (MERCHANT.bytes, TODAY, b"FAILED", 1),
@@ -32,7 +32,7 @@ def test_a_status_change_lowers_one_counter_and_raises_another() -> None:
 
 
 def test_a_change_that_keeps_the_status_changes_no_counter() -> None:
-    before = (created(), started(1, 10_000), asked(1, 10_000))
+    before = (created(), started(1, 10_000), authorization_requested(1, 10_000))
     assert moves(MERCHANT, folded(before), folded((*before, unanswered(1)))) == []
 
 

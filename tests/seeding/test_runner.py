@@ -137,7 +137,7 @@ async def test_a_story_that_cannot_be_right_is_not_begun(settings, write, log, w
         (line("create", "2026-03-01T10:00:00-06:00", order("o", note="x", description="4242 4242 4242 4242")), "card number"),
         (line("charge", "2026-03-01T10:00:00-06:00", charge(APPROVED)), "order is required: a charge names its order"),
         (line("charge", "2026-03-01T10:00:00-06:00", charge(APPROVED), order="nobody"), "ORDER_NOT_FOUND"),
-        (line("register", "2026-03-01T10:00:00-06:00", {"color": "red"}), "color is no setting of a merchant"),
+        (line("register", "2026-03-01T10:00:00-06:00", {"color": "red"}), "color is not a setting of a merchant"),
         ({**line("create", "2026-03-01T10:00:00-06:00", order("o")), "as": "Nadie"}, "'Nadie' has not been registered"),
     ],
 )  # fmt: skip

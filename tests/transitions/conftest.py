@@ -1,4 +1,4 @@
-"""One application over one database for all stories, and nothing that anybody has to wait long for."""
+"""One application over one database for all scenarios, with short time-outs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["settings"]
 
 @pytest.fixture(scope="module")
 async def store(settings: Settings) -> AsyncIterator[Storefront]:
-    """A call that is slow is given up before it answers after five seconds, one that is silent at once."""
+    """Runs the application. A slow call, which answers after five seconds, times out before; a silent one at once."""
     own = msgspec.structs.replace(
         settings, processor_timeout_s=4.5, request_timeout_s=20.0, sandbox_deadline_s=0.05, log_level="warning"
     )
@@ -27,7 +27,7 @@ async def store(settings: Settings) -> AsyncIterator[Storefront]:
 
 
 @pytest.fixture(scope="module")
-def of_this_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory that all processes of this run of the tests share."""
+def run_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns a directory that all processes of this test run share."""
     own = tmp_path_factory.getbasetemp()
     return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own

@@ -1,7 +1,6 @@
-"""What can happen in a story, one function for each: what a merchant asks, and what payers, banks, processors and time do.
+"""The steps of scenarios: requests of a merchant, and what payers, banks, processors and time do.
 
-The rule a stranger would break: a step is one line of a story and names no payment by an id; `n` counts the order's payments
-from the newest one back.
+A step names a payment by `n`, which counts the order's payments from the newest one back.
 """
 
 from __future__ import annotations
@@ -10,9 +9,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from tests.api.bodies import card
-from tests.transitions.scene import SANDBOX, Scene
+from tests.transitions.context import SANDBOX, ScenarioContext
 
-Step = Callable[[Scene], Awaitable[Any]]
+Step = Callable[[ScenarioContext], Awaitable[Any]]
 Tender = dict[str, Any]
 
 
@@ -38,136 +37,136 @@ CLABE_OF_ANA = "032180000118359719"
 
 
 def create(tender: Tender, **terms: Any) -> Step:
-    """An order that is paid at once."""
-    return lambda scene: scene.create(pending=False, **tender, **terms)
+    """Creates an order with its payment."""
+    return lambda context: context.create(pending=False, **tender, **terms)
 
 
 def pending(**terms: Any) -> Step:
-    """An order that waits for its payment."""
-    return lambda scene: scene.create(**terms)
+    """Creates an order that waits for its payment."""
+    return lambda context: context.create(**terms)
 
 
 def split(**terms: Any) -> Step:
-    """An order that is paid in parts."""
-    return lambda scene: scene.create(allowPartials=True, **terms)
+    """Creates an order that is paid in parts."""
+    return lambda context: context.create(allowPartials=True, **terms)
 
 
-def again(tender: Tender) -> Step:
-    """The order's creation is sent once more."""
+def create_again(tender: Tender) -> Step:
+    """Sends the order's creation once more."""
 
-    async def step(scene: Scene) -> None:
-        body = {"externalId": (await scene.shown())["externalId"], "pending": False, **tender}
-        await scene.create(**body)
+    async def step(context: ScenarioContext) -> None:
+        body = {"externalId": (await context.read_order())["externalId"], "pending": False, **tender}
+        await context.create(**body)
 
     return step
 
 
 def charge(tender: Tender, amount: int | None = None) -> Step:
-    return lambda scene: scene.on_order("charge", "charge", _of(amount) | tender)
+    return lambda context: context.post_to_order("charge", "charge", _of(amount) | tender)
 
 
-def part(tender: Tender, amount: int | None = None) -> Step:
-    """A part of a split order."""
-    return lambda scene: scene.on_order("pay", "payments", _of(amount) | tender)
+def add_payment(tender: Tender, amount: int | None = None) -> Step:
+    """Pays a part of a split order."""
+    return lambda context: context.post_to_order("pay", "payments", _of(amount) | tender)
 
 
 def device_data() -> Step:
-    return lambda scene: scene.on_order("device", "payer-authentication/device-data", {})
+    return lambda context: context.post_to_order("device", "payer-authentication/device-data", {})
 
 
 def validate(word: str | None = None) -> Step:
-    """The payer is back; an id with `fail` in it stands for a payer who was not let through."""
+    """Validates the payer's challenge or redirect. An id with `fail` in it means a payer who failed."""
 
-    async def step(scene: Scene) -> None:
-        session = (await scene.shown())["payerAuthentication"]
+    async def step(context: ScenarioContext) -> None:
+        session = (await context.read_order())["payerAuthentication"]
         body = {"authenticationTransactionId": word or session["authenticationTransactionId"]}
-        await scene.on_order("validate", "payer-authentication/validate", body)
+        await context.post_to_order("validate", "payer-authentication/validate", body)
 
     return step
 
 
 def capture(amount: int | None = None, *, n: int = 1) -> Step:
-    async def step(scene: Scene) -> None:
-        about = {"paymentId": (await scene.payment(-n))["id"]} if n > 1 else {}
-        await scene.on_order("capture", "capture", _of(amount) | about)
+    async def step(context: ScenarioContext) -> None:
+        about = {"paymentId": (await context.read_payment(-n))["id"]} if n > 1 else {}
+        await context.post_to_order("capture", "capture", _of(amount) | about)
 
     return step
 
 
 def cancel(**body: Any) -> Step:
-    return lambda scene: scene.on_order("cancel", "cancel", body)
+    return lambda context: context.post_to_order("cancel", "cancel", body)
 
 
-GIVING_BACK = {"refundCaptured": True}
+REFUND_CAPTURED = {"refundCaptured": True}
 
 
-def cancel_part(n: int = 1) -> Step:
-    """One part of a split order is let go."""
+def cancel_payment(n: int = 1) -> Step:
+    """Cancels one part of a split order."""
 
-    async def step(scene: Scene) -> None:
-        await scene.on_order("cancel", "cancel", {"paymentId": (await scene.payment(-n))["id"]})
+    async def step(context: ScenarioContext) -> None:
+        await context.post_to_order("cancel", "cancel", {"paymentId": (await context.read_payment(-n))["id"]})
 
     return step
 
 
 def refund(amount: int, *, n: int = 1, holder: str | None = None) -> Step:
-    """Money goes back; a holder whose name has `fail` in it cannot be paid."""
+    """Refunds a payment. A payout to a holder whose name has `fail` in it fails."""
 
-    async def step(scene: Scene) -> None:
-        body = {"amount": amount, "paymentId": (await scene.payment(-n))["id"]}
+    async def step(context: ScenarioContext) -> None:
+        body = {"amount": amount, "paymentId": (await context.read_payment(-n))["id"]}
         to = {} if holder is None else {"destination": {"clabe": CLABE_OF_ANA, "accountHolder": holder}}
-        await scene.on_order("refund", "refund", body | to)
+        await context.post_to_order("refund", "refund", body | to)
 
     return step
 
 
 def deposit(amount: int, *, n: int = 1) -> Step:
-    """A payer sends money."""
+    """Deposits money on a payment's reference."""
 
-    async def step(scene: Scene) -> None:
-        payment = await scene.payment(-n)
+    async def step(context: ScenarioContext) -> None:
+        payment = await context.read_payment(-n)
         to = {"clabe": payment["speiDetails"]["clabe"]} if payment.get("speiDetails") else {}
         to = to or {"reference": payment["cieDetails"]["reference"]}
-        await scene.do("deposit", f"{SANDBOX}/deposits", to | {"amount": amount})
+        await context.post_accepted("deposit", f"{SANDBOX}/deposits", to | {"amount": amount})
 
     return step
 
 
 def dispute(outcome: str, amount: int | None = None, *, n: int = 1) -> Step:
-    """The payer's bank opens a dispute, or decides it."""
+    """Opens a dispute at the payer's bank, or decides it."""
 
-    async def step(scene: Scene) -> None:
-        body = {"paymentId": (await scene.payment(-n))["id"], "outcome": outcome}
-        await scene.do("dispute", f"{SANDBOX}/disputes", body | _of(amount))
+    async def step(context: ScenarioContext) -> None:
+        body = {"paymentId": (await context.read_payment(-n))["id"], "outcome": outcome}
+        await context.post_accepted("dispute", f"{SANDBOX}/disputes", body | _of(amount))
 
     return step
 
 
 def settle(stage: str) -> Step:
-    """The acquirer lists the newest payment in a batch, pays it out, or refuses the batch."""
+    """Lists the newest payment in a settlement batch, or pays the batch out, or refuses it."""
 
-    async def step(scene: Scene) -> None:
-        body = {"paymentIds": [(await scene.payment())["id"]], "stage": stage}
-        await scene.do("settlement", f"{SANDBOX}/settlements", body)
+    async def step(context: ScenarioContext) -> None:
+        body = {"paymentIds": [(await context.read_payment())["id"]], "stage": stage}
+        await context.post_accepted("settlement", f"{SANDBOX}/settlements", body)
 
     return step
 
 
-def later(by: str = "PT1S") -> Step:
-    """Time passes on the merchant's clock; what is due is done. Messages come two seconds after what they are about."""
-    return lambda scene: scene.do("time", f"{SANDBOX}/clock", {"advanceBy": by})
+def advance_clock(by: str = "PT1S") -> Step:
+    """Advances the merchant's clock, which runs what is due. Messages are due two seconds after their cause."""
+    return lambda context: context.post_accepted("time", f"{SANDBOX}/clock", {"advanceBy": by})
 
 
-def processor(mode: str, times: int = 1) -> Step:
-    """How the processor treats the next calls: DOWN was never sent, SLOW is carried out and not answered in time."""
-    return lambda scene: scene.do("mode", f"{SANDBOX}/processor", {"mode": mode, "times": times})
+def processor_mode(mode: str, times: int = 1) -> Step:
+    """Sets how the processor treats the next calls: DOWN is never sent, SLOW is carried out without a timely answer."""
+    return lambda context: context.post_accepted("mode", f"{SANDBOX}/processor", {"mode": mode, "times": times})
 
 
-DOWN, SLOW = processor("DOWN"), processor("SLOW")
+DOWN, SLOW = processor_mode("DOWN"), processor_mode("SLOW")
 
 
 def recovery() -> Step:
-    return lambda scene: scene.recover()
+    return lambda context: context.run_recovery()
 
 
 def _of(amount: int | None) -> dict[str, int]:

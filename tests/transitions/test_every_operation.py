@@ -1,6 +1,7 @@
-"""Every operation in every status, over HTTP: it takes a move of the tables that the reference says is its own, or none at all.
+"""Every operation in every status, over HTTP: it takes a move that the reference documents as its own, or none.
 
-What is refused leaves the order as it was (`matrix`). Which operation goes through where is told by the property tests.
+A refused operation leaves the order unchanged (`operation_matrix`). The property tests check which operation succeeds
+where.
 """
 
 from __future__ import annotations
@@ -10,39 +11,39 @@ from pathlib import Path
 import pytest
 from docs.generation.moves import TAKERS
 from tests.api.storefront import Storefront
-from tests.transitions.matrix import WAYS, every_operation
-from tests.transitions.reference import illegal_moves, unnamed_takers
-from tests.transitions.telling import Outcome, tell_once
-from tests.transitions.told import told
+from tests.transitions.documented_moves import illegal_moves, undocumented_moves
+from tests.transitions.operation_matrix import PATHS, every_operation
+from tests.transitions.runner import Outcome, run_once
+from tests.transitions.scenario import scenario
 
 from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
 
 pytestmark = pytest.mark.anyio
 
-BY_THEMSELVES = {"confirmation", "due", "expiry", "recovery", "late"}
-"""Takers whom nobody asks."""
+WITHOUT_REQUEST = {"confirmation", "due", "expiry", "recovery", "late"}
+"""Operations that no request starts."""
 
 
 @pytest.fixture(scope="module")
-async def outcomes(store: Storefront, of_this_run: Path) -> list[Outcome]:
-    tried = [told(f"{way[0]} {way[1]}", every_operation(*way)) for way in WAYS]
-    return await tell_once(store, tried, of_this_run / "every-operation.pickle")
+async def outcomes(store: Storefront, run_directory: Path) -> list[Outcome]:
+    scenarios = [scenario(f"{path[0]} {path[1]}", every_operation(*path)) for path in PATHS]
+    return await run_once(store, scenarios, run_directory / "every-operation.pickle")
 
 
-async def test_what_is_refused_changes_nothing(outcomes: list[Outcome]) -> None:
-    assert [(each.story.name, each.fault) for each in outcomes if each.fault] == []
+async def test_a_refused_operation_changes_nothing(outcomes: list[Outcome]) -> None:
+    assert [(each.scenario.name, each.error) for each in outcomes if each.error] == []
 
 
-async def test_everything_is_tried_in_every_status(outcomes: list[Outcome]) -> None:
-    assert {way[0] for way in WAYS} == set(OrderStatus)
-    assert {way[1] for way in WAYS} - {""} == set(PaymentStatus)
+async def test_every_operation_is_attempted_in_every_status(outcomes: list[Outcome]) -> None:
+    assert {path[0] for path in PATHS} == set(OrderStatus)
+    assert {path[1] for path in PATHS} - {""} == set(PaymentStatus)
     for each in outcomes:
-        assert set(TAKERS) - BY_THEMSELVES <= each.asked, each.story.name
+        assert set(TAKERS) - WITHOUT_REQUEST <= each.operations, each.scenario.name
 
 
-async def test_no_operation_takes_a_move_that_the_tables_do_not_have(outcomes: list[Outcome]) -> None:
+async def test_no_operation_takes_a_move_outside_the_tables(outcomes: list[Outcome]) -> None:
     assert illegal_moves(outcomes) == set()
 
 
-async def test_every_operation_is_named_where_the_reference_has_its_moves(outcomes: list[Outcome]) -> None:
-    assert unnamed_takers(outcomes) == set()
+async def test_every_operation_is_documented_beside_its_moves(outcomes: list[Outcome]) -> None:
+    assert undocumented_moves(outcomes) == set()

@@ -1,7 +1,7 @@
-"""Each move of the two tables is taken over HTTP by a story that is told for it, and nothing in any story takes another.
+"""Each move of the two tables is taken over HTTP by a scenario that exists for it, and no scenario takes another move.
 
-Who takes it is what the reference says, `docs/reference/statuses.md`. The stories stand in `payment_stories`, `order_stories`,
-`older_parts` and `taker_stories`.
+The operations that take a move are those of `docs/reference/statuses.md`. The scenarios are in `payment_scenarios`,
+`order_scenarios`, `older_part_scenarios` and `operation_scenarios`.
 """
 
 from __future__ import annotations
@@ -12,71 +12,71 @@ from typing import Any
 
 import pytest
 from tests.api.storefront import Storefront
-from tests.transitions.older_parts import OLDER_PART_STORIES
-from tests.transitions.order_stories import ORDER_STORIES
-from tests.transitions.payment_stories import PAYMENT_STORIES
-from tests.transitions.reference import (
-    ORDERS_BEYOND,
-    ORDERS_NAMED,
-    PAYMENTS_BEYOND,
-    PAYMENTS_NAMED,
+from tests.transitions.documented_moves import (
+    DOCUMENTED_ORDER_MOVES,
+    DOCUMENTED_PAYMENT_MOVES,
+    ORDER_MOVES_OF_OTHER_PROCESSORS,
+    PAYMENT_MOVES_OF_OTHER_PROCESSORS,
     illegal_moves,
-    orders_taken,
-    payments_taken,
-    unnamed_takers,
+    order_moves_taken,
+    payment_moves_taken,
+    undocumented_moves,
 )
-from tests.transitions.taker_stories import TAKER_STORIES
-from tests.transitions.telling import Outcome, tell_once
-from tests.transitions.told import Edge, edges
+from tests.transitions.older_part_scenarios import OLDER_PART_SCENARIOS
+from tests.transitions.operation_scenarios import OPERATION_SCENARIOS
+from tests.transitions.order_scenarios import ORDER_SCENARIOS
+from tests.transitions.payment_scenarios import PAYMENT_SCENARIOS
+from tests.transitions.runner import Outcome, run_once
+from tests.transitions.scenario import Edge, edges
 
 from ledger.domain.orders.statuses import OLDER_PART_EDGES, ORDER_EDGES, PAYMENT_EDGES, REPORTED_EDGES
 
 pytestmark = pytest.mark.anyio
 
-STORIES = [*PAYMENT_STORIES, *ORDER_STORIES, *TAKER_STORIES, *OLDER_PART_STORIES]
+SCENARIOS = [*PAYMENT_SCENARIOS, *ORDER_SCENARIOS, *OPERATION_SCENARIOS, *OLDER_PART_SCENARIOS]
 
 
 @pytest.fixture(scope="module")
-async def outcomes(store: Storefront, of_this_run: Path) -> list[Outcome]:
-    return await tell_once(store, STORIES, of_this_run / "edges.pickle")
+async def outcomes(store: Storefront, run_directory: Path) -> list[Outcome]:
+    return await run_once(store, SCENARIOS, run_directory / "edges.pickle")
 
 
 def by_name(moves: frozenset[tuple[Any, Any]]) -> Any:
-    """A test for each of these moves."""
+    """Parametrises a test with these moves."""
     named = sorted(((origin and str(origin), str(target)) for origin, target in moves), key=str)
     return pytest.mark.parametrize("edge", named, ids=lambda edge: f"{edge[0] or 'new'}-{edge[1]}")
 
 
-def insist_on(edge: Edge, told_for: Sequence[Outcome]) -> None:
-    assert told_for, f"no story is told for {edge}"
-    for each in told_for:
-        assert each.fault is None, f"{each.story.name}: {each.fault}"
-        assert each.missed() == [], each.story.name
+def require_taken(edge: Edge, scenarios: Sequence[Outcome]) -> None:
+    assert scenarios, f"no scenario takes {edge}"
+    for each in scenarios:
+        assert each.error is None, f"{each.scenario.name}: {each.error}"
+        assert each.missed() == [], each.scenario.name
 
 
 @by_name(PAYMENT_EDGES)
 async def test_a_payment_takes_this_move(outcomes: list[Outcome], edge: Edge) -> None:
-    insist_on(edge, [each for each in outcomes if edge in edges(each.story.payments)])
+    require_taken(edge, [each for each in outcomes if edge in edges(each.scenario.payments)])
 
 
 @by_name(ORDER_EDGES | REPORTED_EDGES | OLDER_PART_EDGES)
 async def test_an_order_takes_this_move(outcomes: list[Outcome], edge: Edge) -> None:
-    insist_on(edge, [each for each in outcomes if edge in edges(each.story.orders)])
+    require_taken(edge, [each for each in outcomes if edge in edges(each.scenario.orders)])
 
 
-async def test_every_story_is_told_to_its_end(outcomes: list[Outcome]) -> None:
-    assert [(each.story.name, each.fault) for each in outcomes if each.fault] == []
-    assert [(each.story.name, each.missed()) for each in outcomes if each.missed()] == []
+async def test_every_scenario_runs_to_its_end(outcomes: list[Outcome]) -> None:
+    assert [(each.scenario.name, each.error) for each in outcomes if each.error] == []
+    assert [(each.scenario.name, each.missed()) for each in outcomes if each.missed()] == []
 
 
-async def test_nothing_takes_any_other_move(outcomes: list[Outcome]) -> None:
+async def test_no_scenario_takes_a_move_outside_the_tables(outcomes: list[Outcome]) -> None:
     assert illegal_moves(outcomes) == set()
 
 
-async def test_the_reference_names_everybody_who_takes_a_move(outcomes: list[Outcome]) -> None:
-    assert unnamed_takers(outcomes[: -len(OLDER_PART_STORIES)]) == set()
+async def test_every_operation_that_takes_a_move_is_documented(outcomes: list[Outcome]) -> None:
+    assert undocumented_moves(outcomes[: -len(OLDER_PART_SCENARIOS)]) == set()
 
 
-async def test_whom_the_reference_names_takes_the_move(outcomes: list[Outcome]) -> None:
-    assert ORDERS_NAMED - orders_taken(outcomes) == ORDERS_BEYOND
-    assert PAYMENTS_NAMED - payments_taken(outcomes) == PAYMENTS_BEYOND
+async def test_every_documented_operation_takes_its_move(outcomes: list[Outcome]) -> None:
+    assert DOCUMENTED_ORDER_MOVES - order_moves_taken(outcomes) == ORDER_MOVES_OF_OTHER_PROCESSORS
+    assert DOCUMENTED_PAYMENT_MOVES - payment_moves_taken(outcomes) == PAYMENT_MOVES_OF_OTHER_PROCESSORS

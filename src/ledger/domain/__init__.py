@@ -1,1 +1,15 @@
-"""Everything pure: terms, events, state, decisions. It imports msgspec and the pure standard library alone."""
+"""The pure core: what the ledger stores (events), what follows from events (state) and what may happen next (deciders).
+
+Every stream has the same parts: `events` (the storage format), `state`, `commands`, `decide` (a state and a command to
+events, or a `Rejected`) and `evolve` (a state and an event to the next state). Time and ids are parameters. The core
+imports msgspec and the pure standard library alone.
+
+In reading order:
+
+- `money`: exact amounts in minor units. `rejections`: every refusal, with its public code.
+- `orders`: payment orders, their payments and refunds. Read this package first.
+- `customers`, `merchants`: who pays, and who collects. `idempotency`: requests under an idempotency key (no decider).
+- `fold`: the state after several events. `ids`: order numbers and derived ids. `personal_data`: a value without
+  personal data.
+- `py311_speedups`: two replacements for slow parts of Python 3.11.
+"""

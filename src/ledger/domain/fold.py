@@ -1,4 +1,4 @@
-"""The left fold: the state after events."""
+"""The left fold: a state and events to the state after them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Ids and numbers that people see: how they are written, never where they come from.
+"""Ids and numbers that people see: how they are written.
 
-The rule a stranger would break: nothing here draws a random number or asks a sequence. The caller brings the id or the
-ordinal, so that a decision made twice is the same decision.
+Never draw a random number or read a sequence here. The caller brings the id or the ordinal, so that a decision made
+twice is the same decision.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ _MASK: Final = _ORDER_NUMBERS - 1
 
 
 def order_number(ordinal: int) -> str:
-    """`PO` and ten Crockford characters for the n-th order of the installation (contract N20).
+    """Returns `PO` and ten Crockford characters for the n-th order of the installation (contract N20).
 
-    A bijection on 50 bits scatters the ordinals: numbers are unique because ordinals are, and do not tell a merchant
-    how many orders the others have.
+    A bijection on 50 bits scatters the ordinals. The numbers are unique because the ordinals are, and they hide from a
+    merchant how many orders the others have.
     """
     assert 0 <= ordinal < _ORDER_NUMBERS, "order numbers are used up"
     scattered = (ordinal * _MULTIPLIER) & _MASK
@@ -30,12 +30,12 @@ def order_number(ordinal: int) -> str:
 
 
 def entry_id(payment_id: uuid.UUID, ordinal: int) -> uuid.UUID:
-    """The id of the n-th entry (`PaymentEvent`) of a payment: the same in every replay."""
+    """Returns the id of the n-th history entry (`PaymentEvent`) of a payment: the same in every replay."""
     return uuid.uuid5(payment_id, str(ordinal))
 
 
 def parse_uuid(text: str) -> uuid.UUID | None:
-    """The UUID that a path or body spells in its 36-character form, else None: `{id}` may be an external id too."""
+    """Returns the UUID of a 36-character text, else None: `{id}` in a path may be an external id too."""
     if len(text) != 36:
         return None
     try:

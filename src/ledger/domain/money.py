@@ -1,8 +1,7 @@
 """Money: exact decimals in the minor unit of a currency (centavos, cents), never a float.
 
-The rule a stranger would break: a `Decimal` leaves this service through `plain`, because `str(Decimal("1E+4"))`
-and a trailing zero are different bytes for the same amount, and stored events must not depend on how an amount was
-computed.
+Write an amount as text with `plain` only. `str(Decimal("1E+4"))` and a trailing zero are different bytes for the same
+amount, and stored events must not depend on how an amount was computed.
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ from typing import Final
 ZERO: Final = Decimal(0)
 AMOUNT_MAX: Final = Decimal(999_999_999_999)
 GROSS_MAX: Final = AMOUNT_MAX * 3 / 2
-"""The largest amount with its surcharge, whose rate is below 50 %: what a payer sends, and a bank takes back, in one sum."""
+"""The largest amount with its surcharge, whose rate is below 50 %: the bound of one deposit and of one chargeback."""
 SCALE: Final = 10_000
-"""SQL keeps an amount as int8, scaled by ten thousand: four decimals of a minor unit."""
+"""SQL keeps an amount as int8, multiplied by ten thousand: four decimals of a minor unit."""
 
 _AMOUNT: Final = re.compile(r"(?:0|[1-9]\d{0,11})(?:\.\d{1,4}0*)?", re.ASCII)
 _EXACT: Final = Context(prec=60)
@@ -25,17 +24,17 @@ _WHOLE, _CENT, _FINEST = Decimal(1), Decimal("0.01"), Decimal("0.0001")
 
 
 def parse_amount(text: str) -> Decimal | None:
-    """The amount that a JSON number spells, in minor units, or None where it is not one of ours.
+    """Returns the amount in minor units that a JSON number spells, or None where it is not an amount of the ledger.
 
-    At most twelve digits before the point and four significant ones behind it. Exponents, signs, NaN and Infinity are
-    not amounts; the pattern refuses them before `Decimal` could spend minutes on `1e3000000`.
+    An amount has at most twelve digits before the point and four significant ones behind it. Exponents, signs, NaN and
+    Infinity are refused: the pattern does so before `Decimal` could spend minutes on `1e3000000`.
     """
     return shortest(Decimal(text)) if len(text) <= 32 and _AMOUNT.fullmatch(text) else None
 
 
 def shortest(amount: Decimal) -> Decimal:
-    """The same amount without trailing zeros and without an exponent: `1.50` → `1.5`, `1E+4` → `10000`."""
-    if str(amount).isdigit():  # as most are, and cheaper to find out than to do it again
+    """Returns the same amount without trailing zeros and without an exponent: `1.50` → `1.5`, `1E+4` → `10000`."""
+    if str(amount).isdigit():  # most amounts have this form already, and the check costs less than the conversion
         return amount
     if amount == amount.to_integral_value():
         return amount.quantize(_WHOLE)
@@ -43,18 +42,21 @@ def shortest(amount: Decimal) -> Decimal:
 
 
 def plain(amount: Decimal) -> str:
-    """The shortest decimal string of an amount in minor units: `"10000"`, `"150.75"` (contract N2)."""
+    """Returns the shortest decimal string of an amount in minor units: `"10000"`, `"150.75"` (contract N2)."""
     text = str(amount)
-    return text if text.isdigit() else format(shortest(amount), "f")  # mostly it is; asking is a third of the work
+    return text if text.isdigit() else format(shortest(amount), "f")  # mostly digits; the check is a third of the work
 
 
 def scaled(amount: Decimal) -> int:
-    """The amount as SQL stores it: minor units times ten thousand."""
+    """Returns the amount as SQL stores it: minor units times ten thousand."""
     return int(amount * SCALE)
 
 
 def quantum_of(amount: Decimal) -> Decimal:
-    """The rounding step of an order (N4): 1, or 0.01 where the requested amount has decimals, or 0.0001 with more."""
+    """Returns the rounding step of an order with this requested amount, in minor units (contract N4).
+
+    The step is 1 for an amount without decimals, 0.01 for one or two decimals, and 0.0001 for more.
+    """
     exponent = shortest(amount).as_tuple().exponent
     assert isinstance(exponent, int), "amounts are finite"
     if exponent >= 0:
@@ -63,19 +65,19 @@ def quantum_of(amount: Decimal) -> Decimal:
 
 
 def rounded(amount: Decimal, quantum: Decimal) -> Decimal:
-    """The amount rounded half up to a multiple of the order's quantum."""
+    """Returns the amount rounded half up to a multiple of the order's quantum."""
     return amount.quantize(quantum, rounding=ROUND_HALF_UP)
 
 
 def is_multiple(amount: Decimal, quantum: Decimal) -> bool:
-    """Whether an amount can stand on an order with this quantum (section 8.6)."""
+    """Returns whether an order with this quantum can take the amount (section 8.6)."""
     return amount % quantum == 0
 
 
 def share(cumulative: Decimal, part: Decimal, whole: Decimal, quantum: Decimal) -> Decimal:
-    """How much of `cumulative`, out of `whole`, belongs to `part`, rounded to the quantum.
+    """Returns how much of `cumulative`, which is a part of `whole`, belongs to `part`: rounded half up to the quantum.
 
-    Always asked with the cumulative sum, never with one instalment: differences of cumulative roundings end at exactly
-    `part`, sums of single roundings do not (section 4.4).
+    Pass the cumulative sum, never a single instalment: the differences of cumulative roundings end at exactly `part`,
+    sums of single roundings do not (section 4.4). Returns zero where `whole` is zero.
     """
     return rounded(_EXACT.divide(_EXACT.multiply(cumulative, part), whole), quantum) if whole else ZERO

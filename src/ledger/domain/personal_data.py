@@ -1,7 +1,7 @@
-"""Which part of a value is about a person: paths of fields, and the value without them.
+"""Personal data inside a value: paths that name its personal fields, and the value without them.
 
-The rule a stranger would break: a personal field has a default, and that default is how the field looks once the person
-is forgotten. Sealing, reading after an erasure and the fold all mean the same by it.
+Give every personal field a default: the default is the field's value after its person is erased. Sealing, reading after
+an erasure and the fold all use that default.
 """
 
 from __future__ import annotations
@@ -16,32 +16,33 @@ T = TypeVar("T", bound=Struct)
 
 
 def split(value: T, paths: tuple[str, ...]) -> tuple[T, dict[str, Any]]:
-    """The value with the fields at these paths at their defaults, and the members that stood there, by name.
+    """Returns the value with the fields at `paths` set to their defaults, and the original members by their names.
 
-    A path (`email`, `method.card.cardholder_name`) ends where nothing stands; of a deeper one the whole member is given.
-    Where there is nothing to take away, the very same value comes back.
+    A path is the name of a field (`email`) or leads into a member (`method.card.cardholder_name`); for the latter the
+    whole first member (`method`) is returned by name. A path through a member that is None changes nothing. Returns the
+    same object where all fields have their defaults already.
     """
-    absent, taken = {}, {}
-    for name, default, deeper in _plan(type(value), paths):
+    changed, removed = {}, {}
+    for name, default, rest in _first_members(type(value), paths):
         member = getattr(value, name)
-        left = _left(member, deeper) if deeper else default
-        if left is not member:
-            absent[name], taken[name] = left, member
-    return (replace(value, **absent), taken) if absent else (value, taken)
+        remaining = _without_rest(member, rest) if rest else default
+        if remaining is not member:
+            changed[name], removed[name] = remaining, member
+    return (replace(value, **changed), removed) if changed else (value, removed)
 
 
 def without(value: T, paths: tuple[str, ...]) -> T:
-    """The value as it looks once the person is forgotten."""
+    """Returns the value as it is after its person was erased: the fields at `paths` have their defaults."""
     return split(value, paths)[0]
 
 
-def _left(member: Any, deeper: tuple[str, ...]) -> Any:
-    return None if member is None else split(member, deeper)[0]
+def _without_rest(member: Any, rest: tuple[str, ...]) -> Any:
+    return None if member is None else split(member, rest)[0]
 
 
 @cache
-def _plan(type_: type[Struct], paths: tuple[str, ...]) -> list[tuple[str, Any, tuple[str, ...]]]:
-    """For each path its first member, that member's default, and what is left of the path."""
+def _first_members(type_: type[Struct], paths: tuple[str, ...]) -> list[tuple[str, Any, tuple[str, ...]]]:
+    """Returns for each path the name of its first member, that member's default, and the rest of the path."""
     defaults = {field.name: field.default for field in fields(type_)}
     parts = [path.partition(".") for path in paths]
     return [(name, defaults[name], (rest,) if rest else ()) for name, _, rest in parts]

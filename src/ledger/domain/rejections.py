@@ -1,7 +1,6 @@
-"""The domain's refusals: a closed list of facts that stand in the way, each with a stable public code.
+"""The domain's rejections: a closed list of the facts that prevent a command, each with a stable public code.
 
-The rule a stranger would break: a rejection knows no HTTP. Statuses stand in one table of the `api` package, and a test
-holds that table complete.
+Keep HTTP out of this module: one table of the `api` package gives every rejection its status. A test holds it complete.
 """
 
 from __future__ import annotations
@@ -10,10 +9,10 @@ from typing import Any, ClassVar
 
 
 class Rejected(Exception):
-    """The domain says no. `code` is public and permanent; `facts` are what the caller may know beside it.
+    """The domain refuses a command. `code` is public and permanent; `facts` are further members of the error answer.
 
-    `lasting` rejections are the business's: under the same idempotency key the same one is given again. `repeated` says that
-    this is such a repetition.
+    A `lasting` rejection follows from the rules of the business: a repeated request under the same idempotency key
+    receives it again. `repeated` is True where this rejection is such a repetition.
     """
 
     code: ClassVar[str]
@@ -27,7 +26,7 @@ class Rejected(Exception):
 
 
 class InvalidField(Rejected):
-    """A field of the request cannot stand on this order; `field` in the facts names it in the interface's spelling.
+    """A field of the request has a value that this order cannot take. `field` is its name in the interface.
 
     `problem` completes the field's name, as in "amount" "must be a multiple of 1".
     """
@@ -95,25 +94,25 @@ class RefundNotFound(Rejected):
 
 
 class AmountMismatch(Rejected):
-    """A store's network takes the exact amount only; `expectedAmount` in the facts."""
+    """A store's network takes the exact amount only: `expectedAmount` in the facts, in minor units."""
 
     code = "AMOUNT_MISMATCH"
 
 
 class InvalidOrderState(Rejected):
-    """No edge of the state tables leads from here to what was asked."""
+    """The current status allows no such move: the tables of `orders.statuses` have no edge for it."""
 
     code = "INVALID_ORDER_STATE"
 
 
 class OrderHasCapturedFunds(Rejected):
-    """Money is held: the order is refunded, or cancelled with `refundCaptured`."""
+    """The order holds captured money: the merchant can refund it, or cancel the order with `refundCaptured`."""
 
     code = "ORDER_HAS_CAPTURED_FUNDS"
 
 
 class OrderNotRefundable(Rejected):
-    """Nothing was captured, or what was is contested."""
+    """Nothing was captured, or the captured money is disputed."""
 
     code = "ORDER_NOT_REFUNDABLE"
 
@@ -125,28 +124,28 @@ class RefundInProgress(Rejected):
 
 
 class RefundExceedsBalance(Rejected):
-    """More than is held; `refundableAmount` in the facts."""
+    """The refund exceeds the money that is held: `refundableAmount` in the facts, gross, in minor units."""
 
     code = "REFUND_AMOUNT_EXCEEDS_BALANCE"
     lasting = True
 
 
 class RefundWindowExpired(Rejected):
-    """The card's money can be given back no longer."""
+    """The processor's period for refunds to the card has ended."""
 
     code = "REFUND_WINDOW_EXPIRED"
     lasting = True
 
 
 class CaptureExceedsAuthorized(Rejected):
-    """More than was granted; `authorizedAmount` in the facts is what is left of it."""
+    """The capture exceeds the authorisation: `authorizedAmount` in the facts is its uncaptured rest, in minor units."""
 
     code = "CAPTURE_EXCEEDS_AUTHORIZED"
     lasting = True
 
 
 class PayerAuthenticationFailed(Rejected):
-    """The payer failed the challenge."""
+    """The payer failed the 3-D Secure challenge."""
 
     code = "PAYER_AUTHENTICATION_FAILED"
     lasting = True
@@ -163,11 +162,11 @@ class IdempotencyKeyReused(Rejected):
 
 
 class RequestInProgress(Rejected):
-    """The request under this idempotency key is still being carried out."""
+    """The first request under this idempotency key is still being carried out."""
 
     code = "REQUEST_IN_PROGRESS"
 
 
 def rejection_of(code: str) -> type[Rejected]:
-    """The rejection with this public code."""
-    return next(known for known in Rejected.__subclasses__() if known.code == code)
+    """Returns the class of the rejection with this public code."""
+    return next(rejection for rejection in Rejected.__subclasses__() if rejection.code == code)

@@ -1,4 +1,4 @@
-"""What may be asked of a customer. What is UNSET was not given and stays as it is."""
+"""The commands of a customer. A detail that is UNSET was absent from the request and keeps its value."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from msgspec import UNSET, Struct, UnsetType
 
 
 class UpsertCustomer(Struct, frozen=True, kw_only=True):
-    """The customer that a payment order brings along: created where the external id is new, else brought up to date.
+    """Creates the customer of a payment order where the external id is new, and else updates the customer's details.
 
-    `customer_id` and `external_id` are used for a new customer only.
+    `customer_id` and `external_id` are used for a new customer only. None sets a detail to null.
     """
 
     customer_id: UUID
@@ -24,6 +24,6 @@ class UpsertCustomer(Struct, frozen=True, kw_only=True):
 
 
 class EraseCustomer(Struct, frozen=True, kw_only=True):
-    """Forget who a customer is."""
+    """Erases the personal data of a customer (contract N61)."""
 
     at: datetime

@@ -1,7 +1,7 @@
-"""What can happen to a customer: the storage format of its stream. All of it is personal data but the ids.
+"""The events of a customer: the storage format of its stream. Everything except the ids is personal data.
 
-The rule a stranger would break: topics and fields are permanent (see `ledger.domain.orders.events`). A field about the person is
-named in PERSONAL and has a default, which is what remains of it once the person is forgotten.
+Topics and fields are permanent (see `ledger.domain.orders.events`). Name every field about the person in PERSONAL and
+give it a default, which is its value after the person is erased.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 
 class CustomerCreated(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """A merchant named somebody for the first time."""
+    """A merchant named a customer for the first time. `external_id` is the merchant's own id of the customer."""
 
     customer_id: UUID
     external_id: str
@@ -28,7 +28,7 @@ class CustomerCreated(Struct, frozen=True, kw_only=True, omit_defaults=True, ren
 
 
 class CustomerDetailsChanged(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The merchant told other details of the same person; what is absent stayed as it was."""
+    """The merchant changed details of a customer. An absent field kept its value; null cleared it."""
 
     customer_id: UUID
     at: datetime
@@ -39,7 +39,7 @@ class CustomerDetailsChanged(Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class CustomerErased(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The person is to be forgotten: in the commit of this event the key to everything personal is destroyed."""
+    """The customer was erased. The commit of this event destroys the key of all their personal data."""
 
     customer_id: UUID
     at: datetime
@@ -57,4 +57,5 @@ PERSONAL: Final[dict[type[Struct], tuple[str, ...]]] = {
     CustomerCreated: ("first_name", "last_name", "email", "phone_number", "metadata"),
     CustomerDetailsChanged: ("first_name", "last_name", "email", "phone_number"),
 }
-"""What is stored sealed under the customer's data key. The merchant's own id of the customer is not: it is looked up by."""
+"""The fields that are stored sealed under the customer's data key. The merchant's own id of the customer stays
+readable, because customers are found by it."""

@@ -1,6 +1,6 @@
-"""The fold of a customer: who a merchant says this is, after one more event.
+"""The fold of a customer: its details after one more event.
 
-The rule a stranger would break: UNSET is "not told" and None is "told to be empty"; only the first keeps what was there.
+Keep UNSET and None apart: UNSET means that the event leaves the detail as it is, None sets it to null.
 """
 
 from __future__ import annotations
@@ -15,18 +15,17 @@ from ledger.domain.customers.state import DETAILS, Customer
 
 
 def evolve(customer: Customer | None, event: CustomerEvent) -> Customer:
-    """The customer after `event`. None is a customer that does not exist yet; `CustomerCreated` is what follows it."""
+    """Returns the customer after `event`. `customer` is None before `CustomerCreated`."""
     match event:
         case CustomerCreated():
             return _created(event)
         case CustomerDetailsChanged():
             assert customer is not None, "a stream begins with its creation"
-            told = {name: value for name in DETAILS if (value := getattr(event, name)) is not UNSET}
-            return replace(customer, updated_at=event.at, **told)
+            changed = {name: value for name in DETAILS if (value := getattr(event, name)) is not UNSET}
+            return replace(customer, updated_at=event.at, **changed)
         case CustomerErased():
             assert customer is not None, "a stream begins with its creation"
-            nobody = dict.fromkeys(DETAILS)
-            return replace(customer, active=False, erased=True, updated_at=event.at, **nobody)
+            return replace(customer, active=False, erased=True, updated_at=event.at, **dict.fromkeys(DETAILS))
         case _:
             assert_never(event)
 

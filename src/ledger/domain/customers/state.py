@@ -1,4 +1,4 @@
-"""What is true of a customer: the state that its events fold into. All of it is personal data but the ids."""
+"""The state of a customer, folded from its events. Everything except the ids is personal data."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from uuid import UUID
 from msgspec import Struct
 
 DETAILS: Final = ("first_name", "last_name", "email", "phone_number")
-"""What an order may tell about its customer."""
+"""The details of its customer that an order can contain."""
 
 
 class Customer(Struct, frozen=True, kw_only=True):
-    """A person or company that pays a merchant's orders."""
+    """A person or company that pays a merchant's orders. `external_id` is the merchant's own id of the customer."""
 
     customer_id: UUID
     external_id: str

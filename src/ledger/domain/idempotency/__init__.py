@@ -1,5 +1,8 @@
-"""A request that came under an idempotency key: what was asked, and what it was answered.
+"""The idempotency record: a request that came under an idempotency key, and its answer.
 
-Its stream's id follows from the merchant and the key, so that the stream's first version is the claim on the key. What is
-kept is a keyed hash of the request and where its answer stands in the order's stream, never the request itself.
+The id of its stream follows from the merchant and the key, so that the stream's first version is the claim on the key.
+The stream stores a keyed hash of the request and the version of the order's stream that was answered, never the request
+itself.
+
+In reading order: `events` (accepted, answered, refused, released), `state`, `evolve`.
 """

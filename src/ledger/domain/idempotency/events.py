@@ -1,7 +1,7 @@
-"""What can happen to a request under an idempotency key: the storage format of its stream.
+"""The events of a request under an idempotency key: the storage format of its stream.
 
-The rule a stranger would break: topics and fields are permanent (see `ledger.domain.orders.events`). Nothing a customer typed
-stands here: `fingerprint` is a keyed hash of the request without its CVC, and the key itself is only in the stream's id.
+Topics and fields are permanent (see `ledger.domain.orders.events`). Store nothing here that a customer typed:
+`fingerprint` is a keyed hash of the request without its CVC, and the key itself is part of the stream's id only.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ from msgspec import Raw, Struct
 
 
 class RequestAccepted(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The request is being carried out: recorded with the intent that it leads to, so that a crash cannot part them."""
+    """A request under an idempotency key was accepted and is being carried out.
+
+    It is recorded in the commit of the intent that it leads to, so that a crash cannot separate the two.
+    """
 
     fingerprint: str
     order_id: UUID
@@ -24,7 +27,10 @@ class RequestAccepted(Struct, frozen=True, kw_only=True, omit_defaults=True, ren
 
 
 class RequestAnswered(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The request's answer is the order as it stood at `order_version`: made again from there whenever it is asked for."""
+    """The request was answered with the order at `order_version`; a repetition is answered from that version.
+
+    `created`: the answer was for a new order or payment. `replayed`: the request changed nothing.
+    """
 
     order_version: int
     created: bool
@@ -33,7 +39,7 @@ class RequestAnswered(Struct, frozen=True, kw_only=True, omit_defaults=True, ren
 
 
 class RequestRefused(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The business said no, and says so again: the rejection's code, message and facts (a JSON object)."""
+    """A rule of the business refused the request. A repetition gets the same `code`, `message` and JSON `facts`."""
 
     fingerprint: str
     code: str
@@ -43,7 +49,10 @@ class RequestRefused(Struct, frozen=True, kw_only=True, omit_defaults=True, rena
 
 
 class RequestReleased(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """Nothing of the request ever left us: the same request under the same key is carried out as if it were the first."""
+    """The request ended before anything was sent to a processor.
+
+    The same request under the same key is carried out as if it were the first.
+    """
 
     at: datetime
 

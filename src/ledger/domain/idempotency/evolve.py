@@ -1,6 +1,6 @@
-"""How a keyed request's events fold into its state. Total: it never refuses.
+"""The fold of an idempotency record. It is total: it never refuses an event.
 
-A request that never left us is accepted a second time under the same key; the latest acceptance counts.
+A request whose processor call was never sent is accepted again under the same key; the latest acceptance counts.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from ledger.domain.idempotency.events import (
 from ledger.domain.idempotency.state import IdempotencyRecord
 
 
-def evolve(request: IdempotencyRecord | None, event: RequestEvent) -> IdempotencyRecord:
-    """The request after one more of its events."""
+def evolve(record: IdempotencyRecord | None, event: RequestEvent) -> IdempotencyRecord:
+    """Returns the record after `event`. `record` is None before the first event."""
     match event:
         case RequestAccepted():
             return IdempotencyRecord(
@@ -30,12 +30,12 @@ def evolve(request: IdempotencyRecord | None, event: RequestEvent) -> Idempotenc
                 refund_id=event.refund_id,
             )
         case RequestAnswered():
-            assert request is not None, "an answer follows its acceptance"
-            return replace(request, answer=event)
+            assert record is not None, "an answer follows its acceptance"
+            return replace(record, answer=event)
         case RequestRefused():
             return IdempotencyRecord(fingerprint=event.fingerprint, refusal=event)
         case RequestReleased():
-            assert request is not None, "a release follows its acceptance"
-            return replace(request, released=True)
+            assert record is not None, "a release follows its acceptance"
+            return replace(record, released=True)
         case _:
             assert_never(event)

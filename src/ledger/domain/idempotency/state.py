@@ -1,4 +1,4 @@
-"""What is known of a request under an idempotency key."""
+"""The state of an idempotency record, folded from its events."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from ledger.domain.idempotency.events import RequestAnswered, RequestRefused
 
 
 class IdempotencyRecord(Struct, frozen=True, kw_only=True):
-    """A request: under way while it has neither an answer nor a refusal, and was not released."""
+    """A request under an idempotency key, in progress while it has no answer, no refusal, and was not released.
+
+    `fingerprint` is a keyed hash of the request. The ids name what the accepted request creates or changes.
+    """
 
     fingerprint: str
     order_id: UUID | None = None

@@ -1,4 +1,4 @@
-"""What may be asked of a merchant. What is UNSET was not given and stays as it is."""
+"""The commands of a merchant. A setting that is UNSET was not given and keeps its value."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ledger.domain.orders.terms import MethodType
 
 
 class RegisterMerchant(Struct, frozen=True, kw_only=True):
-    """Let somebody collect money. Names need not be unique."""
+    """Registers a merchant, who can then collect money. Several merchants can have the same name."""
 
     merchant_id: UUID
     name: str
@@ -21,7 +21,10 @@ class RegisterMerchant(Struct, frozen=True, kw_only=True):
 
 
 class ChangeSettings(Struct, frozen=True, kw_only=True):
-    """Put the merchant on other terms. `surcharge_rate` in percent, None for no surcharge."""
+    """Changes settings of the merchant. `surcharge_rate` is in percent, None for no surcharge.
+
+    The request limits are per API key, 0 for no limit.
+    """
 
     at: datetime
     surcharge_rate: Decimal | None | UnsetType = UNSET
@@ -37,7 +40,7 @@ class ChangeSettings(Struct, frozen=True, kw_only=True):
 
 
 class IssueApiKey(Struct, frozen=True, kw_only=True):
-    """Let a key speak for the merchant. Only the keyed hash of its secret ever comes here."""
+    """Issues an API key for the merchant. Only the keyed hash of its secret enters the core."""
 
     key_id: UUID
     key_hash: str
@@ -49,7 +52,7 @@ class IssueApiKey(Struct, frozen=True, kw_only=True):
 
 
 class RevokeApiKey(Struct, frozen=True, kw_only=True):
-    """Let a key no longer speak for the merchant."""
+    """Revokes an API key of the merchant."""
 
     key_id: UUID
     at: datetime

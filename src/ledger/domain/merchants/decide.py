@@ -1,6 +1,6 @@
-"""What may happen to a merchant: registration, settings, keys.
+"""The deciders of a merchant: registration, settings, API keys.
 
-The rule a stranger would break: limits on settings stand here and nowhere else; whoever reads a setting trusts it.
+Check the bounds of settings here only: every reader of a setting relies on these checks.
 """
 
 from __future__ import annotations
@@ -21,16 +21,14 @@ from ledger.domain.merchants.state import Merchant
 from ledger.domain.money import shortest
 from ledger.domain.rejections import ApiKeyNotFound, InvalidField
 
-_RATE_MAX: Final = (
-    50  # from there on a surcharge can round up to the subtotal itself, and half a capture cover the order
-)
+_RATE_MAX: Final = 50  # at 50 % a surcharge can round up to the subtotal, and half a capture could cover the order
 _NAME_MAX: Final = 255
 _DELAY_MAX_S: Final = 7 * 24 * 3600  # as long as an authorisation is valid (contract 2.1)
 _REQUESTS_MAX: Final = 1_000_000
 
 
 def decide_registration(merchant: Merchant | None, command: RegisterMerchant) -> list[MerchantEvent]:
-    """Register a merchant. Raises InvalidField on `name`."""
+    """Registers a merchant. Returns no events where it is registered already. Raises InvalidField for `name`."""
     if merchant is not None:
         return []
     name = command.name.strip()
@@ -40,21 +38,24 @@ def decide_registration(merchant: Merchant | None, command: RegisterMerchant) ->
 
 
 def decide_settings(merchant: Merchant, command: ChangeSettings) -> list[MerchantEvent]:
-    """Change what differs. Raises InvalidField with the setting's public name."""
-    _insist_on_surcharge(command)
-    _insist_on_limits(command)
+    """Changes the settings that differ; returns no events where none does. Raises InvalidField with the public name."""
+    _require_valid_surcharge(command)
+    _require_valid_limits(command)
     fields = [field for field in ChangeSettings.__struct_fields__ if field != "at"]
-    told = {field: value for field in fields if (value := getattr(command, field)) is not UNSET}
+    given = {field: value for field in fields if (value := getattr(command, field)) is not UNSET}
     if command.surcharge_rate:
-        told["surcharge_rate"] = shortest(command.surcharge_rate)
+        given["surcharge_rate"] = shortest(command.surcharge_rate)
     elif command.surcharge_rate is not UNSET:
-        told["surcharge_rate"] = None  # a rate of nothing is no surcharge: orders show null for both
-    changed = {field: value for field, value in told.items() if value != getattr(merchant, field)}
+        given["surcharge_rate"] = None  # a rate of zero means no surcharge: orders show null for both
+    changed = {field: value for field, value in given.items() if value != getattr(merchant, field)}
     return [MerchantSettingsChanged(merchant_id=merchant.merchant_id, at=command.at, **changed)] if changed else []
 
 
 def decide_issue(merchant: Merchant, command: IssueApiKey) -> list[MerchantEvent]:
-    """Issue a further key; those that live go on living. Raises InvalidField on `expiresAt`."""
+    """Issues a further API key; the existing keys stay valid. The same key id again is absorbed.
+
+    Raises InvalidField for `expiresAt`.
+    """
     if any(key.key_id == command.key_id for key in merchant.keys):
         return []
     if command.expires_at is not None and command.expires_at <= command.at:
@@ -74,7 +75,7 @@ def decide_issue(merchant: Merchant, command: IssueApiKey) -> list[MerchantEvent
 
 
 def decide_revocation(merchant: Merchant, command: RevokeApiKey) -> list[MerchantEvent]:
-    """End a key. Raises ApiKeyNotFound where the merchant never had it."""
+    """Revokes an API key; returns no events where it is revoked already. Raises ApiKeyNotFound."""
     key = next((key for key in merchant.keys if key.key_id == command.key_id), None)
     if key is None:
         raise ApiKeyNotFound("The merchant has no such API key.")
@@ -83,7 +84,7 @@ def decide_revocation(merchant: Merchant, command: RevokeApiKey) -> list[Merchan
     return [ApiKeyRevoked(merchant_id=merchant.merchant_id, key_id=command.key_id, at=command.at)]
 
 
-def _insist_on_surcharge(command: ChangeSettings) -> None:
+def _require_valid_surcharge(command: ChangeSettings) -> None:
     rate = command.surcharge_rate
     if (
         rate is not UNSET
@@ -96,11 +97,11 @@ def _insist_on_surcharge(command: ChangeSettings) -> None:
             raise InvalidField(name, "must name at least one payment method")
 
 
-def _insist_on_limits(command: ChangeSettings) -> None:
-    for name, limit, most in (
+def _require_valid_limits(command: ChangeSettings) -> None:
+    for name, limit, maximum in (
         ("requestsPerMinute", command.requests_per_minute, _REQUESTS_MAX),
         ("requestsPerSecond", command.requests_per_second, _REQUESTS_MAX),
         ("captureDelaySeconds", command.capture_delay_seconds, _DELAY_MAX_S),
     ):
-        if limit is not UNSET and not 0 <= limit <= most:
-            raise InvalidField(name, f"must be a whole number from 0 to {most}")
+        if limit is not UNSET and not 0 <= limit <= maximum:
+            raise InvalidField(name, f"must be a whole number from 0 to {maximum}")

@@ -1,7 +1,6 @@
-"""What can happen to a merchant: registration, settings, API keys.
+"""The events of a merchant: registration, settings, API keys. The storage format of its stream.
 
-The rule a stranger would break: topics and fields are permanent (see `ledger.domain.orders.events`). A key's secret is never
-here, only its keyed hash.
+Topics and fields are permanent (see `ledger.domain.orders.events`). Never store a key's secret, only its keyed hash.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ class InvoiceTrigger(StrEnum):
 
 
 class MerchantRegistered(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """A merchant may collect money from now on."""
+    """A merchant was registered and can collect money."""
 
     merchant_id: UUID
     name: str
@@ -31,10 +30,10 @@ class MerchantRegistered(Struct, frozen=True, kw_only=True, omit_defaults=True, 
 
 
 class MerchantSettingsChanged(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The merchant works on other terms from now on; what is absent stayed as it was.
+    """The merchant's settings changed. An absent field kept its value.
 
-    `surcharge_rate` in percent, None for no surcharge; methods as `MethodType` values; limits 0 for none. A capture
-    waits `capture_delay_seconds` where the payer was authenticated.
+    `surcharge_rate` is in percent, null for no surcharge. Methods are `MethodType` values. Limits are requests per API
+    key, 0 for no limit. Where the payer was authenticated, a capture is due after `capture_delay_seconds`.
     """
 
     merchant_id: UUID
@@ -52,7 +51,7 @@ class MerchantSettingsChanged(Struct, frozen=True, kw_only=True, omit_defaults=T
 
 
 class ApiKeyIssued(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """A key may speak for the merchant. `key_hash` is HMAC-SHA256 under the installation's pepper, in hex."""
+    """An API key was issued for the merchant. `key_hash` is HMAC-SHA256 under the installation's pepper, in hex."""
 
     merchant_id: UUID
     key_id: UUID
@@ -65,7 +64,7 @@ class ApiKeyIssued(Struct, frozen=True, kw_only=True, omit_defaults=True, rename
 
 
 class ApiKeyRevoked(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """A key no longer speaks for the merchant."""
+    """An API key of the merchant was revoked."""
 
     merchant_id: UUID
     key_id: UUID

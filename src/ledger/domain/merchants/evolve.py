@@ -1,6 +1,6 @@
-"""The fold of a merchant: its settings and keys after one more event.
+"""The fold of a merchant: its settings and API keys after one more event.
 
-The rule a stranger would break: a revoked key stays, with the moment it ended, because the log still names it.
+Keep a revoked key, with the time of its revocation: the log still names it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SETTINGS: Final = tuple(
 
 
 def evolve(merchant: Merchant | None, event: MerchantEvent) -> Merchant:
-    """The merchant after `event`. None is one that does not exist yet; `MerchantRegistered` is what follows it."""
+    """Returns the merchant after `event`. `merchant` is None before `MerchantRegistered`."""
     if isinstance(event, MerchantRegistered):
         return Merchant(merchant_id=event.merchant_id, name=event.name, registered_at=event.at, updated_at=event.at)
     assert merchant is not None, "a stream begins with its registration"
@@ -35,19 +35,20 @@ def evolve(merchant: Merchant | None, event: MerchantEvent) -> Merchant:
         case MerchantSettingsChanged():
             return replace(merchant, updated_at=event.at, **_changes(event))
         case ApiKeyIssued():
-            return replace(merchant, updated_at=event.at, keys=(*merchant.keys, _key(event)))
+            return replace(merchant, updated_at=event.at, keys=(*merchant.keys, _issued(event)))
         case ApiKeyRevoked():
-            return replace(merchant, updated_at=event.at, keys=tuple(_after(key, event) for key in merchant.keys))
+            keys = tuple(_after_revocation(key, event) for key in merchant.keys)
+            return replace(merchant, updated_at=event.at, keys=keys)
         case _:
             assert_never(event)
 
 
 def _changes(event: MerchantSettingsChanged) -> dict[str, Any]:
-    told = {field: value for field in _SETTINGS if (value := getattr(event, field)) is not UNSET}
-    return {field: tuple(map(MethodType, value)) if field in _METHODS else value for field, value in told.items()}
+    given = {field: value for field in _SETTINGS if (value := getattr(event, field)) is not UNSET}
+    return {field: tuple(map(MethodType, value)) if field in _METHODS else value for field, value in given.items()}
 
 
-def _key(event: ApiKeyIssued) -> ApiKey:
+def _issued(event: ApiKeyIssued) -> ApiKey:
     return ApiKey(
         key_id=event.key_id,
         key_hash=event.key_hash,
@@ -59,5 +60,5 @@ def _key(event: ApiKeyIssued) -> ApiKey:
     )
 
 
-def _after(key: ApiKey, event: ApiKeyRevoked) -> ApiKey:
+def _after_revocation(key: ApiKey, event: ApiKeyRevoked) -> ApiKey:
     return replace(key, revoked_at=event.at) if key.key_id == event.key_id else key

@@ -1,7 +1,7 @@
 """A merchant's settings as an operator writes and reads them: `surchargeRate=3.5`, `paymentMethods=CARD,SPEI`.
 
-The rule a stranger would break: here text becomes a value of the right kind. Whether the value may stand is for
-`decide_settings`; only the time zone is looked up here, because the core reads no files.
+Convert text to values of the right type here; leave the bounds of a value to `decide_settings`. The time zone is the
+exception: it is looked up here, because deciders read no files.
 """
 
 from __future__ import annotations
@@ -33,11 +33,14 @@ _SWITCH: Final = {
 
 
 def parse_settings(texts: Mapping[str, str]) -> dict[str, Any]:
-    """The fields of a `ChangeSettings` command that `KEY=VALUE` pairs spell. Raises InvalidField, naming the key."""
+    """Returns the fields of a `ChangeSettings` command from pairs of a public name and a text.
+
+    Raises InvalidField with the public name where the name is unknown or the text cannot be converted.
+    """
     fields = {}
     for name, text in texts.items():
         if name not in SETTINGS:
-            raise InvalidField(name, f"is no setting of a merchant; there are {', '.join(SETTINGS)}")
+            raise InvalidField(name, f"is not a setting of a merchant; use one of {', '.join(SETTINGS)}")
         field, parse = SETTINGS[name]
         try:
             fields[field] = parse(text.strip())
@@ -47,7 +50,7 @@ def parse_settings(texts: Mapping[str, str]) -> dict[str, Any]:
 
 
 def settings_of(merchant: Merchant) -> dict[str, Any]:
-    """The merchant's settings under the names that an operator writes, as plain values."""
+    """Returns the merchant's settings as JSON values under their public names."""
     values = {name: getattr(merchant, field) for name, (field, _) in SETTINGS.items()}
     return msgspec.to_builtins(values)  # type: ignore[no-any-return]
 
@@ -94,4 +97,4 @@ SETTINGS: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
     "invoiceTrigger": ("invoice_trigger", _trigger),
     "refundOverpayment": ("refund_overpayment", _switch),
 }
-"""Every setting: its public name, its field, and how its text is read."""
+"""Every setting by its public name: the field of `ChangeSettings`, and the function that converts its text."""

@@ -1,7 +1,7 @@
-"""What is true of a merchant: its settings and its API keys.
+"""The state of a merchant: its settings and its API keys.
 
-The rule a stranger would break: the defaults below are what every merchant has who never changed a setting. Another
-default is another behaviour for all of them, and so a decision to announce.
+Treat the defaults below as published: they apply to every merchant that never changed the setting, so that a new
+default changes the behaviour for all of them and has to be announced.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ledger.domain.orders.terms import MethodType
 
 
 class ApiKey(Struct, frozen=True, kw_only=True):
-    """A key that speaks, or spoke, for the merchant. Several may live at once, so that one can replace another."""
+    """An API key of the merchant, valid or revoked. Several can be valid at once, so that one can replace another."""
 
     key_id: UUID
     key_hash: str
@@ -30,11 +30,11 @@ class ApiKey(Struct, frozen=True, kw_only=True):
 
 
 class Merchant(Struct, frozen=True, kw_only=True):
-    """A merchant and the terms it works on.
+    """A merchant and its settings.
 
-    The surcharge is off until the merchant switches it on: in Mexico it is unlawful for consumer sales (contract 4.1).
-    Limits are requests per API key, 0 for none, None for what the installation allows. Without payer authentication a card is captured at once;
-    `capture_delay_seconds` is for payments with it.
+    `surcharge_rate` is in percent. It is None until the merchant sets it: in Mexico a surcharge is unlawful for
+    consumer sales (contract 4.1). Limits are requests per API key: 0 for no limit, None for the installation's limit.
+    `capture_delay_seconds` applies to card payments with payer authentication; others are captured at once.
     """
 
     merchant_id: UUID

@@ -1,5 +1,15 @@
-"""The payment order: read events, state (with payment, status, surcharge), evolve, commands, decide (with settle), in this order.
+"""The payment order: its terms, its payments and refunds, what can happen to them, and who decides it.
 
-Everything here is pure. `decide…(order, command)` returns the events that should happen or raises a `Rejected`;
-`evolve(order, event)` returns the order after one of them and never refuses.
+Everything here is pure. `decide…(order, command)` returns the events that follow from a command, or raises a
+`Rejected`; an empty list means that the order is in the wanted state already. `evolve(order, event)` returns the order
+after one event and never refuses.
+
+In reading order:
+
+- `terms`: what the merchant fixes when it creates the order. `events`: everything that can happen, as it is stored.
+- `statuses`: the statuses of orders and payments, and the legal moves between them.
+- `payment`, `refund`, `state`: one payment, one refund, and the order with its sums and its derived status.
+- `commands`: what clients and workers ask for. `processor_outcomes`: what a processor can answer.
+- `decide`: from a command to events, a module for each subject. `evolve`: from an event to the next state.
+- `surcharge`: the division of gross amounts. `timers`: what falls due by the clock. `declines`: the decline codes.
 """

@@ -1,7 +1,9 @@
-"""What may be asked of a payment order. Time, ids and numbers come in with the command; the core invents nothing.
+"""The commands of a payment order: what clients, timers and processors ask for. The caller brings time and ids.
 
-The rule a stranger would break: a command carries no card number and no CVC. Those go from the request to the
-processor's call and nowhere else.
+Never put a card number or a CVC into a command: they go from the request to the processor's call only.
+
+`at` is the time by the merchant's clock. `deadline_at` is real time: the processor's call that follows ends then.
+Amounts are in minor units of the order's currency.
 """
 
 from __future__ import annotations
@@ -32,21 +34,21 @@ from ledger.domain.orders.terms import (
 from ledger.domain.py311_speedups import fast_members
 
 REFUND_WINDOW_S: Final = 180 * 86_400
-"""How long after its capture a card payment can be refunded where its processor says nothing else (section 8.11)."""
+"""Default period for refunds of a card payment, from its capture (section 8.11). A processor can set another."""
 SESSION_S: Final = 15 * 60
-"""How long a payer has for 3-D Secure or for a redirect where its processor says nothing else (contract 2.1)."""
+"""Default time that a payer has for 3-D Secure or a redirect (contract 2.1). A processor can set another."""
 AUTHORIZATION_S: Final = 7 * 86_400
-"""How long an authorisation stands that nobody captures where its processor says nothing else (contract 2.1)."""
+"""Default validity of an authorisation that is not captured (contract 2.1). A processor can set another."""
 REFERENCE_S: Final = 72 * 3600
-"""How long a reference lives, unless its order is due later, where its processor says nothing else (section 8.10)."""
+"""Default validity of a reference, extended to its order's due date (section 8.10). A processor can set another."""
 
 
 class NewPayment(Struct, frozen=True, kw_only=True):
-    """A payment to open, with everything its call to the processor will need except the card itself.
+    """A payment to open, with everything that its call to the processor needs except the card itself.
 
-    A card is authorised, every other method gets a reference. `amount` is the part of the order's subtotal that it pays,
-    in minor units; None stands for all that is unpaid. `deadline_at` is real time. `reference_s` is the processor's lifetime of a
-    reference, `currencies` those in which it takes the method; None is any.
+    A card is authorised, every other method gets a reference. `amount` is the part of the order's subtotal that it
+    pays, in minor units; None means all that is unpaid. `reference_s` is the processor's validity of a reference in
+    seconds. `currencies` are those in which the processor takes the method, None for any.
     """
 
     payment_id: UUID
@@ -78,7 +80,7 @@ class CreateOrder(Struct, frozen=True, kw_only=True):
 
 
 class ResubmitOrder(Struct, frozen=True, kw_only=True):
-    """Asks for an order whose external id exists already."""
+    """Requests an order whose external id exists already."""
 
     terms: OrderTerms
     at: datetime
@@ -86,23 +88,24 @@ class ResubmitOrder(Struct, frozen=True, kw_only=True):
 
 
 class ChargeOrder(Struct, frozen=True, kw_only=True):
-    """Pay an order that waits for its payment."""
+    """Pays an order that waits for its payment."""
 
     payment: NewPayment
     at: datetime
 
 
 class AddPayment(Struct, frozen=True, kw_only=True):
-    """Pay a part of an order that allows partial payments; other parts may be on their way."""
+    """Pays a part of an order that allows partial payments, also while other parts are in progress."""
 
     payment: NewPayment
     at: datetime
 
 
 class SubmitDeviceData(Struct, frozen=True, kw_only=True):
-    """The payer's browser was looked at: go on with the payment that waits for it.
+    """Continues the payment that waits for its payer's device data, now that the browser's data was collected.
 
-    `reference_id`, where given, must be that of the session. `capture_delay_s` is the merchant's setting.
+    Without a `payment_id` it is the newest such payment. A `reference_id` must be the session's. `capture_delay_s` is
+    the merchant's setting, in seconds.
     """
 
     idempotency_key: str
@@ -115,9 +118,10 @@ class SubmitDeviceData(Struct, frozen=True, kw_only=True):
 
 
 class ValidateAuthentication(Struct, frozen=True, kw_only=True):
-    """The payer came back from the challenge, or from a redirect, with the id of that transaction.
+    """Continues the payment whose payer came back from the challenge or from a redirect, with that transaction's id.
 
-    `is_simulated`: the sandbox judges the id, which need not be that of the session.
+    Without a `payment_id` it is the newest such payment. `is_simulated` leaves the check of the transaction's id to the
+    sandbox: it may then differ from the session's. `capture_delay_s` is the merchant's setting, in seconds.
     """
 
     transaction_id: str
@@ -130,7 +134,10 @@ class ValidateAuthentication(Struct, frozen=True, kw_only=True):
 
 
 class CapturePayment(Struct, frozen=True, kw_only=True):
-    """Capture `amount` (gross) of an authorisation, or all that is left of it. Without a payment id: the newest that can be."""
+    """Captures `amount` (gross) of an authorisation, or all of its uncaptured rest where it is None.
+
+    Without a `payment_id` it is the newest payment that can be captured.
+    """
 
     idempotency_key: str
     deadline_at: datetime
@@ -140,7 +147,7 @@ class CapturePayment(Struct, frozen=True, kw_only=True):
 
 
 class StartScheduledCapture(Struct, frozen=True, kw_only=True):
-    """A capture that was scheduled is due."""
+    """Starts a scheduled capture that is due."""
 
     payment_id: UUID
     idempotency_key: str
@@ -149,7 +156,7 @@ class StartScheduledCapture(Struct, frozen=True, kw_only=True):
 
 
 class CancelPayment(Struct, frozen=True, kw_only=True):
-    """Let one payment go: an authorisation is voided, a session or reference ends. Also what a void that is due becomes."""
+    """Cancels one payment: voids its authorisation, or ends its session or reference. A due void is this command."""
 
     payment_id: UUID
     idempotency_key: str
@@ -158,9 +165,9 @@ class CancelPayment(Struct, frozen=True, kw_only=True):
 
 
 class CancelOrder(Struct, frozen=True, kw_only=True):
-    """Close an order: void what is authorised and, with `refund_captured`, give back what is held.
+    """Cancels an order: voids its authorisations and, with `refund_captured`, refunds the money that it holds.
 
-    The keys of the processor's calls follow from `cancellation_id` and the payments' ids; a refund's id is `refund_id`.
+    The idempotency keys of the voids follow from `cancellation_id` and the payments' ids. `refund_id` is the refund's.
     """
 
     cancellation_id: UUID
@@ -172,24 +179,25 @@ class CancelOrder(Struct, frozen=True, kw_only=True):
 
 
 class ExpirePayment(Struct, frozen=True, kw_only=True):
-    """The time of a reference, a session or an authorisation may be up; nothing happens where it is not."""
+    """Ends a payment whose reference, session or authorisation has expired. Changes nothing before the expiry."""
 
     payment_id: UUID
     at: datetime
 
 
 class Allocation(Struct, frozen=True, kw_only=True):
-    """How much of a refund (gross) one payment gives back."""
+    """The part of a refund that one payment gives back: `amount`, gross."""
 
     payment_id: UUID
     amount: Decimal
 
 
 class RefundOrder(Struct, frozen=True, kw_only=True):
-    """Give `amount` (gross, with its surcharge) back: as allocated, of one payment, or of the newest ones first.
+    """Refunds `amount` (gross, surcharge included): by `allocations`, of one payment, or of the newest payments first.
 
-    `card_window_s` is the processor's refund window, `partial_payouts` whether it gives back a part of what came in by a reference.
-    The keys of the calls follow from `refund_id` and the payments' ids.
+    `card_window_s` is the processor's refund period for cards in seconds. `partial_payouts` is whether the processor
+    gives back a part of what came in by a reference. The keys of the calls follow from `refund_id` and the payments'
+    ids.
     """
 
     refund_id: UUID
@@ -206,7 +214,7 @@ class RefundOrder(Struct, frozen=True, kw_only=True):
 
 
 class RefundOverpayment(Struct, frozen=True, kw_only=True):
-    """Give back what is held beyond the order's amount, because the merchant's setting says so.
+    """Refunds the money that is held beyond the order's amount, by the merchant's setting `refundOverpayment`.
 
     `card_window_s` and `partial_payouts` as in `RefundOrder`.
     """
@@ -219,7 +227,10 @@ class RefundOverpayment(Struct, frozen=True, kw_only=True):
 
 
 class RecordDeposit(Struct, frozen=True, kw_only=True):
-    """Money arrived on a payment's reference; `deposit_id` is the network's own id of it, `sent_to` the number it was sent to."""
+    """Records money that arrived on a payment's reference.
+
+    `deposit_id` is the network's own id of the deposit. `sent_to` is the number that the payer sent it to, where known.
+    """
 
     payment_id: UUID
     deposit_id: str
@@ -231,7 +242,7 @@ class RecordDeposit(Struct, frozen=True, kw_only=True):
 
 @fast_members
 class DisputeStage(StrEnum):
-    """How far a dispute is."""
+    """The stage of a dispute that the bank reports."""
 
     OPENED = "OPENED"
     WON = "WON"
@@ -239,7 +250,10 @@ class DisputeStage(StrEnum):
 
 
 class RecordDispute(Struct, frozen=True, kw_only=True):
-    """The bank's word about a contested payment. Without an `amount` (gross), all that can still be refunded is contested."""
+    """Records what the bank reports about a disputed payment.
+
+    `amount` is gross. Where it is None, the dispute is about all that can still be refunded.
+    """
 
     payment_id: UUID
     dispute_id: str
@@ -250,7 +264,7 @@ class RecordDispute(Struct, frozen=True, kw_only=True):
 
 @fast_members
 class SettlementStage(StrEnum):
-    """How far a settlement batch is."""
+    """The stage of a settlement batch that the processor reports."""
 
     LISTED = "LISTED"
     MATCHED = "MATCHED"
@@ -258,7 +272,7 @@ class SettlementStage(StrEnum):
 
 
 class RecordSettlement(Struct, frozen=True, kw_only=True):
-    """What a settlement batch says of a payment."""
+    """Records the stage of a settlement batch for a payment that it lists."""
 
     payment_id: UUID
     batch_id: str
@@ -267,15 +281,16 @@ class RecordSettlement(Struct, frozen=True, kw_only=True):
 
 
 class ErasePayer(Struct, frozen=True, kw_only=True):
-    """The order's customer was erased: keep the money, forget the person."""
+    """Erases the payer's personal data from the order, because its customer was erased. The amounts stay."""
 
     at: datetime
 
 
 class RecordAuthorizationOutcome(Struct, frozen=True, kw_only=True):
-    """Record what became of an authorisation that was asked for.
+    """Records the outcome of an authorisation that was requested.
 
-    The processor's own: `session_s` is how long a payer has to act, `authorization_s` how long what is granted can be captured.
+    The processor sets both times: `session_s` is how long the payer has to act, `authorization_s` how long the
+    authorisation can be captured.
     """
 
     payment_id: UUID
@@ -286,7 +301,9 @@ class RecordAuthorizationOutcome(Struct, frozen=True, kw_only=True):
 
 
 class RecordAuthenticationOutcome(Struct, frozen=True, kw_only=True):
-    """Record what became of the call that went on after the payer had acted. Its times are as in `SettleAuthorization`."""
+    """Records the outcome of the call that followed the payer's action. The times as in
+    `RecordAuthorizationOutcome`.
+    """
 
     payment_id: UUID
     idempotency_key: str
@@ -297,7 +314,7 @@ class RecordAuthenticationOutcome(Struct, frozen=True, kw_only=True):
 
 
 class RecordCaptureOutcome(Struct, frozen=True, kw_only=True):
-    """Record what became of a capture's own call."""
+    """Records the outcome of a capture's own call."""
 
     payment_id: UUID
     idempotency_key: str
@@ -306,7 +323,7 @@ class RecordCaptureOutcome(Struct, frozen=True, kw_only=True):
 
 
 class RecordVoidOutcome(Struct, frozen=True, kw_only=True):
-    """Record what became of a void."""
+    """Records the outcome of a void."""
 
     payment_id: UUID
     idempotency_key: str
@@ -315,7 +332,7 @@ class RecordVoidOutcome(Struct, frozen=True, kw_only=True):
 
 
 class RecordRefundOutcome(Struct, frozen=True, kw_only=True):
-    """Record what became of the part of a refund that one payment gives back."""
+    """Records the outcome of one payment's part of a refund."""
 
     refund_id: UUID
     payment_id: UUID
@@ -324,7 +341,7 @@ class RecordRefundOutcome(Struct, frozen=True, kw_only=True):
 
 
 class RecordReferenceOutcome(Struct, frozen=True, kw_only=True):
-    """Record what became of a reference that was asked for."""
+    """Records the outcome of a reference that was requested."""
 
     payment_id: UUID
     outcome: ReferenceOutcome
@@ -339,4 +356,4 @@ RecordOutcome = (
     | RecordRefundOutcome
     | RecordReferenceOutcome
 )
-"""Every outcome of a call to a processor, as `decide_outcome` takes it."""
+"""Every command that records an outcome of a call to a processor: the input of `decide_outcome`."""

@@ -1,7 +1,6 @@
 """The processor-neutral decline codes (contract 5.1), and what a merchant should do about each.
 
-The rule a stranger would break: a gateway translates its processor's codes into these; a code that is not in this table
-is shown as GENERIC_DECLINE, never passed through.
+Translate a processor's codes into these before they reach the core. A code outside this table becomes GENERIC_DECLINE.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ class Advice(StrEnum):
 
 
 class Decline(Struct, frozen=True):
-    """A decline code. `retryable` tells whether the same card, unchanged, may be approved another time."""
+    """A decline code. `retryable` is True where the same card, unchanged, can be approved at another time."""
 
     code: str
     retryable: bool
@@ -60,10 +59,10 @@ DECLINES: Final = {decline.code: decline for decline in _TABLE}
 
 
 def decline(code: str) -> Decline:
-    """What is known of a decline code; an unknown one is a generic decline."""
+    """Returns the entry of a decline code; GENERIC_DECLINE for an unknown code."""
     return DECLINES.get(code) or DECLINES[GENERIC_DECLINE]
 
 
 def public_code(refused_by: RefusedBy | None) -> str:
-    """The error code of the answer: risk rules refuse before any issuer declines."""
+    """Returns the error code of the answer: RISK_REJECTED where risk rules refused, before the issuer was asked."""
     return "RISK_REJECTED" if refused_by is RefusedBy.RISK else "PAYMENT_DECLINED"

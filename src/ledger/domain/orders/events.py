@@ -1,11 +1,11 @@
-"""What can happen to a payment order: the storage format of its stream.
+"""The events of a payment order: the storage format of its stream.
 
-The rule a stranger would break: a topic and the meaning of its fields are permanent. Add a field only with a default;
-when a meaning changes, write the next version of the topic and an upcaster that still reads the old one. A field about a
-person is named in PERSONAL, has a default, and is stored sealed.
+A topic and the meaning of its fields are permanent. Add a field only with a default; when a meaning changes, write the
+next version of the topic and an upcaster that still reads the old one. Name every field about a person in PERSONAL and
+give it a default: it is stored sealed.
 
-Amounts are in minor units of the order's currency. `at` is the merchant's clock when the event was recorded; only a
-processor's deadline is real time, because a processor does not live by the merchant's sandbox clock.
+Amounts are in minor units of the order's currency. `at` is the time of recording by the merchant's clock. `deadline_at`
+of a call is real time, because a processor does not follow the merchant's sandbox clock.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from ledger.domain.py311_speedups import fast_members
 
 @fast_members
 class RefusedBy(StrEnum):
-    """Who said no to a card payment: the bank that issued the card, or the processor's risk rules."""
+    """Who declined a card payment: the bank that issued the card, or the processor's risk rules."""
 
     ISSUER = "ISSUER"
     RISK = "RISK"
@@ -44,7 +44,7 @@ class RefusedBy(StrEnum):
 
 @fast_members
 class AbandonedBecause(StrEnum):
-    """Why a call to a processor has no outcome and never will have one."""
+    """Why a call to a processor never gets an outcome: it was never sent, or the processor does not know it."""
 
     NOT_SENT = "NOT_SENT"
     NOT_FOUND = "NOT_FOUND"
@@ -52,7 +52,7 @@ class AbandonedBecause(StrEnum):
 
 @fast_members
 class ProcessorCall(StrEnum):
-    """What a processor is asked for, beside an authorisation, whose events are its own."""
+    """The calls to a processor other than an authorisation, which has events of its own."""
 
     AUTHENTICATION = "AUTHENTICATION"
     CAPTURE = "CAPTURE"
@@ -63,7 +63,7 @@ class ProcessorCall(StrEnum):
 
 @fast_members
 class CancelledBecause(StrEnum):
-    """Why a payment was cancelled: with its order, alone, for another way of paying, or by the processor's void."""
+    """Why a payment was cancelled: with its order, alone, replaced by another payment, voided, or never authorised."""
 
     ORDER_CANCELLED = "ORDER_CANCELLED"
     PAYMENT_CANCELLED = "PAYMENT_CANCELLED"
@@ -74,7 +74,7 @@ class CancelledBecause(StrEnum):
 
 @fast_members
 class ExpiredBecause(StrEnum):
-    """What ended by the clock: a reference, a 3-D Secure session (or redirect), an authorisation."""
+    """What expired: a reference, a 3-D Secure session (or redirect), or an authorisation."""
 
     REFERENCE = "REFERENCE"
     SESSION = "SESSION"
@@ -82,7 +82,10 @@ class ExpiredBecause(StrEnum):
 
 
 class OrderCreated(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """A merchant asked for money. `amount` is the subtotal: what the merchant wants, without any surcharge."""
+    """A merchant asked for money. `amount` is the subtotal: what the merchant wants, without any surcharge.
+
+    A `pending` order was created without a payment. `surcharge` is the merchant's policy at this time.
+    """
 
     order_id: UUID
     order_number: str
@@ -107,7 +110,7 @@ class OrderCreated(Struct, frozen=True, kw_only=True, omit_defaults=True, rename
 
 
 class PaymentStarted(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """A payment was opened on the order: `subtotal` of the order's amount, `surcharge` on top of it."""
+    """A payment was opened on the order. It pays `subtotal` of the order's amount, and `surcharge` on top of it."""
 
     payment_id: UUID
     method: PaymentMethod
@@ -123,9 +126,10 @@ class PaymentStarted(Struct, frozen=True, kw_only=True, omit_defaults=True, rena
 
 
 class AuthorizationRequested(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The intent: we are about to ask the processor for `amount`, under this idempotency key, until `deadline_at` (real time).
+    """The ledger decided to ask the processor for `amount` (gross), under this idempotency key: an intent.
 
-    `capture` asks the processor to capture in the same call what it grants.
+    The call follows the commit of this event and ends at `deadline_at` (real time). With `capture` the processor is
+    asked to capture in the same call what it authorises.
     """
 
     payment_id: UUID
@@ -138,7 +142,10 @@ class AuthorizationRequested(Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class PaymentAuthorized(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The issuer granted `amount`, which may be less than was asked for; it can be captured for `validity_s` from `at`."""
+    """The issuer authorised `amount` (gross), which can be less than requested.
+
+    It can be captured for `validity_s` seconds from `at`.
+    """
 
     payment_id: UUID
     amount: Decimal
@@ -149,7 +156,7 @@ class PaymentAuthorized(Struct, frozen=True, kw_only=True, omit_defaults=True, r
 
 
 class CaptureScheduled(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The capture of `amount` was accepted and is due at `due_at` by the merchant's clock."""
+    """A capture of `amount` (gross) was accepted. It is due at `due_at` by the merchant's clock."""
 
     payment_id: UUID
     amount: Decimal
@@ -158,7 +165,10 @@ class CaptureScheduled(Struct, frozen=True, kw_only=True, omit_defaults=True, re
 
 
 class CaptureRequested(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The processor was asked to capture `amount`, under this idempotency key, until `deadline_at` (real time)."""
+    """The ledger decided to ask the processor to capture `amount` (gross), under this idempotency key: an intent.
+
+    The call ends at `deadline_at` (real time).
+    """
 
     payment_id: UUID
     amount: Decimal
@@ -168,7 +178,7 @@ class CaptureRequested(Struct, frozen=True, kw_only=True, omit_defaults=True, re
 
 
 class PaymentCaptured(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The processor took `amount`, gross of the surcharge: a fact, whatever the order's state."""
+    """The processor captured `amount` (gross of the surcharge). The money counts, whatever the order's status."""
 
     payment_id: UUID
     amount: Decimal
@@ -177,9 +187,9 @@ class PaymentCaptured(Struct, frozen=True, kw_only=True, omit_defaults=True, ren
 
 
 class PaymentDeclined(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The payment was refused, with a processor-neutral decline code (contract 5.1).
+    """The payment was declined, with a processor-neutral decline code (contract 5.1).
 
-    `idempotency_key` is that of the request which it refused before any call, so that the request is known when it is repeated.
+    `idempotency_key` is that of a request that was refused before any call, so that its repetition is recognised.
     """
 
     payment_id: UUID
@@ -191,7 +201,10 @@ class PaymentDeclined(Struct, frozen=True, kw_only=True, omit_defaults=True, ren
 
 
 class AuthorizationOutcomeUnknown(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The processor did not answer in time: unknown, which is not declined. The recovery asks again by the same key."""
+    """The processor did not answer in time: the outcome is unknown, which is not declined.
+
+    The recovery asks the processor again by the same key.
+    """
 
     payment_id: UUID
     reason: str
@@ -199,7 +212,7 @@ class AuthorizationOutcomeUnknown(Struct, frozen=True, kw_only=True, omit_defaul
 
 
 class AuthorizationAbandoned(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The payment ended without the processor: the request never left, or the processor does not know it."""
+    """The payment ended without an outcome: its request was never sent, or the processor does not know it."""
 
     payment_id: UUID
     because: AbandonedBecause
@@ -207,11 +220,12 @@ class AuthorizationAbandoned(Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class LateCaptureReported(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The processor turned out to have taken `amount` for a payment that we had ended, or more than we had recorded.
+    """The processor reported captured money for a payment that had ended, or more money than was recorded.
 
-    `authorized` is all that it says it granted. The money is real and counts; whether to give it back is the merchant's
-    decision, so this is also what an alert is raised on. A payment that had failed keeps its final status.
-    `idempotency_key` is that of the capture's own call; None where it happened in the authorisation's.
+    `amount` is the newly reported money, `authorized` all that the processor reports as authorised; both are gross. The
+    money is real and counts. Whether to refund it is the merchant's decision, so an alert is raised on this event. A
+    payment that had failed keeps its final status. `idempotency_key` is that of the capture's own call, and absent
+    where the capture happened in the authorisation's call.
     """
 
     payment_id: UUID
@@ -223,7 +237,10 @@ class LateCaptureReported(Struct, frozen=True, kw_only=True, omit_defaults=True,
 
 
 class PayerActionRequired(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The payment waits for the payer until `expires_at`: for device data, a challenge or a redirect, as `session` says."""
+    """The processor required an action of the payer until `expires_at`: device data, a challenge or a redirect.
+
+    `session` contains what the payer's browser needs for it.
+    """
 
     payment_id: UUID
     action: NextAction
@@ -233,10 +250,10 @@ class PayerActionRequired(Struct, frozen=True, kw_only=True, omit_defaults=True,
 
 
 class AuthenticationRequested(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The intent to go on where the payer acted (`step`): the processor is asked to authenticate and, with that, to authorise.
+    """The payer acted (`step`), and the ledger decided to ask the processor to authenticate and authorise: an intent.
 
-    Real-time `deadline_at`. With `capture` it takes the money in the same call; otherwise an automatic capture follows
-    `capture_delay_s` seconds after the approval.
+    `amount` is gross; the call ends at `deadline_at` (real time). With `capture` the processor captures in the same
+    call; otherwise an automatic capture is due `capture_delay_s` seconds after the approval.
     """
 
     payment_id: UUID
@@ -253,10 +270,10 @@ class AuthenticationRequested(Struct, frozen=True, kw_only=True, omit_defaults=T
 
 
 class PayerAuthenticated(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The payer was recognised: `frictionless` without being asked, otherwise by passing the challenge. `eci` is the network's word.
+    """The payer was authenticated: `frictionless` without a challenge, otherwise by passing it.
 
-    `resumed` says that the authorisation goes on where it had stopped: after a frictionless recognition, and where less is
-    granted than was asked for.
+    `resumed` means that the authorisation continues where it had stopped: after a frictionless authentication, and
+    where less is authorised than was requested. `eci` is the card network's electronic commerce indicator.
     """
 
     payment_id: UUID
@@ -269,7 +286,10 @@ class PayerAuthenticated(Struct, frozen=True, kw_only=True, omit_defaults=True, 
 
 
 class PayerAuthenticationFailed(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The payer was not recognised, with a decline code: the payment ends, nothing was authorised. `eci` is the network's word."""
+    """The payer was not authenticated: the payment ended, and nothing was authorised.
+
+    `code` is a decline code. `eci` is the card network's electronic commerce indicator.
+    """
 
     payment_id: UUID
     code: str
@@ -279,7 +299,10 @@ class PayerAuthenticationFailed(Struct, frozen=True, kw_only=True, omit_defaults
 
 
 class CaptureRefused(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The processor did not capture. A `retryable` refusal leaves the authorisation standing, another ends the payment."""
+    """The processor refused a capture. After a `retryable` refusal the authorisation is still valid.
+
+    Any other refusal ends the payment, or what is left of it.
+    """
 
     payment_id: UUID
     code: str
@@ -289,14 +312,20 @@ class CaptureRefused(Struct, frozen=True, kw_only=True, omit_defaults=True, rena
 
 
 class PaymentCancellationRequested(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The payment shall be cancelled, but its authorisation has no outcome yet: what was granted is voided then."""
+    """The cancellation of a payment was requested before its authorisation had an outcome.
+
+    What is authorised after that is voided.
+    """
 
     payment_id: UUID
     at: datetime
 
 
 class VoidRequested(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The intent to let the authorisation go: the processor is asked until `deadline_at` (real time)."""
+    """The ledger decided to ask the processor to void the authorisation: an intent.
+
+    The call ends at `deadline_at` (real time).
+    """
 
     payment_id: UUID
     idempotency_key: str
@@ -305,7 +334,7 @@ class VoidRequested(Struct, frozen=True, kw_only=True, omit_defaults=True, renam
 
 
 class VoidRefused(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The processor keeps the authorisation: it can be captured, or it lapses."""
+    """The processor refused to void the authorisation: it can still be captured, or it lapses."""
 
     payment_id: UUID
     code: str
@@ -314,7 +343,7 @@ class VoidRefused(Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
 
 
 class PaymentCancelled(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The payment ended without money and by intention. A deposit on its reference still counts."""
+    """The payment was cancelled on purpose, without money. A later deposit on its reference still counts."""
 
     payment_id: UUID
     because: CancelledBecause
@@ -322,7 +351,7 @@ class PaymentCancelled(Struct, frozen=True, kw_only=True, omit_defaults=True, re
 
 
 class PaymentExpired(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The payment ended by the clock. A deposit on its reference still counts."""
+    """The payment expired. A later deposit on its reference still counts."""
 
     payment_id: UUID
     because: ExpiredBecause
@@ -330,7 +359,10 @@ class PaymentExpired(Struct, frozen=True, kw_only=True, omit_defaults=True, rena
 
 
 class ReferenceRequested(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The intent to have a reference for `amount` that lives until `expires_at`; `deadline_at` of the call is real time."""
+    """The ledger decided to ask the processor for a reference for `amount` (gross): an intent.
+
+    The reference is valid until `expires_at` by the merchant's clock; the call ends at `deadline_at` (real time).
+    """
 
     payment_id: UUID
     processor: str
@@ -342,7 +374,10 @@ class ReferenceRequested(Struct, frozen=True, kw_only=True, omit_defaults=True, 
 
 
 class ReferenceIssued(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The payer can transfer or pay in cash against `reference` until `expires_at` by the merchant's clock."""
+    """The processor issued a reference, which the payer can pay by transfer or in cash.
+
+    It is valid until `expires_at` by the merchant's clock.
+    """
 
     payment_id: UUID
     reference: Reference
@@ -352,9 +387,9 @@ class ReferenceIssued(Struct, frozen=True, kw_only=True, omit_defaults=True, ren
 
 
 class DepositReceived(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """Money arrived on the reference, once under each `deposit_id`. `late`: after the payment had ended.
+    """Money arrived on the reference: `amount`, once for each `deposit_id`.
 
-    `amount_differs`: a store took it, and it is not the amount that the store was to take.
+    `late`: after the payment had ended. `amount_differs`: a store took it, and another amount than the payment's.
     """
 
     payment_id: UUID
@@ -367,10 +402,11 @@ class DepositReceived(Struct, frozen=True, kw_only=True, omit_defaults=True, ren
 
 
 class RefundRequested(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The intent to give `amount` (gross) of this payment back, as a part of the refund `refund_id`.
+    """The ledger decided to ask the processor to give back `amount` (gross) of this payment: an intent.
 
-    A refund across payments is one such event for each, with the same refund id. A `payout` goes to `destination`, or
-    whence the money came, because its rail knows no reversal. `deadline_at` is real time.
+    It is a part of the refund `refund_id`: a refund across payments has one such event for each of them. A `payout`
+    goes to `destination`, or to where the money came from, because its rail has no reversal. The call ends at
+    `deadline_at` (real time).
     """
 
     refund_id: UUID
@@ -387,7 +423,7 @@ class RefundRequested(Struct, frozen=True, kw_only=True, omit_defaults=True, ren
 
 
 class RefundAccepted(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The processor took the refund on and tells later what became of it."""
+    """The processor accepted the refund. A later message reports its outcome."""
 
     refund_id: UUID
     payment_id: UUID
@@ -396,7 +432,7 @@ class RefundAccepted(Struct, frozen=True, kw_only=True, omit_defaults=True, rena
 
 
 class PaymentRefunded(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The processor gave `amount` (gross) back: a fact."""
+    """The processor gave `amount` (gross) back to the payer."""
 
     refund_id: UUID
     payment_id: UUID
@@ -406,7 +442,7 @@ class PaymentRefunded(Struct, frozen=True, kw_only=True, omit_defaults=True, ren
 
 
 class RefundRefused(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The refund did not happen; the money is still held."""
+    """The refund failed; the money is still held."""
 
     refund_id: UUID
     payment_id: UUID
@@ -416,7 +452,7 @@ class RefundRefused(Struct, frozen=True, kw_only=True, omit_defaults=True, renam
 
 
 class RefundReopened(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """A refund that was taken for failed turned out to be carried out after all."""
+    """A refund that was recorded as failed turned out to be carried out after all."""
 
     refund_id: UUID
     payment_id: UUID
@@ -424,7 +460,10 @@ class RefundReopened(Struct, frozen=True, kw_only=True, omit_defaults=True, rena
 
 
 class CallUnanswered(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """A call to the processor has no answer in time: unknown. The recovery asks again by the same key."""
+    """A call to the processor got no answer in time: its outcome is unknown.
+
+    The recovery asks the processor again by the same key.
+    """
 
     payment_id: UUID
     call: ProcessorCall
@@ -433,7 +472,7 @@ class CallUnanswered(Struct, frozen=True, kw_only=True, omit_defaults=True, rena
 
 
 class CallAbandoned(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """A call to the processor ended without it: it never left, or the processor does not know it."""
+    """A call to the processor ended without an outcome: it was never sent, or the processor does not know it."""
 
     payment_id: UUID
     call: ProcessorCall
@@ -442,7 +481,7 @@ class CallAbandoned(Struct, frozen=True, kw_only=True, omit_defaults=True, renam
 
 
 class DisputeOpened(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The payer contests `amount` (gross) at the bank. The order does not move until the dispute is lost."""
+    """The payer disputed `amount` (gross) at the bank. The order's status stays until the dispute is lost."""
 
     payment_id: UUID
     dispute_id: str
@@ -451,7 +490,7 @@ class DisputeOpened(Struct, frozen=True, kw_only=True, omit_defaults=True, renam
 
 
 class DisputeWon(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The money stays."""
+    """The merchant won the dispute: the money stays."""
 
     payment_id: UUID
     dispute_id: str
@@ -459,7 +498,10 @@ class DisputeWon(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="
 
 
 class DisputeLost(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """A chargeback: the bank took `amount` (gross) back. It counts as refunded, never as a refund."""
+    """The merchant lost the dispute, and the bank took `amount` (gross) back: a chargeback.
+
+    It counts as refunded, but it is not a refund.
+    """
 
     payment_id: UUID
     dispute_id: str
@@ -468,7 +510,7 @@ class DisputeLost(Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
 
 
 class SettlementListed(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The captured money stands in a batch that the processor will pay out."""
+    """The processor listed the captured payment in a batch that it will pay out."""
 
     payment_id: UUID
     batch_id: str
@@ -476,7 +518,7 @@ class SettlementListed(Struct, frozen=True, kw_only=True, omit_defaults=True, re
 
 
 class SettlementMatched(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The batch was paid out and its line agrees with the payment."""
+    """The batch was paid out, and its line agreed with the payment."""
 
     payment_id: UUID
     batch_id: str
@@ -492,7 +534,10 @@ class SettlementRefused(Struct, frozen=True, kw_only=True, omit_defaults=True, r
 
 
 class CancellationRequested(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The merchant wants the order cancelled; processors have to let go of money first."""
+    """The merchant asked to cancel the order; processors have to release authorisations or money first.
+
+    With `refund_captured` the held money is refunded.
+    """
 
     cancellation_id: UUID
     refund_captured: bool
@@ -501,13 +546,16 @@ class CancellationRequested(Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class CancellationRefused(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The order stands: a processor did not let go of its money, or money arrived first."""
+    """The cancellation failed and the order stays open.
+
+    A processor kept an authorisation, a refund failed, or money arrived first.
+    """
 
     at: datetime
 
 
 class OrderCancelled(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The order is closed: no money is held and none is expected."""
+    """The order was cancelled and closed: no money is held and none is expected."""
 
     at: datetime
     cancellation_id: UUID | None = None
@@ -515,7 +563,7 @@ class OrderCancelled(Struct, frozen=True, kw_only=True, omit_defaults=True, rena
 
 
 class PayerForgotten(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The customer of the order was erased: who paid, from where and with whose card is no longer known to anybody."""
+    """The customer of the order was erased: the order no longer shows who paid, from where, and with whose card."""
 
     at: datetime
 
@@ -614,8 +662,8 @@ PERSONAL: Final[dict[type[Struct], tuple[str, ...]]] = {
     AuthenticationRequested: ("device_information",),
     RefundRequested: ("destination",),
 }
-"""What is stored sealed under the data key of the order's customer.
+"""The fields that are stored sealed under the data key of the order's customer.
 
-Metadata is sealed because nobody can know what a merchant writes into it. Description and line items say what was sold,
-the BIN and the last four digits prove what was paid with: they stay, like every amount.
+Metadata is sealed because a merchant can write anything into it. Description and line items record what was sold, the
+BIN and the last four digits prove which card paid: they stay readable, like every amount.
 """

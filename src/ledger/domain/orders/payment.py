@@ -1,7 +1,7 @@
-"""What is true of one payment of an order, and how its money divides into subtotal and surcharge.
+"""The state of one payment of an order, and the division of its money into subtotal and surcharge.
 
-The rule a stranger would break: `status` tells how far a payment came, the amounts tell what the processor did. A
-capture that was reported late counts in the amounts even where the status is final.
+Read the progress of a payment from `status` and its money from the amounts: a capture that was reported late counts in
+the amounts even where the status is final.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _RESERVING: Final = frozenset(
 UNCAPTURED: Final = frozenset(
     {PaymentStatus.AUTHORIZED, PaymentStatus.PARTIALLY_AUTHORIZED, PaymentStatus.PENDING_CAPTURE}
 )
-"""Granted, and neither being captured nor voided."""
+"""Authorised, and neither being captured nor being voided."""
 
 HELD: Final = frozenset(
     {
@@ -55,12 +55,12 @@ HELD: Final = frozenset(
         PaymentStatus.PARTIALLY_REFUNDED,
     }
 )
-"""Money that is here and that nobody is asking back (contract 2.1)."""
+"""Captured, with no refund in flight and no open dispute (contract 2.1)."""
 
 
 @fast_members
 class EntryAction(StrEnum):
-    """The step of a payment that an entry (`PaymentEvent` outside) tells of (contract N78)."""
+    """The step of a payment that a history entry (`PaymentEvent` in the interface) records (contract N78)."""
 
     CREATION = "CREATION"
     REFERENCE = "REFERENCE"
@@ -79,7 +79,7 @@ class EntryAction(StrEnum):
 
 @fast_members
 class EntryStatus(StrEnum):
-    """How the step that an entry tells of stands."""
+    """The progress of the step that a history entry records."""
 
     PENDING = "PENDING"
     SUCCESS = "SUCCESS"
@@ -88,7 +88,7 @@ class EntryStatus(StrEnum):
 
 
 class HistoryEntry(Struct, frozen=True):
-    """One step of a payment, as `paymentEvents` shows it: begun at `at`, settled in place. `amount` in minor units."""
+    """One step of a payment, as `paymentEvents` shows it: begun at `at`, completed in place. Amount in minor units."""
 
     action: EntryAction
     status: EntryStatus
@@ -101,8 +101,8 @@ class HistoryEntry(Struct, frozen=True):
 class Intent(Struct, frozen=True, kw_only=True):
     """A call to the processor that was announced and has no outcome yet. `deadline_at` is real time.
 
-    `action` is what was asked for; `capture` says that an authorisation was to be captured in the same call; `unknown`
-    that the call has been made and nobody answered in time.
+    `action` is the requested step. `capture` requests the capture in the same call. `unknown` is True after a call
+    without an answer before the deadline. `amount` is in minor units.
     """
 
     action: EntryAction = EntryAction.AUTHORIZATION
@@ -118,35 +118,35 @@ class Intent(Struct, frozen=True, kw_only=True):
 
 
 class Dispute(Struct, frozen=True):
-    """What the payer contests at the bank, and nobody has decided yet: `amount`, gross."""
+    """An open dispute: the payer contests `amount` (gross, in minor units) at the bank."""
 
     dispute_id: str
     amount: Decimal
 
 
 class Inflow(Struct, frozen=True):
-    """Money that a payment brought: the how-manieth that came to its order, and what the payment had brought by then."""
+    """One receipt of money: its ordinal among all receipts of the order, and the payment's captured total after it."""
 
-    nth: int
+    ordinal: int
     captured: Decimal
 
 
 class ClosedDispute(Struct, frozen=True):
-    """A dispute that has ended: `lost` is what the bank took, zero where it was won."""
+    """A dispute that has ended: `lost` is the amount that the bank took, zero where the merchant won."""
 
     dispute_id: str
     lost: Decimal
 
 
 class SettlementBatch(Struct, frozen=True):
-    """The settlement batch that a payment was last named in. `status` as the payment's became by it."""
+    """The settlement batch that last named the payment, and the payment's `status` after it."""
 
     batch_id: str
     status: PaymentStatus
 
 
 class Failure(Struct, frozen=True, kw_only=True):
-    """Why a payment failed: somebody refused it, or it was given up. `code` is a decline code of the contract (5.1)."""
+    """Why a payment failed: a refusal, or an abandoned call. `code` is a decline code of the contract (5.1)."""
 
     code: str
     message: str | None
@@ -157,18 +157,17 @@ class Failure(Struct, frozen=True, kw_only=True):
 
 
 class Payment(Struct, frozen=True, kw_only=True):
-    """One payment of an order. Amounts are gross of the surcharge unless they say subtotal.
+    """One payment of an order. Amounts are in minor units and gross of the surcharge, unless they are named subtotal.
 
-    `captured` and `refunded` are what the processor said it took and gave back, ever; a late capture counts even where
-    the payment's status is final. `arrivals` says when it came, among all that came to the order.
+    `captured` and `refunded` are all that the processor reported, ever; a late capture counts even where `status` is
+    final. `inflows` places each receipt among those of the order. `processor_reference` is the processor's id of the
+    authorisation or the reference, used in every later call; a capture does not replace it.
 
-    `processor_reference` is what the processor calls the payment, in every call about it: the name of its authorisation or its
-    reference, whatever a capture of it was called.
-
-    `returns_to` is the status before a refund, a dispute or a void, where it goes on when that comes to nothing. `refunding`
-    is what a refund in flight has reserved; `charged_back` the part of `refunded` that a bank took. `keys` are the
-    idempotency keys of all calls that were ever announced, `capture_keys` those that brought money. `decided_disputes` are
-    those that were won or lost: whatever comes about one of them later is no news, or contradicts it.
+    `returns_to` is the status before a refund, a dispute or a void: the payment returns there when that comes to
+    nothing. `refunding` is reserved by the refund in flight; `charged_back` is the part of `refunded` that a bank took.
+    `keys` are the idempotency keys of all calls ever announced and of requests refused before their call,
+    `capture_keys` those that brought money. `decided_disputes` are won or lost: a later message about one repeats its
+    end or contradicts it.
     """
 
     started: PaymentStarted
@@ -179,7 +178,7 @@ class Payment(Struct, frozen=True, kw_only=True):
     authorized: Decimal = ZERO
     captured: Decimal = ZERO
     refunded: Decimal = ZERO
-    arrivals: tuple[Inflow, ...] = ()
+    inflows: tuple[Inflow, ...] = ()
     processor_reference: str | None = None
     authorization_code: str | None = None
     intent: Intent | None = None
@@ -193,7 +192,7 @@ class Payment(Struct, frozen=True, kw_only=True):
     capture_due_at: datetime | None = None
     capture_amount: Decimal = ZERO
     capture_delay_s: int = 0
-    cancel_asked: bool = False
+    cancellation_requested: bool = False
     void_refused: bool = False
     action_expires_at: datetime | None = None
     session: AuthenticationSession | None = None
@@ -217,28 +216,28 @@ class Payment(Struct, frozen=True, kw_only=True):
 
     @property
     def amount(self) -> Decimal:
-        """What was asked for: subtotal part plus its surcharge."""
+        """The requested amount: the payment's part of the subtotal plus its surcharge."""
         return self.started.subtotal + self.started.surcharge
 
     @property
     def processor(self) -> str:
-        """The company that this payment is made through."""
-        asked = self.requested or self.reference_asked
-        return "" if asked is None else asked.processor
+        """The name of the payment's processor; empty before its first call is announced."""
+        request = self.requested or self.reference_asked
+        return "" if request is None else request.processor
 
     @property
     def refundable(self) -> Decimal:
-        """What may still be given back, gross: captured, not refunded, and not being refunded (I4)."""
+        """The amount that can still be refunded, gross: captured, not refunded, and not being refunded (I4)."""
         return max(ZERO, self.captured - self.refunded - self.refunding)
 
     @property
     def is_uncaptured(self) -> bool:
-        """Whether an authorisation stands that nobody is capturing or voiding at this moment."""
+        """Whether the payment is authorised, and neither being captured nor being voided."""
         return self.status in UNCAPTURED
 
     @property
     def was_not_sent(self) -> bool:
-        """Whether it is certain that the processor never heard of this payment."""
+        """Whether it is certain that the processor never received this payment."""
         return self.failure is not None and self.failure.given_up is AbandonedBecause.NOT_SENT
 
     @property
@@ -248,40 +247,38 @@ class Payment(Struct, frozen=True, kw_only=True):
     def captured_split(self, quantum: Decimal) -> SurchargeSplit:
         return split_capture(self.captured, self.requested_split, quantum)
 
-    def wanted_split(self, quantum: Decimal, captured: Decimal | None = None) -> SurchargeSplit:
-        """What was captured, now or earlier, of what was asked for; anything beyond is overpaid."""
+    def split_up_to_amount(self, quantum: Decimal, captured: Decimal | None = None) -> SurchargeSplit:
+        """Returns the split of `captured` (default: all) up to the requested amount; anything beyond is overpaid."""
         captured = self.captured if captured is None else captured
         return split_capture(min(captured, self.amount), self.requested_split, quantum)
 
     @property
     def capture_ordinal(self) -> int:
-        """When this payment first brought money, among all that came to the order; 0 while it has brought none."""
-        return self.arrivals[0].nth if self.arrivals else 0
+        """The ordinal of the payment's first money among all receipts of the order; 0 before its first money."""
+        return self.inflows[0].ordinal if self.inflows else 0
 
-    def refunded_parts(self, quantum: Decimal) -> SurchargeSplit:
+    def refunded_split(self, quantum: Decimal) -> SurchargeSplit:
         return self.parts_of_refund(self.refunded, quantum)
 
     def parts_of_refund(self, refunded: Decimal, quantum: Decimal) -> SurchargeSplit:
-        """What `refunded` of what came in consists of. What was paid beyond what was asked for goes back first, and bears
-        no surcharge (section 4.6).
-        """
-        beyond = min(refunded, max(ZERO, self.captured - self.amount))
-        parts = split_refund(refunded - beyond, self.wanted_split(quantum), quantum)
-        return SurchargeSplit(parts.subtotal + beyond, parts.surcharge)
+        """Returns the split of `refunded` (gross). An overpayment goes back first, without surcharge (section 4.6)."""
+        overpaid = min(refunded, max(ZERO, self.captured - self.amount))
+        parts = split_refund(refunded - overpaid, self.split_up_to_amount(quantum), quantum)
+        return SurchargeSplit(parts.subtotal + overpaid, parts.surcharge)
 
     def decided(self, dispute_id: str) -> ClosedDispute | None:
-        """How this dispute ended, where it has."""
-        return next((one for one in self.decided_disputes if one.dispute_id == dispute_id), None)
+        """Returns the dispute where it has ended, else None."""
+        return next((dispute for dispute in self.decided_disputes if dispute.dispute_id == dispute_id), None)
 
     def deposited(self, deposit_id: str) -> Decimal | None:
-        """What came in by this deposit, where it is known."""
+        """Returns the amount of this deposit, or None where it is not recorded."""
         amounts = (entry.amount for entry in self.entries if entry.action is EntryAction.DEPOSIT)
         return dict(zip(self.deposits, amounts, strict=True)).get(deposit_id)
 
     def reserved_subtotal(self, quantum: Decimal) -> Decimal:
-        """The part of the order's subtotal that a card authorisation, granted or being asked, may still take.
+        """Returns the part of the order's subtotal that a card authorisation, granted or requested, can still take.
 
-        Payer authentications and references reserve nothing (section 8.3), until the processor is asked to go on.
+        By section 8.3 a 3-D Secure session reserves nothing until its authorisation is requested, a reference never.
         """
         if self.started.method.type is not MethodType.CARD:
             return ZERO
@@ -291,8 +288,8 @@ class Payment(Struct, frozen=True, kw_only=True):
             return ZERO
         if not self.authorized:
             return self.started.subtotal
-        # A further capture takes what it was asked for; the rest of a grant was let go by the first capture.
-        again = self.captured and self.intent is not None
-        whole = self.captured + self.intent.amount if again and self.intent is not None else self.authorized
-        granted = split_capture(whole, self.requested_split, quantum)
+        # The first capture released the rest of the authorisation, so a further capture reserves only its own amount.
+        further = self.captured and self.intent is not None
+        total = self.captured + self.intent.amount if further and self.intent is not None else self.authorized
+        granted = split_capture(total, self.requested_split, quantum)
         return max(ZERO, granted.subtotal - self.captured_split(quantum).subtotal)

@@ -1,7 +1,7 @@
-"""What a payment processor may say beside yes and no to an authorisation: the facts that come back into the core.
+"""The outcomes of calls to a payment processor: the facts that come back into the core.
 
-The rule a stranger would break: an outcome here is definite. No answer, or one that cannot be read, is `Unanswered`,
-and never becomes a refusal. Amounts are minor units of the order's currency.
+Every outcome except `Unanswered` is definite. Report a missing or unreadable answer as `Unanswered`, never as a
+refusal. Amounts are in minor units of the order's currency.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from ledger.domain.orders.statuses import NextAction
 
 
 class ActionRequired(Struct, frozen=True, kw_only=True, tag="action-required"):
-    """The payer has to do something first: nothing is granted yet. The names are the card industry's (contract N17).
+    """The payer has to act first: nothing is granted yet. The names are the card industry's (contract N17).
 
-    `authentication_transaction_id` names the session at the processor in every later call about it. A redirect sends
-    the payer to `step_up_url` without a challenge in a frame.
+    `authentication_transaction_id` identifies the session in every later call to the processor. A redirect sends the
+    payer to `step_up_url`, without a challenge in a frame.
     """
 
     next_action: NextAction
@@ -32,14 +32,14 @@ class ActionRequired(Struct, frozen=True, kw_only=True, tag="action-required"):
 
 
 class Captured(Struct, frozen=True, kw_only=True, tag="captured"):
-    """The processor took `amount` of an authorisation: with what it took before, never more than was granted."""
+    """The processor captured `amount` of an authorisation. All captures together never exceed what it granted."""
 
     amount: Decimal
     processor_reference: str
 
 
 class CaptureRefused(Struct, frozen=True, kw_only=True, tag="capture-refused"):
-    """Nothing was taken. `retryable` tells whether the authorisation still stands and may be captured another time."""
+    """Nothing was captured. Where `retryable`, the authorisation is still valid and can be captured at another time."""
 
     code: str
     message: str | None = None
@@ -47,13 +47,13 @@ class CaptureRefused(Struct, frozen=True, kw_only=True, tag="capture-refused"):
 
 
 class Voided(Struct, frozen=True, kw_only=True, tag="voided"):
-    """The authorisation is released: nothing can be captured of it any more."""
+    """The authorisation is released: nothing more can be captured of it."""
 
     processor_reference: str
 
 
 class VoidRefused(Struct, frozen=True, kw_only=True, tag="void-refused"):
-    """The authorisation stands as it did."""
+    """The void was refused: the authorisation is still valid."""
 
     code: str
     message: str | None = None
@@ -67,23 +67,23 @@ class Refunded(Struct, frozen=True, kw_only=True, tag="refunded"):
 
 
 class RefundPending(Struct, frozen=True, kw_only=True, tag="refund-pending"):
-    """The refund was taken in; a message will tell whether it was carried out."""
+    """The processor accepted the refund; a later message reports whether it was carried out."""
 
     processor_reference: str
 
 
 class RefundRefused(Struct, frozen=True, kw_only=True, tag="refund-refused"):
-    """Nothing went back and nothing will."""
+    """The refund was refused: no money went back, and none will."""
 
     code: str
     message: str | None = None
 
 
 class ReferenceIssued(Struct, frozen=True, kw_only=True, tag="reference-issued"):
-    """Where the payer can send money: a CLABE of 18 digits for a transfer, a reference for cash at a store.
+    """The number that the payer can send money to: a CLABE of 18 digits for transfers, a reference for cash at a store.
 
-    A CIE reference has the bank's `convenio` and a CLABE beside it; a SPEI reference is its CLABE. `expires_at` is the
-    merchant's clock: when the payer is told that it ends. Money that comes later is still reported.
+    A CIE reference has also the bank's `convenio` and a CLABE; a SPEI reference is its CLABE. `expires_at` is the
+    expiry that the payer is shown, by the merchant's clock. Money that arrives later is still reported.
     """
 
     reference: str
@@ -101,7 +101,7 @@ class ReferenceRefused(Struct, frozen=True, kw_only=True, tag="reference-refused
 
 
 class ReferenceCancelled(Struct, frozen=True, kw_only=True, tag="reference-cancelled"):
-    """The payer is no longer shown the reference. Money that is sent to it all the same is still reported."""
+    """The payer is no longer shown the reference. Money that is sent to it anyway is still reported."""
 
     processor_reference: str
 
@@ -113,9 +113,9 @@ ReferenceAnswer = ReferenceIssued | ReferenceRefused
 
 
 class Approved(Struct, frozen=True, kw_only=True):
-    """The processor's yes: what it granted and, where it was asked to capture as well, what it took.
+    """The processor approved the payment: the amount `authorized` and, where the call requested a capture, `captured`.
 
-    `eci` is the card network's word on the payer's authentication, where there was one.
+    `eci` is the card network's electronic commerce indicator of the payer's authentication, where there was one.
     """
 
     authorized: Decimal
@@ -126,7 +126,7 @@ class Approved(Struct, frozen=True, kw_only=True):
 
 
 class Declined(Struct, frozen=True, kw_only=True):
-    """The processor's no, final for this payment. `eci` as in `Approved`."""
+    """The processor declined the payment, finally. `eci` as in `Approved`."""
 
     code: str
     message: str | None = None
@@ -135,24 +135,24 @@ class Declined(Struct, frozen=True, kw_only=True):
 
 
 class Unanswered(Struct, frozen=True, kw_only=True):
-    """No answer before the deadline: the payment may have happened."""
+    """There was no readable answer before the deadline: the payment may have happened."""
 
     reason: str
 
 
 class NotSent(Struct, frozen=True):
-    """The request never left: nothing can have happened."""
+    """The request was never sent: nothing can have happened."""
 
 
 class NotFound(Struct, frozen=True):
-    """The processor, asked by the idempotency key after its late-arrival window, knows no such payment."""
+    """The processor has no such payment: the answer to a query by idempotency key after its late-arrival period."""
 
 
 NoAnswer = Unanswered | NotSent | NotFound
 
 
 AuthorizationOutcome = Approved | Declined | ActionRequired | NoAnswer
-"""What an authorisation may come to, and the call that goes on with one after the payer has acted."""
+"""The outcome of an authorisation, and of the call that continues one after the payer has acted."""
 
 
 CaptureOutcome = CaptureAnswer | NoAnswer

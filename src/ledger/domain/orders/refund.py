@@ -1,7 +1,6 @@
-"""What is true of a refund: one wish of the merchant, and the part of it that each payment gives back.
+"""The state of a refund: one request of the merchant, and the part of it that each payment gives back.
 
-The rule a stranger would break: a refund holds no total that counts. What an order has refunded is read off its payments;
-this tells which wish took which part.
+Never read an order's refunded total here: it is the sum over its payments. A refund records one part per payment.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from ledger.domain.py311_speedups import fast_members
 
 @fast_members
 class RefundStatus(StrEnum):
-    """How a refund, or one payment's part of it, stands."""
+    """The progress of a refund, or of one payment's part of it."""
 
     PENDING = "PENDING"
     SUCCEEDED = "SUCCEEDED"
@@ -27,9 +26,10 @@ class RefundStatus(StrEnum):
 
 
 class RefundPart(Struct, frozen=True, kw_only=True):
-    """What one payment gives back, gross. `before` is what it had given back earlier: the parts of 4.4 follow from it.
+    """One payment's part of a refund: `amount`, gross, in minor units.
 
-    `ordinal` is the place of its entry among the payment's.
+    `before` is the payment's refunded total before this part: the split of section 4.4 needs it. `ordinal` is the place
+    of the part's entry in the payment's history.
     """
 
     payment_id: UUID
@@ -53,26 +53,26 @@ class Refund(Struct, frozen=True, kw_only=True):
 
     @property
     def amount(self) -> Decimal:
-        """What was asked for, gross of the surcharge."""
+        """The requested amount, gross of the surcharge, in minor units."""
         return sum((part.amount for part in self.parts), ZERO)
 
     @property
     def status(self) -> RefundStatus:
-        """PENDING while a part is; then FAILED where a part failed, so that nobody takes half a refund for a whole one."""
+        """PENDING while a part is, then FAILED where a part failed: half a refund must not look like a whole one."""
         statuses = {part.status for part in self.parts}
-        worst = (RefundStatus.PENDING, RefundStatus.FAILED, RefundStatus.SUCCEEDED)
-        return next(status for status in worst if status in statuses)
+        precedence = (RefundStatus.PENDING, RefundStatus.FAILED, RefundStatus.SUCCEEDED)
+        return next(status for status in precedence if status in statuses)
 
     @property
     def was_not_sent(self) -> bool:
-        """Whether it is certain that no processor ever heard of this refund."""
+        """Whether it is certain that no processor received any part of this refund."""
         return all(part.was_not_sent for part in self.parts)
 
     @property
     def has_no_answer(self) -> bool:
-        """Whether a processor has yet to say that it has heard of a part of this refund."""
+        """Whether a processor has yet to confirm that it received a part of this refund."""
         return any(part.status is RefundStatus.PENDING and part.processor_reference is None for part in self.parts)
 
     def part(self, payment_id: UUID) -> RefundPart | None:
-        """The part of this payment, where it has one."""
+        """Returns the part of this payment, or None where the payment has no part in the refund."""
         return next((part for part in self.parts if part.payment_id == payment_id), None)

@@ -1,7 +1,7 @@
-"""What is true of a payment order: the state that its events fold into.
+"""The state of a payment order, folded from its events, with its sums and its derived status.
 
-The rule a stranger would break: no total is ever stored or incremented. Every sum is recomputed from the payments, so
-a missing or doubled step cannot hide in a counter.
+Never store or increment a total: every sum is recomputed from the payments, so that no counter hides a missing or
+doubled step.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ledger.domain.py311_speedups import lazy
 
 
 class Cancellation(Struct, frozen=True):
-    """The merchant's last word that the order shall be cancelled."""
+    """The latest cancellation of the order: requested and refused, requested and pending, or carried out."""
 
     cancellation_id: UUID | None
     reason: str | None
@@ -32,10 +32,10 @@ class Cancellation(Struct, frozen=True):
 
 
 class Order(Struct, frozen=True, kw_only=True, dict=True):
-    """A payment order: its unchanging terms, its payments and refunds oldest first, the words that end it,
-    and whether its payer was forgotten.
+    """A payment order: its unchanging terms, and its payments and refunds, oldest first. Sums are in minor units.
 
-    All sums are in minor units of the order's currency.
+    `cancel_requested` is True while a cancellation is pending, `closed` after it was carried out; `cancellation` is the
+    latest one. `payer_forgotten` is True after the erasure of the order's customer.
     """
 
     terms: OrderCreated
@@ -53,17 +53,17 @@ class Order(Struct, frozen=True, kw_only=True, dict=True):
 
     @lazy
     def quantum(self) -> Decimal:
-        """The rounding step: every derived amount is a multiple of it (contract N4)."""
+        """The rounding step in minor units: every derived amount is a multiple of it (contract N4)."""
         return quantum_of(self.terms.amount)
 
     @property
     def subtotal_amount(self) -> Decimal:
-        """What the merchant asked for: never changes."""
+        """The amount that the merchant requested, without surcharge. It never changes."""
         return self.terms.amount
 
     @lazy
     def amount(self) -> Decimal:
-        """What the payer pays in all: subtotal plus surcharge."""
+        """The amount that the payer pays in all: subtotal plus surcharge."""
         return self.terms.amount + (self.surcharge_amount or ZERO)
 
     @lazy
@@ -71,61 +71,61 @@ class Order(Struct, frozen=True, kw_only=True, dict=True):
         """The surcharge part of `amount`, or None where none applies (section 4.3)."""
         if self.terms.surcharge is None:
             return None
-        return self._landed_surcharge() if self.terms.allow_partials else self._quoted_surcharge()
+        return self._held_surcharge() if self.terms.allow_partials else self._quoted_surcharge()
 
     @lazy
     def amount_paid(self) -> Decimal:
-        """Σ captured over all payments, ever: a historical sum that refunds do not lower."""
+        """Σ captured over all payments: a historical sum that refunds do not lower."""
         return sum((payment.captured for payment in self.payments), ZERO)
 
     @lazy
     def amount_refunded(self) -> Decimal:
-        """Σ refunded over all payments, ever."""
+        """Σ refunded over all payments, chargebacks included."""
         return sum((payment.refunded for payment in self.payments), ZERO)
 
     @property
     def amount_pending(self) -> Decimal:
-        """The live balance. On a split order it is exactly the unpaid subtotal, free of surcharge."""
+        """The open balance. On a split order it is exactly the unpaid subtotal, without surcharge."""
         return max(ZERO, self.amount - (self.amount_paid - self.amount_refunded))
 
     @property
     def net(self) -> Decimal:
-        """The money that is held: what was captured and not given back."""
+        """The money that is held: captured minus refunded."""
         return self.amount_paid - self.amount_refunded
 
     @property
     def late_deposit(self) -> bool:
-        """Whether money came on a reference after its payment had ended."""
+        """Whether a deposit arrived on a reference after its payment had ended."""
         return any(payment.late for payment in self.payments)
 
     @property
     def refundable(self) -> Decimal:
-        """What may still be given back by all payments together, gross."""
+        """The amount that can still be refunded over all payments, gross."""
         return sum((payment.refundable for payment in self.payments), ZERO)
 
     @property
     def overpaid_amount(self) -> Decimal:
-        """Money that is held beyond what the order asks for."""
+        """The money that is held beyond `amount`."""
         return max(ZERO, self.amount_paid - self.amount_refunded - self.amount)
 
     @lazy
     def unpaid_subtotal(self) -> Decimal:
-        """The part of the requested amount that no held money covers: what a next payment has to pay, before surcharge."""
+        """The part of the subtotal that no held money covers: what the next payment has to pay, before surcharge."""
         return max(ZERO, self.terms.amount - sum(map(self._held_subtotal, self.payments), ZERO))
 
     @property
     def reserved(self) -> Decimal:
-        """The part of `unpaid_subtotal` that card authorisations may still take: not to be promised twice."""
+        """The part of `unpaid_subtotal` that card authorisations can still take: not available to a further payment."""
         return sum((payment.reserved_subtotal(self.quantum) for payment in self.payments), ZERO)
 
     @property
     def open_intent(self) -> Intent | None:
-        """The call to a processor that has waited longest for its outcome, by its deadline."""
+        """The call to a processor without an outcome that has the earliest deadline."""
         intents = (payment.intent for payment in self.payments if payment.intent is not None)
         return min(intents, key=lambda intent: intent.deadline_at, default=None)
 
     def payment(self, payment_id: UUID) -> Payment:
-        """The payment with this id, which is one of this order's."""
+        """Returns the payment with this id. The caller knows that it belongs to this order."""
         for payment in reversed(self.payments):
             if payment.started.payment_id == payment_id:
                 return payment
@@ -135,37 +135,38 @@ class Order(Struct, frozen=True, kw_only=True, dict=True):
         return any(payment.started.payment_id == payment_id for payment in self.payments)
 
     def payment_by_external_id(self, external_id: str) -> Payment | None:
-        """The payment that the merchant gave this id, which is unique within the order (section 8.7).
+        """Returns the payment with the merchant's own id, which is unique within the order, or None (section 8.7).
 
-        One that never left us holds no id: it was answered 503, and is meant to be asked for again.
+        A payment that was never sent to its processor does not occupy its id: the client got 503 and tries again.
         """
         named = (payment for payment in self.payments if payment.started.external_id == external_id)
         return next((payment for payment in named if not payment.was_not_sent), None)
 
     def refund(self, refund_id: UUID) -> Refund | None:
-        """The refund with this id, where the order has it."""
+        """Returns the refund with this id, or None."""
         return next((refund for refund in self.refunds if refund.refund_id == refund_id), None)
 
     def refund_by_external_id(self, external_id: str) -> Refund | None:
-        """The refund that the merchant gave this id, which is unique within the order; as for payments."""
+        """Returns the refund with the merchant's own id, or None, by the same rule as `payment_by_external_id`."""
         named = (refund for refund in self.refunds if refund.external_id == external_id)
         return next((refund for refund in named if not refund.was_not_sent), None)
 
     def _held_subtotal(self, payment: Payment) -> Decimal:
         held = payment.captured_split(self.quantum).subtotal
-        return held - payment.refunded_parts(self.quantum).subtotal if payment.refunded else held
+        return held - payment.refunded_split(self.quantum).subtotal if payment.refunded else held
 
-    def _landed_surcharge(self) -> Decimal:
-        """Split tender: what came in with the parts, less what went back with their refunds."""
+    def _held_surcharge(self) -> Decimal:
+        """Returns the surcharge of a split order: captured with its parts, minus refunded with them."""
         captured = sum((payment.captured_split(self.quantum).surcharge for payment in self.payments), ZERO)
-        refunded = sum((payment.refunded_parts(self.quantum).surcharge for payment in self.payments), ZERO)
+        refunded = sum((payment.refunded_split(self.quantum).surcharge for payment in self.payments), ZERO)
         return captured - refunded
 
     def _quoted_surcharge(self) -> Decimal | None:
-        """Single tender: what came with the money that covered the order, plus the latest quote while it is not covered.
+        """Returns the surcharge of an order of one tender, or None where no payment bears one.
 
-        Money that arrives when the order is covered already (a late capture) is overpaid as a whole: it must not make
-        an order dearer that is paid.
+        It is the surcharge of the money that covers the order, plus the quote of the latest payment while the order is
+        not covered. Money that arrives after that (a late capture) is overpaid as a whole: it must not raise the price
+        of a paid order.
         """
         uncovered, total, applies = self.terms.amount, ZERO, False
         for payment, parts in self._contributions():
@@ -180,29 +181,31 @@ class Order(Struct, frozen=True, kw_only=True, dict=True):
         return total if applies else None
 
     def _contributions(self) -> Iterator[tuple[Payment, SurchargeSplit]]:
-        """What came of what its payment asked for, in the order in which it came, then what the latest may add."""
-        for payment, before, arrival in self._arrivals():
-            yield payment, _between(payment.wanted_split(self.quantum, arrival.captured), before)
+        """Yields the split of each receipt of money up to its payment's amount, oldest first; then the latest payment's
+        open rest.
+        """
+        for payment, before, inflow in self._inflows():
+            yield payment, _difference(payment.split_up_to_amount(self.quantum, inflow.captured), before)
         if self.payments:
             latest = self.payments[-1]
-            yield latest, _between(latest.requested_split, latest.wanted_split(self.quantum))
+            yield latest, _difference(latest.requested_split, latest.split_up_to_amount(self.quantum))
 
-    def _arrivals(self) -> list[tuple[Payment, SurchargeSplit, Inflow]]:
-        """All money that came, in the order in which it did, each with what its payment had brought before."""
-        came: list[tuple[Payment, SurchargeSplit, Inflow]] = []
+    def _inflows(self) -> list[tuple[Payment, SurchargeSplit, Inflow]]:
+        """Returns all receipts of money, oldest first: the payment, its split before the receipt, and the receipt."""
+        inflows: list[tuple[Payment, SurchargeSplit, Inflow]] = []
         for payment in self.payments:
             before = NOTHING
-            for arrival in payment.arrivals:
-                came.append((payment, before, arrival))
-                before = payment.wanted_split(self.quantum, arrival.captured)
-        return sorted(came, key=lambda one: one[2].nth)
+            for inflow in payment.inflows:
+                inflows.append((payment, before, inflow))
+                before = payment.split_up_to_amount(self.quantum, inflow.captured)
+        return sorted(inflows, key=lambda entry: entry[2].ordinal)
 
     def _is_surcharged(self, payment: Payment) -> bool:
         policy = self.terms.surcharge
         return policy is not None and payment.started.method.type in policy.methods
 
 
-def _between(after: SurchargeSplit, before: SurchargeSplit) -> SurchargeSplit:
+def _difference(after: SurchargeSplit, before: SurchargeSplit) -> SurchargeSplit:
     return SurchargeSplit(after.subtotal - before.subtotal, after.surcharge - before.surcharge)
 
 
@@ -218,10 +221,10 @@ LIVE: Final = frozenset(
         PaymentStatus.PENDING_CANCELLATION,
     }
 )
-"""A payment that may still bring money, and that has brought none."""
+"""The statuses of a live payment: one that can still bring money and has brought none."""
 
 
-_WAITING_FOR: Final = {
+_STATUS_BY_ACTION: Final = {
     NextAction.DEVICE_DATA: OrderStatus.PAYER_AUTHENTICATION_DEVICE_DATA_REQUIRED,
     NextAction.CHALLENGE: OrderStatus.PAYER_AUTHENTICATION_CHALLENGE_REQUIRED,
     NextAction.DISPLAY_REFERENCE: OrderStatus.REFERENCE_GENERATED,
@@ -231,7 +234,7 @@ _WAITING_FOR: Final = {
 
 
 def derive_status(order: Order) -> OrderStatus:
-    """The status of an order, from its payments and its two closing words alone (contract 2.2)."""
+    """Returns the status of an order, from its terms, its payments, `cancel_requested` and `closed` (contract 2.2)."""
     paid, refunded = order.amount_paid, order.amount_refunded
     net = paid - refunded
     if order.closed and net <= 0:
@@ -242,19 +245,19 @@ def derive_status(order: Order) -> OrderStatus:
         return OrderStatus.REFUND_PROCESSING
     if refunded > 0 and not order.terms.allow_partials:
         return OrderStatus.REFUNDED if net <= 0 else OrderStatus.PARTIALLY_REFUNDED
-    if paid > 0:  # even where a split order was refunded in full: it waits for its next part
+    if paid > 0:  # also on a split order that was refunded in full: it takes a further part
         return OrderStatus.COMPLETED if net >= order.amount else OrderStatus.PARTIALLY_PAID
     for payment in reversed(order.payments):
         if payment.status in LIVE:
-            return _status_while(payment)
+            return _status_with_live_payment(payment)
     return _status_without_live_payment(order)
 
 
-def _status_while(payment: Payment) -> OrderStatus:
-    """The order's status while this is its newest live payment and no money is held."""
+def _status_with_live_payment(payment: Payment) -> OrderStatus:
+    """Returns the status of an order without money whose newest live payment this is."""
     match payment.status:
         case PaymentStatus.REQUIRES_ACTION:
-            return _WAITING_FOR[payment.next_action]
+            return _STATUS_BY_ACTION[payment.next_action]
         case PaymentStatus.CREATED | PaymentStatus.PENDING_AUTHORIZATION:
             return OrderStatus.PROCESSING
         case PaymentStatus.PENDING_CANCELLATION:
@@ -265,7 +268,11 @@ def _status_while(payment: Payment) -> OrderStatus:
 
 
 def _status_without_live_payment(order: Order) -> OrderStatus:
-    """Section 8.2: an attempt that failed ends an order of one tender, one that expired gives a pending one back."""
+    """Returns the status of an order without money and without a live payment (section 8.2).
+
+    An order without payments, or a split order, is PENDING. A failed payment makes an order of one tender FAILED, an
+    expired one makes it PENDING again where it was created pending.
+    """
     if not order.payments or order.terms.allow_partials:
         return OrderStatus.PENDING
     expired = order.payments[-1].status is PaymentStatus.EXPIRED

@@ -1,7 +1,7 @@
-"""The statuses of payments and orders, the moves between them, and how an order's status follows from its payments.
+"""The statuses of payments and orders, and the legal moves between them.
 
-The rule a stranger would break: nobody sets an order's status. `derive_status` reads it off the payments (contract 2.2);
-the edge tables say nothing to the program, they are what its tests hold every stream of events against.
+Never set an order's status: `state.derive_status` computes it from the payments (contract 2.2). The program does not
+read the edge tables; the tests check every stream of events against them.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ _S = TypeVar("_S", bound=StrEnum)
 
 
 def _edges(statuses: type[_S], table: str) -> frozenset[tuple[_S | None, _S]]:
-    """The moves that a table spells, one line per origin; `-` stands for a thing that does not exist yet."""
+    """Returns the moves of a table with a line for each origin; `-` is the origin of a new order or payment."""
     rows = (line.split(":") for line in table.strip().splitlines())
     return frozenset(
         (None if origin.strip() == "-" else statuses(origin.strip()), statuses(target))
@@ -134,8 +134,8 @@ ORDER_EDGES: Final = _edges(
 )
 """The moves of an order (contract 2.2, and section 8.3 for a further part on a split order). REFUNDED is final.
 
-PARTIALLY_PAID never leads to PROCESSING or CANCELLED, which 2.2 names for an order on which no money is or was held: such an
-order is not PARTIALLY_PAID (ADR 0021).
+PARTIALLY_PAID never leads to PROCESSING or CANCELLED. Contract 2.2 names these moves for an order that holds no money
+and held none, and such an order cannot be PARTIALLY_PAID (ADR 0021).
 """
 
 REPORTED_EDGES: Final = _edges(
@@ -146,8 +146,8 @@ REPORTED_EDGES: Final = _edges(
     CANCELLATION_REQUESTED: PARTIALLY_REFUNDED
     """,
 )
-"""Where only a processor's or a bank's word leads that comes after all: money reported late, a refund that failed while the
-order was being cancelled. Money is real, so it moves an order that was final."""
+"""The moves that only a late report of a processor or a bank causes: money that is reported late, or a refund that
+fails while its order is being cancelled. The money is real, so it moves an order even out of a final status."""
 
 OLDER_PART_EDGES: Final = _edges(
     OrderStatus,
@@ -168,11 +168,14 @@ OLDER_PART_EDGES: Final = _edges(
     CANCELLATION_REQUESTED: PAYER_AUTHENTICATION_CHALLENGE_REQUIRED
     """,
 )
-"""On a split order alone: its newest part ended, and the status of the newest one that is left shows (moves that the table
-has as well are not named again)."""
+"""The moves that only a split order takes: its newest part has ended, and the order shows the status of the newest
+remaining part. Moves that ORDER_EDGES has already are left out."""
 
 
 def is_legal_move(origin: OrderStatus | None, target: OrderStatus, *, split: bool) -> bool:
-    """Whether an order may go from one status to the other: as the contract's table says, or by the two rules beside it."""
+    """Returns whether an order may move from `origin` to `target`: by the contract's table or one of the two others.
+
+    `origin` is None for a new order. `split` allows the moves of OLDER_PART_EDGES.
+    """
     move = (origin, target)
     return move in ORDER_EDGES or move in REPORTED_EDGES or (split and move in OLDER_PART_EDGES)

@@ -1,7 +1,7 @@
-"""The surcharge on top of an order's amount, and how captured and refunded money divides into the two (contract 4).
+"""The surcharge on top of an order's amount, and the division of captured and refunded money into both (contract 4).
 
-The rule a stranger would break: a part is always computed from the whole sum so far, never added up from instalments,
-so that any series of partial captures and refunds ends at exactly the subtotal and the surcharge.
+Compute a part from the cumulative sum, never by adding up instalments: then every series of partial captures and
+refunds ends at exactly the subtotal and the surcharge.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ledger.domain.orders.terms import MethodType, SurchargePolicy
 
 
 class SurchargeSplit(Struct, frozen=True):
-    """A gross amount in minor units, divided: what counts towards the order, and what was put on top of it."""
+    """A gross amount in minor units, divided into the part that counts towards the order and the surcharge on top."""
 
     subtotal: Decimal
     surcharge: Decimal
@@ -26,27 +26,27 @@ NOTHING: Final = SurchargeSplit(ZERO, ZERO)
 
 
 def quote(policy: SurchargePolicy | None, method: MethodType, subtotal: Decimal, quantum: Decimal) -> Decimal:
-    """The surcharge on paying `subtotal` with this method, rounded half up to the order's quantum."""
+    """Returns the surcharge on `subtotal` by this method: minor units, rounded half up to the order's quantum."""
     if policy is None or method not in policy.methods:
         return ZERO
     return rounded(subtotal * policy.rate / 100, quantum)
 
 
-def split_capture(captured: Decimal, asked: SurchargeSplit, quantum: Decimal) -> SurchargeSplit:
-    """What `captured` of a payment that asked for these parts consists of (section 8.5).
+def split_capture(captured: Decimal, requested: SurchargeSplit, quantum: Decimal) -> SurchargeSplit:
+    """Returns the split of the captured total of a payment that requested these parts (section 8.5).
 
-    Money beyond what was asked for carries no surcharge.
+    Money beyond the requested amount carries no surcharge.
     """
     if not captured:
         return NOTHING
-    if captured >= asked.subtotal + asked.surcharge or not asked.surcharge:
-        return SurchargeSplit(captured - asked.surcharge, asked.surcharge)
-    subtotal = min(captured, share(captured, asked.subtotal, asked.subtotal + asked.surcharge, quantum))
+    if captured >= requested.subtotal + requested.surcharge or not requested.surcharge:
+        return SurchargeSplit(captured - requested.surcharge, requested.surcharge)
+    subtotal = min(captured, share(captured, requested.subtotal, requested.subtotal + requested.surcharge, quantum))
     return SurchargeSplit(subtotal, captured - subtotal)
 
 
 def split_refund(refunded: Decimal, captured: SurchargeSplit, quantum: Decimal) -> SurchargeSplit:
-    """What `refunded`, of a payment that captured these parts, consists of (section 4.4)."""
+    """Returns the split of the refunded total of a payment that captured these parts (section 4.4)."""
     if not refunded:
         return NOTHING
     subtotal = share(refunded, captured.subtotal, captured.subtotal + captured.surcharge, quantum)

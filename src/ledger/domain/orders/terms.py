@@ -1,7 +1,7 @@
-"""The terms of a payment order: what the merchant fixed when the order was created, and never changes.
+"""The terms of a payment order: what the merchant fixes at creation and never changes. Also the shapes inside events.
 
-The rule a stranger would break: these shapes are stored inside events. Fields are added with a default and never
-renamed; a changed meaning is a new field.
+These shapes are stored inside events. Add a field only with a default, and never rename one: a changed meaning is a new
+field.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ledger.domain.py311_speedups import fast_members
 
 @fast_members
 class CaptureMethod(StrEnum):
-    """Whether an authorised card payment is captured by itself or by the merchant's word."""
+    """Whether an authorised card payment is captured automatically, or when the merchant requests it."""
 
     AUTOMATIC = "AUTOMATIC"
     MANUAL = "MANUAL"
@@ -26,7 +26,7 @@ class CaptureMethod(StrEnum):
 
 @fast_members
 class MethodType(StrEnum):
-    """How money reaches an order. `PAYCASH` shows outside as `CIE_CASH_NET` with a channel (contract N16)."""
+    """How money reaches an order. The interface shows `PAYCASH` as `CIE_CASH_NET` with a channel (contract N16)."""
 
     CARD = "CARD"
     SPEI = "SPEI"
@@ -35,14 +35,14 @@ class MethodType(StrEnum):
 
 
 class SurchargePolicy(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The merchant's surcharge as it stood at creation: `rate` in percent, and the methods that it applies to."""
+    """The merchant's surcharge at the order's creation: `rate` in percent, and the methods that it applies to."""
 
     rate: Decimal
     methods: tuple[MethodType, ...]
 
 
 class BillingAddress(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """Where a card is billed. `country` is a country code of two characters."""
+    """The billing address of a card. `country` is a country code of two characters."""
 
     address: str | None = None
     city: str | None = None
@@ -52,7 +52,7 @@ class BillingAddress(Struct, frozen=True, kw_only=True, omit_defaults=True, rena
 
 
 class DeviceInformation(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """What the payer's browser told about itself, for fraud checks. Personal data."""
+    """What the payer's browser reports about itself, for fraud checks. Personal data."""
 
     ip_address: str | None = None
     user_agent: str | None = None
@@ -97,7 +97,9 @@ class Tax(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel")
 
 
 class LineItem(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """One line of the order. `unit_price` and `discount` in minor units of the order's currency; quantity may be a fraction."""
+    """One line of the order. `unit_price` and `discount` in minor units of the order's currency; `quantity` can be a
+    fraction.
+    """
 
     description: str
     quantity: Decimal
@@ -115,7 +117,7 @@ class LineItem(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="ca
 
 
 class CardSummary(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """What may be kept of a card: never the number, never the CVC. `bin` is the first six digits."""
+    """The stored part of a card, without its number and CVC. `bin` is the first six digits."""
 
     bin: str
     last4: str
@@ -129,7 +131,7 @@ class CardSummary(Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
 
 
 class PaymentMethod(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The method of one payment. `method_id` names the saved or one-time method; a card number never stands here."""
+    """The method of one payment. `method_id` names the saved or one-time method; a card's number is never stored."""
 
     method_id: UUID
     type: MethodType
@@ -137,7 +139,7 @@ class PaymentMethod(Struct, frozen=True, kw_only=True, omit_defaults=True, renam
 
 
 class Reference(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """What a payer pays against: a CLABE of 18 digits, or the reference (and `convenio`) of a cash network."""
+    """What a payer pays to: a CLABE of 18 digits, or the reference (and `convenio`) of a cash network."""
 
     clabe: str | None = None
     reference: str | None = None
@@ -145,7 +147,9 @@ class Reference(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="c
 
 
 class AuthenticationSession(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """What the payer's browser needs for 3-D Secure, and what the payer's bank calls it (contract N17)."""
+    """What the payer's browser needs for 3-D Secure. `transaction_id` is the bank's id of the session (contract
+    N17).
+    """
 
     transaction_id: str
     reference_id: str | None = None
@@ -156,14 +160,14 @@ class AuthenticationSession(Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class Destination(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """Where a payout goes. Personal data."""
+    """The account that a payout is sent to. Personal data."""
 
     clabe: str
     account_holder: str | None = None
 
 
 class OrderTerms(Struct, frozen=True, kw_only=True):
-    """What a merchant asks for with a payment order, before ids and time. `OrderCreated` stores each of these fields.
+    """The terms that a merchant requests for an order, before ids and time. `OrderCreated` stores each of these fields.
 
     `amount` is the subtotal in minor units of `currency`.
     """

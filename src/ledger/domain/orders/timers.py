@@ -1,7 +1,7 @@
-"""What falls due on an order by its merchant's clock, and the command that it turns into.
+"""The timers of an order: what falls due by its merchant's clock, and the decision that each timer leads to.
 
-The rule a stranger would break: a due is a reminder, not a decision. Whoever is reminded too late, twice or by two workers
-at once asks the decider, and what no longer applies gives no events.
+Treat a timer as a reminder: it can fire late, twice, or in two workers at once. Ask the decider each time; it returns
+no events where the timer no longer applies.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import PaymentStatus
 
-_GRANTED: Final = frozenset({PaymentStatus.AUTHORIZED, PaymentStatus.PARTIALLY_AUTHORIZED})
+_AUTHORIZED: Final = frozenset({PaymentStatus.AUTHORIZED, PaymentStatus.PARTIALLY_AUTHORIZED})
 
 
 class TimerKind(StrEnum):
-    """What there is to be done."""
+    """What is due: a capture, the end of a session or reference, the end of an authorisation, a void."""
 
     CAPTURE = "CAPTURE"
     EXPIRY = "EXPIRY"
@@ -35,7 +35,7 @@ class TimerKind(StrEnum):
 
 
 class Timer(Struct, frozen=True):
-    """Something to be done about a payment at `at`, by the merchant's clock."""
+    """Work on a payment that is due at `at`, by the merchant's clock."""
 
     kind: TimerKind
     payment_id: UUID
@@ -43,50 +43,51 @@ class Timer(Struct, frozen=True):
 
 
 def timers_of(order: Order) -> tuple[Timer, ...]:
-    """What falls due on this order as it stands: at most two things for each payment."""
-    return tuple(due for payment in order.payments for due in _dues(order, payment))
+    """Returns what falls due on this order in its current state: at most two timers for each payment."""
+    return tuple(timer for payment in order.payments for timer in _timers_of_payment(order, payment))
 
 
-def timer_key(order: Order, due: Timer) -> str:
-    """The idempotency key of the call that a due begins: the same for every worker that is reminded of it."""
-    return f"{due.payment_id}:{due.kind.lower()}:{len(order.payment(due.payment_id).keys)}"
+def timer_key(order: Order, timer: Timer) -> str:
+    """Returns the idempotency key of the call that the timer starts: the same for every worker that handles it."""
+    return f"{timer.payment_id}:{timer.kind.lower()}:{len(order.payment(timer.payment_id).keys)}"
 
 
-def decide_timer(order: Order, due: Timer, key: str, deadline_at: datetime, at: datetime) -> list[OrderEvent]:
-    """Do what is due, at the merchant's present moment `at`; a processor's call ends at `deadline_at` (real time).
+def decide_timer(order: Order, timer: Timer, key: str, deadline_at: datetime, at: datetime) -> list[OrderEvent]:
+    """Decides what a due timer leads to. Returns no events where it no longer applies.
 
-    `key` is `due_key` of the order when the due was read. No events where it no longer applies.
+    `at` is the present time by the merchant's clock; `deadline_at` ends the processor's call, in real time. `key` is
+    the `timer_key` of the order when the timer was read.
     """
-    payment = order.payment(due.payment_id)
-    match due.kind:
+    payment = order.payment(timer.payment_id)
+    match timer.kind:
         case TimerKind.CAPTURE:
             capture = StartScheduledCapture(
-                payment_id=due.payment_id, idempotency_key=key, deadline_at=deadline_at, at=at
+                payment_id=timer.payment_id, idempotency_key=key, deadline_at=deadline_at, at=at
             )
             return decide_scheduled_capture(order, capture)
         case TimerKind.VOID:
-            if not _wants_void(order, payment):
+            if not _needs_void(order, payment):
                 return []
-            void = CancelPayment(payment_id=due.payment_id, idempotency_key=key, deadline_at=deadline_at, at=at)
+            void = CancelPayment(payment_id=timer.payment_id, idempotency_key=key, deadline_at=deadline_at, at=at)
             return decide_payment_cancellation(order, void)
         case TimerKind.EXPIRY | TimerKind.LAPSE:
-            return decide_expiry(order, ExpirePayment(payment_id=due.payment_id, at=at))
+            return decide_expiry(order, ExpirePayment(payment_id=timer.payment_id, at=at))
 
 
-def _dues(order: Order, payment: Payment) -> list[Timer]:
-    payment_id, found = payment.payment_id, []
-    if _wants_void(order, payment):
-        found.append(Timer(TimerKind.VOID, payment_id, payment.updated_at))
+def _timers_of_payment(order: Order, payment: Payment) -> list[Timer]:
+    payment_id, timers = payment.payment_id, []
+    if _needs_void(order, payment):
+        timers.append(Timer(TimerKind.VOID, payment_id, payment.updated_at))
     elif payment.status is PaymentStatus.PENDING_CAPTURE and payment.capture_due_at is not None:
-        found.append(Timer(TimerKind.CAPTURE, payment_id, payment.capture_due_at))
+        timers.append(Timer(TimerKind.CAPTURE, payment_id, payment.capture_due_at))
     if payment.status is PaymentStatus.REQUIRES_ACTION and payment.action_expires_at is not None:
-        found.append(Timer(TimerKind.EXPIRY, payment_id, payment.action_expires_at))
-    if payment.status in _GRANTED and payment.lapses_at is not None:
-        found.append(Timer(TimerKind.LAPSE, payment_id, payment.lapses_at))
-    return found
+        timers.append(Timer(TimerKind.EXPIRY, payment_id, payment.action_expires_at))
+    if payment.status in _AUTHORIZED and payment.lapses_at is not None:
+        timers.append(Timer(TimerKind.LAPSE, payment_id, payment.lapses_at))
+    return timers
 
 
-def _wants_void(order: Order, payment: Payment) -> bool:
-    """Whether an authorisation that came after its cancellation, or whose void came to nothing, is still to be voided."""
-    asked = order.cancel_requested or payment.cancel_asked
-    return asked and payment.is_uncaptured and not payment.void_refused and payment.intent is None
+def _needs_void(order: Order, payment: Payment) -> bool:
+    """Returns whether an authorisation is still to be voided: it was cancelled, and no void is open or was refused."""
+    requested = order.cancel_requested or payment.cancellation_requested
+    return requested and payment.is_uncaptured and not payment.void_refused and payment.intent is None

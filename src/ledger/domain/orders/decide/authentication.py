@@ -1,7 +1,7 @@
-"""The payer's authentication: what the payer does, and what the processor then says (contract N17, N18, N41, N42).
+"""The deciders of payer authentication: the payer's steps and the processor's answers (contract N17, N18, N41, N42).
 
-The rule a stranger would break: a 3-D Secure session reserves nothing until the processor is asked to go on, so whether the
-part still fits is decided here, before anything can be authorised (section 8.3).
+A 3-D Secure session reserves nothing until the processor is asked to authorise (section 8.3). Check here, before that
+call, that the order's subtotal is still unpaid and unreserved.
 """
 
 from __future__ import annotations
@@ -40,56 +40,59 @@ from ledger.domain.personal_data import without
 from ledger.domain.rejections import InvalidField, RequestInProgress
 
 AMOUNT_EXCEEDS_PENDING = "AMOUNT_EXCEEDS_PENDING"
-"""Why a part failed that no longer fitted when its payer came back."""
+"""The failure code of a payment whose part of the order was paid otherwise before its payer came back."""
 
 _AUTHENTICATION_FAILED = "AUTHENTICATION_FAILED"
 
 
 def decide_device_data(order: Order, command: SubmitDeviceData) -> list[OrderEvent]:
-    """Go on with the payment that waits for its payer's device data.
+    """Continues the payment that waits for its payer's device data (contract N18). Absorbs the same key.
 
-    Where the part no longer fits, the payment fails with AMOUNT_EXCEEDS_PENDING. Raises InvalidField on `referenceId`,
-    InvalidOrderState, RequestInProgress.
+    The payment fails with AMOUNT_EXCEEDS_PENDING where its part of the order was paid otherwise meanwhile. Raises
+    InvalidField for `referenceId`, InvalidOrderState, RequestInProgress.
     """
     if any(command.idempotency_key in payment.keys for payment in order.payments):
         return []
-    payment = _waiting(order, command, (NextAction.DEVICE_DATA,))
+    payment = _payment_awaiting_payer(order, command, (NextAction.DEVICE_DATA,))
     if payment is None:
         return []
     session = payment.session
-    known = None if session is None else session.reference_id
-    if command.reference_id is not None and known is not None and command.reference_id != known:
-        raise InvalidField("referenceId", "must be that of the payment's session")
-    return _go_on(order, payment, command, NextAction.DEVICE_DATA)
+    expected = None if session is None else session.reference_id
+    if command.reference_id is not None and expected is not None and command.reference_id != expected:
+        raise InvalidField("referenceId", "must be the reference id of the payment's session")
+    return _continue_authentication(order, payment, command, NextAction.DEVICE_DATA)
 
 
 def decide_validation(order: Order, command: ValidateAuthentication) -> list[OrderEvent]:
-    """Go on with the payment whose payer came back. `is_simulated` leaves the transaction's id to the sandbox.
+    """Continues the payment whose payer came back from a challenge or redirect (contract N42). Absorbs the same key.
 
-    Where the part no longer fits, the payment fails with AMOUNT_EXCEEDS_PENDING. Raises InvalidField on
-    `authenticationTransactionId`, InvalidOrderState, RequestInProgress.
+    The payment fails with AMOUNT_EXCEEDS_PENDING where its part of the order was paid otherwise meanwhile. Raises
+    InvalidField for `authenticationTransactionId`, InvalidOrderState, RequestInProgress.
     """
     if any(command.idempotency_key in payment.keys for payment in order.payments):
         return []
-    payment = _waiting(order, command, (NextAction.CHALLENGE, NextAction.REDIRECT))
+    payment = _payment_awaiting_payer(order, command, (NextAction.CHALLENGE, NextAction.REDIRECT))
     if payment is None:
         return []
-    assert payment.next_action is not None, "it waits for its payer"
-    return _go_on(order, payment, command, payment.next_action)
+    assert payment.next_action is not None, "the payment waits for its payer"
+    return _continue_authentication(order, payment, command, payment.next_action)
 
 
 def decide_authentication_outcome(order: Order, command: RecordAuthenticationOutcome) -> list[OrderEvent]:
-    """Record what became of the call after the payer had acted; no events where that is known already."""
+    """Records the outcome of the call that followed the payer's action. Returns no events where it is recorded already.
+
+    Never refuses. After another outcome of the same call, only money that was captured is recorded.
+    """
     payment, at = order.payment(command.payment_id), command.at
     intent = payment.intent
-    asking = intent is not None and intent.idempotency_key == command.idempotency_key
-    if not asking or intent is None:
+    is_open_call = intent is not None and intent.idempotency_key == command.idempotency_key
+    if not is_open_call or intent is None:
         if not isinstance(command.outcome, Approved):
             return []
         return with_cancellation_closed(order, late_capture(payment, command.outcome, command))
     match command.outcome:
         case Approved() as approval:
-            return with_cancellation_closed(order, _authenticated(order, payment, approval, command))
+            return with_cancellation_closed(order, _approved(order, payment, approval, command))
         case Declined(code=code) as refusal if code == _AUTHENTICATION_FAILED:
             failed = PayerAuthenticationFailed(
                 payment_id=payment.payment_id, code=code, at=at, message=refusal.message, eci=refusal.eci
@@ -97,8 +100,8 @@ def decide_authentication_outcome(order: Order, command: RecordAuthenticationOut
             return with_cancellation_closed(order, [failed])
         case Declined() as refusal:
             return with_cancellation_closed(order, [payment_declined(payment, refusal, at)])
-        case ActionRequired() as needed:
-            return [action_required(payment, needed, command)]
+        case ActionRequired() as required:
+            return [action_required(payment, required, command)]
         case Unanswered(reason=reason):
             unknown = CallUnanswered(
                 payment_id=payment.payment_id, call=ProcessorCall.AUTHENTICATION, reason=reason, at=at
@@ -112,39 +115,41 @@ def decide_authentication_outcome(order: Order, command: RecordAuthenticationOut
             ]
 
 
-def _waiting(
+def _payment_awaiting_payer(
     order: Order, command: SubmitDeviceData | ValidateAuthentication, actions: tuple[NextAction, ...]
 ) -> Payment | None:
-    """The newest payment that waits for this, or None where it has just failed because it no longer fitted."""
+    """Returns the newest payment that waits for one of `actions`; None where it failed with AMOUNT_EXCEEDS_PENDING."""
     named = [p for p in reversed(order.payments) if command.payment_id in {None, p.payment_id}]
-    waiting = [p for p in named if p.status is PaymentStatus.REQUIRES_ACTION and p.next_action in actions]
-    waiting = [p for p in waiting if p.action_expires_at is None or command.at < p.action_expires_at]
+    pending = [p for p in named if p.status is PaymentStatus.REQUIRES_ACTION and p.next_action in actions]
+    pending = [p for p in pending if p.action_expires_at is None or command.at < p.action_expires_at]
     if isinstance(command, ValidateAuthentication) and not command.is_simulated:
         named = [p for p in named if p.session is not None and p.session.transaction_id == command.transaction_id]
-        if waiting and not any(p in named for p in waiting):
-            raise InvalidField("authenticationTransactionId", "must be that of the payment's challenge")
-        waiting = [p for p in waiting if p in named]
-    for payment in waiting:
+        if pending and not any(p in named for p in pending):
+            raise InvalidField("authenticationTransactionId", "must be the transaction id of the payment's challenge")
+        pending = [p for p in pending if p in named]
+    for payment in pending:
         if payment.intent is not None:
-            raise RequestInProgress("The payment is being authenticated.")
+            raise RequestInProgress(
+                "Another request is authenticating the payment: read the order until the payment has an outcome."
+            )
         return payment
     if any(p.failure is not None and p.failure.code == AMOUNT_EXCEEDS_PENDING for p in named):
         return None
     raise wrong_state(
         order,
-        "No payment of the order waits for its payer in this way.",
-        *(_STATUS[action] for action in actions),
+        "No payment of the order waits for this step of its payer: read nextAction of its payments.",
+        *(_STATUS_BY_ACTION[action] for action in actions),
     )
 
 
-_STATUS = {
+_STATUS_BY_ACTION = {
     NextAction.DEVICE_DATA: OrderStatus.PAYER_AUTHENTICATION_DEVICE_DATA_REQUIRED,
     NextAction.CHALLENGE: OrderStatus.PAYER_AUTHENTICATION_CHALLENGE_REQUIRED,
     NextAction.REDIRECT: OrderStatus.ACTION_REQUIRED,
 }
 
 
-def _go_on(
+def _continue_authentication(
     order: Order, payment: Payment, command: SubmitDeviceData | ValidateAuthentication, step: NextAction
 ) -> list[OrderEvent]:
     if payment.started.subtotal > order.unpaid_subtotal - order.reserved:
@@ -161,7 +166,7 @@ def _go_on(
     automatic = order.terms.capture_method is CaptureMethod.AUTOMATIC
     session = payment.session
     device = command.device_information if isinstance(command, SubmitDeviceData) else None
-    typed = command.transaction_id if isinstance(command, ValidateAuthentication) else None
+    submitted = command.transaction_id if isinstance(command, ValidateAuthentication) else None
     requested = AuthenticationRequested(
         payment_id=payment.payment_id,
         step=step,
@@ -170,7 +175,7 @@ def _go_on(
         amount=shortest(payment.amount),
         deadline_at=command.deadline_at,
         at=command.at,
-        transaction_id=typed or (None if session is None else session.transaction_id),
+        transaction_id=submitted or (None if session is None else session.transaction_id),
         capture=automatic and command.capture_delay_s == 0,
         capture_delay_s=command.capture_delay_s,
         device_information=device,
@@ -178,7 +183,7 @@ def _go_on(
     return [without(requested, ("device_information",)) if order.payer_forgotten else requested]
 
 
-def _authenticated(
+def _approved(
     order: Order, payment: Payment, approval: Approved, command: RecordAuthenticationOutcome
 ) -> list[OrderEvent]:
     session, payment_id, at = payment.session, payment.payment_id, command.at

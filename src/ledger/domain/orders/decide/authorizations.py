@@ -1,7 +1,7 @@
-"""What follows from a processor's word about an authorisation: the outcome of an intent.
+"""The decider of an authorisation's outcome, and the events that an approval leads to.
 
-The rule a stranger would break: this refuses nothing. A capture that the processor reports has happened, whatever we
-had recorded before, and what is already recorded gives no events.
+Never refuse an outcome. A capture that the processor reports has happened, whatever the ledger recorded before. An
+outcome that is recorded already gives no events.
 """
 
 from __future__ import annotations
@@ -36,23 +36,24 @@ from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import NextAction, PaymentStatus
 from ledger.domain.orders.terms import AuthenticationSession
 
-_NOT_YET_GRANTED: Final = frozenset({PaymentStatus.REQUIRES_ACTION, PaymentStatus.PENDING_CANCELLATION})
-_GRANTED: Final = frozenset({PaymentStatus.AUTHORIZED, PaymentStatus.PARTIALLY_AUTHORIZED})
+_AUTHORIZABLE: Final = frozenset({PaymentStatus.REQUIRES_ACTION, PaymentStatus.PENDING_CANCELLATION})
+_AUTHORIZED: Final = frozenset({PaymentStatus.AUTHORIZED, PaymentStatus.PARTIALLY_AUTHORIZED})
 _CAPTURING: Final = frozenset({PaymentStatus.CAPTURING, PaymentStatus.PARTIALLY_CAPTURED})
 
-_Settle = RecordAuthorizationOutcome | RecordAuthenticationOutcome
+_RecordOutcome = RecordAuthorizationOutcome | RecordAuthenticationOutcome
 
 
 def decide_authorization_outcome(order: Order, command: RecordAuthorizationOutcome) -> list[OrderEvent]:
-    """Record what became of an authorisation; no events where that is known already.
+    """Records the outcome of an authorisation. Returns no events where it is recorded already. Never refuses.
 
-    The first final word about a payment stands, with one exception: money that was taken is always recorded.
+    The first final outcome of a payment counts, with one exception: captured money is always recorded. A payment whose
+    cancellation is pending is cancelled where the processor did not authorise it.
     """
     payment, at = order.payment(command.payment_id), command.at
     outcome = command.outcome
     if isinstance(outcome, Approved):
         return with_cancellation_closed(order, _approved(payment, outcome, command))
-    if not _is_being_asked(payment):
+    if not _is_authorizing(payment):
         return []
     if payment.status is PaymentStatus.PENDING_CANCELLATION and not isinstance(outcome, Unanswered):
         because = CancelledBecause.NEVER_AUTHORIZED
@@ -62,7 +63,7 @@ def decide_authorization_outcome(order: Order, command: RecordAuthorizationOutco
     return _not_approved(payment, outcome, command)
 
 
-def _is_being_asked(payment: Payment) -> bool:
+def _is_authorizing(payment: Payment) -> bool:
     return payment.intent is not None and payment.intent.action is EntryAction.AUTHORIZATION
 
 
@@ -75,10 +76,10 @@ def _not_approved(
     match outcome:
         case Declined() as refusal:
             return [payment_declined(payment, refusal, at)]
-        case ActionRequired() as needed:
-            return [action_required(payment, needed, command)]
+        case ActionRequired() as required:
+            return [action_required(payment, required, command)]
         case Unanswered(reason=reason):
-            return [] if _is_known_to_be_unknown(payment) else [_unknown(payment, reason, at)]
+            return [] if _is_marked_unknown(payment) else [_unknown(payment, reason, at)]
         case NotSent():
             return [_abandoned(payment, AbandonedBecause.NOT_SENT, at)]
         case NotFound():
@@ -87,56 +88,57 @@ def _not_approved(
             assert_never(outcome)
 
 
-def action_required(payment: Payment, needed: ActionRequired, command: _Settle) -> PayerActionRequired:
-    """The payment waits for its payer, for the length of a session."""
+def action_required(payment: Payment, required: ActionRequired, command: _RecordOutcome) -> PayerActionRequired:
+    """Returns the event by which the payment waits for its payer until the session expires."""
     return PayerActionRequired(
         payment_id=payment.payment_id,
-        action=_next_action(payment, needed),
+        action=_next_action(payment, required),
         expires_at=command.at + timedelta(seconds=command.session_s),
         at=command.at,
         session=AuthenticationSession(
-            transaction_id=needed.authentication_transaction_id,
-            reference_id=needed.reference_id,
-            device_data_collection_url=needed.device_data_collection_url,
-            access_token=needed.access_token,
-            step_up_url=needed.step_up_url,
-            three_ds_version=needed.three_ds_version,
+            transaction_id=required.authentication_transaction_id,
+            reference_id=required.reference_id,
+            device_data_collection_url=required.device_data_collection_url,
+            access_token=required.access_token,
+            step_up_url=required.step_up_url,
+            three_ds_version=required.three_ds_version,
         ),
     )
 
 
-def _next_action(payment: Payment, needed: ActionRequired) -> NextAction:
-    """What the payer has to do. Device data leads to a challenge, in a frame or behind a redirect, and never back (2.1)."""
-    now = payment.next_action
-    if now is None or now is needed.next_action:
-        return needed.next_action
-    return NextAction.CHALLENGE if now is NextAction.DEVICE_DATA else now
+def _next_action(payment: Payment, required: ActionRequired) -> NextAction:
+    """Returns the payer's next step. Device data leads to a challenge, framed or by redirect, and never back (2.1)."""
+    current = payment.next_action
+    if current is None or current is required.next_action:
+        return required.next_action
+    return NextAction.CHALLENGE if current is NextAction.DEVICE_DATA else current
 
 
-def _approved(payment: Payment, approval: Approved, command: _Settle) -> list[OrderEvent]:
-    """The events that lead from where the payment stands to what the processor granted and took, by legal moves."""
+def _approved(payment: Payment, approval: Approved, command: _RecordOutcome) -> list[OrderEvent]:
+    """Returns the events that lead, by legal moves, from the payment's state to what the processor approved."""
     at = command.at
     authorized = shortest(max(approval.authorized, approval.captured))
-    assert authorized > 0, "a gateway reports an approval of nothing as something else"
-    taken = shortest(approval.captured - payment.captured)
+    assert authorized > 0, "a processor's adapter never reports an approval of zero"
+    captured = shortest(approval.captured - payment.captured)
     status = payment.status
-    if _is_being_asked(payment) or (status in _NOT_YET_GRANTED and taken > 0):
+    if _is_authorizing(payment) or (status in _AUTHORIZABLE and captured > 0):
         resumed: list[OrderEvent] = []
         if status is PaymentStatus.REQUIRES_ACTION and authorized < payment.amount:
             resumed = [PayerAuthenticated(payment_id=payment.payment_id, at=at, resumed=True, eci=approval.eci)]
-        return [*resumed, _granted(payment, approval, authorized, command), *_capture(payment, approval, taken, at)]
-    if taken <= 0:
+        authorization = _authorized(payment, approval, authorized, command)
+        return [*resumed, authorization, *_capture_events(payment, approval, captured, at)]
+    if captured <= 0:
         return []
-    if status in _GRANTED:
-        return _capture(payment, approval, taken, at)
+    if status in _AUTHORIZED:
+        return _capture_events(payment, approval, captured, at)
     if status is PaymentStatus.PENDING_CAPTURE:
-        return _capture(payment, approval, taken, at)[1:]
+        return _capture_events(payment, approval, captured, at)[1:]
     if status in _CAPTURING and (payment.intent is None or payment.intent.idempotency_key == _key(payment)):
-        return _capture(payment, approval, taken, at)[2:]
+        return _capture_events(payment, approval, captured, at)[2:]
     return [
         LateCaptureReported(
             payment_id=payment.payment_id,
-            amount=taken,
+            amount=captured,
             authorized=authorized,
             processor_reference=approval.processor_reference,
             at=at,
@@ -144,23 +146,24 @@ def _approved(payment: Payment, approval: Approved, command: _Settle) -> list[Or
     ]
 
 
-def late_capture(payment: Payment, approval: Approved, command: _Settle) -> list[OrderEvent]:
-    """What an approval says that comes after its call was given up: only money that was taken counts."""
+def late_capture(payment: Payment, approval: Approved, command: _RecordOutcome) -> list[OrderEvent]:
+    """Returns the events of an approval that arrives after its call was abandoned: only captured money counts."""
     return _approved(payment, approval, command) if approval.captured > payment.captured else []
 
 
-def authorized_and_captured(payment: Payment, approval: Approved, command: _Settle) -> list[OrderEvent]:
-    """The authorisation that an approval grants, and the capture that happened with it."""
+def authorized_and_captured(payment: Payment, approval: Approved, command: _RecordOutcome) -> list[OrderEvent]:
+    """Returns the events of the authorisation that an approval grants, and of the capture in the same call."""
     authorized = shortest(max(approval.authorized, approval.captured))
-    taken = shortest(approval.captured)
-    return [_granted(payment, approval, authorized, command), *_capture(payment, approval, taken, command.at)]
+    captured = shortest(approval.captured)
+    authorization = _authorized(payment, approval, authorized, command)
+    return [authorization, *_capture_events(payment, approval, captured, command.at)]
 
 
 def _key(payment: Payment) -> str | None:
     return None if payment.requested is None else payment.requested.idempotency_key
 
 
-def _granted(payment: Payment, approval: Approved, amount: Decimal, command: _Settle) -> PaymentAuthorized:
+def _authorized(payment: Payment, approval: Approved, amount: Decimal, command: _RecordOutcome) -> PaymentAuthorized:
     return PaymentAuthorized(
         payment_id=payment.payment_id,
         amount=amount,
@@ -171,12 +174,15 @@ def _granted(payment: Payment, approval: Approved, amount: Decimal, command: _Se
     )
 
 
-def _capture(payment: Payment, approval: Approved, amount: Decimal, at: datetime) -> list[OrderEvent]:
-    """The three steps of a capture that happened in the authorisation's own call, under its idempotency key."""
+def _capture_events(payment: Payment, approval: Approved, amount: Decimal, at: datetime) -> list[OrderEvent]:
+    """Returns the three steps of a capture in the authorisation's own call, under that call's idempotency key.
+
+    They are scheduled, requested and captured. Returns an empty list for an amount of zero.
+    """
     if amount == ZERO:
         return []
     requested = payment.requested
-    assert requested is not None, "an authorisation was asked for"
+    assert requested is not None, "an authorisation was requested"
     return [
         CaptureScheduled(payment_id=payment.payment_id, amount=amount, due_at=at, at=at),
         CaptureRequested(
@@ -196,18 +202,18 @@ def _capture(payment: Payment, approval: Approved, amount: Decimal, at: datetime
 
 
 def payment_declined(payment: Payment, refusal: Declined, at: datetime) -> PaymentDeclined:
-    """The payment was refused, under a code of the contract."""
-    known = decline(refusal.code)
+    """Returns the event of a declined payment, with a decline code of the contract (5.1)."""
+    declined = decline(refusal.code)
     return PaymentDeclined(
         payment_id=payment.payment_id,
-        code=known.code,
+        code=declined.code,
         at=at,
-        message=refusal.message or known.message,
+        message=refusal.message or declined.message,
         refused_by=refusal.refused_by,
     )
 
 
-def _is_known_to_be_unknown(payment: Payment) -> bool:
+def _is_marked_unknown(payment: Payment) -> bool:
     return payment.intent is not None and payment.intent.unknown
 
 

@@ -1,7 +1,7 @@
-"""Letting go: of one payment, of a whole order, and what the processor says to it.
+"""The deciders of cancellation: of one payment, of a whole order, and of a void's outcome.
 
-The rule a stranger would break: whoever cancels an order closes it first where no processor has to let go of anything,
-because a payment that ends on an order that is not closed would make it FAILED on the way.
+Where no processor has to release anything, close the order before its payments end: a payment that ends on an open
+order would make the order FAILED in between.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ _CANCELLABLE: Final = tuple(
     status for status in OrderStatus if status not in _FINAL | _PAID and status is not OrderStatus.REFUND_PROCESSING
 )
 _WAITING: Final = frozenset({PaymentStatus.CREATED, PaymentStatus.REQUIRES_ACTION})
-_ENDED: Final = frozenset({PaymentStatus.PENDING_CANCELLATION, PaymentStatus.CANCELLED})
+_CANCELLING: Final = frozenset({PaymentStatus.PENDING_CANCELLATION, PaymentStatus.CANCELLED})
 
 
 def decide_cancellation(order: Order, command: CancelOrder) -> list[OrderEvent]:
-    """Cancel an order (contract N40). The same cancellation again, or another while one runs, is absorbed.
+    """Cancels an order (contract N40). The same cancellation again, or another one while one is pending, is absorbed.
 
-    Raises InvalidOrderState where there is nothing to cancel or a processor is at work that cannot be stopped, and
-    OrderHasCapturedFunds where money is held and may not be given back, or the order is paid.
+    Raises InvalidOrderState where there is nothing to cancel or a processor carries out a call that cannot be stopped,
+    and OrderHasCapturedFunds where the order is paid, or holds money that the command does not allow to refund.
     """
-    known = order.cancellation
-    if order.cancel_requested or (known is not None and known.cancellation_id == command.cancellation_id):
+    latest = order.cancellation
+    if order.cancel_requested or (latest is not None and latest.cancellation_id == command.cancellation_id):
         return []
     if order.status in _FINAL or order.status is OrderStatus.REFUND_PROCESSING:
         raise wrong_state(order, f"An order that is {order.status} cannot be cancelled.", *_CANCELLABLE)
@@ -65,21 +65,23 @@ def decide_cancellation(order: Order, command: CancelOrder) -> list[OrderEvent]:
             refundableAmount=order.refundable,
         )
     if any(_is_being_carried_out(payment) for payment in order.payments):
-        raise wrong_state(order, "A payment of the order is being carried out.", *_CANCELLABLE)
-    return _cancelled(order, command)
+        raise wrong_state(
+            order, "A payment of the order is being carried out: cancel again after its outcome.", *_CANCELLABLE
+        )
+    return _cancel_order(order, command)
 
 
 def decide_payment_cancellation(order: Order, command: CancelPayment) -> list[OrderEvent]:
-    """Cancel one part of a split order, or carry out a void that is due. What is being cancelled is absorbed.
+    """Cancels one part of a split order (contract N40), or starts a void that is due. A pending one is absorbed.
 
     Raises PaymentNotFound, InvalidOrderState.
     """
     payment = require_payment(order, command.payment_id)
-    if command.idempotency_key in payment.keys or payment.status in _ENDED:
+    if command.idempotency_key in payment.keys or payment.status in _CANCELLING:
         return []
-    asked_for = order.cancel_requested or payment.cancel_asked
-    if not (asked_for or order.terms.allow_partials):
-        raise wrong_state(order, "The only payment of an order is cancelled with the order.")
+    requested = order.cancel_requested or payment.cancellation_requested
+    if not (requested or order.terms.allow_partials):
+        raise wrong_state(order, "The order is paid in one part: cancel the order instead of its payment.")
     if payment.status in _WAITING and not _is_being_carried_out(payment):
         because = CancelledBecause.PAYMENT_CANCELLED
         return with_cancellation_closed(
@@ -89,23 +91,26 @@ def decide_payment_cancellation(order: Order, command: CancelPayment) -> list[Or
         return [PaymentCancellationRequested(payment_id=payment.payment_id, at=command.at)]
     if payment.is_uncaptured:
         return [_void(payment, command.idempotency_key, command.deadline_at, command.at)]
-    raise wrong_state(order, f"A payment that is {payment.status} cannot be cancelled.")
+    raise wrong_state(
+        order,
+        f"A payment that is {payment.status} cannot be cancelled: it must wait for its payer or be authorised.",
+    )
 
 
 def decide_void_outcome(order: Order, command: RecordVoidOutcome) -> list[OrderEvent]:
-    """Record what became of a void; no events where that is known already."""
+    """Records the outcome of a void. Returns no events where it is recorded already. Never refuses."""
     payment, at = order.payment(command.payment_id), command.at
     intent = payment.intent
-    asking = intent is not None and intent.idempotency_key == command.idempotency_key
+    is_open_call = intent is not None and intent.idempotency_key == command.idempotency_key
     match command.outcome:
         case Voided():
-            return _voided(order, payment, command, asking=asking)
-        case Refusal(code=code, message=message) if asking:
+            return _voided(order, payment, command, is_open_call=is_open_call)
+        case Refusal(code=code, message=message) if is_open_call:
             refused = VoidRefused(payment_id=payment.payment_id, code=code, at=at, message=message)
-            return with_cancellation_closed(order, [refused, *_captured_after_all(order, payment, at)])
-        case Unanswered(reason=reason) if asking and intent is not None and not intent.unknown:
+            return with_cancellation_closed(order, [refused, *_reschedule_capture(order, payment, at)])
+        case Unanswered(reason=reason) if is_open_call and intent is not None and not intent.unknown:
             return [CallUnanswered(payment_id=payment.payment_id, call=ProcessorCall.VOID, reason=reason, at=at)]
-        case NotSent() | NotFound() if asking:
+        case NotSent() | NotFound() if is_open_call:
             sent = isinstance(command.outcome, NotFound)
             because = AbandonedBecause.NOT_FOUND if sent else AbandonedBecause.NOT_SENT
             return [CallAbandoned(payment_id=payment.payment_id, call=ProcessorCall.VOID, because=because, at=at)]
@@ -114,40 +119,40 @@ def decide_void_outcome(order: Order, command: RecordVoidOutcome) -> list[OrderE
 
 
 def _is_being_carried_out(payment: Payment) -> bool:
-    """Whether a processor is at work that cannot be stopped any more: capturing, or authenticating the payer."""
+    """Returns whether a call is open that cannot be stopped: a capture, or the payer's authentication."""
     if payment.status is PaymentStatus.CAPTURING:
         return True
     return payment.status is PaymentStatus.REQUIRES_ACTION and payment.intent is not None
 
 
-def _cancelled(order: Order, command: CancelOrder) -> list[OrderEvent]:
+def _cancel_order(order: Order, command: CancelOrder) -> list[OrderEvent]:
     at = command.at
-    waiting: list[OrderEvent] = [
+    cancelled: list[OrderEvent] = [
         PaymentCancelled(payment_id=payment.payment_id, because=CancelledBecause.ORDER_CANCELLED, at=at)
         for payment in order.payments
         if payment.status in _WAITING
     ]
-    asked = [event for payment in order.payments for event in _let_go(payment, command)]
-    asked += refund_all(order, _refund(command)) if order.net > 0 else []
+    calls = [event for payment in order.payments for event in _release(payment, command)]
+    calls += refund_all(order, _refund(command)) if order.net > 0 else []
     in_flight = any(payment.status is PaymentStatus.PENDING_CANCELLATION for payment in order.payments)
     requested = CancellationRequested(
         cancellation_id=command.cancellation_id, refund_captured=command.refund_captured, at=at, reason=command.reason
     )
-    if not asked and not in_flight:
+    if not calls and not in_flight:
         if order.net > 0:
             raise OrderHasCapturedFunds(
-                "The money on this order cannot be given back now.",
+                "The money on this order cannot be refunded now: cancel again after its dispute or refund has ended.",
                 currentStatus=order.status,
                 refundableAmount=order.refundable,
             )
         closed = OrderCancelled(cancellation_id=command.cancellation_id, reason=command.reason, at=at)
-        # An order that is PROCESSING waits for its reference; the table leads from there through the request alone.
-        return [requested, closed, *waiting] if order.status is OrderStatus.PROCESSING else [closed, *waiting]
-    # The newest waiting part shows in the order's status; once it has ended, the authorised ones do.
-    return [*waiting, requested, *asked]
+        # An order that is PROCESSING waits for its reference. ORDER_EDGES leads to CANCELLED only through the request.
+        return [requested, closed, *cancelled] if order.status is OrderStatus.PROCESSING else [closed, *cancelled]
+    # The order shows the status of its newest live part. End the waiting parts first, so that an authorised one shows.
+    return [*cancelled, requested, *calls]
 
 
-def _let_go(payment: Payment, command: CancelOrder) -> list[OrderEvent]:
+def _release(payment: Payment, command: CancelOrder) -> list[OrderEvent]:
     if payment.status is PaymentStatus.PENDING_AUTHORIZATION:
         return [PaymentCancellationRequested(payment_id=payment.payment_id, at=command.at)]
     if payment.is_uncaptured:
@@ -159,7 +164,7 @@ def _let_go(payment: Payment, command: CancelOrder) -> list[OrderEvent]:
 def _refund(command: CancelOrder) -> RefundOrder:
     return RefundOrder(
         refund_id=command.refund_id,
-        amount=ZERO,  # not read: every payment gives back all that it has
+        amount=ZERO,  # `refund_all` does not read it: every payment gives back all that it holds
         reason=command.reason or "cancelled",
         deadline_at=command.deadline_at,
         at=command.at,
@@ -170,31 +175,38 @@ def _void(payment: Payment, key: str, deadline_at: datetime, at: datetime) -> Vo
     return VoidRequested(payment_id=payment.payment_id, idempotency_key=key, deadline_at=deadline_at, at=at)
 
 
-def _voided(order: Order, payment: Payment, command: RecordVoidOutcome, *, asking: bool) -> list[OrderEvent]:
+def _voided(order: Order, payment: Payment, command: RecordVoidOutcome, *, is_open_call: bool) -> list[OrderEvent]:
+    """Returns the events of a successful void, also of one whose call was given up before."""
     voided = PaymentCancelled(payment_id=payment.payment_id, because=CancelledBecause.VOIDED, at=command.at)
-    if asking and payment.status is PaymentStatus.PENDING_CANCELLATION:
+    if is_open_call and payment.status is PaymentStatus.PENDING_CANCELLATION:
         return with_cancellation_closed(order, [voided])
     if not payment.is_uncaptured or payment.intent is not None:
         return []
     void = _void(payment, command.idempotency_key, command.at, command.at)
-    known = order.cancellation
-    if known is None or known.cancellation_id is None or not _fails_without(order):
+    latest = order.cancellation
+    if latest is None or latest.cancellation_id is None or not _fails_by_late_void(order):
         return with_cancellation_closed(order, [void, voided])
     resumed = CancellationRequested(
-        cancellation_id=known.cancellation_id, refund_captured=known.refund_captured, at=command.at, reason=known.reason
+        cancellation_id=latest.cancellation_id,
+        refund_captured=latest.refund_captured,
+        at=command.at,
+        reason=latest.reason,
     )
     return [resumed, *with_cancellation_closed(evolve(order, resumed), [void, voided])]
 
 
-def _fails_without(order: Order) -> bool:
-    """Whether the order would be FAILED by a void that was given up: it is the cancellation that has come about after all."""
+def _fails_by_late_void(order: Order) -> bool:
+    """Returns whether a void that was given up, and succeeded after all, would make the order FAILED.
+
+    Then the order's refused cancellation is resumed instead: the void has carried it out.
+    """
     return not (order.terms.allow_partials or order.cancel_requested or order.closed or order.amount_paid)
 
 
-def _captured_after_all(order: Order, payment: Payment, at: datetime) -> list[OrderEvent]:
-    """A capture that was due before the void was asked for is due again."""
-    due = payment.capture_due_at
-    if due is None or order.terms.capture_method is not CaptureMethod.AUTOMATIC:
+def _reschedule_capture(order: Order, payment: Payment, at: datetime) -> list[OrderEvent]:
+    """Returns the event that makes an automatic capture due again, where one was due before the void was requested."""
+    due_at = payment.capture_due_at
+    if due_at is None or order.terms.capture_method is not CaptureMethod.AUTOMATIC:
         return []
     amount = payment.capture_amount
-    return [CaptureScheduled(payment_id=payment.payment_id, amount=amount, due_at=max(due, at), at=at)]
+    return [CaptureScheduled(payment_id=payment.payment_id, amount=amount, due_at=max(due_at, at), at=at)]

@@ -1,6 +1,6 @@
-"""Taking what was authorised: by the merchant's word or by the clock, and what the processor says to it.
+"""The deciders of captures: requested by the merchant, started by the clock, and the outcome of a capture's call.
 
-The rule a stranger would break: money that was taken is always recorded, whatever the payment had become meanwhile.
+Always record captured money, whatever the payment's status is by then.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from ledger.domain.rejections import AmountExceedsPending, CaptureExceedsAuthori
 
 RETRY_REFUSED: Final = timedelta(hours=1)
 RETRY_UNSENT: Final = timedelta(minutes=1)
-"""When an automatic capture is tried again."""
+"""The delay before an automatic capture is tried again: after a refusal, and after a call that was never sent."""
 
 
 def decide_capture(order: Order, command: CapturePayment) -> list[OrderEvent]:
-    """Capture an authorisation, all of it or a part (contract N41, amounts gross). The same key again is absorbed.
+    """Captures an authorisation, all of it or a part (contract N41, amounts gross). The same key again is absorbed.
 
-    Raises InvalidField, PaymentNotFound, InvalidOrderState, CaptureExceedsAuthorized and, where the rest of an authorisation
-    that was captured in part has been paid otherwise, AmountExceedsPending.
+    Raises InvalidField for `amount`, PaymentNotFound, InvalidOrderState, CaptureExceedsAuthorized and, where the rest
+    of a partly captured authorisation has been paid otherwise, AmountExceedsPending.
     """
     if any(command.idempotency_key in payment.keys for payment in order.payments):
         return []
@@ -56,7 +56,7 @@ def decide_capture(order: Order, command: CapturePayment) -> list[OrderEvent]:
     if amount > left:
         raise CaptureExceedsAuthorized("The amount exceeds what was authorised.", authorizedAmount=shortest(left))
     if payment.captured:
-        _insist_on_room(order, payment, amount)
+        _require_unpaid(order, payment, amount)
     amount, at, payment_id = shortest(amount), command.at, payment.payment_id
     requested = CaptureRequested(
         payment_id=payment_id,
@@ -71,10 +71,11 @@ def decide_capture(order: Order, command: CapturePayment) -> list[OrderEvent]:
 
 
 def decide_scheduled_capture(order: Order, command: StartScheduledCapture) -> list[OrderEvent]:
-    """Begin a capture that is due. No events where it is not due, or not wanted any more."""
+    """Starts a scheduled capture. Returns no events before it is due, after a cancellation, or for the same key."""
     payment = order.payment(command.payment_id)
-    due = payment.status is PaymentStatus.PENDING_CAPTURE and payment.capture_due_at is not None
-    if not due or payment.cancel_asked or order.cancel_requested or command.idempotency_key in payment.keys:
+    scheduled = payment.status is PaymentStatus.PENDING_CAPTURE and payment.capture_due_at is not None
+    cancelled = payment.cancellation_requested or order.cancel_requested
+    if not scheduled or cancelled or command.idempotency_key in payment.keys:
         return []
     if payment.capture_due_at is not None and payment.capture_due_at > command.at:
         return []
@@ -90,26 +91,26 @@ def decide_scheduled_capture(order: Order, command: StartScheduledCapture) -> li
 
 
 def decide_capture_outcome(order: Order, command: RecordCaptureOutcome) -> list[OrderEvent]:
-    """Record what became of a capture's call; no events where that is known already."""
+    """Records the outcome of a capture's call. Returns no events where it is recorded already. Never refuses."""
     payment, at = order.payment(command.payment_id), command.at
     intent = payment.intent
-    asking = intent is not None and intent.idempotency_key == command.idempotency_key
+    is_open_call = intent is not None and intent.idempotency_key == command.idempotency_key
     match command.outcome:
-        case Captured() as taken:
-            return with_cancellation_closed(order, _taken(payment, command, taken, asking=asking))
-        case Refusal(code=code, message=message, retryable=retryable) if asking:
+        case Captured() as outcome:
+            return with_cancellation_closed(order, _captured(payment, command, outcome, is_open_call=is_open_call))
+        case Refusal(code=code, message=message, retryable=retryable) if is_open_call:
             refused = CaptureRefused(
                 payment_id=payment.payment_id, code=code, retryable=retryable, at=at, message=message
             )
-            again = _again(order, payment, at, RETRY_REFUSED) if retryable else []
-            return with_cancellation_closed(order, [refused, *again])
-        case Unanswered(reason=reason) if asking and intent is not None and not intent.unknown:
+            retry = _retry(order, payment, at, RETRY_REFUSED) if retryable else []
+            return with_cancellation_closed(order, [refused, *retry])
+        case Unanswered(reason=reason) if is_open_call and intent is not None and not intent.unknown:
             return [CallUnanswered(payment_id=payment.payment_id, call=ProcessorCall.CAPTURE, reason=reason, at=at)]
-        case NotSent() | NotFound() if asking:
+        case NotSent() | NotFound() if is_open_call:
             sent = isinstance(command.outcome, NotFound)
             because = AbandonedBecause.NOT_FOUND if sent else AbandonedBecause.NOT_SENT
-            given_up = CallAbandoned(payment_id=payment.payment_id, call=ProcessorCall.CAPTURE, because=because, at=at)
-            return with_cancellation_closed(order, [given_up, *_again(order, payment, at, RETRY_UNSENT)])
+            abandoned = CallAbandoned(payment_id=payment.payment_id, call=ProcessorCall.CAPTURE, because=because, at=at)
+            return with_cancellation_closed(order, [abandoned, *_retry(order, payment, at, RETRY_UNSENT)])
         case _:
             return []
 
@@ -129,15 +130,18 @@ def _capturable(order: Order, command: CapturePayment) -> Payment:
 def _is_capturable(payment: Payment) -> bool:
     if payment.status in UNCAPTURED:
         return True
-    untouched = not payment.refunded and payment.started.method.type is MethodType.CARD
-    return payment.status is PaymentStatus.PARTIALLY_CAPTURED and untouched and payment.authorized > payment.captured
+    further = payment.status is PaymentStatus.PARTIALLY_CAPTURED and payment.authorized > payment.captured
+    return further and not payment.refunded and payment.started.method.type is MethodType.CARD
 
 
-def _insist_on_room(order: Order, payment: Payment, amount: Decimal) -> None:
-    """The rest of an authorisation was let go by its first capture: others may have paid it since."""
-    whole = split_capture(payment.captured + amount, payment.requested_split, order.quantum)
-    more = whole.subtotal - payment.captured_split(order.quantum).subtotal
-    if more > order.unpaid_subtotal - order.reserved:
+def _require_unpaid(order: Order, payment: Payment, amount: Decimal) -> None:
+    """Raises AmountExceedsPending where a further capture of `amount` exceeds the unpaid, unreserved subtotal.
+
+    The first capture releases the rest of its authorisation, so another payment may have paid it since.
+    """
+    after = split_capture(payment.captured + amount, payment.requested_split, order.quantum)
+    further = after.subtotal - payment.captured_split(order.quantum).subtotal
+    if further > order.unpaid_subtotal - order.reserved:
         raise AmountExceedsPending(
             "The amount exceeds what is still to be paid.",
             amountPending=order.amount_pending,
@@ -145,24 +149,26 @@ def _insist_on_room(order: Order, payment: Payment, amount: Decimal) -> None:
         )
 
 
-def _again(order: Order, payment: Payment, at: datetime, after: timedelta) -> list[OrderEvent]:
-    """An automatic capture is tried once more, later; a merchant's own is the merchant's to repeat."""
+def _retry(order: Order, payment: Payment, at: datetime, delay: timedelta) -> list[OrderEvent]:
+    """Returns the event that schedules an automatic capture again. A merchant repeats its own captures itself."""
     automatic = order.terms.capture_method is CaptureMethod.AUTOMATIC
     if not automatic or payment.captured or order.cancel_requested:
         return []
     amount = payment.capture_amount
-    return [CaptureScheduled(payment_id=payment.payment_id, amount=amount, due_at=at + after, at=at)]
+    return [CaptureScheduled(payment_id=payment.payment_id, amount=amount, due_at=at + delay, at=at)]
 
 
-def _taken(payment: Payment, command: RecordCaptureOutcome, taken: Captured, *, asking: bool) -> list[OrderEvent]:
-    """The events that lead from where the payment stands to the money that was taken, by legal moves."""
+def _captured(
+    payment: Payment, command: RecordCaptureOutcome, outcome: Captured, *, is_open_call: bool
+) -> list[OrderEvent]:
+    """Returns the events that lead, by legal moves, from the payment's state to the captured money."""
     if command.idempotency_key in payment.capture_keys:
         return []
-    payment_id, at, amount = payment.payment_id, command.at, shortest(taken.amount)
+    payment_id, at, amount = payment.payment_id, command.at, shortest(outcome.amount)
     captured = PaymentCaptured(
-        payment_id=payment_id, amount=amount, processor_reference=taken.processor_reference, at=at
+        payment_id=payment_id, amount=amount, processor_reference=outcome.processor_reference, at=at
     )
-    if asking and payment.status is PaymentStatus.CAPTURING:
+    if is_open_call and payment.status is PaymentStatus.CAPTURING:
         return [captured]
     scheduled = CaptureScheduled(payment_id=payment_id, amount=amount, due_at=at, at=at)
     requested = CaptureRequested(
@@ -174,15 +180,15 @@ def _taken(payment: Payment, command: RecordCaptureOutcome, taken: Captured, *, 
         case PaymentStatus.PENDING_CAPTURE | PaymentStatus.PARTIALLY_CAPTURED:
             return [requested, captured]
         case PaymentStatus.PENDING_CANCELLATION if payment.intent and payment.intent.action is EntryAction.CANCELLATION:
-            kept = VoidRefused(payment_id=payment_id, code="ALREADY_CAPTURED", at=at)
-            return [kept, scheduled, requested, captured]
+            void_refused = VoidRefused(payment_id=payment_id, code="ALREADY_CAPTURED", at=at)
+            return [void_refused, scheduled, requested, captured]
         case _:
             return [
                 LateCaptureReported(
                     payment_id=payment_id,
                     amount=amount,
                     authorized=max(payment.authorized, payment.captured + amount),
-                    processor_reference=taken.processor_reference,
+                    processor_reference=outcome.processor_reference,
                     at=at,
                     idempotency_key=command.idempotency_key,
                 )

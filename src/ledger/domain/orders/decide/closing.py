@@ -1,7 +1,7 @@
-"""The end of a cancellation: once nothing is under way any more, the order is closed or it stands.
+"""The end of a cancellation: when its last call has an outcome, the order is closed or the cancellation is refused.
 
-The rule a stranger would break: whoever records an outcome lets its events pass through here, or an order waits for ever
-in CANCELLATION_REQUESTED.
+Pass the events of every recorded outcome through `with_cancellation_closed`. Otherwise an order stays in
+CANCELLATION_REQUESTED for ever.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import PaymentStatus
 
-_UNDER_WAY: Final = frozenset(
+_IN_PROGRESS: Final = frozenset(
     {
         PaymentStatus.CREATED,
         PaymentStatus.PENDING_AUTHORIZATION,
@@ -27,15 +27,15 @@ _UNDER_WAY: Final = frozenset(
 
 
 def with_cancellation_closed(order: Order, events: list[OrderEvent]) -> list[OrderEvent]:
-    """These events, and the order's last word where they end a cancellation (contract 2.2).
+    """Returns `events`, with the event that ends a pending cancellation where they complete it (contract 2.2).
 
-    Closed where no money is held and nothing is authorised; standing where a processor kept an authorisation, a refund
-    failed, or money arrived first.
+    It is OrderCancelled where no money is held and nothing is authorised. It is CancellationRefused where a processor
+    kept an authorisation, a refund failed, or money arrived first.
     """
     if not events or not order.cancel_requested:
         return events
     after = fold(evolve, order, events)
-    if any(_is_under_way(payment) for payment in after.payments):
+    if any(_is_in_progress(payment) for payment in after.payments):
         return events
     at = after.updated_at
     if after.net > 0 or any(payment.is_uncaptured for payment in after.payments):
@@ -43,6 +43,6 @@ def with_cancellation_closed(order: Order, events: list[OrderEvent]) -> list[Ord
     return [*events, OrderCancelled(at=at)]
 
 
-def _is_under_way(payment: Payment) -> bool:
-    waits_for_its_void = payment.is_uncaptured and not payment.void_refused
-    return payment.status in _UNDER_WAY or payment.refunding > 0 or waits_for_its_void
+def _is_in_progress(payment: Payment) -> bool:
+    awaits_void = payment.is_uncaptured and not payment.void_refused
+    return payment.status in _IN_PROGRESS or payment.refunding > 0 or awaits_void

@@ -1,7 +1,7 @@
-"""What happens to money that is here without anybody asking: disputes, settlement, and the end of a payment's time.
+"""The deciders of disputes, settlement and expiry: what banks, processors and the clock report about a payment.
 
-The rule a stranger would break: a dispute or a settlement line that has no edge from where the payment stands is not
-dropped: it is refused, and whoever delivers it tries again.
+Never drop a dispute or a settlement line that the payment's status does not allow yet: raise InvalidOrderState, so that
+the inbox delivers it again.
 """
 
 from __future__ import annotations
@@ -29,14 +29,15 @@ from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import NextAction, PaymentStatus
 from ledger.domain.rejections import InvalidField, InvalidOrderState
 
-_GRANTED: Final = frozenset({PaymentStatus.AUTHORIZED, PaymentStatus.PARTIALLY_AUTHORIZED})
+_AUTHORIZED: Final = frozenset({PaymentStatus.AUTHORIZED, PaymentStatus.PARTIALLY_AUTHORIZED})
 _UNSETTLED: Final = frozenset({PaymentStatus.CAPTURED, PaymentStatus.PARTIALLY_CAPTURED})
 
 
 def decide_dispute(order: Order, command: RecordDispute) -> list[OrderEvent]:
-    """Record a dispute's opening or its end; what is gone is what the bank says at the end, contested or not.
+    """Records the opening or the end of a dispute. The same report again is absorbed.
 
-    Raises PaymentNotFound, InvalidField, InvalidOrderState.
+    A lost dispute takes the amount that the bank reports at its end, also where another amount was contested (section
+    8.11: chargebacks count as refunded). Raises PaymentNotFound, InvalidField for `amount`, InvalidOrderState.
     """
     payment, at = require_payment(order, command.payment_id), command.at
     if payment.decided(command.dispute_id) is not None:
@@ -45,10 +46,10 @@ def decide_dispute(order: Order, command: RecordDispute) -> list[OrderEvent]:
     if payment.dispute is not None and payment.dispute.dispute_id == command.dispute_id:
         if command.stage is DisputeStage.OPENED:
             return []
-        taken = command.stage is DisputeStage.LOST and command.amount is not None
-        amount = _within(order, payment, command.amount) if taken else payment.dispute.amount
+        reported = command.stage is DisputeStage.LOST and command.amount is not None
+        amount = _disputed_amount(order, payment, command.amount) if reported else payment.dispute.amount
     else:
-        amount = _contested(order, payment, command)
+        amount = _opened_amount(order, payment, command)
         opened = [DisputeOpened(payment_id=payment.payment_id, dispute_id=command.dispute_id, amount=amount, at=at)]
     match command.stage:
         case DisputeStage.OPENED:
@@ -63,13 +64,16 @@ def decide_dispute(order: Order, command: RecordDispute) -> list[OrderEvent]:
 
 
 def decide_settlement(order: Order, command: RecordSettlement) -> list[OrderEvent]:
-    """Record what a settlement batch says of a payment. Raises PaymentNotFound, InvalidOrderState."""
+    """Records the stage of a settlement batch for one payment. The same report again is absorbed.
+
+    Raises PaymentNotFound, InvalidOrderState.
+    """
     payment, at = require_payment(order, command.payment_id), command.at
     batch = payment.batch
-    same = batch is not None and batch.batch_id == command.batch_id
-    listed = payment.status is PaymentStatus.PENDING_SETTLEMENT and same
+    is_latest_batch = batch is not None and batch.batch_id == command.batch_id
+    listed = payment.status is PaymentStatus.PENDING_SETTLEMENT and is_latest_batch
     match command.stage:
-        case SettlementStage.LISTED if same:
+        case SettlementStage.LISTED if is_latest_batch:
             return []
         case SettlementStage.LISTED if payment.status in _UNSETTLED:
             return [SettlementListed(payment_id=payment.payment_id, batch_id=command.batch_id, at=at)]
@@ -78,16 +82,22 @@ def decide_settlement(order: Order, command: RecordSettlement) -> list[OrderEven
         case SettlementStage.REFUSED if listed:
             return [SettlementRefused(payment_id=payment.payment_id, batch_id=command.batch_id, at=at)]
         case _:
-            done = {SettlementStage.MATCHED: PaymentStatus.SETTLED, SettlementStage.REFUSED: PaymentStatus.CAPTURED}
-            if same and batch is not None and batch.status is done.get(command.stage):
+            ended = {SettlementStage.MATCHED: PaymentStatus.SETTLED, SettlementStage.REFUSED: PaymentStatus.CAPTURED}
+            if is_latest_batch and batch is not None and batch.status is ended.get(command.stage):
                 return []
-            raise _not_now(payment, "The payment is not in this batch.")
+            stage = command.stage.lower()
+            raise _wrong_payment_state(
+                payment, f"A payment that is {payment.status} cannot be {stage} in batch {command.batch_id}."
+            )
 
 
 def decide_expiry(order: Order, command: ExpirePayment) -> list[OrderEvent]:
-    """End a payment whose time is up; no events where it is not, or where somebody is at work on it."""
+    """Ends a payment whose reference, session or authorisation has expired.
+
+    Returns no events before the expiry, or while a call of the payment has no outcome.
+    """
     payment = order.payment(command.payment_id)
-    because = _up(payment, command)
+    because = _expiry_reason(payment, command)
     if because is None or payment.intent is not None:
         return []
     return with_cancellation_closed(
@@ -95,32 +105,32 @@ def decide_expiry(order: Order, command: ExpirePayment) -> list[OrderEvent]:
     )
 
 
-def _contested(order: Order, payment: Payment, command: RecordDispute) -> Decimal:
+def _opened_amount(order: Order, payment: Payment, command: RecordDispute) -> Decimal:
     if payment.status not in HELD or payment.refundable <= 0:
-        raise _not_now(payment, f"A payment that is {payment.status} cannot be disputed.")
-    return _within(order, payment, command.amount)
+        raise _wrong_payment_state(payment, f"A payment that is {payment.status} cannot be disputed.")
+    return _disputed_amount(order, payment, command.amount)
 
 
-def _within(order: Order, payment: Payment, named: Decimal | None) -> Decimal:
-    """The amount that a bank named, or all that is held. Raises InvalidField where that is more than is held."""
-    amount = payment.refundable if named is None else named
+def _disputed_amount(order: Order, payment: Payment, reported: Decimal | None) -> Decimal:
+    """Returns the amount that the bank reported (gross), or all that is held. Raises InvalidField above that."""
+    amount = payment.refundable if reported is None else reported
     require_multiple(order, amount, most=GROSS_MAX)
     if amount > payment.refundable:
         raise InvalidField("amount", "must not exceed what is held of the payment")
     return shortest(amount)
 
 
-def _not_now(payment: Payment, message: str) -> InvalidOrderState:
+def _wrong_payment_state(payment: Payment, message: str) -> InvalidOrderState:
     return InvalidOrderState(message, currentStatus=payment.status, allowedStatuses=tuple(sorted(HELD)))
 
 
-def _up(payment: Payment, command: ExpirePayment) -> ExpiredBecause | None:
-    """What of the payment has ended by the clock."""
+def _expiry_reason(payment: Payment, command: ExpirePayment) -> ExpiredBecause | None:
+    """Returns what of the payment has expired, or None."""
     if payment.status is PaymentStatus.REQUIRES_ACTION:
-        over = payment.action_expires_at is not None and payment.action_expires_at <= command.at
-        kind = ExpiredBecause.SESSION
+        expired = payment.action_expires_at is not None and payment.action_expires_at <= command.at
+        reason = ExpiredBecause.SESSION
         if payment.next_action is NextAction.DISPLAY_REFERENCE:
-            kind = ExpiredBecause.REFERENCE
-        return kind if over else None
+            reason = ExpiredBecause.REFERENCE
+        return reason if expired else None
     lapsed = payment.lapses_at is not None and payment.lapses_at <= command.at
-    return ExpiredBecause.AUTHORIZATION if payment.status in _GRANTED and lapsed else None
+    return ExpiredBecause.AUTHORIZATION if payment.status in _AUTHORIZED and lapsed else None

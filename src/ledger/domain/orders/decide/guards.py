@@ -1,4 +1,4 @@
-"""What several decisions insist on, each with the refusal that the contract names."""
+"""Checks that several deciders share, each with the rejection that the contract names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from ledger.domain.rejections import InvalidField, InvalidOrderState, MethodNotE
 
 
 def require_multiple(order: Order, amount: Decimal, field: str = "amount", most: Decimal = AMOUNT_MAX) -> None:
-    """A later amount on an order is positive and a multiple of its quantum (section 8.6). Raises InvalidField."""
+    """Raises InvalidField unless `amount` is positive, at most `most`, and a multiple of the order's quantum.
+
+    The rule is section 8.6 of the contract. Amounts are in minor units. `field` is the field's name in the interface.
+    """
     if not (amount.is_finite() and ZERO < amount <= most):
         raise InvalidField(field, f"must be greater than 0 and at most {most}")
     if not is_multiple(amount, order.quantum):
@@ -22,25 +25,19 @@ def require_multiple(order: Order, amount: Decimal, field: str = "amount", most:
 
 
 def require_currency(currency: str, payment: NewPayment) -> None:
-    """The processor takes the payment's method in the order's currency. Raises MethodNotEnabled."""
+    """Raises MethodNotEnabled where the processor does not take the payment's method in the order's currency."""
     if payment.currencies is not None and currency not in payment.currencies:
-        method = payment.method.type.lower()
-        raise MethodNotEnabled(
-            f"Payments by {method} are not taken in {currency}, only in {_listed(payment.currencies)}."
-        )
+        method, currencies = payment.method.type.lower(), ", ".join(sorted(payment.currencies))
+        raise MethodNotEnabled(f"Payments by {method} are not taken in {currency}, only in {currencies}.")
 
 
 def require_payment(order: Order, payment_id: UUID) -> Payment:
-    """The order's payment that a request names. Raises PaymentNotFound."""
+    """Returns the order's payment with this id. Raises PaymentNotFound."""
     if not order.has_payment(payment_id):
         raise PaymentNotFound("The payment was not found on this order.")
     return order.payment(payment_id)
 
 
 def wrong_state(order: Order, message: str, *allowed: OrderStatus) -> InvalidOrderState:
-    """A command that has no edge from where the order stands."""
+    """Returns the rejection of a command that the order's status does not allow; `allowed` are the statuses that do."""
     return InvalidOrderState(message, currentStatus=order.status, allowedStatuses=allowed)
-
-
-def _listed(names: frozenset[str]) -> str:
-    return ", ".join(sorted(names))

@@ -1,6 +1,6 @@
-"""What became of any call to a processor: one door for operations, messages and the recovery.
+"""The outcomes of all calls to processors: the one decider for requests, messages and the recovery.
 
-The rule a stranger would break: an outcome is never refused. What is known already gives no events.
+Never refuse an outcome. One that is recorded already gives no events.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Outcome = AuthorizationOutcome | CaptureOutcome | VoidOutcome | RefundOutcome | 
 
 
 def decide_outcome(order: Order, command: RecordOutcome) -> list[OrderEvent]:
-    """Record what became of a call; no events where that is known already."""
+    """Records the outcome of a call. Returns no events where it is recorded already. Never refuses."""
     match command:
         case RecordAuthorizationOutcome():
             return decide_authorization_outcome(order, command)
@@ -65,9 +65,9 @@ def outcome_command(
     session_s: int = SESSION_S,
     authorization_s: int = AUTHORIZATION_S,
 ) -> RecordOutcome:
-    """The command that records this outcome of this intent, which is an order's own. The times are the processor's."""
+    """Returns the command that records this outcome of an order's intent. The processor sets both times, in seconds."""
     payment_id, key = intent.payment_id, intent.idempotency_key
-    assert payment_id is not None, "an intent is a payment's"
+    assert payment_id is not None, "an intent belongs to a payment"
     match intent.action:
         case EntryAction.AUTHORIZATION:
             return RecordAuthorizationOutcome(

@@ -1,7 +1,7 @@
-"""What may happen to a payment order: from a command to the events that follow from it.
+"""The deciders that create an order, open payments on it and erase its payer.
 
-The rule a stranger would break: a decision is made from the state and the command alone, and asked again it gives no
-events. Guards stand first, in the order malformed (400), in the way of the state (409), of the business (422).
+Decide from the state and the command alone; the same command again gives no events. Check in this order: malformed
+input (400), the order's state (409), the rules of the business (422).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ PAYABLE: Final = (
     OrderStatus.FAILED,
     OrderStatus.REFERENCE_GENERATED,
 )
-"""Where an order can be charged (contract N31)."""
+"""The statuses in which an order can be charged (contract N31)."""
 
 TAKES_PARTS: Final = (
     OrderStatus.PENDING,
@@ -59,16 +59,17 @@ TAKES_PARTS: Final = (
     OrderStatus.PAYER_AUTHENTICATION_DEVICE_DATA_REQUIRED,
     OrderStatus.PAYER_AUTHENTICATION_CHALLENGE_REQUIRED,
 )
-"""Where a split order takes a further part (section 8.3)."""
+"""The statuses in which a split order takes a further part (section 8.3)."""
 
 _LINES_TOLERANCE: Final = Decimal("0.001")
 
 
 def decide_create(order: None, command: CreateOrder) -> list[OrderEvent]:
-    """Create an order, and announce its payment where it brings one.
+    """Creates an order, and announces its payment where the command brings one (contract N7).
 
-    Raises InvalidField on `amount` (N6) and on `lineItems` that do not add up to it (N5), MethodNotEnabled where the method is
-    not taken in its currency. Partial payments are only honoured on an order that is created pending (N22).
+    Only an order that is created pending takes partial payments (N22). Raises InvalidField for `amount` (N6) and for
+    `lineItems` that do not add up to it (N5), and MethodNotEnabled where the processor does not take the method in the
+    order's currency.
     """
     assert order is None, "an external id is claimed once"
     terms = command.terms
@@ -77,36 +78,37 @@ def decide_create(order: None, command: CreateOrder) -> list[OrderEvent]:
     created = _created(command)
     if command.payment is None:
         return [created]
-    assert command.payment.amount is None, "the payment that comes with an order pays all of it"
+    assert command.payment.amount is None, "the payment of a new order pays all of it"
     return [created, *_payment_events(created, command.payment, terms.amount, command.at)]
 
 
 def decide_resubmission(order: Order, command: ResubmitOrder) -> list[OrderEvent]:
-    """The external id of an order was sent again (contract N25 to N28, section 8.8).
+    """Decides on a second request with the external id of an existing order (contract N25 to N28, section 8.8).
 
-    An order that stands is simply shown: no events. A failed one gets a new payment where the request brings a method.
-    Raises IdempotencyMismatch where it asks for other money, DuplicateExternalId where the order was cancelled, MethodNotEnabled.
+    A FAILED order gets a new payment where the request brings a method; every other order is returned as it is, without
+    events. Raises IdempotencyMismatch where amount or currency differ, DuplicateExternalId where the order was
+    cancelled, MethodNotEnabled.
     """
     terms = order.terms
-    for field, stands, asked in (
+    for field, current, requested in (
         ("amount", terms.amount, command.terms.amount),
         ("currency", terms.currency, command.terms.currency),
     ):
-        if asked != stands:
+        if requested != current:
             raise IdempotencyMismatch(f"The order with this externalId has another {field}.", field=field)
     if order.status is OrderStatus.CANCELLED:
         raise DuplicateExternalId("The order with this externalId was cancelled.", field="externalId")
     payment = command.payment
     if payment is None or order.status is not OrderStatus.FAILED or order.has_payment(payment.payment_id):
         return []
-    return _payment_of(order, payment, order.unpaid_subtotal, command.at)
+    return _further_payment(order, payment, order.unpaid_subtotal, command.at)
 
 
 def decide_charge(order: Order, command: ChargeOrder) -> list[OrderEvent]:
-    """Pay an order that waits for its payment (contract N31): all that is unpaid, or a part of a split order.
+    """Pays an order that waits for its payment (contract N31): all that is unpaid, or a part of a split order.
 
-    The same payment again is absorbed, by its id or by the merchant's id for it (section 8.7). Raises
-    IdempotencyMismatch, InvalidField on `amount`, OrderNotPayable, AmountExceedsPending, MethodNotEnabled.
+    The same payment again is absorbed, by its id or by the merchant's id of it (section 8.7). Raises
+    IdempotencyMismatch, InvalidField for `amount`, OrderNotPayable, AmountExceedsPending, MethodNotEnabled.
     """
     payment = command.payment
     if order.has_payment(payment.payment_id) or _is_repeated(order, payment):
@@ -114,15 +116,16 @@ def decide_charge(order: Order, command: ChargeOrder) -> list[OrderEvent]:
     if payment.amount is not None:
         _require_part(order, payment.amount)
     _require_status(order, PAYABLE)
-    amount = _fitting(order, payment)
-    return [*_payment_of(order, payment, amount, command.at), *_replaced(order, command.at)]
+    amount = _payment_subtotal(order, payment)
+    return [*_further_payment(order, payment, amount, command.at), *_cancel_replaced_reference(order, command.at)]
 
 
 def decide_payment(order: Order, command: AddPayment) -> list[OrderEvent]:
-    """Pay a part of a split order (contract N32 and N33), also while other parts are on their way (section 8.3).
+    """Pays a part of a split order (contract N32 and N33), also while other parts are in progress (section 8.3).
 
-    The same payment again is absorbed, by its id or by the merchant's id for it (section 8.7). Raises
-    IdempotencyMismatch, PartialsNotAllowed, InvalidField on `amount`, OrderNotPayable, AmountExceedsPending, MethodNotEnabled.
+    The same payment again is absorbed, by its id or by the merchant's id of it (section 8.7). Raises
+    IdempotencyMismatch, InvalidField for `amount`, PartialsNotAllowed, OrderNotPayable, AmountExceedsPending,
+    MethodNotEnabled.
     """
     payment = command.payment
     if order.has_payment(payment.payment_id) or _is_repeated(order, payment):
@@ -130,9 +133,11 @@ def decide_payment(order: Order, command: AddPayment) -> list[OrderEvent]:
     if payment.amount is not None:
         require_multiple(order, payment.amount)
     if not order.terms.allow_partials:
-        raise PartialsNotAllowed("The order does not allow partial payments.", currentStatus=order.status)
+        raise PartialsNotAllowed(
+            "The order does not allow partial payments: charge all of it instead.", currentStatus=order.status
+        )
     _require_status(order, TAKES_PARTS)
-    return _payment_of(order, payment, _fitting(order, payment), command.at)
+    return _further_payment(order, payment, _payment_subtotal(order, payment), command.at)
 
 
 def _require_status(order: Order, allowed: tuple[OrderStatus, ...]) -> None:
@@ -142,8 +147,11 @@ def _require_status(order: Order, allowed: tuple[OrderStatus, ...]) -> None:
         )
 
 
-def _fitting(order: Order, payment: NewPayment) -> Decimal:
-    """The part of the subtotal that the payment pays. Raises AmountExceedsPending: authorisations are reserved (N33)."""
+def _payment_subtotal(order: Order, payment: NewPayment) -> Decimal:
+    """Returns the part of the subtotal that the payment pays, in minor units.
+
+    Raises AmountExceedsPending above what is unpaid and not reserved by card authorisations (N33).
+    """
     amount = order.unpaid_subtotal if payment.amount is None else payment.amount
     if amount > order.unpaid_subtotal - order.reserved:
         raise AmountExceedsPending(
@@ -154,8 +162,11 @@ def _fitting(order: Order, payment: NewPayment) -> Decimal:
     return amount
 
 
-def _replaced(order: Order, at: datetime) -> list[OrderEvent]:
-    """On an order of one tender the new payment takes the place of the reference (N31); what comes there is late."""
+def _cancel_replaced_reference(order: Order, at: datetime) -> list[OrderEvent]:
+    """Returns the events by which a new payment replaces the reference of an order of one tender (N31).
+
+    A deposit that arrives on the reference later counts as late.
+    """
     if order.terms.allow_partials:
         return []
     return [
@@ -166,17 +177,20 @@ def _replaced(order: Order, at: datetime) -> list[OrderEvent]:
 
 
 def decide_payer_erasure(order: Order, command: ErasePayer) -> list[OrderEvent]:
-    """Keep the money and forget the person, because the order's customer was erased. Once is enough."""
+    """Erases the payer's personal data from the order; the amounts stay. Returns no events the second time."""
     return [] if order.payer_forgotten else [PayerForgotten(at=command.at)]
 
 
 def _is_repeated(order: Order, payment: NewPayment) -> bool:
-    """Whether the merchant has named a payment of this order so before. Raises IdempotencyMismatch on another amount."""
-    known = None if payment.external_id is None else order.payment_by_external_id(payment.external_id)
-    if known is None:
+    """Returns whether the order has a payment with this external id. Raises IdempotencyMismatch for another amount."""
+    existing = None if payment.external_id is None else order.payment_by_external_id(payment.external_id)
+    if existing is None:
         return False
-    if payment.amount is not None and payment.amount != known.started.subtotal:
-        raise IdempotencyMismatch("The payment with this externalId has another amount.", field="amount")
+    if payment.amount is not None and payment.amount != existing.started.subtotal:
+        raise IdempotencyMismatch(
+            "The payment with this externalId has another amount: repeat that amount or use another externalId.",
+            field="amount",
+        )
     return True
 
 
@@ -202,7 +216,7 @@ def _require_part(order: Order, amount: Decimal) -> None:
 
 
 def _created(command: CreateOrder) -> OrderCreated:
-    """Returns the event that stores the command's terms. Only an order that is created pending takes partial payments (N22)."""
+    """Returns the event that stores the command's terms. Only an order created pending takes partial payments (N22)."""
     pending = command.payment is None
     terms = asdict(command.terms)
     terms["amount"] = shortest(command.terms.amount)
@@ -218,8 +232,8 @@ def _created(command: CreateOrder) -> OrderCreated:
     )
 
 
-def _payment_of(order: Order, payment: NewPayment, subtotal: Decimal, at: datetime) -> list[OrderEvent]:
-    """A further payment of an order; nothing new is learnt about a payer that was forgotten."""
+def _further_payment(order: Order, payment: NewPayment, subtotal: Decimal, at: datetime) -> list[OrderEvent]:
+    """Returns the events of a further payment of an order, without personal data where its payer was erased."""
     started, *more = _payment_events(order.terms, payment, subtotal, at)
     if order.payer_forgotten:
         started = without(started, PERSONAL[PaymentStarted])
@@ -227,7 +241,10 @@ def _payment_of(order: Order, payment: NewPayment, subtotal: Decimal, at: dateti
 
 
 def _payment_events(terms: OrderCreated, payment: NewPayment, subtotal: Decimal, at: datetime) -> list[OrderEvent]:
-    """A payment of `subtotal` with its surcharge, and the intent to ask the processor for both. Raises MethodNotEnabled."""
+    """Returns the start of a payment of `subtotal` plus its surcharge, and the intent of its call to the processor.
+
+    Raises MethodNotEnabled.
+    """
     require_currency(terms.currency, payment)
     surcharge = quote(terms.surcharge, payment.method.type, subtotal, quantum_of(terms.amount))
     started = PaymentStarted(

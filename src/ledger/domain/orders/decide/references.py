@@ -1,7 +1,7 @@
-"""References and the money that arrives on them (section 8.10): transfers and cash.
+"""The deciders of references and of the money that arrives on them (section 8.10): transfers and cash.
 
-The rule a stranger would break: a deposit is a fact. It is refused only where there never was a reference; whatever became
-of the payment or the order meanwhile, the money is recorded.
+A deposit is a fact. Refuse it only where the payment never had a reference; record the money whatever the status of the
+payment or the order is by then.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _ENDED: Final = frozenset({PaymentStatus.EXPIRED, PaymentStatus.CANCELLED})
 
 
 def reference_requested(terms: OrderCreated, payment: NewPayment, amount: Decimal, at: datetime) -> ReferenceRequested:
-    """The intent to have a reference for this payment."""
+    """Returns the intent to get a reference for this payment. It expires no earlier than the order's due date."""
     expires_at = at + timedelta(seconds=payment.reference_s)
     if terms.due_date is not None:
         expires_at = max(expires_at, terms.due_date)
@@ -54,47 +54,48 @@ def reference_requested(terms: OrderCreated, payment: NewPayment, amount: Decima
 
 
 def decide_reference_outcome(order: Order, command: RecordReferenceOutcome) -> list[OrderEvent]:
-    """Record what became of a reference that was asked for; no events where that is known already."""
+    """Records the outcome of a requested reference. Returns no events where it is recorded already. Never refuses."""
     payment, at = order.payment(command.payment_id), command.at
     intent = payment.intent
     if intent is None or intent.action is not EntryAction.REFERENCE:
         late = isinstance(command.outcome, Issued) and payment.reference is None
         return _issued(payment, command) if late else []
-    waits = payment.status is PaymentStatus.CREATED
+    is_created = payment.status is PaymentStatus.CREATED
     match command.outcome:
         case Issued():
             return _issued(payment, command)
-        case ReferenceRefused(code=code, message=message) if waits:
-            known = decline(code)
-            refused = PaymentDeclined(
-                payment_id=payment.payment_id, code=known.code, at=at, message=message or known.message
+        case ReferenceRefused(code=code, message=message) if is_created:
+            refusal = decline(code)
+            declined = PaymentDeclined(
+                payment_id=payment.payment_id, code=refusal.code, at=at, message=message or refusal.message
             )
-            return with_cancellation_closed(order, [refused])
+            return with_cancellation_closed(order, [declined])
         case Unanswered(reason=reason):
             unknown = CallUnanswered(payment_id=payment.payment_id, call=ProcessorCall.REFERENCE, reason=reason, at=at)
             return [] if intent.unknown else [unknown]
         case ReferenceRefused() | NotSent() | NotFound():
             sent = not isinstance(command.outcome, NotSent)
             because = AbandonedBecause.NOT_FOUND if sent else AbandonedBecause.NOT_SENT
-            given_up = CallAbandoned(
+            abandoned = CallAbandoned(
                 payment_id=payment.payment_id, call=ProcessorCall.REFERENCE, because=because, at=at
             )
-            return with_cancellation_closed(order, [given_up])
+            return with_cancellation_closed(order, [abandoned])
 
 
 def decide_deposit(order: Order, command: RecordDeposit) -> list[OrderEvent]:
-    """Record money that arrived on a reference, once under each id. Raises PaymentNotFound, InvalidField, InvalidOrderState.
+    """Records money that arrived on a reference, once for each deposit id (section 8.10).
 
-    A store that took another amount than it was to take is told of, and its money counts (section 8.10, decision 0022).
+    Money from a store that took another amount than the payment's counts, and the event records the difference
+    (decision 0022). Raises PaymentNotFound, InvalidField for `amount`, InvalidOrderState.
     """
     payment = require_payment(order, command.payment_id)
     if command.deposit_id in payment.deposits:
         return []
     require_multiple(order, command.amount, most=GROSS_MAX)
     if payment.started.method.type is MethodType.CARD or payment.reference is None:
-        raise wrong_state(order, "The payment has no reference.")
+        raise wrong_state(order, "The payment has no reference that money can be sent to.")
     late = payment.status in _ENDED or (order.closed and payment.captured == ZERO)
-    exactly = takes_exactly(payment, command.sent_to)
+    expected = takes_exactly(payment, command.sent_to)
     received = DepositReceived(
         payment_id=payment.payment_id,
         deposit_id=command.deposit_id,
@@ -102,22 +103,25 @@ def decide_deposit(order: Order, command: RecordDeposit) -> list[OrderEvent]:
         processor_reference=command.processor_reference,
         at=command.at,
         late=late,
-        amount_differs=exactly is not None and command.amount != exactly,
+        amount_differs=expected is not None and command.amount != expected,
     )
     return with_cancellation_closed(order, [received])
 
 
 def takes_exactly(payment: Payment, sent_to: str | None) -> Decimal | None:
-    """The only amount that a store should take under this number; None of a CLABE, which takes any (section 8.10)."""
-    known = payment.reference
-    if known is None or sent_to is None or sent_to == known.clabe:
+    """Returns the exact amount that a store takes under this number, in minor units (section 8.10).
+
+    Returns None for a CLABE, which takes any amount, and where the payment's reference or the number is unknown.
+    """
+    reference = payment.reference
+    if reference is None or sent_to is None or sent_to == reference.clabe:
         return None
     return payment.amount
 
 
 def _issued(payment: Payment, command: RecordReferenceOutcome) -> list[OrderEvent]:
     outcome = command.outcome
-    assert isinstance(outcome, Issued), "asked for one"
+    assert isinstance(outcome, Issued), "the caller has checked the outcome"
     return [
         ReferenceIssued(
             payment_id=payment.payment_id,

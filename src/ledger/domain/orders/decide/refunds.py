@@ -1,7 +1,7 @@
-"""Giving money back: which payments give which part, what follows from the processor's word.
+"""The deciders of refunds: which payments give back which part, and the outcome of a refund's calls.
 
-The rule a stranger would break: a refund in flight has taken its money already (`Payment.refundable`), and there is one
-in flight per payment. That is why no order of events refunds more than was captured.
+Allow one refund in flight per payment, and count its amount as gone already (`Payment.refundable`). Both together
+ensure that no sequence of events refunds more than was captured.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ from ledger.domain.rejections import (
     RefundWindowExpired,
 )
 
-_GIVES_BACK: Final = HELD | {PaymentStatus.FAILED, PaymentStatus.REFUNDED}
-"""Where money can be given back from. A final status gives back what was reported late, and stays final."""
+_REFUNDABLE: Final = HELD | {PaymentStatus.FAILED, PaymentStatus.REFUNDED}
+"""Statuses in which a payment can give money back. A final one gives back what was reported late, and stays final."""
 
 Shares = list[tuple[Payment, Decimal]]
 
 
 def decide_refund(order: Order, command: RefundOrder) -> list[OrderEvent]:
-    """Give money back (contract N35 to N39, sections 8.7 and 8.11). The same refund again, by either id, is absorbed.
+    """Refunds money of an order (contract N35 to N39, sections 8.7, 8.11). The same refund, by either id, is absorbed.
 
     Raises InvalidField, PaymentNotFound, IdempotencyMismatch, InvalidOrderState, OrderNotRefundable, RefundInProgress,
     RefundWindowExpired, RefundExceedsBalance.
@@ -59,19 +59,22 @@ def decide_refund(order: Order, command: RefundOrder) -> list[OrderEvent]:
     if order.refund(command.refund_id) is not None or _is_repeated(order, command):
         return []
     require_multiple(order, command.amount)
-    asked = _asked_shares(order, command)
+    requested = _requested_shares(order, command)
     if order.cancel_requested:
-        raise wrong_state(order, "The order is being cancelled.")
+        raise wrong_state(order, "The order is being cancelled: refund it after the cancellation has an outcome.")
     if order.amount_paid == 0:
         raise OrderNotRefundable("Nothing was captured on this order.", currentStatus=order.status)
-    shares = _newest_first(order, command) if asked is None else _as_asked(asked, command)
+    shares = _newest_first(order, command) if requested is None else _require_refundable(requested, command)
     if not command.partial_payouts:
-        _insist_on_whole_payouts(shares)
-    return [_requested(command, payment, amount) for payment, amount in shares]
+        _require_whole_payouts(shares)
+    return [_refund_requested(command, payment, amount) for payment, amount in shares]
 
 
 def decide_overpayment_refund(order: Order, command: RefundOverpayment) -> list[OrderEvent]:
-    """Give back what is held beyond the order's amount (section 4.6), as far as it is free."""
+    """Refunds the money that is held beyond the order's amount (section 4.6), as far as it can be refunded now.
+
+    Returns no events for the same refund again, or while a cancellation is pending. Never refuses.
+    """
     if order.refund(command.refund_id) is not None or order.cancel_requested:
         return []
     refund = RefundOrder(
@@ -83,34 +86,37 @@ def decide_overpayment_refund(order: Order, command: RefundOverpayment) -> list[
         card_window_s=command.card_window_s,
         partial_payouts=command.partial_payouts,
     )
-    return [_requested(refund, payment, share) for payment, share in _of_the_extra(order, refund)]
+    return [_refund_requested(refund, payment, amount) for payment, amount in _overpayment_shares(order, refund)]
 
 
 def refund_all(order: Order, command: RefundOrder) -> list[OrderEvent]:
-    """Ask for everything that is held, payment by payment: what a cancellation with `refundCaptured` begins with."""
-    free = [payment for payment in _by_capture(order) if _is_free(payment) and payment.refundable > 0]
-    return [_requested(command, payment, payment.refundable) for payment in free]
+    """Returns the requests that refund all held money, payment by payment, for a cancellation with `refundCaptured`."""
+    free = [payment for payment in _newest_capture_first(order) if _is_free(payment) and payment.refundable > 0]
+    return [_refund_requested(command, payment, payment.refundable) for payment in free]
 
 
 def decide_refund_outcome(order: Order, command: RecordRefundOutcome) -> list[OrderEvent]:
-    """Record what became of one payment's part of a refund; no events where that is known already."""
+    """Records the outcome of one payment's part of a refund. Returns no events where it is recorded already.
+
+    Never refuses. Reopens a failed part that the processor carried out after all, while the payment holds its amount.
+    """
     refund, payment = order.refund(command.refund_id), order.payment(command.payment_id)
     part = None if refund is None else refund.part(command.payment_id)
     assert part is not None, "an outcome follows an intent"
     if part.status is RefundStatus.PENDING:
-        return with_cancellation_closed(order, _while_pending(payment, part, command))
+        return with_cancellation_closed(order, _pending_part_outcome(payment, part, command))
     carried_out = isinstance(command.outcome, Refunded | RefundPending)
-    may_reopen = payment.status in _GIVES_BACK and not payment.refunding and part.amount <= payment.refundable
-    if part.status is not RefundStatus.FAILED or not carried_out or not may_reopen:
+    can_reopen = payment.status in _REFUNDABLE and not payment.refunding and part.amount <= payment.refundable
+    if part.status is not RefundStatus.FAILED or not carried_out or not can_reopen:
         return []
     reopened = RefundReopened(refund_id=command.refund_id, payment_id=command.payment_id, at=command.at)
-    return with_cancellation_closed(order, [reopened, *_while_pending(payment, part, command)])
+    return with_cancellation_closed(order, [reopened, *_pending_part_outcome(payment, part, command)])
 
 
-def _while_pending(payment: Payment, part: RefundPart, command: RecordRefundOutcome) -> list[OrderEvent]:
+def _pending_part_outcome(payment: Payment, part: RefundPart, command: RecordRefundOutcome) -> list[OrderEvent]:
     refund_id, payment_id, at = command.refund_id, command.payment_id, command.at
-    asking = payment.intent is not None and payment.intent.refund_id == refund_id
-    known = payment.intent is not None and payment.intent.unknown
+    is_open_call = payment.intent is not None and payment.intent.refund_id == refund_id
+    is_marked_unknown = payment.intent is not None and payment.intent.unknown
     match command.outcome:
         case Refunded(processor_reference=reference):
             return [
@@ -118,15 +124,15 @@ def _while_pending(payment: Payment, part: RefundPart, command: RecordRefundOutc
                     refund_id=refund_id, payment_id=payment_id, amount=part.amount, processor_reference=reference, at=at
                 )
             ]
-        case RefundPending(processor_reference=reference) if asking:
+        case RefundPending(processor_reference=reference) if is_open_call:
             return [RefundAccepted(refund_id=refund_id, payment_id=payment_id, processor_reference=reference, at=at)]
         case Refusal(code=code, message=message):
             return [RefundRefused(refund_id=refund_id, payment_id=payment_id, code=code, at=at, message=message)]
-        case Unanswered(reason=reason) if asking and not known:
+        case Unanswered(reason=reason) if is_open_call and not is_marked_unknown:
             return [CallUnanswered(payment_id=payment_id, call=ProcessorCall.REFUND, reason=reason, at=at)]
-        case NotSent() if asking:
+        case NotSent() if is_open_call:
             return [_abandoned(command, AbandonedBecause.NOT_SENT)]
-        case NotFound() if asking:
+        case NotFound() if is_open_call:
             return [_abandoned(command, AbandonedBecause.NOT_FOUND)]
         case _:
             return []
@@ -137,20 +143,22 @@ def _abandoned(command: RecordRefundOutcome, because: AbandonedBecause) -> CallA
 
 
 def _is_repeated(order: Order, command: RefundOrder) -> bool:
-    known = None if command.external_id is None else order.refund_by_external_id(command.external_id)
-    if known is None:
+    """Returns whether the order has a refund with this external id. Raises IdempotencyMismatch for another amount."""
+    existing = None if command.external_id is None else order.refund_by_external_id(command.external_id)
+    if existing is None:
         return False
-    if known.amount != command.amount:
-        raise IdempotencyMismatch("The refund with this externalId has another amount.", field="amount")
+    if existing.amount != command.amount:
+        message = "The refund with this externalId has another amount: repeat that amount or use another externalId."
+        raise IdempotencyMismatch(message, field="amount")
     return True
 
 
-def _asked_shares(order: Order, command: RefundOrder) -> Shares | None:
-    """The payments and amounts that the request names, or None where it leaves that to us."""
+def _requested_shares(order: Order, command: RefundOrder) -> Shares | None:
+    """Returns the payments and amounts that the command names, else None. Raises InvalidField, PaymentNotFound."""
     if not command.allocations:
         return None if command.payment_id is None else [(require_payment(order, command.payment_id), command.amount)]
-    for at, allocation in enumerate(command.allocations):
-        require_multiple(order, allocation.amount, f"allocations[{at}].amount")
+    for index, allocation in enumerate(command.allocations):
+        require_multiple(order, allocation.amount, f"allocations[{index}].amount")
     if sum((allocation.amount for allocation in command.allocations), ZERO) != command.amount:
         raise InvalidField("allocations", "must add up to amount")
     named = [allocation.payment_id for allocation in command.allocations]
@@ -161,94 +169,99 @@ def _asked_shares(order: Order, command: RefundOrder) -> Shares | None:
     return [(require_payment(order, allocation.payment_id), allocation.amount) for allocation in command.allocations]
 
 
-def _as_asked(asked: Shares, command: RefundOrder) -> Shares:
-    for payment, _ in asked:
+def _require_refundable(shares: Shares, command: RefundOrder) -> Shares:
+    """Returns `shares`. Raises RefundInProgress, OrderNotRefundable, RefundWindowExpired, RefundExceedsBalance."""
+    for payment, _ in shares:
         if payment.refunding:
             raise RefundInProgress("A refund of this payment is in progress.", paymentId=payment.payment_id)
-    for payment, _ in asked:
-        if payment.status not in _GIVES_BACK or not payment.captured:
-            raise OrderNotRefundable("The payment cannot be refunded.", currentStatus=payment.status)
-    for payment, amount in asked:
+    for payment, _ in shares:
+        if payment.status not in _REFUNDABLE or not payment.captured:
+            message = f"A payment that is {payment.status} cannot be refunded."
+            raise OrderNotRefundable(message, currentStatus=payment.status)
+    for payment, amount in shares:
         if _is_too_late(payment, command):
             raise RefundWindowExpired("The payment was captured too long ago.")
         if amount > payment.refundable:
             raise RefundExceedsBalance(
                 "The amount exceeds what can be refunded.", refundableAmount=shortest(payment.refundable)
             )
-    return asked
-
-
-def _newest_first(order: Order, command: RefundOrder) -> Shares:
-    """The newest captured payments first, each up to its rest; contested ones are left out (N36)."""
-    money = _by_capture(order)
-    free = [payment for payment in money if _is_free(payment) and not _is_too_late(payment, command)]
-    amount, left = command.amount, sum((payment.refundable for payment in free), ZERO)
-    if amount <= left:
-        return _shared_out(free, amount)
-    left += sum((payment.refundable for payment in money if payment.refunding), ZERO)
-    if amount <= left:
-        raise RefundInProgress("A refund of this order is in progress.")
-    too_late = [payment for payment in money if _is_free(payment) and _is_too_late(payment, command)]
-    if amount <= left + sum((payment.refundable for payment in too_late), ZERO):
-        raise RefundWindowExpired("The payment was captured too long ago.")
-    raise RefundExceedsBalance("The amount exceeds what can be refunded.", refundableAmount=shortest(left))
-
-
-def _of_the_extra(order: Order, command: RefundOrder) -> Shares:
-    """What is held too much, of the money that came last first. Where a reference goes back whole, it does so only if all of
-    it is too much.
-    """
-    shares: Shares = []
-    left = command.amount
-    for payment in sorted(_by_capture(order), key=lambda payment: payment.arrivals[-1].nth, reverse=True):
-        amount = _lowering(order, payment, left)
-        if amount <= 0 or not _is_free(payment) or _is_too_late(payment, command):
-            continue
-        if not command.partial_payouts and _is_a_part(payment, amount):
-            continue
-        shares.append((payment, amount))
-        left -= _lowered(order, payment, amount)
     return shares
 
 
-def _lowering(order: Order, payment: Payment, extra: Decimal) -> Decimal:
-    """The least that the payment has to give back, gross, for the order to be overpaid by `extra` less, or all it has.
+def _newest_first(order: Order, command: RefundOrder) -> Shares:
+    """Returns the shares of a refund: the newest captured payments first, each up to its rest (N36).
 
-    What goes back of a split order takes its surcharge along, which the order's amount is then lowered by.
+    Disputed payments are left out. Raises RefundInProgress, RefundWindowExpired, RefundExceedsBalance.
+    """
+    captured = _newest_capture_first(order)
+    free = [payment for payment in captured if _is_free(payment) and not _is_too_late(payment, command)]
+    amount, refundable = command.amount, sum((payment.refundable for payment in free), ZERO)
+    if amount <= refundable:
+        return _allocate(free, amount)
+    refundable += sum((payment.refundable for payment in captured if payment.refunding), ZERO)
+    if amount <= refundable:
+        raise RefundInProgress("A refund of this order is in progress: try again after its outcome.")
+    too_late = [payment for payment in captured if _is_free(payment) and _is_too_late(payment, command)]
+    if amount <= refundable + sum((payment.refundable for payment in too_late), ZERO):
+        raise RefundWindowExpired("The payment was captured too long ago.")
+    raise RefundExceedsBalance("The amount exceeds what can be refunded.", refundableAmount=shortest(refundable))
+
+
+def _overpayment_shares(order: Order, command: RefundOrder) -> Shares:
+    """Returns the shares of an overpayment's refund, newest money first.
+
+    A payment whose reference goes back only as a whole is included only where all of its money is overpaid.
+    """
+    shares: Shares = []
+    overpaid = command.amount
+    for payment in sorted(_newest_capture_first(order), key=lambda payment: payment.inflows[-1].ordinal, reverse=True):
+        amount = _amount_to_give_back(order, payment, overpaid)
+        if amount <= 0 or not _is_free(payment) or _is_too_late(payment, command):
+            continue
+        if not command.partial_payouts and _is_partial_payout(payment, amount):
+            continue
+        shares.append((payment, amount))
+        overpaid -= _overpayment_removed(order, payment, amount)
+    return shares
+
+
+def _amount_to_give_back(order: Order, payment: Payment, overpaid: Decimal) -> Decimal:
+    """Returns the least gross amount of the payment whose refund lowers the overpayment by `overpaid`, or all it holds.
+
+    On a split order a refund takes its surcharge along, which lowers the order's amount as well.
     """
     steps = int(payment.refundable / order.quantum)
-    fits = bisect_left(range(steps), extra, key=lambda n: _lowered(order, payment, n * order.quantum))
-    return fits * order.quantum
+    needed = bisect_left(range(steps), overpaid, key=lambda n: _overpayment_removed(order, payment, n * order.quantum))
+    return needed * order.quantum
 
 
-def _lowered(order: Order, payment: Payment, amount: Decimal) -> Decimal:
-    """By how much less the order is overpaid once the payment has given `amount` back."""
+def _overpayment_removed(order: Order, payment: Payment, amount: Decimal) -> Decimal:
+    """Returns by how much a refund of `amount` (gross) of the payment lowers the order's overpayment."""
     if not order.terms.allow_partials:
         return amount
     after = payment.parts_of_refund(payment.refunded + amount, order.quantum)
-    return after.subtotal - payment.refunded_parts(order.quantum).subtotal
+    return after.subtotal - payment.refunded_split(order.quantum).subtotal
 
 
-def _insist_on_whole_payouts(shares: Shares) -> None:
-    """Some rails give back all that came in by a reference or nothing (N39). Raises InvalidField."""
+def _require_whole_payouts(shares: Shares) -> None:
+    """Raises InvalidField for a part of a reference's money: some processors give back all of it or nothing (N39)."""
     for payment, amount in shares:
-        if _is_a_part(payment, amount):
-            raise InvalidField(
-                "amount", f"must be {shortest(payment.refundable)}: what came in by this reference goes back whole"
-            )
+        if _is_partial_payout(payment, amount):
+            whole = shortest(payment.refundable)
+            raise InvalidField("amount", f"must be {whole}: what came in by this reference goes back whole")
 
 
-def _is_a_part(payment: Payment, amount: Decimal) -> bool:
+def _is_partial_payout(payment: Payment, amount: Decimal) -> bool:
     return payment.started.method.type is not MethodType.CARD and amount < payment.refundable
 
 
-def _by_capture(order: Order) -> list[Payment]:
-    brought = (payment for payment in order.payments if payment.captured)
-    return sorted(brought, key=lambda payment: payment.capture_ordinal, reverse=True)
+def _newest_capture_first(order: Order) -> list[Payment]:
+    captured = (payment for payment in order.payments if payment.captured)
+    return sorted(captured, key=lambda payment: payment.capture_ordinal, reverse=True)
 
 
 def _is_free(payment: Payment) -> bool:
-    return payment.status in _GIVES_BACK and not payment.refunding
+    return payment.status in _REFUNDABLE and not payment.refunding
 
 
 def _is_too_late(payment: Payment, command: RefundOrder) -> bool:
@@ -257,7 +270,7 @@ def _is_too_late(payment: Payment, command: RefundOrder) -> bool:
     return command.at > payment.captured_at + timedelta(seconds=command.card_window_s)
 
 
-def _shared_out(payments: Iterable[Payment], amount: Decimal) -> Shares:
+def _allocate(payments: Iterable[Payment], amount: Decimal) -> Shares:
     shares: Shares = []
     for payment in payments:
         share = min(amount, payment.refundable)
@@ -267,7 +280,7 @@ def _shared_out(payments: Iterable[Payment], amount: Decimal) -> Shares:
     return shares
 
 
-def _requested(command: RefundOrder, payment: Payment, amount: Decimal) -> RefundRequested:
+def _refund_requested(command: RefundOrder, payment: Payment, amount: Decimal) -> RefundRequested:
     payout = payment.started.method.type is not MethodType.CARD
     return RefundRequested(
         refund_id=command.refund_id,

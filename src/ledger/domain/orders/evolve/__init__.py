@@ -1,1 +1,10 @@
-"""How the events of an order change its state."""
+"""The fold of an order: from the state and an event to the next state.
+
+In reading order:
+
+- `order`: the entry point, `evolve`, and the steps of a card payment.
+- `pending`: what a payment waits for: authentication, a reference, a deposit, a void, an expiry.
+- `after_capture`: refunds, disputes, settlement. `cancellation`: the cancellation of the order, the erasure of its
+  payer.
+- `unanswered_calls`: calls without an answer, and abandoned calls. `history`: the entries of a payment.
+"""

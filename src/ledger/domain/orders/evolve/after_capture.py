@@ -1,6 +1,6 @@
-"""The fold of money that goes back, and of what becomes of money that is here: refunds, disputes, settlement.
+"""The fold of what happens to captured money: refunds, disputes, settlement.
 
-The rule a stranger would break: the same as for `evolve`: nothing here says no. A final status stays, the amounts move.
+Keep a final status and change the amounts only: late money and its refund count on a payment that has failed.
 """
 
 from __future__ import annotations
@@ -41,27 +41,27 @@ from ledger.domain.orders.refund import Refund, RefundPart, RefundStatus
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import PaymentStatus
 
-_RefundStep = RefundRequested | RefundAccepted | PaymentRefunded | RefundRefused | RefundReopened
-_DisputeStep = DisputeOpened | DisputeWon | DisputeLost
-_SettlementStep = SettlementListed | SettlementMatched | SettlementRefused
-MoneyBackStep = _RefundStep | _DisputeStep | _SettlementStep
+_RefundEvent = RefundRequested | RefundAccepted | PaymentRefunded | RefundRefused | RefundReopened
+_DisputeEvent = DisputeOpened | DisputeWon | DisputeLost
+_SettlementEvent = SettlementListed | SettlementMatched | SettlementRefused
+AfterCaptureEvent = _RefundEvent | _DisputeEvent | _SettlementEvent
 
-_SETTLED_AS: Final[dict[type, tuple[PaymentStatus, EntryStatus]]] = {
+_STATUSES_BY_SETTLEMENT: Final[dict[type, tuple[PaymentStatus, EntryStatus]]] = {
     SettlementListed: (PaymentStatus.PENDING_SETTLEMENT, EntryStatus.PENDING),
     SettlementMatched: (PaymentStatus.SETTLED, EntryStatus.SUCCESS),
     SettlementRefused: (PaymentStatus.CAPTURED, EntryStatus.FAILED),
 }
 
 
-def evolve_after_capture(payment: Payment, event: MoneyBackStep) -> Payment:
-    """The payment after `event`."""
+def evolve_after_capture(payment: Payment, event: AfterCaptureEvent) -> Payment:
+    """Returns the payment after `event`."""
     match event:
         case RefundRequested() | RefundAccepted() | PaymentRefunded() | RefundRefused() | RefundReopened():
-            return _refunding(payment, event)
+            return _evolve_refund(payment, event)
         case DisputeOpened() | DisputeWon() | DisputeLost():
-            return _disputed(payment, event)
+            return _evolve_dispute(payment, event)
         case SettlementListed() | SettlementMatched() | SettlementRefused():
-            status, entry = _SETTLED_AS[type(event)]
+            status, entry = _STATUSES_BY_SETTLEMENT[type(event)]
             return replace(
                 payment,
                 status=status,
@@ -73,49 +73,50 @@ def evolve_after_capture(payment: Payment, event: MoneyBackStep) -> Payment:
             assert_never(event)
 
 
-def evolve_refunds(order: Order, payment: Payment, event: MoneyBackStep | CallAbandoned) -> tuple[Refund, ...]:
-    """The order's refunds after `event` about this payment, as it was before the event."""
+def evolve_refunds(order: Order, payment: Payment, event: AfterCaptureEvent | CallAbandoned) -> tuple[Refund, ...]:
+    """Returns the order's refunds after `event`; `payment` is the event's payment before it."""
     match event:
         case RefundRequested():
             return _with_part(order, payment, event)
         case RefundAccepted():
-            return _settled(order, payment, event.refund_id, RefundStatus.PENDING, event.processor_reference)
+            return _update_part(order, payment, event.refund_id, RefundStatus.PENDING, event.processor_reference)
         case PaymentRefunded():
-            return _settled(order, payment, event.refund_id, RefundStatus.SUCCEEDED, event.processor_reference)
+            return _update_part(order, payment, event.refund_id, RefundStatus.SUCCEEDED, event.processor_reference)
         case RefundRefused():
-            return _settled(order, payment, event.refund_id, RefundStatus.FAILED, message=event.message or event.code)
+            message = event.message or event.code
+            return _update_part(order, payment, event.refund_id, RefundStatus.FAILED, message=message)
         case RefundReopened():
-            return _settled(order, payment, event.refund_id, RefundStatus.PENDING)
+            return _update_part(order, payment, event.refund_id, RefundStatus.PENDING)
         case CallAbandoned() if payment.intent is not None and payment.intent.refund_id is not None:
             unsent = event.because is AbandonedBecause.NOT_SENT
-            return _settled(order, payment, payment.intent.refund_id, RefundStatus.FAILED, was_not_sent=unsent)
+            return _update_part(order, payment, payment.intent.refund_id, RefundStatus.FAILED, was_not_sent=unsent)
         case _:
             return order.refunds
 
 
 def refund_ended(payment: Payment) -> Payment:
-    """The payment once a refund came to nothing: where it was before, or where a deposit has brought it meanwhile."""
+    """Returns the payment after a refund that came to nothing: its status before the refund, and nothing reserved."""
     status = payment.status
     if status is PaymentStatus.PENDING_REFUND:
-        status = _gone_on(payment)
+        status = _status_to_return_to(payment)
     return replace(payment, status=status, returns_to=None, refunding=ZERO)
 
 
-def _gone_on(payment: Payment) -> PaymentStatus:
-    """The status that a payment goes back to from a refund or a dispute."""
-    back = payment.returns_to or PaymentStatus.CAPTURED
-    covered = back is PaymentStatus.PARTIALLY_CAPTURED and payment.captured >= payment.amount
-    return PaymentStatus.CAPTURED if covered else back
+def _status_to_return_to(payment: Payment) -> PaymentStatus:
+    """Returns the status after a refund or a dispute that came to nothing; a deposit may have completed the payment."""
+    status = payment.returns_to or PaymentStatus.CAPTURED
+    completed = status is PaymentStatus.PARTIALLY_CAPTURED and payment.captured >= payment.amount
+    return PaymentStatus.CAPTURED if completed else status
 
 
-def _given_back(payment: Payment, refunded: Decimal) -> PaymentStatus:
+def _refunded_status(payment: Payment, refunded: Decimal) -> PaymentStatus:
     return PaymentStatus.REFUNDED if refunded >= payment.captured else PaymentStatus.PARTIALLY_REFUNDED
 
 
-def _refunding(payment: Payment, event: _RefundStep) -> Payment:
+def _evolve_refund(payment: Payment, event: _RefundEvent) -> Payment:
     match event:
         case RefundRequested():
-            return _refund_asked(payment, event)
+            return _refund_requested(payment, event)
         case RefundAccepted():
             return replace(payment, intent=None, updated_at=event.at)
         case PaymentRefunded():
@@ -123,7 +124,7 @@ def _refunding(payment: Payment, event: _RefundStep) -> Payment:
             pending = payment.status is PaymentStatus.PENDING_REFUND
             return replace(
                 payment,
-                status=_given_back(payment, refunded) if pending else payment.status,
+                status=_refunded_status(payment, refunded) if pending else payment.status,
                 refunded=refunded,
                 refunding=ZERO,
                 returns_to=None,
@@ -136,10 +137,10 @@ def _refunding(payment: Payment, event: _RefundStep) -> Payment:
             entries = history_with(payment, EntryAction.REFUND, EntryStatus.FAILED, payment.refunding, event.at, reason)
             return replace(refund_ended(payment), intent=None, entries=entries, updated_at=event.at)
         case RefundReopened():
-            return _held_back(payment, event)
+            return _refund_reopened(payment, event)
 
 
-def _refund_asked(payment: Payment, event: RefundRequested) -> Payment:
+def _refund_requested(payment: Payment, event: RefundRequested) -> Payment:
     intent = Intent(
         action=EntryAction.REFUND,
         processor=event.processor,
@@ -154,7 +155,7 @@ def _refund_asked(payment: Payment, event: RefundRequested) -> Payment:
         payment, EntryAction.REFUND, EntryStatus.PENDING, event.amount, event.at, refund_id=event.refund_id
     )
     return replace(
-        _reserved(payment, event.amount),
+        _with_refund_in_flight(payment, event.amount),
         intent=intent,
         keys=(*payment.keys, event.idempotency_key),
         entries=entries,
@@ -162,23 +163,23 @@ def _refund_asked(payment: Payment, event: RefundRequested) -> Payment:
     )
 
 
-def _held_back(payment: Payment, event: RefundReopened) -> Payment:
+def _refund_reopened(payment: Payment, event: RefundReopened) -> Payment:
     amounts = (entry.amount for entry in payment.entries if entry.refund_id == event.refund_id)
     amount = next((amount for amount in amounts if amount is not None), ZERO)
     entries = history_with(
         payment, EntryAction.REFUND, EntryStatus.PENDING, amount, event.at, refund_id=event.refund_id
     )
-    return replace(_reserved(payment, amount), entries=entries, updated_at=event.at)
+    return replace(_with_refund_in_flight(payment, amount), entries=entries, updated_at=event.at)
 
 
-def _reserved(payment: Payment, amount: Decimal) -> Payment:
-    """The payment with a refund of `amount` in flight. Where its status is final, only the amount tells."""
+def _with_refund_in_flight(payment: Payment, amount: Decimal) -> Payment:
+    """Returns the payment with a refund of `amount` in flight. A final status stays; only `refunding` shows it then."""
     if payment.status not in HELD:
         return replace(payment, refunding=amount)
     return replace(payment, status=PaymentStatus.PENDING_REFUND, returns_to=payment.status, refunding=amount)
 
 
-def _disputed(payment: Payment, event: _DisputeStep) -> Payment:
+def _evolve_dispute(payment: Payment, event: _DisputeEvent) -> Payment:
     dispute = payment.dispute
     match event:
         case DisputeOpened():
@@ -194,7 +195,7 @@ def _disputed(payment: Payment, event: _DisputeStep) -> Payment:
             amount = None if dispute is None else dispute.amount
             return replace(
                 payment,
-                status=_gone_on(payment),
+                status=_status_to_return_to(payment),
                 returns_to=None,
                 dispute=None,
                 decided_disputes=(*payment.decided_disputes, ClosedDispute(event.dispute_id, ZERO)),
@@ -207,14 +208,14 @@ def _disputed(payment: Payment, event: _DisputeStep) -> Payment:
 
 def _charged_back(payment: Payment, event: DisputeLost) -> Payment:
     refunded = payment.refunded + event.amount
-    contested = event.amount if payment.dispute is None else payment.dispute.amount
-    closed = history_with(payment, EntryAction.DISPUTE, EntryStatus.FAILED, contested, event.at)
+    disputed = event.amount if payment.dispute is None else payment.dispute.amount
+    lost = history_with(payment, EntryAction.DISPUTE, EntryStatus.FAILED, disputed, event.at)
     entries = history_with(
-        replace(payment, entries=closed), EntryAction.CHARGEBACK, EntryStatus.SUCCESS, event.amount, event.at
+        replace(payment, entries=lost), EntryAction.CHARGEBACK, EntryStatus.SUCCESS, event.amount, event.at
     )
     return replace(
         payment,
-        status=_given_back(payment, refunded),
+        status=_refunded_status(payment, refunded),
         returns_to=None,
         refunded=refunded,
         charged_back=payment.charged_back + event.amount,
@@ -232,16 +233,17 @@ def _with_part(order: Order, payment: Payment, event: RefundRequested) -> tuple[
         before=payment.refunded,
         ordinal=len(payment.entries) + 1,
     )
-    known = order.refund(event.refund_id)
-    if known is None:
-        new = Refund(
+    existing = order.refund(event.refund_id)
+    if existing is None:
+        refund = Refund(
             refund_id=event.refund_id, reason=event.reason, at=event.at, external_id=event.external_id, parts=(part,)
         )
-        return (*order.refunds, new)
-    return _replaced(order, replace(known, parts=(*known.parts, part)))
+        return (*order.refunds, refund)
+    refund = replace(existing, parts=(*existing.parts, part))
+    return tuple(refund if other is existing else other for other in order.refunds)
 
 
-def _settled(
+def _update_part(
     order: Order,
     payment: Payment,
     refund_id: object,
@@ -272,7 +274,3 @@ def _settled(
         else refund
         for refund in order.refunds
     )
-
-
-def _replaced(order: Order, refund: Refund) -> tuple[Refund, ...]:
-    return tuple(refund if one.refund_id == refund.refund_id else one for one in order.refunds)

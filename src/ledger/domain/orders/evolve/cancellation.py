@@ -1,7 +1,4 @@
-"""The fold of what is said about an order as a whole: its cancellation, and that its payer is forgotten.
-
-The rule a stranger would break: the same as for `evolve`: nothing here says no.
-"""
+"""The fold of the events about an order as a whole: its cancellation, and the erasure of its payer."""
 
 from __future__ import annotations
 
@@ -19,31 +16,31 @@ from ledger.domain.orders.events import (
 from ledger.domain.orders.state import Cancellation, Order
 from ledger.domain.personal_data import without
 
-CancellationStep = CancellationRequested | CancellationRefused | OrderCancelled
+CancellationEvent = CancellationRequested | CancellationRefused | OrderCancelled
 
 
-def evolve_cancellation(order: Order, event: CancellationStep) -> Order:
-    """The order after a word about its end. The last cancellation is kept, so that it is known when it is repeated."""
+def evolve_cancellation(order: Order, event: CancellationEvent) -> Order:
+    """Returns the order after a cancellation event. Keeps the latest cancellation, to recognise a repeated request."""
     match event:
         case CancellationRequested():
-            asked = Cancellation(event.cancellation_id, event.reason, event.refund_captured)
-            return replace(order, cancel_requested=True, cancellation=asked, updated_at=event.at)
+            requested = Cancellation(event.cancellation_id, event.reason, event.refund_captured)
+            return replace(order, cancel_requested=True, cancellation=requested, updated_at=event.at)
         case CancellationRefused():
             return replace(order, cancel_requested=False, updated_at=event.at)
         case OrderCancelled():
-            asked = _carried_out(order.cancellation, event)
-            return replace(order, cancel_requested=False, closed=True, cancellation=asked, updated_at=event.at)
+            completed = _completed(order.cancellation, event)
+            return replace(order, cancel_requested=False, closed=True, cancellation=completed, updated_at=event.at)
 
 
-def _carried_out(asked: Cancellation | None, event: OrderCancelled) -> Cancellation:
-    """The cancellation that closed the order: the one that the event names, or the one that was asked for."""
-    if asked is None or event.cancellation_id not in {None, asked.cancellation_id}:
+def _completed(requested: Cancellation | None, event: OrderCancelled) -> Cancellation:
+    """Returns the cancellation that closed the order: the one that the event names, else the requested one."""
+    if requested is None or event.cancellation_id not in {None, requested.cancellation_id}:
         return Cancellation(event.cancellation_id, event.reason)
-    return asked
+    return requested
 
 
 def evolve_payer_erasure(order: Order, event: PayerForgotten) -> Order:
-    """The order without anything about the person who paid it."""
+    """Returns the order without the personal data of its payer."""
     payments = tuple(
         replace(payment, started=without(payment.started, PERSONAL[PaymentStarted])) for payment in order.payments
     )

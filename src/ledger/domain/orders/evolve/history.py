@@ -1,6 +1,6 @@
-"""The history of a payment, as `paymentEvents` shows it: each step begun once and settled in its place.
+"""The history of a payment, as `paymentEvents` shows it: an entry for each step, completed in place.
 
-The rule a stranger would break: an entry keeps its place and its beginning for ever, because its id is made of the place.
+Never move an entry and never change its start: its id is computed from its place.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from ledger.domain.orders.payment import EntryAction, EntryStatus, HistoryEntry, Payment
 
-_UNSETTLED: Final = frozenset({EntryStatus.PENDING, EntryStatus.UNKNOWN})
+_OPEN: Final = frozenset({EntryStatus.PENDING, EntryStatus.UNKNOWN})
 
 
 def history_with(
@@ -26,37 +26,37 @@ def history_with(
     reason: str | None = None,
     refund_id: UUID | None = None,
 ) -> tuple[HistoryEntry, ...]:
-    """The payment's entries with this step begun, or settled where it was begun."""
+    """Returns the payment's entries with this step: its open entry is updated in place, else a new entry is added."""
     entries = payment.entries
     for place in range(len(entries) - 1, -1, -1):
         entry = entries[place]
-        if entry.action is action and entry.status in _UNSETTLED:
-            settled = HistoryEntry(action, status, amount, entry.at, reason, refund_id or entry.refund_id)
-            return (*entries[:place], settled, *entries[place + 1 :])
+        if entry.action is action and entry.status in _OPEN:
+            updated = HistoryEntry(action, status, amount, entry.at, reason, refund_id or entry.refund_id)
+            return (*entries[:place], updated, *entries[place + 1 :])
     return (*entries, HistoryEntry(action, status, amount, at, reason, refund_id))
 
 
 def history_ended(
     payment: Payment, action: EntryAction, at: datetime, reason: str, *, amount: Decimal | None = None
 ) -> tuple[HistoryEntry, ...]:
-    """The payment's entries once it is over: what was under way failed for this reason, and the ending itself succeeded."""
-    over = tuple(
+    """Returns the entries of an ended payment: open steps failed for this reason, and the ending `action` succeeded."""
+    closed = tuple(
         replace(entry, status=EntryStatus.FAILED, reason=reason)
-        if entry.status in _UNSETTLED and entry.action is not action
+        if entry.status in _OPEN and entry.action is not action
         else entry
         for entry in payment.entries
     )
-    return history_with(replace(payment, entries=over), action, EntryStatus.SUCCESS, amount, at)
+    return history_with(replace(payment, entries=closed), action, EntryStatus.SUCCESS, amount, at)
 
 
 def history_failed(payment: Payment, at: datetime, reason: str) -> tuple[HistoryEntry, ...]:
-    """The payment's entries once it has failed: whatever was under way did."""
-    steps = tuple(
+    """Returns the entries of a failed payment: its open steps failed; without one, a failed authorisation is added."""
+    entries = tuple(
         replace(entry, status=EntryStatus.FAILED, amount=payment.amount, reason=reason)
-        if entry.status in _UNSETTLED
+        if entry.status in _OPEN
         else entry
         for entry in payment.entries
     )
-    if steps != payment.entries:
-        return steps
-    return (*steps, HistoryEntry(EntryAction.AUTHORIZATION, EntryStatus.FAILED, payment.amount, at, reason))
+    if entries != payment.entries:
+        return entries
+    return (*entries, HistoryEntry(EntryAction.AUTHORIZATION, EntryStatus.FAILED, payment.amount, at, reason))

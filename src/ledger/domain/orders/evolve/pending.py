@@ -1,7 +1,4 @@
-"""The fold of what a payment waits for: the payer's authentication, a deposit, a void, the end of its time.
-
-The rule a stranger would break: the same as for `evolve`: nothing here says no.
-"""
+"""The fold of what a payment waits for: the payer's authentication, a reference, a deposit, a void, an expiry."""
 
 from __future__ import annotations
 
@@ -31,7 +28,7 @@ from ledger.domain.orders.payment import EntryAction, EntryStatus, Failure, Hist
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import NextAction, PaymentStatus
 
-WaitingStep = (
+PendingEvent = (
     PayerActionRequired
     | AuthenticationRequested
     | PayerAuthenticated
@@ -46,65 +43,65 @@ WaitingStep = (
     | PaymentExpired
 )
 
-_STEP: Final = {
+_ENTRY_ACTIONS: Final = {
     NextAction.DEVICE_DATA: EntryAction.DEVICE_DATA,
     NextAction.CHALLENGE: EntryAction.AUTHENTICATION,
     NextAction.REDIRECT: EntryAction.AUTHENTICATION,
     NextAction.DISPLAY_REFERENCE: EntryAction.REFERENCE,
 }
-_CANCELLED: Final = {
+_CANCELLED_REASONS: Final = {
     CancelledBecause.ORDER_CANCELLED: "The order was cancelled.",
     CancelledBecause.PAYMENT_CANCELLED: "The payment was cancelled.",
     CancelledBecause.REPLACED: "The order is paid in another way.",
     CancelledBecause.VOIDED: "The authorisation was let go.",
     CancelledBecause.NEVER_AUTHORIZED: "The payment was cancelled and not authorised.",
 }
-_EXPIRED: Final = {
+_EXPIRED_REASONS: Final = {
     ExpiredBecause.REFERENCE: "The reference expired.",
     ExpiredBecause.SESSION: "The payer did not come back in time.",
     ExpiredBecause.AUTHORIZATION: "The authorisation lapsed.",
 }
 
 
-def evolve_pending(order: Order, payment: Payment, event: WaitingStep) -> Payment:
-    """The payment after `event`."""
+def evolve_pending(order: Order, payment: Payment, event: PendingEvent) -> Payment:
+    """Returns the payment after `event`."""
     match event:
         case PayerActionRequired() | AuthenticationRequested() | PayerAuthenticated() | PayerAuthenticationFailed():
-            return _authenticating(payment, event)
+            return _evolve_authentication(payment, event)
         case ReferenceRequested() | ReferenceIssued():
-            return _referring(payment, event)
+            return _evolve_reference(payment, event)
         case DepositReceived():
             return _deposited(order, payment, event)
         case PaymentCancellationRequested() | VoidRequested() | VoidRefused() | PaymentCancelled():
-            return _cancelling(payment, event)
+            return _evolve_cancellation(payment, event)
         case PaymentExpired():
-            entries = history_ended(payment, EntryAction.EXPIRATION, event.at, _EXPIRED[event.because])
-            return replace(_over(payment), status=PaymentStatus.EXPIRED, entries=entries, updated_at=event.at)
+            entries = history_ended(payment, EntryAction.EXPIRATION, event.at, _EXPIRED_REASONS[event.because])
+            return replace(_ended(payment), status=PaymentStatus.EXPIRED, entries=entries, updated_at=event.at)
         case _:
             assert_never(event)
 
 
 def authorized_status(payment: Payment) -> PaymentStatus:
-    """The status of an authorisation that stands."""
+    """Returns the status of a valid authorisation: AUTHORIZED in full, or PARTIALLY_AUTHORIZED."""
     in_full = payment.authorized >= payment.amount
     return PaymentStatus.AUTHORIZED if in_full else PaymentStatus.PARTIALLY_AUTHORIZED
 
 
 def inflows_with(order: Order, payment: Payment, captured: Decimal) -> tuple[Inflow, ...]:
-    """When the payment brought money, once it has brought this much: behind all that came to the order before."""
-    return (*payment.arrivals, Inflow(1 + sum(len(other.arrivals) for other in order.payments), captured))
+    """Returns the payment's inflows with one more, after all of the order; `captured` is the payment's total then."""
+    return (*payment.inflows, Inflow(1 + sum(len(other.inflows) for other in order.payments), captured))
 
 
-def _authenticating(
+def _evolve_authentication(
     payment: Payment,
     event: PayerActionRequired | AuthenticationRequested | PayerAuthenticated | PayerAuthenticationFailed,
 ) -> Payment:
     match event:
         case PayerActionRequired():
-            return _waiting_for_the_payer(payment, event)
+            return _action_required(payment, event)
         case AuthenticationRequested():
             intent = Intent(
-                action=_STEP[event.step],
+                action=_ENTRY_ACTIONS[event.step],
                 processor=event.processor,
                 idempotency_key=event.idempotency_key,
                 amount=event.amount,
@@ -118,7 +115,7 @@ def _authenticating(
                 intent=intent,
                 keys=(*payment.keys, event.idempotency_key),
                 capture_delay_s=event.capture_delay_s,
-                entries=history_with(payment, _STEP[event.step], EntryStatus.PENDING, event.amount, event.at),
+                entries=history_with(payment, _ENTRY_ACTIONS[event.step], EntryStatus.PENDING, event.amount, event.at),
                 updated_at=event.at,
             )
         case PayerAuthenticated():
@@ -131,7 +128,7 @@ def _authenticating(
         case PayerAuthenticationFailed():
             reason = event.message or event.code
             return replace(
-                _over(payment),
+                _ended(payment),
                 status=PaymentStatus.FAILED,
                 failure=Failure(code=event.code, message=event.message, at=event.at, eci=event.eci),
                 authentication_failed=True,
@@ -140,7 +137,7 @@ def _authenticating(
             )
 
 
-def _waiting_for_the_payer(payment: Payment, event: PayerActionRequired) -> Payment:
+def _action_required(payment: Payment, event: PayerActionRequired) -> Payment:
     if payment.next_action is NextAction.DEVICE_DATA:
         entries = history_with(payment, EntryAction.DEVICE_DATA, EntryStatus.SUCCESS, payment.amount, event.at)
         payment = replace(payment, entries=entries)
@@ -151,12 +148,12 @@ def _waiting_for_the_payer(payment: Payment, event: PayerActionRequired) -> Paym
         action_expires_at=event.expires_at,
         session=event.session or payment.session,
         intent=None,
-        entries=history_with(payment, _STEP[event.action], EntryStatus.PENDING, payment.amount, event.at),
+        entries=history_with(payment, _ENTRY_ACTIONS[event.action], EntryStatus.PENDING, payment.amount, event.at),
         updated_at=event.at,
     )
 
 
-def _referring(payment: Payment, event: ReferenceRequested | ReferenceIssued) -> Payment:
+def _evolve_reference(payment: Payment, event: ReferenceRequested | ReferenceIssued) -> Payment:
     if isinstance(event, ReferenceRequested):
         intent = Intent(
             action=EntryAction.REFERENCE,
@@ -176,13 +173,13 @@ def _referring(payment: Payment, event: ReferenceRequested | ReferenceIssued) ->
             entries=entries,
             updated_at=event.at,
         )
-    # A reference that comes after the payment has ended is kept: somebody may deposit on it.
-    waits = payment.status is PaymentStatus.CREATED
+    # A reference that is issued after the payment has ended is kept: the payer can still send money to it.
+    created = payment.status is PaymentStatus.CREATED
     return replace(
         payment,
-        status=PaymentStatus.REQUIRES_ACTION if waits else payment.status,
-        next_action=NextAction.DISPLAY_REFERENCE if waits else None,
-        action_expires_at=event.expires_at if waits else None,
+        status=PaymentStatus.REQUIRES_ACTION if created else payment.status,
+        next_action=NextAction.DISPLAY_REFERENCE if created else None,
+        action_expires_at=event.expires_at if created else None,
         reference=event.reference,
         reference_issued_at=event.at,
         reference_expires_at=event.expires_at,
@@ -194,8 +191,8 @@ def _referring(payment: Payment, event: ReferenceRequested | ReferenceIssued) ->
 
 
 _MOVED_BY_DEPOSIT: Final = frozenset({PaymentStatus.REQUIRES_ACTION, PaymentStatus.PARTIALLY_CAPTURED})
-_LATE: Final = "Received after the payment had ended."
-_DIFFERS: Final = "The store took another amount than it was to take."
+_LATE_REASON: Final = "Received after the payment had ended."
+_AMOUNT_REASON: Final = "The store took another amount than it was to take."
 _REVIVED_BY_DEPOSIT: Final = frozenset({PaymentStatus.EXPIRED, PaymentStatus.CANCELLED})
 
 
@@ -206,26 +203,26 @@ def _deposited(order: Order, payment: Payment, event: DepositReceived) -> Paymen
         status = PaymentStatus.CAPTURED
     elif status in _MOVED_BY_DEPOSIT:
         status = PaymentStatus.CAPTURED if captured >= payment.amount else PaymentStatus.PARTIALLY_CAPTURED
-    remarks = [_LATE] * event.late + [_DIFFERS] * event.amount_differs
+    reasons = [_LATE_REASON] * event.late + [_AMOUNT_REASON] * event.amount_differs
     return replace(
-        _over(payment),
+        _ended(payment),
         status=status,
         authorized=max(payment.authorized, captured),
         captured=captured,
         captured_at=event.at,
-        arrivals=inflows_with(order, payment, captured),
+        inflows=inflows_with(order, payment, captured),
         deposits=(*payment.deposits, event.deposit_id),
         late=payment.late or event.late,
         entries=(
             *payment.entries,
-            HistoryEntry(EntryAction.DEPOSIT, EntryStatus.SUCCESS, event.amount, event.at, " ".join(remarks) or None),
+            HistoryEntry(EntryAction.DEPOSIT, EntryStatus.SUCCESS, event.amount, event.at, " ".join(reasons) or None),
         ),
         updated_at=event.at,
         intent=payment.intent,
     )
 
 
-def _cancelling(
+def _evolve_cancellation(
     payment: Payment, event: PaymentCancellationRequested | VoidRequested | VoidRefused | PaymentCancelled
 ) -> Payment:
     match event:
@@ -234,19 +231,19 @@ def _cancelling(
             return replace(
                 payment,
                 status=PaymentStatus.PENDING_CANCELLATION,
-                cancel_asked=True,
+                cancellation_requested=True,
                 entries=entries,
                 updated_at=event.at,
             )
         case VoidRequested():
-            return _being_voided(payment, event)
+            return _void_requested(payment, event)
         case VoidRefused():
             reason = event.message or event.code
             return replace(
                 payment,
                 status=payment.returns_to or authorized_status(payment),
                 returns_to=None,
-                cancel_asked=False,
+                cancellation_requested=False,
                 void_refused=True,
                 intent=None,
                 entries=history_with(
@@ -256,15 +253,15 @@ def _cancelling(
             )
         case PaymentCancelled():
             entries = history_ended(
-                payment, EntryAction.CANCELLATION, event.at, _CANCELLED[event.because], amount=payment.amount
+                payment, EntryAction.CANCELLATION, event.at, _CANCELLED_REASONS[event.because], amount=payment.amount
             )
-            # The call for a reference goes on: what it issues may still be deposited on.
+            # The call for a reference goes on: the payer can still send money to what it issues.
             intent = payment.intent if payment.status is PaymentStatus.CREATED else None
-            over = replace(_over(payment), status=PaymentStatus.CANCELLED, intent=intent)
-            return replace(over, entries=entries, updated_at=event.at)
+            cancelled = replace(_ended(payment), status=PaymentStatus.CANCELLED, intent=intent)
+            return replace(cancelled, entries=entries, updated_at=event.at)
 
 
-def _being_voided(payment: Payment, event: VoidRequested) -> Payment:
+def _void_requested(payment: Payment, event: VoidRequested) -> Payment:
     intent = Intent(
         action=EntryAction.CANCELLATION,
         processor=payment.processor,
@@ -278,7 +275,7 @@ def _being_voided(payment: Payment, event: VoidRequested) -> Payment:
         payment,
         status=PaymentStatus.PENDING_CANCELLATION,
         returns_to=authorized_status(payment),
-        cancel_asked=True,
+        cancellation_requested=True,
         void_refused=False,
         intent=intent,
         keys=(*payment.keys, event.idempotency_key),
@@ -287,8 +284,8 @@ def _being_voided(payment: Payment, event: VoidRequested) -> Payment:
     )
 
 
-def _over(payment: Payment) -> Payment:
-    """The payment without anything that it waited for."""
+def _ended(payment: Payment) -> Payment:
+    """Returns the payment without its pending action, call and capture."""
     return replace(
         payment,
         next_action=None,

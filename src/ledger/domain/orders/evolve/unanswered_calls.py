@@ -1,6 +1,6 @@
-"""The fold of a call to a processor that nobody answered, or that is known to have come to nothing.
+"""The fold of a call to a processor that got no answer, or that is known to have had no effect.
 
-The rule a stranger would break: unknown is not refused. The intent stays open until somebody says what became of it.
+Never treat unknown as refused: the intent stays open until its outcome is recorded.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ENTRY_OF: Final = {
 
 
 def evolve_unanswered(order: Order, payment: Payment, event: CallUnanswered | CallAbandoned) -> Order:
-    """The order after a call that nobody answered, or that is known to have come to nothing."""
+    """Returns the order after a call of this payment that got no answer, or that was abandoned."""
     action = payment.intent.action if payment.intent is not None else _ENTRY_OF[event.call]
     amount = requested_amount(payment)
     if isinstance(event, CallUnanswered):
@@ -44,21 +44,21 @@ def evolve_unanswered(order: Order, payment: Payment, event: CallUnanswered | Ca
         )
     else:
         entries = history_with(payment, action, EntryStatus.FAILED, amount, event.at, ABANDONED_REASONS[event.because])
-        after = replace(_given_up(payment, event), intent=None, entries=entries, updated_at=event.at)
+        after = replace(_after_abandoned_call(payment, event), intent=None, entries=entries, updated_at=event.at)
         if event.call is ProcessorCall.REFUND:
             order = replace(order, refunds=evolve_refunds(order, payment, event))
-    payments = tuple(after if one is payment else one for one in order.payments)
+    payments = tuple(after if other is payment else other for other in order.payments)
     return replace(order, payments=payments, updated_at=event.at)
 
 
-def _given_up(payment: Payment, event: CallAbandoned) -> Payment:
-    """Where a payment goes on when a call for it came to nothing; asked again, it may."""
+def _after_abandoned_call(payment: Payment, event: CallAbandoned) -> Payment:
+    """Returns the payment in the status that it has after an abandoned call. Most calls can be requested again."""
     message = ABANDONED_REASONS[event.because]
     match event.call:
         case ProcessorCall.AUTHENTICATION:
             return payment
         case ProcessorCall.CAPTURE:
-            return replace(payment, status=after_capture(payment, retryable=True))
+            return replace(payment, status=status_without_capture(payment, retryable=True))
         case ProcessorCall.VOID:
             return replace(payment, status=payment.returns_to or payment.status, returns_to=None)
         case ProcessorCall.REFUND:
@@ -70,15 +70,15 @@ def _given_up(payment: Payment, event: CallAbandoned) -> Payment:
             return replace(payment, status=PaymentStatus.FAILED, failure=failure)
 
 
-def after_capture(payment: Payment, *, retryable: bool) -> PaymentStatus:
-    """Where a capture leaves the payment that did not come about. What was taken before stays taken."""
+def status_without_capture(payment: Payment, *, retryable: bool) -> PaymentStatus:
+    """Returns the payment's status after a capture that took nothing. Money from earlier captures stays captured."""
     if payment.captured:
         return PaymentStatus.PARTIALLY_CAPTURED
     if not retryable:
         return PaymentStatus.FAILED
-    return PaymentStatus.AUTHORIZED  # in part or not: the table knows one way back, the amounts tell the rest
+    return PaymentStatus.AUTHORIZED  # also where it was authorised in part: the table of moves has this way back only
 
 
 def requested_amount(payment: Payment) -> Decimal:
-    """What the call that is under way is about."""
+    """Returns the amount of the payment's open call, or of the payment where it has none: gross, in minor units."""
     return payment.amount if payment.intent is None else payment.intent.amount

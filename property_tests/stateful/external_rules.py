@@ -1,27 +1,28 @@
-"""What happens to a merchant's orders without the merchant: deposits, disputes, settlements, time, the death of a process.
+"""Rules for what happens without the merchant: deposits, disputes, settlements, time, a killed process.
 
-The rule a stranger would break: what the sandbox's helpers refuse is asked for here as well; what only a processor can do,
-and do in the wrong order, stands in `telling`.
+They also send what the sandbox's helpers refuse. What only a processor can send, and in the wrong order, is in
+`message_rules`.
 """
 
 from __future__ import annotations
 
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
-from property_tests.stateful.asking import Asking, now_and_then, numbers, part_of
-from property_tests.stateful.oracle import DAY, HOUR, MINUTE
+from property_tests.stateful.base_machine import BaseMachine, numbers, part_of, throttled
+from property_tests.stateful.model import DAY, HOUR, MINUTE
+from property_tests.stateful.model_order import HELD, Order, Payment
 from property_tests.stateful.service import API
-from property_tests.stateful.sums import HELD, Order, Payment
 
 KILL_EACH = 100
-"""Starting a process takes as long as a hundred steps. Mostly the requests only go on to the other one."""
+"""A process is killed once in so many restarts, because its start takes as long as a hundred steps. The other restarts
+only switch to the other process."""
 WAITS = {10: "PT10S", 20 * MINUTE: "PT20M", 73 * HOUR: "PT73H", 8 * DAY: "P8D", 181 * DAY: "P181D"}
 
-Place = tuple[Order, Payment]
+OrderPayment = tuple[Order, Payment]
 
 
-class World(Asking):
-    """The rules of what comes from outside."""
+class ExternalRules(BaseMachine):
+    """The rules of deposits, disputes, settlements, time and restarts."""
 
     @rule(n=numbers, share=st.sampled_from([None, None, None, 2, 3]))
     @precondition(lambda self: self._references())
@@ -32,14 +33,14 @@ class World(Asking):
         shown = self._payment(order, payment)
         details = shown.get("speiDetails") or shown["cieDetails"]
         where = {"clabe": details["clabe"]} if payment.method == "spei" else {"reference": details["reference"]}
-        body = where | {"amount": amount, "messageId": f"message/{self.asked}"}
-        expected = self.oracle.deposit(order, payment, amount)
+        body = where | {"amount": amount, "messageId": f"message/{self.requests}"}
+        expected = self.model.deposit(order, payment, amount)
         self._post("deposit", order.name, expected, f"{API}/sandbox/deposits", body)
         if n % 2 and expected.status == 200:
             self.service.other_process()
             self._post("deposit, again", order.name, expected, f"{API}/sandbox/deposits", body)
 
-    def _references(self) -> list[Place]:
+    def _references(self) -> list[OrderPayment]:
         return [(order, payment) for order, payment in self._payments() if payment.method != "card"]
 
     @rule(n=numbers, outcome=st.sampled_from(["OPENED", "WON", "LOST"]))
@@ -48,7 +49,7 @@ class World(Asking):
         held = self._held()
         order, payment = held[n % len(held)]
         body = {"paymentId": self._id(order, payment), "outcome": outcome}
-        self._post("dispute", order.name, self.oracle.dispute(payment, outcome), f"{API}/sandbox/disputes", body)
+        self._post("dispute", order.name, self.model.dispute(payment, outcome), f"{API}/sandbox/disputes", body)
 
     @rule(n=numbers)
     @precondition(lambda self: self._lines())
@@ -56,40 +57,42 @@ class World(Asking):
         lines = self._lines()
         order, payment, stage = lines[n % len(lines)]
         body = {"paymentIds": [self._id(order, payment)], "stage": stage}
-        self._post("settle", order.name, self.oracle.settle(payment, stage), f"{API}/sandbox/settlements", body)
+        self._post("settle", order.name, self.model.settle(payment, stage), f"{API}/sandbox/settlements", body)
 
     def _lines(self) -> list[tuple[Order, Payment, str]]:
-        """Payments with what a batch of the sandbox can say of them."""
+        """Returns the payments with each stage of a settlement batch that their status allows."""
         stages = dict.fromkeys(("CAPTURED", "PARTIALLY_CAPTURED"), ("LISTED",))
         stages |= {"PENDING_SETTLEMENT": ("MATCHED", "REFUSED")}
         return [(order, p, stage) for order, p in self._held() for stage in stages.get(p.status, ())]
 
-    def _held(self) -> list[Place]:
-        """Payments with money that the bank and the acquirer have been told of: that takes a moment of the clock."""
-        told = [(order, p) for order, p in self._payments() if self._id(order, p) in self.told]
-        return [(order, p) for order, p in told if p.status == "DISPUTED" or (p.status in HELD and p.refundable > 0)]
+    def _held(self) -> list[OrderPayment]:
+        """Returns the payments with money that the sandbox's bank and acquirer know, as of the last clock advance."""
+        reported = [(order, p) for order, p in self._payments() if self._id(order, p) in self.reported]
+        return [
+            (order, p) for order, p in reported if p.status == "DISPUTED" or (p.status in HELD and p.refundable > 0)
+        ]
 
-    def _payments(self) -> list[Place]:
-        return [(order, payment) for order in self.oracle.orders.values() for payment in order.payments]
+    def _payments(self) -> list[OrderPayment]:
+        return [(order, payment) for order in self.model.orders.values() for payment in order.payments]
 
     @rule(seconds=st.sampled_from([10, 10, 10, 10, *WAITS]))
-    @now_and_then("clock", 5)
+    @throttled("clock", 5)
     def advance(self, seconds: int) -> None:
-        self.oracle.advance(seconds)
-        answer = self.service.ask(self.shop, "POST", f"{API}/sandbox/clock", {"advanceBy": WAITS[seconds]})
+        self.model.advance(seconds)
+        answer = self.service.request(self.merchant, "POST", f"{API}/sandbox/clock", {"advanceBy": WAITS[seconds]})
         assert answer.status == 200, answer
         self._count("clock", 200)
         self._compare()
-        self._noted()
+        self._note_reported()
 
-    def _noted(self) -> None:
-        """The names of all payments that a processor knows of have been noted."""
-        self.told = {self._id(order, p) for order, p in self._payments() if p.method != "card" or p.authorized}
+    def _note_reported(self) -> None:
+        """Records which payments the sandbox's bank and acquirer know now."""
+        self.reported = {self._id(order, p) for order, p in self._payments() if p.method != "card" or p.authorized}
 
     @rule()
-    @now_and_then("restart", 9)
+    @throttled("restart", 9)
     def restart(self) -> None:
-        """Mostly on to the other process; now and then one is killed where it stands."""
+        """Switches to the other process; once in `KILL_EACH` restarts it kills the current one."""
         self._count("restart", 200)
         if self.reached["restart", 200, None] % KILL_EACH == 0:
             self._count("kill", 200)

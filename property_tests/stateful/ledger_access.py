@@ -1,7 +1,8 @@
-"""What stands behind the service: its log, read after each step, and a worker's turn at the inbox, taken at a known moment.
+"""Direct access to the service's database: its log after each step, and the worker's sweeps at times that the test
+chooses.
 
-The rule a stranger would break: nothing here answers for the service. The log is read on a connection of its own; the
-worker's parts are the product's, and only when they run is the test's choice, so that the model knows what was tried when.
+The worker's parts are the product's own. Only the times of their sweeps are the test's choice, so that the model knows
+which message was tried when. The log is read on a connection of its own.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from property_tests.stateful.reach import Follower, Reach
+from property_tests.stateful.move_coverage import LogFollower, MoveCoverage
 from tests.sealing import MASTER_KEY, data_keys
 
 from ledger.background.inbox.apply import MessageApplier
@@ -37,60 +38,60 @@ from ledger.wiring import open_ledger
 
 PAGE = 10_000
 
-# A clock that stands at real time. Its merchant is new, so that nobody can believe yet that it has none: the half second
-# that the first move of a clock waits for that is not waited for each merchant of each run.
-_WIND = "insert into merchant_clock (merchant_id, ahead_us) values (%s, 0)"
-# As if the pauses between two attempts were over.
+# A clock at real time. The merchant is new, so that no process has cached yet that it has no clock. Without the row the
+# first advance of every merchant's clock would wait half a second for these caches.
+_INSERT_CLOCK = "insert into merchant_clock (merchant_id, ahead_us) values (%s, 0)"
+# Skips the pause before the next attempt.
 _NEXT_TRY = "update processor_message set next_try_at = now() where merchant_id = %s and handled_at is null"
 _WAITING = "select count(*) from processor_message where merchant_id = %s and handled_at is null"
 _NEXT_ACCOUNT = "select last_value + is_called::int from sandbox_account_number"
 
 
-class Shop(NamedTuple):
-    """A merchant with its key, and its surcharge in thousandths of an amount."""
+class RegisteredMerchant(NamedTuple):
+    """A merchant with its API key, and its surcharge in thousandths of an amount."""
 
     merchant_id: UUID
     key: str
     rate: int | None
 
 
-class Backstage:
-    """`url` is the owner's connection string; `reach` collects what every merchant's orders went through."""
+class LedgerAccess:
+    """The ledger behind the service. `coverage` collects the moves of all merchants' orders."""
 
     def __init__(self, runner: asyncio.Runner, connection: Connection, ledger: Ledger, worker: _Worker) -> None:
-        self.reach = Reach()
+        self.coverage = MoveCoverage()
         self._runner, self._connection, self._ledger, self._worker = runner, connection, ledger, worker
         self._reader = LogReader("", CODEC, data_keys())
 
-    def shop(self, rate: int | None) -> Shop:
-        """A new merchant with this surcharge, whose clock can be moved."""
-        return self._runner.run(self._shop(rate))
+    def merchant(self, rate: int | None) -> RegisteredMerchant:
+        """Registers a merchant with this surcharge, whose clock can be advanced."""
+        return self._runner.run(self._register(rate))
 
-    def follow(self, merchant_id: UUID, follower: Follower) -> set[UUID]:
-        """Show a follower what was appended since it looked last; the orders that this was about."""
+    def follow(self, merchant_id: UUID, follower: LogFollower) -> set[UUID]:
+        """Passes the new events of the log to the follower, and returns the ids of their orders."""
         return self._runner.run(self._follow(merchant_id, follower))
 
     def work(self, merchant_id: UUID) -> int:
-        """A worker's turn: it notes names, and tries every message until none can be taken. How many still wait."""
+        """Runs the worker's sweeps until no further message can be applied. Returns how many messages are pending."""
         return self._runner.run(self._work(merchant_id))
 
     def next_clabe(self) -> str:
-        """The CLABE that the sandbox's bank will give out next, if the next reference has one."""
+        """Returns the CLABE that the sandbox's bank issues next, if the next reference has one."""
         (number,) = self._runner.run(self._one(_NEXT_ACCOUNT, ()))
         account = f"{references._BANK_AND_PLACE}{number * references._STRIDE % references._ACCOUNTS:011}"
         return account + check_digit(account)
 
-    async def _shop(self, rate: int | None) -> Shop:
+    async def _register(self, rate: int | None) -> RegisteredMerchant:
         settings = Settings(master_key=MASTER_KEY)
         key = new_key(settings.environment, load_secrets(settings).key(Purpose.API_KEY_PEPPER))
         terms: dict[str, Any] = {"requests_per_minute": 0, "requests_per_second": 0}
         if rate is not None:
             terms["surcharge_rate"] = Decimal(rate) / 10  # percent
         merchant, _ = await register_merchant(self._ledger, "Shop", key, settings=terms)
-        await self._connection.execute(_WIND, (merchant.merchant_id,))
-        return Shop(merchant.merchant_id, key.secret, rate)
+        await self._connection.execute(_INSERT_CLOCK, (merchant.merchant_id,))
+        return RegisteredMerchant(merchant.merchant_id, key.secret, rate)
 
-    async def _follow(self, merchant_id: UUID, follower: Follower) -> set[UUID]:
+    async def _follow(self, merchant_id: UUID, follower: LogFollower) -> set[UUID]:
         touched: set[UUID] = set()
         while page := await self._reader.feed(self._connection, merchant_id, follower.position, PAGE):
             touched.update(recorded.stream_id for recorded in page)
@@ -101,7 +102,7 @@ class Backstage:
     async def _work(self, merchant_id: UUID) -> int:
         await self._worker.dispatcher.sweep(self._connection, [merchant_id])
         waited, waiting = -1, await self._waiting(merchant_id)
-        while waiting not in (0, waited):  # what was taken may be what another one waits for
+        while waiting not in (0, waited):  # another message may wait for one that was just applied
             waited = waiting
             await self._connection.execute(_NEXT_TRY, (merchant_id,))
             while await self._worker.messages.sweep():
@@ -124,8 +125,8 @@ class _Worker(NamedTuple):
 
 
 @contextmanager
-def backstage(url: str) -> Iterator[Backstage]:
-    """Behind the service on this database, as long as the block."""
+def ledger_access(url: str) -> Iterator[LedgerAccess]:
+    """Yields access to the ledger on this database."""
     settings = Settings(database_url=url, master_key=MASTER_KEY, sandbox_delay_ms=0)
     with asyncio.Runner() as runner:
         stack = AsyncExitStack()
@@ -135,7 +136,7 @@ def backstage(url: str) -> Iterator[Backstage]:
             runner.run(stack.aclose())
 
 
-async def _opened(runner: asyncio.Runner, stack: AsyncExitStack, settings: Settings) -> Backstage:
+async def _opened(runner: asyncio.Runner, stack: AsyncExitStack, settings: Settings) -> LedgerAccess:
     url = settings.database_url
     assert url is not None, "it was given"
     ledger = await stack.enter_async_context(open_ledger(settings))
@@ -149,4 +150,4 @@ async def _opened(runner: asyncio.Runner, stack: AsyncExitStack, settings: Setti
     worker = _Worker(
         Dispatcher(ledger.journal, jobs, REACTIONS), InboxConsumer(inbox, MessageApplier(ledger, names).handles())
     )
-    return Backstage(runner, connection, ledger, worker)
+    return LedgerAccess(runner, connection, ledger, worker)

@@ -1,11 +1,11 @@
-"""The worked examples of section 4.4, and how a refund divides, waits and comes back."""
+"""The worked examples of section 4.4, and the states of a refund: allocated, in flight, refused, reopened."""
 
 from __future__ import annotations
 
 from decimal import Decimal
 
 import pytest
-from tests.domain.story import (
+from tests.domain.builders import (
     DEADLINE,
     NOON,
     SPEI,
@@ -14,11 +14,12 @@ from tests.domain.story import (
     folded,
     paid,
     payment_id,
-    refund_asked,
     refund_id,
+    refund_requested,
     refunded,
 )
 
+from ledger.domain.fold import fold
 from ledger.domain.orders.commands import RecordRefundOutcome, RefundOrder
 from ledger.domain.orders.decide.outcomes import decide_outcome
 from ledger.domain.orders.decide.refunds import decide_refund
@@ -41,20 +42,22 @@ def test_the_worked_example_of_a_split_order():
     order = folded(COVERED)
     assert (order.amount, order.amount_paid, order.amount_pending) == (10120, 10120, 0)
     assert order.status is OrderStatus.COMPLETED
-    order = folded([*COVERED, refund_asked(1, 1000), refunded(1, 1000)])
+    order = folded([*COVERED, refund_requested(1, 1000), refunded(1, 1000)])
     assert (order.surcharge_amount, order.amount, order.amount_refunded, order.amount_pending) == (91, 10091, 1000, 971)
     assert order.status is OrderStatus.PARTIALLY_PAID
-    order = folded([*COVERED, refund_asked(1, 1000), refunded(1, 1000), refund_asked(1, 3120, 2), refunded(1, 3120, 2)])
+    order = folded(
+        [*COVERED, refund_requested(1, 1000), refunded(1, 1000), refund_requested(1, 3120, 2), refunded(1, 3120, 2)]
+    )
     assert (order.surcharge_amount, order.amount, order.amount_pending) == (0, 10000, 4000)
 
 
-def test_odd_roundings_end_at_exactly_the_parts():
+def test_refunds_with_odd_roundings_end_at_exactly_the_parts():
     history = [created(333, allow_partials=True, surcharge=None), *paid(1, 333, 12)]
     seen = []
     for n, amount in enumerate((100, 100, 145), 1):
-        before = folded(history).payments[0].refunded_parts(Decimal(1))
-        history += [refund_asked(1, amount, n), refunded(1, amount, n)]
-        after = folded(history).payments[0].refunded_parts(Decimal(1))
+        before = folded(history).payments[0].refunded_split(Decimal(1))
+        history += [refund_requested(1, amount, n), refunded(1, amount, n)]
+        after = folded(history).payments[0].refunded_split(Decimal(1))
         seen.append((after.subtotal - before.subtotal, after.surcharge - before.surcharge))
     assert seen == [(97, 3), (96, 4), (140, 5)]
 
@@ -67,8 +70,8 @@ def test_a_refund_takes_the_newest_payment_first():
     assert decided(folded(COVERED), refund(7000)) == [(payment_id(2), 6000), (payment_id(1), 1000)]
 
 
-def test_a_refund_in_flight_has_taken_its_money():
-    order = folded([*COVERED, refund_asked(1, 1000)])
+def test_a_refund_in_flight_has_reserved_its_money():
+    order = folded([*COVERED, refund_requested(1, 1000)])
     assert decided(order, refund(6000, 2)) == [(payment_id(2), 6000)]
     with pytest.raises(RefundInProgress):
         decide_refund(order, refund(6001, 2))
@@ -79,14 +82,13 @@ def test_a_refund_in_flight_has_taken_its_money():
     assert refused.value.facts == {"refundableAmount": 9120}
 
 
-def test_a_refund_that_was_refused_gives_the_payment_back_and_may_turn_out_done():
-    order = folded([*COVERED, refund_asked(1, 1000)])
+def test_a_refused_refund_releases_the_payment_and_can_succeed_after_all():
+    order = folded([*COVERED, refund_requested(1, 1000)])
     for outcome, status, back in (
         (Refusal(code="GENERIC_DECLINE"), PaymentStatus.CAPTURED, 0),
         (Refunded(amount=Decimal(1000), processor_reference="ref"), PaymentStatus.PARTIALLY_REFUNDED, 1000),
     ):
-        settled = RecordRefundOutcome(refund_id=refund_id(1), payment_id=payment_id(1), outcome=outcome, at=NOON)
-        for event in decide_outcome(order, settled):
-            order = evolve(order, event)
-        assert decide_outcome(order, settled) == []
+        command = RecordRefundOutcome(refund_id=refund_id(1), payment_id=payment_id(1), outcome=outcome, at=NOON)
+        order = fold(evolve, order, decide_outcome(order, command))
+        assert decide_outcome(order, command) == []
         assert (order.payments[0].status, order.payments[0].refunded) == (status, back)

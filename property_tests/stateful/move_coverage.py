@@ -1,7 +1,7 @@
-"""Which statuses orders and payments went through, event by event, in everything that a service was asked to do.
+"""The moves that orders and payments took, event by event, in a session of the stateful test.
 
-The rule a stranger would break: the tables of moves are written down here a second time, from the contract, so that a move
-that somebody allows in the code by mistake is not allowed by its test as well.
+Keep the tables of moves here as a second copy, written from the contract: a move that the code allows by mistake must
+fail here.
 """
 
 from __future__ import annotations
@@ -76,15 +76,15 @@ REPORTED_MOVES = _moves(
         "CANCELLATION_REQUESTED": "PARTIALLY_REFUNDED",
     }
 )
-"""Money that is real although it was reported after an order was final (ADR 19), and a capture within a validation."""
+"""The moves of money that is reported after an order was final (ADR 19), and of a capture within a validation."""
 
 WAITING = ("PROCESSING", "REFERENCE_GENERATED", "AUTHORIZED", "PARTIALLY_AUTHORIZED", "ACTION_REQUIRED", DDR, CHR,
            "CANCELLATION_REQUESTED")  # fmt: skip
-"""Where a split order may go from any to any, when its newest part ends and an older one shows."""
+"""The statuses of waiting parts. A split order can move from any to any of them when its newest part ends."""
 
 
-class Reach:
-    """Every move of orders and of payments, and what was not legal among them (I7)."""
+class MoveCoverage:
+    """Counts the moves of orders and payments, and collects the illegal ones (I7)."""
 
     def __init__(self) -> None:
         self.orders: Counter[Move] = Counter()
@@ -92,20 +92,20 @@ class Reach:
         self.illegal: list[str] = []
         self.events = 0
 
-    def took(self, before: Order | None, after: Order) -> None:
-        """One event of an order."""
+    def record_event(self, before: Order | None, after: Order) -> None:
+        """Records the moves of one event of an order."""
         self.events += 1
         was = None if before is None else str(before.status)
         if was != after.status or (before is not None and before.amount_paid != after.amount_paid):
             self._order((was, str(after.status)), split=after.terms.allow_partials)
         known = {} if before is None else {payment.payment_id: payment for payment in before.payments}
         for payment in after.payments:
-            stood = known.get(payment.payment_id)
-            if stood is None or stood.status != payment.status or stood.next_action != payment.next_action:
-                self._payment((None if stood is None else str(stood.status), str(payment.status)))
+            previous = known.get(payment.payment_id)
+            if previous is None or previous.status != payment.status or previous.next_action != payment.next_action:
+                self._payment((None if previous is None else str(previous.status), str(payment.status)))
 
-    def whole(self, before: Order | None, after: Order) -> None:
-        """What a commit has done to an order so far: the tables tell of the outcome, not of the steps to it."""
+    def record_commit(self, before: Order | None, after: Order) -> None:
+        """Records an order's move since the start of the current commit: the tables name outcomes, not steps."""
         move = (None if before is None else str(before.status), str(after.status))
         if move in ORDER_MOVES:
             self.orders[move] += 1
@@ -123,11 +123,11 @@ class Reach:
 
     @property
     def untaken(self) -> tuple[set[Move], set[Move]]:
-        """Moves of the two tables that nothing took, of orders and of payments."""
+        """The moves of the two tables that were not taken: of orders, and of payments."""
         return set(ORDER_MOVES) - set(self.orders), set(PAYMENT_MOVES) - set(self.payments)
 
     def report(self) -> str:
-        """How much of the tables was reached, and what was not."""
+        """Returns the coverage of both tables as text, with the moves that were not taken."""
         orders, payments = self.untaken
         wanted = len(ORDER_MOVES)
         lines = [f"  {self.events} events"]
@@ -137,21 +137,21 @@ class Reach:
         return "\n".join(lines) + "\n"
 
 
-class Follower:
-    """Reads one merchant's log event by event: every order as it stands, and on the way what `reach` collects.
+class LogFollower:
+    """Folds one merchant's log event by event into its orders, and records their moves.
 
-    Positions have no gap, and a name has one order (I11).
+    Asserts that positions have no gap (I10) and that an external id has one order (I11).
     """
 
-    def __init__(self, reach: Reach) -> None:
+    def __init__(self, coverage: MoveCoverage) -> None:
         self.orders: dict[UUID, Order] = {}
         self.position = 0
-        self._reach = reach
+        self._coverage = coverage
         self._names: set[str] = set()
-        self._stood: dict[UUID, tuple[UUID, Order | None]] = {}  # before the commit that is being read
+        self._before_commit: dict[UUID, tuple[UUID, Order | None]] = {}  # before the commit that is being read
 
     def see(self, recorded: RecordedEvent) -> None:
-        """The next event of the log."""
+        """Folds the next event of the log."""
         assert recorded.position == self.position + 1, f"{recorded.position} follows {self.position}"
         self.position = recorded.position
         stream_id, event = recorded.stream_id, recorded.event
@@ -162,9 +162,9 @@ class Follower:
             return
         before = self.orders.get(stream_id)
         after = self.orders[stream_id] = evolve(before, event)
-        self._reach.took(before, after)
-        command, first = self._stood.get(stream_id, (None, None))
+        self._coverage.record_event(before, after)
+        command, first = self._before_commit.get(stream_id, (None, None))
         if command != recorded.command_id:
             first = before
-            self._stood[stream_id] = (recorded.command_id, before)
-        self._reach.whole(first, after)
+            self._before_commit[stream_id] = (recorded.command_id, before)
+        self._coverage.record_commit(first, after)

@@ -1,26 +1,26 @@
-"""What each event of the order's actions does to a payment and to its order: rows for the tests of the fold."""
+"""Rows for the tests of the fold: an event, and the statuses of the payment and the order after it."""
 
 from __future__ import annotations
 
 from uuid import UUID
 
-from tests.domain.story import (
+from tests.domain.builders import (
     MANUAL,
     NOON,
-    acting,
-    asked,
+    authentication_requested,
+    authorization_requested,
     authorized,
-    capture_asked,
-    continued,
+    capture_requested,
     created,
     deposited,
-    issued,
     paid,
+    payer_action_required,
     payment_id,
+    reference_issued,
     reference_open,
-    referred,
-    refund_asked,
+    reference_requested,
     refund_id,
+    refund_requested,
     refunded,
     scheduled,
     started,
@@ -31,23 +31,28 @@ from ledger.domain.orders.statuses import NextAction, OrderStatus, PaymentStatus
 
 P, O = PaymentStatus, OrderStatus  # noqa: E741 - two columns of one table
 ONE, REFUND = payment_id(1), refund_id(1)
-IN_FLIGHT = (created(), started(1, 10000), asked(1, 10000))
-GRANTED = (created(capture_method=MANUAL), started(1, 10000), asked(1, 10000, capture=False), authorized(1, 10000))
-CAPTURING = (*GRANTED, scheduled(1, 10000), capture_asked(1, 10000))
+IN_FLIGHT = (created(), started(1, 10000), authorization_requested(1, 10000))
+GRANTED = (
+    created(capture_method=MANUAL),
+    started(1, 10000),
+    authorization_requested(1, 10000, capture=False),
+    authorized(1, 10000),
+)
+CAPTURING = (*GRANTED, scheduled(1, 10000), capture_requested(1, 10000))
 VOIDING = (*GRANTED, e.VoidRequested(payment_id=ONE, idempotency_key="void-1", deadline_at=NOON, at=NOON))
 PAID = (created(), *paid(1, 10000))
-REFUNDING = (*PAID, refund_asked(1, 4000))
+REFUNDING = (*PAID, refund_requested(1, 4000))
 OPEN = (created(), *reference_open(1, 10000))
 LISTED = (*PAID, e.SettlementListed(payment_id=ONE, batch_id="lote-1", at=NOON))
 DISPUTED = (*PAID, e.DisputeOpened(payment_id=ONE, dispute_id="dsp-1", amount=PAID[1].subtotal, at=NOON))
-CHALLENGED = (*IN_FLIGHT, acting(1))
+CHALLENGED = (*IN_FLIGHT, payer_action_required(1))
 ASKED_TO_CANCEL = e.CancellationRequested(cancellation_id=UUID(int=3), refund_captured=False, at=NOON)
 REFUSED = e.RefundRefused(refund_id=REFUND, payment_id=ONE, code="GENERIC_DECLINE", at=NOON)
 
 ACTION_STEPS = [
-    (acting(1), IN_FLIGHT, P.REQUIRES_ACTION, O.PAYER_AUTHENTICATION_CHALLENGE_REQUIRED),
-    (acting(1, NextAction.REDIRECT), IN_FLIGHT, P.REQUIRES_ACTION, O.ACTION_REQUIRED),
-    (continued(1, 10000), CHALLENGED, P.REQUIRES_ACTION, O.PAYER_AUTHENTICATION_CHALLENGE_REQUIRED),
+    (payer_action_required(1), IN_FLIGHT, P.REQUIRES_ACTION, O.PAYER_AUTHENTICATION_CHALLENGE_REQUIRED),
+    (payer_action_required(1, NextAction.REDIRECT), IN_FLIGHT, P.REQUIRES_ACTION, O.ACTION_REQUIRED),
+    (authentication_requested(1, 10000), CHALLENGED, P.REQUIRES_ACTION, O.PAYER_AUTHENTICATION_CHALLENGE_REQUIRED),
     (
         e.PayerAuthenticated(payment_id=ONE, at=NOON, resumed=True),
         CHALLENGED,
@@ -72,11 +77,11 @@ ACTION_STEPS = [
     (e.VoidRefused(payment_id=ONE, code="X", at=NOON), VOIDING, P.AUTHORIZED, O.AUTHORIZED),
     (e.PaymentCancelled(payment_id=ONE, because=e.CancelledBecause.REPLACED, at=NOON), OPEN, P.CANCELLED, O.FAILED),
     (e.PaymentExpired(payment_id=ONE, because=e.ExpiredBecause.REFERENCE, at=NOON), OPEN, P.EXPIRED, O.PENDING),
-    (referred(1, 10000), OPEN[:2], P.CREATED, O.PROCESSING),
-    (issued(1), OPEN[:3], P.REQUIRES_ACTION, O.REFERENCE_GENERATED),
+    (reference_requested(1, 10000), OPEN[:2], P.CREATED, O.PROCESSING),
+    (reference_issued(1), OPEN[:3], P.REQUIRES_ACTION, O.REFERENCE_GENERATED),
     (deposited(1, 10000), OPEN, P.CAPTURED, O.COMPLETED),
     (deposited(1, 9999), OPEN, P.PARTIALLY_CAPTURED, O.PARTIALLY_PAID),
-    (refund_asked(1, 4000), PAID, P.PENDING_REFUND, O.REFUND_PROCESSING),
+    (refund_requested(1, 4000), PAID, P.PENDING_REFUND, O.REFUND_PROCESSING),
     (
         e.RefundAccepted(refund_id=REFUND, payment_id=ONE, processor_reference="ref", at=NOON),
         REFUNDING,
@@ -124,4 +129,5 @@ ACTION_STEPS = [
     (e.CancellationRefused(at=NOON), (*GRANTED, ASKED_TO_CANCEL), P.AUTHORIZED, O.AUTHORIZED),
     (e.OrderCancelled(at=NOON), (created(),), None, O.CANCELLED),
 ]
-"""Event, history before it, status of the payment (None without one) and of the order after it."""
+"""Rows of: the event, the history before it, the status of the payment after it (None without one), that of the
+order."""

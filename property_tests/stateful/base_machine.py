@@ -1,7 +1,7 @@
-"""How every rule asks and compares: the oracle speaks first, then the service, and then the log and the order are read.
+"""The base of all rules: the model predicts, the service answers, then the log and the served orders are compared.
 
-The rule a stranger would break: after each request, I7 holds of every event that it has appended, I1 to I6 and I11 of every
-order that it has appended one to, as that is served then; and every order is the oracle's. At a merchant's end all is read.
+After each request I7 is checked for every appended event, I1 to I6 and I11 for every order with a new event, as it is
+served then, and every order is compared with the model. At the end of a run all orders are read.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any, ClassVar
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition
-from property_tests.stateful.inbox import Inbox
-from property_tests.stateful.oracle import Expected, Oracle
-from property_tests.stateful.reach import Follower
+from property_tests.stateful.model import Expected, Model
+from property_tests.stateful.model_inbox import Inbox
+from property_tests.stateful.model_order import Order, Payment
+from property_tests.stateful.move_coverage import LogFollower
 from property_tests.stateful.service import API, Service, order_path
-from property_tests.stateful.sums import Order, Payment
 from tests.invariants import broken_sums
 
 from ledger.domain.orders.state import Order as Folded
@@ -25,7 +25,7 @@ from ledger.domain.orders.state import derive_status
 
 numbers = st.integers(0, 999)
 shares = st.sampled_from([None, None, 1, 2, 3, 0, 9])
-"""Which part of what is left: all, a half, a third; 0 stands for an amount of nothing, 9 for more than there is."""
+"""The divisor of what is left: None for all, 2 for half; 0 means an amount of zero, 9 one more than there is."""
 
 
 def part_of(whole: int, share: int | None) -> int | None:
@@ -38,20 +38,20 @@ def part_of(whole: int, share: int | None) -> int | None:
             return max(1, whole // share)
 
 
-def now_and_then(name: str, gap: int, meant: Callable[[Order], bool] = lambda _: False) -> Any:
-    """A rule that may run while an order is there that it is meant for, and otherwise only every `gap` requests."""
+def throttled(name: str, gap: int, applies: Callable[[Order], bool] = lambda _: False) -> Any:
+    """Returns a precondition: the rule may run while it applies to an order, and else only once in `gap` requests."""
 
-    def may_run(machine: Asking) -> bool:
-        often = machine.asked - machine.last.get(name, 0) < gap
-        return not often or any(map(meant, machine.oracle.orders.values()))
+    def may_run(machine: BaseMachine) -> bool:
+        recent = machine.requests - machine.last.get(name, 0) < gap
+        return not recent or any(map(applies, machine.model.orders.values()))
 
     return precondition(may_run)
 
 
-class Asking(RuleBasedStateMachine):
-    """A merchant's connection to the service. `service`, `reached` and `runs` belong to the whole session.
+class BaseMachine(RuleBasedStateMachine):
+    """One merchant's requests and comparisons. `service`, `reached` and `runs` are shared by the whole session.
 
-    `runs` counts, by their length, the lives that came to their end.
+    `reached` counts the answers of each rule; `runs` counts the completed runs by their number of steps.
     """
 
     service: ClassVar[Service]
@@ -59,102 +59,102 @@ class Asking(RuleBasedStateMachine):
     runs: ClassVar[Counter[int]]
 
     def begin(self, rate: int | None) -> None:
-        """A new merchant, with this surcharge."""
-        self.shop = self.service.backstage.shop(rate)
-        self.oracle = Oracle(rate)
-        self.inbox = Inbox(self.oracle)
-        self.oracle.tell = self.inbox.fetched
-        self.follower = Follower(self.service.backstage.reach)
-        self.seen: dict[str, dict[str, Any]] = {}
+        """Registers a new merchant with this surcharge."""
+        self.merchant = self.service.ledger_access.merchant(rate)
+        self.model = Model(rate)
+        self.inbox = Inbox(self.model)
+        self.model.deliver = self.inbox.deliver_due
+        self.follower = LogFollower(self.service.ledger_access.coverage)
+        self.latest: dict[str, dict[str, Any]] = {}
         self.ids: dict[str, str] = {}
-        self.asked = self.steps = 0
+        self.requests = self.steps = 0
         self.last: dict[str, int] = {}
         self.compared = False
         self.served: dict[str, dict[str, Any]] = {}
-        self.told: set[str] = set()
+        self.reported: set[str] = set()
 
     @invariant()
-    def every_order_is_what_the_model_says(self) -> None:
-        """After each step, where the step's last request was not followed by it anyway."""
+    def every_order_matches_the_model(self) -> None:
+        """Compares after each step, unless the step's last request has done so already."""
         self.steps += 1
         if not self.compared:
             self._compare()
         self.compared = False
 
     def _count(self, name: str, status: int, code: str | None = None) -> None:
-        self.asked += 1
-        self.last[name] = self.asked
+        self.requests += 1
+        self.last[name] = self.requests
         self.reached[name, status, code] += 1
 
     def _pick(self, n: int, likely: Callable[[Order], object]) -> Order:
-        """An order: mostly one for which the rule is meant, sometimes any."""
-        orders = list(self.oracle.orders.values())
-        meant = [order for order in orders if likely(order)]
-        chosen = orders if n % 5 == 4 or not meant else meant
+        """Returns an order: mostly one to which the rule applies, sometimes any."""
+        orders = list(self.model.orders.values())
+        applies = [order for order in orders if likely(order)]
+        chosen = orders if n % 5 == 4 or not applies else applies
         return chosen[n // 5 % len(chosen)]
 
     def _post(self, rule_name: str, name: str, expected: Expected, path: str, body: Any) -> None:
-        answer = self.service.ask(self.shop, "POST", path, body)
+        answer = self.service.request(self.merchant, "POST", path, body)
         self._count(rule_name, answer.status, answer.code)
         assert (answer.status, answer.code) == expected, f"{path} {body}: expected {expected}, got {answer}"
         assert name == answer.body.get("externalId", name)
         self._compare()
 
     def _read(self, name: str, *more: str) -> dict[str, Any]:
-        answer = self.service.ask(self.shop, "GET", order_path(name, *more))
+        answer = self.service.request(self.merchant, "GET", order_path(name, *more))
         assert answer.status == 200, answer
         return answer.body
 
     def _compare(self) -> None:
-        """The log has only legal moves (I7); what it has something new about is read; all orders are the oracle's.
+        """Asserts legal moves in the log (I7), reads the orders with new events, and compares all with the model.
 
-        What was refused, or is not what a step was about, has no events: then it was read before, and has to fit still.
+        A refused request and an order that a step does not concern have no new events: the last reading must match.
         """
-        backstage = self.service.backstage
-        for order_id in backstage.follow(self.shop.merchant_id, self.follower):
-            self._look(self.follower.orders[order_id])
-        assert not backstage.reach.illegal
-        for name, order in self.oracle.orders.items():
+        ledger_access = self.service.ledger_access
+        for order_id in ledger_access.follow(self.merchant.merchant_id, self.follower):
+            self._check_order(self.follower.orders[order_id])
+        assert not ledger_access.coverage.illegal
+        for name, order in self.model.orders.items():
             served, expected = self.served[name], as_expected(order)
             assert served == expected, f"served {served}\nexpected {expected}"
         self.compared = True
 
-    def _look(self, folded: Folded) -> None:
-        """Read an order as it is served: it follows from the log (I6), keeps its sums (I1 to I5) and its id (I11)."""
+    def _check_order(self, folded: Folded) -> None:
+        """Reads an order and asserts that it follows from the log (I6), keeps its sums (I1 to I5) and its id (I11)."""
         name = folded.terms.external_id
-        shown = self.seen[name] = self._read(name)
+        shown = self.latest[name] = self._read(name)
         self.served[name] = as_served(shown)
         assert shown["id"] == str(folded.terms.order_id) == self.ids.setdefault(name, shown["id"])
         assert shown["status"] == folded.status == derive_status(folded)
         assert (shown["amountPaid"], shown["amountRefunded"]) == (folded.amount_paid, folded.amount_refunded)
         assert list(broken_sums(shown)) == []
-        for payment, details in zip(self.oracle.orders[name].payments, shown["payments"], strict=True):
+        for payment, details in zip(self.model.orders[name].payments, shown["payments"], strict=True):
             clabe = (details.get("speiDetails") or details.get("cieDetails") or {}).get("clabe")
             if clabe is not None:
-                self.inbox.clabes[clabe] = self.oracle.orders[name], payment
+                self.inbox.clabes[clabe] = self.model.orders[name], payment
 
     def _payment(self, order: Order, payment: Payment) -> dict[str, Any]:
         position = next(n for n, one in enumerate(order.payments) if one is payment)
-        shown: dict[str, Any] = self.seen[order.name]["payments"][position]
+        shown: dict[str, Any] = self.latest[order.name]["payments"][position]
         return shown
 
     def _id(self, order: Order, payment: Payment) -> str:
         return str(self._payment(order, payment)["id"])
 
     def teardown(self) -> None:
-        """Nothing was made twice under one name (I11), and all that is there is what it was when it was read last."""
-        if sys.exception() is None:  # else the life did not come to its end
+        """Asserts one order per external id (I11), and that every order still equals its last reading."""
+        if sys.exception() is None:  # else the run is incomplete
             for order in self.follower.orders.values():
-                self._look(order)
+                self._check_order(order)
             self._compare()
-            listed = self.service.ask(self.shop, "GET", f"{API}/v2/payment-orders?limit=100").body["data"]
+            listed = self.service.request(self.merchant, "GET", f"{API}/v2/payment-orders?limit=100").body["data"]
             assert {row["externalId"]: row["id"] for row in listed} == self.ids
             assert len(listed) == len(self.ids) == len(self.follower.orders)
             self.runs[self.steps] += 1
 
 
 def as_served(order: dict[str, Any]) -> dict[str, Any]:
-    """What the service says of an order, and the oracle too."""
+    """Returns the served fields that the model predicts."""
     names = ("status", "amount", "subtotalAmount", "surchargeAmount", "amountPaid", "amountRefunded", "amountPending")
     each = ("status", "amount", "authorizedAmount", "capturedAmount", "refundedAmount")
     only_where_true = ("nextAction", "lateDeposit")
@@ -166,7 +166,7 @@ def as_served(order: dict[str, Any]) -> dict[str, Any]:
 
 
 def as_expected(order: Order) -> dict[str, Any]:
-    """The same, as the oracle has it: numbers on the order, decimal strings on payments."""
+    """Returns the model's prediction of the same fields: numbers on the order, decimal strings on payments."""
     return {
         "status": order.status,
         "amount": order.amount,

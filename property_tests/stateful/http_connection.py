@@ -1,6 +1,6 @@
-"""One kept-open HTTP/1.1 connection, as light as it can be: the library's own takes longer than the service's answer.
+"""A minimal persistent HTTP/1.1 connection: the standard library's takes longer than the service's answer.
 
-The rule a stranger would break: nothing is sent twice. A connection that was closed meanwhile is noticed before the request.
+Never send a request twice: check before the request whether the service has closed the connection.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _PATIENCE_S = 60.0
 
 
 class Answer(NamedTuple):
-    """What came back."""
+    """An answer: its HTTP status and its JSON body."""
 
     status: int
     body: dict[str, object]
@@ -25,15 +25,15 @@ class Answer(NamedTuple):
         return None if code is None else str(code)
 
 
-class Wire:
+class HttpConnection:
     """A connection to a port of this machine, opened with the first request."""
 
     def __init__(self, port: int) -> None:
         self._port = port
         self._socket: socket.socket | None = None
 
-    def ask(self, method: str, path: str, headers: dict[str, str], content: bytes) -> Answer:
-        """Send a request and wait for its answer, which has a length."""
+    def request(self, method: str, path: str, headers: dict[str, str], content: bytes) -> Answer:
+        """Sends a request and returns its answer, which has a content length."""
         line = self._line()
         named = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         head = f"{method} {path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: {len(content)}\r\n{named}\r\n"

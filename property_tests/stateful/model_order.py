@@ -1,19 +1,19 @@
-"""An order and its payments in whole minor units, and every sum and status that follows from them (contract 2.2 and 4).
+"""The model of an order and its payments: every sum and status that follows from them (contract 2.2 and 4), in minor
+units.
 
-The rule a stranger would break: this is the second opinion. It shares no code with the service, and its arithmetic is
-integers only, so that a mistake would have to be made twice.
+Share no code with the service, and use integers only: a mistake would have to be made twice to go unnoticed.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from property_tests.stateful.cards import CARDS, Card
+from property_tests.stateful.sandbox_cards import CARDS, Card
 
 HELD = ("CAPTURED", "PARTIALLY_CAPTURED", "PENDING_SETTLEMENT", "SETTLED", "PARTIALLY_REFUNDED")
 UNCAPTURED = ("AUTHORIZED", "PARTIALLY_AUTHORIZED", "PENDING_CAPTURE")
-UNDER_WAY = ("PENDING_AUTHORIZATION", "REQUIRES_ACTION", "PENDING_CANCELLATION")
-WAITS_FOR = {
+IN_PROGRESS = ("PENDING_AUTHORIZATION", "REQUIRES_ACTION", "PENDING_CANCELLATION")
+STATUS_BY_ACTION = {
     "DEVICE_DATA": "PAYER_AUTHENTICATION_DEVICE_DATA_REQUIRED",
     "CHALLENGE": "PAYER_AUTHENTICATION_CHALLENGE_REQUIRED",
     "REDIRECT": "ACTION_REQUIRED",
@@ -22,16 +22,17 @@ WAITS_FOR = {
 
 
 def divided(amount: int, part: int, whole: int) -> int:
-    """amount · part / whole, a half rounded up."""
+    """Returns amount · part / whole, rounded half up."""
     return (2 * amount * part + whole) // (2 * whole)
 
 
 @dataclass
 class Payment:
-    """A payment. `method` is card, spei, paycash or cie_cash_net; `came` says when it brought money, among all
-    that came to its order, and how much it had brought by then.
+    """A payment. `method` is card, spei, paycash or cie_cash_net. `inflows` has for each receipt of money its ordinal
+    within the order and the payment's captured total after it.
 
-    `banked` is what the sandbox's bank knows of and has not paid out: a deposit that another tells of is not in its book.
+    `banked` is the money that the sandbox's bank has received and not paid out. A deposit that only a message reports
+    is not part of it.
     """
 
     method: str
@@ -45,7 +46,7 @@ class Payment:
     captured: int = 0
     refunded: int = 0
     refunding: int = 0
-    came: list[tuple[int, int]] = field(default_factory=list)
+    inflows: list[tuple[int, int]] = field(default_factory=list)
     returns_to: str | None = None
     contested: int = 0
     contesting: bool = False
@@ -56,7 +57,7 @@ class Payment:
     deposits: dict[str, int] = field(default_factory=dict)
     banked: int = 0
     late: bool = False
-    no_longer_fitted: bool = False
+    paid_otherwise: bool = False
     void_refused: bool = False
     ends_at: float | None = None
     granted_at: float | None = None
@@ -76,31 +77,32 @@ class Payment:
     def refundable(self) -> int:
         return self.captured - self.refunded - self.refunding
 
-    def parts(self, captured: int) -> tuple[int, int]:
-        """What this much of the payment consists of: subtotal, surcharge (section 8.5)."""
+    def captured_split(self, captured: int) -> tuple[int, int]:
+        """Returns the subtotal and the surcharge of this captured total (section 8.5)."""
         if captured >= self.gross or not self.surcharge:
             return (captured - self.surcharge, self.surcharge) if captured else (0, 0)
         subtotal = min(captured, divided(captured, self.subtotal, self.gross))
         return subtotal, captured - subtotal
 
-    def parts_back(self, refunded: int) -> tuple[int, int]:
-        """What this much given back consists of (section 4.4): what came in beyond the payment first, free of surcharge."""
+    def refund_split(self, refunded: int) -> tuple[int, int]:
+        """Returns the subtotal and the surcharge of this refunded total (section 4.4): an excess first, without
+        surcharge."""
         beyond = min(refunded, max(0, self.captured - self.gross))
         taken = min(self.captured, self.gross)
-        subtotal = beyond + (divided(refunded - beyond, self.parts(taken)[0], taken) if taken else 0)
+        subtotal = beyond + (divided(refunded - beyond, self.captured_split(taken)[0], taken) if taken else 0)
         return subtotal, refunded - subtotal
 
     @property
     def held_subtotal(self) -> int:
-        return self.parts(self.captured)[0] - self.parts_back(self.refunded)[0]
+        return self.captured_split(self.captured)[0] - self.refund_split(self.refunded)[0]
 
     @property
     def reserved(self) -> int:
-        """What a card authorisation, granted or being asked, may still take of the subtotal (N33, section 8.3)."""
+        """What a card authorisation, granted or requested, can still take of the subtotal (N33, section 8.3)."""
         if self.method != "card" or self.captured:
             return 0
         if self.status in {"PENDING_AUTHORIZATION", "PENDING_CANCELLATION", *UNCAPTURED}:
-            return self.parts(self.authorized)[0] if self.authorized else self.subtotal
+            return self.captured_split(self.authorized)[0] if self.authorized else self.subtotal
         return 0
 
 
@@ -140,31 +142,32 @@ class Order:
 
     @property
     def free_subtotal(self) -> int:
-        """What a further payment may pay: unpaid, and not reserved by another."""
+        """What a further payment can pay: unpaid and not reserved."""
         return self.unpaid_subtotal - sum(payment.reserved for payment in self.payments)
 
     @property
     def surcharge(self) -> int | None:
-        """Section 4.3: what landed on a split order; the latest quote, fixed once captured, on a single one."""
+        """By section 4.3: the captured surcharge of a split order; on one tender the latest quote, fixed once
+        captured."""
         if self.rate is None:
             return None
         if self.split:
-            came = sum(p.parts(p.captured)[1] for p in self.payments)
-            return came - sum(p.parts_back(p.refunded)[1] for p in self.payments)
+            inflows = sum(p.captured_split(p.captured)[1] for p in self.payments)
+            return inflows - sum(p.refund_split(p.refunded)[1] for p in self.payments)
         return self._quote()
 
     def _quote(self) -> int | None:
-        came = []
+        inflows = []
         for p in self.payments:
             before = (0, 0)
-            for nth, captured in p.came:
-                subtotal, surcharge = p.parts(min(captured, p.gross))
-                came.append((nth, p, subtotal - before[0], surcharge - before[1]))
+            for nth, captured in p.inflows:
+                subtotal, surcharge = p.captured_split(min(captured, p.gross))
+                inflows.append((nth, p, subtotal - before[0], surcharge - before[1]))
                 before = subtotal, surcharge
-        brought = [(p, subtotal, surcharge) for _, p, subtotal, surcharge in sorted(came, key=lambda one: one[0])]
+        brought = [(p, subtotal, surcharge) for _, p, subtotal, surcharge in sorted(inflows, key=lambda one: one[0])]
         if self.payments:
             last = self.payments[-1]
-            subtotal, surcharge = last.parts(min(last.captured, last.gross))
+            subtotal, surcharge = last.captured_split(min(last.captured, last.gross))
             brought.append((last, last.subtotal - subtotal, last.surcharge - surcharge))
         open_, total, applies = self.amount_asked, 0, False
         for payment, subtotal, surcharge in brought:
@@ -175,13 +178,13 @@ class Order:
             open_ -= subtotal
         return total if applies else None
 
-    def note(self, payment: Payment) -> None:
-        """The payment has brought money."""
-        payment.came.append((sum(len(p.came) for p in self.payments), payment.captured))
+    def record_inflow(self, payment: Payment) -> None:
+        """Records that the payment received money: its ordinal within the order, and the payment's total."""
+        payment.inflows.append((sum(len(p.inflows) for p in self.payments), payment.captured))
 
     @property
     def in_order_of_capture(self) -> list[Payment]:
-        return sorted((p for p in self.payments if p.captured), key=lambda p: p.came[0])
+        return sorted((p for p in self.payments if p.captured), key=lambda p: p.inflows[0])
 
     @property
     def amount(self) -> int:
@@ -212,7 +215,7 @@ class Order:
         for payment in reversed(self.payments):
             match payment.status:
                 case "REQUIRES_ACTION":
-                    return WAITS_FOR[payment.action or ""]
+                    return STATUS_BY_ACTION[payment.action or ""]
                 case "AUTHORIZED" | "PENDING_CAPTURE" | "PARTIALLY_AUTHORIZED":
                     return "AUTHORIZED" if payment.authorized >= payment.gross else "PARTIALLY_AUTHORIZED"
                 case "CREATED" | "PENDING_AUTHORIZATION":

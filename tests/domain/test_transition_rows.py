@@ -1,4 +1,4 @@
-"""Each row of the contract's tables 2.1 and 2.2 by name, and no move that the tables do not have."""
+"""Every row of the contract's tables 2.1 and 2.2 is taken, and no move outside the tables."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from tests.domain.moves import OLDER_PART_ROWS, ORDER_ROWS, PAYMENT_ROWS, REPORTED_ROWS, SILENT_ROWS
+from tests.domain.builders import payment_id
 from tests.domain.scenario import given
-from tests.domain.story import payment_id
+from tests.domain.transition_rows import NO_ANSWER_ROWS, OLDER_PART_ROWS, ORDER_ROWS, PAYMENT_ROWS, REPORTED_ROWS
 
 from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.state import Order
@@ -29,7 +29,7 @@ def named(row: Any) -> str:
 
 
 def states(history: Any, command: Any) -> list[Order | None]:
-    """The order before the command, and after each event that follows from it."""
+    """Returns the order before the command, and after each event that follows from it."""
     order: Order | None = None
     for event in history:
         order = evolve(order, event)
@@ -41,17 +41,17 @@ def states(history: Any, command: Any) -> list[Order | None]:
 
 
 def moves(line: list[Any]) -> set[Any]:
-    """From each to the next, and from the first to the last."""
+    """Returns the moves from each status to the next, and from the first to the last."""
     return {*pairwise(line), (line[0], line[-1])}
 
 
 def first_payment(order: Order | None) -> PaymentStatus | None:
-    known = order is not None and order.has_payment(payment_id(1))
-    return order.payment(payment_id(1)).status if known and order is not None else None
+    exists = order is not None and order.has_payment(payment_id(1))
+    return order.payment(payment_id(1)).status if exists and order is not None else None
 
 
-@pytest.mark.parametrize("row", [*PAYMENT_ROWS, *SILENT_ROWS], ids=named)
-def test_a_payment_moves_as_the_table_says(row: Any) -> None:
+@pytest.mark.parametrize("row", [*PAYMENT_ROWS, *NO_ANSWER_ROWS], ids=named)
+def test_a_payment_moves_as_its_row_states(row: Any) -> None:
     origin, _, _, target, history, command = row
     statuses = [first_payment(order) for order in states(history, command)]
     assert statuses[0] in {origin, None}
@@ -61,7 +61,7 @@ def test_a_payment_moves_as_the_table_says(row: Any) -> None:
 
 
 @pytest.mark.parametrize("row", [*ORDER_ROWS, *OLDER_PART_ROWS, *REPORTED_ROWS], ids=named)
-def test_an_order_moves_as_the_table_says(row: Any) -> None:
+def test_an_order_moves_as_its_row_states(row: Any) -> None:
     origin, _, _, target, history, command = row
     orders = states(history, command)
     statuses = [None if order is None else order.status for order in orders]
@@ -72,21 +72,21 @@ def test_an_order_moves_as_the_table_says(row: Any) -> None:
         assert before is after or (after is not None and is_legal_move(before, after, split=split))
 
 
-def test_every_move_of_a_payment_has_its_row() -> None:
+def test_every_move_of_a_payment_has_a_row() -> None:
     assert {(row[0], row[3]) for row in PAYMENT_ROWS} == PAYMENT_EDGES
 
 
-def test_every_move_of_an_order_has_its_row() -> None:
+def test_every_move_of_an_order_has_a_row() -> None:
     rows = {(row[0], row[3]) for row in ORDER_ROWS}
     stays = {(OrderStatus.PROCESSING, OrderStatus.PROCESSING)}  # a time-out moves nothing
     assert rows - stays == ORDER_EDGES
 
 
-def test_the_moves_beside_the_table_are_taken_and_no_others() -> None:
+def test_every_move_outside_the_contracts_table_has_a_row() -> None:
     assert {(row[0], row[3]) for row in OLDER_PART_ROWS} - ORDER_EDGES == OLDER_PART_EDGES
     assert {(row[0], row[3]) for row in REPORTED_ROWS} == REPORTED_EDGES
     assert not ORDER_EDGES & (OLDER_PART_EDGES | REPORTED_EDGES)
 
 
-def test_an_order_of_one_tender_knows_no_older_parts() -> None:
+def test_an_order_of_one_tender_never_takes_the_moves_of_older_parts() -> None:
     assert not any(is_legal_move(*move, split=False) for move in OLDER_PART_EDGES)

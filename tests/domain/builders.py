@@ -1,6 +1,6 @@
-"""The people, cards and words of the core's tests: commands as a merchant gives them, events as they follow.
+"""Builders for the core's tests: the commands and events of orders and card payments, with short arguments.
 
-Payments are numbered: `started(2, 4000)` is the start of the order's second payment.
+Payments are numbered: `started(2, 4000)` is the start of the order's second payment. Amounts are in minor units.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
+from ledger.domain.fold import fold
 from ledger.domain.orders import commands, events
 from ledger.domain.orders import processor_outcomes as outcomes
 from ledger.domain.orders.evolve.order import evolve
@@ -91,15 +92,15 @@ def charge(n: int = 1, amount: Number | None = None, **changes: Any) -> commands
     return commands.ChargeOrder(payment=new_payment(n, amount, **changes), at=NOON)
 
 
-def settle(n: int, outcome: outcomes.AuthorizationOutcome) -> commands.RecordAuthorizationOutcome:
+def record_authorization(n: int, outcome: outcomes.AuthorizationOutcome) -> commands.RecordAuthorizationOutcome:
     return commands.RecordAuthorizationOutcome(payment_id=payment_id(n), outcome=outcome, at=NOON)
 
 
 def approved(authorized_amount: Number, captured_amount: Number | None = None) -> outcomes.Approved:
-    taken = authorized_amount if captured_amount is None else captured_amount
+    captured = authorized_amount if captured_amount is None else captured_amount
     return outcomes.Approved(
         authorized=Decimal(authorized_amount),
-        captured=Decimal(taken),
+        captured=Decimal(captured),
         processor_reference="ref",
         authorization_code="A1",
     )
@@ -132,7 +133,7 @@ def started(
     )
 
 
-def asked(n: int, amount: Number, *, capture: bool = True) -> events.AuthorizationRequested:
+def authorization_requested(n: int, amount: Number, *, capture: bool = True) -> events.AuthorizationRequested:
     return events.AuthorizationRequested(
         payment_id=payment_id(n),
         processor="sandbox",
@@ -154,7 +155,7 @@ def scheduled(n: int, amount: Number) -> events.CaptureScheduled:
     return events.CaptureScheduled(payment_id=payment_id(n), amount=Decimal(amount), due_at=NOON, at=NOON)
 
 
-def capture_asked(n: int, amount: Number) -> events.CaptureRequested:
+def capture_requested(n: int, amount: Number) -> events.CaptureRequested:
     return events.CaptureRequested(
         payment_id=payment_id(n), amount=Decimal(amount), idempotency_key=key(n), deadline_at=DEADLINE, at=NOON
     )
@@ -164,10 +165,10 @@ def captured(n: int, amount: Number) -> events.PaymentCaptured:
     return events.PaymentCaptured(payment_id=payment_id(n), amount=Decimal(amount), processor_reference="ref", at=NOON)
 
 
-def taken(n: int, amount: Number, granted: Number | None = None) -> tuple[Any, ...]:
-    """The four events of a payment that the processor authorised and captured in one call."""
+def authorized_and_captured(n: int, amount: Number, granted: Number | None = None) -> tuple[Any, ...]:
+    """Returns the four events of a payment that the processor authorised and captured in one call."""
     grant = authorized(n, amount if granted is None else granted)
-    return grant, scheduled(n, amount), capture_asked(n, amount), captured(n, amount)
+    return grant, scheduled(n, amount), capture_requested(n, amount), captured(n, amount)
 
 
 def declined(n: int, code: str = "INSUFFICIENT_FUNDS") -> events.PaymentDeclined:
@@ -186,7 +187,7 @@ def abandoned(
     return events.AuthorizationAbandoned(payment_id=payment_id(n), because=because, at=NOON)
 
 
-def late(n: int, amount: Number, granted: Number | None = None) -> events.LateCaptureReported:
+def late_capture(n: int, amount: Number, granted: Number | None = None) -> events.LateCaptureReported:
     return events.LateCaptureReported(
         payment_id=payment_id(n),
         amount=Decimal(amount),
@@ -197,17 +198,13 @@ def late(n: int, amount: Number, granted: Number | None = None) -> events.LateCa
 
 
 def paid(n: int, subtotal: Number, surcharge: Number = 0, type_: MethodType = CARD) -> tuple[Any, ...]:
-    """Every event of a payment that went through."""
+    """Returns all events of a successful card payment."""
     gross = Decimal(subtotal) + Decimal(surcharge)
-    return started(n, subtotal, surcharge, type_), asked(n, gross), *taken(n, gross)
+    return started(n, subtotal, surcharge, type_), authorization_requested(n, gross), *authorized_and_captured(n, gross)
 
 
 def folded(history: Iterable[Any]) -> Order:
-    order: Order | None = None
-    for event in history:
-        order = evolve(order, event)
-    assert order is not None
-    return order
+    return fold(evolve, None, history)
 
 
 SPLIT = created(allow_partials=True)
@@ -215,13 +212,15 @@ SPLIT_WITH_SURCHARGE = created(allow_partials=True, surcharge=THREE_PERCENT)
 MANUAL = CaptureMethod.MANUAL
 
 
-def acting(n: int, action: NextAction = NextAction.CHALLENGE) -> events.PayerActionRequired:
+def payer_action_required(n: int, action: NextAction = NextAction.CHALLENGE) -> events.PayerActionRequired:
     return events.PayerActionRequired(
         payment_id=payment_id(n), action=action, expires_at=NOON + timedelta(minutes=15), at=NOON, session=SESSION
     )
 
 
-def continued(n: int, amount: Number, step: NextAction = NextAction.CHALLENGE) -> events.AuthenticationRequested:
+def authentication_requested(
+    n: int, amount: Number, step: NextAction = NextAction.CHALLENGE
+) -> events.AuthenticationRequested:
     return events.AuthenticationRequested(
         payment_id=payment_id(n),
         step=step,
@@ -235,7 +234,7 @@ def continued(n: int, amount: Number, step: NextAction = NextAction.CHALLENGE) -
     )
 
 
-def referred(n: int, amount: Number) -> events.ReferenceRequested:
+def reference_requested(n: int, amount: Number) -> events.ReferenceRequested:
     return events.ReferenceRequested(
         payment_id=payment_id(n),
         processor="sandbox",
@@ -247,7 +246,7 @@ def referred(n: int, amount: Number) -> events.ReferenceRequested:
     )
 
 
-def issued(n: int) -> events.ReferenceIssued:
+def reference_issued(n: int) -> events.ReferenceIssued:
     return events.ReferenceIssued(
         payment_id=payment_id(n),
         reference=Reference(clabe="646180157000000004"),
@@ -268,7 +267,7 @@ def deposited(n: int, amount: Number, name: str = "dep-1", *, is_late: bool = Fa
     )
 
 
-def refund_asked(n: int, amount: Number, refund: int = 1, **changes: Any) -> events.RefundRequested:
+def refund_requested(n: int, amount: Number, refund: int = 1, **changes: Any) -> events.RefundRequested:
     fields: dict[str, Any] = {
         "refund_id": refund_id(refund),
         "payment_id": payment_id(n),
@@ -297,9 +296,9 @@ def refund_id(n: int) -> UUID:
 
 
 def reference_open(n: int, subtotal: Number, surcharge: Number = 0) -> tuple[Any, ...]:
-    """Every event of a payment whose reference waits for its deposit."""
+    """Returns all events of a payment whose reference waits for its deposit."""
     amount = Decimal(subtotal) + Decimal(surcharge)
-    return started(n, subtotal, surcharge, SPEI), referred(n, amount), issued(n)
+    return started(n, subtotal, surcharge, SPEI), reference_requested(n, amount), reference_issued(n)
 
 
 SESSION = AuthenticationSession(

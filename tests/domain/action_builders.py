@@ -1,6 +1,6 @@
-"""What may be asked of an order, and what its processors answer, in the short words of the core's tests.
+"""Builders for the core's tests: commands of order actions, and outcomes of processors, with short arguments.
 
-Payments and refunds are numbered as in `story`.
+Payments and refunds are numbered as in `builders`.
 """
 
 from __future__ import annotations
@@ -10,25 +10,25 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from tests.domain.story import DEADLINE, NOON, SESSION, Number, new_payment, payment_id, refund_id
+from tests.domain.builders import DEADLINE, NOON, SESSION, Number, new_payment, payment_id, refund_id
 
 from ledger.domain.orders import commands as c
 from ledger.domain.orders import processor_outcomes as o
 from ledger.domain.orders.statuses import NextAction
 
 CLABE = "646180157000000004"
-VALIDATED = "validate-1"
-SUBMITTED = "device-1"
-CAPTURE = "capture-1"
-VOID = "void-1"
+VALIDATION_KEY = "validate-1"
+DEVICE_DATA_KEY = "device-1"
+CAPTURE_KEY = "capture-1"
+VOID_KEY = "void-1"
 DISPUTE, BATCH = "dsp-1", "lote-1"
 
 
-def add(n: int, amount: Number | None = None, **changes: Any) -> c.AddPayment:
+def add_payment(n: int, amount: Number | None = None, **changes: Any) -> c.AddPayment:
     return c.AddPayment(payment=new_payment(n, amount, **changes), at=NOON)
 
 
-def capture(amount: Number | None = None, name: str = CAPTURE, n: int | None = None) -> c.CapturePayment:
+def capture(amount: Number | None = None, name: str = CAPTURE_KEY, n: int | None = None) -> c.CapturePayment:
     return c.CapturePayment(
         idempotency_key=name,
         deadline_at=DEADLINE,
@@ -38,15 +38,15 @@ def capture(amount: Number | None = None, name: str = CAPTURE, n: int | None = N
     )
 
 
-def due_capture(n: int = 1, name: str = CAPTURE, at: datetime = NOON) -> c.StartScheduledCapture:
+def start_capture(n: int = 1, name: str = CAPTURE_KEY, at: datetime = NOON) -> c.StartScheduledCapture:
     return c.StartScheduledCapture(payment_id=payment_id(n), idempotency_key=name, deadline_at=DEADLINE, at=at)
 
 
-def capture_answered(outcome: o.CaptureOutcome, n: int = 1, name: str = CAPTURE) -> c.RecordCaptureOutcome:
+def record_capture(outcome: o.CaptureOutcome, n: int = 1, name: str = CAPTURE_KEY) -> c.RecordCaptureOutcome:
     return c.RecordCaptureOutcome(payment_id=payment_id(n), idempotency_key=name, outcome=outcome, at=NOON)
 
 
-def took(amount: Number) -> o.Captured:
+def capture_outcome(amount: Number) -> o.Captured:
     return o.Captured(amount=Decimal(amount), processor_reference="ref")
 
 
@@ -65,11 +65,11 @@ def cancellation_id(n: int = 1) -> UUID:
     return UUID(f"01890a5d-ac96-774b-bcce-b302099a83{n:02x}")
 
 
-def cancel_payment(n: int = 1, name: str = VOID) -> c.CancelPayment:
+def cancel_payment(n: int = 1, name: str = VOID_KEY) -> c.CancelPayment:
     return c.CancelPayment(payment_id=payment_id(n), idempotency_key=name, deadline_at=DEADLINE, at=NOON)
 
 
-def void_answered(outcome: o.VoidOutcome, n: int = 1, name: str = VOID) -> c.RecordVoidOutcome:
+def record_void(outcome: o.VoidOutcome, n: int = 1, name: str = VOID_KEY) -> c.RecordVoidOutcome:
     return c.RecordVoidOutcome(payment_id=payment_id(n), idempotency_key=name, outcome=outcome, at=NOON)
 
 
@@ -78,30 +78,30 @@ def refund(amount: Number, n: int = 1, **changes: Any) -> c.RefundOrder:
     return c.RefundOrder(**(fields | changes))
 
 
-def refund_answered(outcome: o.RefundOutcome, n: int = 1, payment: int = 1) -> c.RecordRefundOutcome:
+def record_refund(outcome: o.RefundOutcome, n: int = 1, payment: int = 1) -> c.RecordRefundOutcome:
     return c.RecordRefundOutcome(refund_id=refund_id(n), payment_id=payment_id(payment), outcome=outcome, at=NOON)
 
 
-def gave_back(amount: Number) -> o.Refunded:
+def refund_outcome(amount: Number) -> o.Refunded:
     return o.Refunded(amount=Decimal(amount), processor_reference="ref")
 
 
 def device_data(**changes: Any) -> c.SubmitDeviceData:
-    fields: dict[str, Any] = {"idempotency_key": SUBMITTED, "deadline_at": DEADLINE, "at": NOON}
+    fields: dict[str, Any] = {"idempotency_key": DEVICE_DATA_KEY, "deadline_at": DEADLINE, "at": NOON}
     return c.SubmitDeviceData(**(fields | changes))
 
 
 def validate(**changes: Any) -> c.ValidateAuthentication:
     fields: dict[str, Any] = {
         "transaction_id": SESSION.transaction_id,
-        "idempotency_key": VALIDATED,
+        "idempotency_key": VALIDATION_KEY,
         "deadline_at": DEADLINE,
         "at": NOON,
     }
     return c.ValidateAuthentication(**(fields | changes))
 
 
-def authentication_answered(
+def record_authentication(
     outcome: o.AuthorizationOutcome, n: int = 1, step: NextAction = NextAction.CHALLENGE
 ) -> c.RecordAuthenticationOutcome:
     return c.RecordAuthenticationOutcome(
@@ -109,7 +109,7 @@ def authentication_answered(
     )
 
 
-def payer_must(action: NextAction = NextAction.CHALLENGE) -> o.ActionRequired:
+def action_required(action: NextAction = NextAction.CHALLENGE) -> o.ActionRequired:
     return o.ActionRequired(
         next_action=action,
         authentication_transaction_id=SESSION.transaction_id,
@@ -118,11 +118,11 @@ def payer_must(action: NextAction = NextAction.CHALLENGE) -> o.ActionRequired:
     )
 
 
-def reference_answered(outcome: o.ReferenceOutcome, n: int = 1) -> c.RecordReferenceOutcome:
+def record_reference(outcome: o.ReferenceOutcome, n: int = 1) -> c.RecordReferenceOutcome:
     return c.RecordReferenceOutcome(payment_id=payment_id(n), outcome=outcome, at=NOON)
 
 
-def issues() -> o.ReferenceIssued:
+def reference_outcome() -> o.ReferenceIssued:
     return o.ReferenceIssued(
         reference=CLABE, processor_reference="ref", expires_at=NOON + timedelta(hours=72), clabe=CLABE
     )
@@ -139,7 +139,7 @@ def dispute(stage: c.DisputeStage, amount: Number | None = None, n: int = 1, nam
     return c.RecordDispute(payment_id=payment_id(n), dispute_id=name, stage=stage, at=NOON, amount=contested)
 
 
-def batch(stage: c.SettlementStage, n: int = 1, name: str = BATCH) -> c.RecordSettlement:
+def settlement(stage: c.SettlementStage, n: int = 1, name: str = BATCH) -> c.RecordSettlement:
     return c.RecordSettlement(payment_id=payment_id(n), batch_id=name, stage=stage, at=NOON)
 
 

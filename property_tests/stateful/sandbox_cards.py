@@ -1,7 +1,7 @@
 """The sandbox's cards, as the contract's tables (5.3, section 8) describe them to a developer.
 
-The rule a stranger would break: nothing here is read off the service. A card that behaves otherwise than this page says is
-what the stateful test is there to find.
+Never derive a card's behaviour from the service: the stateful test finds cards that behave otherwise than described
+here.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Card:
-    """How a card behaves. `asks` is what its payer has to do first; `refunds` at once, later or never."""
+    """The behaviour of a card. `asks` is the first step of its payer; `refunds` are AT_ONCE, LATER or NEVER."""
 
     number: str
     refuses: str | None = None

@@ -1,7 +1,7 @@
-"""What the interface promises for every operation on an order: the answer, and the order afterwards.
+"""The model of the interface: for every operation its expected answer, and the order afterwards.
 
-The rule a stranger would break: an answer is predicted before it is asked for. Each operation returns the status and the
-code that the service must give; what it refuses it must not have changed.
+Predict an answer before the request is sent. Each operation returns the status and the code that the service must
+answer; a refused operation must not change the model.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from property_tests.stateful.sums import HELD, UNCAPTURED, UNDER_WAY, Order, Payment, divided
+from property_tests.stateful.model_order import HELD, IN_PROGRESS, UNCAPTURED, Order, Payment, divided
 
 MINUTE, HOUR, DAY = 60, 3600, 86_400
-GIVES_BACK = (*HELD, "FAILED", "REFUNDED")
+REFUNDABLE = (*HELD, "FAILED", "REFUNDED")
 FINAL = ("FAILED", "CANCELLED", "REFUNDED")
 PAYABLE = ("PENDING", "PARTIALLY_PAID", "FAILED", "REFERENCE_GENERATED")
 TAKES_PARTS = (
@@ -23,15 +23,16 @@ TAKES_PARTS = (
 
 
 class Expected(NamedTuple):
-    """An answer: its HTTP status, and its `code` where it is an error."""
+    """An expected answer: its HTTP status, and its `code` where it is an error."""
 
     status: int
     code: str | None = None
 
 
 @dataclass
-class Said:
-    """A message of the processor that its book will tell when the merchant's clock is there, unless it is known (`done`)."""
+class DueMessage:
+    """A message that the sandbox sends when the merchant's clock reaches `at`. `done` where its effect is recorded
+    already."""
 
     at: float
     kind: str
@@ -41,24 +42,24 @@ class Said:
     done: bool = False
 
 
-def _unheard(_: Said) -> None:
-    raise AssertionError("nobody listens to the processor's book")
+def _no_receiver(_: DueMessage) -> None:
+    raise AssertionError("no inbox receives the sandbox's messages")
 
 
 @dataclass
-class Oracle:
-    """One merchant's orders and clock: `now` counts the seconds that its clock was moved by."""
+class Model:
+    """The model of one merchant: its orders, and its clock as the seconds by which it was advanced (`now`)."""
 
     rate: int | None
     now: float = 0
     orders: dict[str, Order] = field(default_factory=dict)
-    outbox: list[Said] = field(default_factory=list)
-    tell: Callable[[Said], None] = field(default=_unheard)
+    outbox: list[DueMessage] = field(default_factory=list)
+    deliver: Callable[[DueMessage], None] = field(default=_no_receiver)
 
     # ---------------------------------------------------------------- paying
 
     def create(self, order: Order, method: str | None, card: str | None) -> Expected:
-        """POST /v2/payment-orders, under a name that is new or known (N25 to N28)."""
+        """POST /v2/payment-orders with a new or an existing external id (N25 to N28)."""
         known = self.orders.get(order.name)
         if known is not None:
             return self._again(known, order, method, card)
@@ -139,35 +140,37 @@ class Oracle:
     def _capture(self, order: Order, payment: Payment, amount: int) -> None:
         payment.captured += amount
         payment.captured_at, payment.capture_due_at = self.now, None
-        order.note(payment)
+        order.record_inflow(payment)
         payment.status = "CAPTURED" if payment.captured >= payment.gross else "PARTIALLY_CAPTURED"
         if payment.method == "card" and payment.card.disputed:
-            self.outbox.append(Said(self.now + 2, "dispute", order, payment, amount))
+            self.outbox.append(DueMessage(self.now + 2, "dispute", order, payment, amount))
 
     # ---------------------------------------------------------------- payer authentication
 
     def device_data(self, order: Order) -> Expected:
         """POST …/payer-authentication/device-data (N18)."""
-        return self._go_on(order, ("DEVICE_DATA",), fails=False)
+        return self._continue_authentication(order, ("DEVICE_DATA",), fails=False)
 
     def validate(self, order: Order, *, fails: bool, wrong: bool) -> Expected:
-        """POST …/payer-authentication/validate (N42) with the newest waiting payment's id, one that fails, a wrong one."""
+        """POST …/payer-authentication/validate (N42) with the newest waiting payment's, a failing or a wrong id."""
         actions = ("CHALLENGE", "REDIRECT")
         if wrong and self._waiting(order, actions):
             return Expected(400, "VALIDATION_ERROR")
-        return self._go_on(order, actions, fails=fails, wrong=wrong)
+        return self._continue_authentication(order, actions, fails=fails, wrong=wrong)
 
     def _waiting(self, order: Order, actions: tuple[str, ...]) -> list[Payment]:
         return [p for p in order.payments if p.status == "REQUIRES_ACTION" and p.action in actions]
 
-    def _go_on(self, order: Order, actions: tuple[str, ...], *, fails: bool, wrong: bool = False) -> Expected:
+    def _continue_authentication(
+        self, order: Order, actions: tuple[str, ...], *, fails: bool, wrong: bool = False
+    ) -> Expected:
         waiting = self._waiting(order, actions)
         if not waiting:
-            told = not wrong and any(p.no_longer_fitted for p in order.payments)
-            return Expected(422, "AMOUNT_EXCEEDS_PENDING") if told else Expected(409, "INVALID_ORDER_STATE")
+            failed_before = not wrong and any(p.paid_otherwise for p in order.payments)
+            return Expected(422, "AMOUNT_EXCEEDS_PENDING") if failed_before else Expected(409, "INVALID_ORDER_STATE")
         payment = waiting[-1]
         if payment.subtotal > order.free_subtotal:
-            payment.status, payment.ends_at, payment.no_longer_fitted = "FAILED", None, True
+            payment.status, payment.ends_at, payment.paid_otherwise = "FAILED", None, True
             return Expected(422, "AMOUNT_EXCEEDS_PENDING")
         if fails:
             payment.status, payment.ends_at = "FAILED", None
@@ -194,7 +197,7 @@ class Oracle:
         taken = left if amount is None else amount
         if taken > left:
             return Expected(422, "CAPTURE_EXCEEDS_AUTHORIZED")
-        more = payment.parts(payment.captured + taken)[0] - payment.parts(payment.captured)[0]
+        more = payment.captured_split(payment.captured + taken)[0] - payment.captured_split(payment.captured)[0]
         if payment.captured and more > order.free_subtotal:
             return Expected(422, "AMOUNT_EXCEEDS_PENDING")
         if not payment.card.captures:
@@ -226,9 +229,9 @@ class Oracle:
             if payment.status == "REQUIRES_ACTION":
                 payment.status, payment.ends_at = "CANCELLED", None
         order.cancel_requested, order.closed = bool(granted or asking or back), not (granted or asking or back)
-        self._let_go(asking, granted)
+        self._void(asking, granted)
         for payment in back:
-            self._give_back(order, payment, payment.refundable)
+            self._request_refund(order, payment, payment.refundable)
         self._finish(order)
         return Expected(200)
 
@@ -242,15 +245,15 @@ class Oracle:
             case "REQUIRES_ACTION":
                 payment.status, payment.ends_at = "CANCELLED", None
             case "PENDING_AUTHORIZATION":
-                self._let_go([payment], [])
+                self._void([payment], [])
             case status if status in UNCAPTURED:
-                self._let_go([], [payment])
+                self._void([], [payment])
             case _:
                 return Expected(409, "INVALID_ORDER_STATE")
         self._finish(order)
         return Expected(200)
 
-    def _let_go(self, asking: list[Payment], granted: list[Payment]) -> None:
+    def _void(self, asking: list[Payment], granted: list[Payment]) -> None:
         for payment in asking:
             payment.status = "PENDING_CANCELLATION"
         for payment in granted:
@@ -259,11 +262,11 @@ class Oracle:
                 payment.status, payment.capture_due_at = "CANCELLED", None
 
     def _finish(self, order: Order) -> None:
-        """The last word of a cancellation, once nothing is under way any more."""
+        """Ends a pending cancellation when none of its calls is open."""
         if not order.cancel_requested:
             return
         voiding = any(p.status in UNCAPTURED and not p.void_refused for p in order.payments)
-        if voiding or any(p.status in UNDER_WAY or p.refunding for p in order.payments):
+        if voiding or any(p.status in IN_PROGRESS or p.refunding for p in order.payments):
             return
         order.cancel_requested = False
         order.closed = order.net <= 0 and not any(p.status in UNCAPTURED for p in order.payments)
@@ -278,17 +281,17 @@ class Oracle:
             return Expected(409, "INVALID_ORDER_STATE")
         if not order.paid:
             return Expected(409, "ORDER_NOT_REFUNDABLE")
-        shares = self._newest_first(order, amount) if payment is None else self._of_one(payment, amount)
+        shares = self._newest_first(order, amount) if payment is None else self._from_one(payment, amount)
         if isinstance(shares, Expected):
             return shares
         for one, share in shares:
-            self._give_back(order, one, share)
+            self._request_refund(order, one, share)
         return Expected(200)
 
-    def _of_one(self, payment: Payment, amount: int) -> Expected | list[tuple[Payment, int]]:
+    def _from_one(self, payment: Payment, amount: int) -> Expected | list[tuple[Payment, int]]:
         if payment.refunding:
             return Expected(409, "REFUND_IN_PROGRESS")
-        if payment.status not in GIVES_BACK or not payment.captured:
+        if payment.status not in REFUNDABLE or not payment.captured:
             return Expected(409, "ORDER_NOT_REFUNDABLE")
         if self._is_too_late(payment):
             return Expected(422, "REFUND_WINDOW_EXPIRED")
@@ -315,13 +318,13 @@ class Oracle:
         return shares
 
     def _is_free(self, payment: Payment) -> bool:
-        return payment.status in GIVES_BACK and not payment.refunding
+        return payment.status in REFUNDABLE and not payment.refunding
 
     def _is_too_late(self, payment: Payment) -> bool:
         at = payment.captured_at
         return payment.method == "card" and at is not None and self.now > at + 180 * DAY
 
-    def _give_back(self, order: Order, payment: Payment, amount: int) -> None:
+    def _request_refund(self, order: Order, payment: Payment, amount: int) -> None:
         way = payment.card.refunds if payment.method == "card" else "LATER"
         if way == "NEVER" or (payment.method != "card" and amount > payment.banked):
             return
@@ -330,11 +333,11 @@ class Oracle:
             payment.returns_to, payment.status = payment.status, "PENDING_REFUND"
         if way == "LATER":
             payment.banked -= amount
-            self.outbox.append(Said(self.now + 2, "refund", order, payment, amount))
+            self.outbox.append(DueMessage(self.now + 2, "refund", order, payment, amount))
         else:
-            self._given_back(payment)
+            self._complete_refund(payment)
 
-    def _given_back(self, payment: Payment) -> None:
+    def _complete_refund(self, payment: Payment) -> None:
         payment.refunded += payment.refunding
         payment.refunding = 0
         if payment.status == "PENDING_REFUND":
@@ -348,16 +351,16 @@ class Oracle:
         if payment.method != "spei" and amount != payment.gross:
             return Expected(409, "AMOUNT_MISMATCH")
         payment.banked += amount
-        self.arrived(order, payment, amount)
+        self.deposit_arrived(order, payment, amount)
         return Expected(200)
 
-    def arrived(self, order: Order, payment: Payment, amount: int) -> None:
-        """Money on a reference, whoever tells of it."""
+    def deposit_arrived(self, order: Order, payment: Payment, amount: int) -> None:
+        """Records money on a reference, reported by the sandbox or by a message."""
         payment.late = payment.late or payment.status in {"EXPIRED", "CANCELLED"}
         payment.captured += amount
         payment.authorized = max(payment.authorized, payment.captured)
         payment.captured_at = self.now
-        order.note(payment)
+        order.record_inflow(payment)
         if payment.status in {"EXPIRED", "CANCELLED"}:
             payment.status = "CAPTURED"
         elif payment.status in {"REQUIRES_ACTION", "PARTIALLY_CAPTURED"}:
@@ -366,7 +369,7 @@ class Oracle:
         self._finish(order)
 
     def dispute(self, payment: Payment, outcome: str) -> Expected:
-        """POST /sandbox/disputes about all that is held of a payment; WON and LOST open it where it was not."""
+        """POST /sandbox/disputes about all that a payment holds. WON and LOST open the dispute where none is open."""
         if payment.status != "DISPUTED":
             if payment.status not in HELD or payment.refundable <= 0:
                 return Expected(409, "INVALID_ORDER_STATE")
@@ -375,12 +378,12 @@ class Oracle:
         return Expected(200)
 
     def contest(self, payment: Payment, amount: int, name: str) -> None:
-        """The payer's bank takes this much back until it is decided; `name` is the dispute's."""
+        """Opens a dispute about `amount`; `name` is the dispute's id."""
         payment.returns_to, payment.status, payment.contested = payment.status, "DISPUTED", amount
         payment.dispute, payment.contesting = name, True
 
     def decided(self, payment: Payment, outcome: str) -> None:
-        """A dispute is WON or LOST; one that is only OPENED stays as it is."""
+        """Ends a dispute that is WON or LOST; OPENED leaves it open."""
         if outcome == "LOST":
             payment.refunded += payment.contested
             payment.status = "REFUNDED" if payment.refunded >= payment.captured else "PARTIALLY_REFUNDED"
@@ -411,38 +414,42 @@ class Oracle:
     # ---------------------------------------------------------------- the clock
 
     def advance(self, seconds: float) -> None:
-        """POST /sandbox/clock: everything that becomes due on the way happens, in its order."""
+        """POST /sandbox/clock: does everything that becomes due, in the order of its times."""
         until = self.now + seconds
         while due := min((at for at in self._due() if at <= until), default=None):
             self.now = due
-            self._happen()
+            self._run_due()
         self.now = until
 
     def _due(self) -> list[float]:
         payments = [p for order in self.orders.values() for p in order.payments]
-        times = [said.at for said in self.outbox] + [p.ends_at for p in payments] + [p.capture_due_at for p in payments]
+        times = (
+            [due_message.at for due_message in self.outbox]
+            + [p.ends_at for p in payments]
+            + [p.capture_due_at for p in payments]
+        )
         lapses = [p.granted_at + 7 * DAY for p in payments if self._may_lapse(p) and p.granted_at is not None]
         return [at for at in times if at is not None] + lapses
 
     def _may_lapse(self, payment: Payment) -> bool:
         return payment.status in {"AUTHORIZED", "PARTIALLY_AUTHORIZED"}
 
-    def _happen(self) -> None:
-        for said in [said for said in self.outbox if said.at <= self.now]:
-            self.outbox.remove(said)
-            self.tell(said)
+    def _run_due(self) -> None:
+        for due_message in [due_message for due_message in self.outbox if due_message.at <= self.now]:
+            self.outbox.remove(due_message)
+            self.deliver(due_message)
         for order in self.orders.values():
             for payment in order.payments:
-                self._time_is_up(order, payment)
+                self._expire(order, payment)
             self._finish(order)
 
-    def confirmed(self, said: Said) -> None:
-        """A refund that was under way is done."""
-        said.done = True
-        self._given_back(said.payment)
-        self._finish(said.order)
+    def confirmed(self, due_message: DueMessage) -> None:
+        """Completes a refund that was in flight."""
+        due_message.done = True
+        self._complete_refund(due_message.payment)
+        self._finish(due_message.order)
 
-    def _time_is_up(self, order: Order, payment: Payment) -> None:
+    def _expire(self, order: Order, payment: Payment) -> None:
         if payment.ends_at is not None and payment.ends_at <= self.now:
             payment.status, payment.ends_at = "EXPIRED", None
         if payment.capture_due_at is not None and payment.capture_due_at <= self.now:

@@ -1,4 +1,4 @@
-"""An authorisation that nobody captures lapses when its processor's time is over (contract 2.1)."""
+"""An authorisation that is not captured lapses after its processor's validity (contract 2.1)."""
 
 from __future__ import annotations
 
@@ -7,10 +7,17 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.domain.asking import authentication_answered, expire
-from tests.domain.moves import BY_HAND, CHALLENGE, ONE, card, going_on, granted
+from tests.domain.action_builders import expire, record_authentication
+from tests.domain.builders import NOON, approved, folded, record_authorization
 from tests.domain.scenario import given
-from tests.domain.story import NOON, approved, folded, settle
+from tests.domain.transition_rows import (
+    CHALLENGE,
+    MANUAL_CAPTURE,
+    ONE,
+    authenticating,
+    with_authorization,
+    with_card_payment,
+)
 
 from ledger.domain.orders import events as e
 from ledger.domain.orders.timers import Timer, TimerKind, timers_of
@@ -21,12 +28,12 @@ A_DAY = 86_400
 @pytest.mark.parametrize(
     ("history", "command"),
     [
-        (card(BY_HAND), settle(1, approved(10000, 0))),
-        (going_on(BY_HAND, CHALLENGE), authentication_answered(approved(10000, 0))),
+        (with_card_payment(MANUAL_CAPTURE), record_authorization(1, approved(10000, 0))),
+        (authenticating(MANUAL_CAPTURE, CHALLENGE), record_authentication(approved(10000, 0))),
     ],
     ids=["at once", "after the payer has acted"],
 )
-def test_it_lapses_when_the_processor_says(history: tuple[Any, ...], command: Any) -> None:
+def test_an_authorisation_lapses_after_its_processors_validity(history: tuple[Any, ...], command: Any) -> None:
     events = given(*history).when(replace(command, authorization_s=A_DAY)).then_events()
     order = folded((*history, *events))
     assert timers_of(order) == (Timer(TimerKind.LAPSE, ONE, NOON + timedelta(days=1)),)
@@ -35,6 +42,6 @@ def test_it_lapses_when_the_processor_says(history: tuple[Any, ...], command: An
     assert [event.because for event in ended if isinstance(event, e.PaymentExpired)] == [e.ExpiredBecause.AUTHORIZATION]
 
 
-def test_one_that_was_recorded_before_processors_said_so_lapses_after_a_week() -> None:
-    order = folded(granted(BY_HAND))
+def test_an_authorisation_recorded_without_a_validity_lapses_after_a_week() -> None:
+    order = folded(with_authorization(MANUAL_CAPTURE))
     assert timers_of(order) == (Timer(TimerKind.LAPSE, ONE, NOON + timedelta(days=7)),)

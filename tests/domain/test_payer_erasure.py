@@ -1,11 +1,22 @@
-"""A payer who is forgotten: the money stays as it was, the person is gone, and nothing new is learnt about them."""
+"""The erasure of a payer: amounts stay, personal data is removed, and later payments store none."""
 
 from __future__ import annotations
 
 from msgspec import UNSET, Raw
 from msgspec.structs import fields, replace
+from tests.domain.builders import (
+    NOON,
+    authorization_requested,
+    charge,
+    create,
+    created,
+    declined,
+    folded,
+    new_payment,
+    paid,
+    started,
+)
 from tests.domain.scenario import given
-from tests.domain.story import NOON, asked, charge, create, created, declined, folded, new_payment, paid, started
 from tests.journal.samples import ADDRESS, CARD, DEVICE, FISCAL
 
 from ledger.domain.customers import events as customer_events
@@ -23,7 +34,7 @@ METHOD = replace(started(1, 10000).method, card=CARD)
 PAYMENT = replace(started(1, 10000), method=METHOD, billing_address=ADDRESS, device_information=DEVICE, metadata=NOTE)
 
 
-def test_the_money_stays_and_the_person_goes():
+def test_an_erasure_keeps_the_amounts_and_removes_the_personal_data():
     history = [ORDER, PAYMENT, *paid(1, 10000)[1:]]
     before = folded(history)
     after = given(*history).when(ErasePayer(at=LATER)).then(FORGOTTEN)
@@ -35,21 +46,21 @@ def test_the_money_stays_and_the_person_goes():
     assert replace(after.payments[0], started=PAYMENT) == before.payments[0]
 
 
-def test_a_forgotten_payer_pays_without_leaving_a_name():
-    told = {"method": METHOD, "billing_address": ADDRESS, "device_information": DEVICE, "metadata": NOTE}
-    for command in (charge(1, **told), create(payment=new_payment(1, **told))):
+def test_a_payment_after_the_erasure_stores_no_personal_data():
+    personal = {"method": METHOD, "billing_address": ADDRESS, "device_information": DEVICE, "metadata": NOTE}
+    for command in (charge(1, **personal), create(payment=new_payment(1, **personal))):
         payment, _ = given(created(), *failed(), FORGOTTEN).when(command).then_events()
         assert payment == without(payment, order_events.PERSONAL[PaymentStarted])
         assert payment.method.card.last4 == CARD.last4
 
 
 def failed():
-    events = [started(7, 10000), asked(7, 10000), declined(7)]
+    events = [started(7, 10000), authorization_requested(7, 10000), declined(7)]
     assert folded([created(), *events]).status is OrderStatus.FAILED
     return events
 
 
-def test_what_is_personal_may_be_absent():
+def test_every_personal_field_has_a_default():
     for type_, paths in {**order_events.PERSONAL, **customer_events.PERSONAL}.items():
         known = {field.name: field for field in fields(type_)}
         for path in paths:
@@ -57,7 +68,7 @@ def test_what_is_personal_may_be_absent():
             assert rest or not known[name].required, f"{type_.__name__}.{name}"
 
 
-def test_a_path_ends_where_nothing_stands():
+def test_a_path_through_an_absent_member_changes_nothing():
     bare = replace(PAYMENT, method=replace(METHOD, card=None), billing_address=None, device_information=None)
     bare = replace(bare, metadata=UNSET)
     assert without(bare, order_events.PERSONAL[PaymentStarted]) is bare

@@ -1,7 +1,7 @@
-"""Fold a merchant's log into its read models and print their digest: what a replay in another process must repeat.
+"""Folds a merchant's log into its read models and prints their digest, which a replay in another process must repeat.
 
-The rule a stranger would break: nothing here may depend on this process. It is run with another hash seed, another time
-zone and other batch sizes, and has to print the same line.
+Depend on nothing of this process: the test runs the module with other hash seeds, time zones and batch sizes, and it
+has to print the same line.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from ledger.postgres.connection import connect
 from projections.rebuild import Replay, Rows
 
 
-async def the_log(url: str, merchant_id: UUID, size: int = 1000) -> list[RecordedEvent]:
-    """A merchant's whole log, read in stretches of `size` events."""
+async def read_log(url: str, merchant_id: UUID, size: int = 1000) -> list[RecordedEvent]:
+    """Returns a merchant's whole log, read in pages of `size` events."""
     log: list[RecordedEvent] = []
     async with await connect(url, "property-tests") as connection:
         reader = LogReader(url, CODEC, data_keys())
-        while stretch := await reader.feed(connection, merchant_id, len(log), size):
-            log += stretch
+        while page := await reader.feed(connection, merchant_id, len(log), size):
+            log += page
     return log
 
 
-def fold(merchant_id: UUID, log: list[RecordedEvent], size: int) -> Rows:
-    """The read models of a log, folded `size` events at a time."""
+def replay_log(merchant_id: UUID, log: list[RecordedEvent], size: int) -> Rows:
+    """Returns the rows of the read models of a log, replayed `size` events at a time."""
     replay = Replay(merchant_id)
     for start in range(0, len(log), size):
         replay.take((event.stream_id, event.version, event.event) for event in log[start : start + size])
@@ -38,7 +38,7 @@ def fold(merchant_id: UUID, log: list[RecordedEvent], size: int) -> Rows:
 
 
 def digest(rows: Rows) -> str:
-    """SHA-256 over every cell of every row; a number is its value, whatever it is called in Python."""
+    """Returns the SHA-256 of every cell of every row. Numbers of all Python types count by their value."""
     cells = [(name, [[_plain(cell) for cell in row] for row in some]) for name, some in sorted(rows.items())]
     return hashlib.sha256(repr(cells).encode()).hexdigest()
 
@@ -49,4 +49,4 @@ def _plain(cell: object) -> object:
 
 if __name__ == "__main__":
     url, merchant, size = sys.argv[1], UUID(sys.argv[2]), int(sys.argv[3])
-    sys.stdout.write(digest(fold(merchant, asyncio.run(the_log(url, merchant, size)), size)) + "\n")
+    sys.stdout.write(digest(replay_log(merchant, asyncio.run(read_log(url, merchant, size)), size)) + "\n")

@@ -1,4 +1,4 @@
-"""Many runs of the stateful test against one service, and what they reached."""
+"""Runs the stateful test many times against one service, and reports what the runs reached."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ DRAWS = "fresh draws"
 
 
 class FreshDraws(HypothesisProvider):
-    """Draws as Hypothesis does, each run anew.
+    """A Hypothesis backend that draws each run afresh.
 
-    Its own backend looks for what it has not tried yet, and finds above all runs that it cuts short: of 200 runs of 50
-    steps, 96 had 50 steps, and another 146 that it did not count were begun. As a backend of its own, the same draws make
-    200 whole runs of 200. A run that fails is still repeated and shrunk by Hypothesis' own.
+    Hypothesis' own backend searches for what it has not tried yet, and mostly finds runs that it cuts short: of 200
+    runs of 50 steps, 96 had 50 steps, and another 146 uncounted runs were started. The same draws as a backend of its
+    own make 200 complete runs of 200. A failing run is still repeated and shrunk by Hypothesis' own backend.
     """
 
 
@@ -28,27 +28,27 @@ AVAILABLE_PROVIDERS[DRAWS] = FreshDraws
 
 
 class Reached(NamedTuple):
-    """`answers`: how often each rule was answered so (the rule, the HTTP status, the code of an error).
+    """What a session reached. `answers` counts the answers by rule, HTTP status and error code.
 
-    `lengths`: how many runs had how many steps, the first order's among them.
+    `lengths` counts the runs by their number of steps, including the creation of the first order.
     """
 
     answers: Counter[tuple[str, int, str | None]]
     lengths: Counter[int]
 
     def whole(self, steps: int) -> int:
-        """How many runs had all of their steps."""
+        """Returns how many runs had all of their steps."""
         return sum(count for length, count in self.lengths.items() if length > steps)
 
 
 def run(service: Service, runs: int, steps: int, seed: int, *, shrink: bool = True) -> Reached:
-    """Raises AssertionError where the service and the oracle differ, with the steps that led there."""
+    """Runs the test. Raises AssertionError where the service and the model differ, with the steps that led there."""
     reached = Reached(Counter(), Counter())
     machine = type("Merchant", (Merchant,), {"service": service, "reached": reached.answers, "runs": reached.lengths})
     phases = [Phase.generate, *([Phase.shrink] if shrink else [])]
     how = settings(
         max_examples=runs + 1,  # the first one is the simplest that there is
-        stateful_step_count=steps + 1,  # the first one opens the shop
+        stateful_step_count=steps + 1,  # the first one creates the first order
         deadline=None,
         database=None,
         backend=DRAWS,
@@ -66,16 +66,16 @@ RULES = (
     "message before its order", "refund confirmed", "worker", "taken: deposit", "taken: deposit before its order",
     "taken: opened", "taken: won", "taken: lost", "taken: listed", "taken: matched", "taken: refused", "taken: refunded",
 )  # fmt: skip
-"""What can be drawn, by the names under which it is counted, and what becomes of messages."""
+"""The names under which rules are counted, and the kinds of messages that are applied."""
 
 
 def unreached(reached: Reached) -> set[str]:
-    """The rules that were never carried out by the service, only refused or not drawn at all."""
+    """Returns the rules that the service never carried out: always refused, or never drawn."""
     return set(RULES) - {rule for rule, status, _ in reached.answers if status < 300}
 
 
 def report(reached: Reached) -> str:
-    """How long the runs were, and each rule with its answers, a line for each."""
+    """Returns as text how long the runs were, and a line with the answers of each rule."""
     lines: dict[str, list[str]] = {}
     for (rule, status, code), count in sorted(reached.answers.items(), key=str):
         lines.setdefault(rule, []).append(f"{status}{'' if code is None else ' ' + code} x{count}")
