@@ -11,15 +11,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 from uuid import UUID
 
-import structlog
-
-from ledger.domain.rejections import ConcurrentUpdate
+from ledger.background.periodic import run_periodically
 from ledger.operations.customers.erase import OrdersOf, erase_payer
 from ledger.operations.inputs import Actor
 from ledger.operations.ledger import Ledger
-from ledger.postgres.faults import Fault
-
-_log = structlog.get_logger()
 
 _POLL_S: Final = 5.0
 _AT_ONCE: Final = 100
@@ -37,16 +32,8 @@ class ErasureSweep:
         self._unfinished, self._orders_of, self._finished = unfinished, orders_of, finished
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Sweep every five seconds until told to stop."""
-        while not stop.is_set():
-            try:
-                await self.sweep()
-            except (Fault, ConcurrentUpdate) as fault:
-                _log.warning("forgetting_waits", reason=type(fault).__name__)
-            try:
-                await asyncio.wait_for(stop.wait(), _POLL_S)
-            except TimeoutError:
-                continue
+        """Sweeps every five seconds until `stop` is set."""
+        await run_periodically(self.sweep, stop, pause_s=_POLL_S, waits_event="forgetting_waits")
 
     async def sweep(self) -> None:
         """Finish everything that is unfinished now. Raises a Fault, ConcurrentUpdate."""

@@ -16,6 +16,7 @@ from uuid import UUID
 import structlog
 from msgspec import Struct
 
+from ledger.background.periodic import back_off_s, run_periodically
 from ledger.background.reactions.quarantine import UNREADABLE
 from ledger.domain.orders.decide.outcomes import Outcome
 from ledger.domain.orders.payment import Intent
@@ -62,16 +63,8 @@ class Recovery:
         self.settled = 0
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Sweep every second until told to stop."""
-        while not stop.is_set():
-            try:
-                await self.sweep()
-            except Fault as fault:
-                _log.warning("recovery_waits", reason=type(fault).__name__)
-            try:
-                await asyncio.wait_for(stop.wait(), self._windows.poll_s)
-            except TimeoutError:
-                continue
+        """Sweeps every second until `stop` is set."""
+        await run_periodically(self.sweep, stop, pause_s=self._windows.poll_s, waits_event="recovery_waits")
 
     async def sweep(self) -> None:
         """Look up everything that is due now."""
@@ -154,5 +147,5 @@ class Recovery:
 
     def _put_off(self, key: str | UUID) -> None:
         tries = self._tries.get(key, (0, None))[0]
-        pause = min(_BACK_OFF_FIRST_S * 2.0 ** min(tries, 20), _BACK_OFF_MAX_S)
-        self._tries[key] = (tries + 1, datetime.now(UTC) + timedelta(seconds=pause))
+        pause_s = back_off_s(tries, _BACK_OFF_MAX_S, _BACK_OFF_FIRST_S)
+        self._tries[key] = (tries + 1, datetime.now(UTC) + timedelta(seconds=pause_s))

@@ -7,16 +7,15 @@ heard of what the message follows - is put off; what contradicts its order for g
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import datetime
-from typing import Any, Final, Protocol
-from uuid import UUID
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
 
 import structlog
 from msgspec import Struct
 
 from ledger.journal.append import KeyUnavailable
 from ledger.operations.clock import Clock
+from ledger.operations.message_delivery import MessageSource
 from ledger.postgres.faults import Fault
 from ledger.processors.contract import ProcessorTimedOut, ProcessorUnavailable
 from ledger.processors.inbox import Inbox, InboxEntry
@@ -50,16 +49,6 @@ Handle = Callable[[Any], Awaitable[Disposition]]
 """Makes of a message what follows for its order. It may be called twice for one message. Raises Fault."""
 
 Handles = Mapping[type[Message], Handle]
-
-
-class MessageSource(Protocol):
-    """A processor whose messages are fetched: the sandbox, which has no way to call us."""
-
-    async def merchants_waiting(self) -> Sequence[UUID]: ...
-
-    async def due_messages(self, merchant_id: UUID, now: datetime, limit: int = 100) -> Sequence[Message]: ...
-
-    async def delivered(self, message: Message) -> None: ...
 
 
 class InboxConsumer:

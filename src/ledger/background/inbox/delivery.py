@@ -7,39 +7,25 @@ has taken it in. Between the two, anybody may be killed, and any number of worke
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from datetime import datetime
-from typing import Final, Protocol
+from typing import Final
 from uuid import UUID
-
-import structlog
 
 from ledger.background.inbox.apply import MessageApplier
 from ledger.background.inbox.consumer import InboxConsumer, fetch
+from ledger.background.periodic import run_periodically
 from ledger.operations.ledger import Ledger
+from ledger.operations.message_delivery import MessageSource
 from ledger.operations.payment_lookup import PaymentLookup
-from ledger.postgres.faults import DatabaseUnavailable, Fault
+from ledger.postgres.faults import DatabaseUnavailable
 from ledger.processors.contract import ProcessorTimedOut, ProcessorUnavailable
 from ledger.processors.inbox import Inbox, InboxEntry
 from ledger.processors.messages import Message
 from ledger.processors.sandbox.processor import SandboxProcessor
 
-_log = structlog.get_logger()
-
 _PAUSE_S: Final = 0.5
-
-
-class MessageSource(Protocol):
-    """A processor's own messages, each due at a moment of its merchant's clock."""
-
-    async def merchants_waiting(self) -> Sequence[UUID]: ...
-
-    async def next_due_at(self, merchant_id: UUID) -> datetime | None: ...
-
-    async def due_messages(self, merchant_id: UUID, now: datetime, limit: int = 100) -> Sequence[Message]: ...
-
-    async def delivered(self, message: Message) -> None: ...
 
 
 class InboxDelivery:
@@ -82,19 +68,15 @@ class InboxDelivery:
         return len(due)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Fetch and work off until told to stop; a message that was begun is finished."""
-        while not stop.is_set():
-            busy = 0
-            try:
-                if self._outbox is not None:
-                    busy += await fetch(self._outbox, self._inbox, self._ledger.clock)
-                busy += await self._messages.sweep()
-            except Fault as fault:
-                busy = 0
-                _log.warning("messages_wait", reason=type(fault).__name__)
-            if not busy:
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(stop.wait(), _PAUSE_S)
+        """Fetches messages and tries them until `stop` is set. A message that has begun is finished."""
+
+        async def work() -> None:
+            busy = True
+            while busy and not stop.is_set():
+                fetched = await fetch(self._outbox, self._inbox, self._ledger.clock) if self._outbox else 0
+                busy = bool(fetched + await self._messages.sweep())
+
+        await run_periodically(work, stop, pause_s=_PAUSE_S, waits_event="messages_wait")
 
 
 @asynccontextmanager

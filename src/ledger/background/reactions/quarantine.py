@@ -15,6 +15,7 @@ from uuid import UUID
 import structlog
 from msgspec import Struct
 
+from ledger.background.periodic import back_off_s
 from ledger.journal.append import KeyUnavailable, SealBroken
 from ledger.journal.codec import UnknownTopic
 
@@ -23,7 +24,7 @@ _log = structlog.get_logger()
 UNREADABLE: Final = (KeyUnavailable, SealBroken, UnknownTopic)
 """What is wrong with this merchant's log alone: a key that is lost or not known here, bytes that do not open, a newer event."""
 
-_PAUSE_FIRST_S, _PAUSE_MAX_S = 1.0, 60.0
+_PAUSE_MAX_S: Final = 60.0
 
 
 class _Aside(Struct, frozen=True):
@@ -59,8 +60,7 @@ class Quarantine:
         """Leave a merchant alone: for a second, then two, four, at last a minute."""
         known = self._aside.get((reaction, merchant_id))
         tries = 0 if known is None else known.tries
-        pause_s = min(_PAUSE_FIRST_S * 2.0 ** min(tries, 20), _PAUSE_MAX_S)
-        self._aside[reaction, merchant_id] = _Aside(tries + 1, self._now_s() + pause_s, fault)
+        self._aside[reaction, merchant_id] = _Aside(tries + 1, self._now_s() + back_off_s(tries, _PAUSE_MAX_S), fault)
         _log.error(
             "merchant_set_aside",
             merchant_id=str(merchant_id),

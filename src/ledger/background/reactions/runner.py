@@ -17,6 +17,7 @@ import psycopg
 import structlog
 from procrastinate.exceptions import ConnectorException
 
+from ledger.background.periodic import pause
 from ledger.background.reactions.dispatcher import Dispatcher
 from ledger.background.scheduler import timers
 from ledger.background.scheduler.jobs import Jobs, use_jobs_schema
@@ -85,7 +86,7 @@ class ReactionRunner:
                     await work(connection, stop)
             except (psycopg.Error, ConnectorException, Fault, OSError) as fault:
                 _log.warning("reactions_wait", of=name, reason=type(fault).__name__)
-                await _pause(stop, _AGAIN_S)
+                await pause(stop, _AGAIN_S)
 
     async def _listen(self, connection: Connection, stop: asyncio.Event) -> None:
         await connection.execute(f"listen {CHANNEL}")
@@ -108,21 +109,16 @@ class ReactionRunner:
                     await connection.execute(_PROGRESS, row)
             elif grown:
                 await self._dispatcher.sweep(connection, sorted(grown))
-                await _pause(stop, min(_REST_S, everywhere_at - time.monotonic()))
+                await pause(stop, min(_REST_S, everywhere_at - time.monotonic()))
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), max(0.0, everywhere_at - time.monotonic()))
 
     async def _enqueue_due(self, connection: Connection, stop: asyncio.Event) -> None:
         while not stop.is_set():
             self.enqueued += await timers.enqueue_due(connection, self._jobs)
-            await _pause(stop, _DUE_S)
+            await pause(stop, _DUE_S)
 
     async def _take_over(self, _: Connection, stop: asyncio.Event) -> None:
         while not stop.is_set():
             await self._jobs.requeue_stalled()
-            await _pause(stop, _TAKE_OVER_S)
-
-
-async def _pause(stop: asyncio.Event, seconds: float) -> None:
-    with suppress(TimeoutError):
-        await asyncio.wait_for(stop.wait(), seconds)
+            await pause(stop, _TAKE_OVER_S)

@@ -26,6 +26,7 @@ from procrastinate import App, BaseRetryStrategy, JobContext, PsycopgConnector, 
 from procrastinate.jobs import DeleteJobCondition, Job
 from psycopg_pool import AsyncConnectionPool
 
+from ledger.background.periodic import back_off_s, pause
 from ledger.background.reactions.reaction import EnqueueJob
 from ledger.operations.ledger import Ledger
 
@@ -40,7 +41,7 @@ It may be called twice. Whatever it raises has it called again later.
 _TASK: Final = "ledger.due"
 _ATTEMPTS_MAX: Final = 40
 """About five hours: longer than an outage that nobody notices."""
-_PAUSE_FIRST_S, _PAUSE_MAX_S = 1.0, 600.0
+_PAUSE_MAX_S: Final = 600.0
 _AT_ONCE: Final = 10
 _TOGETHER: Final = 100  # due things in one job
 _THINGS_AT_ONCE: Final = 32  # of one process, over all its jobs
@@ -170,8 +171,7 @@ class Jobs:
             (ending,) = await asyncio.gather(worker, return_exceptions=True)
             if not stop.is_set():
                 _log.warning("jobs_wait", reason=type(ending).__name__)
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(stop.wait(), _POLL_S)
+                await pause(stop, _POLL_S)
 
     async def requeue_stalled(self) -> None:
         """Put back into the queue what workers had begun that are no more. Raises procrastinate's ConnectorException."""
@@ -271,8 +271,7 @@ def _pool(**options: Any) -> AsyncConnectionPool[Any]:
 
 
 def _again_at(attempts: int) -> datetime:
-    pause = min(_PAUSE_FIRST_S * 2.0 ** min(attempts, 20), _PAUSE_MAX_S)
-    return datetime.now(UTC) + timedelta(seconds=pause * random.uniform(0.5, 1.5))
+    return datetime.now(UTC) + timedelta(seconds=back_off_s(attempts, _PAUSE_MAX_S) * random.uniform(0.5, 1.5))
 
 
 def _job(merchant_id: UUID, things: Sequence[EnqueueJob], at: datetime | None = None) -> Job:
