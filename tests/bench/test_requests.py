@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from ledger.bench.load.processes import ChildFailed, run_one
-from ledger.bench.load.requests import UNIQUE, LoadPlan
+from ledger.bench.load.requests import UNIQUE, LoadPlan, Step
 
 
 class Answering(BaseHTTPRequestHandler):
@@ -44,10 +44,7 @@ def plan(server: ThreadingHTTPServer, **given: object) -> LoadPlan:
         "port": server.server_address[1],
         "connections": 4,
         "seconds": 0.3,
-        "expect": 201,
-        "method": "POST",
-        "paths": ["/orders"],
-        "body": '{"externalId":"a-' + UNIQUE + '","note":"100 %"}',
+        "steps": [Step(path="/orders", body='{"externalId":"a-' + UNIQUE + '","note":"100 %"}', expect=201)],
         "warm_up_s": 0.0,
     }
     return LoadPlan(**(terms | given))

@@ -1,4 +1,4 @@
-"""What happens to orders after their create, as walks that the load generator takes: a part, a refund, 3-D Secure.
+"""What happens to orders after their create, as walks that the load generator saves: a part, a refund, 3-D Secure.
 
 The rule a stranger would break: an operation is what its caller asks for, first request to last answer. The payer's click
 on the bank's page belongs to 3-D Secure, because nothing goes on without it.
@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from ledger.bench.load import order_body
-from ledger.bench.load.requests import UNIQUE
-from ledger.bench.load.walks import FORM, ORDER, Step
+from ledger.bench.load.requests import FORM, ORDER, UNIQUE, Step
 
 _STEP_UP: Final = "{stepUpUrl}"
 _TRANSACTION: Final = "{transaction}"
@@ -24,7 +23,7 @@ def part(orders: str) -> list[Step]:
             path=f"{orders}/{ORDER}/payments",
             body=order_body.part(f"parte-{UNIQUE}"),
             expect=201,
-            says={"status": "PARTIALLY_PAID", "payment.status": "CAPTURED"},
+            values={"status": "PARTIALLY_PAID", "payment.status": "CAPTURED"},
         )
     ]
 
@@ -37,7 +36,7 @@ def refund(orders: str) -> list[Step]:
             path=f"{orders}/{ORDER}/refund",
             body=order_body.refund(f"devolucion-{UNIQUE}"),
             expect=200,
-            says={"status": "PARTIALLY_REFUNDED", "refund.status": "SUCCEEDED"},
+            values={"status": "PARTIALLY_REFUNDED", "refund.status": "SUCCEEDED"},
         )
     ]
 
@@ -50,18 +49,18 @@ def authentication(orders: str) -> list[Step]:
             path=orders,
             body=order_body.body(f"reto-{UNIQUE}", "challenged"),
             expect=201,
-            says={"status": "PAYER_AUTHENTICATION_CHALLENGE_REQUIRED", "payment.nextAction": "CHALLENGE"},
-            takes={
+            values={"status": "PAYER_AUTHENTICATION_CHALLENGE_REQUIRED", "payment.nextAction": "CHALLENGE"},
+            saves={
                 ORDER: "id",
                 _STEP_UP: "payerAuthentication.stepUpUrl",
                 _TRANSACTION: "payerAuthentication.authenticationTransactionId",
             },
         ),
-        Step(name="accept", path=_STEP_UP, body="decision=accept", content_type=FORM, shows="Confirmaste el pago"),
+        Step(name="accept", path=_STEP_UP, body="decision=accept", content_type=FORM, text="Confirmaste el pago"),
         Step(
             name="validate",
             path=f"{orders}/{ORDER}/payer-authentication/validate",
             body=f'{{"authenticationTransactionId":"{_TRANSACTION}"}}',
-            says={"status": "AUTHORIZED", "payment.status": "PENDING_CAPTURE"},
+            values={"status": "AUTHORIZED", "payment.status": "PENDING_CAPTURE"},
         ),
     ]

@@ -22,7 +22,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from ledger.bench.load.processes import child, run_one
-from ledger.bench.load.requests import UNIQUE, LoadPlan
+from ledger.bench.load.requests import UNIQUE, LoadPlan, Step
 from ledger.bench.measure.samples import Sample, sample
 from ledger.bench.scratch import pgbench_program
 from ledger.settings import CannotRun
@@ -117,10 +117,7 @@ class EchoLimit:
             port=self._port,
             connections=in_flight,
             seconds=seconds,
-            expect=201,
-            method="POST",
-            paths=["/echo"],
-            body=body,
+            steps=[Step(path="/echo", body=body, expect=201)],
         )
         assert UNIQUE in body, "the limit sends what it is the limit of"
         return run_one("ledger.bench.load.requests", plan)

@@ -25,9 +25,7 @@ from msgspec.structs import replace
 from ledger.bench.load import commits, order_actions, order_body
 from ledger.bench.load.order_body import Way
 from ledger.bench.load.processes import run_one
-from ledger.bench.load.requests import UNIQUE, LoadPlan
-from ledger.bench.load.walks import Step
-from ledger.bench.load.walks import WalkPlan as Walks
+from ledger.bench.load.requests import ORDER, UNIQUE, LoadPlan, Step
 from ledger.bench.measure.limits import EchoLimit, InsertLimit, echo_limit
 from ledger.bench.measure.report import Ratio, Report, Target
 from ledger.bench.measure.resources import Costs, largest_child, resident_mb
@@ -69,48 +67,36 @@ class Service:
         self.merchant_id = merchant_id
 
     def create(self, seconds: float, in_flight: int, way: Way = "pending") -> Sample:
-        """POST the README's order, each time under an external id of its own."""
-        plan = LoadPlan(
-            host="127.0.0.1",
-            port=self._port,
-            connections=in_flight,
-            seconds=seconds,
-            expect=201,
-            method="POST",
-            paths=[self._orders],
-            headers=self._headers,
-            body=order_body.body(f"pedido-{UNIQUE}", way),
-            first=next(self._numbers) << 32,
-        )
-        return run_one("ledger.bench.load.requests", plan)
+        """POSTs the README's order, each time under an external id of its own."""
+        step = Step(path=self._orders, body=order_body.body(f"pedido-{UNIQUE}", way), expect=201)
+        return replace(self._load([step], seconds, in_flight), ended=0)  # as `Costs` has always counted creates
 
     def read(self, order_ids: list[UUID], seconds: float, in_flight: int) -> Sample:
-        """GET these orders in turn."""
-        plan = LoadPlan(
-            host="127.0.0.1",
-            port=self._port,
-            connections=in_flight,
-            seconds=seconds,
-            expect=200,
-            paths=[f"{self._orders}/{order_id}" for order_id in order_ids],
-            headers=self._headers,
-        )
-        return run_one("ledger.bench.load.requests", plan)
+        """GETs these orders in turn."""
+        step = Step(path=f"{self._orders}/{ORDER}")
+        return replace(self._load([step], seconds, in_flight, order_ids, uses=0), ended=0)  # as creates
 
     def part(self, order_ids: list[UUID], seconds: float, in_flight: int) -> Sample:
-        """Pay a tenth of these split orders by card, in turn."""
-        return self._walk(order_actions.part(self._orders), seconds, in_flight, order_ids)
+        """Pays a tenth of these split orders by card, in turn."""
+        return self._load(order_actions.part(self._orders), seconds, in_flight, order_ids)
 
     def refund(self, order_ids: list[UUID], seconds: float, in_flight: int) -> Sample:
-        """Give a tenth of these paid orders back, in turn."""
-        return self._walk(order_actions.refund(self._orders), seconds, in_flight, order_ids)
+        """Refunds a tenth of these paid orders, in turn."""
+        return self._load(order_actions.refund(self._orders), seconds, in_flight, order_ids)
 
     def authenticate(self, seconds: float, in_flight: int) -> Sample:
-        """Pay by a card whose bank asks its holder, and accept: three requests each."""
-        return self._walk(order_actions.authentication(self._orders), seconds, in_flight)
+        """Pays by a card whose bank asks its holder, who accepts: three requests each."""
+        return self._load(order_actions.authentication(self._orders), seconds, in_flight)
 
-    def _walk(self, steps: list[Step], seconds: float, in_flight: int, order_ids: Sequence[UUID] = ()) -> Sample:
-        plan = Walks(
+    def _load(
+        self,
+        steps: list[Step],
+        seconds: float,
+        in_flight: int,
+        order_ids: Sequence[UUID] = (),
+        uses: int = order_body.SHARES,
+    ) -> Sample:
+        plan = LoadPlan(
             host="127.0.0.1",
             port=self._port,
             connections=in_flight,
@@ -118,10 +104,10 @@ class Service:
             steps=steps,
             headers=self._headers,
             orders=[str(order_id) for order_id in order_ids],
-            uses=order_body.SHARES,
+            uses=uses,
             first=next(self._numbers) << 32,
         )
-        return run_one("ledger.bench.load.walks", plan)
+        return run_one("ledger.bench.load.requests", plan)
 
 
 @contextmanager
