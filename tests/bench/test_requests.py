@@ -50,7 +50,7 @@ def plan(server: ThreadingHTTPServer, **given: object) -> LoadPlan:
     return LoadPlan(**(terms | given))
 
 
-def test_every_request_is_its_own_and_every_unexpected_status_is_counted(server):
+def test_every_request_is_unique_and_every_unexpected_status_is_counted(server):
     sample = run_one("ledger.bench.load.requests", plan(server, first=7 << 32))
     assert set(server.bodies.values()) == {1}
     assert b'{"externalId":"a-gggggggngggggggg","note":"100 %"}' in server.bodies
@@ -60,6 +60,6 @@ def test_every_request_is_its_own_and_every_unexpected_status_is_counted(server)
     assert 0 < sample.p50_ms <= sample.p99_ms < 300
 
 
-def test_a_server_that_is_not_there_is_no_result(server):
+def test_without_a_server_there_is_no_result(server):
     with pytest.raises(ChildFailed):
         run_one("ledger.bench.load.requests", plan(server, port=1))

@@ -1,4 +1,4 @@
-"""A walk counts when each of its answers said what it was to say."""
+"""A walk of the load generator counts when each of its answers is as expected."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ledger.bench.load.requests import FORM, ORDER, OUT_OF_ORDERS, UNIQUE, LoadP
 
 
 class Shop(BaseHTTPRequestHandler):
-    """Makes an order, shows its page under an address of its own, and takes what the page was told."""
+    """Makes an order, shows its page at another address, and accepts what the page sends."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
@@ -25,11 +25,11 @@ class Shop(BaseHTTPRequestHandler):
         sent = self.rfile.read(int(self.headers["Content-Length"])).decode()
         self.server.asked[self.path, self.headers["Content-Type"]] += 1
         time.sleep(self.server.takes_s)
-        status, said = self.server.answers[self.path.rpartition("/")[2]]
+        status, answer = self.server.answers[self.path.rpartition("/")[2]]
         if status == 0:
             self.close_connection = True
             return
-        body = said if isinstance(said, str) else json.dumps(said | {"sent": sent})
+        body = answer if isinstance(answer, str) else json.dumps(answer | {"sent": sent})
         self.send_response(status)
         self.send_header("Content-Length", str(len(body.encode())))
         self.end_headers()
@@ -83,7 +83,7 @@ def plan(server: ThreadingHTTPServer, **given: Any) -> LoadPlan:
     return LoadPlan(**(terms | given))
 
 
-def test_a_walk_goes_where_its_answers_lead(shop):
+def test_a_walk_uses_values_of_earlier_answers(shop):
     sample = run_one("ledger.bench.load.requests", plan(shop))
     assert not sample.others
     assert set(shop.asked) == {
@@ -108,7 +108,7 @@ def test_a_walk_goes_where_its_answers_lead(shop):
         ("validate", (200, "not JSON"), "validate 200 None", None),
     ],
 )
-def test_a_step_that_is_answered_otherwise_is_an_error_and_no_walk(shop, step, answer, error, never_asked):
+def test_a_step_with_an_unexpected_answer_is_an_error(shop, step, answer, error, never_asked):
     shop.answers[step] = answer
     sample = run_one("ledger.bench.load.requests", plan(shop))
     assert (sample.done, set(sample.others)) == (0, {error})
@@ -116,7 +116,7 @@ def test_a_step_that_is_answered_otherwise_is_an_error_and_no_walk(shop, step, a
     assert never_asked not in {path for path, _ in shop.asked}
 
 
-def test_a_sample_that_is_shorter_than_a_walk_goes_on_until_there_are_some(shop):
+def test_a_sample_that_is_shorter_than_a_walk_continues_until_walks_have_ended(shop):
     shop.takes_s = 0.1
     sample = run_one("ledger.bench.load.requests", plan(shop, seconds=0.05))
     assert sample.done >= 3
@@ -124,13 +124,13 @@ def test_a_sample_that_is_shorter_than_a_walk_goes_on_until_there_are_some(shop)
     assert sample.seconds > 0.05
 
 
-def test_a_server_that_hangs_up_is_an_error(shop):
+def test_a_server_that_closes_the_connection_is_an_error(shop):
     shop.answers["validate"] = (0, "")
     sample = run_one("ledger.bench.load.requests", plan(shop))
     assert (sample.done, sample.others) == (0, {"closed: ConnectionResetError": 3})
 
 
-def test_orders_are_used_as_often_as_they_can_be_and_no_more(shop):
+def test_an_order_is_used_as_often_as_the_plan_allows(shop):
     body = f'{{"externalId":"{UNIQUE}"}}'
     only = [Step(name="part", path=f"/{ORDER}/validate", body=body, values={"status": "DONE"})]
     orders = [f"order-{n}" for n in range(7)]
@@ -139,6 +139,6 @@ def test_orders_are_used_as_often_as_they_can_be_and_no_more(shop):
     assert shop.asked == {(f"/order-{n}/validate", "application/json"): 2 for n in range(7)}
 
 
-def test_a_server_that_is_not_there_is_no_result(shop):
+def test_without_a_server_there_is_no_result(shop):
     with pytest.raises(ChildFailed):
         run_one("ledger.bench.load.requests", plan(shop, port=1))

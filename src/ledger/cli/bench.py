@@ -1,7 +1,4 @@
-"""`ledger bench`: what this machine makes of the ledger, as ratios to limits measured in the same run.
-
-The rule a stranger would break: a benchmark has a server and a database of its own, whatever else runs here.
-"""
+"""`ledger bench`: the ledger's speed on this machine, as ratios to limits measured in the same run."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What happens to orders after their create, as walks that the load generator saves: a part, a refund, 3-D Secure.
+"""What happens to orders after they are created, as walks of the load generator: a part, a refund, 3-D Secure.
 
-The rule a stranger would break: an operation is what its caller asks for, first request to last answer. The payer's click
-on the bank's page belongs to 3-D Secure, because nothing goes on without it.
+A walk is measured from its first request to its last answer. 3-D Secure includes the payer's request to the bank's page,
+because the payment does not continue without it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ _TRANSACTION: Final = "{transaction}"
 
 
 def part(orders: str) -> list[Step]:
-    """A tenth of a split order by card, captured at once. `orders` is the path of all orders, here and below."""
+    """Returns the payment of a tenth of a split order by card, captured at once.
+
+    `orders` is the path of all orders, here and below.
+    """
     return [
         Step(
             name="part",
@@ -29,7 +32,7 @@ def part(orders: str) -> list[Step]:
 
 
 def refund(orders: str) -> list[Step]:
-    """A tenth of a captured payment, given back at once."""
+    """Returns the refund of a tenth of a captured payment."""
     return [
         Step(
             name="refund",
@@ -42,7 +45,7 @@ def refund(orders: str) -> list[Step]:
 
 
 def authentication(orders: str) -> list[Step]:
-    """An order by a card whose bank asks its holder, who accepts on the bank's page; the bank is believed, not the page."""
+    """Returns an order by a card whose bank asks its holder, who accepts on the bank's page: three requests."""
     return [
         Step(
             name="create",
