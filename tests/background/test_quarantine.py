@@ -81,13 +81,13 @@ async def test_others_go_on_and_the_merchant_itself_when_its_key_is_back(
     unlucky = merchants[1]
     now_s = 0.0
     dispatcher = Dispatcher((await open_another()).journal, jobs, [reaction])  # it has met none of the keys
-    dispatcher.aside = Quarantine(lambda: now_s)
+    dispatcher.quarantine = Quarantine(lambda: now_s)
     with without_key(database_url, unlucky, wrong), capture_logs() as logs:
         assert await dispatcher.sweep(connection), "whoever is set aside is not waited for"
         assert await dispatcher.sweep(connection)
         assert with_due_times(database_url) == {made[0], made[2]}
         assert left_behind(database_url) == {unlucky.merchant_id}
-        assert dispatcher.aside.merchants == 1
+        assert dispatcher.quarantine.merchants == 1
         now_s = 1.5
         assert await dispatcher.sweep(connection)
         now_s = 3.4  # the second pause is two seconds
@@ -102,7 +102,7 @@ async def test_others_go_on_and_the_merchant_itself_when_its_key_is_back(
     now_s = 3.6
     assert await dispatcher.sweep(connection)
     assert with_due_times(database_url) == set(made)
-    assert (left_behind(database_url), dispatcher.aside.merchants) == (set(), 0)
+    assert (left_behind(database_url), dispatcher.quarantine.merchants) == (set(), 0)
 
 
 async def test_a_merchant_that_another_worker_has_read_is_set_aside_no_more(
@@ -112,14 +112,14 @@ async def test_a_merchant_that_another_worker_has_read_is_set_aside_no_more(
     await held_order(ledger, merchant)
     here = Dispatcher((await open_another()).journal, jobs, [OrderTimers()])
     now_s = 0.0
-    here.aside = Quarantine(lambda: now_s)
+    here.quarantine = Quarantine(lambda: now_s)
     with without_key(database_url, merchant):
         await here.sweep(connection)
-    assert here.aside.merchants == 1
+    assert here.quarantine.merchants == 1
     await Dispatcher(ledger.journal, jobs, [OrderTimers()]).sweep(connection)
     now_s = 2.0
     await here.sweep(connection)
-    assert here.aside.merchants == 0
+    assert here.quarantine.merchants == 0
 
 
 async def test_a_reaction_that_asks_for_nothing_sealed_goes_on_beside_one_that_does(
@@ -161,12 +161,12 @@ async def test_a_message_whose_order_cannot_be_read_holds_up_no_other(
     async with open_delivery(database_url, other) as mail, Inbox(database_url) as inbox:
         for message in told:
             await mail.keep(message)
-        messages = mail._messages
+        messages = mail._consumer
         with without_key(database_url, merchants[0]):
             assert await messages.sweep() == 2
             receipts = [await inbox.receipt("sandbox", one.merchant_id, one.message_id) for one in told]
             assert [one and one.waits_for for one in receipts] == [
-                "the key of its customer's data is not to be had",
+                "the key of its customer's data is unavailable",
                 None,
             ]
         assert (await messages.receive_and_apply(told[0])).handled_at is not None

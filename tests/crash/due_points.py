@@ -25,10 +25,10 @@ def arm(point: str, die: Callable[[], NoReturn]) -> None:
         _arm_due_times(point, die)
     elif point == "job-begun":
 
-        async def deadly_do_one(*_: Any) -> None:
+        async def deadly_run_task(*_: Any) -> None:
             die()
 
-        Jobs._do_one = deadly_do_one  # type: ignore[method-assign, assignment]
+        Jobs._run_task = deadly_run_task  # type: ignore[method-assign, assignment]
     else:
         _arm_call(point, die)
 

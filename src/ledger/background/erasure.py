@@ -1,7 +1,7 @@
-"""Finishes erasures that were interrupted: a person whose key is destroyed must not go on standing in rows.
+"""Finishes interrupted erasures, so that no row still shows a person whose key is destroyed.
 
-The rule a stranger would break: it repeats what the operation does and nothing else. Two that do it at once are told apart
-by the versions of the orders, like any two writers.
+It repeats what the operation does. The versions of the orders decide between two workers that do it at once, as between
+any two writers.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _POLL_S: Final = 5.0
 _AT_ONCE: Final = 100
 
 Unfinished = Callable[[int], Awaitable[Sequence[tuple[UUID, UUID]]]]
-"""At most so many (merchant, customer) whose erasure nobody has noted as finished."""
+"""Returns at most so many (merchant, customer) whose erasure is not recorded as finished."""
 Finished = Callable[[UUID, UUID], Awaitable[None]]
 
 
 class ErasureSweep:
-    """Goes on with erasures. `stop` ends `run` between two sweeps."""
+    """Continues erasures. Setting `stop` ends `run` between two sweeps."""
 
     def __init__(self, ledger: Ledger, unfinished: Unfinished, orders_of: OrdersOf, finished: Finished) -> None:
         self._ledger = ledger
@@ -36,7 +36,7 @@ class ErasureSweep:
         await run_periodically(self.sweep, stop, pause_s=_POLL_S, waits_event="forgetting_waits")
 
     async def sweep(self) -> None:
-        """Finish everything that is unfinished now. Raises a Fault, ConcurrentUpdate."""
+        """Finishes every erasure that is unfinished now. Raises a Fault, ConcurrentUpdate."""
         for merchant_id, customer_id in await self._unfinished(_AT_ONCE):
             actor = Actor(merchant_id=merchant_id, request_id="forgetting")
             await erase_payer(self._ledger, actor, customer_id, self._orders_of, cause=customer_id)

@@ -1,7 +1,7 @@
 """What the lines of one run share, and one line with what its action needs.
 
-What a line makes has an id that follows from the scenario alone: the merchant's name, the order's external id, the line's
-time. Therefore a scenario that runs a second time changes nothing.
+What a line makes has an id that follows from the scenario alone: the merchant's name, the order's external id, the
+line's time. Therefore a scenario that runs a second time changes nothing.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ from ledger.seeding.scenario_file import LineNumber, ScenarioLine
 T = TypeVar("T")
 
 _NAMESPACE: Final = UUID("6f0d8a52-5b1e-5d0c-9f3a-0a1c2e4b7d96")
-"""The namespace of the ids of merchants in scenarios. Permanent: with another one every scenario would run a second time."""
+"""The namespace of the ids of merchants in scenarios. Permanent: with another one every scenario would run a second
+time.
+"""
 
 
 class LineResult(Enum):
@@ -52,7 +54,9 @@ class LineResult(Enum):
 
 
 class BodyParsers(Struct, frozen=True):
-    """The parsers of bodies: those of the HTTP interface. Each takes the merchant's present time and raises InvalidField."""
+    """The parsers of bodies: those of the HTTP interface. Each takes the merchant's present time and raises
+    InvalidField.
+    """
 
     create: Callable[[bytes, datetime], OrderInput]
     charge: Callable[[bytes, datetime], PaymentInput]
@@ -66,8 +70,8 @@ class BodyParsers(Struct, frozen=True):
 class RunContext(Struct, frozen=True):
     """What the lines of one run share.
 
-    `api_keys` collects the secrets of the keys that the run issued, by merchant id. `claimed` holds the ids of what lines do
-    to an order at a time, `last_lines` the latest line about each order, by merchant id and external id.
+    `api_keys` collects the secrets of the keys that the run issued, by merchant id. `claimed` holds the ids of what
+    lines do to an order at a time, `last_lines` the latest line about each order, by merchant id and external id.
     """
 
     ledger: Ledger
@@ -135,7 +139,9 @@ class RunningLine(Struct, frozen=True):
             raise InvalidField("body", f"cannot be read: {error}") from None
 
     def with_fixed_id(self, payment: PaymentInput, order: str) -> PaymentInput:
-        """Returns the payment with the id that follows from the line. Raises InvalidField where another line has the same."""
+        """Returns the payment with the id that follows from the line. Raises InvalidField where another line has the
+        same.
+        """
         payment_id = uuid5(self.merchant_id, f"{self.line.at.timestamp():.6f} {order}")
         self._claim(payment_id)
         return replace(payment, payment_id=payment_id)

@@ -1,7 +1,7 @@
 """The clock of a scenario, and what falls due on an order between its lines: timers, and messages of the processor.
 
-Work that was due before a line is done before the line runs. Otherwise a line would pay a reference that has long expired,
-or a capture would be dated by the next line about its order.
+Work that was due before a line is done before the line runs. Otherwise a line would pay a reference that has long
+expired, or a capture would be dated by the next line about its order.
 """
 
 from __future__ import annotations

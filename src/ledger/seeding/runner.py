@@ -61,12 +61,12 @@ async def run_scenario(
 ) -> RunReport:
     """Runs a scenario on a ledger that uses `clock`. `new_key` makes the key of a merchant that is registered.
 
-    After the last line, what falls due on the orders is done until that line's time, or the present where that is later. The
-    caller holds the leases on the merchants' clocks meanwhile (see `background.scheduler.clock_lock`).
+    After the last line, what falls due on the orders is done until that line's time, or the present where that is
+    later. The caller holds the leases on the merchants' clocks meanwhile (see `background.scheduler.clock_lock`).
 
-    Raises InvalidScenario at the first line that cannot be run. Unknown actions and times that run backwards are found before
-    the first line runs; when the ledger refuses a line, the lines above it have happened. A declined payment is a part of the
-    scenario.
+    Raises InvalidScenario at the first line that cannot be run. Unknown actions and times that run backwards are found
+    before the first line runs; when the ledger refuses a line, the lines above it have happened. A declined payment is
+    a part of the scenario.
     """
     _check(scenario)
     context = RunContext(ledger, clock, DueWork(ledger, clock, source, delivery), parsers, new_key)

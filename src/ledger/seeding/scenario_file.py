@@ -1,6 +1,7 @@
 """A scenario as a file: its lines with their numbers, or the first error in them.
 
-A line with an unknown field is refused: a misspelt field that is ignored would be a part of the scenario that never happens.
+A line with an unknown field is refused: a misspelt field that is ignored would be a part of the scenario that never
+happens.
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ _decode: Final = msgspec.json.Decoder(ScenarioLine).decode
 
 
 def read_lines(file: Path) -> Iterator[tuple[LineNumber, ScenarioLine]]:
-    """Yields the lines of a scenario without empty ones. Raises CannotRun where the file is unreadable, InvalidScenario."""
+    """Yields the lines of a scenario without empty ones. Raises CannotRun where the file is unreadable,
+    InvalidScenario.
+    """
     try:
         content = file.read_bytes()
     except OSError as error:

@@ -65,10 +65,11 @@ PARSERS: Final = BodyParsers(
 
 
 async def seed(settings: Settings, file: Path, make_key: Callable[[], NewKey] | None = None) -> RunReport:
-    """Runs a scenario file on the settings' database. `make_key` makes the merchants' keys where they are not to be new.
+    """Runs a scenario file on the settings' database. `make_key` makes the merchants' keys where they are not to be
+    new.
 
-    Raises CannotRun in production, where a merchant's time is real; for a file that cannot be read; for a line that cannot be
-    run (InvalidScenario).
+    Raises CannotRun in production, where a merchant's time is real; for a file that cannot be read; for a line that
+    cannot be run (InvalidScenario).
     """
     if settings.environment == "production":
         raise CannotRun(
@@ -110,5 +111,7 @@ async def _move_ahead(settings: Settings, url: str, scenario: Scenario) -> None:
 
 
 def fresh_keys(settings: Settings) -> Callable[[], NewKey]:
-    """Returns a function that makes API keys of this installation. Raises SettingWrong where its master key is missing."""
+    """Returns a function that makes API keys of this installation. Raises SettingWrong where its master key is
+    missing.
+    """
     return partial(new_key, settings.environment, load_secrets(settings).key(Purpose.API_KEY_PEPPER))

@@ -1,7 +1,7 @@
-"""The hand that moves a sandbox merchant's clock: from one due time to the next, as if the time had really passed.
+"""Moves a sandbox merchant's clock from one due time to the next, as if the time had really passed.
 
-The rule a stranger would break: the clock stands at a due time while what is due then is done, and what that makes due is
-done before the clock moves on. Nobody else moves this clock meanwhile, and workers leave its due times alone.
+The clock shows a due time while what is due then is done, and what becomes due by that is done before the clock moves
+on. The lease keeps other requests from moving the clock meanwhile, and workers from its timers.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from ledger.postgres.faults import DatabaseUnavailable
 _LAST: Final = datetime(2200, 1, 1, tzinfo=UTC)
 
 Target = Callable[[datetime], datetime]
-"""Where to move the clock, given where it stands."""
+"""Returns where to move the clock, given what it shows now."""
 
 
 class ClockAdvancer:
     """Moves clocks for one process. `reactions` and `handlers` are those of the workers.
 
-    As a context it keeps the connection of its last move for the next one; without, each move has its own.
+    Used as a context, it keeps the connection of its last move for the next one; otherwise each move opens its own.
     """
 
     def __init__(
@@ -64,19 +64,17 @@ class ClockAdvancer:
         await self._close(self._idle)
 
     async def advance(self, merchant_id: UUID, field: str, target: Target) -> ClockAdvanced:
-        """Move a merchant's clock (see `ClockMoves`)."""
+        """Moves a merchant's clock (see `operations.clock.ClockControl`)."""
         try:
             queue = Jobs(self._url, self._ledger, self._handlers).when_needed()
-            async with self._holding(merchant_id) as connection, queue as jobs:
-                await self._ledger.clock.refresh(merchant_id)
-                now = self._ledger.clock.now(merchant_id)
+            async with self._leased(merchant_id) as connection, queue as jobs:
+                now = await self._ledger.clock.refresh(merchant_id)
                 until = _checked(field, now, target)
                 jobs_run = await self._pass_time(connection, jobs, merchant_id, until)
                 await clock_lock.move(connection, merchant_id, until)
         except (psycopg.Error, ConnectorException) as fault:
             raise DatabaseUnavailable(type(fault).__name__) from fault
-        await self._ledger.clock.refresh(merchant_id)
-        return ClockAdvanced(self._ledger.clock.now(merchant_id), jobs_run)
+        return ClockAdvanced(await self._ledger.clock.refresh(merchant_id), jobs_run)
 
     async def _pass_time(self, connection: Connection, jobs: Jobs, merchant_id: UUID, until: datetime) -> int:
         dispatcher = Dispatcher(self._ledger.journal, jobs, self._reactions)
@@ -91,18 +89,19 @@ class ClockAdvancer:
             async with connection.transaction():
                 await clock_lock.move(connection, merchant_id, due_at)
                 jobs_run += await timers.enqueue_due_of(connection, jobs, merchant_id, due_at)
-            if self._delivery is not None:  # before the jobs: money that arrives at the last moment has arrived
+            if self._delivery is not None:  # before the jobs: money that arrives at the time of an expiry is in time
                 jobs_run += await self._delivery.deliver_due(merchant_id, due_at)
 
     async def _next(self, connection: Connection, merchant_id: UUID, until: datetime) -> datetime | None:
-        """The earliest moment, not later than that, at which something is due or a processor has something to tell."""
+        """Returns the earliest time up to `until` at which a timer or a message of a processor is due."""
         moments = [await timers.next_of(connection, merchant_id, until)]
         if self._delivery is not None:
             moments.append(await self._delivery.next_due_at(merchant_id, until))
         return min((moment for moment in moments if moment is not None), default=None)
 
     @asynccontextmanager
-    async def _holding(self, merchant_id: UUID) -> AsyncIterator[Connection]:
+    async def _leased(self, merchant_id: UUID) -> AsyncIterator[Connection]:
+        """Yields a connection while the clock is leased. Raises ConcurrentUpdate, psycopg.Error."""
         connection = await self._connection()
         try:
             is_first = await clock_lock.acquire(connection, merchant_id)
@@ -110,7 +109,7 @@ class ClockAdvancer:
                 raise ConcurrentUpdate("The clock is being moved by another request.")
             try:
                 if is_first:
-                    await asyncio.sleep(2 * BELIEVED_S)  # until no process takes the clock for one that was never moved
+                    await asyncio.sleep(2 * BELIEVED_S)  # until no process assumes that the clock was never moved
                 yield connection
             finally:
                 await clock_lock.release(connection, [merchant_id])
@@ -118,7 +117,7 @@ class ClockAdvancer:
             await self._keep(connection)
 
     async def _connection(self) -> Connection:
-        """The one that was kept, where it still lives, or a new one."""
+        """Returns the connection that was kept, if it still works, or a new one."""
         kept, self._idle = self._idle, None
         if kept is not None:
             try:
@@ -143,6 +142,7 @@ class ClockAdvancer:
 
 
 def _checked(field: str, now: datetime, target: Target) -> datetime:
+    """Returns the time to move to. Raises InvalidField where it is before `now` or after 2199."""
     try:
         until = target(now)
     except (OverflowError, ValueError):

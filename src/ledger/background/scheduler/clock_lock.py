@@ -1,4 +1,5 @@
-"""The lease on a merchant's clock: while one holder has it, no other moves the clock and workers leave its timers alone.
+"""The lease on a merchant's clock: while one holder has it, no other moves the clock and workers leave its timers
+alone.
 
 A lease expires thirty seconds after it was last renewed, so that a holder that is killed blocks nobody for longer.
 """

@@ -1,7 +1,7 @@
 """A process that commits to the journal as fast as it can, with a fixed number of commands in flight.
 
-A command does all the work that it does in the service, deciding, folding, encoding and rendering included. Only HTTP is
-left out.
+A command does all the work that it does in the service, deciding, folding, encoding and rendering included. Only HTTP
+is left out.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ from ledger.journal.inline import InlineProjections, InlineTable, Row
 from ledger.journal.journal import Journal
 
 Shape = Literal["lean", "order", "unsearched"]
-"""`lean` is an event of 300 bytes with a small row, `order` the README's order, `unsearched` that order without search lines."""
+"""`lean` is an event of 300 bytes with a small row, `order` the README's order, `unsearched` that order without search
+lines.
+"""
 
 
 class CommitPlan(Struct, frozen=True, kw_only=True):
@@ -111,7 +113,9 @@ def _lean() -> Command:
 
 
 def _order() -> Callable[[], Command]:
-    """Returns a function that makes the README's order, for the same customer and each time under another external id."""
+    """Returns a function that makes the README's order, for the same customer and each time under another external
+    id.
+    """
     template = order_body.command(uuid7(), uuid7(), "", "PO0000000000")
 
     def make() -> Command:

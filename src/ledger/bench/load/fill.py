@@ -1,7 +1,7 @@
 """Writes a merchant's many orders through the journal, for measurements of lists.
 
-The orders are as hard to search as real ones: every fifth brings a new customer, half the e-mails share a domain, due dates
-are past and future, a quarter of the orders is paid, and all external ids begin alike.
+The orders are as hard to search as real ones: every fifth brings a new customer, half the e-mails share a domain, due
+dates are past and future, a quarter of the orders is paid, and all external ids begin alike.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What happens to orders after they are created, as walks of the load generator: a part, a refund, 3-D Secure.
 
-A walk is measured from its first request to its last answer. 3-D Secure includes the payer's request to the bank's page,
-because the payment does not continue without it.
+A walk is measured from its first request to its last answer. 3-D Secure includes the payer's request to the bank's
+page, because the payment does not continue without it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The payment order that the README shows and the benchmarks send: a shop in Guadalajara, four lines, every usual field.
+"""The payment order that the README shows and the benchmarks send: a shop in Guadalajara, four lines, every usual
+field.
 
 Never trim it to improve a figure: it has more than 1.5 KB, as real orders do.
 """

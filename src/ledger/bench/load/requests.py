@@ -37,8 +37,8 @@ _GRACE_S: Final = 15.0
 class Step(Struct, frozen=True, kw_only=True):
     """One request and the answer that it expects: a POST of `body`, or a GET where that is None.
 
-    `values` are what the answer's JSON must have, by dotted names; `text` is what the answer must contain. `saves` are values
-    for later steps: a name in braces, and where the answer's JSON has the value. A path may be a whole address.
+    `values` are what the answer's JSON must have, by dotted names; `text` is what the answer must contain. `saves` are
+    values for later steps: a name in braces, and where the answer's JSON has the value. A path may be a whole address.
     """
 
     path: str
@@ -54,8 +54,8 @@ class Step(Struct, frozen=True, kw_only=True):
 class LoadPlan(Struct, frozen=True, kw_only=True):
     """Walks of these steps on `connections`, for `seconds` after `warm_up_s`, or until each connection could end one.
 
-    With `orders`, each walk is about the next of them; an order serves `uses` walks, or any number with 0, and never two at
-    once. `first` is the number that the first `UNIQUE` spells: plans on one server must not overlap.
+    With `orders`, each walk is about the next of them; an order serves `uses` walks, or any number with 0, and never
+    two at once. `first` is the number that the first `UNIQUE` spells: plans on one server must not overlap.
     """
 
     host: str

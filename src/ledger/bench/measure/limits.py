@@ -1,10 +1,10 @@
 """The limits that the benchmarks are compared to, measured in turn with them.
 
-R: how many single-row INSERTs a second pgbench gets into the journal's own event table, each its own transaction, with the
-same event bytes. E: how many POSTs a second a bare Starlette application echoes.
+R: how many single-row INSERTs a second pgbench gets into the journal's own event table, each its own transaction, with
+the same event bytes. E: how many POSTs a second a bare Starlette application echoes.
 
-Neither help nor hinder a limit. R keeps every index of the table, sends the event as a parameter of a prepared statement,
-and commits durably, as the journal does.
+Neither help nor hinder a limit. R keeps every index of the table, sends the event as a parameter of a prepared
+statement, and commits durably, as the journal does.
 """
 
 from __future__ import annotations

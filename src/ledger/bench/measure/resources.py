@@ -67,8 +67,8 @@ class Costs:
     def facts(self) -> dict[str, str]:
         """Returns a line for people per kind of run.
 
-        The processor time includes the warm-up. The requests include it only where the sample has `ended`; elsewhere the cost
-        of a request is an upper bound.
+        The processor time includes the warm-up. The requests include it only where the sample has `ended`; elsewhere
+        the cost of a request is an upper bound.
         """
         return {
             f"cost of {name}": f"{used / max(1, done) * 1e6:.0f} µs of the API process each, machine {busy / max(1.0, total):.0%} busy"

@@ -1,7 +1,7 @@
 """Samples: taken in turns, and compared within their round.
 
-Take a ratio within each round and report the median of the rounds. Dividing one median by another compares two different
-minutes.
+Take a ratio within each round and report the median of the rounds. Dividing one median by another compares two
+different minutes.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ class NothingDone(CannotRun):
 class Sample(Struct, frozen=True, kw_only=True):
     """What one run did. Latencies in milliseconds; `cpu_s` is the processor time of the generating process.
 
-    `others` counts unexpected outcomes; a sample with any is not a result. `ended` counts what was done from the first request
-    to the last answer, outside the `seconds` too; 0 where that was not counted.
+    `others` counts unexpected outcomes; a sample with any is not a result. `ended` counts what was done from the first
+    request to the last answer, outside the `seconds` too; 0 where that was not counted.
     """
 
     done: int

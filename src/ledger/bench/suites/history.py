@@ -1,7 +1,8 @@
-"""Whether the journal keeps its speed over a long history: the same load on an empty database and on millions of events.
+"""Whether the journal keeps its speed over a long history: the same load on an empty database and on millions of
+events.
 
-A throughput alone does not prove that no table is scanned: the server's counters of scans and of rows read are part of the
-result.
+A throughput alone does not prove that no table is scanned: the server's counters of scans and of rows read are part of
+the result.
 """
 
 from __future__ import annotations

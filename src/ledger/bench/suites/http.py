@@ -1,7 +1,7 @@
 """How fast the service answers over HTTP, against single INSERTs (R) and a bare Starlette echo (E) of the same body.
 
-The service under test is the real one, started by its own command, with authentication, every index and durable commits.
-Only the rate limit of the benchmark's merchant is off.
+The service under test is the real one, started by its own command, with authentication, every index and durable
+commits. Only the rate limit of the benchmark's merchant is off.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""How fast the journal commits, against single INSERTs of the same event (R), with many merchants and several processes.
+"""How fast the journal commits, against single INSERTs of the same event (R), with many merchants and several
+processes.
 
-R is measured with 32 clients, the number with which it was fastest, and the journal with 64 commands in flight. Both write
-into the same table, in turn.
+R is measured with 32 clients, the number with which it was fastest, and the journal with 64 commands in flight. Both
+write into the same table, in turn.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Where the time of a create goes: the service's own application in this process, under Python's profiler.
 
-The profiler makes every call slower, and calls into C least. The shares show where to look; the benchmark over HTTP shows
-what a create costs.
+The profiler makes every call slower, and calls into C least. The shares show where to look; the benchmark over HTTP
+shows what a create costs.
 """
 
 from __future__ import annotations
@@ -122,7 +122,9 @@ async def _lifespan(app: Any) -> Any:
 
 
 def _shares(profile: cProfile.Profile, creates: int) -> Iterator[tuple[str, str]]:
-    """Yields each part with its share of the time, and the calls of Python functions. C functions count for their callers."""
+    """Yields each part with its share of the time, and the calls of Python functions. C functions count for their
+    callers.
+    """
     spent: Counter[str] = Counter()
     calls = 0
     stats: dict[Any, Any] = pstats.Stats(profile).stats  # type: ignore[attr-defined]  # not in the stubs, in the library's text

@@ -1,7 +1,7 @@
 """The list of orders of a merchant with many orders: every filter and search, and what they cost an append.
 
-A first page is measured with its exact total. Searches include words that nearly every order contains and words that hardly
-any contains.
+A first page is measured with its exact total. Searches include words that nearly every order contains and words that
+hardly any contains.
 """
 
 from __future__ import annotations
