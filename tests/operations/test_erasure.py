@@ -206,11 +206,11 @@ async def _interrupted(ledger: Ledger, merchant: Actor, orders_of: Any) -> None:
 async def test_what_a_process_remembers_is_gone_after_its_time_even_if_nobody_asks(
     merchant: Actor, open_another: Open, payers: Erasures, monkeypatch: pytest.MonkeyPatch, ledger: Ledger
 ) -> None:
-    monkeypatch.setattr(cache, "_KNOWN_S", 0.3)
+    monkeypatch.setattr(cache, "_TTL_S", 0.3)
     other = await open_another()
     other.journal._keys._known = TtlCache(10, 0.3)  # type: ignore[union-attr]
     await create_order(other, merchant, personal_order("1"))
     assert other.customers.get(merchant.merchant_id, "c-7") is not None
     await erase_customer(ledger, merchant, "c-7", payers.orders_of)
     await asyncio.sleep(0.5)
-    assert (len(other.customers._known), len(other.journal._keys._known)) == (0, 0)  # type: ignore[union-attr]
+    assert (len(other.customers._cached), len(other.journal._keys._known)) == (0, 0)  # type: ignore[union-attr]

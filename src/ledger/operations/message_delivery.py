@@ -12,7 +12,8 @@ from ledger.processors.messages import Message
 
 
 class MessageSource(Protocol):
-    """A processor whose messages are fetched, each due at a time of its merchant's clock (see `processors.sandbox.outbox`).
+    """A processor whose messages are fetched, each due at a time of its merchant's clock (see
+    `processors.sandbox.outbox`).
 
     All methods raise ProcessorTimedOut, ProcessorUnavailable.
     """

@@ -40,8 +40,9 @@ from ledger.seeding.scenario_file import LineNumber, ScenarioLine
 T = TypeVar("T")
 
 _NAMESPACE: Final = UUID("6f0d8a52-5b1e-5d0c-9f3a-0a1c2e4b7d96")
-"""The namespace of the ids of merchants in scenarios. Permanent: with another one every scenario would run a second
-time.
+"""The namespace of the ids of merchants in scenarios.
+
+Permanent: with another one every scenario would run a second time.
 """
 
 
@@ -54,8 +55,9 @@ class LineResult(Enum):
 
 
 class BodyParsers(Struct, frozen=True):
-    """The parsers of bodies: those of the HTTP interface. Each takes the merchant's present time and raises
-    InvalidField.
+    """The parsers of bodies: those of the HTTP interface.
+
+    Each takes the merchant's present time and raises InvalidField.
     """
 
     create: Callable[[bytes, datetime], OrderInput]
@@ -139,8 +141,9 @@ class RunningLine(Struct, frozen=True):
             raise InvalidField("body", f"cannot be read: {error}") from None
 
     def with_fixed_id(self, payment: PaymentInput, order: str) -> PaymentInput:
-        """Returns the payment with the id that follows from the line. Raises InvalidField where another line has the
-        same.
+        """Returns the payment with the id that follows from the line.
+
+        Raises InvalidField where another line has the same.
         """
         payment_id = uuid5(self.merchant_id, f"{self.line.at.timestamp():.6f} {order}")
         self._claim(payment_id)

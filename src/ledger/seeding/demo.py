@@ -105,8 +105,9 @@ A first payment order, once the service is ready:
 
 
 def seeds_dir() -> Path:
-    """Returns the directory of the demo's files: in the current directory, or in the project that runs. Raises
-    CannotRun.
+    """Returns the directory of the demo's files: in the current directory, or in the project that runs.
+
+    Raises CannotRun.
     """
     for place in (Path("seeds"), Path(__file__).resolve().parents[3] / "seeds"):
         if (place / SCENARIO).is_file() and (place / FIRST_ORDER).is_file():
@@ -124,8 +125,9 @@ async def _is_valid(settings: Settings, access: DemoAccess) -> bool:
 
 
 async def _working_key(settings: Settings, access: DemoAccess) -> str:
-    """Returns a valid key of the merchant: the stored one, or a new one where that was revoked. Issues it where
-    needed.
+    """Returns a valid key of the merchant: the stored one, or a new one where that was revoked.
+
+    Issues it where needed.
     """
     key = _key(settings, access.api_key)
     async with open_ledger(settings) as ledger:

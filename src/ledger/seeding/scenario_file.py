@@ -48,8 +48,9 @@ _decode: Final = msgspec.json.Decoder(ScenarioLine).decode
 
 
 def read_lines(file: Path) -> Iterator[tuple[LineNumber, ScenarioLine]]:
-    """Yields the lines of a scenario without empty ones. Raises CannotRun where the file is unreadable,
-    InvalidScenario.
+    """Yields the lines of a scenario without empty ones.
+
+    Raises CannotRun where the file is unreadable, InvalidScenario.
     """
     try:
         content = file.read_bytes()

@@ -111,7 +111,8 @@ async def _move_ahead(settings: Settings, url: str, scenario: Scenario) -> None:
 
 
 def fresh_keys(settings: Settings) -> Callable[[], NewKey]:
-    """Returns a function that makes API keys of this installation. Raises SettingWrong where its master key is
-    missing.
+    """Returns a function that makes API keys of this installation.
+
+    Raises SettingWrong where its master key is missing.
     """
     return partial(new_key, settings.environment, load_secrets(settings).key(Purpose.API_KEY_PEPPER))

@@ -98,8 +98,9 @@ class MessageApplier:
         return Applied()
 
     async def _record(self, order_id: UUID, message: Message) -> Order:
-        """Records a message on its order and makes the calls that follow; returns the order. Raises what `_decide`
-        raises.
+        """Records a message on its order and makes the calls that follow; returns the order.
+
+        Raises what `_decide` raises.
         """
         actor = Actor(merchant_id=message.merchant_id, request_id="message")
         uow = UnitOfWork(self._ledger, actor, cause=message.payment_id)
@@ -220,9 +221,7 @@ def _dispute(order: Order, message: _Dispute, at: datetime) -> list[OrderEvent]:
 
 
 def _reported_as_lost(message: _Dispute, otherwise: Decimal) -> Decimal:
-    """Returns what the bank took by this message; `otherwise` for a message that a dispute was opened, which has no end
-    yet.
-    """
+    """Returns what the bank took by this message; `otherwise` where a dispute was opened and has no end yet."""
     match message:
         case DisputeOpened():
             return otherwise
@@ -244,9 +243,7 @@ def _settlement(order: Order, message: _Settlement, at: datetime) -> list[OrderE
 
 
 def _require_step(order: Order, amount: Decimal) -> None:
-    """Raises _Contradicts where an amount is not a multiple of the order's step: it fits no sum of the order (section
-    8.6).
-    """
+    """Raises _Contradicts for an amount that is not a multiple of the order's step: it fits no sum (section 8.6)."""
     try:
         require_multiple(order, amount, most=GROSS_MAX)
     except InvalidField as error:
@@ -262,9 +259,7 @@ def _payment_of(order: Order, message: Message) -> Payment:
 
 
 def _is_about(message: Message, payment: Payment) -> bool:
-    """Returns whether a message is about this payment: by the id that it echoes, else by the processor's name for
-    it.
-    """
+    """Returns whether a message is about this payment: by the id that it echoes, else by the processor's name."""
     if payment.processor != message.processor:
         return False
     if message.payment_id is not None:

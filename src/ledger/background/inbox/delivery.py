@@ -29,9 +29,7 @@ _PAUSE_S: Final = 0.5
 
 
 class InboxDelivery:
-    """One process's delivery of messages (see `operations.message_delivery`). `outbox` is the sandbox's, None
-    elsewhere.
-    """
+    """One process's delivery of messages (see `operations.message_delivery`). Only the sandbox has an `outbox`."""
 
     def __init__(self, ledger: Ledger, inbox: Inbox, consumer: InboxConsumer, outbox: MessageSource | None) -> None:
         self._ledger = ledger

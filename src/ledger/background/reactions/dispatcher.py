@@ -82,9 +82,7 @@ _MerchantEffect = tuple[UUID, Effect]  # the merchant whose log it follows from,
 
 
 class _Range(Struct, frozen=True):
-    """Positions of a merchant's log that these reactions have not seen: after `after`, up to `until`; the log ends at
-    `head`.
-    """
+    """What these reactions have not seen of a log: positions after `after` up to `until`. The log ends at `head`."""
 
     merchant_id: UUID
     after: int
@@ -157,9 +155,7 @@ class Dispatcher:
         return behind
 
     async def _react(self, connection: Connection, cursors: Sequence[_Cursor]) -> Sequence[_Range]:
-        """Moves those of the cursors that can be locked, in one transaction; returns the ranges of all that were
-        locked.
-        """
+        """Moves the cursors that can be locked, in one transaction; returns the ranges of those."""
         async with connection.transaction():
             locked = await connection.execute(_LOCK, (*_columns(cursors), _EVENTS_AT_ONCE))
             ranges = [_Range(*row) for row in await locked.fetchall()]
@@ -175,9 +171,7 @@ class Dispatcher:
         return ranges
 
     async def _show(self, connection: Connection, new: _Range, effects: list[_MerchantEffect]) -> Sequence[str]:
-        """Shows a range to its reactions and adds their effects; returns the names of the reactions that could read
-        it.
-        """
+        """Shows a range to its reactions and adds their effects; returns the reactions that could read it."""
         merchant_id = new.merchant_id
         topics = sorted({topic for name in new.reactions for topic in self._reactions[name].topics})
         try:

@@ -37,9 +37,7 @@ class OrderTimers:
     topics = frozenset(TOPICS) - _SETS_NO_TIMER
 
     def is_settled(self, seen: Sequence[RecordedEvent]) -> bool:
-        """Returns whether an order was paid in full by its first payment at once, as most are: it has no timers
-        then.
-        """
+        """Returns whether an order was paid in full by its first payment at once, as most are: it has no timers."""
         if len(seen) != len(_SALE) or seen[0].version != _OUTCOME_VERSION:
             return False
         events = [each.event for each in seen]

@@ -21,9 +21,7 @@ from ledger.journal.codec import UnknownTopic
 _log = structlog.get_logger()
 
 UNREADABLE: Final = (KeyUnavailable, SealBroken, UnknownTopic)
-"""What can be wrong with one merchant's log alone: a key that is lost or unknown here, bytes that do not open, a newer
-event.
-"""
+"""Faults of one merchant's log alone: a key that is lost or unknown here, bytes that do not open, a newer event."""
 
 _PAUSE_MAX_S: Final = 60.0
 

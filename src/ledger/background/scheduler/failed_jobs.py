@@ -52,8 +52,9 @@ async def failed_jobs(connection: Connection) -> Sequence[FailedJob]:
 
 
 async def retry_jobs(connection: Connection, jobs: Sequence[int] | None) -> Sequence[int]:
-    """Has these jobs, or all that have failed, tried again at once; returns their ids. Raises
-    psycopg.OperationalError.
+    """Has these jobs, or all that have failed, tried again at once; returns their ids.
+
+    Raises psycopg.OperationalError.
     """
     await use_jobs_schema(connection)
     ids = None if jobs is None else list(jobs)

@@ -167,8 +167,9 @@ class Jobs:
             await self._app.job_manager.batch_defer_jobs_async(list(jobs), connection=connection)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Runs the jobs of all queues until `stop` is set. A task that has begun is finished; the others are put
-        back.
+        """Runs the jobs of all queues until `stop` is set.
+
+        A task that has begun is finished; the others are put back.
         """
         while not stop.is_set():
             worker = asyncio.create_task(self._work())
@@ -250,9 +251,7 @@ class Jobs:
         self.done += 1
 
     async def _put_back(self, job: Job, merchant_id: UUID, undone: Sequence[_Undone]) -> None:
-        """In one transaction, puts what failed into jobs of their own for later, and what has not begun into one for
-        now.
-        """
+        """Enqueues in one transaction what failed, each as a job for later, and what has not begun, as one job."""
         failed = [_job(merchant_id, [task], _retry_at(0)) for some in undone if some.begun for task in some.tasks]
         rest = [task for some in undone if not some.begun for task in some.tasks]
         if rest:

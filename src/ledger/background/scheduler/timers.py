@@ -60,8 +60,9 @@ _NEXT: Final = "select min(due_at) from due_time where merchant_id = %s and due_
 
 
 async def enqueue_due(connection: Connection, jobs: Jobs) -> int:
-    """Turns the timers of all merchants that are due now into jobs; returns how many there were. Raises
-    psycopg.Error.
+    """Turns the timers of all merchants that are due now into jobs; returns how many there were.
+
+    Raises psycopg.Error.
     """
     is_due = await (await connection.execute(_IS_DUE)).fetchone()
     assert is_due is not None, "a select without from has one row"

@@ -32,9 +32,7 @@ from ledger.journal.inline import InlineProjections, InlineTable, Row
 from ledger.journal.journal import Journal
 
 Shape = Literal["lean", "order", "unsearched"]
-"""`lean` is an event of 300 bytes with a small row, `order` the README's order, `unsearched` that order without search
-lines.
-"""
+"""`lean`: an event of 300 bytes and a small row. `order`: the README's order. `unsearched`: without search lines."""
 
 
 class CommitPlan(Struct, frozen=True, kw_only=True):
@@ -113,9 +111,7 @@ def _lean() -> Command:
 
 
 def _order() -> Callable[[], Command]:
-    """Returns a function that makes the README's order, for the same customer and each time under another external
-    id.
-    """
+    """Returns a function that makes the README's order, for one customer and with a new external id each time."""
     template = order_body.command(uuid7(), uuid7(), "", "PO0000000000")
 
     def make() -> Command:

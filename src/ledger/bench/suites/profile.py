@@ -122,8 +122,9 @@ async def _lifespan(app: Any) -> Any:
 
 
 def _shares(profile: cProfile.Profile, creates: int) -> Iterator[tuple[str, str]]:
-    """Yields each part with its share of the time, and the calls of Python functions. C functions count for their
-    callers.
+    """Yields each part with its share of the time, and the calls of Python functions.
+
+    C functions count for their callers.
     """
     spent: Counter[str] = Counter()
     calls = 0
