@@ -25,7 +25,7 @@ def ledger(*arguments, **variables):
     )
 
 
-def test_help_names_every_command_of_the_house():
+def test_help_names_every_command():
     said = ledger("--help")
     assert said.returncode == 0
     for command in ("serve", "api", "worker", "migrate", "settings"):

@@ -11,10 +11,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 from uuid import UUID
 
+import structlog
+
 from ledger.background.periodic import run_periodically
 from ledger.operations.customers.erase import OrdersOf, erase_payer
 from ledger.operations.inputs import Actor
 from ledger.operations.ledger import Ledger
+
+_log = structlog.get_logger()
 
 _POLL_S: Final = 5.0
 _AT_ONCE: Final = 100
@@ -33,7 +37,12 @@ class ErasureSweep:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Sweeps every five seconds until `stop` is set."""
-        await run_periodically(self.sweep, stop, pause_s=_POLL_S, waits_event="forgetting_waits")
+        await run_periodically(
+            self.sweep,
+            stop,
+            pause_s=_POLL_S,
+            log_waiting=lambda reason: _log.warning("forgetting_waits", reason=reason),
+        )
 
     async def sweep(self) -> None:
         """Finishes every erasure that is unfinished now. Raises a Fault, ConcurrentUpdate."""

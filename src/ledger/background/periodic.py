@@ -14,22 +14,26 @@ from ledger.postgres.faults import Fault
 _log = structlog.get_logger()
 
 
+def _log_waiting(reason: str) -> None:
+    _log.warning("tidying_waits", reason=reason)
+
+
 async def run_periodically(
     work: Callable[[], Awaitable[object]],
     stop: asyncio.Event,
     *,
     pause_s: float = 1.0,
-    waits_event: str = "tidying_waits",
+    log_waiting: Callable[[str], None] = _log_waiting,
 ) -> None:
     """Runs `work` and pauses, again and again, until `stop` is set. Work that has begun is finished.
 
-    Work that raises a Fault or ConcurrentUpdate is repeated after the pause; the fault is logged as `waits_event`.
+    Work that raises a Fault or ConcurrentUpdate is repeated after the pause; `log_waiting` logs the fault's name.
     """
     while not stop.is_set():
         try:
             await work()
         except (Fault, ConcurrentUpdate) as fault:
-            _log.warning(waits_event, reason=type(fault).__name__)
+            log_waiting(type(fault).__name__)
         await pause(stop, pause_s)
 
 

@@ -68,7 +68,12 @@ class Recovery:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Sweeps every second until `stop` is set."""
-        await run_periodically(self.sweep, stop, pause_s=self._windows.poll_s, waits_event="recovery_waits")
+        await run_periodically(
+            self.sweep,
+            stop,
+            pause_s=self._windows.poll_s,
+            log_waiting=lambda reason: _log.warning("recovery_waits", reason=reason),
+        )
 
     async def sweep(self) -> None:
         """Looks up every call that is due now."""

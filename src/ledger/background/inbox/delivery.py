@@ -13,6 +13,8 @@ from datetime import datetime
 from typing import Final
 from uuid import UUID
 
+import structlog
+
 from ledger.background.inbox.apply import MessageApplier
 from ledger.background.inbox.consumer import InboxConsumer, fetch
 from ledger.background.periodic import run_periodically
@@ -24,6 +26,8 @@ from ledger.processors.contract import ProcessorTimedOut, ProcessorUnavailable
 from ledger.processors.inbox import Inbox, InboxEntry
 from ledger.processors.messages import Message
 from ledger.processors.sandbox.processor import SandboxProcessor
+
+_log = structlog.get_logger()
 
 _PAUSE_S: Final = 0.5
 
@@ -80,7 +84,12 @@ class InboxDelivery:
                 fetched = await fetch(self._outbox, self._inbox, self._ledger.clock) if self._outbox else 0
                 busy = bool(fetched + await self._consumer.sweep())
 
-        await run_periodically(work, stop, pause_s=_PAUSE_S, waits_event="messages_wait")
+        await run_periodically(
+            work,
+            stop,
+            pause_s=_PAUSE_S,
+            log_waiting=lambda reason: _log.warning("messages_wait", reason=reason),
+        )
 
 
 @asynccontextmanager
