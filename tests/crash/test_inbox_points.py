@@ -15,7 +15,7 @@ import httpx
 import psycopg
 import pytest
 from msgspec import Struct
-from tests.background.test_inbox import BY_TRANSFER, about, bank_knows, deposited
+from tests.background.test_inbox import BY_TRANSFER, about, deposit_at_bank, deposited
 from tests.background.test_order_timers import moved
 from tests.chaos.evidence import gather
 from tests.chaos.installation import Installation, installed
@@ -103,7 +103,7 @@ async def open_shop(ledger: Ledger) -> Shop:
     drafts = [an_order("1", BY_TRANSFER), an_order("2", by_card()), an_order("3", by_card())]
     orders = [(await create_order(ledger, merchant, draft)).order for draft in drafts]
     shop = Shop(merchant, *orders)
-    await bank_knows(ledger, merchant, shop.transfer)  # so that it can pay the extra back
+    await deposit_at_bank(ledger, merchant, shop.transfer)  # so that it can pay the extra back
     return shop
 
 
