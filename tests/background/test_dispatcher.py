@@ -1,4 +1,6 @@
-"""What follows from events is written exactly once, by any number of dispatchers, and wherever one of them is killed."""
+"""What follows from events is written exactly once, by any number of dispatchers, and wherever one of them is
+killed.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The recovery looks up calls: those the processor has, those it will never have, and those it cannot answer about yet."""
+"""The recovery looks up calls: those the processor has, those it will never have, and those it cannot answer about
+yet.
+"""
 
 from __future__ import annotations
 

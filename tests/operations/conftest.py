@@ -1,4 +1,6 @@
-"""A ledger on a fresh database: the real journal, the real read models, the sandbox processor with its stored charges."""
+"""A ledger on a fresh database: the real journal, the real read models, the sandbox processor with its stored
+charges.
+"""
 
 from __future__ import annotations
 

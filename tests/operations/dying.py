@@ -1,7 +1,7 @@
 """Processes that are killed at a named point of an action on an order: `python -m tests.operations.dying DIRECTORY`.
 
-The product has no hooks: each process runs the product's own operation, with functions of this module around the journal
-and the processor that kill it.
+The product has no hooks: each process runs the product's own operation, with functions of this module around the
+journal and the processor that kill it.
 
 It forks a process per case and ends when all have ended. In the directory, `<case>` has the merchant and the key, and
 `<case>.end` the exit status.
@@ -41,7 +41,9 @@ def name_of(action: Action, point: str) -> str:
 
 
 def arm(ledger: Ledger, action: Action, point: str) -> None:
-    """Makes this process die at a point of its next action, whose first commit is the intent and the second the outcome."""
+    """Makes this process die at a point of its next action, whose first commit is the intent and the second the
+    outcome.
+    """
     commit, commits = ledger.journal.commit, 0
     processor: Any = ledger.processor
     call, look_up = getattr(processor, action.method), getattr(processor, _LOOK_UP.get(action.method, "look_up"))

@@ -1,4 +1,5 @@
-"""A process that ends anywhere inside an action: two recoveries at once find its outcome, and its key is answered with it.
+"""A process that ends anywhere inside an action: two recoveries at once find its outcome, and its key is answered with
+it.
 
 The processor's rows are the truth: nothing is in them twice, and the ledger records nothing that is not in them.
 """

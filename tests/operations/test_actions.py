@@ -1,4 +1,6 @@
-"""Every action on an order against the real sandbox: what is committed before the call, after it, and when it is repeated."""
+"""Every action on an order against the real sandbox: what is committed before the call, after it, and when it is
+repeated.
+"""
 
 from __future__ import annotations
 

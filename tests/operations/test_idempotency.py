@@ -147,7 +147,9 @@ async def test_while_the_first_request_is_under_way_the_key_is_refused(ledger: L
 async def test_after_a_crash_in_between_the_recovery_decides_the_keys_answer(
     ledger: Ledger, merchant: Actor, open_another: Open, database_url: str
 ) -> None:
-    """The process dies between the processor's answer and the outcome: only the acceptance and the intent are recorded."""
+    """The process dies between the processor's answer and the outcome: only the acceptance and the intent are
+    recorded.
+    """
     dying = await open_another()
     commit, commits = dying.journal.commit, 0
 

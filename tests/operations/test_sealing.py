@@ -1,4 +1,6 @@
-"""Personal data at rest: the log holds none of it in clear, data keys are wrapped, and sealing keys change during operation."""
+"""Personal data at rest: the log holds none of it in clear, data keys are wrapped, and sealing keys change during
+operation.
+"""
 
 from __future__ import annotations
 
@@ -108,7 +110,9 @@ async def test_a_customer_older_than_data_keys_gets_one_with_the_next_order(
 
 
 async def copied(database_url: str, sealed_from: int, to: int) -> None:
-    """Overwrites the bytes of the customer event at one position with those at another, as only the database's owner could."""
+    """Overwrites the bytes of the customer event at one position with those at another, as only the database's owner
+    could.
+    """
     with psycopg.connect(database_url, autocommit=True) as connection:
         query = """update event e set data = f.data from event f
                     where f.topic = 'customer-created.v1' and e.topic = f.topic and f.position = %s and e.position = %s"""
@@ -173,7 +177,9 @@ async def test_an_unknown_sealing_key_is_a_fault_that_names_it(merchant: Actor, 
 
 
 async def test_the_sealing_key_changes_under_load_and_no_request_fails(merchant: Actor, database_url: str) -> None:
-    """Every process gets the new key, then gets it as the newest, then it wraps everything; then the old key is removed."""
+    """Every process gets the new key, then gets it as the newest, then it wraps everything; then the old key is
+    removed.
+    """
     made, stop = [], asyncio.Event()
 
     async def client(of: list[Ledger], name: int) -> None:

@@ -29,7 +29,8 @@ async def test_the_scenario_of_the_cafe_runs_and_changes_nothing_the_second_time
     assert log() == before
     statuses = Counter(order["status"] for order in orders(log).values())
     assert 300 <= statuses.total() <= 500
-    # What the scenario leaves authorised expires a week after its last day: whether that has happened depends on today's date.
+    # What the scenario leaves authorised expires a week after its last day: whether that has happened depends on
+    # today's date.
     assert set(statuses) - {"AUTHORIZED"} == {
         "COMPLETED", "FAILED", "PENDING", "PARTIALLY_PAID", "PROCESSING", "CANCELLED", "REFUNDED", "PARTIALLY_REFUNDED",
     }  # fmt: skip
