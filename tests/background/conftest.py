@@ -1,4 +1,4 @@
-"""Ledgers over a fresh database, and a reaction of the tests' own: each new order is to be looked after an hour later."""
+"""Ledgers on a fresh database, and a reaction of the tests: each new order gets a timer of an hour."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NO_PAYMENT = UUID(int=0)
 
 
 class LookAfter:
-    """An hour after its creation an order is looked after."""
+    """Sets a timer an hour after an order's creation."""
 
     name = "test"
     topics = frozenset({"order-created.v1"})
@@ -36,13 +36,13 @@ class LookAfter:
 
 
 class Done:
-    """What was looked after, as often as it was: (stream, the merchant's time then)."""
+    """A handler that records each call: (stream, the merchant's time then)."""
 
     def __init__(self) -> None:
         self.times: list[tuple[UUID, datetime]] = []
 
     async def __call__(self, ledger: Ledger, merchant_id: UUID, stream_id: UUID, _: UUID, due_at: datetime) -> None:
-        assert ledger.clock.now(merchant_id) >= due_at, "done before its time"
+        assert ledger.clock.now(merchant_id) >= due_at, "done before it was due"
         self.times.append((stream_id, ledger.clock.now(merchant_id)))
 
     @property
@@ -68,7 +68,7 @@ async def jobs(database_url: str, ledger: Ledger, done: Done, stack: AsyncExitSt
 
 @pytest.fixture
 async def connection(database_url: str, stack: AsyncExitStack) -> Connection:
-    return await seeing(database_url, stack)
+    return await worker_connection(database_url, stack)
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def dispatcher(ledger: Ledger, jobs: Jobs) -> Dispatcher:
     return Dispatcher(ledger.journal, jobs, [LookAfter()])
 
 
-async def seeing(url: str, stack: AsyncExitStack) -> Connection:
+async def worker_connection(url: str, stack: AsyncExitStack) -> Connection:
     """A connection as a worker has it."""
     connection = await stack.enter_async_context(await connect(url, "test"))
     await use_jobs_schema(connection)

@@ -1,4 +1,6 @@
-"""What follows from events is written exactly once, by however many dispatchers, wherever one of them ends."""
+"""What follows from events is written exactly once, by any number of dispatchers, and wherever one of them is
+killed.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from datetime import timedelta
 
 import psycopg
 import pytest
-from tests.background.conftest import LOOK_AFTER, Done, LookAfter, Open, register, rows, seeing
+from tests.background.conftest import LOOK_AFTER, Done, LookAfter, Open, register, rows, worker_connection
 from tests.metric_values import JobsCounted
 from tests.operations.conftest import an_order, by_card
 
@@ -45,7 +47,7 @@ async def make_all_due(connection: Connection) -> None:
     await connection.execute("update due_time set due_at = now() - interval '1 minute'")
 
 
-async def test_a_due_time_stands_for_every_order_and_the_cursor_at_the_end_of_the_log(
+async def test_every_order_has_a_timer_and_the_cursor_is_at_the_end_of_the_log(
     ledger: Ledger, merchant: Actor, dispatcher: Dispatcher, connection: Connection, database_url: str
 ) -> None:
     made = await orders(ledger, merchant, 3)
@@ -58,7 +60,7 @@ async def test_a_due_time_stands_for_every_order_and_the_cursor_at_the_end_of_th
     assert {kind for kind, _ in again} == {LOOK_AFTER}
 
 
-async def test_two_dispatchers_and_two_due_runners_at_once_make_one_job_of_every_order(
+async def test_two_dispatchers_and_two_schedulers_at_once_make_one_job_of_every_order(
     ledger: Ledger, open_another: Open, jobs: Jobs, stack: AsyncExitStack, database_url: str
 ) -> None:
     merchants = [await register(ledger) for _ in range(6)]
@@ -66,14 +68,14 @@ async def test_two_dispatchers_and_two_due_runners_at_once_make_one_job_of_every
     ends = [asyncio.Event() for _ in range(4)]
 
     async def dispatch(end: asyncio.Event) -> None:
-        connection = await seeing(database_url, stack)
+        connection = await worker_connection(database_url, stack)
         another = Dispatcher((await open_another()).journal, jobs, [LookAfter()])
         while not end.is_set() or not await another.sweep(connection):
             await another.sweep(connection)
             await asyncio.sleep(0.001)
 
     async def take(end: asyncio.Event) -> None:
-        connection = await seeing(database_url, stack)
+        connection = await worker_connection(database_url, stack)
         while not end.is_set():
             await make_all_due(connection)
             await timers.enqueue_due(connection, jobs)
@@ -92,7 +94,7 @@ async def test_two_dispatchers_and_two_due_runners_at_once_make_one_job_of_every
     for end in ends[2:]:
         end.set()
     await asyncio.gather(*taking)
-    connection = await seeing(database_url, stack)
+    connection = await worker_connection(database_url, stack)
     await make_all_due(connection)
     await timers.enqueue_due(connection, jobs)
     assert len(expected) == 180
@@ -101,7 +103,7 @@ async def test_two_dispatchers_and_two_due_runners_at_once_make_one_job_of_every
 
 
 @pytest.mark.parametrize("point", ["due times written", "cursor moved"])
-async def test_a_dispatcher_that_is_cut_off_before_its_commit_has_done_nothing(
+async def test_a_dispatcher_whose_connection_is_lost_before_its_commit_has_done_nothing(
     point: str,
     ledger: Ledger,
     merchant: Actor,
@@ -111,7 +113,7 @@ async def test_a_dispatcher_that_is_cut_off_before_its_commit_has_done_nothing(
     database_url: str,
 ) -> None:
     made = await orders(ledger, merchant, 2)
-    doomed = await seeing(database_url, stack)
+    doomed = await worker_connection(database_url, stack)
     dispatcher = Dispatcher(ledger.journal, jobs, [LookAfter()])
     execute = doomed.execute
 
@@ -132,14 +134,14 @@ async def test_a_dispatcher_that_is_cut_off_before_its_commit_has_done_nothing(
     assert set(due(database_url)) == made
 
 
-async def test_a_due_time_is_deleted_with_the_commit_of_its_job_or_not_at_all(
+async def test_a_timer_is_deleted_in_the_commit_of_its_job_or_not_at_all(
     ledger: Ledger, merchant: Actor, dispatcher: Dispatcher, jobs: Jobs, connection: Connection, stack: AsyncExitStack,
     database_url: str,
 ) -> None:  # fmt: skip
     made = await orders(ledger, merchant, 2)
     await dispatcher.sweep(connection)
     await make_all_due(connection)
-    doomed = await seeing(database_url, stack)
+    doomed = await worker_connection(database_url, stack)
     enqueue = jobs.enqueue
 
     async def cut_off(which: Connection, ready) -> None:  # type: ignore[no-untyped-def]
@@ -156,7 +158,7 @@ async def test_a_due_time_is_deleted_with_the_commit_of_its_job_or_not_at_all(
     assert (due(database_url), set(enqueued(database_url))) == ([], made)
 
 
-async def test_what_is_due_by_a_clock_that_is_ahead_becomes_a_job_once_nobody_moves_that_clock(
+async def test_a_timer_that_is_due_by_a_clock_ahead_becomes_a_job_once_the_clock_is_not_leased(
     ledger: Ledger, dispatcher: Dispatcher, jobs: Jobs, connection: Connection, database_url: str
 ) -> None:
     ahead, moving, other = [await register(ledger) for _ in range(3)]
@@ -217,7 +219,7 @@ async def test_a_job_that_fails_waits_and_is_tried_again(
     assert (kept, counted()) == ([("failed",)], (0, 1, 1))
 
 
-async def test_what_a_dead_worker_had_begun_is_taken_over(
+async def test_jobs_of_a_killed_worker_are_taken_over(
     ledger: Ledger, merchant: Actor, dispatcher: Dispatcher, jobs: Jobs, connection: Connection, done: Done
 ) -> None:
     made = await orders(ledger, merchant, 1)
@@ -237,22 +239,22 @@ async def test_what_a_dead_worker_had_begun_is_taken_over(
     assert list(map(str, done.streams)) == list(made)
 
 
-async def test_a_stretch_that_another_dispatcher_has_in_hand_is_left_to_it(
+async def test_a_range_that_another_dispatcher_has_locked_is_left_to_it(
     ledger: Ledger, merchant: Actor, jobs: Jobs, connection: Connection, stack: AsyncExitStack, database_url: str
 ) -> None:
     made = await orders(ledger, merchant, 2)
-    first = await seeing(database_url, stack)
+    first = await worker_connection(database_url, stack)
     dispatcher = Dispatcher(ledger.journal, jobs, [LookAfter()])
     execute, meanwhile = first.execute, []
 
-    async def in_hand(query, *args, **named):  # type: ignore[no-untyped-def]
+    async def locked(query, *args, **named):  # type: ignore[no-untyped-def]
         if "update reaction_cursor" in str(query):
             meanwhile.append(await dispatcher.sweep(connection))
             await make_all_due(connection)
             await timers.enqueue_due(connection, jobs)
         return await execute(query, *args, **named)
 
-    first.execute = in_hand  # type: ignore[method-assign]
+    first.execute = locked  # type: ignore[method-assign]
     assert await dispatcher.sweep(first)
     assert meanwhile == [False]
     await make_all_due(connection)
@@ -260,7 +262,7 @@ async def test_a_stretch_that_another_dispatcher_has_in_hand_is_left_to_it(
     assert enqueued(database_url) == sorted(made)
 
 
-async def test_whoever_stands_behind_a_merchant_that_is_held_is_seen_all_the_same(
+async def test_merchants_after_a_locked_one_are_dispatched(
     ledger: Ledger, dispatcher: Dispatcher, connection: Connection, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ledger.background.reactions.dispatcher._AT_ONCE", 1)

@@ -1,4 +1,4 @@
-"""What processors tell reaches its order once: doubled, early, out of order, to two workers, to one that is killed."""
+"""Each message of a processor is applied once: doubled, early, out of order, by two workers, by one that is killed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from uuid import UUID, uuid4
 import msgspec
 import pytest
 from structlog.testing import capture_logs
-from tests.background.conftest import Open, rows, seeing
+from tests.background.conftest import Open, rows, worker_connection
 from tests.operations.conftest import an_order, by_card
 
 from ledger.background.inbox import consumer
@@ -59,20 +59,20 @@ BY_TRANSFER = PaymentInput(type=MethodType.SPEI)
 
 
 @pytest.fixture
-async def mail(database_url: str, ledger: Ledger) -> AsyncIterator[InboxDelivery]:
-    async with open_delivery(database_url, ledger) as mail:
-        yield mail
+async def delivery(database_url: str, ledger: Ledger) -> AsyncIterator[InboxDelivery]:
+    async with open_delivery(database_url, ledger) as delivery:
+        yield delivery
 
 
 @pytest.fixture
-async def inbound(database_url: str, ledger: Ledger) -> AsyncIterator[MessageApplier]:
+async def applier(database_url: str, ledger: Ledger) -> AsyncIterator[MessageApplier]:
     names = PaymentLookup(database_url)
     await names.start()
     yield MessageApplier(ledger, names)
     await names.stop()
 
 
-async def waiting(ledger: Ledger, merchant: Actor, external_id: str = "1", **changes: Any) -> Order:
+async def awaiting_transfer(ledger: Ledger, merchant: Actor, external_id: str = "1", **changes: Any) -> Order:
     """An order over 100 pesos that waits for a transfer."""
     receipt = await create_order(ledger, merchant, an_order(external_id, BY_TRANSFER, **changes))
     assert receipt.order.payments[0].status is PaymentStatus.REQUIRES_ACTION
@@ -93,9 +93,9 @@ def bank(ledger: Ledger) -> SandboxProcessor:
 
 
 def about(merchant: Actor, order: Order, **changes: Any) -> dict[str, Any]:
-    """What every message about an order's payment says."""
+    """Returns the fields that every message about an order's payment has."""
     payment = order.payments[0]
-    said = {
+    fields = {
         "processor": "sandbox",
         "message_id": uuid4().hex,
         "merchant_id": merchant.merchant_id,
@@ -104,7 +104,7 @@ def about(merchant: Actor, order: Order, **changes: Any) -> dict[str, Any]:
         "payment_id": payment.payment_id,
         "processor_reference": payment.processor_reference or "x",
     }
-    return said | changes
+    return fields | changes
 
 
 def clabe(payment: Payment) -> str:
@@ -114,65 +114,65 @@ def clabe(payment: Payment) -> str:
 
 
 def deposited(merchant: Actor, order: Order, amount: int = 10_000, **changes: Any) -> DepositReceived:
-    said = about(merchant, order, processor_reference=uuid4().hex) | changes
-    return DepositReceived(reference=clabe(order.payments[0]), amount=Decimal(amount), currency="MXN", **said)
+    fields = about(merchant, order, processor_reference=uuid4().hex) | changes
+    return DepositReceived(reference=clabe(order.payments[0]), amount=Decimal(amount), currency="MXN", **fields)
 
 
 async def note_names(database_url: str, ledger: Ledger) -> None:
-    """Let the reactions see the log as a worker does."""
+    """Dispatches the log to the reactions as a worker does."""
     async with AsyncExitStack() as stack:
-        connection = await seeing(database_url, stack)
+        connection = await worker_connection(database_url, stack)
         jobs = await stack.enter_async_context(Jobs(database_url, ledger, HANDLERS))
         await Dispatcher(ledger.journal, jobs, REACTIONS).sweep(connection)
 
 
 def in_the_inbox(url: str) -> list[tuple[Any, ...]]:
-    """What waits, and what for."""
+    """Returns the messages that wait, and what they wait for."""
     return rows(url, "select message_id, waits_for from processor_message where handled_at is null order by 1")
 
 
 def set_aside(url: str) -> list[str]:
-    """What waits for an operator."""
+    """Returns the dead letters."""
     query = "select message_id from processor_message where handled_at is null and next_try_at = 'infinity'"
     return [message_id for (message_id,) in rows(url, query)]
 
 
 async def test_a_deposit_pays_its_order_and_the_same_message_again_changes_nothing(
-    ledger: Ledger, merchant: Actor, mail: InboxDelivery
+    ledger: Ledger, merchant: Actor, delivery: InboxDelivery
 ) -> None:
-    order = await waiting(ledger, merchant)
+    order = await awaiting_transfer(ledger, merchant)
     message = deposited(merchant, order)
     for _ in range(3):
-        assert (await mail.deliver(message)).handled_at is not None
+        assert (await delivery.deliver(message)).handled_at is not None
     order = await current(ledger, merchant, order)
     assert (order.status, order.amount_paid) == (OrderStatus.COMPLETED, 10_000)
 
 
-async def test_one_deposit_that_is_told_under_two_message_ids_is_one_deposit(
-    ledger: Ledger, merchant: Actor, mail: InboxDelivery
+async def test_one_deposit_under_two_message_ids_is_one_deposit(
+    ledger: Ledger, merchant: Actor, delivery: InboxDelivery
 ) -> None:
-    order = await waiting(ledger, merchant)
+    order = await awaiting_transfer(ledger, merchant)
     for message_id in ("a", "b"):
-        await mail.deliver(deposited(merchant, order, 4_000, message_id=message_id, processor_reference="dep-1"))
+        await delivery.deliver(deposited(merchant, order, 4_000, message_id=message_id, processor_reference="dep-1"))
     assert (await current(ledger, merchant, order)).amount_paid == 4_000
 
 
-async def test_a_worker_that_dies_behind_the_commit_leaves_a_message_that_the_next_one_absorbs(
-    ledger: Ledger, merchant: Actor, inbound: MessageApplier, mail: InboxDelivery, database_url: str
+async def test_a_worker_killed_after_the_commit_leaves_a_message_that_the_next_one_ends(
+    ledger: Ledger, merchant: Actor, applier: MessageApplier, delivery: InboxDelivery, database_url: str
 ) -> None:
-    order = await waiting(ledger, merchant)
+    order = await awaiting_transfer(ledger, merchant)
     message = deposited(merchant, order)
-    await mail.keep(message)
-    assert await inbound.take(message) == Applied()  # and it is killed here: the inbox does not know
+    await delivery.keep(message)
+    assert await applier.take(message) == Applied()  # and it is killed here: the inbox has no mark
     assert [message_id for message_id, _ in in_the_inbox(database_url)] == [message.message_id]
-    await run_until_empty(mail, database_url)
+    await run_until_empty(delivery, database_url)
     assert (await current(ledger, merchant, order)).amount_paid == 10_000
 
 
-async def test_two_workers_at_once_take_every_message_once(
+async def test_two_workers_at_once_apply_every_message_once(
     ledger: Ledger, merchant: Actor, database_url: str, open_another: Open
 ) -> None:
-    orders = [await waiting(ledger, merchant, str(n)) for n in range(8)]
+    orders = [await awaiting_transfer(ledger, merchant, str(n)) for n in range(8)]
     for order in orders:
         for _ in range(3):  # three times 40 pesos: 20 too much, unless one is lost or doubled
             sent = Deposit(
@@ -197,7 +197,7 @@ async def test_two_workers_at_once_take_every_message_once(
 async def test_a_worker_that_is_killed_anywhere_loses_and_doubles_nothing(
     ledger: Ledger, merchant: Actor, database_url: str
 ) -> None:
-    orders = [await waiting(ledger, merchant, str(n)) for n in range(6)]
+    orders = [await awaiting_transfer(ledger, merchant, str(n)) for n in range(6)]
     for order in orders:
         await bank(ledger).deposit(
             Deposit(
@@ -224,13 +224,13 @@ async def test_a_worker_that_is_killed_anywhere_loses_and_doubles_nothing(
             await asyncio.wait({killed}, timeout=0.002 * n)
             killed.cancel()
             await asyncio.gather(killed, return_exceptions=True)
-    async with open_delivery(database_url, ledger) as mail:
-        await run_until_empty(mail, database_url)
+    async with open_delivery(database_url, ledger) as delivery:
+        await run_until_empty(delivery, database_url)
     assert [(await current(ledger, merchant, order)).amount_paid for order in orders] == [4_000] * 6
 
 
 async def until_empty(url: str) -> None:
-    """Wait until every message has come to its order."""
+    """Waits until every message is on its order."""
     open_ones = """
         select (select count(*) from processor_message where handled_at is null)
              + (select count(*) from sandbox_message where delivered_at is null)
@@ -240,44 +240,44 @@ async def until_empty(url: str) -> None:
             await asyncio.sleep(0.05)
 
 
-async def run_until_empty(mail: InboxDelivery, url: str) -> None:
+async def run_until_empty(delivery: InboxDelivery, url: str) -> None:
     stop = asyncio.Event()
-    working = asyncio.create_task(mail.run(stop))
+    working = asyncio.create_task(delivery.run(stop))
     await until_empty(url)
     stop.set()
     await working
 
 
-async def test_a_message_without_ids_finds_its_order_by_the_reference_once_that_is_noted(
-    ledger: Ledger, merchant: Actor, mail: InboxDelivery, database_url: str
+async def test_a_message_without_ids_finds_its_order_by_the_reference_once_that_is_indexed(
+    ledger: Ledger, merchant: Actor, delivery: InboxDelivery, database_url: str
 ) -> None:
-    order = await waiting(ledger, merchant)
+    order = await awaiting_transfer(ledger, merchant)
     message = deposited(merchant, order, order_id=None, payment_id=None)
-    early = await mail.deliver(message)
+    early = await delivery.deliver(message)
     assert early.handled_at is None, "the reference is younger than what is noted"
     assert early.waits_for is not None
     await note_names(database_url, ledger)
-    assert (await mail.deliver(message)).handled_at is not None
+    assert (await delivery.deliver(message)).handled_at is not None
     assert (await current(ledger, merchant, order)).status is OrderStatus.COMPLETED
 
 
 @pytest.mark.parametrize("echoed", ["payment", "nothing"])
 async def test_disputes_find_their_payment_by_its_id_or_the_processors_name_for_it(
-    ledger: Ledger, merchant: Actor, mail: InboxDelivery, database_url: str, echoed: str
+    ledger: Ledger, merchant: Actor, delivery: InboxDelivery, database_url: str, echoed: str
 ) -> None:
     order = await paid(ledger, merchant)
     await note_names(database_url, ledger)
-    said = about(merchant, order, order_id=None)
+    fields = about(merchant, order, order_id=None)
     if echoed == "nothing":
-        said["payment_id"] = None
-    await mail.deliver(DisputeOpened(dispute_id="d", amount=Decimal(10_000), **said))
+        fields["payment_id"] = None
+    await delivery.deliver(DisputeOpened(dispute_id="d", amount=Decimal(10_000), **fields))
     assert (await current(ledger, merchant, order)).payments[0].status is PaymentStatus.DISPUTED
 
 
-async def test_what_nobody_knows_stays_with_its_reason(
-    ledger: Ledger, merchant: Actor, mail: InboxDelivery, database_url: str
+async def test_a_message_about_nothing_known_stays_with_its_reason(
+    ledger: Ledger, merchant: Actor, delivery: InboxDelivery, database_url: str
 ) -> None:
-    order = await waiting(ledger, merchant)
+    order = await awaiting_transfer(ledger, merchant)
     strays = [
         deposited(merchant, order, message_id="1", order_id=uuid4()),
         deposited(merchant, order, message_id="2", payment_id=uuid4()),
@@ -288,7 +288,7 @@ async def test_what_nobody_knows_stays_with_its_reason(
         DisputeOpened(dispute_id="d", amount=Decimal(1), **about(merchant, order, message_id="7")),
     ]
     for stray in strays:
-        assert (await mail.deliver(stray)).handled_at is None
+        assert (await delivery.deliver(stray)).handled_at is None
     kept = in_the_inbox(database_url)
     assert [message_id for message_id, _ in kept] == list("1234567")
     assert all(waits_for for _, waits_for in kept)
@@ -296,19 +296,19 @@ async def test_what_nobody_knows_stays_with_its_reason(
 
 
 async def test_a_deposit_in_another_currency_pays_nothing(
-    ledger: Ledger, merchant: Actor, inbound: MessageApplier
+    ledger: Ledger, merchant: Actor, applier: MessageApplier
 ) -> None:
-    order = await waiting(ledger, merchant)
-    said = about(merchant, order, processor_reference="r")
-    message = DepositReceived(reference=clabe(order.payments[0]), amount=Decimal(10_000), currency="USD", **said)
-    assert isinstance(await inbound.take(message), DeadLetter)
+    order = await awaiting_transfer(ledger, merchant)
+    fields = about(merchant, order, processor_reference="r")
+    message = DepositReceived(reference=clabe(order.payments[0]), amount=Decimal(10_000), currency="USD", **fields)
+    assert isinstance(await applier.take(message), DeadLetter)
     assert (await current(ledger, merchant, order)).amount_paid == 0
 
 
-async def test_what_no_order_can_ever_take_in_is_set_aside_and_the_next_money_counts(
-    ledger: Ledger, merchant: Actor, mail: InboxDelivery, database_url: str
+async def test_a_message_that_no_order_can_ever_record_is_a_dead_letter_and_later_money_counts(
+    ledger: Ledger, merchant: Actor, delivery: InboxDelivery, database_url: str
 ) -> None:
-    order = await waiting(ledger, merchant)
+    order = await awaiting_transfer(ledger, merchant)
     card = await paid(ledger, merchant, "2")
     to_a_card = about(merchant, card, processor_reference="r")
     for message in (
@@ -316,24 +316,24 @@ async def test_what_no_order_can_ever_take_in_is_set_aside_and_the_next_money_co
         DepositReceived(reference="4", amount=Decimal(1), currency="MXN", **to_a_card),
         DisputeOpened(dispute_id="d", amount=Decimal("0.01"), **about(merchant, card)),
     ):
-        assert (await mail.deliver(message)).handled_at is None
+        assert (await delivery.deliver(message)).handled_at is None
     assert len(set_aside(database_url)) == 3
-    assert (await mail.deliver(deposited(merchant, order))).handled_at is not None
+    assert (await delivery.deliver(deposited(merchant, order))).handled_at is not None
     assert (await current(ledger, merchant, order)).status is OrderStatus.COMPLETED
 
 
 @pytest.mark.parametrize("method", [MethodType.PAYCASH, MethodType.CIE_CASH_NET])
-async def test_a_store_that_took_another_amount_is_told_of_and_its_money_counts(
-    ledger: Ledger, merchant: Actor, mail: InboxDelivery, method: MethodType
+async def test_a_store_that_took_another_amount_is_logged_and_its_money_counts(
+    ledger: Ledger, merchant: Actor, delivery: InboxDelivery, method: MethodType
 ) -> None:
     order = (await create_order(ledger, merchant, an_order("1", PaymentInput(type=method)))).order
     known = order.payments[0].reference
     assert known is not None
     for amount, status in ((9_000, OrderStatus.PARTIALLY_PAID), (10_000, OrderStatus.COMPLETED)):
-        said = about(merchant, order, processor_reference=uuid4().hex)
-        message = DepositReceived(reference=known.reference, amount=Decimal(amount), currency="MXN", **said)
+        fields = about(merchant, order, processor_reference=uuid4().hex)
+        message = DepositReceived(reference=known.reference, amount=Decimal(amount), currency="MXN", **fields)
         with capture_logs() as logs:
-            assert (await mail.deliver(message)).handled_at is not None
+            assert (await delivery.deliver(message)).handled_at is not None
         order = await current(ledger, merchant, order)
         differs = amount != 10_000
         assert order.status is status
@@ -343,27 +343,27 @@ async def test_a_store_that_took_another_amount_is_told_of_and_its_money_counts(
 
 
 async def test_a_transfer_to_the_clabe_of_a_cash_reference_takes_any_amount(
-    ledger: Ledger, merchant: Actor, mail: InboxDelivery
+    ledger: Ledger, merchant: Actor, delivery: InboxDelivery
 ) -> None:
     order = (await create_order(ledger, merchant, an_order("1", PaymentInput(type=MethodType.CIE_CASH_NET)))).order
-    await mail.deliver(deposited(merchant, order, amount=9_000))
+    await delivery.deliver(deposited(merchant, order, amount=9_000))
     order = await current(ledger, merchant, order)
     assert (order.status, order.payments[0].entries[-1].reason) == (OrderStatus.PARTIALLY_PAID, None)
 
 
 async def test_settlement_lines_out_of_order_end_as_in_order(
-    ledger: Ledger, merchant: Actor, mail: InboxDelivery, database_url: str
+    ledger: Ledger, merchant: Actor, delivery: InboxDelivery, database_url: str
 ) -> None:
     order = await paid(ledger, merchant)
     matched = SettlementMatched(batch_id="b", **about(merchant, order))
-    assert (await mail.deliver(matched)).handled_at is None
-    await mail.deliver(SettlementListed(batch_id="b", **about(merchant, order)))
-    await run_until_empty(mail, database_url)
+    assert (await delivery.deliver(matched)).handled_at is None
+    await delivery.deliver(SettlementListed(batch_id="b", **about(merchant, order)))
+    await run_until_empty(delivery, database_url)
     assert (await current(ledger, merchant, order)).payments[0].status is PaymentStatus.SETTLED
 
 
-async def test_a_refused_batch_lets_the_payment_stand_in_another(
-    ledger: Ledger, merchant: Actor, mail: InboxDelivery
+async def test_after_a_refused_batch_the_payment_can_be_in_another(
+    ledger: Ledger, merchant: Actor, delivery: InboxDelivery
 ) -> None:
     order = await paid(ledger, merchant)
     for kind, batch, then in (
@@ -372,39 +372,39 @@ async def test_a_refused_batch_lets_the_payment_stand_in_another(
         (SettlementListed, "2", PaymentStatus.PENDING_SETTLEMENT),
         (SettlementMatched, "2", PaymentStatus.SETTLED),
     ):
-        await mail.deliver(kind(batch_id=batch, **about(merchant, order)))
+        await delivery.deliver(kind(batch_id=batch, **about(merchant, order)))
         assert (await current(ledger, merchant, order)).payments[0].status is then
 
 
 @pytest.mark.parametrize("outcome", ["won", "lost"])
-async def test_a_disputes_end_before_its_beginning_is_its_end(
-    ledger: Ledger, merchant: Actor, mail: InboxDelivery, outcome: str
+async def test_the_end_of_a_dispute_counts_when_it_arrives_before_its_beginning(
+    ledger: Ledger, merchant: Actor, delivery: InboxDelivery, outcome: str
 ) -> None:
     order = await paid(ledger, merchant)
     end: Message = DisputeWon(dispute_id="d", **about(merchant, order))
     if outcome == "lost":
         end = DisputeLost(dispute_id="d", amount=Decimal(3_000), **about(merchant, order))
-    await mail.deliver(end)
-    late = await mail.deliver(DisputeOpened(dispute_id="d", amount=Decimal(3_000), **about(merchant, order)))
+    await delivery.deliver(end)
+    late = await delivery.deliver(DisputeOpened(dispute_id="d", amount=Decimal(3_000), **about(merchant, order)))
     assert late.handled_at is not None
     order = await current(ledger, merchant, order)
     wanted = (PaymentStatus.CAPTURED, 0) if outcome == "won" else (PaymentStatus.PARTIALLY_REFUNDED, 3_000)
     assert (order.payments[0].status, order.amount_refunded) == wanted
 
 
-async def test_what_a_lost_dispute_took_is_what_its_end_says(
-    ledger: Ledger, merchant: Actor, mail: InboxDelivery
+async def test_a_lost_dispute_takes_the_amount_that_its_end_reports(
+    ledger: Ledger, merchant: Actor, delivery: InboxDelivery
 ) -> None:
     order = await paid(ledger, merchant)
-    await mail.deliver(DisputeOpened(dispute_id="d", amount=Decimal(10_000), **about(merchant, order)))
+    await delivery.deliver(DisputeOpened(dispute_id="d", amount=Decimal(10_000), **about(merchant, order)))
     lost = DisputeLost(dispute_id="d", amount=Decimal(3_000), **about(merchant, order))
-    assert (await mail.deliver(lost)).handled_at is not None
+    assert (await delivery.deliver(lost)).handled_at is not None
     order = await current(ledger, merchant, order)
     assert (order.status, order.amount_refunded) == (OrderStatus.PARTIALLY_REFUNDED, 3_000)
 
 
-async def test_what_contradicts_the_end_of_a_dispute_is_set_aside(
-    ledger: Ledger, merchant: Actor, mail: InboxDelivery, database_url: str
+async def test_a_message_that_contradicts_the_end_of_a_dispute_is_a_dead_letter(
+    ledger: Ledger, merchant: Actor, delivery: InboxDelivery, database_url: str
 ) -> None:
     order = await paid(ledger, merchant)
     for n, (lost, otherwise) in enumerate([(0, 3_000), (3_000, 0), (3_000, 2_000)]):
@@ -414,86 +414,86 @@ async def test_what_contradicts_the_end_of_a_dispute_is_set_aside(
                 return DisputeWon(dispute_id=name, **about(merchant, order))
             return DisputeLost(dispute_id=name, amount=Decimal(amount), **about(merchant, order))
 
-        for told in (lost, lost):
-            assert (await mail.deliver(end(told))).handled_at is not None
+        for reported in (lost, lost):
+            assert (await delivery.deliver(end(reported))).handled_at is not None
         contradiction = end(otherwise)
-        assert (await mail.deliver(contradiction)).handled_at is None
+        assert (await delivery.deliver(contradiction)).handled_at is None
         assert contradiction.message_id in set_aside(database_url)
     assert (await current(ledger, merchant, order)).amount_refunded == 6_000
 
 
 async def test_the_largest_order_is_paid_and_contested_with_its_surcharge_on_top(
-    ledger: Ledger, merchant: Actor, mail: InboxDelivery
+    ledger: Ledger, merchant: Actor, delivery: InboxDelivery
 ) -> None:
     settings = {"surcharge_rate": Decimal(49), "surcharge_methods": (MethodType.SPEI,)}
     await change_settings(ledger, merchant.merchant_id, settings)
-    order = await waiting(ledger, merchant, amount=Decimal(999_999_999_999))
+    order = await awaiting_transfer(ledger, merchant, amount=Decimal(999_999_999_999))
     gross = int(order.payments[0].amount)
     assert gross > 10**12
-    assert (await mail.deliver(deposited(merchant, order, gross))).handled_at is not None
+    assert (await delivery.deliver(deposited(merchant, order, gross))).handled_at is not None
     assert (await current(ledger, merchant, order)).status is OrderStatus.COMPLETED
     for message in (
         DisputeOpened(dispute_id="d", amount=Decimal(gross), **about(merchant, order)),
         DisputeLost(dispute_id="d", amount=Decimal(gross), **about(merchant, order)),
     ):
-        assert (await mail.deliver(message)).handled_at is not None
+        assert (await delivery.deliver(message)).handled_at is not None
     assert (await current(ledger, merchant, order)).status is OrderStatus.REFUNDED
 
 
-async def test_a_deposit_to_the_reference_of_another_payment_is_set_aside(
-    ledger: Ledger, merchant: Actor, mail: InboxDelivery, database_url: str
+async def test_a_deposit_to_the_reference_of_another_payment_is_a_dead_letter(
+    ledger: Ledger, merchant: Actor, delivery: InboxDelivery, database_url: str
 ) -> None:
-    order, other = await waiting(ledger, merchant), await waiting(ledger, merchant, "2")
-    said = about(merchant, order, processor_reference="dep-1")
-    stray = DepositReceived(reference=clabe(other.payments[0]), amount=Decimal(10_000), currency="MXN", **said)
-    assert (await mail.deliver(stray)).handled_at is None
+    order, other = await awaiting_transfer(ledger, merchant), await awaiting_transfer(ledger, merchant, "2")
+    fields = about(merchant, order, processor_reference="dep-1")
+    stray = DepositReceived(reference=clabe(other.payments[0]), amount=Decimal(10_000), currency="MXN", **fields)
+    assert (await delivery.deliver(stray)).handled_at is None
     assert set_aside(database_url) == [stray.message_id]
     for each in (order, other):
         assert (await current(ledger, merchant, each)).amount_paid == 0
 
 
-async def test_one_deposit_that_is_told_of_with_two_amounts_is_set_aside(
-    ledger: Ledger, merchant: Actor, mail: InboxDelivery, database_url: str
+async def test_one_deposit_with_two_amounts_is_a_dead_letter(
+    ledger: Ledger, merchant: Actor, delivery: InboxDelivery, database_url: str
 ) -> None:
-    order = await waiting(ledger, merchant)
-    await mail.deliver(deposited(merchant, order, 4_000, processor_reference="dep-1"))
-    await mail.deliver(deposited(merchant, order, 100, processor_reference="dep-2"))
+    order = await awaiting_transfer(ledger, merchant)
+    await delivery.deliver(deposited(merchant, order, 4_000, processor_reference="dep-1"))
+    await delivery.deliver(deposited(merchant, order, 100, processor_reference="dep-2"))
     other = deposited(merchant, order, 5_000, processor_reference="dep-1")
-    assert (await mail.deliver(other)).handled_at is None
+    assert (await delivery.deliver(other)).handled_at is None
     assert set_aside(database_url) == [other.message_id]
     assert (await current(ledger, merchant, order)).amount_paid == 4_100
 
 
-async def test_a_payout_ends_when_its_message_says_so_and_not_otherwise(
-    ledger: Ledger, merchant: Actor, mail: InboxDelivery, database_url: str
+async def test_a_payout_ends_with_its_own_message_and_no_other(
+    ledger: Ledger, merchant: Actor, delivery: InboxDelivery, database_url: str
 ) -> None:
-    order = await waiting(ledger, merchant)
-    await mail.deliver(deposited(merchant, order))
-    await bank_knows(ledger, merchant, order)
+    order = await awaiting_transfer(ledger, merchant)
+    await delivery.deliver(deposited(merchant, order))
+    await deposit_at_bank(ledger, merchant, order)
     receipt = await refund_order(
         ledger, merchant, str(order.terms.order_id), RefundInput(amount=Decimal(4_000), reason="x")
     )
     assert receipt.order.status is OrderStatus.REFUND_PROCESSING
     key = f"{receipt.refund_id}:{order.payments[0].payment_id}"
     wrong = RefundConfirmed(idempotency_key=key, amount=Decimal(4_001), **about(merchant, order))
-    assert (await mail.deliver(wrong)).handled_at is None
+    assert (await delivery.deliver(wrong)).handled_at is None
     right = RefundConfirmed(idempotency_key=key, amount=Decimal(4_000), **about(merchant, order))
-    assert (await mail.deliver(right)).handled_at is not None
+    assert (await delivery.deliver(right)).handled_at is not None
     failed = RefundFailed(idempotency_key=key, code="ACCOUNT_REFUSED", **about(merchant, order))
-    assert (await mail.deliver(failed)).handled_at is None, "it contradicts what is known"
+    assert (await delivery.deliver(failed)).handled_at is None, "it contradicts what is known"
     assert failed.message_id in set_aside(database_url)
     order = await current(ledger, merchant, order)
     assert (order.status, order.amount_refunded) == (OrderStatus.PARTIALLY_REFUNDED, 4_000)
 
 
-async def test_a_part_of_a_reference_is_not_asked_back_of_who_gives_back_all_or_nothing(
-    ledger: Ledger, merchant: Actor, mail: InboxDelivery
+async def test_no_partial_refund_is_requested_of_a_processor_without_partial_payouts(
+    ledger: Ledger, merchant: Actor, delivery: InboxDelivery
 ) -> None:
     processor = bank(ledger)
     processor.capabilities = msgspec.structs.replace(processor.capabilities, partial_payouts=False)
-    order = await waiting(ledger, merchant)
-    await mail.deliver(deposited(merchant, order))
-    await bank_knows(ledger, merchant, order)
+    order = await awaiting_transfer(ledger, merchant)
+    await delivery.deliver(deposited(merchant, order))
+    await deposit_at_bank(ledger, merchant, order)
     name = str(order.terms.order_id)
     with pytest.raises(InvalidField):
         await refund_order(ledger, merchant, name, RefundInput(amount=Decimal(4_000)))
@@ -502,30 +502,30 @@ async def test_a_part_of_a_reference_is_not_asked_back_of_who_gives_back_all_or_
     assert whole.order.status is OrderStatus.REFUND_PROCESSING
 
 
-async def test_a_payout_that_failed_and_is_confirmed_waits_for_another_one_that_is_under_way(
-    ledger: Ledger, merchant: Actor, mail: InboxDelivery, database_url: str
+async def test_a_failed_payout_that_is_confirmed_waits_for_another_one_under_way(
+    ledger: Ledger, merchant: Actor, delivery: InboxDelivery, database_url: str
 ) -> None:
-    order = await waiting(ledger, merchant)
-    await mail.deliver(deposited(merchant, order))
-    await bank_knows(ledger, merchant, order)
+    order = await awaiting_transfer(ledger, merchant)
+    await delivery.deliver(deposited(merchant, order))
+    await deposit_at_bank(ledger, merchant, order)
     keys: list[str] = []
     for amount in (4_000, 6_000):
-        draft = RefundInput(amount=Decimal(amount), reason="x")
-        receipt = await refund_order(ledger, merchant, str(order.terms.order_id), draft)
+        request = RefundInput(amount=Decimal(amount), reason="x")
+        receipt = await refund_order(ledger, merchant, str(order.terms.order_id), request)
         keys.append(f"{receipt.refund_id}:{order.payments[0].payment_id}")
         if len(keys) == 1:
-            await mail.deliver(RefundFailed(idempotency_key=keys[0], code="X", **about(merchant, order)))
+            await delivery.deliver(RefundFailed(idempotency_key=keys[0], code="X", **about(merchant, order)))
     after_all = RefundConfirmed(idempotency_key=keys[0], amount=Decimal(4_000), **about(merchant, order))
-    assert (await mail.deliver(after_all)).handled_at is None
+    assert (await delivery.deliver(after_all)).handled_at is None
     assert set_aside(database_url) == []
-    await mail.deliver(RefundFailed(idempotency_key=keys[1], code="X", **about(merchant, order)))
-    assert (await mail.deliver(after_all)).handled_at is not None
+    await delivery.deliver(RefundFailed(idempotency_key=keys[1], code="X", **about(merchant, order)))
+    assert (await delivery.deliver(after_all)).handled_at is not None
     order = await current(ledger, merchant, order)
     assert (order.status, order.amount_refunded) == (OrderStatus.PARTIALLY_REFUNDED, 4_000)
 
 
-async def bank_knows(ledger: Ledger, merchant: Actor, order: Order) -> None:
-    """The sandbox's bank has the money too, which a payout takes; its own message tells of the same deposit."""
+async def deposit_at_bank(ledger: Ledger, merchant: Actor, order: Order) -> None:
+    """Gives the sandbox's bank the money too, which a payout takes; the bank reports the same deposit in a message."""
     sent = Deposit(
         merchant_id=merchant.merchant_id,
         message_id=uuid4().hex,
@@ -536,68 +536,66 @@ async def bank_knows(ledger: Ledger, merchant: Actor, order: Order) -> None:
     await bank(ledger).deposit(sent)
 
 
-async def test_what_is_paid_too_much_goes_back_once_where_the_merchant_wants_that(
-    ledger: Ledger, merchant: Actor, inbound: MessageApplier, mail: InboxDelivery
+async def test_an_overpayment_is_refunded_once_where_the_merchant_wants_that(
+    ledger: Ledger, merchant: Actor, applier: MessageApplier, delivery: InboxDelivery
 ) -> None:
     await change_settings(ledger, merchant.merchant_id, {"refund_overpayment": True})
-    order = await waiting(ledger, merchant)
+    order = await awaiting_transfer(ledger, merchant)
     message = await paid_by_transfer(ledger, merchant, order, 12_500)
     for _ in range(2):
-        assert await inbound.take(message) == Applied()
+        assert await applier.take(message) == Applied()
     order = await current(ledger, merchant, order)
     assert [(refund.amount, refund.reason) for refund in order.refunds] == [(2_500, "overpayment")]
     assert order.status is OrderStatus.REFUND_PROCESSING
     more = await paid_by_transfer(ledger, merchant, order, 300)
-    assert isinstance(await inbound.take(more), RetryLater), "how much is too much is known after the first refund"
-    await finish_payouts(ledger, merchant, mail)
-    assert await inbound.take(more) == Applied()
-    await finish_payouts(ledger, merchant, mail)
+    assert isinstance(await applier.take(more), RetryLater), "how much is too much is known after the first refund"
+    await finish_payouts(ledger, merchant, delivery)
+    assert await applier.take(more) == Applied()
+    await finish_payouts(ledger, merchant, delivery)
     order = await current(ledger, merchant, order)
     assert (order.net, order.amount_refunded, order.overpaid_amount) == (10_000, 2_800, 0)
 
 
-async def test_what_is_paid_too_much_is_asked_back_until_the_processor_has_heard_of_it(
-    ledger: Ledger, merchant: Actor, inbound: MessageApplier, mail: InboxDelivery
+async def test_an_overpayments_refund_is_requested_until_the_processor_has_received_it(
+    ledger: Ledger, merchant: Actor, applier: MessageApplier, delivery: InboxDelivery
 ) -> None:
     await change_settings(ledger, merchant.merchant_id, {"refund_overpayment": True})
-    order = await waiting(ledger, merchant)
+    order = await awaiting_transfer(ledger, merchant)
     message = await paid_by_transfer(ledger, merchant, order, 12_500)
     for _ in range(2):
         await bank(ledger).set_mode(merchant.merchant_id, Mode.DOWN, times=1)
-        assert isinstance(await inbound.take(message), RetryLater)
+        assert isinstance(await applier.take(message), RetryLater)
     for _ in range(2):
-        assert await inbound.take(message) == Applied()
-    await finish_payouts(ledger, merchant, mail)
+        assert await applier.take(message) == Applied()
+    await finish_payouts(ledger, merchant, delivery)
     order = await current(ledger, merchant, order)
     assert [refund.status for refund in order.refunds] == ["FAILED", "FAILED", "SUCCEEDED"]
     assert (order.net, order.amount_refunded, order.overpaid_amount) == (10_000, 2_500, 0)
 
 
-async def test_what_is_paid_too_much_stays_where_a_reference_goes_back_whole_or_not_at_all(
-    ledger: Ledger, merchant: Actor, inbound: MessageApplier
+async def test_an_overpayment_stays_where_the_processor_has_no_partial_payouts(
+    ledger: Ledger, merchant: Actor, applier: MessageApplier
 ) -> None:
     await change_settings(ledger, merchant.merchant_id, {"refund_overpayment": True})
     processor = bank(ledger)
     processor.capabilities = msgspec.structs.replace(processor.capabilities, partial_payouts=False)
-    order = await waiting(ledger, merchant)
+    order = await awaiting_transfer(ledger, merchant)
     with capture_logs() as logs:
-        assert await inbound.take(await paid_by_transfer(ledger, merchant, order, 12_500)) == Applied()
+        assert await applier.take(await paid_by_transfer(ledger, merchant, order, 12_500)) == Applied()
     order = await current(ledger, merchant, order)
     assert (order.status, order.overpaid_amount, order.refunds) == (OrderStatus.COMPLETED, 2_500, ())
     assert "overpayment_stays" in {line["event"] for line in logs}
 
 
-async def test_what_is_paid_too_much_is_kept_where_nobody_said_otherwise(
-    ledger: Ledger, merchant: Actor, inbound: MessageApplier
-) -> None:
-    order = await waiting(ledger, merchant)
-    assert await inbound.take(deposited(merchant, order, 12_500)) == Applied()
+async def test_an_overpayment_is_kept_by_default(ledger: Ledger, merchant: Actor, applier: MessageApplier) -> None:
+    order = await awaiting_transfer(ledger, merchant)
+    assert await applier.take(deposited(merchant, order, 12_500)) == Applied()
     order = await current(ledger, merchant, order)
     assert (order.status, order.overpaid_amount, order.refunds) == (OrderStatus.COMPLETED, 2_500, ())
 
 
 async def paid_by_transfer(ledger: Ledger, merchant: Actor, order: Order, amount: int) -> DepositReceived:
-    """Money that the sandbox's bank has taken in and tells of."""
+    """Returns the message about money that the sandbox's bank has received."""
     sent = Deposit(
         merchant_id=merchant.merchant_id,
         message_id=uuid4().hex,
@@ -608,15 +606,15 @@ async def paid_by_transfer(ledger: Ledger, merchant: Actor, order: Order, amount
     return await bank(ledger).deposit(sent)
 
 
-async def finish_payouts(ledger: Ledger, merchant: Actor, mail: InboxDelivery) -> None:
-    await mail.deliver_due(merchant.merchant_id, datetime.now(UTC) + timedelta(hours=1))
+async def finish_payouts(ledger: Ledger, merchant: Actor, delivery: InboxDelivery) -> None:
+    await delivery.deliver_due(merchant.merchant_id, datetime.now(UTC) + timedelta(hours=1))
 
 
 async def test_a_clock_delivers_what_is_due_on_its_way_in_the_order_of_time(
-    ledger: Ledger, merchant: Actor, mail: InboxDelivery, database_url: str
+    ledger: Ledger, merchant: Actor, delivery: InboxDelivery, database_url: str
 ) -> None:
     """The reference would expire after 72 hours; the transfer arrives an hour before that, and another one after it."""
-    early, late = await waiting(ledger, merchant, "early"), await waiting(ledger, merchant, "late")
+    early, late = await awaiting_transfer(ledger, merchant, "early"), await awaiting_transfer(ledger, merchant, "late")
     now = datetime.now(UTC)
     for order, hours in ((early, 71), (late, 73)):
         sent = Deposit(
@@ -627,8 +625,8 @@ async def test_a_clock_delivers_what_is_due_on_its_way_in_the_order_of_time(
             at=now + timedelta(hours=hours),
         )
         await bank(ledger).deposit(sent)
-    hand = ClockAdvancer(database_url, ledger, REACTIONS, HANDLERS, mail)
-    await hand.advance(merchant.merchant_id, "advanceBy", lambda now: now + timedelta(hours=80))
+    advancer = ClockAdvancer(database_url, ledger, REACTIONS, HANDLERS, delivery)
+    await advancer.advance(merchant.merchant_id, "advanceBy", lambda now: now + timedelta(hours=80))
     early, late = await current(ledger, merchant, early), await current(ledger, merchant, late)
     assert (early.status, early.late_deposit) == (OrderStatus.COMPLETED, False)
     assert (late.status, late.late_deposit) == (OrderStatus.COMPLETED, True)

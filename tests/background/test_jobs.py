@@ -1,4 +1,4 @@
-"""A job of many due things: each is done once, fails by itself, and is not lost when its worker ends in the middle."""
+"""A job of many tasks: each is done once, fails by itself, and is not lost when its worker ends in between."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ select status::text, attempts, coalesce(scheduled_at > now(), false), jsonb_arra
 """
 
 
-def things(count: int) -> list[EnqueueJob]:
+def tasks(count: int) -> list[EnqueueJob]:
     due_at = datetime.now(UTC) - timedelta(minutes=1)
     return [EnqueueJob(LOOK_AFTER, uuid7(), NO_PAYMENT, due_at) for _ in range(count)]
 
@@ -36,8 +36,8 @@ async def put(jobs: Jobs, connection: Connection, merchant: Actor, due: list[Enq
     await jobs.enqueue(connection, [(merchant.merchant_id, thing) for thing in due])
 
 
-async def let_workers_die(connection: Connection) -> None:
-    """Whoever has begun a job is no more, and has not been heard of for long."""
+async def stall_workers(connection: Connection) -> None:
+    """Makes the workers of all running jobs look as if they had stopped their heartbeat long ago."""
     worker = await connection.execute("insert into procrastinate_workers default values returning id")
     await connection.execute(
         "update procrastinate_jobs set status = 'doing', worker_id = %s where status = 'todo'", await worker.fetchone()
@@ -54,10 +54,10 @@ def failing(done: Done, *streams: UUID) -> Any:
     return handler
 
 
-async def test_a_hundred_things_of_a_merchant_are_one_job_and_each_is_done_once(
+async def test_a_hundred_tasks_of_a_merchant_are_one_job_and_each_is_done_once(
     merchant: Actor, jobs: Jobs, connection: Connection, done: Done, database_url: str
 ) -> None:
-    due, counted = things(250), JobsCounted()
+    due, counted = tasks(250), JobsCounted()
     await put(jobs, connection, merchant, due)
     assert rows(database_url, "select count(*) from procrastinate_jobs") == [(3,)]
     await asyncio.gather(*[jobs.run_all_of(connection, merchant.merchant_id) for _ in range(2)])
@@ -65,10 +65,10 @@ async def test_a_hundred_things_of_a_merchant_are_one_job_and_each_is_done_once(
     assert (rows(database_url, JOBS), counted()) == ([], (250, 0, 0))
 
 
-async def test_what_fails_becomes_a_job_of_its_own_and_the_others_are_done(
+async def test_a_task_that_fails_becomes_a_job_of_its_own_and_the_others_are_done(
     merchant: Actor, jobs: Jobs, connection: Connection, done: Done, database_url: str
 ) -> None:
-    due, counted = things(5), JobsCounted()
+    due, counted = tasks(5), JobsCounted()
     bad = [due[1].stream_id, due[3].stream_id]
     jobs._handlers = {LOOK_AFTER: failing(done, *bad)}
     await put(jobs, connection, merchant, due)
@@ -85,10 +85,10 @@ async def test_what_fails_becomes_a_job_of_its_own_and_the_others_are_done(
     assert (len(done.streams), rows(database_url, JOBS)) == (5, [])
 
 
-async def test_what_is_due_about_one_stream_is_done_in_order_and_waits_for_what_failed_before_it(
+async def test_tasks_of_one_stream_run_in_order_and_wait_for_an_earlier_one_that_failed(
     merchant: Actor, jobs: Jobs, connection: Connection, database_url: str
 ) -> None:
-    first, other = things(2)
+    first, other = tasks(2)
     second = EnqueueJob("second", first.stream_id, NO_PAYMENT, first.due_at)
     tried: list[tuple[str, UUID]] = []
 
@@ -110,21 +110,21 @@ async def test_what_is_due_about_one_stream_is_done_in_order_and_waits_for_what_
     assert ("second", first.stream_id) not in tried, "the one before it has not been done"
 
 
-async def test_a_worker_that_dies_in_the_middle_of_a_job_leaves_all_of_it_to_others(
+async def test_a_worker_killed_within_a_job_leaves_all_of_it_to_others(
     merchant: Actor, jobs: Jobs, connection: Connection, done: Done
 ) -> None:
-    due = things(20)
+    due = tasks(20)
     await put(jobs, connection, merchant, due)
-    await let_workers_die(connection)
+    await stall_workers(connection)
     await jobs.requeue_stalled()
     await jobs.run_all_of(connection, merchant.merchant_id)
     assert sorted(done.streams) == sorted(thing.stream_id for thing in due)
 
 
-async def test_a_worker_that_dies_behind_what_it_put_back_has_doubled_nothing(
+async def test_a_worker_killed_after_it_has_put_tasks_back_has_doubled_none(
     merchant: Actor, jobs: Jobs, connection: Connection, done: Done, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    due = things(3)
+    due = tasks(3)
     jobs._handlers = {LOOK_AFTER: failing(done, due[0].stream_id)}
     await put(jobs, connection, merchant, due)
     finish = jobs._app.job_manager.finish_job
@@ -135,7 +135,7 @@ async def test_a_worker_that_dies_behind_what_it_put_back_has_doubled_nothing(
     monkeypatch.setattr(jobs._app.job_manager, "finish_job", dies)
     running = asyncio.create_task(jobs.run_all_of(connection, merchant.merchant_id))
     async with asyncio.timeout(30):
-        while len(rows(database_url, JOBS)) != 1:  # noqa: ASYNC110 - a table has no bell
+        while len(rows(database_url, JOBS)) != 1:  # noqa: ASYNC110 - a table sends no event
             await asyncio.sleep(0.01)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
@@ -148,7 +148,7 @@ async def test_a_worker_that_dies_behind_what_it_put_back_has_doubled_nothing(
     assert sorted(done.streams) == sorted(thing.stream_id for thing in due[1:])
 
 
-async def test_who_is_told_to_stop_finishes_what_was_begun_and_puts_the_rest_back(
+async def test_a_worker_that_is_stopped_finishes_what_has_begun_and_puts_the_rest_back(
     merchant: Actor, jobs: Jobs, connection: Connection, database_url: str
 ) -> None:
     stop, begun, done = asyncio.Event(), [], []
@@ -160,7 +160,7 @@ async def test_who_is_told_to_stop_finishes_what_was_begun_and_puts_the_rest_bac
         done.append(stream_id)
 
     jobs._handlers = {LOOK_AFTER: slow}
-    due = things(90)
+    due = tasks(90)
     await put(jobs, connection, merchant, due)
     await asyncio.wait_for(jobs.run(stop), 60)
     assert begun
@@ -171,10 +171,10 @@ async def test_who_is_told_to_stop_finishes_what_was_begun_and_puts_the_rest_bac
     assert {tuple(states) for *states, _ in left} == {("todo", 0, False)}
 
 
-async def test_what_was_given_up_is_seen_and_done_when_it_is_retried(
+async def test_a_job_that_was_given_up_is_listed_and_done_when_it_is_retried(
     merchant: Actor, jobs: Jobs, connection: Connection, done: Done
 ) -> None:
-    (due,) = things(1)
+    (due,) = tasks(1)
     jobs._handlers = {LOOK_AFTER: failing(done, due.stream_id)}
     await put(jobs, connection, merchant, [due])
     await jobs.run_all_of(connection, merchant.merchant_id)

@@ -1,4 +1,4 @@
-"""What falls due on an order is done when the merchant's clock comes to it, and not a moment sooner."""
+"""A timer of an order runs when the merchant's clock reaches it, and not before."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ FRICTIONLESS = "4000000000003055"
 
 
 async def authenticated(ledger: Ledger, merchant: Actor, name: str) -> UUID:
-    """An order whose payer was authenticated: its money is to be captured some seconds later."""
+    """Returns an order whose payer was authenticated: its capture is due some seconds later."""
     receipt = await create_order(ledger, merchant, an_order(name, by_card(FRICTIONLESS)))
     await submit_device_data(ledger, merchant, name, DeviceDataInput())
     return receipt.order.terms.order_id
@@ -55,24 +55,24 @@ def ahead(**by: int) -> Callable[[datetime], datetime]:
 
 
 def moved(url: str, kind: str) -> list[int]:
-    """What the sandbox's book says was moved by calls of a kind, one number for each of them."""
+    """Returns the amounts that the sandbox's rows record for calls of a kind."""
     with psycopg.connect(url) as connection:
         query = "select moved from sandbox_call where kind = %s and accepted"
         return [amount // SCALE for (amount,) in connection.execute(query, (kind,)).fetchall()]
 
 
-async def test_money_is_captured_when_the_clock_is_moved_behind_the_delay(
+async def test_money_is_captured_when_the_clock_is_moved_past_the_delay(
     ledger: Ledger, merchant: Actor, database_url: str
 ) -> None:
     await change_settings(ledger, merchant.merchant_id, {"capture_delay_seconds": 3600})
     order_id = await authenticated(ledger, merchant, "1")
-    hand = ClockAdvancer(database_url, ledger, REACTIONS, HANDLERS)
+    advancer = ClockAdvancer(database_url, ledger, REACTIONS, HANDLERS)
     order = await order_at(ledger, merchant, order_id)
     (due,) = timers_of(order)
-    passed = await hand.advance(merchant.merchant_id, "advanceTo", lambda _: due.at - timedelta(minutes=10))
+    passed = await advancer.advance(merchant.merchant_id, "advanceTo", lambda _: due.at - timedelta(minutes=10))
     order = await order_at(ledger, merchant, order_id)
     assert (passed.jobs_run, order.status, moved(database_url, "CAPTURE")) == (0, OrderStatus.AUTHORIZED, [])
-    passed = await hand.advance(merchant.merchant_id, "advanceTo", lambda _: due.at)
+    passed = await advancer.advance(merchant.merchant_id, "advanceTo", lambda _: due.at)
     order = await order_at(ledger, merchant, order_id)
     assert (passed.jobs_run, order.status, moved(database_url, "CAPTURE")) == (1, OrderStatus.COMPLETED, [10_000])
     assert order.updated_at >= due.at
@@ -130,29 +130,29 @@ async def test_an_automatic_capture_that_was_not_sent_is_tried_again_a_minute_la
         return await capture(request)
 
     monkeypatch.setattr(processor, "capture", away_twice)
-    hand = ClockAdvancer(database_url, ledger, REACTIONS, HANDLERS)
-    await hand.advance(merchant.merchant_id, "advanceBy", ahead(seconds=50))
+    advancer = ClockAdvancer(database_url, ledger, REACTIONS, HANDLERS)
+    await advancer.advance(merchant.merchant_id, "advanceBy", ahead(seconds=50))
     assert (asked, (await order_at(ledger, merchant, order_id)).status) == (1, OrderStatus.AUTHORIZED)
-    passed = await hand.advance(merchant.merchant_id, "advanceBy", ahead(minutes=5))
+    passed = await advancer.advance(merchant.merchant_id, "advanceBy", ahead(minutes=5))
     assert (asked, passed.jobs_run) == (3, 2)
     assert (await order_at(ledger, merchant, order_id)).status is OrderStatus.COMPLETED
     assert moved(database_url, "CAPTURE") == [10_000]
 
 
-async def test_an_authorisation_that_nobody_captures_lapses_after_seven_days(
+async def test_an_authorisation_that_is_not_captured_expires_after_seven_days(
     ledger: Ledger, merchant: Actor, database_url: str
 ) -> None:
     receipt = await create_order(ledger, merchant, an_order("1", by_card(), capture_method=CaptureMethod.MANUAL))
     order_id = receipt.order.terms.order_id
     assert receipt.order.payments[0].status is PaymentStatus.AUTHORIZED
-    hand = ClockAdvancer(database_url, ledger, REACTIONS, HANDLERS)
-    moved = await hand.advance(merchant.merchant_id, "advanceBy", lambda now: now + timedelta(days=6, hours=23))
+    advancer = ClockAdvancer(database_url, ledger, REACTIONS, HANDLERS)
+    moved = await advancer.advance(merchant.merchant_id, "advanceBy", lambda now: now + timedelta(days=6, hours=23))
     order = await load_order(ledger, merchant.merchant_id, order_id)
     assert (moved.jobs_run, order.payments[0].status) == (0, PaymentStatus.AUTHORIZED)
-    moved = await hand.advance(merchant.merchant_id, "advanceBy", lambda now: now + timedelta(hours=2))
+    moved = await advancer.advance(merchant.merchant_id, "advanceBy", lambda now: now + timedelta(hours=2))
     order = await load_order(ledger, merchant.merchant_id, order_id)
     assert (moved.jobs_run, order.payments[0].status) == (1, PaymentStatus.EXPIRED)
-    again = await hand.advance(merchant.merchant_id, "advanceBy", lambda now: now + timedelta(days=30))
+    again = await advancer.advance(merchant.merchant_id, "advanceBy", lambda now: now + timedelta(days=30))
     assert again.jobs_run == 0
 
 
@@ -160,7 +160,7 @@ async def test_an_authorisation_that_nobody_captures_lapses_after_seven_days(
     "number", ["4242424242424242", "4000000000000010", "4000000000003220", FRICTIONLESS, "4000000000007015"]
 )
 @pytest.mark.parametrize("capture_method", list(CaptureMethod))
-async def test_what_is_kept_is_what_is_due_however_an_order_was_paid(
+async def test_the_stored_timers_are_those_of_the_order_however_it_was_paid(
     number: str,
     capture_method: CaptureMethod,
     ledger: Ledger,

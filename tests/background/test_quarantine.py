@@ -1,4 +1,4 @@
-"""A merchant whose log cannot be read is set aside in sight of everybody, and holds up nobody else."""
+"""A merchant whose log cannot be read is in quarantine, counted by a metric, and delays no other merchant."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import psycopg
 import pytest
 from structlog.testing import capture_logs
 from tests.background.conftest import LookAfter, Open, register, rows
-from tests.background.test_inbox import deposited, waiting
+from tests.background.test_inbox import awaiting_transfer, deposited
 from tests.metric_values import metric_value
 from tests.operations.conftest import an_order, by_card
 from tests.sealing import MASTER_KEY
@@ -44,7 +44,7 @@ UNKNOWN, CORRUPT = "sealing_key_id = 'another'", "wrapped = decode(repeat('00', 
 
 
 async def held_order(ledger: Ledger, actor: Actor) -> str:
-    """An order with personal data in it whose authorisation lapses some day."""
+    """Returns an order with personal data whose authorisation expires some day."""
     draft = an_order("1", by_card(billing_address=HOME), billing_address=HOME, capture_method=CaptureMethod.MANUAL)
     return str((await create_order(ledger, actor, draft)).order.terms.order_id)
 
@@ -60,7 +60,7 @@ def left_behind(url: str) -> set[UUID]:
 
 @contextmanager
 def without_key(url: str, actor: Actor, wrong: str = UNKNOWN) -> Iterator[None]:
-    """While this lasts, the row of the data key of a merchant's one customer is wrong."""
+    """Makes the row of the data key of a merchant's only customer wrong for as long as the context lasts."""
     with psycopg.connect(url, autocommit=True) as connection:
         query = "select sealing_key_id, wrapped from data_key where merchant_id = %s"
         kept = connection.execute(query, [actor.merchant_id]).fetchone()
@@ -73,7 +73,7 @@ def without_key(url: str, actor: Actor, wrong: str = UNKNOWN) -> Iterator[None]:
 
 @pytest.mark.parametrize("reaction", [LookAfter(), OrderTimers()], ids=["reads the event", "loads the order"])
 @pytest.mark.parametrize("wrong", [UNKNOWN, CORRUPT])
-async def test_others_go_on_and_the_merchant_itself_when_its_key_is_back(
+async def test_other_merchants_are_dispatched_and_the_merchant_itself_when_its_key_is_back(
     reaction: AnyReaction, wrong: str, ledger: Ledger, open_another: Open, jobs: Jobs, connection: Connection,
     database_url: str,
 ) -> None:  # fmt: skip
@@ -82,13 +82,13 @@ async def test_others_go_on_and_the_merchant_itself_when_its_key_is_back(
     unlucky = merchants[1]
     now_s = 0.0
     dispatcher = Dispatcher((await open_another()).journal, jobs, [reaction])  # it has met none of the keys
-    dispatcher.aside = Quarantine(lambda: now_s)
+    dispatcher.quarantine = Quarantine(lambda: now_s)
     with without_key(database_url, unlucky, wrong), capture_logs() as logs:
-        assert await dispatcher.sweep(connection), "whoever is set aside is not waited for"
+        assert await dispatcher.sweep(connection), "a merchant in quarantine does not count"
         assert await dispatcher.sweep(connection)
         assert with_due_times(database_url) == {made[0], made[2]}
         assert left_behind(database_url) == {unlucky.merchant_id}
-        assert dispatcher.aside.merchants == 1
+        assert dispatcher.quarantine.merchants == 1
         now_s = 1.5
         assert await dispatcher.sweep(connection)
         now_s = 3.4  # the second pause is two seconds
@@ -99,31 +99,31 @@ async def test_others_go_on_and_the_merchant_itself_when_its_key_is_back(
         (str(unlucky.merchant_id), 2),
     ]
     assert await dispatcher.sweep(connection)
-    assert left_behind(database_url) == {unlucky.merchant_id}, "it is not asked again before its pause is over"
+    assert left_behind(database_url) == {unlucky.merchant_id}, "it is not read again before its pause is over"
     now_s = 3.6
     assert await dispatcher.sweep(connection)
     assert with_due_times(database_url) == set(made)
-    assert (left_behind(database_url), dispatcher.aside.merchants) == (set(), 0)
+    assert (left_behind(database_url), dispatcher.quarantine.merchants) == (set(), 0)
 
 
-async def test_a_merchant_that_another_worker_has_read_is_set_aside_no_more(
+async def test_a_merchant_whose_log_another_worker_has_read_leaves_the_quarantine(
     ledger: Ledger, open_another: Open, jobs: Jobs, connection: Connection, database_url: str
 ) -> None:
     merchant = await register(ledger)
     await held_order(ledger, merchant)
     here = Dispatcher((await open_another()).journal, jobs, [OrderTimers()])
     now_s = 0.0
-    here.aside = Quarantine(lambda: now_s)
+    here.quarantine = Quarantine(lambda: now_s)
     with without_key(database_url, merchant):
         await here.sweep(connection)
-    assert here.aside.merchants == 1
+    assert here.quarantine.merchants == 1
     await Dispatcher(ledger.journal, jobs, [OrderTimers()]).sweep(connection)
     now_s = 2.0
     await here.sweep(connection)
-    assert here.aside.merchants == 0
+    assert here.quarantine.merchants == 0
 
 
-async def test_a_reaction_that_asks_for_nothing_sealed_goes_on_beside_one_that_does(
+async def test_a_reaction_that_reads_nothing_sealed_continues_beside_one_that_does(
     ledger: Ledger, open_another: Open, jobs: Jobs, connection: Connection, database_url: str
 ) -> None:
     merchant = await register(ledger)
@@ -140,7 +140,7 @@ async def test_a_reaction_that_asks_for_nothing_sealed_goes_on_beside_one_that_d
 
 
 @pytest.mark.parametrize(("wrong", "said"), [(UNKNOWN, KeyUnavailable), (CORRUPT, SealBroken)])
-async def test_a_clock_is_not_moved_over_what_cannot_be_read(
+async def test_a_clock_is_not_moved_past_a_log_that_cannot_be_read(
     wrong: str, said: type[Exception], ledger: Ledger, open_another: Open, database_url: str
 ) -> None:
     merchant = await register(ledger)
@@ -150,30 +150,30 @@ async def test_a_clock_is_not_moved_over_what_cannot_be_read(
         await hand.advance(merchant.merchant_id, "advanceBy", lambda now: now + timedelta(days=30))
 
 
-async def test_a_message_whose_order_cannot_be_read_holds_up_no_other(
+async def test_a_message_whose_order_cannot_be_read_delays_no_other(
     ledger: Ledger, open_another: Open, database_url: str
 ) -> None:
     merchants = [await register(ledger) for _ in range(2)]
-    told = []
+    messages_sent = []
     for actor in merchants:
-        order = await waiting(ledger, actor, billing_address=HOME)
-        told.append(deposited(actor, order))
+        order = await awaiting_transfer(ledger, actor, billing_address=HOME)
+        messages_sent.append(deposited(actor, order))
     other = await open_another()
-    async with open_delivery(database_url, other) as mail, Inbox(database_url) as inbox:
-        for message in told:
-            await mail.keep(message)
-        messages = mail._messages
+    async with open_delivery(database_url, other) as delivery, Inbox(database_url) as inbox:
+        for message in messages_sent:
+            await delivery.keep(message)
+        messages = delivery._consumer
         with without_key(database_url, merchants[0]):
             assert await messages.sweep() == 2
-            receipts = [await inbox.receipt("sandbox", one.merchant_id, one.message_id) for one in told]
+            receipts = [await inbox.receipt("sandbox", one.merchant_id, one.message_id) for one in messages_sent]
             assert [one and one.waits_for for one in receipts] == [
-                "the key of its customer's data is not to be had",
+                "the key of its customer's data is unavailable",
                 None,
             ]
-        assert (await messages.receive_and_apply(told[0])).handled_at is not None
+        assert (await messages.receive_and_apply(messages_sent[0])).handled_at is not None
 
 
-async def test_the_worker_lives_on_and_tells_how_many_it_has_set_aside(ledger: Ledger, database_url: str) -> None:
+async def test_the_worker_continues_and_counts_the_merchants_in_quarantine(ledger: Ledger, database_url: str) -> None:
     merchants = [await register(ledger) for _ in range(2)]
     made = [await held_order(ledger, actor) for actor in merchants]
     stop = asyncio.Event()
@@ -196,5 +196,5 @@ async def test_the_worker_lives_on_and_tells_how_many_it_has_set_aside(ledger: L
 
 
 def set_aside() -> float:
-    """How many merchants the worker's metric reports now."""
+    """Returns the value of the worker's metric now."""
     return metric_value("ledger_reactions_set_aside_merchants", PROCESS)

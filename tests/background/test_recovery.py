@@ -1,4 +1,6 @@
-"""The recovery settles by looking up: what the processor knows, what it will never know, and what it cannot tell yet."""
+"""The recovery looks up calls: those the processor has, those it will never have, and those it cannot answer about
+yet.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ pytestmark = pytest.mark.anyio
 
 
 class DiesBeforeTheCall:
-    """The sandbox, but the process ends between the intent and the call."""
+    """The sandbox, in a process that ends between the intent and the call."""
 
     def __init__(self, processor: object) -> None:
         self.capabilities = processor.capabilities  # type: ignore[attr-defined]
@@ -47,7 +49,7 @@ async def sweep(ledger: Ledger, database_url: str, windows: Windows) -> None:
 
 
 AFTERWARDS = Windows(margin_s=-3600, late_s=-3600)
-"""When every deadline has passed, without the wait for it."""
+"""Windows with which every deadline has passed already."""
 
 
 async def test_a_silent_processors_approval_is_found(ledger: Ledger, merchant: Actor, database_url: str) -> None:
@@ -64,8 +66,8 @@ async def test_before_the_margin_nothing_is_looked_up(ledger: Ledger, merchant: 
     assert (await order_of(ledger, merchant, receipt.order.terms.order_id)).status is OrderStatus.PROCESSING
 
 
-async def start_and_die(ledger: Ledger, merchant: Actor) -> UUID:
-    """An intent whose call never left, and nobody left to say so."""
+async def start_without_call(ledger: Ledger, merchant: Actor) -> UUID:
+    """Commits an intent whose call is never sent, and ends without recording that."""
     processor = ledger.processor
     ledger.processor = DiesBeforeTheCall(processor)  # type: ignore[assignment]
     with pytest.raises(asyncio.CancelledError):
@@ -87,7 +89,7 @@ async def create_order_without_waiting(ledger: Ledger, merchant: Actor) -> Order
 async def test_not_found_is_final_only_after_the_late_window(
     ledger: Ledger, merchant: Actor, database_url: str
 ) -> None:
-    order_id = await start_and_die(ledger, merchant)
+    order_id = await start_without_call(ledger, merchant)
     await sweep(ledger, database_url, Windows(margin_s=-3600, late_s=60))
     assert (await order_of(ledger, merchant, order_id)).status is OrderStatus.PROCESSING
     await sweep(ledger, database_url, AFTERWARDS)
@@ -99,7 +101,7 @@ async def test_not_found_is_final_only_after_the_late_window(
 async def test_a_payment_given_up_can_be_paid_by_the_same_external_id(
     ledger: Ledger, merchant: Actor, database_url: str
 ) -> None:
-    order_id = await start_and_die(ledger, merchant)
+    order_id = await start_without_call(ledger, merchant)
     await sweep(ledger, database_url, AFTERWARDS)
     paid = await create_order(ledger, merchant, an_order("dead", by_card()))
     assert paid.order.terms.order_id == order_id
@@ -121,7 +123,7 @@ async def test_two_workers_settle_each_payment_once(
         assert len(order.payments[0].entries) == len({(e.action, e.status) for e in order.payments[0].entries})
 
 
-async def test_an_unreachable_processor_is_asked_again(
+async def test_an_unreachable_processor_is_called_again(
     ledger: Ledger, merchant: Actor, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from ledger.processors.contract import ProcessorTimedOut
@@ -130,14 +132,14 @@ async def test_an_unreachable_processor_is_asked_again(
     answers = ledger.processor.look_up  # type: ignore[union-attr]
     asked = 0
 
-    async def deaf_once(merchant_id: UUID, key: str) -> object:
+    async def unreachable_once(merchant_id: UUID, key: str) -> object:
         nonlocal asked
         asked += 1
         if asked == 1:
             raise ProcessorTimedOut
         return await answers(merchant_id, key)
 
-    ledger.processor.look_up = deaf_once  # type: ignore[union-attr, method-assign, assignment]
+    ledger.processor.look_up = unreachable_once  # type: ignore[union-attr, method-assign, assignment]
     monkeypatch.setattr("ledger.background.recovery._BACK_OFF_FIRST_S", 60.0)
     async with OpenCalls(database_url) as intents:
         recovery = Recovery(ledger, intents.due, AFTERWARDS)
@@ -150,13 +152,13 @@ async def test_an_unreachable_processor_is_asked_again(
     assert (await order_of(ledger, merchant, receipt.order.terms.order_id)).status is OrderStatus.COMPLETED
 
 
-def all_over_again(recovery: Recovery) -> None:
-    """As if every pause had passed."""
+def end_all_pauses(recovery: Recovery) -> None:
+    """Lets every pause be over."""
     recovery._tries = {key: (n, datetime.now(UTC)) for key, (n, _) in recovery._tries.items()}
 
 
 async def unreadable(ledger: Ledger, merchant: Actor, database_url: str) -> UUID:
-    """An order with an open call, whose customer's data key is lost."""
+    """Returns an order with an open call, whose customer's data key is lost."""
     lost = CustomerInput(external_id="lost", email="lost@example.com")
     receipt = await create_order(ledger, merchant, an_order("0", by_card(SILENT), customer=lost, fiscal=FISCAL))
     with psycopg.connect(database_url, autocommit=True) as connection:
@@ -189,7 +191,7 @@ async def test_an_order_that_cannot_be_read_is_tried_more_and_more_rarely(
         with capture_logs() as logs:
             await recovery.sweep()
             await recovery.sweep()
-            all_over_again(recovery)
+            end_all_pauses(recovery)
             await recovery.sweep()
     told = [line["order_id"] for line in logs if line["event"] == "recovery_cannot_read"]
     assert told == [str(order_id)] * 2, "in the second sweep it is left alone"
@@ -198,7 +200,7 @@ async def test_an_order_that_cannot_be_read_is_tried_more_and_more_rarely(
     assert next_at > datetime.now(UTC) + timedelta(seconds=45), "the second pause is twice the first"
 
 
-async def test_an_order_that_cannot_be_read_takes_no_place_from_the_others(
+async def test_an_order_that_cannot_be_read_delays_no_other(
     ledger: Ledger, merchant: Actor, database_url: str, open_another: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await unreadable(ledger, merchant, database_url)
@@ -213,7 +215,7 @@ async def test_an_order_that_cannot_be_read_takes_no_place_from_the_others(
 
 
 @pytest.mark.parametrize("answering", [not_known, not_understood])
-async def test_what_the_processor_cannot_tell_yet_takes_no_place_from_the_others(
+async def test_a_call_that_the_processor_cannot_answer_about_delays_no_other(
     ledger: Ledger,
     merchant: Actor,
     database_url: str,
@@ -237,12 +239,12 @@ async def test_what_the_processor_cannot_tell_yet_takes_no_place_from_the_others
         statuses = [(await order_of(ledger, merchant, order.terms.order_id)).status for order in orders]
         assert statuses == [OrderStatus.PROCESSING, OrderStatus.COMPLETED]
         ledger.processor.look_up = answers  # type: ignore[union-attr, method-assign]
-        all_over_again(recovery)
+        end_all_pauses(recovery)
         await recovery.sweep()
     assert (await order_of(ledger, merchant, orders[0].terms.order_id)).status is OrderStatus.COMPLETED
 
 
-async def test_a_processor_that_is_silent_for_days_is_asked_every_minute(
+async def test_a_processor_without_an_answer_for_days_is_called_every_minute(
     ledger: Ledger, merchant: Actor, database_url: str
 ) -> None:
     receipt = await create_order(ledger, merchant, an_order("1", by_card(SILENT)))

@@ -1,4 +1,4 @@
-"""A notification says where it is worth looking; whatever nobody was told of is found all the same."""
+"""A notification names logs to read first; what was never notified is found nevertheless."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from ledger.postgres.connection import Connection
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_rest_after_a_word_does_not_put_off_the_look_at_all_logs(
+async def test_a_rest_after_a_notification_does_not_delay_the_sweep_of_all_logs(
     ledger: Ledger, merchant: Actor, dispatcher: Dispatcher, jobs: Jobs, connection: Connection, database_url: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     monkeypatch.setattr("ledger.background.reactions.runner._REST_S", 3600.0)
     monkeypatch.setattr("ledger.background.reactions.runner._LOOK_EVERYWHERE_S", 0.1)
-    stop, told = asyncio.Event(), asyncio.Event()
+    stop, notified = asyncio.Event(), asyncio.Event()
     sweep = dispatcher.sweep
 
     async def seen(on: Connection, merchants: Sequence[UUID] | None = None) -> bool:
         if merchants is not None:
-            told.set()
+            notified.set()
         return await sweep(on, merchants)
 
     dispatcher.sweep = seen  # type: ignore[method-assign]
     watching = asyncio.create_task(ReactionRunner(database_url, dispatcher, jobs).run(stop))
     try:
         async with asyncio.timeout(30):
-            while not told.is_set():
+            while not notified.is_set():
                 await connection.execute("select pg_notify(%s, %s)", (CHANNEL, merchant.merchant_id.hex))
                 await asyncio.sleep(0.01)
             order = (await create_order(ledger, merchant, an_order("1", by_card()))).order

@@ -1,4 +1,4 @@
-"""A sweep shows each reaction what it asks for, once: in whatever pieces, and whoever else is at it."""
+"""A sweep shows each reaction the events of its topics once, in any number of ranges and beside other dispatchers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from uuid import UUID
 
 import psycopg
 import pytest
-from tests.background.conftest import LookAfter, register, rows, seeing
+from tests.background.conftest import LookAfter, register, rows, worker_connection
 from tests.background.test_dispatcher import cursors, due, enqueued, make_all_due, orders
 from tests.operations.conftest import an_order, by_card
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Noted:
-    """Notes what it is shown, by its place in the log and its topic, and asks for a job for each."""
+    """Records what it is shown, by position and topic, and enqueues a job for each event."""
 
     def __init__(self, name: str, *topics: str) -> None:
         self.name = name
@@ -39,14 +39,14 @@ class Noted:
         yield EnqueueJob(self.name, recorded.stream_id, UUID(int=recorded.position), recorded.recorded_at)
 
 
-async def test_one_sweep_shows_each_reaction_what_it_asks_for_once_however_much_that_is(
+async def test_one_sweep_shows_each_reaction_all_events_of_its_topics_once(
     ledger: Ledger, jobs: Jobs, connection: Connection, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for limit, size in (("_AT_ONCE", 4), ("_EVENTS_AT_ONCE", 3), ("_BEHIND_MAX", 5)):
         monkeypatch.setattr(f"ledger.background.reactions.dispatcher.{limit}", size)
     some = Noted("some", "order-created.v1", "payment-captured.v1")
     other = Noted("other", "order-created.v1", "payment-authorized.v1")
-    for reactions in ([some], [some, other]):  # the second one finds the first far ahead
+    for reactions in ([some], [some, other]):  # the cursor of `some` is far ahead of the one of `other`
         for _ in range(3):
             await orders(ledger, await register(ledger), 2)
         assert await Dispatcher(ledger.journal, jobs, reactions).sweep(connection)
@@ -57,15 +57,15 @@ async def test_one_sweep_shows_each_reaction_what_it_asks_for_once_however_much_
     assert len(enqueued(database_url)) == 48
 
 
-async def test_a_cursor_that_another_dispatcher_moves_while_it_is_asked_for_does_not_go_back(
+async def test_a_cursor_that_another_dispatcher_moves_during_the_statement_does_not_go_back(
     ledger: Ledger, merchant: Actor, jobs: Jobs, connection: Connection, stack: AsyncExitStack, database_url: str
 ) -> None:
     made = await orders(ledger, merchant, 1)
-    late, dispatcher = await seeing(database_url, stack), Dispatcher(ledger.journal, jobs, [LookAfter()])
+    late, dispatcher = await worker_connection(database_url, stack), Dispatcher(ledger.journal, jobs, [LookAfter()])
     execute = late.execute
 
     async def held_up(query, *args, **named):  # type: ignore[no-untyped-def]
-        # It sees the log as it is now, and the cursor as it will be when the lock is free.
+        # The statement sees the log as it is now, and the cursor as it is when the lock is free.
         slowly = "where (select pg_advisory_xact_lock_shared(1)) is not null and (reaction,"
         return await execute(str(query).replace("where (reaction,", slowly), *args, **named)
 

@@ -1,4 +1,4 @@
-"""The benchmarks run, leave nothing behind, and measure what they say."""
+"""The benchmarks run, leave nothing behind, and measure what they report."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_appending_to_a_long_history_scans_nothing(postgres_url):
     assert not any(one.others for one in found.samples.values())
 
 
-def test_an_unknown_benchmark_is_said_to_be_one():
+def test_an_unknown_benchmark_is_named_as_one():
     with pytest.raises(CannotRun, match="journal, http, profile, history"):
         run.bench(Settings(), "speed")
 
@@ -78,7 +78,7 @@ def test_the_command_prints_json(postgres_url, capsys):
     assert found["machine"]["fsync"] == "on"
 
 
-def test_a_profile_tells_where_creates_spend_their_time(database_url, tmp_path):
+def test_a_profile_shows_where_creates_spend_their_time(database_url, tmp_path):
     settings = read_settings({"LEDGER_DATABASE_URL": database_url, "LEDGER_DATA_DIR": str(tmp_path)})
     facts = profile.report(database_url, settings, tmp_path, creates=70).facts
     with psycopg.connect(database_url) as connection:

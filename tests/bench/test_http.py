@@ -1,4 +1,4 @@
-"""What is done with orders is measured on the real service, and what was counted has happened."""
+"""Actions on orders are measured on the real service, and what was counted has happened."""
 
 from __future__ import annotations
 

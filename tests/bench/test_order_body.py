@@ -16,7 +16,7 @@ def test_the_lines_add_up_to_the_amount():
     )
 
 
-def test_it_weighs_as_much_as_real_ones():
+def test_it_has_the_size_of_real_orders():
     assert len(order_body.body("pedido-2026-000184").encode()) >= 1500
     assert len(order_body.body("pedido-2026-000184", "card").encode()) >= 1500
 

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from ledger.bench.load.processes import ChildFailed, run_one
-from ledger.bench.load.requests import UNIQUE, LoadPlan
+from ledger.bench.load.requests import UNIQUE, LoadPlan, Step
 
 
 class Answering(BaseHTTPRequestHandler):
@@ -44,16 +44,13 @@ def plan(server: ThreadingHTTPServer, **given: object) -> LoadPlan:
         "port": server.server_address[1],
         "connections": 4,
         "seconds": 0.3,
-        "expect": 201,
-        "method": "POST",
-        "paths": ["/orders"],
-        "body": '{"externalId":"a-' + UNIQUE + '","note":"100 %"}',
+        "steps": [Step(path="/orders", body='{"externalId":"a-' + UNIQUE + '","note":"100 %"}', expect=201)],
         "warm_up_s": 0.0,
     }
     return LoadPlan(**(terms | given))
 
 
-def test_every_request_is_its_own_and_every_unexpected_status_is_counted(server):
+def test_every_request_is_unique_and_every_unexpected_status_is_counted(server):
     sample = run_one("ledger.bench.load.requests", plan(server, first=7 << 32))
     assert set(server.bodies.values()) == {1}
     assert b'{"externalId":"a-gggggggngggggggg","note":"100 %"}' in server.bodies
@@ -63,6 +60,6 @@ def test_every_request_is_its_own_and_every_unexpected_status_is_counted(server)
     assert 0 < sample.p50_ms <= sample.p99_ms < 300
 
 
-def test_a_server_that_is_not_there_is_no_result(server):
+def test_without_a_server_there_is_no_result(server):
     with pytest.raises(ChildFailed):
         run_one("ledger.bench.load.requests", plan(server, port=1))

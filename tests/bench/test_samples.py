@@ -1,4 +1,4 @@
-"""How samples are compared: within their round, and never without anything done."""
+"""How samples are compared: within their round, and only where something was done."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ def test_a_ratio_is_taken_within_each_round():
     assert samples.ratio(of, to, lambda one: one.per_second) == 1.0
 
 
-def test_a_run_in_which_nothing_succeeded_has_no_figure():
+def test_a_run_without_a_success_has_no_figure():
     failed = Sample(done=0, seconds=1.0, p50_ms=0, p99_ms=0, others={"503": 9})
     with pytest.raises(NothingDone, match="503"):
         samples.in_turns(1, {"create": lambda: failed})
 
 
-def test_several_processes_are_summed_and_the_slowest_of_them_tells_the_latency():
+def test_several_processes_are_summed_and_the_slowest_gives_the_latency():
     both = samples.together([seen(10, p50_ms=1), seen(30, p50_ms=3)])
     assert (both.done, both.p50_ms, both.p99_ms) == (40, 3, 6)
 
 
-def test_a_target_that_was_missed_is_said_to_be_missed():
+def test_a_missed_target_is_reported_as_missed():
     missed = Ratio(of="journal", to="R", value=0.8, target=Target(0.9))
     late = Ratio(of="p99", to="p99", value=1.6, target=Target(1.5, at_most=True))
     assert (missed.reached, late.reached) == (False, False)

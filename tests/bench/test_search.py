@@ -1,4 +1,4 @@
-"""The benchmark of lists asks what it says it asks, of a merchant that has what it says."""
+"""The benchmark of lists asks its queries of a merchant that has the orders that they are about."""
 
 from __future__ import annotations
 

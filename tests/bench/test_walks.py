@@ -1,4 +1,4 @@
-"""A walk counts when each of its answers said what it was to say."""
+"""A walk of the load generator counts when each of its answers is as expected."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from typing import Any
 import pytest
 
 from ledger.bench.load.processes import ChildFailed, run_one
-from ledger.bench.load.requests import UNIQUE
-from ledger.bench.load.walks import FORM, ORDER, OUT_OF_ORDERS, Step, WalkPlan
+from ledger.bench.load.requests import FORM, ORDER, OUT_OF_ORDERS, UNIQUE, LoadPlan, Step
 
 
 class Shop(BaseHTTPRequestHandler):
-    """Makes an order, shows its page under an address of its own, and takes what the page was told."""
+    """Makes an order, shows its page at another address, and accepts what the page sends."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
@@ -26,11 +25,11 @@ class Shop(BaseHTTPRequestHandler):
         sent = self.rfile.read(int(self.headers["Content-Length"])).decode()
         self.server.asked[self.path, self.headers["Content-Type"]] += 1
         time.sleep(self.server.takes_s)
-        status, said = self.server.answers[self.path.rpartition("/")[2]]
+        status, answer = self.server.answers[self.path.rpartition("/")[2]]
         if status == 0:
             self.close_connection = True
             return
-        body = said if isinstance(said, str) else json.dumps(said | {"sent": sent})
+        body = answer if isinstance(answer, str) else json.dumps(answer | {"sent": sent})
         self.send_response(status)
         self.send_header("Content-Length", str(len(body.encode())))
         self.end_headers()
@@ -64,15 +63,15 @@ STEPS = [
         path="/orders",
         body=f'{{"externalId":"a-{UNIQUE}"}}',
         expect=201,
-        says={"status": "WAITS"},
-        takes={ORDER: "id", "{page}": "next.page"},
+        values={"status": "WAITS"},
+        saves={ORDER: "id", "{page}": "next.page"},
     ),
-    Step(name="ask", path="{page}", body="decision=accept", content_type=FORM, shows="¿Pagas?"),
-    Step(name="validate", path=f"/orders/{ORDER}/validate", body=f'{{"order":"{ORDER}"}}', says={"status": "DONE"}),
+    Step(name="ask", path="{page}", body="decision=accept", content_type=FORM, text="¿Pagas?"),
+    Step(name="validate", path=f"/orders/{ORDER}/validate", body=f'{{"order":"{ORDER}"}}', values={"status": "DONE"}),
 ]
 
 
-def plan(server: ThreadingHTTPServer, **given: Any) -> WalkPlan:
+def plan(server: ThreadingHTTPServer, **given: Any) -> LoadPlan:
     terms = {
         "host": "127.0.0.1",
         "port": server.server_address[1],
@@ -81,11 +80,11 @@ def plan(server: ThreadingHTTPServer, **given: Any) -> WalkPlan:
         "steps": STEPS,
         "warm_up_s": 0.0,
     }
-    return WalkPlan(**(terms | given))
+    return LoadPlan(**(terms | given))
 
 
-def test_a_walk_goes_where_its_answers_lead(shop):
-    sample = run_one("ledger.bench.load.walks", plan(shop))
+def test_a_walk_uses_values_of_earlier_answers(shop):
+    sample = run_one("ledger.bench.load.requests", plan(shop))
     assert not sample.others
     assert set(shop.asked) == {
         ("/orders", "application/json"),
@@ -109,36 +108,37 @@ def test_a_walk_goes_where_its_answers_lead(shop):
         ("validate", (200, "not JSON"), "validate 200 None", None),
     ],
 )
-def test_a_step_that_is_answered_otherwise_is_an_error_and_no_walk(shop, step, answer, error, never_asked):
+def test_a_step_with_an_unexpected_answer_is_an_error(shop, step, answer, error, never_asked):
     shop.answers[step] = answer
-    sample = run_one("ledger.bench.load.walks", plan(shop))
+    sample = run_one("ledger.bench.load.requests", plan(shop))
     assert (sample.done, set(sample.others)) == (0, {error})
     assert sample.others[error] > 0
     assert never_asked not in {path for path, _ in shop.asked}
 
 
-def test_a_sample_that_is_shorter_than_a_walk_goes_on_until_there_are_some(shop):
+def test_a_sample_that_is_shorter_than_a_walk_continues_until_walks_have_ended(shop):
     shop.takes_s = 0.1
-    sample = run_one("ledger.bench.load.walks", plan(shop, seconds=0.05))
+    sample = run_one("ledger.bench.load.requests", plan(shop, seconds=0.05))
     assert sample.done >= 3
     assert sample.per_second == sample.done / sample.seconds
     assert sample.seconds > 0.05
 
 
-def test_a_server_that_hangs_up_is_an_error(shop):
+def test_a_server_that_closes_the_connection_is_an_error(shop):
     shop.answers["validate"] = (0, "")
-    sample = run_one("ledger.bench.load.walks", plan(shop))
+    sample = run_one("ledger.bench.load.requests", plan(shop))
     assert (sample.done, sample.others) == (0, {"closed: ConnectionResetError": 3})
 
 
-def test_orders_are_used_as_often_as_they_can_be_and_no_more(shop):
-    only = [Step(name="part", path=f"/{ORDER}/validate", body=f'{{"externalId":"{UNIQUE}"}}', says={"status": "DONE"})]
+def test_an_order_is_used_as_often_as_the_plan_allows(shop):
+    body = f'{{"externalId":"{UNIQUE}"}}'
+    only = [Step(name="part", path=f"/{ORDER}/validate", body=body, values={"status": "DONE"})]
     orders = [f"order-{n}" for n in range(7)]
-    sample = run_one("ledger.bench.load.walks", plan(shop, steps=only, orders=orders, uses=2, seconds=0.6))
+    sample = run_one("ledger.bench.load.requests", plan(shop, steps=only, orders=orders, uses=2, seconds=0.6))
     assert (sample.done, sample.others) == (14, {OUT_OF_ORDERS: 3})
     assert shop.asked == {(f"/order-{n}/validate", "application/json"): 2 for n in range(7)}
 
 
-def test_a_server_that_is_not_there_is_no_result(shop):
+def test_without_a_server_there_is_no_result(shop):
     with pytest.raises(ChildFailed):
-        run_one("ledger.bench.load.walks", plan(shop, port=1))
+        run_one("ledger.bench.load.requests", plan(shop, port=1))

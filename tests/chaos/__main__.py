@@ -1,6 +1,6 @@
-"""`python -m tests.chaos [NAME…] [--rounds N] [--seed S]`: kill parts of a service under load and account for every answer.
+"""`python -m tests.chaos [NAME…] [--rounds N] [--seed S]`: kills parts of a service under load and checks every answer.
 
-The rule a stranger would break: it exits 1 on any violation, and on a fault that never hit anything.
+It exits 1 on any violation, and on a fault that hit nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.chaos.hostile import HOSTILE_CLIENTS
 from tests.chaos.kill_parts import KILL_PARTS
 from tests.chaos.kill_postgres import KILL_POSTGRES
 from tests.chaos.kill_service import KILL_ALL, KILL_SERVICE
-from tests.chaos.rounds import Campaign, Result, run, say
+from tests.chaos.rounds import Campaign, Result, run, show
 from tests.chaos.stop_service import STOP_SERVICE
 
 CAMPAIGNS = {
@@ -38,7 +38,7 @@ _COLUMNS = (
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the campaigns that are named, or all; the exit status."""
+    """Runs the campaigns that are named, or all, and returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     names = "; ".join(f"{campaign.name}: {campaign.about}" for campaign in CAMPAIGNS.values())
     parser.add_argument("names", nargs="*", metavar="NAME", help=names)
@@ -56,18 +56,18 @@ def main(arguments: Sequence[str]) -> int:
     results = []
     for name in options.names or CAMPAIGNS:
         campaign: Campaign = CAMPAIGNS[name]
-        say(f"{name}: {campaign.about} (seed {seed})")
+        show(f"{name}: {campaign.about} (seed {seed})")
         rounds = campaign.rounds if options.rounds is None else options.rounds
         result = asyncio.run(run(campaign, rounds=rounds, seed=seed, clients=options.clients))
         for violation in result.violations:
-            say(f"  VIOLATION {violation.rule}: {violation.what}")
+            show(f"  VIOLATION {violation.rule}: {violation.what}")
         results.append(result)
-    say(table(results))
+    show(table(results))
     return 1 if any(result.violations for result in results) else 0
 
 
 def table(results: Sequence[Result]) -> str:
-    """The figures of all campaigns, a line each."""
+    """Returns the figures of all campaigns, a line each."""
     rows = [_COLUMNS, *(_row(result) for result in results)]
     widths = [max(len(row[n]) for row in rows) for n in range(len(_COLUMNS))]
     return "\n".join("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
@@ -84,5 +84,5 @@ def _row(result: Result) -> tuple[str, ...]:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # blocks are left in order, and clean up
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # contexts end in order, and clean up
     sys.exit(main(sys.argv[1:]))

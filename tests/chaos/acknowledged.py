@@ -1,7 +1,7 @@
-"""The clients' record against the log: whatever anybody was told is there, and was true when they were told.
+"""Compares the clients' record with the log: what a client was answered is in the log, and was true when it was answered.
 
-The rule a stranger would break: an operation of unknown outcome may have happened or not, and both are right. Anything
-else that was answered is held to its answer, refusals and reads included.
+An operation of unknown outcome may have happened or not; both are right. Every other operation is held to its answer,
+refusals and reads included.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from uuid import UUID
 
 from msgspec import Struct, structs
 from tests.chaos.evidence import MerchantEvidence
-from tests.chaos.witness import Operation, Told
+from tests.chaos.witness import Operation, RecordedAnswer
 
 from ledger.domain.orders.state import Order
 from ledger.journal.append import ClaimKind
@@ -24,48 +24,48 @@ _REFUSALS = {
     "read": {"ORDER_NOT_FOUND"},
     "list": set[str](),
 }
-"""What each kind of request may be refused with in these tests; anything else is a finding. The whole rest of an order that
-was granted half is refused with AMOUNT_EXCEEDS_PENDING while somebody else's card is being asked for it."""
+"""The codes with which each kind of request may be refused in these tests; any other code is a finding. The whole rest of an
+order that was half authorised is refused with AMOUNT_EXCEEDS_PENDING while another client's card is being charged for it."""
 
 
 class Record(Struct, frozen=True, kw_only=True, dict=True):
-    """What the clients wrote down, and what the log says about it."""
+    """What the clients recorded, and the log."""
 
     operations: Sequence[Operation]
     evidence: Mapping[UUID, MerchantEvidence]
 
     @cached_property
-    def acknowledged(self) -> Sequence[tuple[Operation, Told]]:
-        return [(o, o.told) for o in self.operations if o.outcome == "ok" and o.told is not None]
+    def acknowledged(self) -> Sequence[tuple[Operation, RecordedAnswer]]:
+        return [(o, o.answer) for o in self.operations if o.outcome == "ok" and o.answer is not None]
 
     @cached_property
     def unknown(self) -> Sequence[Operation]:
         return [o for o in self.operations if o.outcome == "info"]
 
     def lost(self) -> Iterator[str]:
-        """Operations that were acknowledged and are not in the log as they were acknowledged."""
-        for operation, told in self.acknowledged:
-            for reason in self._missing(operation, told):
+        """Yields operations that were acknowledged and are not in the log as they were acknowledged."""
+        for operation, answer in self.acknowledged:
+            for reason in self._missing(operation, answer):
                 yield f"{_words(operation)}: {reason}"
         yield from self._forgotten()
-        yield from self._told_otherwise()
+        yield from self._answered_otherwise()
 
     def doubled(self) -> Iterator[str]:
-        """Operations that took effect more than once: two orders for a name, one payment announced as new twice."""
+        """Yields operations that took effect more than once: two orders for a name, one payment answered as new twice."""
         ids: dict[tuple[UUID, str], set[UUID]] = defaultdict(set)
         paid: dict[tuple[UUID, str, str], set[UUID]] = defaultdict(set)
         made: dict[UUID, Operation] = {}
-        for operation, told in self.acknowledged:
-            if operation.asked.external_id is not None and told.order_id is not None:
-                ids[operation.asked.merchant_id, operation.asked.external_id].add(told.order_id)
-                if operation.asked.payment is not None and told.payment_id is not None:
+        for operation, answer in self.acknowledged:
+            if operation.asked.external_id is not None and answer.order_id is not None:
+                ids[operation.asked.merchant_id, operation.asked.external_id].add(answer.order_id)
+                if operation.asked.payment is not None and answer.payment_id is not None:
                     paid[operation.asked.merchant_id, operation.asked.external_id, operation.asked.payment].add(
-                        told.payment_id
+                        answer.payment_id
                     )
-            new = told.order_id if told.payment_id is None else told.payment_id
-            if operation.asked.do in {"create", "charge"} and not told.replayed and new is not None:
+            new = answer.order_id if answer.payment_id is None else answer.payment_id
+            if operation.asked.do in {"create", "charge"} and not answer.replayed and new is not None:
                 if new in made:
-                    yield f"{_words(operation)} and {_words(made[new])}: both were told that they made {new}"
+                    yield f"{_words(operation)} and {_words(made[new])}: both were answered that they made {new}"
                 made[new] = operation
         for (_, name), orders in ids.items():
             if len(orders) > 1:
@@ -75,68 +75,68 @@ class Record(Struct, frozen=True, kw_only=True, dict=True):
                 yield f"charge {payment!r} of {name!r} was answered with the payments {sorted(map(str, payments))}"
 
     def surprises(self) -> Iterator[str]:
-        """Answers that nothing in these tests explains: an error that is unclassified is itself a finding."""
+        """Yields answers that nothing in these tests explains: an unclassified error is a finding."""
         for operation in self.operations:
-            told = operation.told
-            if told is not None and told.status >= 500 and told.status != 503:
-                yield f"{_words(operation)}: {told.status} {told.code}"
-            if operation.outcome == "fail" and told is not None and not self._is_explained(operation, told):
-                yield f"{_words(operation)}: {told.status} {told.code}"
+            answer = operation.answer
+            if answer is not None and answer.status >= 500 and answer.status != 503:
+                yield f"{_words(operation)}: {answer.status} {answer.code}"
+            if operation.outcome == "fail" and answer is not None and not self._is_explained(operation, answer):
+                yield f"{_words(operation)}: {answer.status} {answer.code}"
 
     def landed(self) -> int:
-        """How many writes of unknown outcome did make the order that they asked for, or found it there."""
+        """Returns how many writes of unknown outcome made the order that they requested, or found it."""
         return sum(self._order_called(o) is not None for o in self.unknown if o.asked.do in {"create", "charge"})
 
-    def _missing(self, operation: Operation, told: Told) -> Iterator[str]:
+    def _missing(self, operation: Operation, answer: RecordedAnswer) -> Iterator[str]:
         evidence = self.evidence.get(operation.asked.merchant_id)
         if evidence is None:
             yield "the merchant is not there"
             return
-        for order_id in told.listed:
+        for order_id in answer.listed:
             if order_id not in evidence.histories:
                 yield f"listed order {order_id} is not there"
-        if told.order_id is None:
+        if answer.order_id is None:
             return
-        history = evidence.histories.get(told.order_id)
+        history = evidence.histories.get(answer.order_id)
         if history is None:
-            yield f"order {told.order_id} is not there"
+            yield f"order {answer.order_id} is not there"
             return
         terms = history[-1].terms
         if operation.asked.external_id != terms.external_id:
-            yield f"order {told.order_id} is called {terms.external_id!r}"
+            yield f"order {answer.order_id} is called {terms.external_id!r}"
         if operation.asked.amount is not None and operation.asked.amount != terms.amount:
-            yield f"order {told.order_id} is over {terms.amount}"
-        if not any(_stood(order, told) for order in history):
-            yield f"order {told.order_id} never was {told.order_status} with {told.amount_paid} paid"
+            yield f"order {answer.order_id} is over {terms.amount}"
+        if not any(_matches(order, answer) for order in history):
+            yield f"order {answer.order_id} never was {answer.order_status} with {answer.amount_paid} paid"
 
     def _forgotten(self) -> Iterator[str]:
-        """Orders that were not found after somebody had been told that they exist."""
+        """Yields orders that were not found after a client had been answered that they exist."""
         known: dict[tuple[UUID, str], int] = {}
-        for operation, told in self.acknowledged:
-            if told.order_id is not None and operation.asked.external_id is not None and operation.ended is not None:
+        for operation, answer in self.acknowledged:
+            if answer.order_id is not None and operation.asked.external_id is not None and operation.ended is not None:
                 key = operation.asked.merchant_id, operation.asked.external_id
                 known[key] = min(known.get(key, operation.ended), operation.ended)
         for operation in self.operations:
-            if operation.told is not None and operation.told.code == "ORDER_NOT_FOUND":
+            if operation.answer is not None and operation.answer.code == "ORDER_NOT_FOUND":
                 name = operation.asked.external_id or ""
                 if known.get((operation.asked.merchant_id, name), operation.began) < operation.began:
                     yield f"{_words(operation)}: not found, but it had been acknowledged"
 
-    def _told_otherwise(self) -> Iterator[str]:
-        """Requests under an idempotency key whose repetition was answered by anything but the first answer."""
-        first: dict[tuple[UUID, str], tuple[int, Told]] = {}
-        for operation, told in self.acknowledged:
+    def _answered_otherwise(self) -> Iterator[str]:
+        """Yields requests under an idempotency key whose repetition was answered with anything but the first answer."""
+        first: dict[tuple[UUID, str], tuple[int, RecordedAnswer]] = {}
+        for operation, answer in self.acknowledged:
             if operation.asked.key is None:
                 continue
-            number, before = first.setdefault((operation.asked.merchant_id, operation.asked.key), (operation.n, told))
-            if structs.replace(told, replayed=before.replayed) != before:
-                yield f"{_words(operation)}: {told}, but operation {number} under the same key was told {before}"
+            number, before = first.setdefault((operation.asked.merchant_id, operation.asked.key), (operation.n, answer))
+            if structs.replace(answer, replayed=before.replayed) != before:
+                yield f"{_words(operation)}: {answer}, but operation {number} under the same key was answered {before}"
 
-    def _is_explained(self, operation: Operation, told: Told) -> bool:
-        if told.code not in _REFUSALS[operation.asked.do]:
+    def _is_explained(self, operation: Operation, answer: RecordedAnswer) -> bool:
+        if answer.code not in _REFUSALS[operation.asked.do]:
             return False
         order = self._order_called(operation)
-        return told.code != "IDEMPOTENCY_MISMATCH" or (
+        return answer.code != "IDEMPOTENCY_MISMATCH" or (
             order is not None and order.terms.amount != operation.asked.amount
         )
 
@@ -146,17 +146,17 @@ class Record(Struct, frozen=True, kw_only=True, dict=True):
         return None if order_id is None else evidence.orders.get(order_id)
 
 
-def _stood(order: Order, told: Told) -> bool:
-    """Whether the order, at this version, is the one that somebody was shown."""
+def _matches(order: Order, answer: RecordedAnswer) -> bool:
+    """Returns whether the order, at this version, is the one in the answer."""
     payments = {payment.payment_id: payment for payment in order.payments}
-    shown = told.payment_id is None or (
-        told.payment_id in payments and payments[told.payment_id].status == told.payment_status
+    shown = answer.payment_id is None or (
+        answer.payment_id in payments and payments[answer.payment_id].status == answer.payment_status
     )
     return (
         shown
-        and order.status == told.order_status
-        and order.amount_paid == told.amount_paid
-        and tuple(payments) == told.payment_ids
+        and order.status == answer.order_status
+        and order.amount_paid == answer.amount_paid
+        and tuple(payments) == answer.payment_ids
     )
 
 

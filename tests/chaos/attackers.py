@@ -1,6 +1,6 @@
-"""Clients that are big, slow or wrong on the wire, hundreds at once: a program of its own, so that it slows down nobody else.
+"""Clients that send too much, too slowly or wrongly, hundreds at once: a program of its own, so that it slows down no other.
 
-The rule a stranger would break: an attacker comes back. Whoever is cut off dials again at once, for as long as it lasts.
+An attacker that is cut off connects again at once, as long as the attack lasts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Attack = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 async def _attack(port: int, endings: Counter[str], name: str, attack: Attack, until: float, pause_s: float) -> None:
-    """Dial, attack, note how it ended, again and again."""
+    """Connects, attacks and counts how it ended, again and again."""
     while time.monotonic() < until:
         ending = "refused"
         with suppress(OSError):
@@ -55,7 +55,7 @@ def _slowly(start: bytes, piece: bytes) -> Attack:
 
 
 def _at_once(*parts: tuple[bytes, int]) -> Attack:
-    """Send each part so many times, as fast as it is taken."""
+    """Returns an attack that sends each part so many times, as fast as it is read."""
 
     async def attack(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         for piece, times in parts:
@@ -67,7 +67,7 @@ def _at_once(*parts: tuple[bytes, int]) -> Attack:
 
 
 async def everything(port: int, api_key: str, seconds: float) -> Counter[str]:
-    """Every attack at once; how often each of them ended in which way."""
+    """Runs every attack at once; returns how often each of them ended in which way."""
     endings = Counter[str]()
     head = f"POST {ORDERS} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\nx-api-key: {api_key}\r\n".encode()
     piece = b" " * (1 << 16)

@@ -1,4 +1,4 @@
-"""The requests that the clients of these tests send, as a merchant's developer would write them."""
+"""The requests that the clients of these tests send, like those of a merchant's program."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ADDRESS = {"address": "Av. Insurgentes Sur 1602", "city": "Ciudad de México", 
 
 
 def create(external_id: str, amount: int, card: str | None = None, customer: str = "ana") -> bytes:
-    """An order over `amount` minor units: paid at once by a card that behaves so, or pending where there is none."""
+    """Returns an order over `amount` minor units: paid at once by the card of this name, or pending without one."""
     body: dict[str, Any] = {
         "externalId": external_id,
         "amount": amount,
@@ -33,7 +33,7 @@ def create(external_id: str, amount: int, card: str | None = None, customer: str
 
 
 def charge(card: str, external_id: str | None = None) -> bytes:
-    """A payment of all that is unpaid, by a card that behaves so; with the merchant's own id for it where there is one."""
+    """Returns a payment of all that is unpaid by the card of this name, with the merchant's own id for it where given."""
     return json.dumps(_payment(card) | ({} if external_id is None else {"externalId": external_id})).encode()
 
 

@@ -1,7 +1,6 @@
-"""The judgement after a round: every rule in order, and the figures that say how much was at stake.
+"""The check after a round: every rule in order, and figures that show how much the round covered.
 
-The rule a stranger would break: a round in which no fault hit anything proves nothing, so it fails like one in which
-something was lost.
+A round in which no fault hit anything proves nothing, and fails like one in which something was lost.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ _SHOWN = 5
 
 
 class Violation(Struct, frozen=True):
-    """A rule that does not hold, and what says so."""
+    """A rule that does not hold, and the evidence."""
 
     rule: str
     what: str
 
 
 class Figures(Struct, frozen=True, kw_only=True):
-    """What a judgement looked at."""
+    """How much a check covered."""
 
     events: int
     orders: int
@@ -50,14 +49,14 @@ class Figures(Struct, frozen=True, kw_only=True):
 
 
 class Verdict(Struct, frozen=True):
-    """The figures and what is wrong. Nothing wrong is what every round has to end in."""
+    """The figures and the violations; a good round has none."""
 
     figures: Figures
     violations: Sequence[Violation]
 
 
 async def judge(url: str, record: Path, window_s: float) -> Verdict:
-    """Hold the database at `url` against its own log and against the clients' record.
+    """Checks the database at `url` against its own log and against the clients' record.
 
     `window_s` is how long after its deadline a call to the processor may be without an outcome, in seconds.
     """
@@ -87,14 +86,14 @@ def _all(evidence: dict[UUID, MerchantEvidence], rule: object) -> Iterator[Viola
 
 
 def _broken(rule: str, found: Iterable[str]) -> Iterator[Violation]:
-    """The first few of what a rule found: the hundredth tells nothing that the first does not."""
+    """Returns the first few findings of a rule: the hundredth adds nothing."""
     yield from (Violation(rule, what) for what in islice(found, _SHOWN))
 
 
 def _figures(
     clients: Record, evidence: dict[UUID, MerchantEvidence], lost: int, doubled: int, seconds: float
 ) -> Figures:
-    statuses = Counter(o.told.status for o in clients.operations if o.told is not None)
+    statuses = Counter(o.answer.status for o in clients.operations if o.answer is not None)
     recovered = [e for merchant in evidence.values() for e in merchant.log if asked_by(e).get("request") == "recovery"]
     return Figures(
         events=sum(len(merchant.log) for merchant in evidence.values()),
@@ -106,7 +105,7 @@ def _figures(
         landed=clients.landed(),
         lost=lost,
         doubled=doubled,
-        replayed=sum(told.replayed for _, told in clients.acknowledged),
+        replayed=sum(answer.replayed for _, answer in clients.acknowledged),
         declined=statuses[422],
         recovered=len({e.stream_id for e in recovered}),
         unavailable=statuses[503],
@@ -115,5 +114,5 @@ def _figures(
 
 
 def report(verdict: Verdict) -> str:
-    """What is wrong, for a person."""
+    """Returns the violations as text for people."""
     return "\n".join(f"  {violation.rule}: {violation.what}" for violation in verdict.violations)

@@ -1,7 +1,6 @@
-"""Many merchants' programs at once: each sends one request after another, keeps a record, and goes on whatever happens.
+"""Many merchants' programs at once: each sends one request after another, keeps a record, and continues whatever happens.
 
-The rule a stranger would break: a client acts as its own record allows. What it was not told it does not know, so it sends
-the same request again, as the interface says that a merchant may.
+A client acts by its own record. A request without an answer is sent again, as the interface allows merchants to do.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ from zlib import crc32
 from msgspec import Struct
 from tests.chaos import bodies
 from tests.chaos.wire import Answer, Lost, NotSent, Wire
-from tests.chaos.witness import Asked, Told, Witness
+from tests.chaos.witness import Asked, RecordedAnswer, Witness
 
 _PAUSE_S = 0.05
 _CUSTOMERS = ("ana", "bea", "carla", "dora", "eva")
 
-# What a client does next, by weight: few names and many clients, so that the same order is asked for at the same time.
+# What a client does next, by weight. Few names and many clients: the same order is requested at the same time.
 _MIX = {
     ("create", None): 22,
     ("create", "approved"): 20,
@@ -44,14 +43,14 @@ _MIX = {
 
 
 class Merchant(Struct, frozen=True, kw_only=True):
-    """Somebody whose orders these are."""
+    """A merchant with its key."""
 
     merchant_id: UUID
     api_key: str
 
 
 class Ended(Struct, frozen=True):
-    """When a request began and ended, by the monotonic clock, and how: a status, or None where no answer came."""
+    """When a request began and ended, by the monotonic clock, and its status; None where no answer came."""
 
     began: float
     ended: float
@@ -60,7 +59,7 @@ class Ended(Struct, frozen=True):
 
 
 class Load:
-    """Clients that send requests to `port()` from `start` to `stop`; what they see stands in the witness's record."""
+    """Clients that send requests to `port()` from `start` to `stop`, and record them in the witness."""
 
     def __init__(
         self, witness: Witness, merchants: Sequence[Merchant], port: Callable[[], int], *, clients: int, seed: int
@@ -80,12 +79,12 @@ class Load:
         self._tasks = [asyncio.create_task(client.run(self._stop)) for client in self._clients]
 
     async def stop(self) -> None:
-        """Let every client finish what it has begun. Raises what a client died of: none should."""
+        """Lets every client finish what it has begun. Raises the error of a client that failed: none should."""
         self._stop.set()
         await asyncio.gather(*self._tasks)
 
     async def first_write_after(self, moment: float, patience_s: float) -> float:
-        """Seconds from `moment` to the first acknowledged write that was sent after it. Raises TimeoutError."""
+        """Returns the seconds from `moment` to the first acknowledged write sent after it. Raises TimeoutError."""
         seen = 0
         async with asyncio.timeout(patience_s):
             while True:
@@ -96,7 +95,7 @@ class Load:
                 await asyncio.sleep(0.005)
 
     async def send(self, wire: Wire, asked: Asked, api_key: str) -> str | None:
-        """Send one request and record it; how it ended, or None where there was nobody to send it to."""
+        """Sends one request and records it; returns how it ended, or None where no connection could be opened."""
         port = self._port()
         try:
             await wire.open(port)
@@ -115,7 +114,7 @@ class Load:
         finally:
             self.in_flight -= 1
         outcome = _outcome(answer)
-        await self._witness.ended(n, outcome, _told(asked, answer))
+        await self._witness.ended(n, outcome, _recorded(asked, answer))
         self.ended.append(Ended(began, time.monotonic(), asked.do, answer.status))
         return outcome
 
@@ -124,7 +123,7 @@ class Load:
 
 
 class _Names:
-    """The external ids of a merchant that are in use: its clients share them."""
+    """The external ids of a merchant's orders, which its clients share."""
 
     def __init__(self, seed: int) -> None:
         self._prefix = f"{seed}/"
@@ -165,7 +164,7 @@ class _Client:
     def _next(self, names: _Names) -> Asked:
         merchant_id = self._merchant.merchant_id
         if names.unknown and self._random.random() < 0.5:
-            return names.unknown.popleft()  # what a merchant does who was not answered
+            return names.unknown.popleft()  # as a merchant does without an answer
         ((do, card),) = self._random.choices(tuple(_MIX), tuple(_MIX.values()))
         if do == "list":
             return Asked(do="list", merchant_id=merchant_id)
@@ -184,13 +183,13 @@ class _Client:
                 return Asked(do="create", merchant_id=merchant_id, external_id=name, amount=amount, card=card, key=key)
 
     def _own_names(self) -> tuple[str | None, str | None]:
-        """What a merchant may call a charge, and a request: one, the other, both or neither."""
+        """Returns the merchant's id of a charge and an idempotency key: one, the other, both or neither."""
         name = f"{self._load.seed}/{self._number}/{next(self._requests)}"
         return self._random.choice((name, None)), self._random.choice((name, None, None))
 
 
 def amount_of(external_id: str) -> int:
-    """The amount of an order follows from its name, so that everybody who asks for the same order means the same."""
+    """Returns the amount of an order, which follows from its name: all requests for the same order mean the same."""
     return 1000 + 2 * (crc32(external_id.encode()) % 10_000)
 
 
@@ -217,7 +216,10 @@ def _request(asked: Asked, api_key: str) -> tuple[str, str, str, bytes | None]:
 
 
 def _outcome(answer: Answer) -> Any:
-    """A decline is an acknowledgement: the order and its failed payment exist (contract N24). A key in flight tells nothing."""
+    """Returns the outcome of an answer.
+
+    A decline is an acknowledgement: the order and its failed payment exist (contract N24). For a key in flight it is unknown.
+    """
     if answer.status >= 500 or b'"REQUEST_IN_PROGRESS"' in answer.body:
         return "info"
     if answer.status >= 400 and not (answer.status == 422 and b'"paymentOrder"' in answer.body):
@@ -225,15 +227,15 @@ def _outcome(answer: Answer) -> Any:
     return "ok"
 
 
-def _told(asked: Asked, answer: Answer) -> Told:
+def _recorded(asked: Asked, answer: Answer) -> RecordedAnswer:
     body = json.loads(answer.body) if answer.body else {}
     if answer.status >= 400 and "paymentOrder" not in body:
-        return Told(status=answer.status, code=body.get("code"))
+        return RecordedAnswer(status=answer.status, code=body.get("code"))
     if asked.do == "list":
-        return Told(status=answer.status, listed=tuple(UUID(order["id"]) for order in body["data"]))
+        return RecordedAnswer(status=answer.status, listed=tuple(UUID(order["id"]) for order in body["data"]))
     order = body.get("paymentOrder", body)
     payment = order.get("payment") or {}
-    return Told(
+    return RecordedAnswer(
         status=answer.status,
         code=body.get("code"),
         replayed=answer.headers.get("idempotent-replayed") == "true",

@@ -1,7 +1,7 @@
 """Connections to Postgres that are cut after COMMIT was sent, before it was, and in the middle of the answer.
 
-The rule a stranger would break: nobody knows what became of such a batch, and everybody is told the truth all the same. A
-client's connection to the service is never touched.
+The outcome of such a batch is unknown to the service at first, and every client gets a true answer nevertheless. Never touch a
+client's connection to the service.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from random import Random
 
 from tests.chaos.clients import Ended
 from tests.chaos.proxy import SYNC, Proxy, Wire, proxied
-from tests.chaos.rounds import RECOVERED, Campaign, Unmet, say
+from tests.chaos.rounds import RECOVERED, Campaign, Unmet, show
 from tests.chaos.service import Service
 
 from ledger.postgres.embedded import cluster, server
@@ -29,7 +29,7 @@ _WRITERS = frozenset({"ledger-writer", "ledger-sandbox"})
 
 
 class Cutter:
-    """Cuts one connection that writes, each time that it is armed."""
+    """Cuts one writing connection each time that it is armed."""
 
     def __init__(self) -> None:
         self.where = ""
@@ -47,7 +47,7 @@ class Cutter:
 
 
 class ThroughProxy(Service):
-    """`ledger serve` on a Postgres of the harness's own, behind a proxy that cuts."""
+    """`ledger serve` on a Postgres of the harness, behind a proxy that cuts connections."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -97,7 +97,7 @@ async def _cut(service: Service, random: Random) -> None:
                 raise Unmet("nobody commits anything any more")
             await asyncio.sleep(0.005)
         await asyncio.sleep(random.uniform(0.05, 0.2))
-    say(f"  cut so far: {', '.join(f'{where} {n}' for where, n in sorted(service.cutter.cut.items()))}")
+    show(f"  cut so far: {', '.join(f'{where} {n}' for where, n in sorted(service.cutter.cut.items()))}")
 
 
 def _only_503(around: Sequence[Ended]) -> list[str]:

@@ -1,7 +1,6 @@
-"""What the database holds at one moment, read by itself: the log, the rows beside it, the sandbox processor's book.
+"""What the database holds at one moment: the log, the rows of the read models, the sandbox processor's rows.
 
-The rule a stranger would break: all of it is read in one snapshot, on a connection of the harness's own. Nothing is asked
-of the service whose word is being examined.
+Read it in one snapshot, on a connection of the harness, and never from the service under test.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ _NOW = "select now()"
 
 
 class Booked(Struct, frozen=True):
-    """A call as the processor's book has it. Amounts in minor units."""
+    """A call in the processor's rows. Amounts in minor units."""
 
     key: str
     amount: Decimal
@@ -54,7 +53,7 @@ class Booked(Struct, frozen=True):
 
 
 class MerchantEvidence(Struct, frozen=True, kw_only=True, dict=True):
-    """All that is kept of one merchant, at one moment: `at`, by the database's clock."""
+    """Everything stored for one merchant at one moment: `at`, by the database's clock."""
 
     merchant_id: UUID
     at: datetime
@@ -86,18 +85,18 @@ class MerchantEvidence(Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def orders(self) -> Mapping[UUID, Order]:
-        """Every order as it stands."""
+        """Every order as it is."""
         return {order_id: history[-1] for order_id, history in self.histories.items()}
 
 
 def asked_by(recorded: RecordedEvent) -> dict[str, Any]:
-    """Who asked for an event and why."""
+    """Returns who requested an event and why."""
     context: dict[str, Any] = msgspec.json.decode(recorded.context)
     return context
 
 
 async def gather(url: str) -> list[MerchantEvidence]:
-    """The evidence on every merchant, as of one snapshot. `url` is the owner's connection string."""
+    """Returns the evidence on every merchant from one snapshot. `url` is the owner's connection string."""
     connection = await connect(url, "chaos-evidence")
     async with connection:
         await connection.execute("set statement_timeout = '60s'")
@@ -108,7 +107,7 @@ async def gather(url: str) -> list[MerchantEvidence]:
 
 
 async def _merchant(connection: Connection, merchant_id: UUID, head: int) -> MerchantEvidence:
-    reader = LogReader("", CODEC, data_keys())  # only for its feed, which reads on the connection that it is given
+    reader = LogReader("", CODEC, data_keys())  # only its feed is used, which reads on the connection that it is given
     log: list[RecordedEvent] = []
     while page := await reader.feed(connection, merchant_id, log[-1].position if log else 0, _FEED_PAGE):
         log += page

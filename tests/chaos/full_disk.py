@@ -1,7 +1,7 @@
 """A disk that fills up under load: the one with the data, then the one with the write-ahead log.
 
-The rule a stranger would break: the disks are small file systems in memory, mounted for the service alone and gone with it.
-Where nothing can be mounted there is nothing to be shown, and that is said.
+The disks are small file systems in memory, mounted for the service alone and unmounted with it. Where nothing can be mounted,
+the campaign raises CannotMount.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _EXPLAINED = frozenset({200, 201, 404, 409, 422, 503})
 
 
 class CannotMount(Exception):
-    """This machine does not let us mount anything."""
+    """This machine does not allow mounting."""
 
 
 class OnSmallDisks(Service):
@@ -49,17 +49,17 @@ class OnSmallDisks(Service):
     def __exit__(self, *reason: object) -> None:
         try:
             self.stop()
-            self._bury_postgres()
+            self._end_postgres()
         finally:
             for place in self._mounted:
                 subprocess.run(["umount", "--lazy", place], check=True)
             super().__exit__(*reason)
 
     def start(self) -> Service:
-        """The cluster is made first; then its log moves to the other disk, and the service starts for good."""
+        """Creates the cluster, moves its log to the other disk, and starts the service."""
         super().start()
         self.stop()
-        self._bury_postgres()
+        self._end_postgres()
         log = self.data_dir / "pg" / "pg_wal"
         place = self.log_disk / "pg_wal"
         shutil.copytree(log, place)
@@ -79,7 +79,7 @@ class OnSmallDisks(Service):
 
 
 def can_mount() -> bool:
-    """Whether the campaigns here can be run at all."""
+    """Returns whether these campaigns can run on this machine."""
     if os.geteuid() != 0:
         return False
     try:
@@ -90,7 +90,7 @@ def can_mount() -> bool:
 
 
 def fill(disk: Path) -> Path:
-    """Leave not a byte on a disk; the file that has to go to make room again."""
+    """Fills a disk to the last byte; returns the file whose deletion makes room again."""
     filler = disk / "filler"
     with filler.open("wb", buffering=0) as file, suppress(OSError):
         while True:
@@ -109,7 +109,7 @@ async def _fill_data(service: Service, _random: Random) -> float:
 
 
 async def _fill_log(service: Service, _random: Random) -> float:
-    """Until Postgres gives up, which it does at the next piece of log that it has no room for."""
+    """Fills the disk of the log until Postgres stops, at the next segment that it has no room for."""
     assert isinstance(service, OnSmallDisks), "the campaign makes one"
     postmaster = service.postmaster()
     filler = await asyncio.to_thread(fill, service.log_disk)
@@ -124,14 +124,14 @@ async def _fill_log(service: Service, _random: Random) -> float:
         filler.unlink()
     healed = time.monotonic()
     await asyncio.sleep(2)
-    if not service.runs:  # it has given up after five starts in vain, as it says; somebody makes room and starts it
+    if not service.runs:  # it gave up after five failed starts; an operator makes room and starts it
         service.spawn()
         await asyncio.to_thread(service.wait_ready)
     return healed
 
 
 def _reads_go_on(around: Sequence[Ended]) -> list[str]:
-    """Writes are refused with 503, reads are not even noticed."""
+    """Yields answers that are wrong while the data's disk is full: writes are refused with 503, reads succeed."""
     odd = Counter(request.status for request in around if request.status not in _EXPLAINED)
     wrong = [f"{n} requests were answered with {status or 'nothing'}" for status, n in odd.items()]
     reads = [request.status for request in around if request.do in {"read", "list"}]
@@ -143,7 +143,7 @@ def _reads_go_on(around: Sequence[Ended]) -> list[str]:
 
 
 def _refused_or_cut_off(around: Sequence[Ended]) -> list[str]:
-    """Postgres goes down, and the service may give up: then connections are refused or end without an answer."""
+    """Yields wrong answers. Postgres stops, and the service may: connections may be refused or end without an answer."""
     odd = Counter(request.status for request in around if request.status not in _EXPLAINED | {None})
     return [f"{n} requests were answered with {status}" for status, n in odd.items()]
 

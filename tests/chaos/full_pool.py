@@ -1,8 +1,7 @@
-"""Hundreds of lists at once, while nobody can read the table of orders: every connection for lists is taken, and so is every
-place in the queue before them.
+"""Hundreds of lists at once, while the table of orders is locked: every connection for lists is taken, and so is every
+place in the queue for them.
 
-The rule a stranger would break: it is the service's own pool that is full. Postgres has connections to spare, and what
-needs no list goes on.
+The service's own pool is full. Postgres has free connections, and requests that need no list are answered.
 """
 
 from __future__ import annotations
@@ -16,19 +15,19 @@ from statistics import median
 import psycopg
 from tests.chaos import bodies
 from tests.chaos.held import HOLD_THE_ORDERS, SLACK_S, answered_in_time
-from tests.chaos.rounds import RECOVERED, UNKNOWN, Campaign, Unmet, say
+from tests.chaos.rounds import RECOVERED, UNKNOWN, Campaign, Unmet, show
 from tests.chaos.service import Service
 from tests.chaos.wire import Wire
 
 _LISTS = 500
-"""More than two API processes have connections and places for."""
+"""More than two API processes have connections and places in the queue for."""
 _HELD_S = 4.0
 _REFUSED_MAX_S = 2.0
 _AGAIN_PATIENCE_S = 5.0
 
 
 async def _list(port: int, api_key: str) -> tuple[int, float]:
-    """The status of one list, and the seconds until it was there."""
+    """Returns the status of one list, and the seconds until its answer."""
     wire = Wire()
     await wire.open(port)
     began = time.monotonic()
@@ -47,7 +46,9 @@ async def _crowd(service: Service, _random: Random) -> float:
         await asyncio.sleep(until - time.monotonic())
     healed = time.monotonic()
     statuses, took = Counter(status for status, _ in asked), sorted(seconds for _, seconds in asked)
-    say(f"  {_LISTS} lists at once: {dict(statuses)}, answered in {median(took):.2f} s (p50), {took[-1]:.2f} s at most")
+    show(
+        f"  {_LISTS} lists at once: {dict(statuses)}, answered in {median(took):.2f} s (p50), {took[-1]:.2f} s at most"
+    )
     if statuses != {503: _LISTS}:
         raise Unmet(f"lists of a table that nobody can read were answered {dict(statuses)}")
     if took[-1] > _REFUSED_MAX_S + SLACK_S:

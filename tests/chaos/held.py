@@ -1,7 +1,6 @@
-"""Somebody else's sessions: one that holds a merchant's head, or the tables, and as many as Postgres lets in.
+"""Other database sessions: one that locks a merchant's head, or the tables, and as many as Postgres accepts.
 
-The rule a stranger would break: the service is never told. It has its own time-outs, and who waits for a lock that does
-not come is refused by them, within three seconds.
+The service has its own time-outs: a request that waits for a lock is refused within three seconds.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _HELD_S = 5.0
 _ANSWERED_MAX_S = 3.0
 _EXPLAINED = frozenset({200, 201, 404, 409, 422, 503})
 SLACK_S = 0.5
-"""What a machine with other things to do may add."""
+"""What a busy machine may add."""
 
 _HOLD_A_HEAD = """
 select 1 from merchant_head where merchant_id = (
@@ -47,7 +46,7 @@ async def _hold_the_orders(service: Service, _random: Random) -> float:
 
 
 async def _take_every_connection(service: Service, _random: Random) -> float:
-    """Fill Postgres up, then end what the service has: it cannot come back before others leave."""
+    """Takes every connection of Postgres, then ends the service's: it cannot reconnect before others disconnect."""
     with service.database() as url, _everything_taken(url) as held:
         assert len(held) > 20, "there was hardly any room to take"
         await asyncio.sleep(1)
@@ -75,7 +74,7 @@ def _everything_taken(url: str) -> Iterator[list[psycopg.Connection]]:
 
 
 def answered_in_time(around: Sequence[Ended]) -> list[str]:
-    """Everybody is told something, and who is refused is told soon. (Who repeats a request waits for the first one, N29.)"""
+    """Returns the requests without an answer, and refusals that came late. (A repeated request waits for the first, N29.)"""
     odd = Counter(request.status for request in around if request.status not in _EXPLAINED)
     wrong = [f"{n} requests were answered with {status or 'nothing'}" for status, n in odd.items()]
     refused = [request for request in around if request.status == 503]
@@ -86,7 +85,7 @@ def answered_in_time(around: Sequence[Ended]) -> list[str]:
 
 
 def _others_go_on(around: Sequence[Ended]) -> list[str]:
-    """Only the merchant whose head is held is refused: the others wait once, for what the first batch waits."""
+    """Returns refusals of other merchants than the locked one: the others wait once, as long as the first batch waits."""
     written = sum(request.do in {"create", "charge"} and request.status in {200, 201, 422} for request in around)
     refused = sum(request.status == 503 for request in around)
     wrong = answered_in_time(around)

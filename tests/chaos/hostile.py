@@ -1,7 +1,7 @@
-"""Attackers of every kind, beside clients who only want to work and must not notice them.
+"""Attackers of every kind, beside ordinary clients that must not notice them.
 
-The rule a stranger would break: latency and memory are compared with those of as long a time before, under the same load without
-attackers. A service that works fills its caches.
+Compare latency and memory with those of an equally long time before, under the same load without attackers: a service that
+works fills its caches.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from random import Random
 from tests.chaos import bodies
 from tests.chaos.attackers import SLOW_HEADS
 from tests.chaos.clients import Ended, Merchant
-from tests.chaos.rounds import NOTICED, RECOVERED, UNKNOWN, Campaign, Unmet, say
+from tests.chaos.rounds import NOTICED, RECOVERED, UNKNOWN, Campaign, Unmet, show
 from tests.chaos.running import Running, environ
 from tests.chaos.service import Service
 from tests.chaos.wire import Wire
@@ -31,12 +31,12 @@ _SLOWER_MAX = 3.0
 _ALWAYS_FAST_ENOUGH_S = 0.05
 _TOLD = {"slow head: 408", "slow body: 408", "100 MB by length: 413", "100 MB in chunks: 413", "10 MB header: 431",
          "1,000 headers: 431", "two lengths: 400"}  # fmt: skip
-"""Endings that there must be. Besides, who is of no use is cut off where there is no room left."""
+"""How some connections must end. Besides, useless connections are closed where no room is left."""
 _EXPLAINED = frozenset({200, 201, 404, 409, 422})
 
 
 class Attacked(Service):
-    """A service with a merchant for the attackers: what only holders of a key may do, they do."""
+    """A service with a merchant for the attackers, who do what needs a key."""
 
     def __init__(self) -> None:
         super().__init__(settings={"LEDGER_CONNECTIONS_MAX": "400"})
@@ -48,14 +48,14 @@ class Attacked(Service):
         return self._attacker.api_key
 
     def attack(self, seconds: float) -> Running:
-        """The attackers, at work for so long; they then say how their attacks ended."""
+        """Runs the attackers for so long; returns how their attacks ended."""
         program = [sys.executable, "-P", "-m", "tests.chaos.attackers"]
         arguments = [*program, str(self.port), self.attackers_key(), str(seconds)]
         return Running(arguments, environ({}), self.home / "attackers.log")
 
 
 async def _p99_of_reads(service: Attacked, seconds: float) -> float:
-    """How long a client that works waits at the 99th percentile."""
+    """Returns the 99th percentile of an ordinary client's latency, in seconds."""
     wire, took = Wire(), list[float]()
     until = time.monotonic() + seconds
     while time.monotonic() < until:
@@ -70,7 +70,7 @@ async def _p99_of_reads(service: Attacked, seconds: float) -> float:
 
 
 async def _resident(service: Service) -> int:
-    """What the API processes hold in memory, in bytes."""
+    """Returns the memory of the API processes, in bytes."""
     wire = Wire()
     await wire.open(service.port)
     text = (await wire.ask("GET", "/metrics", "")).body.decode()
@@ -96,9 +96,9 @@ async def _strike(service: Service, _random: Random) -> float:
         endings = json.loads(await asyncio.to_thread(attackers.line))
     await asyncio.sleep(LINGER_S + 1)
     growth = await _resident(service) - before
-    say(f"  without attackers: p99 {usual_s * 1e3:.0f} ms, memory {usual_growth / (1 << 20):+.1f} MB")
-    say(f"  with attackers: p99 {under_attack_s * 1e3:.0f} ms, memory {growth / (1 << 20):+.1f} MB")
-    say(f"  {', '.join(f'{ending} {n}' for ending, n in sorted(endings.items()))}")
+    show(f"  without attackers: p99 {usual_s * 1e3:.0f} ms, memory {usual_growth / (1 << 20):+.1f} MB")
+    show(f"  with attackers: p99 {under_attack_s * 1e3:.0f} ms, memory {growth / (1 << 20):+.1f} MB")
+    show(f"  {', '.join(f'{ending} {n}' for ending, n in sorted(endings.items()))}")
     if untold := _TOLD - endings.keys():
         raise Unmet(f"nobody was told: {', '.join(sorted(untold))}")
     if growth - max(usual_growth, 0) > _GROWTH_MAX:

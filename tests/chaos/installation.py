@@ -1,7 +1,7 @@
-"""A database of a test's own and what every program of the ledger must be told to work on it.
+"""A database of a test, and the environment with which the ledger's programs use it.
 
-The rule a stranger would break: the programs run as they do anywhere, under a role of their own; that role belongs to the
-whole server, so it is dropped with the database.
+The programs run under a role of their own, as they do everywhere. The role belongs to the whole server, so it is dropped with
+the database.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Installation(Struct, frozen=True, kw_only=True):
 
 @contextmanager
 def installed(server_url: str, template: str, settings: Mapping[str, str]) -> Iterator[Installation]:
-    """A fresh database made from the migrated `template`, gone with the block. `settings` are on top of `WINDOWS`."""
+    """Creates a database from the migrated `template`, dropped afterwards. `settings` are added to `WINDOWS`."""
     name = f"chaos_{uuid4().hex}"
     with psycopg.connect(server_url, autocommit=True) as connection:
         clone = sql.SQL("create database {} template {} strategy wal_log")

@@ -1,7 +1,6 @@
-"""SIGKILL of one API process and the worker under load: the other API process goes on, and the parent replaces both.
+"""SIGKILL of one API process and the worker under load: the other API process continues, and the parent replaces both.
 
-The rule a stranger would break: five deaths in a minute end the service, on purpose. So it is stopped properly, as an
-operator would, before the fifth.
+Five deaths of children in a minute end the service, on purpose. So the campaign stops it properly before the fifth.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ async def _restart_in_time(service: Service, number: int) -> None:
 
 
 def _only_what_it_was_talking_to(around: Sequence[Ended]) -> list[str]:
-    """The connections of the process that died are reset; nobody else notices anything."""
+    """Yields wrong answers: only the connections of the killed process may be reset."""
     odd = {request.status for request in around} - {None, 200, 201, 404, 409, 422}
     return [f"a request was answered with {status}, but the database was there" for status in sorted(map(str, odd))]
 

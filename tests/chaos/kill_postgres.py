@@ -1,6 +1,6 @@
-"""SIGKILL of the postmaster alone, under load: the service stays, says 503 meanwhile, and comes back by itself.
+"""SIGKILL of the postmaster alone, under load: the service stays, answers 503 meanwhile, and recovers by itself.
 
-The rule a stranger would break: nobody restarts anything here. What brings the database back is the service.
+Restart nothing here: the service restarts the database.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ async def _kill(service: Service, _random: Random) -> None:
 
 
 def _only_503(around: Sequence[Ended]) -> list[str]:
-    """Every request is answered, and those that cannot be carried out with 503."""
+    """Yields wrong answers: every request is answered, and those that cannot be executed with 503."""
     odd = Counter("nothing" if request.status is None else str(request.status) for request in around)
     for status in _EXPLAINED:
         odd.pop(str(status), None)

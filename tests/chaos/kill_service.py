@@ -1,6 +1,6 @@
-"""SIGKILL of the whole service under load: parent, API processes and worker at once. Postgres goes down with them.
+"""SIGKILL of the whole service under load: parent, API processes and worker at once. Postgres stops with them.
 
-The rule a stranger would break: the successor is started at once, as a supervisor would, not when the old server is gone.
+Start the next service at once, as a supervisor would, and not when the old Postgres has ended.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ async def _kill_all_and_restart(service: Service, _random: Random) -> None:
 
 
 def _anything(_around: Sequence[Ended]) -> list[str]:
-    """Requests of a service that is gone may end in any way; what was acknowledged is the checker's business."""
+    """Returns nothing: requests to a killed service may end in any way, and the checker checks what was acknowledged."""
     return []
 
 

@@ -1,6 +1,6 @@
-"""A proxy between a client and Postgres that cuts connections at chosen moments, or falls silent.
+"""A proxy between a client and Postgres that cuts connections at chosen moments, or stops forwarding.
 
-The rule a stranger would break: it never changes a byte. What arrives is what was sent, or nothing more at all.
+It never changes a byte: what arrives is what was sent, up to a cut.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Wire:
     commits: int = 0
 
     def note(self, piece: bytes) -> None:
-        """Learn from what the client sends."""
+        """Reads name and commits from what the client sends."""
         if not self.name and b"application_name\0" in piece:
             self.name = piece.split(b"application_name\0", 1)[1].split(b"\0", 1)[0].decode()
         self.commits += piece.endswith(COMMIT)
@@ -40,16 +40,16 @@ class Wire:
 
 
 Cut = Callable[[Wire, bytes, bool], int | None]
-"""Asked about every piece, the last argument telling whether it comes from the client: how many bytes of it still pass
-before the connection is cut, None to leave it alone."""
+"""Is called for every piece of data, the last argument being whether it comes from the client. Returns how many bytes of it
+still pass before the connection is cut, or None to leave the connection alone."""
 
 
 def never(_wire: Wire, _piece: bytes, _from_client: bool) -> None:
-    """Cut nothing."""
+    """Cuts nothing."""
 
 
 class Proxy:
-    """`url` leads through it. `decide` may be changed at any time; nothing flows while `flowing` is not set."""
+    """The proxy behind `url`. `decide` may be changed at any time; nothing is forwarded while `flowing` is not set."""
 
     def __init__(self, server_url: str) -> None:
         where = conninfo_to_dict(server_url)
@@ -64,7 +64,7 @@ class Proxy:
         self.url = ""
 
     def reached_at(self, port: int) -> None:
-        """Tell clients the way."""
+        """Sets the address that clients connect to."""
         self.url = make_conninfo(self._server_url, host="127.0.0.1", port=port, sslmode="disable", gssencmode="disable")
 
     def connected(self, reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
@@ -73,7 +73,7 @@ class Proxy:
         task.add_done_callback(self._carrying.discard)
 
     async def end(self) -> None:
-        """Cut everybody off."""
+        """Cuts all connections."""
         self.flowing.set()
         for wire in self.wires:
             wire.cut()
@@ -85,7 +85,7 @@ class Proxy:
                 back, server = await asyncio.open_unix_connection(f"{self._host}/.s.PGSQL.{self._port}")
             else:
                 back, server = await asyncio.open_connection(self._host, self._port)
-        except OSError:  # the server is away, and so are we
+        except OSError:  # the server is unreachable, and so is the proxy
             client.transport.abort()
             return
         wire = Wire(client, server)
@@ -114,7 +114,7 @@ class Proxy:
 
 @asynccontextmanager
 async def proxied(url: str) -> AsyncIterator[Proxy]:
-    """A proxy in front of the server that `url` names."""
+    """Runs a proxy in front of the server that `url` names."""
     proxy = Proxy(url)
     serving = await asyncio.start_server(proxy.connected, "127.0.0.1", 0)
     proxy.reached_at(serving.sockets[0].getsockname()[1])

@@ -1,7 +1,7 @@
-"""Rounds of one fault: load, strike at a random moment, measure until it answers again, let it settle, judge.
+"""Rounds of one fault: load, strike at a random moment, measure until writes succeed again, wait for recovery, check.
 
-The rule a stranger would break: the load goes on through the fault and beyond it. A service that is only asked again once
-it is well shows nothing about how it comes back.
+Keep the load running through the fault and after it. A service that gets no requests until it is well shows nothing about how
+it recovers.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ BACK_PATIENCE_S = 30.0
 _MERCHANTS = 3
 _RESTS_S = 0.4
 _MARGIN_S = 4.0
-"""What the recovery may take on top of its window: its sweeps, its back-off, a machine with other things to do."""
+"""What the recovery may take beyond its window: its sweeps, its back-off, a busy machine."""
 
 Strike = Callable[[Service, Random], Awaitable[float | None]]
-"""Does the harm and, where that is part of the story, undoes it or brings the service back. Tells when the harm ended, by the
-monotonic clock, where it is from then on that the way back is measured."""
+"""Does the harm and, where the campaign includes it, undoes it or restarts the service. Returns when the harm ended, by the
+monotonic clock, where the time until the next write is measured from then."""
 
 Expectation = Callable[[Sequence[Ended]], Sequence[str]]
-"""What is wrong with how requests ended after a strike."""
+"""Returns what is wrong with how requests ended after a strike."""
 
 
 class Unmet(Exception):
-    """What a strike itself has found wrong. The message says what."""
+    """A strike itself has found something wrong. The message names it."""
 
 
-def say(text: str) -> None:
-    """Tell the person who runs the programme."""
+def show(text: str) -> None:
+    """Prints a line for the person who runs the programme."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
@@ -55,10 +55,10 @@ RECOVERED = "nothing left for the recovery"
 
 
 class Campaign(Struct, frozen=True, kw_only=True):
-    """A fault, and how it is told. `expects` looks at the answers after each strike, `before` is done ahead of each round.
+    """A fault, and how it is run. `expects` checks the answers after each strike, `before` runs ahead of each round.
 
-    `make` makes what it happens to; `beyond` names what this fault need not bring about to have been worth its while. A write
-    has to go through `back_max_s` after the harm has ended; `rounds` are how many strikes do where nobody says.
+    `make` creates the service; `beyond` names the figures that this fault need not change to prove something. A write has to
+    succeed within `back_max_s` after the harm has ended; `rounds` is the default number of strikes.
     """
 
     name: str
@@ -73,7 +73,7 @@ class Campaign(Struct, frozen=True, kw_only=True):
 
 
 class Round(Struct, frozen=True, kw_only=True):
-    """One strike: how many requests it caught, what became of them, and when the first new write was acknowledged."""
+    """One strike: how many requests were under way, how they ended, and when the first new write was acknowledged."""
 
     caught: int
     unanswered: int
@@ -83,7 +83,7 @@ class Round(Struct, frozen=True, kw_only=True):
 
 
 class Result(Struct, frozen=True, kw_only=True):
-    """What came of a campaign. `figures` are those of the last judgement: they cover every round."""
+    """The result of a campaign. `figures` are those of the last check, which cover every round."""
 
     name: str
     seed: int
@@ -102,7 +102,7 @@ class Result(Struct, frozen=True, kw_only=True):
 
 
 async def run(campaign: Campaign, *, rounds: int, seed: int, clients: int = 24) -> Result:
-    """Run a campaign on a service of its own. Ends early at the first round with a violation."""
+    """Runs a campaign on a service of its own. Ends early at the first round with a violation."""
     random = Random(seed)
     with campaign.make() as service:
         service.start()
@@ -122,7 +122,7 @@ async def run(campaign: Campaign, *, rounds: int, seed: int, clients: int = 24) 
         finally:
             witness.close()
         if violations:
-            violations += [Violation("the service's log", said) for said in service.complaints()[-5:]]
+            violations += [Violation("the service's log", line) for line in service.complaints()[-5:]]
         else:
             missed = [what for what in _unreached(done, verdict.figures) if what not in campaign.beyond]
             violations += [Violation("reach", what) for what in missed]
@@ -145,7 +145,7 @@ async def _round(campaign: Campaign, service: Service, load: Load, random: Rando
             back_s = await load.first_write_after(struck if ended is None else ended, campaign.back_max_s)
         except TimeoutError:
             back_s = None
-            wrong.append(f"no write was acknowledged within {campaign.back_max_s} s; it said: {service.last_words()}")
+            wrong.append(f"no write was acknowledged within {campaign.back_max_s} s; it line: {service.last_words()}")
         await asyncio.sleep(_RESTS_S)
     finally:
         await load.stop()
@@ -162,7 +162,7 @@ async def _round(campaign: Campaign, service: Service, load: Load, random: Rando
 
 
 async def _settle(service: Service) -> float:
-    """Wait until no call to the processor is open, but no longer than the recovery may take; the seconds it took."""
+    """Waits until no call to the processor is open, as long as the recovery may take; returns the seconds it took."""
     began = time.monotonic()
     with service.database() as url:
         async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
@@ -180,7 +180,7 @@ async def _judge(service: Service, record: Path) -> object:
 
 
 def _unreached(rounds: Sequence[Round], figures: Figures) -> list[str]:
-    """What a campaign is for and this one never met."""
+    """Returns what a campaign should have caused and did not."""
     missed = []
     if not all(each.caught for each in rounds):
         missed.append(f"{sum(not each.caught for each in rounds)} strikes hit a service that nobody was talking to")

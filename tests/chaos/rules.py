@@ -1,7 +1,7 @@
-"""What must hold of a log and the rows beside it, whatever died while they were written.
+"""What must hold of a log and its read models, whatever was killed while they were written.
 
-The rule a stranger would break: a rule recomputes what it checks from the events, or from what a client would read; it
-never trusts a total that the service keeps. Each yields what is wrong, in words that name the order.
+Recompute what a rule checks from the events, or from what a client would read; never trust a total that the service stores.
+Each rule yields what is wrong, in words that name the order.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from projections.rebuild import replay
 
 
 def everything(evidence: MerchantEvidence, window: timedelta = timedelta(0)) -> list[str]:
-    """What any rule finds, each with the rule's name."""
+    """Returns the findings of all rules, each with the rule's name."""
     found = {
         "views": views_follow_from_the_log(evidence),
         "invariants": orders_keep_their_invariants(evidence),
@@ -43,7 +43,7 @@ def everything(evidence: MerchantEvidence, window: timedelta = timedelta(0)) -> 
 
 
 def views_follow_from_the_log(evidence: MerchantEvidence) -> Iterator[str]:
-    """Every cell of every read model is what the fold of the events says."""
+    """Every cell of every read model follows from the fold of the events."""
     try:
         expected = replay(evidence.merchant_id, [(e.stream_id, e.version, e.event) for e in evidence.log])
     except AssertionError as broken:
@@ -106,7 +106,7 @@ def nothing_happened_twice(evidence: MerchantEvidence) -> Iterator[str]:
 
 
 def the_book_agrees(evidence: MerchantEvidence) -> Iterator[str]:
-    """What the processor's book says it took is what the ledger says it took, by key and in both directions."""
+    """The processor's rows and the ledger agree about what was captured, by key and in both directions."""
     captured: dict[str, tuple[Payment, Decimal]] = {}
     for order in evidence.orders.values():
         for payment in order.payments:
@@ -127,7 +127,7 @@ def the_book_agrees(evidence: MerchantEvidence) -> Iterator[str]:
 
 
 def nothing_is_left_open(evidence: MerchantEvidence, window: timedelta) -> Iterator[str]:
-    """No call to the processor that was to be answered before the recovery's window is still without an outcome."""
+    """Every call to the processor with a deadline before the recovery's window has an outcome."""
     for order_id, order in evidence.orders.items():
         for payment in order.payments:
             if payment.intent is not None and payment.intent.deadline_at + window < evidence.at:
@@ -136,7 +136,7 @@ def nothing_is_left_open(evidence: MerchantEvidence, window: timedelta) -> Itera
 
 
 def _differences(columns: Sequence[str], surplus: Iterable[Row], missing: Iterable[Row]) -> Iterator[str]:
-    """In words, which rows should not be there and which are not; the cells, where both are about the same thing."""
+    """Yields in words which rows are surplus and which are missing; the cells, where both are about the same key."""
     lacking = {row[:2]: row for row in missing}
     for row in surplus:
         should = lacking.pop(row[:2], None)
@@ -196,7 +196,7 @@ def _paid_twice(evidence: MerchantEvidence, order_id: UUID, order: Order) -> Ite
     keys = Counter(payment.requested.idempotency_key for payment in order.payments if payment.requested is not None)
     if repeated := [key for key, n in keys.items() if n > 1]:
         yield f"idempotency key {repeated[0]} stands on two payments"
-    # One that never left us gives its name back, so that the same request can carry the payment out: by the book, not by us.
+    # A payment that was never sent frees its external id, so that the same request can make it: by the processor's rows.
     sent = (p for p in order.payments if not p.was_not_sent or _is_booked(p, evidence))
     named = Counter(payment.started.external_id for payment in sent)
     if doubled := [name for name, n in named.items() if name is not None and n > 1]:

@@ -1,7 +1,7 @@
-"""A program of ours as a process of the harness: in a group of its own, listened to, and gone when its block ends.
+"""A program of the ledger as a process of the harness: in a group of its own, with its output read, ended with its context.
 
-The rule a stranger would break: processes are started from the main thread only. The kernel ends them with the thread
-that forked them, which is how they end when the harness is killed.
+Start processes from the main thread only. The kernel ends them with the thread that forked them, which is how they end when
+the harness is killed.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _prctl = ctypes.CDLL(None).prctl
 
 
 class NotReady(Exception):
-    """It did not come up; the message is what it said."""
+    """The process did not become ready; the message is its output."""
 
 
 class Running:
-    """A process that says `ready …` once it is. Use it in a `with` block. What it says otherwise stands in `log`."""
+    """A process that prints `ready …` once it is. Use it in a `with` block. Its other output is in `log`."""
 
     def __init__(self, arguments: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
         self._log = log
@@ -65,29 +65,29 @@ class Running:
         return self._process.poll() is None
 
     def line(self) -> str:
-        """The next line that it says on standard output, "" once it has ended."""
+        """Returns its next line of standard output, "" once it has ended."""
         assert self._process.stdout is not None, "asked for"
         return self._process.stdout.readline().strip()
 
     def wait_ready(self) -> list[str]:
-        """The words behind `ready`. Raises NotReady where it ends without that word."""
+        """Returns the words after `ready`. Raises NotReady where the process ends without it."""
         while line := self.line():
             if line.split()[0] == "ready":
                 return line.split()[1:]
         raise NotReady(last_words(self._log))
 
     def wait_port(self) -> int:
-        """The port that it serves on, once it does."""
+        """Waits until it is ready and returns the port that it serves on."""
         return int(self.wait_ready()[0].rsplit(":", 1)[1])
 
     def kill_group(self) -> None:
-        """SIGKILL everything in its process group."""
+        """Sends SIGKILL to its process group."""
         os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         self._close()
 
     def stop(self) -> int | None:
-        """SIGTERM, and SIGKILL where that is not enough; the exit status, None where it had ended before."""
+        """Sends SIGTERM, and SIGKILL where that is not enough; returns the exit status, None where it had ended before."""
         if not self.runs:
             self._close()
             return None
@@ -105,12 +105,12 @@ class Running:
 
 
 def last_words(log: Path, lines: int = 12) -> str:
-    """The end of what a process said on standard error."""
+    """Returns the end of a process's standard error."""
     return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
 
 
 def complaints(log: Path) -> list[str]:
-    """What was logged as an error, each reason and place once."""
+    """Returns what was logged as an error, each reason and place once."""
     found: dict[str, None] = {}
     for line in log.read_text(errors="replace").splitlines():
         if '"level": "error"' in line:
@@ -120,13 +120,13 @@ def complaints(log: Path) -> list[str]:
 
 
 def environ(settings: Mapping[str, str]) -> dict[str, str]:
-    """Our environment with these settings and no others, and with this tree's code before an installed one."""
+    """Returns this environment with these settings and no others, and with this tree's code before an installed one."""
     ours = {name: value for name, value in os.environ.items() if not name.startswith("LEDGER_")}
     return {**ours, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", **settings}
 
 
 def new_merchant(name: str, environment: Mapping[str, str]) -> Merchant:
-    """A new merchant without rate limits, by the command line. Raises NotReady with what the command said."""
+    """Returns a new merchant without rate limits, made by the command line. Raises NotReady with the command's output."""
     limits = ["--requests-per-minute", "0", "--requests-per-second", "0"]
     command = [*LEDGER, "merchants", "create", name, *limits, "--json"]
     done = subprocess.run(
@@ -139,5 +139,5 @@ def new_merchant(name: str, environment: Mapping[str, str]) -> Merchant:
 
 
 def _end_with_us() -> None:
-    """It is asked to stop when we are killed: the kernel tells it."""
+    """Has the kernel send it SIGTERM when this process is killed."""
     _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

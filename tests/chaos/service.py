@@ -1,7 +1,6 @@
 """`ledger serve` under test: a direct child in a process group of its own, on a data directory of its own.
 
-The rule a stranger would break: nothing that is started here outlives the block that started it, however that ends, and
-only processes that belong to this very service are ever killed.
+Nothing that is started here outlives its context, however that ends. Kill only processes of this very service.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ from ledger.postgres.embedded.data_dir import database
 
 _GONE_PATIENCE_S = 15.0
 
-# Short windows, so that what a crash leaves open is settled within seconds; a processor that takes a moment, so that calls
-# are under way when something dies.
+# Short windows, so that what a crash leaves open is recovered within seconds; a slow processor, so that calls are under way
+# when something is killed.
 WINDOWS: Mapping[str, str] = {
     "LEDGER_PROCESSOR_TIMEOUT_S": "1.0",
     "LEDGER_RECOVERY_MARGIN_S": "0.2",
@@ -37,14 +36,13 @@ WINDOWS: Mapping[str, str] = {
     "LEDGER_SANDBOX_DELAY_MS": "15",
 }
 RECOVERY_WINDOW_S = 2.0
-"""When, by these settings, a call without an outcome is given up at the latest."""
+"""How long, by these settings, a call can be without an outcome, in seconds."""
 
 
 class Service:
-    """Use it in a `with` block. `settings` are variables on top of `WINDOWS`.
+    """`ledger serve`, in a `with` block. `settings` are variables added to `WINDOWS`.
 
-    Its data directory lies in `home`, together with what the harness writes: what happens to the one does not happen to the
-    other.
+    Its data directory and the harness's own files are both in `home`, in separate directories.
     """
 
     def __init__(self, *, workers: int = 2, settings: Mapping[str, str] | None = None) -> None:
@@ -75,16 +73,16 @@ class Service:
         try:
             self.stop()
         finally:
-            self._bury_postgres()
+            self._end_postgres()
             shutil.rmtree(self.home, ignore_errors=True)
 
     def spawn(self) -> None:
-        """Start it, from the main thread; `wait_ready` tells when it is. The second start takes the first one's port."""
+        """Starts it, from the main thread, without waiting until it is ready. A second start uses the first one's port."""
         assert self._running is None or not self._running.runs, "it runs already"
         self._running = Running([*LEDGER, "serve", "--port", str(self.port)], self._environ, self._log)
 
     def wait_ready(self) -> None:
-        """Return when it has said that it is ready. Raises NotReady."""
+        """Returns when it is ready. Raises NotReady."""
         self.port = self._process().wait_port()
         self._remember_postmaster()
 
@@ -94,31 +92,31 @@ class Service:
         return self
 
     def kill_group(self) -> None:
-        """SIGKILL every process of the service's group: the parent, the API processes, the worker. Postgres is not in it."""
+        """Sends SIGKILL to the service's group: the parent, the API processes, the worker. Postgres is not in it."""
         self._remember_postmaster()
         self._process().kill_group()
 
     def kill_postgres(self) -> None:
-        """SIGKILL the postmaster alone."""
+        """Sends SIGKILL to the postmaster alone."""
         os.kill(self._postmaster(), signal.SIGKILL)
 
     def kill_everything(self) -> None:
-        """SIGKILL the postmaster and the group at once: nobody is left to start or to stop anything."""
+        """Sends SIGKILL to the postmaster and the group at once: no process is left that could start or stop another."""
         os.kill(self._postmaster(), signal.SIGKILL)
         self._process().kill_group()
 
     def kill_parts(self, random: Random) -> None:
-        """SIGKILL one of the API processes, and the worker."""
+        """Sends SIGKILL to one of the API processes, and to the worker."""
         parts = {pid: role for pid in _children_of(self._process().pid) if (role := _role(pid)) is not None}
         for role in ("api", "worker"):
             os.kill(random.choice(sorted(pid for pid, its in parts.items() if its == role)), signal.SIGKILL)
 
     def api_processes(self) -> list[int]:
-        """The pids of the processes that answer requests."""
+        """Returns the pids of the processes that answer requests."""
         return sorted(pid for pid in _children_of(self._process().pid) if _role(pid) == "api")
 
     def stop(self) -> int | None:
-        """SIGTERM, and SIGKILL where that is not enough; the exit status, None where it had ended before."""
+        """Sends SIGTERM, and SIGKILL where that is not enough; returns the exit status, None where it had ended before."""
         if self._running is None:
             return None
         self._remember_postmaster()
@@ -126,19 +124,19 @@ class Service:
 
     @property
     def runs(self) -> bool:
-        """Whether it was started and has not ended."""
+        """Returns whether it was started and has not ended."""
         return self._running is not None and self._running.runs
 
     def database(self) -> AbstractContextManager[str]:
-        """The owner's connection string of its database, whether it runs or not."""
+        """Returns the owner's connection string of its database, whether it runs or not."""
         return database(None, self.data_dir)
 
     def postmaster(self) -> int | None:
-        """The pid of its Postgres, None while there is none."""
+        """Returns the pid of its Postgres, None while there is none."""
         return self._remember_postmaster() if self.runs else None
 
     def merchant(self, name: str) -> Merchant:
-        """A new merchant without rate limits, made by the command line while the service runs."""
+        """Returns a new merchant without rate limits, made by the command line while the service runs."""
         return new_merchant(name, self._environ)
 
     def last_words(self) -> str:
@@ -157,15 +155,15 @@ class Service:
         return pid
 
     def _remember_postmaster(self) -> int | None:
-        """The postmaster's pid; kept with its start time, which makes it the name of one process for ever."""
+        """Stores the postmaster's pid with its start time, which identify one process."""
         for pid in _children_of(self._process().pid):
             if _name(pid) == "postgres":
                 self._postmasters.add((pid, _started(pid)))
                 return pid
         return None
 
-    def _bury_postgres(self) -> None:
-        """Wait for our postmasters to be gone; end what does not go by itself."""
+    def _end_postgres(self) -> None:
+        """Waits for this service's postmasters to end, and kills those that do not."""
         deadline = time.monotonic() + _GONE_PATIENCE_S
         for pid, started in self._postmasters:
             while started and _started(pid) == started:
@@ -177,7 +175,7 @@ class Service:
 
 
 def _children_of(parent: int) -> list[int]:
-    """The pids of a process's children."""
+    """Returns the pids of a process's children."""
     return [int(place.name) for place in Path("/proc").glob("[0-9]*") if _fields(int(place.name))[1:2] == [str(parent)]]
 
 
@@ -188,7 +186,7 @@ def _name(pid: int) -> str:
 
 
 def _role(pid: int) -> str | None:
-    """What a child of the service was started for: "api" or "worker"."""
+    """Returns what a child of the service was started for: "api" or "worker"."""
     with suppress(OSError):
         arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
         return next((part.decode() for part in arguments if part in {b"api", b"worker"}), None)
@@ -196,13 +194,13 @@ def _role(pid: int) -> str | None:
 
 
 def _started(pid: int) -> str:
-    """When a process began, in ticks since the machine did; "" where there is none or only its remains."""
+    """Returns when a process began, in ticks since the machine's start; "" where there is none, or only a zombie."""
     fields = _fields(pid)
     return fields[19] if fields and fields[0] != "Z" else ""
 
 
 def _fields(pid: int) -> list[str]:
-    """What stands in the process's `stat` behind its name: state, parent, …; nothing where it is gone."""
+    """Returns the fields of the process's `stat` after its name: state, parent, …; none where the process has ended."""
     with suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return []

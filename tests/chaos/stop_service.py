@@ -1,7 +1,6 @@
-"""SIGTERM under load: whoever was let in is answered, nobody is cut off, and the end comes in time.
+"""SIGTERM under load: every accepted connection is answered, none is cut off, and the service ends in time.
 
-The rule a stranger would break: a connection that could be opened counts. Only one that was refused is proof that the
-service said no.
+A connection that could be opened counts as accepted. Only a refused connection proves that the service did not accept it.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ async def _stop_and_start(service: Service, _random: Random) -> None:
         raise Unmet(f"its end took {took:.1f} s and it ended with {status}: {service.last_words()}")
 
 
-def _everybody_is_answered(around: Sequence[Ended]) -> list[str]:
+def _every_accepted_request_is_answered(around: Sequence[Ended]) -> list[str]:
     odd = Counter(request.status for request in around if request.status not in _EXPLAINED)
     return [f"{n} requests were answered with {status or 'nothing'} while it stopped" for status, n in odd.items()]
 
@@ -39,6 +38,6 @@ STOP_SERVICE = Campaign(
     name="stop-service",
     about="SIGTERM under load, then a new start: nobody who was let in is cut off",
     strike=_stop_and_start,
-    expects=_everybody_is_answered,
+    expects=_every_accepted_request_is_answered,
     beyond=frozenset({NOTICED, UNKNOWN, RECOVERED}),
 )

@@ -1,4 +1,4 @@
-"""What a process says that has lost its database while it needed something rare of it."""
+"""The error of a process that has lost its database when it needs a new block of order numbers."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ from ledger.postgres.faults import DatabaseUnavailable
 pytestmark = pytest.mark.anyio
 
 
-async def test_order_numbers_that_cannot_be_had_are_a_fault_of_the_database() -> None:
+async def test_missing_order_numbers_are_a_fault_of_the_database() -> None:
     with pytest.raises(DatabaseUnavailable):
         await OrderNumbers("host=/nowhere dbname=none").take()

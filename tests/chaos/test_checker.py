@@ -1,4 +1,4 @@
-"""The judge is judged: a sound ledger passes, and every kind of harm that is done to it is found by the rule for it."""
+"""The checker is checked: a sound ledger passes, and every kind of harm is found by the rule for it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import psycopg
 import pytest
 from msgspec import structs
 from tests.chaos.checker import judge
-from tests.chaos.witness import Asked, Told, Witness
+from tests.chaos.witness import Asked, RecordedAnswer, Witness
 from tests.operations.conftest import DECLINED, SILENT, an_order, by_card, register
 from tests.sealing import MASTER_KEY
 
@@ -36,21 +36,21 @@ async def ledger(database_url: str) -> AsyncIterator[Ledger]:
         yield ledger
 
 
-class Story:
-    """A paid order, a pending one and a declined one, and a client who was told of each."""
+class RecordedOrders:
+    """A paid order, a pending one and a declined one, and a client with an answer about each."""
 
-    def __init__(self, url: str, record: Path, merchant: Actor, told: dict[str, OrderResult]) -> None:
+    def __init__(self, url: str, record: Path, merchant: Actor, answer: dict[str, OrderResult]) -> None:
         self.url = url
         self.record = record
         self.merchant = merchant
-        self.told = told
+        self.answer = answer
 
     async def broken_rules(self, window_s: float = 60) -> set[str]:
         return {violation.rule for violation in (await judge(self.url, self.record, window_s)).violations}
 
     def harm(self, statement: str) -> None:
-        """Do something to the database that the service never would."""
-        order = self.told["paid"].order.terms.order_id
+        """Does something to the database that the service never does."""
+        order = self.answer["paid"].order.terms.order_id
         with psycopg.connect(self.url, autocommit=True) as connection:
             done = connection.execute(statement.format(order=order, other=uuid4(), m=self.merchant.merchant_id))
             assert done.rowcount == 1, "the harm was not done"
@@ -60,9 +60,9 @@ def asked(merchant: Actor, name: str) -> Asked:
     return Asked(do="create", merchant_id=merchant.merchant_id, external_id=name, amount=10_000)
 
 
-def told(receipt: OrderResult) -> Told:
+def answer(receipt: OrderResult) -> RecordedAnswer:
     payment = receipt.order.payments[-1] if receipt.order.payments else None
-    return Told(
+    return RecordedAnswer(
         status=201,
         order_id=receipt.order.terms.order_id,
         order_status=receipt.order.status,
@@ -74,7 +74,7 @@ def told(receipt: OrderResult) -> Told:
 
 
 @pytest.fixture
-async def story(ledger: Ledger, database_url: str, tmp_path: Path) -> Story:
+async def recorded(ledger: Ledger, database_url: str, tmp_path: Path) -> RecordedOrders:
     merchant = await register(ledger)
     receipts = {
         "paid": await create_order(ledger, merchant, an_order("paid", by_card())),
@@ -83,18 +83,18 @@ async def story(ledger: Ledger, database_url: str, tmp_path: Path) -> Story:
     }
     witness = Witness(tmp_path / "record")
     for name, receipt in receipts.items():
-        await witness.ended(await witness.invoke(asked(merchant, name)), "ok", told(receipt))
+        await witness.ended(await witness.invoke(asked(merchant, name)), "ok", answer(receipt))
     witness.close()
-    return Story(database_url, tmp_path / "record", merchant, receipts)
+    return RecordedOrders(database_url, tmp_path / "record", merchant, receipts)
 
 
-async def test_a_sound_ledger_passes(story: Story) -> None:
-    verdict = await judge(story.url, story.record, 60)
+async def test_a_sound_ledger_passes(recorded: RecordedOrders) -> None:
+    verdict = await judge(recorded.url, recorded.record, 60)
     assert not verdict.violations
     assert (verdict.figures.acknowledged, verdict.figures.orders) == (3, 3)
 
 
-# A charge that the processor granted for a payment of which the service says that it was never sent.
+# A charge that the processor granted for a payment that the service recorded as never sent.
 _BOOKED = """
 insert into sandbox_charge
 select merchant_id, '{key}', booked_at, amount, currency, capture, card_bin, card_last4, authorized, captured, reference
@@ -133,79 +133,83 @@ BOOK, OPEN, LOST = "the book agrees", "nothing is left open", "acknowledged and 
         ),
     ],
 )
-async def test_harm_is_found(story: Story, rules: set[str], statement: str) -> None:
-    story.harm(statement)
-    assert rules <= await story.broken_rules()
+async def test_harm_is_found(recorded: RecordedOrders, rules: set[str], statement: str) -> None:
+    recorded.harm(statement)
+    assert rules <= await recorded.broken_rules()
 
 
-async def test_an_acknowledgement_without_an_order_is_a_loss(story: Story) -> None:
-    witness = Witness(story.record)
+async def test_an_acknowledgement_without_an_order_is_a_loss(recorded: RecordedOrders) -> None:
+    witness = Witness(recorded.record)
     witness._n = 100
-    nobody = structs.replace(told(story.told["paid"]), order_id=uuid4(), replayed=True)
-    await witness.ended(await witness.invoke(asked(story.merchant, "lost")), "ok", nobody)
-    assert await story.broken_rules() == {LOST}
+    nobody = structs.replace(answer(recorded.answer["paid"]), order_id=uuid4(), replayed=True)
+    await witness.ended(await witness.invoke(asked(recorded.merchant, "lost")), "ok", nobody)
+    assert await recorded.broken_rules() == {LOST}
 
 
-async def test_an_answer_that_was_never_true_is_a_loss(story: Story) -> None:
-    witness = Witness(story.record)
+async def test_an_answer_that_was_never_true_is_a_loss(recorded: RecordedOrders) -> None:
+    witness = Witness(recorded.record)
     witness._n = 100
-    too_much = structs.replace(told(story.told["declined"]), amount_paid=10_000, replayed=True)
-    await witness.ended(await witness.invoke(asked(story.merchant, "declined")), "ok", too_much)
-    assert await story.broken_rules() == {LOST}
+    too_much = structs.replace(answer(recorded.answer["declined"]), amount_paid=10_000, replayed=True)
+    await witness.ended(await witness.invoke(asked(recorded.merchant, "declined")), "ok", too_much)
+    assert await recorded.broken_rules() == {LOST}
 
 
-async def test_an_order_that_is_not_found_after_it_was_acknowledged_is_a_loss(story: Story) -> None:
-    witness = Witness(story.record)
+async def test_an_order_that_is_not_found_after_it_was_acknowledged_is_a_loss(recorded: RecordedOrders) -> None:
+    witness = Witness(recorded.record)
     witness._n = 100
-    read = Asked(do="read", merchant_id=story.merchant.merchant_id, external_id="paid")
-    await witness.ended(await witness.invoke(read), "fail", Told(status=404, code="ORDER_NOT_FOUND"))
-    assert await story.broken_rules() == {LOST}
+    read = Asked(do="read", merchant_id=recorded.merchant.merchant_id, external_id="paid")
+    await witness.ended(await witness.invoke(read), "fail", RecordedAnswer(status=404, code="ORDER_NOT_FOUND"))
+    assert await recorded.broken_rules() == {LOST}
 
 
-async def test_one_payment_that_two_were_told_they_made_is_doubled(story: Story) -> None:
-    witness = Witness(story.record)
+async def test_one_payment_that_two_requests_were_answered_to_have_made_is_doubled(recorded: RecordedOrders) -> None:
+    witness = Witness(recorded.record)
     witness._n = 100
-    await witness.ended(await witness.invoke(asked(story.merchant, "paid")), "ok", told(story.told["paid"]))
-    assert await story.broken_rules() == {"doubled"}
+    await witness.ended(await witness.invoke(asked(recorded.merchant, "paid")), "ok", answer(recorded.answer["paid"]))
+    assert await recorded.broken_rules() == {"doubled"}
 
 
-async def test_a_repeated_key_that_is_answered_otherwise_is_a_loss(story: Story) -> None:
-    witness = Witness(story.record)
+async def test_a_repeated_key_with_another_answer_is_a_loss(recorded: RecordedOrders) -> None:
+    witness = Witness(recorded.record)
     witness._n = 100
-    keyed = structs.replace(asked(story.merchant, "paid"), key="k")
+    keyed = structs.replace(asked(recorded.merchant, "paid"), key="k")
     for status in (201, 200):
-        again = structs.replace(told(story.told["paid"]), status=status, replayed=True)
+        again = structs.replace(answer(recorded.answer["paid"]), status=status, replayed=True)
         await witness.ended(await witness.invoke(keyed), "ok", again)
-    assert await story.broken_rules() == {LOST}
+    assert await recorded.broken_rules() == {LOST}
 
 
 @pytest.mark.parametrize(("harm", "rules"), [(None, set[str]()), (_BOOKED, {TWICE, BOOK})])
-async def test_a_payment_that_was_never_sent_gives_its_name_back(
-    story: Story, ledger: Ledger, harm: str | None, rules: set[str]
+async def test_a_payment_that_was_never_sent_frees_its_external_id(
+    recorded: RecordedOrders, ledger: Ledger, harm: str | None, rules: set[str]
 ):
-    """Unless the processor did hear of it: then one name was charged twice."""
+    """Unless the processor received it: then one external id was charged twice."""
     bank, named = ledger.processor, by_card(external_id="rent")
     assert isinstance(bank, SandboxProcessor)
-    await bank.set_mode(story.merchant.merchant_id, Mode.DOWN, times=1)
+    await bank.set_mode(recorded.merchant.merchant_id, Mode.DOWN, times=1)
     with pytest.raises(ProcessorUnavailable):
-        await charge_order(ledger, story.merchant, "pending", named)
-    paid = await charge_order(ledger, story.merchant, "pending", named)
+        await charge_order(ledger, recorded.merchant, "pending", named)
+    paid = await charge_order(ledger, recorded.merchant, "pending", named)
     assert [p.started.external_id for p in paid.order.payments] == ["rent", "rent"]
     if harm is not None:
-        story.harm(harm.format(key=paid.order.payments[0].payment_id, m=story.merchant.merchant_id))
-    assert await story.broken_rules() == rules
+        recorded.harm(harm.format(key=paid.order.payments[0].payment_id, m=recorded.merchant.merchant_id))
+    assert await recorded.broken_rules() == rules
 
 
 @pytest.mark.parametrize(("status", "code"), [(500, "INTERNAL_ERROR"), (400, "VALIDATION_ERROR"), (401, None)])
-async def test_an_answer_that_nothing_explains_is_a_finding(story: Story, status: int, code: str | None) -> None:
-    witness = Witness(story.record)
+async def test_an_answer_that_nothing_explains_is_a_finding(
+    recorded: RecordedOrders, status: int, code: str | None
+) -> None:
+    witness = Witness(recorded.record)
     witness._n = 100
     outcome = "info" if status == 500 else "fail"
-    await witness.ended(await witness.invoke(asked(story.merchant, "paid")), outcome, Told(status=status, code=code))
-    assert await story.broken_rules() == {"unexplained answers"}
+    await witness.ended(
+        await witness.invoke(asked(recorded.merchant, "paid")), outcome, RecordedAnswer(status=status, code=code)
+    )
+    assert await recorded.broken_rules() == {"unexplained answers"}
 
 
-async def test_a_call_that_stays_open_is_found_once_its_window_has_passed(story: Story, ledger: Ledger) -> None:
-    await create_order(ledger, story.merchant, an_order("open", by_card(SILENT)))
-    assert await story.broken_rules(window_s=60) == set()
-    assert await story.broken_rules(window_s=-60) == {OPEN}
+async def test_a_call_that_stays_open_is_found_after_its_window(recorded: RecordedOrders, ledger: Ledger) -> None:
+    await create_order(ledger, recorded.merchant, an_order("open", by_card(SILENT)))
+    assert await recorded.broken_rules(window_s=60) == set()
+    assert await recorded.broken_rules(window_s=-60) == {OPEN}

@@ -1,4 +1,4 @@
-"""The figures of a whole process tree, asked over HTTP while parts of it are killed."""
+"""The metrics of all processes of a service, read over HTTP while some are killed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = [
 
 
 async def ask(service: Service, method: str, path: str, key: str = "", body: bytes | None = None) -> str:
-    """An answer on a connection of its own: whichever process takes it."""
+    """Returns an answer on a new connection, from any process."""
     while True:
         wire = Wire()
         try:
@@ -31,14 +31,14 @@ async def ask(service: Service, method: str, path: str, key: str = "", body: byt
             await wire.close()
 
 
-async def figures(service: Service) -> dict[tuple[str, ...], float]:
+async def metrics(service: Service) -> dict[tuple[str, ...], float]:
     text = await ask(service, "GET", "/metrics")
     samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
     return {(sample.name, *sample.labels.values()): sample.value for sample in samples}
 
 
 def began(found: dict[tuple[str, ...], float]) -> dict[str, float]:
-    """When each process did."""
+    """Returns when each process began."""
     return {name[1]: at for name, at in found.items() if name[0] == "ledger_process_start_time_seconds"}
 
 
@@ -49,17 +49,17 @@ async def test_totals_cover_every_process_and_outlive_each_of_them():
         merchant = service.merchant("Figures")
         for n in range(12):
             await ask(service, "POST", bodies.ORDERS, merchant.api_key, bodies.create(f"a{n}", 1000, None, "ana"))
-        await asyncio.sleep(3)  # the second in which a process may be killed and forget
-        before = await figures(service)
+        await asyncio.sleep(3)  # the second in which a process that is killed loses its counts
+        before = await metrics(service)
         assert before[created] == 12
         assert {labels[1] for labels in before if labels[0] == "ledger_journal_up"} == {"api-0", "api-1", "worker-2"}
         service.kill_parts(Random(1))
         for n in range(12):
             await ask(service, "POST", bodies.ORDERS, merchant.api_key, bodies.create(f"b{n}", 1000, None, "ana"))
         async with asyncio.timeout(60):
-            while len(began(before).items() - began(await figures(service)).items()) < 2:  # noqa: ASYNC110 - other processes
+            while len(began(before).items() - began(await metrics(service)).items()) < 2:  # noqa: ASYNC110 - other processes
                 await asyncio.sleep(0.1)
-            while (after := await figures(service))[created] < 24:  # noqa: ASYNC110 - the same
+            while (after := await metrics(service))[created] < 24:  # noqa: ASYNC110 - the same
                 await asyncio.sleep(0.1)
         assert after[created] == 24
-        assert began(after).keys() == began(before).keys(), "the places are the same, the processes are not"
+        assert began(after).keys() == began(before).keys(), "the labels are the same, the processes are not"

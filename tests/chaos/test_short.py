@@ -1,6 +1,6 @@
-"""The short form of `python -m tests.chaos`: a strike or two of the faults that every change has to stand.
+"""The short form of `python -m tests.chaos`: one or two strikes of the faults that every change has to survive.
 
-The rule a stranger would break: what takes long, such as exhausted pools and a full disk under the log, is the programme's.
+What takes long, such as exhausted pools and a full disk under the log, is left to the programme.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ on_small_disks = pytest.mark.skipif(not can_mount(), reason="nothing can be moun
     ids=lambda value: getattr(value, "name", ""),
 )
 async def test_nothing_acknowledged_is_lost_or_doubled(campaign: Campaign, rounds: int) -> None:
-    for seed in (11, 12, 13):  # on a busy machine a strike may hit nothing, and has shown nothing then
+    for seed in (11, 12, 13):  # on a busy machine a strike may hit nothing, and proves nothing then
         result = await run(campaign, rounds=rounds, seed=seed, clients=16)
         missed = [violation for violation in result.violations if violation.rule == "reach"]
         assert [violation for violation in result.violations if violation not in missed] == list[Violation]()

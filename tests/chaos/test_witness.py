@@ -8,7 +8,7 @@ from pathlib import Path
 from uuid import UUID, uuid4
 
 import pytest
-from tests.chaos.witness import Asked, Told, Witness, read_record
+from tests.chaos.witness import Asked, RecordedAnswer, Witness, read_record
 
 pytestmark = pytest.mark.anyio
 
@@ -22,10 +22,10 @@ def a_create(name: str = "1") -> Asked:
 async def test_an_operation_is_read_back_as_it_was_written(tmp_path: Path) -> None:
     witness = Witness(tmp_path / "record")
     n = await witness.invoke(a_create())
-    told = Told(status=201, order_id=UUID(int=7), order_status="PENDING", amount_paid=0)
-    await witness.ended(n, "ok", told)
+    answer = RecordedAnswer(status=201, order_id=UUID(int=7), order_status="PENDING", amount_paid=0)
+    await witness.ended(n, "ok", answer)
     (operation,) = read_record(tmp_path / "record")
-    assert (operation.asked, operation.outcome, operation.told) == (a_create(), "ok", told)
+    assert (operation.asked, operation.outcome, operation.answer) == (a_create(), "ok", answer)
     assert (operation.began, operation.ended) == (0, 1)
 
 
@@ -38,7 +38,7 @@ async def test_nothing_is_acknowledged_before_it_is_on_disk(tmp_path: Path, monk
 
     monkeypatch.setattr(os, "fdatasync", full_disk)
     with pytest.raises(OSError, match="no space"):
-        await witness.ended(n, "ok", Told(status=201))
+        await witness.ended(n, "ok", RecordedAnswer(status=201))
 
 
 async def test_many_clients_share_a_sync_and_each_has_waited_for_its_own(tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ async def test_many_clients_share_a_sync_and_each_has_waited_for_its_own(tmp_pat
 
     async def client(name: int) -> None:
         n = await witness.invoke(a_create(str(name)))
-        await witness.ended(n, "fail", Told(status=409))
+        await witness.ended(n, "fail", RecordedAnswer(status=409))
         lines = (tmp_path / "record").read_text().splitlines()
         assert sum(f'"n":{n},' in line for line in lines) == 2
 

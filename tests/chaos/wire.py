@@ -1,7 +1,7 @@
-"""One HTTP/1.1 connection of a client, as light as it can be: what it sends is known to have been sent, or not.
+"""One HTTP/1.1 connection of a client, as simple as possible, which distinguishes what was sent from what was not.
 
-The rule a stranger would break: nothing is ever sent twice. A request that may have left is answered or lost; only a
-connection that could not be opened is proof that nothing happened.
+Never send anything twice. A request that may have left is answered or lost; only a connection that could not be opened proves
+that nothing happened.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from msgspec import Struct
 
 
 class NotSent(Exception):
-    """There is no connection: the request never left."""
+    """There is no connection: the request was not sent."""
 
 
 class Lost(Exception):
-    """The request may have arrived, but no answer did. The text says why: "reset", "time-out"."""
+    """The request may have arrived, but no answer did. The text is the reason: "reset", "time-out"."""
 
 
 class Answer(Struct, frozen=True):
-    """What came back. Header names are in lower case."""
+    """An answer. Header names are in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -39,7 +39,7 @@ class Wire:
         self._port = 0
 
     async def open(self, port: int) -> None:
-        """Make sure that there is a connection. Raises NotSent."""
+        """Opens the connection unless it is open. Raises NotSent."""
         if self._reader is not None and self._port == port and not self._reader.at_eof():
             return
         await self.close()
@@ -53,13 +53,13 @@ class Wire:
     async def ask(
         self, method: str, path: str, api_key: str, body: bytes | None = None, key: str | None = None
     ) -> Answer:
-        """Send a request on the open connection and wait for its answer; `key` is its Idempotency-Key. Raises Lost."""
+        """Sends a request on the open connection and returns its answer; `key` is its Idempotency-Key. Raises Lost."""
         return await self.finish(await self.begin(method, path, api_key, body, key))
 
     async def begin(
         self, method: str, path: str, api_key: str, body: bytes | None = None, key: str | None = None
     ) -> bytes:
-        """Send all of a request but its last byte, which is returned: for clients that want to finish together."""
+        """Sends all of a request but its last byte, which is returned: for clients that finish together."""
         assert self._writer is not None, "open it first"
         content = b"" if body is None else body
         head = f"{method} {path} HTTP/1.1\r\nhost: 127.0.0.1:{self._port}\r\nx-api-key: {api_key}\r\n"
@@ -72,7 +72,7 @@ class Wire:
         return request[-1:]
 
     async def finish(self, last: bytes) -> Answer:
-        """Send the last byte of a request and wait for its answer. Raises Lost."""
+        """Sends the last byte of a request and returns its answer. Raises Lost."""
         assert self._writer is not None, "open it first"
         try:
             async with asyncio.timeout(self._timeout_s):

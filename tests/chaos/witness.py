@@ -1,7 +1,7 @@
-"""The clients' own record of what they asked for and what they were told, kept apart from the service under test.
+"""The clients' own record of their requests and answers, kept apart from the service under test.
 
-The rule a stranger would break: nothing counts as acknowledged before its line is on disk, and a line is never changed.
-What is said later about a request is a further line; a request without one is of unknown outcome.
+Nothing counts as acknowledged before its line is on disk, and no line is ever changed. The outcome of a request is a further
+line; a request without one has an unknown outcome.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ Outcome = Literal["ok", "fail", "info"]
 
 
 class Asked(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a client is about to ask. `amount` in minor units; `card` names how the card behaves, None for no card; `payment`
-    is the merchant's own id of a charge, `key` the Idempotency-Key."""
+    """A request that a client is about to send. `amount` is in minor units; `card` names how the card behaves, None for no card.
+
+    `payment` is the merchant's own id of a charge, `key` the Idempotency-Key.
+    """
 
     do: Literal["create", "charge", "read", "list"]
     merchant_id: UUID
@@ -33,8 +35,8 @@ class Asked(Struct, frozen=True, kw_only=True, omit_defaults=True):
     key: str | None = None
 
 
-class Told(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a client was told: the HTTP status, and of the order that stood in the answer what must be true for ever."""
+class RecordedAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An answer: the HTTP status, and the parts of the order in it that must stay true."""
 
     status: int
     code: str | None = None
@@ -54,19 +56,19 @@ class Line(Struct, frozen=True, kw_only=True, omit_defaults=True):
     n: int
     asked: Asked | None = None
     outcome: Outcome | None = None
-    told: Told | None = None
+    answer: RecordedAnswer | None = None
     why: str | None = None
 
 
 class Operation(Struct, frozen=True, kw_only=True):
-    """An operation as the record tells it. `began` and `ended` are line numbers: they order what happened to a client."""
+    """An operation in the record. `began` and `ended` are line numbers: they order what happened to a client."""
 
     n: int
     asked: Asked
     began: int
     ended: int | None
     outcome: Outcome
-    told: Told | None
+    answer: RecordedAnswer | None
     why: str | None
 
 
@@ -75,7 +77,7 @@ _decode = msgspec.json.Decoder(Line).decode
 
 
 class Witness:
-    """Writes the record. Lines that come while a sync is under way share the next one."""
+    """Writes the record. Lines that are written while a sync is under way share the next one."""
 
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -86,15 +88,17 @@ class Witness:
         self.syncs = 0
 
     async def invoke(self, asked: Asked) -> int:
-        """Announce an operation, before anything of it is sent; its number."""
+        """Records an operation before anything of it is sent; returns its number."""
         self._n += 1
         n = self._n
         await self._keep(Line(n=n, asked=asked))
         return n
 
-    async def ended(self, n: int, outcome: Outcome, told: Told | None = None, why: str | None = None) -> None:
-        """Note what came of an operation. Returns when that is on disk: only then may the client believe it."""
-        await self._keep(Line(n=n, outcome=outcome, told=told, why=why))
+    async def ended(
+        self, n: int, outcome: Outcome, answer: RecordedAnswer | None = None, why: str | None = None
+    ) -> None:
+        """Records the outcome of an operation. Returns when it is on disk: only then may the client rely on it."""
+        await self._keep(Line(n=n, outcome=outcome, answer=answer, why=why))
 
     def close(self) -> None:
         os.close(self._file)
@@ -105,7 +109,7 @@ class Witness:
         mine = self._written
         async with self._turn:
             if self._synced >= mine:
-                return  # somebody synced it together with their own
+                return  # another client's sync has covered it
             lines, self._waiting = self._waiting, []
             upto = self._written
             await asyncio.to_thread(self._sync, b"".join(lines))
@@ -119,7 +123,7 @@ class Witness:
 
 
 def read_record(path: Path) -> Sequence[Operation]:
-    """The operations of a record, in the order in which they were announced. A last line cut short is not there."""
+    """Returns the operations of a record, in the order in which they were announced, without a last line that is cut short."""
     asked: dict[int, tuple[int, Asked]] = {}
     ended: dict[int, tuple[int, Line]] = {}
     *lines, _ = path.read_bytes().split(b"\n")
@@ -136,7 +140,9 @@ def read_record(path: Path) -> Sequence[Operation]:
 
 def _operation(n: int, began: int, asked: Asked, end: tuple[int, Line] | None) -> Operation:
     if end is None:
-        return Operation(n=n, asked=asked, began=began, ended=None, outcome="info", told=None, why="never ended")
+        return Operation(n=n, asked=asked, began=began, ended=None, outcome="info", answer=None, why="never ended")
     number, line = end
     assert line.outcome is not None, "a line announces an operation or ends it"
-    return Operation(n=n, asked=asked, began=began, ended=number, outcome=line.outcome, told=line.told, why=line.why)
+    return Operation(
+        n=n, asked=asked, began=began, ended=number, outcome=line.outcome, answer=line.answer, why=line.why
+    )

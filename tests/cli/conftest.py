@@ -1,4 +1,4 @@
-"""Commands run on an installation of the sandbox, as scenarios do."""
+"""Commands run on an installation of the sandbox, like scenarios."""
 
 from tests.seeding.conftest import ledger, log, settings, write
 

@@ -1,7 +1,6 @@
-"""Runs `ledger` commands as processes of their own, forked from one that has imported everything: the import is most of a run.
+"""Runs `ledger` commands as processes forked from one that has imported everything, because imports are most of a run.
 
-The rule a stranger would break: what is forked from holds modules and nothing else. A connection or a thread made there
-would be shared by every command.
+The process that is forked must hold modules only: every command would share a connection or a thread of it.
 """
 
 import multiprocessing
@@ -20,7 +19,7 @@ _FORKS = multiprocessing.get_context("forkserver")
 
 
 def run(arguments, variables, folder: Path, timeout: float):
-    """The exit status of `ledger` with these arguments in this environment; what it said stands in `out` and `err` of the folder."""
+    """Runs `ledger` and returns its exit status; its output is in the files `out` and `err` of the folder."""
     _FORKS.set_forkserver_preload(_PRELOADED)
     command = _FORKS.Process(target=_main, args=(arguments, variables, os.fspath(folder)))
     command.start()

@@ -1,4 +1,4 @@
-"""The command line, as a person meets it: quick, readable, and one line when something is wrong."""
+"""The command line: fast, readable, and one line when something is wrong."""
 
 import json
 import subprocess
@@ -25,11 +25,11 @@ def ledger(*arguments, **variables):
     )
 
 
-def test_help_names_every_command_of_the_house():
-    said = ledger("--help")
-    assert said.returncode == 0
+def test_help_names_every_command():
+    result = ledger("--help")
+    assert result.returncode == 0
     for command in ("serve", "api", "worker", "migrate", "settings"):
-        assert command in said.stdout
+        assert command in result.stdout
 
 
 def test_the_command_line_itself_imports_nothing_heavy():
@@ -39,8 +39,8 @@ def test_the_command_line_itself_imports_nothing_heavy():
 
 
 def test_settings_lists_every_setting_with_its_value():
-    said = ledger("settings", "--json", LEDGER_PORT="9001")
-    rows = {row["variable"]: row for row in json.loads(said.stdout)}
+    result = ledger("settings", "--json", LEDGER_PORT="9001")
+    rows = {row["variable"]: row for row in json.loads(result.stdout)}
     assert len(rows) == len(Settings.__struct_fields__)
     assert (rows["LEDGER_PORT"]["default"], rows["LEDGER_PORT"]["value"]) == ("8000", "9001")
     for_people = ledger("settings").stdout
@@ -49,10 +49,10 @@ def test_settings_lists_every_setting_with_its_value():
 
 @pytest.mark.parametrize("command", ["serve", "api", "worker", "migrate", "settings"])
 def test_a_wrong_setting_stops_every_command_with_one_line(command):
-    said = ledger(command, LEDGER_BATCH_MAX="many")
-    assert said.returncode == 1
-    assert said.stdout == ""
-    assert said.stderr == "ledger: LEDGER_BATCH_MAX must be a whole number, at least 1 and at most 4096, not 'many'\n"
+    result = ledger(command, LEDGER_BATCH_MAX="many")
+    assert result.returncode == 1
+    assert result.stdout == ""
+    assert result.stderr == "ledger: LEDGER_BATCH_MAX must be a whole number, at least 1 and at most 4096, not 'many'\n"
 
 
 def test_a_misspelt_setting_is_pointed_out():
@@ -75,15 +75,19 @@ def test_migrate_can_be_run_again_and_on_its_own_server(short_dir):
 
 
 def test_production_does_not_start_without_a_master_key(short_dir):
-    said = ledger("serve", "--data-dir", short_dir / uuid4().hex[:8], LEDGER_ENVIRONMENT="production", LEDGER_PORT="0")
-    assert said.returncode == 1
-    assert said.stderr.splitlines()[-1] == (
+    result = ledger(
+        "serve", "--data-dir", short_dir / uuid4().hex[:8], LEDGER_ENVIRONMENT="production", LEDGER_PORT="0"
+    )
+    assert result.returncode == 1
+    assert result.stderr.splitlines()[-1] == (
         "ledger: LEDGER_MASTER_KEY or LEDGER_MASTER_KEY_FILE must be set in production"
     )
 
 
 def test_a_wrong_key_of_a_processor_stops_the_start_with_one_line(short_dir):
     wrong = {"LEDGER_PROCESSOR_KEYS": "stp=12", "LEDGER_PORT": "0"}
-    said = ledger("serve", "--data-dir", short_dir / uuid4().hex[:8], **wrong)
-    assert (said.returncode, said.stdout) == (1, "")
-    assert said.stderr == ("ledger: LEDGER_PROCESSOR_KEYS must be name:key, the name in small letters, digits and -\n")
+    result = ledger("serve", "--data-dir", short_dir / uuid4().hex[:8], **wrong)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr == (
+        "ledger: LEDGER_PROCESSOR_KEYS must be name:key, the name in small letters, digits and -\n"
+    )

@@ -1,4 +1,4 @@
-"""`ledger merchants`, `ledger keys` and `ledger seed`, as they are typed."""
+"""`ledger merchants`, `ledger keys` and `ledger seed`."""
 
 import re
 
@@ -33,10 +33,10 @@ def test_create_prints_exactly_what_programs_read(ledger, settings, database_url
     assert (shown["settings"]["requestsPerMinute"], shown["settings"]["requestsPerSecond"]) == (0, None)
 
 
-def test_create_says_that_the_key_is_shown_once(ledger):
-    said = ledger("merchants", "create", "Tienda").done
-    assert "sk_test_" in said
-    assert "shown this once" in said
+def test_create_prints_that_the_key_is_shown_once(ledger):
+    printed = ledger("merchants", "create", "Tienda").done
+    assert "sk_test_" in printed
+    assert "shown this once" in printed
 
 
 def test_two_merchants_may_have_one_name(ledger):
@@ -93,7 +93,7 @@ def test_what_cannot_be_done_is_one_line(ledger, log):
     assert log()["event"] == []
 
 
-def test_a_key_lives_until_it_is_revoked(ledger, merchant):
+def test_a_key_is_live_until_it_is_revoked(ledger, merchant):
     created = ledger("keys", "create", merchant, "--name", "caja 2", "--scope", "orders:read", "--json").json
     assert list(created) == ["keyId", "merchantId", "apiKey", "name", "scopes", "expiresAt"]
     assert (created["name"], created["scopes"], created["expiresAt"]) == ("caja 2", ["orders:read"], None)
@@ -114,7 +114,7 @@ def test_a_key_of_another_merchant_cannot_be_revoked(ledger, merchant):
     assert ledger("keys", "list", other, "--json").json[0]["state"] == "live"
 
 
-def test_a_key_may_end_by_itself(ledger, merchant):
+def test_a_key_may_expire(ledger, merchant):
     created = ledger("keys", "create", merchant, "--expires-at", "2034-05-06T07:08:09-06:00", "--json").json
     assert created["expiresAt"] == "2034-05-06T13:08:09.000Z"
     assert (
@@ -123,16 +123,16 @@ def test_a_key_may_end_by_itself(ledger, merchant):
     )
 
 
-def test_seed_counts_what_is_new_and_what_was_there(ledger, write):
-    story = write(opening(), line("create", "2026-03-01T10:00:00-06:00", order("o", APPROVED)))
-    first = ledger("seed", story, "--json").json
+def test_seed_counts_new_and_existing_lines(ledger, write):
+    scenario = write(opening(), line("create", "2026-03-01T10:00:00-06:00", order("o", APPROVED)))
+    first = ledger("seed", scenario, "--json").json
     assert (first["lines"], first["new"], first["known"], first["declined"]) == (2, 2, 0, 0)
     assert [key["apiKey"].startswith("sk_test_") for key in first["keys"]] == [True]
-    again = ledger("seed", story).done
+    again = ledger("seed", scenario).done
     assert "0 new" in again
     assert "2 already there" in again
 
 
-def test_seed_names_the_line_that_it_cannot_tell(ledger, write):
-    story = write(opening(), line("teleport", "2026-03-01T10:00:00-06:00", {}))
-    assert ledger("seed", story).one_line.startswith(f"{story}:2: there is no action 'teleport'")
+def test_seed_names_the_line_that_it_cannot_run(ledger, write):
+    scenario = write(opening(), line("teleport", "2026-03-01T10:00:00-06:00", {}))
+    assert ledger("seed", scenario).one_line.startswith(f"{scenario}:2: there is no action 'teleport'")

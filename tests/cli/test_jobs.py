@@ -1,4 +1,4 @@
-"""`ledger jobs`, as it is typed: what could not be done is seen and hurried."""
+"""`ledger jobs`: failed jobs are listed and retried."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ THING = ["CAPTURE", ORDER, "01980d1e-3b5c-7cc0-9d5a-6f1f0d9a2b46", "2026-11-01T1
 
 @pytest.fixture
 def given_up(database_url):
-    """The number of a job that has failed for good."""
+    """The number of a job that was given up."""
     arguments = json.dumps({"merchant_id": MERCHANT, "things": [THING]})
     with psycopg.connect(database_url, options="-c search_path=public,public_jobs") as connection:
         return connection.execute(

@@ -1,4 +1,4 @@
-"""`ledger messages`, as it is typed: what no order has taken in is seen and hurried."""
+"""`ledger messages`: messages that no order has recorded are listed and retried."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MERCHANT, ORDER = "01980d1e-3b5c-7cc0-9d5a-6f1f0d9a2b44", "01980d1e-3b5c-7cc0-9d
 
 @pytest.fixture
 def kept(database_url):
-    """Two messages in the inbox: one that is tried again tomorrow, and one that was set aside."""
+    """Two messages in the inbox: one that is retried tomorrow, and a dead letter."""
     with psycopg.connect(database_url) as connection:
         for name, kind, next_try_at in (
             ("dep-1", "deposit-received", "tomorrow"),
@@ -23,7 +23,7 @@ def kept(database_url):
             )
 
 
-def test_what_waits_is_listed_and_retried(ledger, kept):
+def test_waiting_messages_are_listed_and_retried(ledger, kept):
     waits, set_aside = ledger("messages", "list", "--json").json
     assert (waits["message"], waits["kind"], waits["setAside"], waits["tries"]) == (
         "dep-1",

@@ -1,4 +1,4 @@
-"""`ledger replay`, as it is typed: an order's past, and nothing that was not so."""
+"""`ledger replay`: an order's events, as they happened."""
 
 import json
 
@@ -11,7 +11,7 @@ LATER = "2026-03-02T13:00:00-06:00"
 
 
 @pytest.fixture
-def told(ledger, write):
+def seeded(ledger, write):
     """An order that was declined at noon and paid an hour later, and another merchant with an order of that name."""
     another = {**opening(), "as": "Otra"}
     story = write(
@@ -25,7 +25,7 @@ def told(ledger, write):
 
 
 @pytest.fixture
-def row(told, database_url):
+def row(seeded, database_url):
     with psycopg.connect(database_url) as connection:
         return connection.execute(
             "select o.merchant_id, o.order_id, o.order_number, o.external_id from payment_order o join merchant m"
@@ -34,7 +34,7 @@ def row(told, database_url):
         ).fetchone()
 
 
-def test_every_event_stands_with_the_state_after_it(ledger, row):
+def test_every_event_is_shown_with_the_state_after_it(ledger, row):
     merchant_id, order_id, number, external_id = row
     found = ledger("replay", order_id, "--json").json
     assert (found["merchantId"], found["orderId"], found["orderNumber"]) == (str(merchant_id), str(order_id), number)
@@ -59,7 +59,7 @@ def test_an_order_is_found_by_id_number_or_name(ledger, row):
     assert ledger("replay", f"{merchant_id}/{external_id}", "--json").json == by_id
 
 
-def test_the_past_can_be_asked_by_time_and_by_version(ledger, row):
+def test_a_replay_can_stop_at_a_time_and_at_a_version(ledger, row):
     _, order_id, _, _ = row
     every = ledger("replay", order_id, "--json").json["events"]
     then = ledger("replay", order_id, "--at", "2026-03-02T12:30:00-06:00", "--json").json["events"]
@@ -70,15 +70,15 @@ def test_the_past_can_be_asked_by_time_and_by_version(ledger, row):
     assert ledger("replay", order_id, "--at", "2026-03-02T20:00:00Z", "--json").json["events"] == every
 
 
-def test_the_table_tells_it_to_people_and_names_nobody(ledger, row):
+def test_the_table_names_no_person(ledger, row):
     _, order_id, number, _ = row
-    said = ledger("replay", number, "--version", 3).done
-    assert said.startswith(f"order     {number}  {order_id}  'A/1'")
-    assert "order-created.v1" in said
-    assert "later events are left out." in said
-    assert "2026-03-02 18:00:00Z" in said
+    printed = ledger("replay", number, "--version", 3).done
+    assert printed.startswith(f"order     {number}  {order_id}  'A/1'")
+    assert "order-created.v1" in printed
+    assert "later events are left out." in printed
+    assert "2026-03-02 18:00:00Z" in printed
     for never in ("Ana", "Zaragoza", "4000"):
-        assert never not in said
+        assert never not in printed
 
 
 @pytest.mark.parametrize(
@@ -93,12 +93,12 @@ def test_the_table_tells_it_to_people_and_names_nobody(ledger, row):
         (("{number}", "--at", "2026-03-02T12:00:00"), "is not a time with an offset"),
     ],
 )
-def test_what_cannot_be_answered_says_why(ledger, row, arguments, because):
+def test_a_replay_that_is_impossible_gives_the_reason(ledger, row, arguments, because):
     number = row[2]
     assert because in ledger("replay", *[argument.format(number=number) for argument in arguments]).one_line
 
 
-def test_a_number_that_is_half_right_names_nobody(ledger, row, database_url):
+def test_a_partial_order_number_matches_no_order(ledger, row, database_url):
     number = row[2]
     assert "there is no order" in ledger("replay", number[:-1]).one_line
     assert "there is no order" in ledger("replay", number + "%").one_line

@@ -1,6 +1,6 @@
-"""Where a worker dies around something that is due: between its due time and its job, inside the job, behind its outcome.
+"""Kills a worker around something that is due: between its timer and its job, inside the job, after its outcome.
 
-The rule a stranger would break: the product has no hooks. These functions stand around it in the process that is to die.
+The product has no hooks: these functions wrap it in the process that is killed.
 """
 
 from __future__ import annotations
@@ -15,20 +15,21 @@ from ledger.journal.journal import Journal
 from ledger.processors.sandbox.processor import SandboxProcessor
 
 DUE_POINTS: Final = ("due-taken", "due-queued", "job-begun", "before-call", "after-call", "call-recorded")
-"""Before the commit that makes a job of a due time, after it, in the job before its intent, after that and before the call,
-after the processor's answer and before its outcome, after that and before the job leaves the queue."""
+"""Before the commit that turns a timer into a job, after it, in the job before its intent, after that and before the
+call, after the processor's answer and before its outcome, after that and before the job leaves the queue.
+"""
 
 
 def arm(point: str, die: Callable[[], NoReturn]) -> None:
-    """Make this process die at a point."""
+    """Makes this process die at a point."""
     if point in {"due-taken", "due-queued"}:
         _arm_due_times(point, die)
     elif point == "job-begun":
 
-        async def deadly_do_one(*_: Any) -> None:
+        async def deadly_run_task(*_: Any) -> None:
             die()
 
-        Jobs._do_one = deadly_do_one  # type: ignore[method-assign, assignment]
+        Jobs._run_task = deadly_run_task  # type: ignore[method-assign, assignment]
     else:
         _arm_call(point, die)
 
@@ -36,9 +37,9 @@ def arm(point: str, die: Callable[[], NoReturn]) -> None:
 def _arm_due_times(point: str, die: Callable[[], NoReturn]) -> None:
     enqueue, enqueue_due = Jobs.enqueue, timers.enqueue_due
 
-    async def deadly_enqueue(jobs: Jobs, connection: Any, things: Any) -> None:
-        await enqueue(jobs, connection, things)
-        if things and point == "due-taken":
+    async def deadly_enqueue(jobs: Jobs, connection: Any, tasks: Any) -> None:
+        await enqueue(jobs, connection, tasks)
+        if tasks and point == "due-taken":
             die()
 
     async def deadly_enqueue_due(connection: Any, jobs: Jobs) -> int:

@@ -1,6 +1,6 @@
-"""Where a worker dies while it works off what processors have told: before, between and behind its three commits.
+"""Kills a worker while it applies messages of processors: before, between and after its three commits.
 
-The rule a stranger would break: the product has no hooks. These functions stand around it in the process that is to die.
+The product has no hooks: these functions wrap it in the process that is killed.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from ledger.journal.journal import Journal
 from ledger.processors.inbox import Inbox
 
 INBOX_POINTS: Final = ("claimed", "before-taken", "taken", "before-extra", "extra-asked", "marked")
-"""With messages in its hands and none tried, before the order's commit of a deposit, after it and before the message is
-marked, before the intent to give back what was paid too much, after that and before the call, after the mark and before
-the next message."""
+"""After messages were claimed and before one is tried, before the order's commit of a deposit, after it and before the
+message is marked, before the intent to refund what was paid too much, after that and before the call, after the mark
+and before the next message.
+"""
 
 
 def arm(point: str, die: Callable[[], NoReturn]) -> None:
-    """Make this process die at a point."""
+    """Makes this process die at a point."""
     claim, handled, commit = Inbox.claim, Inbox.handled, Journal.commit
 
     async def deadly_claim(inbox: Inbox, limit: int = 100) -> Any:

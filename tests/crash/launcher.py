@@ -1,9 +1,9 @@
-"""Starts processes of the service that die at a named point: `python -m tests.crash.launcher api POINT…`.
+"""Starts processes of the service that are killed at a named point: `python -m tests.crash.launcher api POINT…`.
 
-The rule a stranger would break: the product has no hooks. The process is the product's own, put together as always; only
-in here, around it, stand the functions that end it.
+The product has no hooks: the process is the product's own, with functions of this module around it that kill it.
 
-It forks a process per point and says `ready PORT…` (`ready` for workers), then `died POINT STATUS` for each that ends.
+It forks a process per point and prints `ready PORT…` (`ready` for workers), then `died POINT STATUS` for each that
+ends.
 """
 
 from __future__ import annotations
@@ -35,11 +35,12 @@ from ledger.settings import Settings, read_settings
 from ledger.telemetry.logs import configure_logs
 
 POINTS = ("before-intent", "after-intent", "during-call", "after-answer", "after-outcome")
-"""Of a payment: before its intent is committed, after that and before the call, while the processor has booked and not
-answered, after its answer and before the outcome is committed, after that and before the response."""
+"""Of a payment: before its intent is committed, after that and before the call, when the processor has executed the
+call and not answered, after its answer and before the outcome is committed, after that and before the response.
+"""
 
 WORKER_POINTS = ("before-outcome", "after-outcome")
-"""Of the recovery: between what the processor says and its commit, and after that commit."""
+"""Of the recovery: between the processor's answer and its commit, and after that commit."""
 
 _OUTCOMES = (PaymentAuthorized, PaymentDeclined, AuthorizationAbandoned)
 _PR_SET_PDEATHSIG = 1
@@ -47,13 +48,13 @@ _prctl = ctypes.CDLL(None).prctl
 
 
 def die() -> NoReturn:
-    """End like a process that is killed: no handler runs, nothing is flushed, nobody is told."""
+    """Kills this process: no handler runs, nothing is flushed."""
     os.kill(os.getpid(), signal.SIGKILL)
     raise AssertionError("still alive")
 
 
 def arm(point: str) -> None:
-    """Make this process die at a point."""
+    """Makes this process die at a point."""
     if point in DUE_POINTS:
         due_points.arm(point, die)
         return
@@ -78,9 +79,9 @@ def arm(point: str) -> None:
     async def deadly_authorize(processor: SandboxProcessor, request: Any) -> Any:
         call = asyncio.ensure_future(authorize(processor, request))
         if point == "during-call":
-            while await processor.look_up(request.merchant_id, request.idempotency_key) is None:  # noqa: ASYNC110 - a book has no bell
+            while await processor.look_up(request.merchant_id, request.idempotency_key) is None:  # noqa: ASYNC110 - a table sends no event
                 await asyncio.sleep(0.005)
-            assert not call.done(), "it has been answered: the sandbox thinks too quickly for this test"
+            assert not call.done(), "it has been answered: the sandbox is too fast for this test"
             die()
         answer = await call
         if point == "after-answer":
@@ -101,7 +102,7 @@ async def _serve(settings: Settings, listener: socket.socket, ready: Ready) -> N
 
     server = uvicorn.Server(uvicorn.Config(create_app(settings), lifespan="on", log_config=None, access_log=False))
     serving = asyncio.ensure_future(server.serve(sockets=[listener]))
-    while not server.started and not serving.done():  # noqa: ASYNC110 - nor has uvicorn
+    while not server.started and not serving.done():  # noqa: ASYNC110 - uvicorn has no event for it
         await asyncio.sleep(0.01)
     ready()
     await serving
@@ -116,7 +117,9 @@ async def _work(settings: Settings, ready: Ready) -> None:
 
 
 def _fork(point: str, parent: int, run: Callable[[Ready], Awaitable[None]]) -> tuple[int, int]:
-    """A process that dies at a point; its pid and the end of a pipe that says when it is ready."""
+    """Forks a process that dies at a point; returns its pid, and the end of a pipe that it writes to when it is
+    ready.
+    """
     reading, writing = os.pipe()
     pid = os.fork()
     if pid:
@@ -133,9 +136,9 @@ def _fork(point: str, parent: int, run: Callable[[Ready], Awaitable[None]]) -> t
 
 
 def main(role: str, points: Sequence[str]) -> None:
-    """Start a process per point and tell how each ended."""
+    """Starts a process per point and prints how each ended."""
     settings = read_settings(os.environ)
-    assert settings.database_url is not None, "told by whoever starts it"
+    assert settings.database_url is not None, "the test sets LEDGER_DATABASE_URL"
     settings = prepare(settings, settings.database_url)
     configure_logs("warning")
     if role == "api":
@@ -153,13 +156,13 @@ def main(role: str, points: Sequence[str]) -> None:
         pipes.append(pipe)
     if not all(os.read(pipe, 1) for pipe in pipes):
         sys.exit("one of the processes ended before it was ready")
-    _say(" ".join(words))
+    _print(" ".join(words))
     while names:
         pid, status = os.wait()
-        _say(f"died {names.pop(pid)} {os.waitstatus_to_exitcode(status)}")
+        _print(f"died {names.pop(pid)} {os.waitstatus_to_exitcode(status)}")
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 

@@ -1,4 +1,4 @@
-"""Wherever a worker is killed around a capture that is due, two others make it once and nothing is left."""
+"""Wherever a worker is killed around a capture that is due, two others make it once and leave nothing undone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.chaos.evidence import gather
 from tests.chaos.installation import Installation, installed
 from tests.chaos.running import LEDGER, Running
 from tests.crash.due_points import DUE_POINTS
-from tests.crash.story import _exit_of
+from tests.crash.scenario import exit_of
 from tests.operations.conftest import register
 from tests.sealing import MASTER_KEY
 
@@ -42,7 +42,7 @@ _LEFT = "select (select count(*) from due_time), (select count(*) from procrasti
 
 
 async def killed_at(point: str, ledger: Ledger, installation: Installation, log: Path) -> Actor:
-    """A merchant with captures that are due, and a worker that dies of them."""
+    """Returns a merchant with captures that are due, after a worker was killed at this point of them."""
     merchant = await register(ledger)
     await change_settings(ledger, merchant.merchant_id, {"capture_delay_seconds": 1})
     for n in range(_ORDERS_EACH):
@@ -50,13 +50,13 @@ async def killed_at(point: str, ledger: Ledger, installation: Installation, log:
     command = [*LEDGER[:2], "-m", "tests.crash.launcher", "worker", point]
     with Running(command, installation.environment, log) as launcher:
         launcher.wait_ready()
-        assert await _exit_of(launcher) == -9, point
+        assert await exit_of(launcher) == -9, point
     return merchant
 
 
 async def done_by_others(ledger: Ledger, installation: Installation, merchants: list[UUID]) -> None:
-    """Move the clocks behind every second attempt until nothing is due and no job is left."""
-    hand = ClockAdvancer(installation.url, ledger, REACTIONS, HANDLERS)
+    """Moves the clocks past second attempts until nothing is due and no job is left."""
+    advancer = ClockAdvancer(installation.url, ledger, REACTIONS, HANDLERS)
     options = "-c search_path=public,public_jobs"
     async with (
         asyncio.timeout(_PATIENCE_S),
@@ -65,7 +65,7 @@ async def done_by_others(ledger: Ledger, installation: Installation, merchants: 
         while True:
             for merchant_id in merchants:
                 try:
-                    await hand.advance(merchant_id, "advanceBy", lambda now: now + timedelta(minutes=2))
+                    await advancer.advance(merchant_id, "advanceBy", lambda now: now + timedelta(minutes=2))
                 except ConcurrentUpdate:
                     continue
             open_calls = "select count(*) from payment_order where call_deadline_at is not null"

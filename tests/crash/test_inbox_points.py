@@ -1,4 +1,4 @@
-"""Wherever a worker is killed over the messages of a processor, each of them is carried out exactly once in the end."""
+"""Wherever a worker is killed while it applies messages of a processor, each is applied exactly once in the end."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ import httpx
 import psycopg
 import pytest
 from msgspec import Struct
-from tests.background.test_inbox import BY_TRANSFER, about, bank_knows, deposited
+from tests.background.test_inbox import BY_TRANSFER, about, deposit_at_bank, deposited
 from tests.background.test_order_timers import moved
 from tests.chaos.evidence import gather
 from tests.chaos.installation import Installation, installed
 from tests.chaos.running import LEDGER, Running
 from tests.crash.inbox_points import INBOX_POINTS
-from tests.crash.story import _exit_of
+from tests.crash.scenario import exit_of
 from tests.operations.conftest import an_order, by_card, register
 from tests.sealing import MASTER_KEY
 
@@ -53,9 +53,9 @@ _KEY = "6b" * 32
 _PATIENCE_S = 60
 _EXTRA = 2_500
 
-# As if it were still the first moment after a worker's death: the next one to be killed leaves its messages alone.
+# As if the lease of the killed worker had just begun: the next worker to be killed leaves its messages alone.
 _LEASED = "update processor_message set next_try_at = now() + interval '1 hour' where handled_at is null"
-# As if the leases and pauses of those who died had run out.
+# As if the leases and pauses of killed workers had ended.
 _NEXT_TRY = "update processor_message set next_try_at = now() where handled_at is null"
 _LEFT = """
 select (select count(*) from processor_message where handled_at is null)
@@ -83,7 +83,7 @@ class Shop(Struct, frozen=True):
     settled: Order
 
     def messages(self) -> Sequence[Message]:
-        """What the processor tells, each perhaps before what it follows; six facts, one of them under two names."""
+        """Returns the processor's messages, some before those they follow: six facts, one of them under two ids."""
         opened = about(self.merchant, self.contested, message_id="opened")
         listed = about(self.merchant, self.settled, message_id="listed")
         paid = {"processor_reference": "dep-1"}
@@ -100,15 +100,15 @@ class Shop(Struct, frozen=True):
 async def open_shop(ledger: Ledger) -> Shop:
     merchant = await register(ledger)
     await change_settings(ledger, merchant.merchant_id, {"refund_overpayment": True})
-    drafts = [an_order("1", BY_TRANSFER), an_order("2", by_card()), an_order("3", by_card())]
-    orders = [(await create_order(ledger, merchant, draft)).order for draft in drafts]
+    requests = [an_order("1", BY_TRANSFER), an_order("2", by_card()), an_order("3", by_card())]
+    orders = [(await create_order(ledger, merchant, request)).order for request in requests]
     shop = Shop(merchant, *orders)
-    await bank_knows(ledger, merchant, shop.transfer)  # so that it can pay the extra back
+    await deposit_at_bank(ledger, merchant, shop.transfer)  # so that it can refund the overpayment
     return shop
 
 
-async def tell(messages: Sequence[Message], port: int) -> None:
-    """Send each message twice, signed, to the address that processors have."""
+async def send(messages: Sequence[Message], port: int) -> None:
+    """Sends each message twice, signed, to the address for processors."""
     async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
         for status in (202, 200):
             for message in messages:
@@ -125,8 +125,8 @@ def execute(url: str, statement: str) -> None:
         connection.execute(statement)
 
 
-async def worked_off(installation: Installation, log: Path) -> None:
-    """Let two workers that nobody kills finish what the others left."""
+async def finish_with_two_workers(installation: Installation, log: Path) -> None:
+    """Lets two workers that are not killed finish what the others left."""
     worker = [*LEDGER, "worker"]
     with Running(worker, installation.environment, log) as one, Running(worker, installation.environment, log) as two:
         one.wait_ready()
@@ -141,7 +141,7 @@ async def worked_off(installation: Installation, log: Path) -> None:
                 await connection.execute(_NEXT_TRY)
 
 
-async def test_each_message_is_carried_out_once_wherever_its_worker_was_killed(
+async def test_each_message_is_applied_once_wherever_its_worker_was_killed(
     postgres_url: str, template_database: str, tmp_path: Path
 ) -> None:
     log, shops = tmp_path / "log", dict[str, Shop]()
@@ -153,20 +153,20 @@ async def test_each_message_is_carried_out_once_wherever_its_worker_was_killed(
                 port = api.wait_port()
                 for point in INBOX_POINTS:
                     shops[point] = await open_shop(ledger)
-                    await tell(shops[point].messages(), port)
+                    await send(shops[point].messages(), port)
                     deadly = [*LEDGER[:2], "-m", "tests.crash.launcher", "worker", point]
                     with Running(deadly, installation.environment, log) as launcher:
                         launcher.wait_ready()
-                        assert await _exit_of(launcher) == -9, point
+                        assert await exit_of(launcher) == -9, point
                     execute(installation.url, _LEASED)
-        await worked_off(installation, log)
+        await finish_with_two_workers(installation, log)
         evidence = {merchant.merchant_id: merchant for merchant in await gather(installation.url)}
         paid_out = moved(installation.url, "PAY_OUT")
     assert paid_out == [_EXTRA] * len(shops)
     for point, shop in shops.items():
         found = evidence[shop.merchant.merchant_id]
         facts = Counter(type(recorded.event) for recorded in found.log if isinstance(recorded.event, _FACTS))
-        # What was paid too much is asked back once more where the first request was never sent, and goes back once.
+        # The refund of the overpayment is requested again where the first request was never sent, and is made once.
         asked = {events.RefundRequested: 2} if point == "extra-asked" else {}
         assert facts == Counter(dict.fromkeys(_FACTS, 1) | asked), point
         assert ends(found.orders, shop) == [
@@ -177,6 +177,6 @@ async def test_each_message_is_carried_out_once_wherever_its_worker_was_killed(
 
 
 def ends(orders: Any, shop: Shop) -> list[tuple[OrderStatus, PaymentStatus, Decimal, Decimal]]:
-    """How the shop's orders ended."""
+    """Returns how the shop's orders ended."""
     ended = [orders[order.terms.order_id] for order in (shop.transfer, shop.contested, shop.settled)]
     return [(order.status, order.payments[0].status, order.amount_paid, order.amount_refunded) for order in ended]

@@ -1,4 +1,6 @@
-"""Wherever a process dies around a payment, the payment ends in the one right state, and nobody is charged twice."""
+"""Wherever a process is killed around a payment, the payment ends in the one right state, and no payer is charged
+twice.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ import pytest
 from msgspec import Struct
 from tests.chaos import rules
 from tests.chaos.installation import installed
-from tests.crash.story import AMOUNT, CASES, Case, Played, Story
+from tests.crash.scenario import AMOUNT, CASES, Case, CrashResult, CrashScenario
 
 from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
 
@@ -19,7 +21,7 @@ pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="processes are told of their parent's end by the kernel"
 )
 
-# A processor that takes its time, so that a process can die while it thinks, and is given time on a slow machine.
+# A processor that takes long enough for a process to be killed meanwhile, also on a slow machine.
 _SETTINGS = {
     "LEDGER_SANDBOX_DELAY_MS": "300",
     "LEDGER_PROCESSOR_TIMEOUT_S": "2.0",
@@ -28,30 +30,30 @@ _SETTINGS = {
 
 
 @pytest.fixture(scope="module")
-def played(postgres_url: str, template_database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
+def result(
+    postgres_url: str, template_database: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[CrashResult]:
     log: Path = tmp_path_factory.mktemp("crash") / "log"
     with installed(postgres_url, template_database, _SETTINGS) as installation:
-        yield asyncio.run(Story(installation, log).play())
+        yield asyncio.run(CrashScenario(installation, log).run())
 
 
 class Expected(Struct, frozen=True):
-    """Where a case stands when the recovery is done, and how many payments it has when it is paid."""
+    """The order's status when the recovery has ended, and how many payments the order has when it is paid."""
 
     settled: str | None
     payments: int
 
 
 def expected(case: Case) -> Expected:
-    """What must become of a case, told point by point."""
+    """Returns what a case must come to, point by point."""
     status, payments = ("PENDING" if case.do == "charge" else None), 0
     for point in case.points:
         if point == "before-intent":
-            continue  # nothing was ever said: everything stands as it did
+            continue  # nothing was committed or sent
         payments += 1
-        status = (
-            "FAILED" if point == "after-intent" else "COMPLETED"
-        )  # the processor never heard of it, or carried it out
-    if status is None and case.second is None:  # somebody asked again meanwhile, and that made it
+        status = "FAILED" if point == "after-intent" else "COMPLETED"  # the processor never received it, or executed it
+    if status is None and case.second is None:  # a client repeated the request meanwhile, which made the payment
         status, payments = "COMPLETED", 1
     return Expected(status, payments if status == "COMPLETED" else payments + 1)
 
@@ -60,49 +62,49 @@ each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 
 
 @each_case
-def test_the_process_dies_at_its_point_and_does_not_answer(played: Played, case: Case) -> None:
-    assert played.seen[case].ends == ["reset"] * len(case.points)
-    assert [played.exits[f"{case.name} {attempt}"] for attempt in range(len(case.points))] == [-9] * len(case.points)
+def test_the_process_is_killed_at_its_point_and_does_not_answer(result: CrashResult, case: Case) -> None:
+    assert result.seen[case].ends == ["reset"] * len(case.points)
+    assert [result.exits[f"{case.name} {attempt}"] for attempt in range(len(case.points))] == [-9] * len(case.points)
 
 
 @each_case
-def test_the_recovery_brings_it_to_the_one_right_state(played: Played, case: Case) -> None:
-    settled = played.seen[case].settled
+def test_the_recovery_leads_to_the_one_right_state(result: CrashResult, case: Case) -> None:
+    settled = result.seen[case].settled
     assert settled.order_status == expected(case).settled
     assert settled.status == (404 if expected(case).settled is None else 200)
 
 
 @each_case
-def test_who_asks_again_gets_the_same_order_and_pays_once(played: Played, case: Case) -> None:
-    seen = played.seen[case]
+def test_a_repeated_request_gets_the_same_order_and_pays_once(result: CrashResult, case: Case) -> None:
+    seen = result.seen[case]
     known = {reply.order_id for reply in (seen.meanwhile, seen.settled, seen.repeated, seen.paid, seen.again) if reply}
     assert len(known - {None}) == 1
     assert (seen.again.status, seen.again.replayed, seen.again.order_status) == (200, True, "COMPLETED")
-    order = played.evidence.orders[seen.again.order_id]  # type: ignore[index]
+    order = result.evidence.orders[seen.again.order_id]  # type: ignore[index]
     assert order.status is OrderStatus.COMPLETED
     assert len(order.payments) == expected(case).payments
     assert [payment.status for payment in order.payments].count(PaymentStatus.CAPTURED) == 1
     keys = [payment.requested.idempotency_key for payment in order.payments if payment.requested is not None]
-    assert sum(played.evidence.book[key].captured for key in keys if key in played.evidence.book) == AMOUNT
+    assert sum(result.evidence.book[key].captured for key in keys if key in result.evidence.book) == AMOUNT
 
 
 @each_case
-def test_repeating_the_request_is_answered_by_what_came_of_it(played: Played, case: Case) -> None:
-    seen = played.seen[case]
+def test_a_repeated_request_is_answered_with_its_outcome(result: CrashResult, case: Case) -> None:
+    seen = result.seen[case]
     was_announced = case.points[-1] != "before-intent"
     if case.do == "charge":
         assert (seen.repeated.status, seen.repeated.replayed) == (200, was_announced)
         return
     succeeded = expected(case).settled == "COMPLETED"
-    if case.do == "keyed" and was_announced:  # the same key gives the same answer, and only another one tries again
+    if case.do == "keyed" and was_announced:  # the same key gives the same answer; another one tries again
         assert (seen.repeated.status, seen.repeated.replayed) == (201 if succeeded else 422, True)
         return
     assert (seen.repeated.status, seen.repeated.replayed) == ((200, True) if succeeded else (201, False))
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.second is None], ids=lambda case: case.name)
-def test_who_asks_again_before_the_recovery_starts_no_second_payment(played: Played, case: Case) -> None:
-    meanwhile = played.seen[case].meanwhile
+def test_a_request_repeated_before_the_recovery_starts_no_second_payment(result: CrashResult, case: Case) -> None:
+    meanwhile = result.seen[case].meanwhile
     assert meanwhile is not None
     if case.name in {"create/before-intent", "keyed/before-intent"}:
         assert (meanwhile.status, meanwhile.payments) == (201, 1)
@@ -111,13 +113,13 @@ def test_who_asks_again_before_the_recovery_starts_no_second_payment(played: Pla
         assert meanwhile.payments == (case.first != "before-intent")
 
 
-def test_a_recovery_that_dies_leaves_its_work_to_the_next(played: Played) -> None:
-    assert {name: status for name, status in played.exits.items() if name.startswith("recovery")} == {
+def test_a_recovery_that_is_killed_leaves_its_work_to_the_next(result: CrashResult) -> None:
+    assert {name: status for name, status in result.exits.items() if name.startswith("recovery")} == {
         "recovery/before-outcome": -9,
         "recovery/after-outcome": -9,
     }
 
 
-def test_log_views_and_book_agree_after_all_of_it(played: Played) -> None:
-    evidence = played.evidence
+def test_log_read_models_and_processor_agree_in_the_end(result: CrashResult) -> None:
+    evidence = result.evidence
     assert not rules.everything(evidence)

@@ -1,4 +1,6 @@
-"""A ledger over a fresh database: the real journal, the real read models, the sandbox processor with its durable book."""
+"""A ledger on a fresh database: the real journal, the real read models, the sandbox processor with its stored
+charges.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ APPROVED, DECLINED, SILENT = "4242424242424242", "4000000000000002", "4000000000
 
 
 async def register(ledger: Ledger) -> Actor:
-    """A merchant on default terms, and somebody who acts for it."""
+    """Registers a merchant with default settings, and returns an actor of it."""
     merchant_id = uuid7()
     events = decide_registration(
         None, RegisterMerchant(merchant_id=merchant_id, name="Café Tacuba", at=datetime.now(UTC))
@@ -40,7 +42,7 @@ async def register(ledger: Ledger) -> Actor:
 
 
 def by_card(number: str = APPROVED, **changes: Any) -> PaymentInput:
-    """A payment by a card with this number."""
+    """Returns a payment by a card with this number."""
     summary = CardSummary(
         bin=number[:6],
         last4=number[-4:],
@@ -56,7 +58,7 @@ def by_card(number: str = APPROVED, **changes: Any) -> PaymentInput:
 
 
 def an_order(external_id: str, payment: PaymentInput | None = None, **changes: Any) -> OrderInput:
-    """An order over 10,000 centavos of a customer called ana."""
+    """Returns an order over 10,000 centavos of the customer ana."""
     customer = changes.pop("customer", CustomerInput(external_id="ana", first_name="Ana", email="ana@example.com"))
     terms = {"external_id": external_id, "amount": Decimal(10_000), "currency": "MXN", **changes}
     return OrderInput(terms=OrderTerms(**terms), customer=customer, payment=payment)
@@ -67,7 +69,7 @@ Open = Callable[[], Coroutine[Any, Any, Ledger]]
 
 @pytest.fixture
 async def open_another(database_url: str) -> AsyncIterator[Open]:
-    """Opens ledgers on the same database, each with connections of its own: as many processes would."""
+    """Opens ledgers on the same database, each with connections of its own, as several processes have."""
     contexts = []
 
     async def open_one() -> Ledger:

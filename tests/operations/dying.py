@@ -1,9 +1,10 @@
-"""Processes that die at a named point of an action on an order: `python -m tests.operations.dying DIRECTORY`.
+"""Processes that are killed at a named point of an action on an order: `python -m tests.operations.dying DIRECTORY`.
 
-The rule a stranger would break: the product has no hooks. Each process does the product's own operation; only in here, around
-the journal and the processor, stand the functions that end it. Who it acted for is in the directory, in a file per case.
+The product has no hooks: each process runs the product's own operation, with functions of this module around the
+journal and the processor that kill it.
 
-It forks a process per case, and ends when all have; `<case>` holds the merchant and the key, `<case>.end` the exit status.
+It forks a process per case and ends when all have ended. In the directory, `<case>` has the merchant and the key, and
+`<case>.end` the exit status.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ def name_of(action: Action, point: str) -> str:
 
 
 def arm(ledger: Ledger, action: Action, point: str) -> None:
-    """Make this process die at a point of what it does next: its first commit is the intent, its second the outcome."""
+    """Makes this process die at a point of its next action, whose first commit is the intent and the second the
+    outcome.
+    """
     commit, commits = ledger.journal.commit, 0
     processor: Any = ledger.processor
     call, look_up = getattr(processor, action.method), getattr(processor, _LOOK_UP.get(action.method, "look_up"))
@@ -72,7 +75,7 @@ def arm(ledger: Ledger, action: Action, point: str) -> None:
 
 
 async def act(settings: Settings, directory: Path, action: Action, point: str) -> None:
-    """Prepare the order, leave word for whom, and do the action that this process dies of."""
+    """Prepares the order, writes its merchant to the directory, and does the action in which this process dies."""
     async with open_ledger(settings) as ledger:
         merchant = await register(ledger)
         await action.prepare(ledger, merchant)
@@ -82,7 +85,7 @@ async def act(settings: Settings, directory: Path, action: Action, point: str) -
 
 
 def main(directory: Path) -> None:
-    """Let a process die for every case."""
+    """Runs a process for every case to its death."""
     settings = read_settings(os.environ)
     for first in range(0, len(CASES), _AT_ONCE):
         pids = {}

@@ -1,7 +1,7 @@
-"""A process that ends anywhere inside an action: the recovery finds what became of it, two at once, and the key tells it.
+"""A process that ends anywhere inside an action: two recoveries at once find its outcome, and its key is answered with
+it.
 
-The rule a stranger would break: what counts is the processor's book. Nothing stands there twice, and nothing stands in the
-ledger that does not stand there.
+The processor's rows are the truth: nothing is in them twice, and the ledger records nothing that is not in them.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from projections.open_calls import OpenCalls
 pytestmark = pytest.mark.anyio
 
 AFTERWARDS = Windows(margin_s=-3600, late_s=-3600)
-"""When every deadline has passed, without the wait for it."""
+"""Windows with which every deadline has passed already."""
 S = OrderStatus
 
 
 class Action:
-    """An action on the order `1` (`on` for a reference's own), the processor's method that it calls, and where it ends.
+    """An action on the order `1` (`on` for a reference's own), the processor's method that it calls, and how it ends.
 
-    `done` is the order's status where the processor heard of it, `undone` where it never did.
+    `done` is the order's status where the processor received the call, `undone` where it did not.
     """
 
     def __init__(self, method: str, done: OrderStatus, undone: OrderStatus, *, on: str = "1") -> None:
@@ -70,7 +70,7 @@ class Action:
             case "submit_device_data":
                 return await submit_device_data(ledger, merchant, "1", DeviceDataInput(), key)
             case "validate_authentication":
-                order = await order_called(ledger, merchant, "1")
+                order = await order_named(ledger, merchant, "1")
                 session = order.payments[0].session
                 assert session is not None
                 return await validate(ledger, merchant, "1", ValidateInput(transaction_id=session.transaction_id), key)
@@ -90,18 +90,18 @@ ACTIONS = [
 every_action = pytest.mark.parametrize("action", ACTIONS, ids=lambda action: action.method)
 
 
-async def order_called(ledger: Ledger, merchant: Actor, external_id: str) -> Order:
+async def order_named(ledger: Ledger, merchant: Actor, external_id: str) -> Order:
     return await find_order(ledger, merchant.merchant_id, external_id)
 
 
 async def recover(database_url: str, *ledgers: Ledger) -> None:
-    """Let a recovery on each of these ledgers sweep, all at once, when the deadlines have passed."""
+    """Sweeps with a recovery on each of these ledgers at once, as when the deadlines have passed."""
     async with OpenCalls(database_url) as intents:
         await asyncio.gather(*[Recovery(ledger, intents.due, AFTERWARDS).sweep() for ledger in ledgers])
 
 
 def calls_booked(database_url: str) -> list[tuple[str, int]]:
-    """What the processor's book says was done, by kind."""
+    """Returns how many calls the processor's rows record, by kind."""
     with psycopg.connect(database_url) as connection:
         return connection.execute("select kind, count(*) from sandbox_call group by 1 order by 1").fetchall()
 
@@ -110,7 +110,7 @@ def wrap(ledger: Ledger, method: str, around: Callable[[Callable[..., Awaitable[
     setattr(ledger.processor, method, around(getattr(ledger.processor, method)))
 
 
-def unheard(_: Callable[..., Awaitable[Any]]) -> Callable[..., Any]:
+def not_received(_: Callable[..., Awaitable[Any]]) -> Callable[..., Any]:
     async def call(_: Any) -> Any:
         raise asyncio.CancelledError
 
@@ -139,7 +139,7 @@ def commit_fails(ledger: Ledger, at: int) -> None:
 
 
 @every_action
-async def test_before_its_intent_nothing_has_happened(
+async def test_before_the_intent_nothing_has_happened(
     ledger: Ledger, merchant: Actor, open_another: Open, action: Action
 ) -> None:
     await action.prepare(ledger, merchant)
@@ -152,19 +152,19 @@ async def test_before_its_intent_nothing_has_happened(
 
 
 @every_action
-async def test_what_the_processor_never_heard_of_is_found_out(
+async def test_a_call_that_the_processor_never_received_is_found_missing(
     ledger: Ledger, merchant: Actor, open_another: Open, database_url: str, action: Action
 ) -> None:
     await action.prepare(ledger, merchant)
     before = calls_booked(database_url)
     dying, other = await open_another(), await open_another()
-    wrap(dying, action.method, unheard)
+    wrap(dying, action.method, not_received)
     with pytest.raises(asyncio.CancelledError):
         await action.do(dying, merchant)
     with pytest.raises(RequestInProgress):
         await action.do(ledger, merchant)
     await recover(database_url, ledger, other)
-    order = await order_called(ledger, merchant, action.on)
+    order = await order_named(ledger, merchant, action.on)
     assert order.status is action.undone
     assert order.open_intent is None
     assert calls_booked(database_url) == before
@@ -174,7 +174,7 @@ async def test_what_the_processor_never_heard_of_is_found_out(
 
 @every_action
 @pytest.mark.parametrize("end", ["no answer", "after the answer"])
-async def test_what_the_processor_did_is_found_and_told_under_the_key(
+async def test_a_call_that_the_processor_executed_is_found_and_answered_under_the_key(
     ledger: Ledger, merchant: Actor, open_another: Open, database_url: str, action: Action, end: str
 ) -> None:
     await action.prepare(ledger, merchant)
@@ -190,7 +190,7 @@ async def test_what_the_processor_did_is_found_and_told_under_the_key(
             await action.do(dying, merchant)
     booked = calls_booked(database_url)
     await recover(database_url, ledger, other)
-    order = await order_called(ledger, merchant, action.on)
+    order = await order_named(ledger, merchant, action.on)
     assert order.status is action.done
     assert calls_booked(database_url) == booked, "it looks up, it never sends again"
     told = await action.do(ledger, merchant)

@@ -1,4 +1,6 @@
-"""Every action on an order against the sandbox's real book: what is committed before the call, what after, what is repeated."""
+"""Every action on an order against the real sandbox: what is committed before the call, after it, and when it is
+repeated.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +78,7 @@ async def test_a_reference_is_issued(ledger: Ledger, merchant: Actor, method: Me
     assert reference.reference
 
 
-async def test_a_charge_takes_the_place_of_the_reference(ledger: Ledger, merchant: Actor) -> None:
+async def test_a_charge_replaces_the_reference(ledger: Ledger, merchant: Actor) -> None:
     await create_order(ledger, merchant, an_order("1", SPEI))
     paid = await charge_order(ledger, merchant, "1", by_card())
     assert paid.order.status is OrderStatus.COMPLETED
@@ -99,7 +101,7 @@ async def test_parts_of_several_methods_pay_an_order(ledger: Ledger, merchant: A
     assert last.order.payment(last.payment_id).captured == 6_000  # type: ignore[arg-type]
 
 
-async def test_a_part_named_twice_is_one(ledger: Ledger, merchant: Actor) -> None:
+async def test_a_part_with_the_same_external_id_is_one_part(ledger: Ledger, merchant: Actor) -> None:
     await a_split_order(ledger, merchant)
     first = await add_payment(ledger, merchant, "1", part(4_000, external_id="rent"))
     await add_payment(ledger, merchant, "1", part(1_000))
@@ -107,7 +109,7 @@ async def test_a_part_named_twice_is_one(ledger: Ledger, merchant: Actor) -> Non
     assert (again.created, again.replayed, again.payment_id) == (False, True, first.payment_id)
 
 
-async def test_parts_never_overshoot(ledger: Ledger, merchant: Actor, open_another: Open) -> None:
+async def test_parts_never_exceed_the_order(ledger: Ledger, merchant: Actor, open_another: Open) -> None:
     other = await open_another()
     await a_split_order(ledger, merchant)
     results = await asyncio.gather(
@@ -125,7 +127,7 @@ async def test_parts_never_overshoot(ledger: Ledger, merchant: Actor, open_anoth
 # ---------------------------------------------------------------- authorise, capture, void
 
 
-async def test_a_manual_capture_takes_a_part_and_it_can_go_back(ledger: Ledger, merchant: Actor) -> None:
+async def test_a_manual_capture_of_a_part_can_be_refunded(ledger: Ledger, merchant: Actor) -> None:
     granted = await create_order(ledger, merchant, an_order("1", by_card(), **MANUAL))
     assert granted.order.status is OrderStatus.AUTHORIZED
     with pytest.raises(CaptureExceedsAuthorized):
@@ -157,13 +159,13 @@ async def test_cancelling_voids_what_is_authorised(ledger: Ledger, merchant: Act
         await cancel_order(ledger, merchant, "1", CancelInput())
 
 
-async def test_a_processor_that_does_not_let_go_keeps_the_order(ledger: Ledger, merchant: Actor) -> None:
+async def test_an_order_whose_void_is_refused_stays_open(ledger: Ledger, merchant: Actor) -> None:
     await create_order(ledger, merchant, an_order("1", by_card(NO_VOID), **MANUAL))
     kept = await cancel_order(ledger, merchant, "1", CancelInput())
     assert kept.order.status is OrderStatus.AUTHORIZED
 
 
-async def test_cancelling_with_refund_gives_everything_back_at_once(ledger: Ledger, merchant: Actor) -> None:
+async def test_cancelling_with_refund_refunds_everything_at_once(ledger: Ledger, merchant: Actor) -> None:
     await create_order(ledger, merchant, an_order("1", allow_partials=True, **MANUAL))
     for amount in (2_000, 3_000, 4_000):
         await add_payment(ledger, merchant, "1", part(amount))
@@ -180,7 +182,7 @@ async def test_cancelling_with_refund_gives_everything_back_at_once(ledger: Ledg
 # ---------------------------------------------------------------- refunds
 
 
-async def test_a_refund_is_made_once_under_its_key_and_its_name(ledger: Ledger, merchant: Actor) -> None:
+async def test_a_refund_is_made_once_under_its_key_and_its_external_id(ledger: Ledger, merchant: Actor) -> None:
     await create_order(ledger, merchant, an_order("1", by_card()))
     draft = RefundInput(amount=Decimal(4_000), external_id="r-1", reason="broken")
     first = await refund_order(ledger, merchant, "1", draft, KEY)
@@ -194,7 +196,7 @@ async def test_a_refund_is_made_once_under_its_key_and_its_name(ledger: Ledger, 
     assert (refund.status, refund.reason) == (RefundStatus.SUCCEEDED, "broken")
 
 
-async def test_the_answer_to_a_refund_is_the_one_of_then(ledger: Ledger, merchant: Actor) -> None:
+async def test_a_repeated_refund_is_answered_as_it_was_then(ledger: Ledger, merchant: Actor) -> None:
     await create_order(ledger, merchant, an_order("1", by_card()))
     first = await refund_order(ledger, merchant, "1", RefundInput(amount=Decimal(4_000)), KEY)
     await refund_order(ledger, merchant, "1", RefundInput(amount=Decimal(1_000)))
@@ -202,7 +204,7 @@ async def test_the_answer_to_a_refund_is_the_one_of_then(ledger: Ledger, merchan
     assert (again.repeated, again.order) == (True, first.order)
 
 
-async def test_refunds_at_once_never_give_back_more_than_was_captured(
+async def test_simultaneous_refunds_never_exceed_what_was_captured(
     ledger: Ledger, merchant: Actor, open_another: Open
 ) -> None:
     other = await open_another()
@@ -253,7 +255,7 @@ async def test_a_refund_across_payments_is_one_refund(ledger: Ledger, merchant: 
 # ---------------------------------------------------------------- payer authentication
 
 
-async def test_a_challenge_is_passed_and_the_capture_is_put_off(ledger: Ledger, merchant: Actor) -> None:
+async def test_a_challenge_is_passed_and_the_capture_is_delayed(ledger: Ledger, merchant: Actor) -> None:
     asked = await create_order(ledger, merchant, an_order("1", by_card(CHALLENGED)))
     assert asked.order.status is OrderStatus.PAYER_AUTHENTICATION_CHALLENGE_REQUIRED
     with pytest.raises(InvalidField):
@@ -272,7 +274,7 @@ async def test_a_challenge_is_passed_and_the_capture_is_put_off(ledger: Ledger, 
         await validate(ledger, merchant, "1", draft)
 
 
-async def test_a_failed_challenge_is_told_again_under_its_key(ledger: Ledger, merchant: Actor) -> None:
+async def test_a_failed_challenge_is_answered_again_under_its_key(ledger: Ledger, merchant: Actor) -> None:
     await create_order(ledger, merchant, an_order("1", by_card(CHALLENGED)))
     draft = ValidateInput(transaction_id="please-fail")
     with pytest.raises(PayerAuthenticationFailed) as first:
@@ -284,7 +286,7 @@ async def test_a_failed_challenge_is_told_again_under_its_key(ledger: Ledger, me
     assert shown.order.status is OrderStatus.FAILED
 
 
-async def test_device_data_leads_to_the_money_or_to_a_challenge(ledger: Ledger, merchant: Actor) -> None:
+async def test_device_data_leads_to_an_authorisation_or_to_a_challenge(ledger: Ledger, merchant: Actor) -> None:
     await create_order(ledger, merchant, an_order("1", by_card(FRICTIONLESS)))
     known = await submit_device_data(ledger, merchant, "1", DeviceDataInput(), KEY)
     assert known.order.status is OrderStatus.AUTHORIZED
@@ -295,7 +297,7 @@ async def test_device_data_leads_to_the_money_or_to_a_challenge(ledger: Ledger, 
     assert challenged.order.status is OrderStatus.PAYER_AUTHENTICATION_CHALLENGE_REQUIRED
 
 
-async def test_at_a_virtual_terminal_nobody_is_asked(ledger: Ledger, merchant: Actor) -> None:
+async def test_at_a_virtual_terminal_no_payer_is_challenged(ledger: Ledger, merchant: Actor) -> None:
     paid = await create_order(ledger, merchant, an_order("1", by_card(CHALLENGED, virtual_terminal=True)))
     assert paid.order.status is OrderStatus.COMPLETED
 
@@ -334,7 +336,7 @@ ACTIONS: dict[str, tuple[PaymentInput, dict[str, Any], Act]] = {
 
 
 @pytest.mark.parametrize("name", [*ACTIONS])
-async def test_what_never_left_us_can_be_asked_again_under_the_same_key(
+async def test_a_call_that_was_never_sent_can_be_requested_again_under_the_same_key(
     ledger: Ledger, merchant: Actor, name: str
 ) -> None:
     payment, terms, do = ACTIONS[name]

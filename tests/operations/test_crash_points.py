@@ -1,4 +1,4 @@
-"""Wherever a process is killed around a refund, a capture, a void, an authentication or a reference, it ends in the one right state."""
+"""A refund, capture, void, authentication or reference ends in the one right state, wherever its process is killed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from uuid import UUID
 import pytest
 from tests.operations.conftest import Open
 from tests.operations.dying import CASES, name_of
-from tests.operations.test_action_recovery import calls_booked, order_called, recover
+from tests.operations.test_action_recovery import calls_booked, order_named, recover
 from tests.sealing import MASTER_KEY
 
 from ledger.domain.orders.statuses import OrderStatus
@@ -23,8 +23,8 @@ from ledger.operations.ledger import Ledger
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", reason="it forks")]
 
 
-def let_them_die(database_url: str, directory: Path) -> None:
-    """Play every case up to its death."""
+def run_until_killed(database_url: str, directory: Path) -> None:
+    """Runs every case until its process is killed."""
     environment = os.environ | {
         "LEDGER_DATABASE_URL": database_url,
         "LEDGER_MASTER_KEY": MASTER_KEY,
@@ -34,10 +34,10 @@ def let_them_die(database_url: str, directory: Path) -> None:
     subprocess.run(command, env=environment, check=True, timeout=120)
 
 
-async def test_every_crash_of_an_action_is_settled_and_told_under_its_key(
+async def test_every_crash_of_an_action_is_recovered_and_answered_under_its_key(
     ledger: Ledger, open_another: Open, database_url: str, tmp_path: Path
 ) -> None:
-    await asyncio.to_thread(let_them_die, database_url, tmp_path)
+    await asyncio.to_thread(run_until_killed, database_url, tmp_path)
     ends = {name_of(*case): int((tmp_path / f"{name_of(*case)}.end").read_text()) for case in CASES}
     assert set(ends.values()) == {-signal.SIGKILL}, ends
     booked = dict(calls_booked(database_url))
@@ -52,11 +52,11 @@ async def test_every_crash_of_an_action_is_settled_and_told_under_its_key(
         name = name_of(action, point)
         merchant_id, key_id = map(UUID, (tmp_path / name).read_text().split())
         merchant = Actor(merchant_id=merchant_id, key_id=key_id)
-        unheard = point in {"before-intent", "after-intent"}
+        not_received = point in {"before-intent", "after-intent"}
         if point != "before-intent":
-            order = await order_called(ledger, merchant, action.on)
+            order = await order_named(ledger, merchant, action.on)
             assert order.open_intent is None, name
-            stands[name], expected[name] = order.status, action.undone if unheard else action.done
+            stands[name], expected[name] = order.status, action.undone if not_received else action.done
         again = await action.do(ledger, merchant)
         told[name] = again.repeated, again.order.status
     assert stands == expected

@@ -1,4 +1,4 @@
-"""Forgetting a person: gone from the log, from every row and from every process, while the money and the order stay."""
+"""Erasing a person: gone from the log, from every row and from every process, while the money and the order stay."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 from msgspec import UNSET
 from tests.operations.conftest import DECLINED, Open, an_order, by_card
-from tests.operations.test_sealing import NAMES, PLACES, XOCHITL, fetch, personal_order, standing_in
+from tests.operations.test_sealing import NAMES, PLACES, XOCHITL, fetch, personal_order, places_of
 from tests.sealing import data_keys
 
 from ledger.background.erasure import ErasureSweep
@@ -34,11 +34,11 @@ pytestmark = pytest.mark.anyio
 WORDS = (*NAMES, *PLACES)
 
 
-async def standing(url: str, *tables: str) -> set[tuple[str, str]]:
-    """Where something of the person stands once the worker has brought the search's lines up to date."""
+async def places_of_personal_data(url: str, *tables: str) -> set[tuple[str, str]]:
+    """Returns where personal data is found once the worker has compacted the search lines."""
     async with SearchCompactor(url) as search:
         await search.pack()
-    return standing_in(url, WORDS, *tables)
+    return places_of(url, WORDS, *tables)
 
 
 @pytest.fixture
@@ -48,24 +48,24 @@ async def payers(database_url: str) -> AsyncIterator[Erasures]:
 
 
 async def log_and_rows(url: str, merchant: Actor, events_max: int | None = None) -> tuple[Rows, Rows]:
-    """What the merchant's log says the rows are, read by somebody who remembers no key, and what they are."""
+    """Returns the rows that follow from the merchant's log, read without cached keys, and the rows that are stored."""
     async with await connect(url, "test-replay") as connection:
         log = await LogReader("", CODEC, data_keys()).feed(connection, merchant.merchant_id, 0, events_max or 100_000)
         events = [(event.stream_id, event.version, event.event) for event in log]
         return replay(merchant.merchant_id, events), await stored(connection, merchant.merchant_id)
 
 
-async def test_an_erased_person_stands_nowhere_any_more(
+async def test_an_erased_person_is_found_nowhere(
     ledger: Ledger, merchant: Actor, database_url: str, payers: Erasures
 ) -> None:
     for n in range(3):
         await create_order(ledger, merchant, personal_order(f"{n}"))
     neighbour = await create_order(ledger, merchant, an_order("other"))
-    assert standing_in(database_url, WORDS), "the scan finds what is there"
+    assert places_of(database_url, WORDS), "the scan finds what is there"
     erased = await erase_customer(ledger, merchant, "c-7", payers.orders_of)
     assert (erased.first_name, erased.email, erased.active, erased.external_id) == (None, None, False, "c-7")
-    assert await standing(database_url) == set()
-    assert standing_in(database_url, ("ana@example.com",)), neighbour
+    assert await places_of_personal_data(database_url) == set()
+    assert places_of(database_url, ("ana@example.com",)), neighbour
     assert fetch(database_url, "select count(*) filter (where wrapped is null), count(*) from data_key") == [(1, 2)]
 
 
@@ -85,7 +85,9 @@ async def test_a_replay_after_an_erasure_gives_the_rows_that_are_stored(
     assert all(word.encode() not in repr(past).encode() for word in WORDS), "nor does a replay of the past show it"
 
 
-async def test_the_money_the_order_and_the_proofs_stay(ledger: Ledger, merchant: Actor, payers: Erasures) -> None:
+async def test_the_money_the_order_and_the_payment_references_stay(
+    ledger: Ledger, merchant: Actor, payers: Erasures
+) -> None:
     paid = (await create_order(ledger, merchant, personal_order("1"))).order
     await erase_customer(ledger, merchant, str(paid.terms.customer_id), payers.orders_of)
     shown = await create_order(ledger, merchant, personal_order("1"))
@@ -101,7 +103,7 @@ async def test_the_money_the_order_and_the_proofs_stay(ledger: Ledger, merchant:
     assert order.payments[0].processor_reference == paid.payments[0].processor_reference
 
 
-async def test_an_order_of_a_forgotten_person_can_be_paid_and_learns_nothing(
+async def test_an_order_of_an_erased_person_can_be_paid_and_gets_no_personal_data(
     ledger: Ledger, merchant: Actor, database_url: str, payers: Erasures
 ) -> None:
     await create_order(ledger, merchant, personal_order("pending", payment=None))
@@ -112,7 +114,7 @@ async def test_an_order_of_a_forgotten_person_can_be_paid_and_learns_nothing(
     charged = await charge_order(ledger, merchant, "pending", draft.payment)
     again = await create_order(ledger, merchant, draft)
     assert {charged.order.status, again.order.status} == {OrderStatus.COMPLETED}
-    assert await standing(database_url) == set()
+    assert await places_of_personal_data(database_url) == set()
     expected, actual = await log_and_rows(database_url, merchant)
     assert expected == actual
 
@@ -140,7 +142,7 @@ async def test_erased_twice_and_at_once_is_erased_once(
     assert topics == [("customer-erased.v1", 1), ("payer-forgotten.v1", 4)]
 
 
-async def test_a_process_that_still_remembers_cannot_write_the_person_back(
+async def test_a_process_with_the_person_in_its_cache_cannot_write_the_person_back(
     ledger: Ledger, merchant: Actor, open_another: Open, database_url: str, payers: Erasures
 ) -> None:
     await create_order(ledger, merchant, personal_order("pending", payment=None))
@@ -152,10 +154,10 @@ async def test_a_process_that_still_remembers_cannot_write_the_person_back(
     draft = personal_order("x")
     assert draft.payment is not None
     await charge_order(other, merchant, "pending", draft.payment)
-    assert await standing(database_url) == set()
+    assert await places_of_personal_data(database_url) == set()
 
 
-async def test_an_erasure_beside_orders_of_the_same_person_leaves_nothing(
+async def test_an_erasure_during_orders_of_the_same_person_leaves_nothing(
     ledger: Ledger, merchant: Actor, open_another: Open, database_url: str, payers: Erasures
 ) -> None:
     other = await open_another()
@@ -175,7 +177,7 @@ async def test_an_erasure_beside_orders_of_the_same_person_leaves_nothing(
     assert len(ended) == 40
     expected, actual = await log_and_rows(database_url, merchant)
     assert expected == actual
-    assert standing_in(database_url, WORDS, "event", "payment_order", "customer") == set()
+    assert places_of(database_url, WORDS, "event", "payment_order", "customer") == set()
 
 
 async def test_an_interrupted_erasure_is_finished_by_the_worker(
@@ -189,11 +191,11 @@ async def test_an_interrupted_erasure_is_finished_by_the_worker(
 
     with pytest.raises(KeyboardInterrupt):
         await _interrupted(ledger, merchant, dies)
-    assert standing_in(database_url, WORDS, "payment_order")
+    assert places_of(database_url, WORDS, "payment_order")
     forgetting = ErasureSweep(ledger, payers.unfinished, payers.orders_of, payers.finished)
     assert len(await payers.unfinished(10)) == 1
     await forgetting.sweep()
-    assert await standing(database_url) == set()
+    assert await places_of_personal_data(database_url) == set()
     assert await payers.unfinished(10) == []
 
 
@@ -203,14 +205,14 @@ async def _interrupted(ledger: Ledger, merchant: Actor, orders_of: Any) -> None:
     await _erase(ledger, merchant, "c-7", orders_of)
 
 
-async def test_what_a_process_remembers_is_gone_after_its_time_even_if_nobody_asks(
+async def test_what_a_process_caches_expires_without_being_read(
     merchant: Actor, open_another: Open, payers: Erasures, monkeypatch: pytest.MonkeyPatch, ledger: Ledger
 ) -> None:
-    monkeypatch.setattr(cache, "_KNOWN_S", 0.3)
+    monkeypatch.setattr(cache, "_TTL_S", 0.3)
     other = await open_another()
     other.journal._keys._cache = TtlCache(10, 0.3)  # type: ignore[union-attr]
     await create_order(other, merchant, personal_order("1"))
     assert other.customers.get(merchant.merchant_id, "c-7") is not None
     await erase_customer(ledger, merchant, "c-7", payers.orders_of)
     await asyncio.sleep(0.5)
-    assert (len(other.customers._known), len(other.journal._keys._cache)) == (0, 0)  # type: ignore[union-attr]
+    assert (len(other.customers._cached), len(other.journal._keys._cache)) == (0, 0)  # type: ignore[union-attr]

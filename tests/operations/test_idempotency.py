@@ -1,4 +1,4 @@
-"""The same request under the same idempotency key is done once and answered alike, whatever happened in between."""
+"""The same request under the same idempotency key is done once and answered the same, whatever happened in between."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def test_a_charge_is_made_once(ledger: Ledger, merchant: Actor, database_u
         assert connection.execute("select count(*) from sandbox_charge").fetchone() == (1,)
 
 
-async def test_the_answer_is_the_one_of_then_after_the_order_has_moved_on(ledger: Ledger, merchant: Actor) -> None:
+async def test_the_answer_stays_as_it_was_after_the_order_has_changed(ledger: Ledger, merchant: Actor) -> None:
     first = await create_order(ledger, merchant, an_order("1"), KEY)
     await charge_order(ledger, merchant, "1", by_card())
     again = await create_order(ledger, merchant, an_order("1"), KEY)
@@ -80,7 +80,7 @@ async def test_a_key_belongs_to_its_merchant(ledger: Ledger, merchant: Actor) ->
     assert second.order.terms.order_id != first.order.terms.order_id
 
 
-async def test_what_the_business_refused_it_refuses_again(ledger: Ledger, merchant: Actor) -> None:
+async def test_a_rejection_that_lasts_is_repeated(ledger: Ledger, merchant: Actor) -> None:
     await create_order(ledger, merchant, an_order("1", allow_partials=True))
     with pytest.raises(AmountExceedsPending) as first:
         await charge_order(ledger, merchant, "1", by_card(amount=Decimal(10_001)), KEY)
@@ -91,7 +91,7 @@ async def test_what_the_business_refused_it_refuses_again(ledger: Ledger, mercha
     assert again.value.message == first.value.message
 
 
-async def test_a_conflict_with_the_state_is_not_kept(ledger: Ledger, merchant: Actor) -> None:
+async def test_a_rejection_by_the_current_state_is_not_recorded(ledger: Ledger, merchant: Actor) -> None:
     await create_order(ledger, merchant, an_order("1", by_card()))
     with pytest.raises(OrderNotPayable):
         await charge_order(ledger, merchant, "1", by_card(), KEY)
@@ -100,7 +100,7 @@ async def test_a_conflict_with_the_state_is_not_kept(ledger: Ledger, merchant: A
     assert not paid.repeated
 
 
-async def test_what_never_left_us_is_carried_out_under_the_same_key(ledger: Ledger, merchant: Actor) -> None:
+async def test_a_call_that_was_never_sent_is_made_under_the_same_key(ledger: Ledger, merchant: Actor) -> None:
     assert isinstance(ledger.processor, SandboxProcessor)
     await ledger.processor.set_mode(merchant.merchant_id, Mode.DOWN, 1)
     with pytest.raises(ProcessorUnavailable):
@@ -111,7 +111,7 @@ async def test_what_never_left_us_is_carried_out_under_the_same_key(ledger: Ledg
     assert same(paid, again)
 
 
-async def test_of_many_at_once_one_is_carried_out(
+async def test_of_many_requests_at_once_one_is_executed(
     ledger: Ledger, merchant: Actor, open_another: Open, database_url: str
 ) -> None:
     other = await open_another()
@@ -132,7 +132,7 @@ async def test_of_many_at_once_one_is_carried_out(
     assert again.order.amount_paid == 1_000
 
 
-async def test_while_the_first_is_under_way_the_key_is_taken(ledger: Ledger, merchant: Actor) -> None:
+async def test_while_the_first_request_is_under_way_the_key_is_refused(ledger: Ledger, merchant: Actor) -> None:
     assert isinstance(ledger.processor, SandboxProcessor)
     first = asyncio.create_task(create_order(ledger, merchant, an_order("1", by_card(SILENT)), KEY))
     await asyncio.sleep(0.1)
@@ -144,10 +144,12 @@ async def test_while_the_first_is_under_way_the_key_is_taken(ledger: Ledger, mer
     assert same(receipt, again)
 
 
-async def test_after_a_crash_in_between_the_recovery_settles_what_the_key_answers(
+async def test_after_a_crash_in_between_the_recovery_decides_the_keys_answer(
     ledger: Ledger, merchant: Actor, open_another: Open, database_url: str
 ) -> None:
-    """The process dies between the processor's answer and the outcome: only the acceptance and the intent are there."""
+    """The process dies between the processor's answer and the outcome: only the acceptance and the intent are
+    recorded.
+    """
     dying = await open_another()
     commit, commits = dying.journal.commit, 0
 

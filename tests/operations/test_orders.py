@@ -24,7 +24,7 @@ pytestmark = pytest.mark.anyio
 
 
 def topics(database_url: str, merchant: Actor) -> list[str]:
-    """The merchant's log, by topic, behind its registration."""
+    """Returns the topics of the merchant's log after its registration."""
     with psycopg.connect(database_url) as connection:
         rows = connection.execute(
             "select topic from event where merchant_id = %s and stream_id <> merchant_id order by position",
@@ -33,7 +33,7 @@ def topics(database_url: str, merchant: Actor) -> list[str]:
     return [row[0].removesuffix(".v1") for row in rows]
 
 
-async def test_a_pending_order_brings_its_customer_in_one_commit(
+async def test_a_pending_order_creates_its_customer_in_the_same_commit(
     ledger: Ledger, merchant: Actor, database_url: str
 ) -> None:
     receipt = await create_order(ledger, merchant, an_order("1"))
@@ -61,7 +61,7 @@ async def test_a_card_order_is_written_before_and_after_the_call(
     ]
 
 
-async def test_every_event_says_who_asked_and_what_it_follows_from(
+async def test_every_event_names_who_requested_it_and_its_cause(
     ledger: Ledger, merchant: Actor, database_url: str
 ) -> None:
     await create_order(ledger, merchant, an_order("1", by_card()))
@@ -85,7 +85,7 @@ async def test_a_decline_fails_the_order_and_the_same_external_id_pays_it(ledger
     assert [payment.status for payment in paid.order.payments] == [PaymentStatus.FAILED, PaymentStatus.CAPTURED]
 
 
-async def test_what_succeeded_is_not_done_again(ledger: Ledger, merchant: Actor) -> None:
+async def test_a_payment_that_succeeded_is_not_made_again(ledger: Ledger, merchant: Actor) -> None:
     first = await create_order(ledger, merchant, an_order("1", by_card()))
     again = await create_order(ledger, merchant, an_order("1", by_card()))
     assert (again.created, again.replayed) == (False, True)
@@ -125,7 +125,7 @@ async def test_a_customer_is_not_an_order(ledger: Ledger, merchant: Actor) -> No
         await charge_order(ledger, merchant, str(created.customer.customer_id), by_card())
 
 
-async def test_a_stream_of_the_librarys_is_neither_an_order_nor_a_customer(
+async def test_a_stream_of_the_eventsourcing_library_is_neither_an_order_nor_a_customer(
     ledger: Ledger, merchant: Actor, database_url: str
 ) -> None:
     environment = {
@@ -143,7 +143,7 @@ async def test_a_stream_of_the_librarys_is_neither_an_order_nor_a_customer(
     assert await ledger.customers.by_reference(merchant.merchant_id, str(stream)) is None
 
 
-async def test_time_out_is_unknown_and_not_declined(ledger: Ledger, merchant: Actor) -> None:
+async def test_a_time_out_is_unknown_and_not_declined(ledger: Ledger, merchant: Actor) -> None:
     receipt = await create_order(ledger, merchant, an_order("1", by_card(SILENT)))
     assert receipt.order.status is OrderStatus.PROCESSING
     assert receipt.order.payments[0].entries[-1].status == "UNKNOWN"

@@ -1,4 +1,6 @@
-"""Personal data at rest: the log holds none of it in clear, its keys are wrapped, and wrapping keys change while all runs."""
+"""Personal data at rest: the log holds none of it in clear, data keys are wrapped, and sealing keys change during
+operation.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ XOCHITL = CustomerInput(
 
 
 def personal_order(external_id: str, **changes: Any) -> OrderInput:
-    """An order paid by card in which every personal field is filled."""
+    """Returns an order paid by card in which every personal field is filled."""
     payment = by_card(billing_address=ADDRESS, device_information=DEVICE, metadata=Raw(b'{"huesped":"Xochitl"}'))
     assert payment.card_summary is not None
     payment = replace(payment, card_summary=replace(payment.card_summary, cardholder_name=NAMES[4]))
@@ -52,8 +54,8 @@ def personal_order(external_id: str, **changes: Any) -> OrderInput:
     return an_order(external_id, **fields)
 
 
-def standing_in(url: str, words: tuple[str, ...], *tables: str) -> set[tuple[str, str]]:
-    """Which of these words stand in which of these tables (all, where none is named), in whatever column."""
+def places_of(url: str, words: tuple[str, ...], *tables: str) -> set[tuple[str, str]]:
+    """Returns which of these words are in which of these tables (all, where none is named), in any column."""
     found = set()
     with psycopg.connect(url) as connection:
         if not tables:
@@ -68,13 +70,13 @@ def standing_in(url: str, words: tuple[str, ...], *tables: str) -> set[tuple[str
     return found
 
 
-async def test_nothing_personal_stands_in_the_log(ledger: Ledger, merchant: Actor, database_url: str) -> None:
+async def test_no_personal_data_is_in_the_log(ledger: Ledger, merchant: Actor, database_url: str) -> None:
     await create_order(ledger, merchant, personal_order("1"))
     changed = CustomerInput(external_id="c-7", email="otra@example.com")
     await create_order(ledger, merchant, an_order("2", customer=changed))
     words = (*NAMES, *PLACES, "otra@example.com")
-    assert standing_in(database_url, words, "event", "claim", "data_key") == set()
-    seen = {word for _, word in standing_in(database_url, words)}
+    assert places_of(database_url, words, "event", "claim", "data_key") == set()
+    seen = {word for _, word in places_of(database_url, words)}
     assert seen > {"Xochitl", "XOCHITL Q", "Insurgentes", "EKU9003173C9", "otra@example.com"}, (
         "the scan finds what is there"
     )
@@ -108,7 +110,9 @@ async def test_a_customer_older_than_data_keys_gets_one_with_the_next_order(
 
 
 async def copied(database_url: str, sealed_from: int, to: int) -> None:
-    """Overwrite the bytes of the customer event at one position with those at another, as only the owner could."""
+    """Overwrites the bytes of the customer event at one position with those at another, as only the database's owner
+    could.
+    """
     with psycopg.connect(database_url, autocommit=True) as connection:
         query = """update event e set data = f.data from event f
                     where f.topic = 'customer-created.v1' and e.topic = f.topic and f.position = %s and e.position = %s"""
@@ -148,7 +152,7 @@ OLD, NEW = "0d" * 32, "4e" * 32
 
 
 def with_keys(url: str, *keys: str) -> Settings:
-    """Settings on which these sealing keys are known, the newest first, beside the master key's own."""
+    """Returns settings with these sealing keys, the newest first, besides the one of the master key."""
     return Settings(database_url=url, master_key=MASTER_KEY, sealing_keys=",".join(keys))
 
 
@@ -173,7 +177,9 @@ async def test_an_unknown_sealing_key_is_a_fault_that_names_it(merchant: Actor, 
 
 
 async def test_the_sealing_key_changes_under_load_and_no_request_fails(merchant: Actor, database_url: str) -> None:
-    """The new key becomes known everywhere, then the newest everywhere, then wraps everything; then the old one goes."""
+    """Every process gets the new key, then gets it as the newest, then it wraps everything; then the old key is
+    removed.
+    """
     made, stop = [], asyncio.Event()
 
     async def client(of: list[Ledger], name: int) -> None:
@@ -206,7 +212,9 @@ async def test_the_sealing_key_changes_under_load_and_no_request_fails(merchant:
     await asyncio.sleep(0.2)
     stop.set()
     await asyncio.gather(*running)
-    assert await rewrapped(with_keys(database_url, NEW, OLD)) == 0, "whoever knows the newest wraps with nothing else"
+    assert await rewrapped(with_keys(database_url, NEW, OLD)) == 0, (
+        "a process that has the newest key wraps with it alone"
+    )
     for context in reversed(contexts):
         await context.__aexit__(None, None, None)
     assert len(made) > 20
@@ -224,9 +232,7 @@ async def shown_again(ledger: Ledger, merchant: Actor, external_id: str, custome
     assert again.order.terms.fiscal == FISCAL
 
 
-async def test_a_copy_from_before_the_change_opens_for_whoever_still_has_the_old_key(
-    merchant: Actor, database_url: str
-) -> None:
+async def test_a_copy_from_before_the_change_opens_with_the_old_key(merchant: Actor, database_url: str) -> None:
     async with open_ledger(with_keys(database_url, OLD)) as before:
         await create_order(before, merchant, personal_order("1"))
     backup = fetch(database_url, "select merchant_id, customer_id, sealing_key_id, wrapped from data_key")
@@ -245,7 +251,7 @@ def fetch(url: str, query: str) -> list[tuple[Any, ...]]:
         return connection.execute(query).fetchall()
 
 
-async def test_a_key_that_is_destroyed_beside_the_change_stays_destroyed(merchant: Actor, database_url: str) -> None:
+async def test_a_key_that_is_destroyed_during_the_change_stays_destroyed(merchant: Actor, database_url: str) -> None:
     async with open_ledger(with_keys(database_url, OLD)) as before:
         for n in range(3):
             customer = CustomerInput(external_id=f"c{n}", email="a@b.mx")

@@ -167,7 +167,7 @@ async def test_an_applied_message_is_not_applied_again(inbox: Inbox):
 
 async def test_a_message_without_a_handler_waits_without_end(database_url: str, inbox: Inbox):
     work = InboxConsumer(inbox, {})
-    assert (await work.receive_and_apply(opened())).waits_for == "nobody takes DisputeOpened"
+    assert (await work.receive_and_apply(opened())).waits_for == "this release has no handler for DisputeOpened"
     assert await work.sweep() == 0
     all_due(database_url)
     assert await work.sweep() == 1

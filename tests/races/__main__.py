@@ -1,6 +1,6 @@
-"""`python -m tests.races [--rounds N]`: each race for money through two processes, that often.
+"""`python -m tests.races [--rounds N]`: runs each race for money through two processes, that often.
 
-The rule a stranger would break: it exits 1 on anything that is wrong in any round, in the log or in the processor's book.
+It exits 1 when anything is wrong in any round, in the log or in the processor's rows.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 from tests import postgres_server
-from tests.races.money import RACES, Course
+from tests.races.money import RACES, RaceService
 from tests.races.running import two_processes, wrong_in
 
 from ledger.postgres.migrate import migrate
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the races; the exit status."""
+    """Runs the races and returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tests.races", description=__doc__)
     parser.add_argument("--rounds", type=int, default=500)
     options = parser.parse_args(arguments)
@@ -34,18 +34,18 @@ def main(arguments: Sequence[str]) -> int:
         home.chmod(0o711)
         with postgres_server.running(home / "postgres") as url:
             template = _template(url)
-            with two_processes(url, template, home / "log") as (installation, course):
-                wrong = [what for name in RACES for what in asyncio.run(_rounds(course, name, options.rounds))]
+            with two_processes(url, template, home / "log") as (installation, service):
+                wrong = [what for name in RACES for what in asyncio.run(_rounds(service, name, options.rounds))]
                 wrong += asyncio.run(wrong_in(installation))
     for what in wrong[:50]:
-        _say(f"WRONG {what}")
+        _print(f"WRONG {what}")
     return 1 if wrong else 0
 
 
-async def _rounds(course: Course, name: str, rounds: int) -> list[str]:
+async def _rounds(service: RaceService, name: str, rounds: int) -> list[str]:
     began = time.monotonic()
-    wrong = [what for number in range(rounds) for what in await RACES[name](course, f"{name}/{number}")]
-    _say(f"{name}: {rounds} rounds, {len(wrong)} wrong, {time.monotonic() - began:.0f} s")
+    wrong = [what for number in range(rounds) for what in await RACES[name](service, f"{name}/{number}")]
+    _print(f"{name}: {rounds} rounds, {len(wrong)} wrong, {time.monotonic() - began:.0f} s")
     return wrong
 
 
@@ -57,7 +57,7 @@ def _template(url: str) -> str:
     return name
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 

@@ -1,4 +1,4 @@
-"""Two API processes on one database, each with its own port, and a merchant who sends everything twice."""
+"""Two API processes on one database, each with its own port, and a merchant whose requests go to both."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tests.chaos.clients import Merchant
 from tests.chaos.installation import Installation, installed
 from tests.chaos.running import LEDGER, Running, new_merchant
 
-# The processor thinks for so long that every request of a race is there before the first one is answered.
+# The processor takes so long that every request of a race has arrived before the first one is answered.
 _SETTINGS = {"LEDGER_SANDBOX_DELAY_MS": "250", "LEDGER_PROCESSOR_TIMEOUT_S": "10"}
 
 
-class Track(Struct, frozen=True, kw_only=True):
-    """Where the races are run: a port per process."""
+class TwoProcesses(Struct, frozen=True, kw_only=True):
+    """Two API processes on one database: a port per process, and the merchant whose requests race."""
 
     installation: Installation
     ports: Sequence[int]
@@ -24,10 +24,12 @@ class Track(Struct, frozen=True, kw_only=True):
 
 
 @pytest.fixture(scope="module")
-def track(postgres_url: str, template_database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Track]:
+def processes(
+    postgres_url: str, template_database: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[TwoProcesses]:
     log: Path = tmp_path_factory.mktemp("races") / "log"
     with installed(postgres_url, template_database, _SETTINGS) as installation:
         command, environment = [*LEDGER, "api", "--port", "0"], installation.environment
         with Running(command, environment, log) as one, Running(command, environment, log) as other:
             merchant = new_merchant("Races", environment)
-            yield Track(installation=installation, ports=(one.wait_port(), other.wait_port()), merchant=merchant)
+            yield TwoProcesses(installation=installation, ports=(one.wait_port(), other.wait_port()), merchant=merchant)

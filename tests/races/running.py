@@ -1,7 +1,8 @@
-"""Two API processes on one database for races that are run in rounds, and what the log and the processor say afterwards.
+"""Two API processes on one database for races that are run in rounds, and a check of the log and the processor
+afterwards.
 
-The rule a stranger would break: an order's own word is not enough. What its processor gave back and took is counted in the
-processor's book, and every move of every order is looked at.
+An order's own amounts are not enough: what its processor took and refunded is counted in the processor's rows, and
+every transition of every order is checked.
 """
 
 from __future__ import annotations
@@ -14,32 +15,32 @@ from pathlib import Path
 from tests.chaos.evidence import gather
 from tests.chaos.installation import Installation, installed
 from tests.chaos.running import LEDGER, Running, new_merchant
-from tests.races.money import Course
+from tests.races.money import RaceService
 
 from ledger.domain.money import SCALE, ZERO
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import PAYMENT_EDGES, is_legal_move
 from ledger.postgres.connection import connect
 
-# Long enough for every request to be there while the first one is with the processor.
+# Long enough for every request to arrive while the first one is with the processor.
 _SETTINGS = {"LEDGER_SANDBOX_DELAY_MS": "20", "LEDGER_PROCESSOR_TIMEOUT_S": "20"}
 
-# What the processor gave back in all.
+# The sum of the processor's refunds.
 _GIVEN_BACK = "select coalesce(sum(moved), 0) from sandbox_call where kind = 'REFUND' and accepted"
 
 
 @contextmanager
-def two_processes(postgres_url: str, template_database: str, log: Path) -> Iterator[tuple[Installation, Course]]:
-    """A course through two processes, gone with the block."""
+def two_processes(postgres_url: str, template_database: str, log: Path) -> Iterator[tuple[Installation, RaceService]]:
+    """Runs two API processes for as long as the context lasts."""
     with installed(postgres_url, template_database, _SETTINGS) as installation:
         command, environment = [*LEDGER, "api", "--port", "0"], installation.environment
         with Running(command, environment, log) as one, Running(command, environment, log) as other:
             merchant = new_merchant("Races", environment)
-            yield installation, Course((one.wait_port(), other.wait_port()), merchant.api_key)
+            yield installation, RaceService((one.wait_port(), other.wait_port()), merchant.api_key)
 
 
 async def wrong_in(installation: Installation) -> list[str]:
-    """What the log and the processor's book hold against the races: illegal moves, money that only one of them knows."""
+    """Returns illegal transitions in the log, and money that only the log or only the processor's rows record."""
     (evidence,) = await gather(installation.url)
     wrong = [what for history in evidence.histories.values() for what in _illegal(history)]
     taken = sum((order.amount_paid for order in evidence.orders.values()), start=ZERO)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.chaos.installation import Installation
-from tests.races.money import RACES, Course
+from tests.races.money import RACES, RaceService
 from tests.races.running import two_processes, wrong_in
 
 pytestmark = pytest.mark.anyio
@@ -18,15 +18,15 @@ ROUNDS = 4
 @pytest.fixture(scope="module")
 def racing(
     postgres_url: str, template_database: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[Installation, Course]]:
+) -> Iterator[tuple[Installation, RaceService]]:
     log: Path = tmp_path_factory.mktemp("races") / "log"
     with two_processes(postgres_url, template_database, log) as made:
         yield made
 
 
 @pytest.mark.parametrize("name", RACES)
-async def test_nobody_gets_more_than_there_is(racing: tuple[Installation, Course], name: str) -> None:
-    installation, course = racing
+async def test_no_race_pays_or_refunds_more_than_there_is(racing: tuple[Installation, RaceService], name: str) -> None:
+    installation, service = racing
     for number in range(ROUNDS):
-        assert await RACES[name](course, f"{name}/{number}") == []
+        assert await RACES[name](service, f"{name}/{number}") == []
     assert await wrong_in(installation) == []

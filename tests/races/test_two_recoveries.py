@@ -1,4 +1,6 @@
-"""Two workers that find the same open payments, while merchants ask again: every outcome is written once."""
+"""Two workers that find the same open payments, while merchants repeat their requests: every outcome is recorded
+once.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from tests.chaos import bodies, rules
 from tests.chaos.evidence import asked_by, gather
 from tests.chaos.installation import Installation, installed
 from tests.chaos.running import LEDGER, Running, new_merchant
-from tests.races.starting_line import Runner, race, statuses
+from tests.races.simultaneous import RaceRequest, race, statuses
 
 pytestmark = pytest.mark.anyio
 
@@ -26,13 +28,13 @@ def installation(postgres_url: str, template_database: str) -> Iterator[Installa
         yield made
 
 
-async def test_each_open_payment_is_settled_once(installation: Installation, tmp_path: Path) -> None:
+async def test_the_outcome_of_each_open_payment_is_recorded_once(installation: Installation, tmp_path: Path) -> None:
     environment, log = installation.environment, tmp_path / "log"
     merchant = new_merchant("Recoveries", environment)
     with Running([*LEDGER, "api", "--port", "0"], environment, log) as api:
         port = api.wait_port()
         asking = [
-            Runner(
+            RaceRequest(
                 port=port,
                 method="POST",
                 path=bodies.ORDERS,
@@ -41,7 +43,7 @@ async def test_each_open_payment_is_settled_once(installation: Installation, tmp
             )
             for n in range(ORDERS)
         ]
-        assert {finish.order_status for finish in await race(asking)} == {"PROCESSING"}
+        assert {answer.order_status for answer in await race(asking)} == {"PROCESSING"}
         with (
             Running([*LEDGER, "worker"], environment, log) as one,
             Running([*LEDGER, "worker"], environment, log) as two,

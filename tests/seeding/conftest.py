@@ -1,4 +1,4 @@
-"""An installation of the sandbox on a fresh database, its own files in a directory of its own, and a story to tell on it."""
+"""An installation of the sandbox on a fresh database with a data directory of its own, and a scenario to run on it."""
 
 import json
 import re
@@ -62,20 +62,20 @@ def settings(database_url, short_dir):
 
 @pytest.fixture
 def write(tmp_path):
-    """Writes a story; lines may be text, where it is their form that is in question."""
+    """Writes a scenario file; lines may be text, where their form is what a test is about."""
 
-    def write_story(*lines, name="story.jsonl"):
+    def write_scenario(*lines, name="story.jsonl"):
         texts = [text if isinstance(text, str) else json.dumps(text, ensure_ascii=False) for text in lines]
-        story = Path(tmp_path / name)
-        story.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
-        return story
+        scenario = Path(tmp_path / name)
+        scenario.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+        return scenario
 
-    return write_story
+    return write_scenario
 
 
 @pytest.fixture
 def log(database_url):
-    """Everything that is stored, as one value: the events in order, and every row that is read."""
+    """Everything that is stored, as one value: the events in order, and every row of the read models."""
     tables = ("event", "claim", "payment_order", "customer", "merchant", "api_key", "tally")
 
     def read():
@@ -85,8 +85,8 @@ def log(database_url):
     return read
 
 
-class Said:
-    """What a command printed. `one_line` where it had to refuse."""
+class Printed:
+    """What a command printed: `done` or `json` where it succeeded, `one_line` where it failed."""
 
     def __init__(self, code, out, err):
         self.code, self.out, self.err = code, out, err
@@ -97,7 +97,7 @@ class Said:
 
     @property
     def done(self):
-        """What was printed by a command that had nothing to complain about."""
+        """The output of a command that succeeded without a word on standard error."""
         assert (self.code, self.err) == (0, "")
         return self.out
 
@@ -119,6 +119,6 @@ def ledger(settings, database_url, tmp_path, monkeypatch):
             "LEDGER_DATA_DIR": str(settings.data_dir),
         }
         code = forked.run([*map(str, arguments)], environment(**variables), tmp_path, timeout=60)
-        return Said(code, *((tmp_path / name).read_text(encoding="utf-8") for name in ("out", "err")))
+        return Printed(code, *((tmp_path / name).read_text(encoding="utf-8") for name in ("out", "err")))
 
     return run

@@ -1,4 +1,4 @@
-"""The story that comes with the program: it can be told, and it is what its script writes."""
+"""The scenario that comes with the program: it can be run, and it is what its script writes."""
 
 import json
 import subprocess
@@ -13,7 +13,7 @@ from tests.seeding.test_runner import orders
 from api.orders.create import parse_create
 from ledger.bench.load.order_body import BODY, CARD
 from ledger.seeding.actions import ACTIONS
-from ledger.seeding.demo import FIRST_ORDER, MERCHANT, STORY
+from ledger.seeding.demo import FIRST_ORDER, MERCHANT, SCENARIO
 from ledger.seeding.scenario_file import read_lines
 from ledger.seeding.seed import seed
 
@@ -21,15 +21,16 @@ SEEDS = Path(__file__).parents[2] / "seeds"
 
 
 @pytest.mark.anyio
-async def test_the_cafe_can_be_told_and_told_again(settings, log):
-    first = await seed(settings, SEEDS / STORY)
+async def test_the_scenario_of_the_cafe_runs_and_changes_nothing_the_second_time(settings, log):
+    first = await seed(settings, SEEDS / SCENARIO)
     assert first.new == first.lines
     before = log()
-    assert (await seed(settings, SEEDS / STORY)).new == 0
+    assert (await seed(settings, SEEDS / SCENARIO)).new == 0
     assert log() == before
     statuses = Counter(order["status"] for order in orders(log).values())
     assert 300 <= statuses.total() <= 500
-    # What the story leaves authorised lapses a week after its last day: whether it still stands is a matter of today's date.
+    # What the scenario leaves authorised expires a week after its last day: whether that has happened depends on
+    # today's date.
     assert set(statuses) - {"AUTHORIZED"} == {
         "COMPLETED", "FAILED", "PENDING", "PARTIALLY_PAID", "PROCESSING", "CANCELLED", "REFUNDED", "PARTIALLY_REFUNDED",
     }  # fmt: skip
@@ -37,28 +38,28 @@ async def test_the_cafe_can_be_told_and_told_again(settings, log):
     assert {order["head"]["currency"] for order in orders(log).values()} == {"MXN", "USD"}
 
 
-def test_the_cafe_tells_some_of_everything_that_a_line_can_do():
-    assert {line.action for _, line in read_lines(SEEDS / STORY)} == set(ACTIONS)
+def test_the_scenario_of_the_cafe_has_every_action():
+    assert {line.action for _, line in read_lines(SEEDS / SCENARIO)} == set(ACTIONS)
 
 
-def test_the_cafe_lives_in_the_months_that_it_should():
-    times = [line.at for _, line in read_lines(SEEDS / STORY)]
+def test_the_scenario_of_the_cafe_lies_between_june_and_november_2026():
+    times = [line.at for _, line in read_lines(SEEDS / SCENARIO)]
     assert times == sorted(times)
     assert datetime(2026, 6, 1, tzinfo=UTC) < times[0]
     assert times[-1] < datetime(2026, 11, 16, tzinfo=UTC)
-    assert {line.merchant for _, line in read_lines(SEEDS / STORY)} == {MERCHANT}
+    assert {line.merchant for _, line in read_lines(SEEDS / SCENARIO)} == {MERCHANT}
 
 
-def test_the_story_is_what_its_script_writes():
+def test_the_scenario_is_what_its_script_writes():
     subprocess.run([sys.executable, SEEDS / "make_cafe_bruma.py", "--check"], check=True, timeout=60)
 
 
-def test_the_first_order_is_one_that_is_accepted_and_weighs_what_orders_weigh():
+def test_the_first_order_is_accepted_and_has_the_size_of_a_real_one():
     body = (SEEDS / FIRST_ORDER).read_bytes()
-    draft = parse_create(body, datetime.now(UTC))
-    assert draft.payment is not None
-    assert draft.terms.line_items
-    assert draft.terms.metadata
+    parsed = parse_create(body, datetime.now(UTC))
+    assert parsed.payment is not None
+    assert parsed.terms.line_items
+    assert parsed.terms.metadata
     assert len(json.dumps(json.loads(body), ensure_ascii=False, separators=(",", ":")).encode()) > 1500
 
 

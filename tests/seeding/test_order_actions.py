@@ -1,4 +1,4 @@
-"""What stories can do with orders that are there, and what becomes of them between the lines."""
+"""What scenarios can do with existing orders, and what falls due on them between the lines."""
 
 from collections import Counter
 from datetime import UTC, datetime, timedelta
@@ -27,8 +27,8 @@ def at(day, hour=10):
     return f"2026-03-{day:02}T{hour:02}:00:00-06:00"
 
 
-# An order for each thing that a line can do, and for each end that time alone can bring.
-STORY = (
+# An order for each action of a line, and for each end that time alone brings.
+SCENARIO = (
     opening(),
     line("create", at(1), order("parts", allowPartials=True)),
     line("payment", at(1, 11), charge(APPROVED, amount=4000), order="parts"),
@@ -65,9 +65,9 @@ STORY = (
 )
 
 
-async def test_every_action_is_told(settings, write, log):
-    report = await seed(settings, write(*STORY))
-    assert (report.new, report.declined) == (len(STORY), 1)
+async def test_every_action_runs(settings, write, log):
+    report = await seed(settings, write(*SCENARIO))
+    assert (report.new, report.declined) == (len(SCENARIO), 1)
     assert {name: found["status"] for name, found in orders(log).items()} == {
         "parts": "COMPLETED",
         "refunded": "REFUNDED",
@@ -85,22 +85,22 @@ async def test_every_action_is_told(settings, write, log):
     }
 
 
-async def test_told_twice_it_changes_nothing(settings, write, log):
-    story = write(*STORY)
-    await seed(settings, story)
+async def test_a_second_run_changes_nothing(settings, write, log):
+    scenario = write(*SCENARIO)
+    await seed(settings, scenario)
     before = log()
-    assert (await seed(settings, story)).new == 0
+    assert (await seed(settings, scenario)).new == 0
     assert log() == before
 
 
-async def test_told_in_two_halves_it_comes_to_the_same(settings, write, log):
-    await seed(settings, write(*STORY[:18]))
-    assert (await seed(settings, write(*STORY))).new == len(STORY) - 18
+async def test_two_halves_come_to_the_same_as_the_whole(settings, write, log):
+    await seed(settings, write(*SCENARIO[:18]))
+    assert (await seed(settings, write(*SCENARIO))).new == len(SCENARIO) - 18
     assert orders(log)["refused"]["status"] == "FAILED"
 
 
-async def test_what_falls_due_between_the_lines_is_dated_by_its_own_moment(settings, write, log):
-    await seed(settings, write(*STORY))
+async def test_what_falls_due_between_the_lines_has_its_own_time(settings, write, log):
+    await seed(settings, write(*SCENARIO))
     expired = {row[5].astimezone(UTC) for row in log()["event"] if row[6] == "payment-expired.v1"}
     opened = datetime(2026, 3, 10, 17, tzinfo=UTC)
     assert opened + timedelta(minutes=15) in expired
@@ -109,8 +109,8 @@ async def test_what_falls_due_between_the_lines_is_dated_by_its_own_moment(setti
     assert len(expired) == 4
 
 
-async def test_no_stream_sees_its_times_run_backwards(settings, write, log):
-    await seed(settings, write(*STORY))
+async def test_the_times_of_a_stream_never_run_backwards(settings, write, log):
+    await seed(settings, write(*SCENARIO))
     times = {}
     for _, stream_id, version, _, _, recorded_at, *_ in log()["event"]:
         times.setdefault(stream_id, []).append((version, recorded_at))
@@ -118,13 +118,13 @@ async def test_no_stream_sees_its_times_run_backwards(settings, write, log):
         assert [at for _, at in sorted(known)] == sorted(at for _, at in known)
 
 
-async def test_a_merchant_whose_story_is_past_has_no_clock_of_its_own(settings, write, database_url):
-    await seed(settings, write(*STORY))
+async def test_a_merchant_whose_scenario_lies_in_the_past_has_no_clock_of_its_own(settings, write, database_url):
+    await seed(settings, write(*SCENARIO))
     with psycopg.connect(database_url) as connection:
         assert connection.execute("select count(*) from merchant_clock").fetchone() == (0,)
 
 
-async def test_a_story_of_the_future_moves_the_clock_to_its_last_line(settings, write, log, database_url):
+async def test_a_scenario_of_the_future_moves_the_clock_to_its_last_line(settings, write, log, database_url):
     soon = datetime.now(UTC) + timedelta(days=30)
     later = soon + timedelta(days=10)
     await seed(
@@ -144,7 +144,7 @@ async def test_a_story_of_the_future_moves_the_clock_to_its_last_line(settings, 
     assert held is None
 
 
-async def test_the_clock_is_held_while_the_story_is_told(settings, write, database_url, monkeypatch):
+async def test_the_clock_is_leased_while_the_scenario_runs(settings, write, database_url, monkeypatch):
     held = []
 
     async def look(*_):
@@ -171,7 +171,7 @@ async def test_the_clock_is_held_while_the_story_is_told(settings, write, databa
         (line("refund", at(2), {"amount": 1}), "order is required: a refund names its order"),
     ],
 )
-async def test_what_an_order_cannot_take_is_named(settings, write, wrong, reason):
+async def test_a_line_that_its_order_cannot_take_is_named(settings, write, wrong, reason):
     with pytest.raises(InvalidScenario) as caught:
         await seed(settings, write(opening(), line("create", at(1), order("o")), wrong))
     assert "story.jsonl:3: " in str(caught.value)

@@ -1,4 +1,4 @@
-"""Stories told to a real ledger: once, twice, wrongly."""
+"""Scenarios run on a real ledger: once, twice, with errors."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -15,8 +15,8 @@ from ledger.settings import CannotRun
 
 pytestmark = pytest.mark.anyio
 
-# Every way in which a line can leave an order: paid, given up, paid at the second try, charged later, in parts.
-STORY = (
+# Every way in which a line can leave an order: paid, declined, paid at the second try, charged later, paid in parts.
+SCENARIO = (
     opening(requestsPerMinute=0, paymentMethods=["CARD"]),
     line("create", "2026-03-01T10:00:00-06:00", order("paid", APPROVED)),
     line("create", "2026-03-01T11:00:00-06:00", order("given-up", DECLINED)),
@@ -38,9 +38,9 @@ def orders(log):
     }
 
 
-async def test_a_story_leaves_the_orders_that_it_tells_of(settings, write, log):
-    report = await seed(settings, write(*STORY))
-    assert (report.lines, report.new, report.declined) == (len(STORY), len(STORY), 4)
+async def test_a_scenario_leaves_the_orders_that_it_describes(settings, write, log):
+    report = await seed(settings, write(*SCENARIO))
+    assert (report.lines, report.new, report.declined) == (len(SCENARIO), len(SCENARIO), 4)
     assert {name: found["status"] for name, found in orders(log).items()} == {
         "paid": "COMPLETED",
         "given-up": "FAILED",
@@ -51,25 +51,25 @@ async def test_a_story_leaves_the_orders_that_it_tells_of(settings, write, log):
     }
 
 
-async def test_told_twice_it_changes_nothing(settings, write, log):
-    story = write(*STORY)
-    first = await seed(settings, story)
+async def test_a_second_run_changes_nothing(settings, write, log):
+    scenario = write(*SCENARIO)
+    first = await seed(settings, scenario)
     before = log()
-    second = await seed(settings, story)
+    second = await seed(settings, scenario)
     assert (second.new, second.declined, second.keys) == (0, 0, {})
     assert log() == before
     assert list(first.keys) == [merchant_id_of(CAFE)]
 
 
-async def test_told_again_after_an_early_end_it_goes_on_where_it_stopped(settings, write, log):
-    await seed(settings, write(*STORY[:5]))
-    report = await seed(settings, write(*STORY))
-    assert (report.lines - report.new, report.new) == (5, len(STORY) - 5)
+async def test_a_run_after_an_early_end_continues_where_it_stopped(settings, write, log):
+    await seed(settings, write(*SCENARIO[:5]))
+    report = await seed(settings, write(*SCENARIO))
+    assert (report.lines - report.new, report.new) == (5, len(SCENARIO) - 5)
     assert orders(log)["retried"]["status"] == "COMPLETED"
 
 
-async def test_what_happens_is_dated_by_the_line(settings, write, log):
-    await seed(settings, write(*STORY))
+async def test_events_have_the_time_of_their_line(settings, write, log):
+    await seed(settings, write(*SCENARIO))
     found = orders(log)
     assert found["paid"]["created_at"] == datetime(2026, 3, 1, 16, tzinfo=UTC)
     assert found["paid"]["head"]["createdAt"] == "2026-03-01T16:00:00.000Z"
@@ -78,7 +78,7 @@ async def test_what_happens_is_dated_by_the_line(settings, write, log):
     assert max(row[5] for row in log()["event"]) == datetime(2026, 3, 7, 16, tzinfo=UTC)
 
 
-async def test_no_stream_sees_its_times_run_backwards(settings, write, log):
+async def test_the_times_of_a_stream_never_run_backwards(settings, write, log):
     at = [f"2026-03-0{1 + n // 24}T{n % 24:02}:00:00-06:00" for n in range(8, 88)]
     lines = [
         line("create", moment, order(f"o-{n}", APPROVED, f"CLI-{n % 3}", f"Ana {n}")) for n, moment in enumerate(at)
@@ -92,23 +92,23 @@ async def test_no_stream_sees_its_times_run_backwards(settings, write, log):
         assert [at for _, at in sorted(known)] == sorted(at for _, at in known)
 
 
-async def test_deadlines_of_the_processor_stay_real(settings, write, log):
+async def test_deadlines_of_processor_calls_stay_in_real_time(settings, write, log):
     await seed(settings, write(opening(), line("create", "2026-03-01T10:00:00-06:00", order("o", APPROVED))))
     requested = next(msgspec.json.decode(row[7]) for row in log()["event"] if row[6] == "authorization-requested.v1")
     assert requested["at"] == "2026-03-01T16:00:00Z"
     assert abs(datetime.fromisoformat(requested["deadlineAt"]) - datetime.now(UTC)) < timedelta(minutes=2)
 
 
-async def test_the_log_tells_which_line_of_which_story_asked(settings, write, log):
+async def test_the_log_names_the_line_of_the_scenario(settings, write, log):
     await seed(settings, write(opening(), "", line("create", "2026-03-01T10:00:00-06:00", order("o", APPROVED))))
     asked = {json.loads(row[8]).get("request") for row in log()["event"] if row[6].startswith(("order", "payment"))}
     assert asked == {"story.jsonl:3"}
 
 
-async def test_a_silent_card_leaves_its_order_to_the_recovery(settings, write, log):
-    story = write(opening(), line("create", "2026-03-01T10:00:00-06:00", order("o", "4000000000000119")))
+async def test_a_card_without_an_answer_leaves_its_order_to_the_recovery(settings, write, log):
+    scenario = write(opening(), line("create", "2026-03-01T10:00:00-06:00", order("o", "4000000000000119")))
     for new in (2, 0):
-        assert (await seed(settings, story)).new == new
+        assert (await seed(settings, scenario)).new == new
         assert orders(log)["o"]["status"] == "PROCESSING"
 
 
@@ -122,7 +122,7 @@ async def test_a_silent_card_leaves_its_order_to_the_recovery(settings, write, l
         (line("create", "2026-03-01T10:00:00-06:00", {}, ordre="o"), "unknown field `ordre`"),
     ],
 )
-async def test_a_story_that_cannot_be_right_is_not_begun(settings, write, log, wrong, reason):
+async def test_a_scenario_with_an_error_in_its_form_does_not_begin(settings, write, log, wrong, reason):
     with pytest.raises(InvalidScenario) as caught:
         await seed(settings, write(opening(), wrong))
     assert "story.jsonl:2: " in str(caught.value)
@@ -150,20 +150,20 @@ async def test_a_line_that_the_ledger_refuses_is_named(settings, write, log, wro
     assert orders(log) == {}
 
 
-async def test_a_line_that_would_pay_otherwise_than_before_is_refused(settings, write):
+async def test_a_line_with_another_amount_than_before_is_refused(settings, write):
     await seed(settings, write(opening(), line("create", "2026-03-01T10:00:00-06:00", order("o", APPROVED))))
     changed = write(opening(), line("create", "2026-03-01T10:00:00-06:00", order("o", APPROVED, amount=20000)))
     with pytest.raises(InvalidScenario, match=r"story\.jsonl:2: IDEMPOTENCY_MISMATCH"):
         await seed(settings, changed)
 
 
-async def test_two_payments_of_an_order_at_one_moment_are_refused(settings, write):
+async def test_two_payments_of_an_order_at_the_same_time_are_refused(settings, write):
     twice = line("create", "2026-03-01T10:00:00-06:00", order("o", DECLINED))
     with pytest.raises(InvalidScenario, match=r"story\.jsonl:3: at must differ"):
         await seed(settings, write(opening(), twice, twice))
 
 
-async def test_stories_are_not_for_production(settings, write, log):
+async def test_scenarios_do_not_run_in_production(settings, write, log):
     production = msgspec.structs.replace(settings, environment="production")
     with pytest.raises(CannotRun, match="in production time is real"):
         await seed(production, write(opening()))
@@ -175,7 +175,7 @@ async def test_a_missing_file_is_one_line(settings, tmp_path):
         await seed(settings, tmp_path / "none.jsonl")
 
 
-async def test_a_merchant_of_a_story_is_registered_with_its_settings(settings, write, database_url):
+async def test_a_merchant_of_a_scenario_is_registered_with_its_settings(settings, write, database_url):
     await seed(settings, write(opening(requestsPerMinute=0, surchargeRate=3.5, timeZone="America/Tijuana")))
     with psycopg.connect(database_url) as connection:
         name, text = connection.execute("select name, settings from merchant").fetchone()

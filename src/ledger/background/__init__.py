@@ -1,9 +1,12 @@
-"""What follows an event, later or elsewhere.
+"""What happens outside a request, mostly in the worker.
 
-In reading order: `reaction` says what a reaction is, `registry` which there are and what is done when something is due: `order_dues`.
-`dispatcher` shows them every log once and leaves those that cannot be read `set_aside`, `due_times` makes jobs of what has come due, `jobs` runs those, `watching` keeps all
-three going; `clock_hand` does the same for one merchant while its sandbox clock is moved. `recovery` settles payments whose
-outcome nobody wrote, `forgetting` finishes erasures, `tidying` packs what appends leave in small pieces; `worker` runs it all.
+What a reaction or a job does may run twice and in two workers at once: the version of the stream decides, as for
+requests.
 
-What a job does may run twice and in two workers at once; the version of the stream decides, as for everybody else.
+In reading order:
+
+- `reactions`: what follows events. `scheduler`: timers that come due, and the queue of jobs that they become.
+- `inbox`: messages of processors, from the inbox to the orders.
+- `recovery`: finds the outcomes of processor calls that have none. `erasure`: finishes interrupted erasures.
+- `periodic`: the one poll loop. `worker`: runs all of it in one process.
 """

@@ -1,7 +1,7 @@
-"""Finishes erasures that were interrupted: a person whose key is destroyed must not go on standing in rows.
+"""Finishes interrupted erasures, so that no row still shows a person whose key is destroyed.
 
-The rule a stranger would break: it repeats what the operation does and nothing else. Two that do it at once are told apart
-by the versions of the orders, like any two writers.
+It repeats what the operation does. The versions of the orders decide between two workers that do it at once, as between
+any two writers.
 """
 
 from __future__ import annotations
@@ -13,11 +13,10 @@ from uuid import UUID
 
 import structlog
 
-from ledger.domain.rejections import ConcurrentUpdate
+from ledger.background.periodic import run_periodically
 from ledger.operations.customers.erase import OrdersOf, erase_payer
 from ledger.operations.inputs import Actor
 from ledger.operations.ledger import Ledger
-from ledger.postgres.faults import Fault
 
 _log = structlog.get_logger()
 
@@ -25,31 +24,28 @@ _POLL_S: Final = 5.0
 _AT_ONCE: Final = 100
 
 Unfinished = Callable[[int], Awaitable[Sequence[tuple[UUID, UUID]]]]
-"""At most so many (merchant, customer) whose erasure nobody has noted as finished."""
+"""Returns at most so many (merchant, customer) whose erasure is not recorded as finished."""
 Finished = Callable[[UUID, UUID], Awaitable[None]]
 
 
 class ErasureSweep:
-    """Goes on with erasures. `stop` ends `run` between two sweeps."""
+    """Continues erasures. Setting `stop` ends `run` between two sweeps."""
 
     def __init__(self, ledger: Ledger, unfinished: Unfinished, orders_of: OrdersOf, finished: Finished) -> None:
         self._ledger = ledger
         self._unfinished, self._orders_of, self._finished = unfinished, orders_of, finished
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Sweep every five seconds until told to stop."""
-        while not stop.is_set():
-            try:
-                await self.sweep()
-            except (Fault, ConcurrentUpdate) as fault:
-                _log.warning("forgetting_waits", reason=type(fault).__name__)
-            try:
-                await asyncio.wait_for(stop.wait(), _POLL_S)
-            except TimeoutError:
-                continue
+        """Sweeps every five seconds until `stop` is set."""
+        await run_periodically(
+            self.sweep,
+            stop,
+            pause_s=_POLL_S,
+            log_waiting=lambda reason: _log.warning("forgetting_waits", reason=reason),
+        )
 
     async def sweep(self) -> None:
-        """Finish everything that is unfinished now. Raises a Fault, ConcurrentUpdate."""
+        """Finishes every erasure that is unfinished now. Raises a Fault, ConcurrentUpdate."""
         for merchant_id, customer_id in await self._unfinished(_AT_ONCE):
             actor = Actor(merchant_id=merchant_id, request_id="forgetting")
             await erase_payer(self._ledger, actor, customer_id, self._orders_of, cause=customer_id)

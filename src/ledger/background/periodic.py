@@ -1,32 +1,48 @@
-"""The tidying: keeps read models that appends leave in small pieces in a form that is quick to read.
-
-The rule a stranger would break: nobody waits for it. A read model is right before it was tidied; a tidying that fails is
-tried again, and one that never runs costs time and nothing else.
-"""
+"""The one poll loop, and how pauses between attempts grow."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 import structlog
 
+from ledger.domain.rejections import ConcurrentUpdate
 from ledger.postgres.faults import Fault
 
 _log = structlog.get_logger()
 
-Tidy = Callable[[], Awaitable[int]]
-"""Does what is due now, and says how much that was."""
+
+def _log_waiting(reason: str) -> None:
+    _log.warning("tidying_waits", reason=reason)
 
 
-async def run_periodically(tidy: Tidy, stop: asyncio.Event, *, pause_s: float = 1.0) -> None:
-    """Tidy up every second until told to stop."""
+async def run_periodically(
+    work: Callable[[], Awaitable[object]],
+    stop: asyncio.Event,
+    *,
+    pause_s: float = 1.0,
+    log_waiting: Callable[[str], None] = _log_waiting,
+) -> None:
+    """Runs `work` and pauses, again and again, until `stop` is set. Work that has begun is finished.
+
+    Work that raises a Fault or ConcurrentUpdate is repeated after the pause; `log_waiting` logs the fault's name.
+    """
     while not stop.is_set():
         try:
-            await tidy()
-        except Fault as fault:
-            _log.warning("tidying_waits", reason=type(fault).__name__)
-        try:
-            await asyncio.wait_for(stop.wait(), pause_s)
-        except TimeoutError:
-            continue
+            await work()
+        except (Fault, ConcurrentUpdate) as fault:
+            log_waiting(type(fault).__name__)
+        await pause(stop, pause_s)
+
+
+async def pause(stop: asyncio.Event, seconds: float) -> None:
+    """Waits for so many seconds, or until `stop` is set."""
+    with suppress(TimeoutError):
+        await asyncio.wait_for(stop.wait(), seconds)
+
+
+def back_off_s(tries: int, max_s: float, first_s: float = 1.0) -> float:
+    """Returns the pause after an attempt that had so many before it: doubled each time, at most `max_s`."""
+    return min(first_s * 2.0 ** min(tries, 20), max_s)

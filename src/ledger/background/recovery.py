@@ -1,8 +1,8 @@
-"""The recovery: asks the processor what became of every call that has no outcome, whatever it was about.
+"""Recovery: looks up at the processor every call that has no outcome.
 
-The rule a stranger would break: it looks up, it never sends again. "Not found" waits until the processor can no longer
-apply the call late; an unreadable or missing answer waits for ever, with back-off, and so does an order that cannot be read:
-whatever waits takes no place from the others.
+Never send a call again. "Not found" is final only when the processor can no longer apply the call late. An unreadable
+or missing answer is looked up again without end, with back-off, and so is an order that cannot be read; what waits does
+not delay other orders.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from uuid import UUID
 import structlog
 from msgspec import Struct
 
+from ledger.background.periodic import back_off_s, run_periodically
 from ledger.background.reactions.quarantine import UNREADABLE
 from ledger.domain.orders.decide.outcomes import Outcome
 from ledger.domain.orders.payment import Intent
@@ -35,25 +36,29 @@ _log = structlog.get_logger()
 
 _AT_ONCE: Final = 20
 _ORDERS_MAX: Final = 1000
-"""How many orders one sweep looks at."""
+"""How many orders one sweep handles."""
 _BACK_OFF_FIRST_S, _BACK_OFF_MAX_S = 1.0, 60.0
 
 Due = Callable[[datetime, int], Awaitable[Sequence[tuple[UUID, UUID]]]]
-"""At most so many (merchant, order) whose open intent was to be answered before that moment of real time."""
+"""Returns at most so many (merchant, order) whose open intent had its deadline before that real time."""
 
 
 class Windows(Struct, frozen=True, kw_only=True):
-    """The windows of an unknown outcome, in seconds of real time."""
+    """When an unknown outcome is looked up, in seconds of real time."""
 
     margin_s: float = 5.0
-    """How long after its deadline a call is looked up first."""
+    """How long after its deadline a call is first looked up."""
     late_s: float = 30.0
     """How long after its deadline the processor may still apply it; only then is "not found" final."""
     poll_s: float = 1.0
 
 
 class Recovery:
-    """Settles what crashes and time-outs left open. `due` finds it; `stop` ends `run` between two sweeps."""
+    """Finds the outcomes of calls that crashes and time-outs left open.
+
+    `due` returns the orders with such calls. Setting `stop` ends `run` between two sweeps. `settled` counts the
+    outcomes.
+    """
 
     def __init__(self, ledger: Ledger, due: Due, windows: Windows = Windows()) -> None:  # noqa: B008 - frozen
         self._ledger = ledger
@@ -62,54 +67,52 @@ class Recovery:
         self._tries: dict[str | UUID, tuple[int, datetime]] = {}  # by call, and by order
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Sweep every second until told to stop."""
-        while not stop.is_set():
-            try:
-                await self.sweep()
-            except Fault as fault:
-                _log.warning("recovery_waits", reason=type(fault).__name__)
-            try:
-                await asyncio.wait_for(stop.wait(), self._windows.poll_s)
-            except TimeoutError:
-                continue
+        """Sweeps every second until `stop` is set."""
+        await run_periodically(
+            self.sweep,
+            stop,
+            pause_s=self._windows.poll_s,
+            log_waiting=lambda reason: _log.warning("recovery_waits", reason=reason),
+        )
 
     async def sweep(self) -> None:
-        """Look up everything that is due now."""
+        """Looks up every call that is due now."""
         now = datetime.now(UTC)
         self._tries = {key: tried for key, tried in self._tries.items() if tried[1] > now - timedelta(hours=1)}
-        waiting = {key for key, (_, next_at) in self._tries.items() if isinstance(key, UUID) and next_at > now}
+        delayed = {key for key, (_, next_at) in self._tries.items() if isinstance(key, UUID) and next_at > now}
         before = now - timedelta(seconds=self._windows.margin_s)
-        due = [which for which in await self._due(before, _ORDERS_MAX + len(waiting)) if which[1] not in waiting]
-        places = asyncio.Semaphore(_AT_ONCE)
+        found = await self._due(before, _ORDERS_MAX + len(delayed))
+        due = [(merchant_id, order_id) for merchant_id, order_id in found if order_id not in delayed]
+        slots = asyncio.Semaphore(_AT_ONCE)
 
-        async def one(merchant_id: UUID, order_id: UUID) -> None:
-            async with places:
+        async def recover(merchant_id: UUID, order_id: UUID) -> None:
+            async with slots:
                 await self._try(merchant_id, order_id)
 
-        await asyncio.gather(*[one(*which) for which in due[:_ORDERS_MAX]])
+        await asyncio.gather(*[recover(*each) for each in due[:_ORDERS_MAX]])
 
     async def _try(self, merchant_id: UUID, order_id: UUID) -> None:
-        """Settle an order; one that cannot be read, or that fails in any other way, is tried again later."""
+        """Finds an order's outcomes. An order that cannot be read, or fails in any other way, is tried again later."""
         try:
-            await self._settle(merchant_id, order_id)
+            await self._recover(merchant_id, order_id)
         except UNREADABLE as fault:
-            self._put_off(order_id)
+            self._retry_later(order_id)
             _log.error("recovery_cannot_read", order_id=str(order_id), reason=repr(fault))
         except Fault:
-            return  # the database is away: the next sweep is soon enough
-        except Exception as fault:  # noqa: BLE001 - one order that we cannot settle holds up no other
-            self._put_off(order_id)
+            return  # the database is unreachable: the next sweep is soon enough
+        except Exception as fault:  # noqa: BLE001 - an order that fails must not delay the others
+            self._retry_later(order_id)
             reason = type(fault).__name__
             _log.error("recovery_failed", order_id=str(order_id), reason=reason, at=stack_locations(fault))
 
-    async def _settle(self, merchant_id: UUID, order_id: UUID) -> None:
+    async def _recover(self, merchant_id: UUID, order_id: UUID) -> None:
         order = await load_order(self._ledger, merchant_id, order_id)
         for payment in order.payments:
             if payment.intent is None or self._next_try(payment.intent) > datetime.now(UTC):
                 continue
             outcome = await self._look_up(merchant_id, order, payment.intent)
             if outcome is None:
-                self._put_off(payment.intent.idempotency_key)
+                self._retry_later(payment.intent.idempotency_key)
                 continue
             order = await self._record(merchant_id, order, payment.intent, outcome)
         intents = (payment.intent for payment in order.payments if payment.intent is not None)
@@ -134,7 +137,7 @@ class Recovery:
         return await uow.order(order_id)
 
     async def _look_up(self, merchant_id: UUID, order: Order, intent: Intent) -> Outcome | None:
-        """The outcome, or None where it cannot be told yet."""
+        """Returns the outcome, or None where it is still unknown."""
         processor = self._ledger.processor
         if processor is None:
             return None
@@ -148,11 +151,11 @@ class Recovery:
         return NotFound() if datetime.now(UTC) >= final_at else None
 
     def _next_try(self, intent: Intent) -> datetime:
-        """When this call may be looked up, for the first time or again."""
+        """Returns when this call may be looked up, for the first time or again."""
         tried = self._tries.get(intent.idempotency_key)
         return intent.deadline_at + timedelta(seconds=self._windows.margin_s) if tried is None else tried[1]
 
-    def _put_off(self, key: str | UUID) -> None:
+    def _retry_later(self, key: str | UUID) -> None:
         tries = self._tries.get(key, (0, None))[0]
-        pause = min(_BACK_OFF_FIRST_S * 2.0 ** min(tries, 20), _BACK_OFF_MAX_S)
-        self._tries[key] = (tries + 1, datetime.now(UTC) + timedelta(seconds=pause))
+        pause_s = back_off_s(tries, _BACK_OFF_MAX_S, _BACK_OFF_FIRST_S)
+        self._tries[key] = (tries + 1, datetime.now(UTC) + timedelta(seconds=pause_s))

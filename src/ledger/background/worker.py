@@ -1,17 +1,18 @@
-"""The worker: one process that runs the reactions until it is told to stop.
+"""The worker: one process that does everything that happens outside a request, until it is stopped.
 
-The rule a stranger would break: a reaction is stopped between two pieces of work, never inside one. Whatever was begun
-is finished or left for the next worker, which finds it by the same question.
+Stop a part between two pieces of its work. What has begun is finished, or left for the next worker, which finds it by
+the same query.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 
-from ledger.background import periodic
 from ledger.background.erasure import ErasureSweep
 from ledger.background.inbox.delivery import open_delivery
+from ledger.background.periodic import run_periodically
 from ledger.background.reactions.dispatcher import Dispatcher
 from ledger.background.reactions.registry import HANDLERS, REACTIONS
 from ledger.background.reactions.runner import ReactionRunner
@@ -26,8 +27,11 @@ from projections.search.compaction import SearchCompactor
 
 
 async def run(settings: Settings, ready: Callable[[], None], stop: asyncio.Event) -> None:
-    """Run every reaction; `ready` is called once they all do. Raises psycopg.OperationalError at the start."""
-    assert settings.database_url is not None, "whoever starts a worker tells it its database"
+    """Runs all parts of the worker until `stop` is set, and calls `ready` once they run.
+
+    Raises psycopg.OperationalError at the start.
+    """
+    assert settings.database_url is not None, "the supervisor names a worker's database"
     windows = Windows(
         margin_s=settings.recovery_margin_s,
         late_s=max(0.0, settings.not_found_final_s - settings.processor_timeout_s),
@@ -35,26 +39,29 @@ async def run(settings: Settings, ready: Callable[[], None], stop: asyncio.Event
     url = settings.database_url
     async with (
         open_ledger(settings) as ledger,
-        OpenCalls(url) as intents,
+        OpenCalls(url) as open_calls,
         SearchCompactor(url) as search,
-        Erasures(url) as payers,
+        Erasures(url) as erasures,
         Jobs(url, ledger, HANDLERS) as jobs,
-        open_delivery(url, ledger) as mail,
+        open_delivery(url, ledger) as delivery,
     ):
         dispatcher = Dispatcher(ledger.journal, jobs, REACTIONS)
-        watch = ReactionRunner(url, dispatcher, jobs)
-        recovery = Recovery(ledger, intents.due, windows)
-        forgetting = ErasureSweep(ledger, payers.unfinished, payers.orders_of, payers.finished)
+        reactions = ReactionRunner(url, dispatcher, jobs)
+        recovery = Recovery(ledger, open_calls.due, windows)
+        erasure = ErasureSweep(ledger, erasures.unfinished, erasures.orders_of, erasures.finished)
 
         def sample_quarantine() -> None:
-            QUARANTINED.labels(PROCESS).set(dispatcher.aside.merchants)
+            QUARANTINED.labels(PROCESS).set(dispatcher.quarantine.merchants)
 
-        recovering = asyncio.create_task(recovery.run(stop), name="recovery")
-        packing = asyncio.create_task(periodic.run_periodically(search.pack, stop), name="search packing")
-        erasures = asyncio.create_task(forgetting.run(stop), name="forgetting")
-        watching = asyncio.create_task(watch.run(stop), name="reactions")
-        working = asyncio.create_task(jobs.run(stop), name="jobs")
-        delivering = asyncio.create_task(mail.run(stop), name="mail")
+        parts = (
+            recovery.run,
+            partial(run_periodically, search.pack),
+            erasure.run,
+            reactions.run,
+            jobs.run,
+            delivery.run,
+        )
+        tasks = [asyncio.create_task(run_part(stop)) for run_part in parts]
         with sampling(ledger.journal.sample_metrics, sample_quarantine):
             ready()
-            await asyncio.gather(recovering, packing, erasures, watching, working, delivering)
+            await asyncio.gather(*tasks)

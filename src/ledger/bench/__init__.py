@@ -1,8 +1,12 @@
-"""Benchmarks as ratios to limits that are measured in the same run, on the same machine, in turn with what they limit.
+"""Benchmarks, each as a ratio to a limit that is measured in the same run, on the same machine, in turn with it.
 
-The rule a stranger would break: a figure without its limit is not printed as a result. A machine's mood changes from
-minute to minute; a ratio of neighbours survives it.
+Never report a figure without its limit: what a machine achieves changes from minute to minute, a ratio of neighbouring
+samples hardly changes.
 
-Read `measuring` (samples and turns), `place` (a scratch database), `limits` (R: single INSERTs by pgbench; E: a bare echo),
-`load`, `walk` and `writing` (what generates the load, each in its own process), `journal`, `http`, `history` (the benchmarks), `report`.
+In reading order:
+
+- `run`: runs one benchmark or all. `scratch`: the server and the database that they run on.
+- `measure`: limits, samples, resources and reports.
+- `load`: what the benchmarks load the journal and the service with.
+- `suites`: the benchmarks.
 """

@@ -1,6 +1,6 @@
-"""`ledger bench`: run one benchmark or all of them, print ratios to limits measured in the same run.
+"""Runs one benchmark or all of them for `ledger bench`, and prints ratios to limits measured in the same run.
 
-The rule a stranger would break: everything happens in a scratch database, never in the one that the service uses.
+Never run one in the service's own database: each gets a scratch database.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ def bench(
     rounds: int = 3,
     events: int = history.EVENTS,
 ) -> None:
-    """Run the benchmark of that name, or all, and print what came of it.
+    """Runs the benchmark of this name, or all, and prints the reports.
 
-    Each sample takes `seconds`, each comparison `rounds` of them; `events` is the length of the long history. Raises
-    CannotRun for an unknown name, or where something needed is missing.
+    Each sample takes `seconds`, each comparison `rounds` samples; `events` is the length of the long history. Raises
+    CannotRun for an unknown name, or where a program or a server is missing.
     """
     if name is not None and name not in BENCHMARKS:
         raise CannotRun(f"there is no benchmark {name}; there are {', '.join(BENCHMARKS)}")

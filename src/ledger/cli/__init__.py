@@ -1,1 +1,10 @@
-"""The command line `ledger`: a module for each command."""
+"""The command line `ledger`: every command parses its arguments and leaves the work to the package.
+
+In reading order:
+
+- `main`: the commands and how errors end. `installation`: what a command runs on. `options`, `output`: shared by
+  commands.
+- `service`: serve, api, worker, migrate, settings. `merchants`, `keys`: operators' commands about merchants.
+- `jobs`, `messages`: what could not be done yet. `replay`: an order's events. `seed`: runs a scenario. `bench`:
+  benchmarks.
+"""

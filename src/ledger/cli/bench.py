@@ -1,7 +1,4 @@
-"""`ledger bench`: what this machine makes of the ledger, as ratios to limits measured in the same run.
-
-The rule a stranger would break: a benchmark has a server and a database of its own, whatever else runs here.
-"""
+"""`ledger bench`: the ledger's speed on this machine, as ratios to limits measured in the same run."""
 
 from __future__ import annotations
 
@@ -14,15 +11,15 @@ from ledger.cli.options import AsJson, DataDir
 
 def bench(
     name: Annotated[
-        str | None, typer.Argument(help="journal, http, profile, history or search; all of them where not given.")
+        str | None, typer.Argument(help="journal, http, profile, history or search; without it, all of them.")
     ] = None,
     data_dir: DataDir = None,
     json: AsJson = False,
     seconds: Annotated[float, typer.Option(min=0.2, help="How long each sample takes.")] = 3.0,
-    rounds: Annotated[int, typer.Option(min=1, help="How often the things that are compared take turns.")] = 3,
+    rounds: Annotated[int, typer.Option(min=1, help="How many samples of each are taken, in turns.")] = 3,
     events: Annotated[int, typer.Option(min=1, help="How many events the long history has.")] = 5_000_000,
 ) -> None:
-    """Measure journal, HTTP, a long history and the lists, in turn with their limits. Takes minutes."""
+    """Measure the journal, HTTP, a long history and the lists, in turn with their limits. Takes minutes."""
     from ledger.bench.run import bench as measure
     from ledger.cli.installation import settings_from
 

@@ -1,17 +1,18 @@
-"""How a command gets at the ledger: the server of the data directory, the one that LEDGER_DATABASE_URL names, or its own.
+"""What a command runs on: the server of the data directory, the one that LEDGER_DATABASE_URL names, or its own.
 
-The rule a stranger would break: a refusal ends as one line on standard error and exit status 1. Whatever an operation can
-raise is turned into `CannotRun` here, and nowhere else.
+Every error that an operation can raise becomes `CannotRun` here, which ends as one line on standard error and exit
+status 1.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
 from ledger.settings import CannotRun, Settings, likely_typos, read_settings
@@ -24,7 +25,7 @@ T = TypeVar("T")
 
 
 def on_ledger(data_dir: Path | None, work: Callable[[Ledger, Settings], Awaitable[T]]) -> T:
-    """What `work` returns, done on a ledger of the installation. Raises CannotRun with one line."""
+    """Runs `work` on a ledger of the installation and returns its result. Raises CannotRun with one line."""
     from ledger.wiring import open_ledger
 
     async def opened(settings: Settings) -> T:
@@ -34,35 +35,36 @@ def on_ledger(data_dir: Path | None, work: Callable[[Ledger, Settings], Awaitabl
     return with_database(data_dir, opened)
 
 
-def on_connection(data_dir: Path | None, question: Callable[[Connection], Awaitable[T]]) -> T:
-    """What `question` finds on a connection to the installation's database. Raises CannotRun with one line."""
+def on_connection(data_dir: Path | None, query: Callable[[Connection], Awaitable[T]]) -> T:
+    """Runs `query` on a connection to the installation's database and returns its result. Raises CannotRun with one
+    line.
+    """
     from ledger.postgres.connection import connect
 
     async def opened(settings: Settings) -> T:
         assert settings.database_url is not None, "the installation's settings name its database"
         async with await connect(settings.database_url, "ledger-cli") as connection:
-            return await question(connection)
+            return await query(connection)
 
     return with_database(data_dir, opened)
 
 
-def with_database(data_dir: Path | None, work: Callable[[Settings], Awaitable[T]]) -> T:
-    """What `work` returns, done while the installation's database is up, with the settings that name it."""
+def with_database(data_dir: Path | None, work: Callable[[Settings], Coroutine[Any, Any, T]]) -> T:
+    """Runs `work` while the installation's database is up, with the settings that name it, and returns its result.
+
+    Raises CannotRun with one line.
+    """
     import asyncio
 
-    from ledger.cli.installation import settings_from
     from ledger.postgres.prepare import ready_database
 
-    async def run(settings: Settings) -> T:
-        return await work(settings)
-
     with ready_database(settings_from(data_dir=data_dir)) as settings, errors_as_cannot_run():
-        return asyncio.run(run(settings))
+        return asyncio.run(work(settings))
 
 
 @contextmanager
 def errors_as_cannot_run() -> Iterator[None]:
-    """Turn what operations raise into CannotRun."""
+    """Turns what operations raise into CannotRun."""
     import psycopg
 
     from ledger.domain.rejections import Rejected
@@ -71,8 +73,8 @@ def errors_as_cannot_run() -> Iterator[None]:
 
     try:
         yield
-    except Rejected as refusal:
-        raise CannotRun(refusal.message) from None
+    except Rejected as rejection:
+        raise CannotRun(rejection.message) from None
     except KeyUnavailable as missing:
         raise CannotRun(str(missing)) from missing
     except (Fault, psycopg.OperationalError) as failure:
@@ -80,7 +82,7 @@ def errors_as_cannot_run() -> Iterator[None]:
 
 
 def uuid_of(text: str, what: str) -> UUID:
-    """The id that an argument spells. Raises CannotRun."""
+    """Returns the id in an argument. Raises CannotRun."""
     from ledger.domain.ids import parse_uuid
 
     found = parse_uuid(text)
@@ -89,8 +91,19 @@ def uuid_of(text: str, what: str) -> UUID:
     return found
 
 
+def time_of(text: str) -> datetime:
+    """Returns the time in an argument, in UTC. Raises CannotRun."""
+    try:
+        time = datetime.fromisoformat(text)
+        if time.tzinfo is not None:
+            return time.astimezone(UTC)
+    except (ValueError, OverflowError):
+        pass
+    raise CannotRun(f"{text!r} is not a time with an offset; it needs an offset, as in 2027-01-31T12:00:00Z")
+
+
 def settings_from(**flags: object) -> Settings:
-    """The settings of a command, its flags first; variables that look misspelt are pointed out."""
+    """Returns the settings of a command, its flags first. Warns of environment variables that look misspelt."""
     for variable, meant in likely_typos(os.environ):
         sys.stderr.write(f"ledger: warning: {variable} is no setting; did you mean {meant}?\n")
     return read_settings(os.environ, **flags)

@@ -1,7 +1,4 @@
-"""`ledger jobs`: list, retry.
-
-The rule a stranger would break: an operator hurries a job, and never removes one. What is due is done, or stays in sight.
-"""
+"""`ledger jobs`: list, retry. Operators cannot remove a job: what is due stays listed until it is done."""
 
 from __future__ import annotations
 
@@ -12,15 +9,15 @@ import typer
 
 from ledger.cli.installation import on_connection
 from ledger.cli.options import AsJson, DataDir
-from ledger.cli.output import day_and_time, echo_json, echo_table
+from ledger.cli.output import day_and_time, echo_json, echo_retried, echo_table
 from ledger.settings import CannotRun
 
-app = typer.Typer(no_args_is_help=True, help="What is due and could not be done: look at it, have it tried again.")
+app = typer.Typer(no_args_is_help=True, help="Work that is due and has failed: list it, retry it.")
 
 
 @app.command(name="list")
 def list_(data_dir: DataDir = None, json: AsJson = False) -> None:
-    """List what has failed: what waits for its next attempt, and what was given up."""
+    """List jobs that have failed: those that wait for their next attempt, and those that were given up."""
     from ledger.background.scheduler.failed_jobs import failed_jobs
 
     found = on_connection(data_dir, failed_jobs)
@@ -44,11 +41,11 @@ def list_(data_dir: DataDir = None, json: AsJson = False) -> None:
 @app.command()
 def retry(
     jobs: Annotated[list[int] | None, typer.Argument(metavar="JOB…", help="The jobs, as `list` names them.")] = None,
-    every: Annotated[bool, typer.Option("--all", help="Everything that `list` shows.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="All jobs that `list` shows.")] = False,
     data_dir: DataDir = None,
     json: AsJson = False,
 ) -> None:
-    """Have jobs tried again at once, with all their attempts before them."""
+    """Retry jobs at once, with all their attempts again."""
     from ledger.background.scheduler.failed_jobs import retry_jobs
 
     if bool(jobs) == every:
@@ -57,7 +54,4 @@ def retry(
     unknown = set(jobs or ()) - set(retried)
     if unknown:
         raise CannotRun(f"no such job has failed: {', '.join(map(str, sorted(unknown)))}")
-    if json:
-        echo_json({"retried": retried})
-    else:
-        typer.echo(f"{len(retried)} to be tried again now")
+    echo_retried(retried, json=json)

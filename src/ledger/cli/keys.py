@@ -1,8 +1,7 @@
 """`ledger keys`: create, list, revoke; and rewrap, which is about the keys that seal personal data.
 
-Several API keys of a merchant may live at once, so that one can replace another.
-
-The rule a stranger would break: a key's secret is printed by the command that makes it and can never be printed again.
+A merchant may have several valid API keys, so that one can replace another. A key's secret is printed once, by the
+command that makes it, and is not stored.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ledger.cli.installation import on_connection, on_ledger, uuid_of, with_database
+from ledger.cli.installation import on_connection, on_ledger, time_of, uuid_of, with_database
 from ledger.cli.options import AsJson, DataDir, MerchantId
 from ledger.cli.output import day_and_time, echo_json, echo_table
 from ledger.settings import CannotRun, Settings
@@ -23,30 +22,31 @@ if TYPE_CHECKING:
     from ledger.postgres.connection import Connection
     from projections.merchants import ListedKey
 
-app = typer.Typer(no_args_is_help=True, help="API keys: who may speak for a merchant.")
+app = typer.Typer(no_args_is_help=True, help="The API keys of a merchant; and the keys that seal personal data.")
 
 
 @app.command()
 def create(
     merchant_id: MerchantId,
-    name: Annotated[str | None, typer.Option(metavar="N", help="What people call the key.")] = None,
+    name: Annotated[str | None, typer.Option(metavar="N", help="A name of the key, for people.")] = None,
     scope: Annotated[
         list[str] | None,
-        typer.Option(metavar="S", help="What the key is limited to; may be repeated.", show_default="everything"),
+        typer.Option(metavar="S", help="What the key allows; may be repeated.", show_default="everything"),
     ] = None,
     expires_at: Annotated[
         str | None,
-        typer.Option(metavar="T", help="Until when it speaks, as 2027-01-31T12:00:00Z.", show_default="for ever"),
+        typer.Option(metavar="T", help="Until when it is valid, as 2027-01-31T12:00:00Z.", show_default="for ever"),
     ] = None,
     data_dir: DataDir = None,
     json: AsJson = False,
 ) -> None:
-    """Issue a further API key and print it, which is shown this once."""
+    """Issue a further API key and print it. It is shown this once."""
     from ledger.operations.merchants import issue_key
     from ledger.seeding.seed import fresh_keys
     from projections.orders.formats import moment_or_null
 
-    merchant, scopes, until = uuid_of(merchant_id, "merchant"), _scopes(scope or []), _moment(expires_at)
+    merchant, scopes = uuid_of(merchant_id, "merchant"), _scopes(scope or [])
+    until = None if expires_at is None else time_of(expires_at)
 
     async def issue(ledger: Ledger, settings: Settings) -> tuple[str, ApiKey]:
         key = fresh_keys(settings)()
@@ -67,13 +67,13 @@ def create(
         return
     typer.echo(f"key      {key.key_id}  {key.name or ''}".rstrip())
     typer.echo(f"API key  {secret}")
-    typer.echo(f"speaks   for {', '.join(key.scopes) or 'everything'}, until {day_and_time(until) or 'it is revoked'}")
+    typer.echo(f"allows   {', '.join(key.scopes) or 'everything'}, until {day_and_time(until) or 'it is revoked'}")
     typer.echo("The key is shown this once and kept nowhere: store it now.")
 
 
 @app.command(name="list")
 def list_(merchant_id: MerchantId, data_dir: DataDir = None, json: AsJson = False) -> None:
-    """List a merchant's keys, the oldest first, those that no longer speak included."""
+    """List a merchant's keys, the oldest first, revoked and expired ones included."""
     from projections.merchants import list_keys
 
     merchant = uuid_of(merchant_id, "merchant")
@@ -83,7 +83,7 @@ def list_(merchant_id: MerchantId, data_dir: DataDir = None, json: AsJson = Fals
 
     keys = on_connection(data_dir, keys_of)
     if not keys:
-        raise CannotRun(f"there is no merchant {merchant}")  # every merchant has had one
+        raise CannotRun(f"there is no merchant {merchant}")  # every merchant has been issued a key
     if json:
         echo_json([_listed(key) for key in keys])
         return
@@ -108,19 +108,19 @@ def revoke(
     key_id: Annotated[str, typer.Argument(metavar="KEY_ID", help="The key's id, as `list` shows it.")],
     data_dir: DataDir = None,
 ) -> None:
-    """End a key. Done twice, it changes nothing the second time."""
+    """Revoke a key. A second time changes nothing."""
     from ledger.operations.merchants import revoke_key
 
     merchant, key = uuid_of(merchant_id, "merchant"), uuid_of(key_id, "key")
     revoked = on_ledger(data_dir, lambda ledger, _: revoke_key(ledger, merchant, key))
-    typer.echo(f"the key that ends in {revoked.hint} no longer speaks, since {day_and_time(revoked.revoked_at)}")
+    typer.echo(f"the key that ends in {revoked.hint} is revoked, since {day_and_time(revoked.revoked_at)}")
 
 
 @app.command(name="rewrap")
 def rewrap_(data_dir: DataDir = None) -> None:
-    """Put every customer's data key under the newest sealing key, while the service runs.
+    """Seal every customer's data key with the newest sealing key, while the service runs.
 
-    Done once every process knows the newest, the older ones can be taken out of LEDGER_SEALING_KEYS.
+    Run it once every process has the newest key. Afterwards the older ones can be removed from LEDGER_SEALING_KEYS.
     """
     from ledger.journal.append import KeyUnavailable, SealBroken
     from ledger.journal.encryption.rewrapping import rewrap
@@ -141,25 +141,13 @@ def rewrap_(data_dir: DataDir = None) -> None:
     typer.echo(f"{count} data keys were put under the sealing key {newest}; none is under another")
 
 
-def _scopes(given: list[str]) -> list[str]:
+def _scopes(arguments: list[str]) -> list[str]:
     from ledger.security.api_keys import Scope
 
-    for scope in given:
+    for scope in arguments:
         if scope not in list(Scope):
             raise CannotRun(f"there is no scope {scope!r}; there are: {', '.join(Scope)}")
-    return sorted(set(given))
-
-
-def _moment(text: str | None) -> datetime | None:
-    if text is None:
-        return None
-    try:
-        moment = datetime.fromisoformat(text)
-        if moment.tzinfo is None:
-            raise CannotRun(f"{text} needs an offset, as in 2027-01-31T12:00:00Z")
-        return moment.astimezone(UTC)
-    except (ValueError, OverflowError):
-        raise CannotRun(f"{text!r} is not a time such as 2027-01-31T12:00:00Z") from None
+    return sorted(set(arguments))
 
 
 def _listed(key: ListedKey) -> dict[str, object]:

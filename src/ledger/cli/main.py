@@ -1,7 +1,6 @@
-"""The command line `ledger`: every command parses, says what is wrong in one line, and leaves the work to the package.
+"""The commands of `ledger`, and how a command ends that cannot run: with one line on standard error.
 
-The rule a stranger would break: nothing heavy is imported above a command's own body, so that `ledger --help` and the
-start of a service stay quick.
+Import nothing heavy outside the body of a command, so that `ledger --help` and the start of a service stay fast.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    help="A payment-order ledger. Every option is a setting too: see `ledger settings`.",
+    help="A payment-order ledger. Every option is also a setting: see `ledger settings`.",
 )
 app.add_typer(merchants.app, name="merchants")
 app.add_typer(keys.app, name="keys")
@@ -32,7 +31,7 @@ for command in (service.serve, service.api, service.worker, service.migrate, ser
 
 
 def main() -> None:
-    """The console command. Exits 1 with one line on standard error where something of the surroundings is wrong."""
+    """Runs the console command. Exits 1 with one line on standard error where the command cannot run."""
     try:
         app()
     except CannotRun as reason:

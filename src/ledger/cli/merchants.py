@@ -1,7 +1,4 @@
-"""`ledger merchants`: create, list, show, set.
-
-The rule a stranger would break: what `create --json` prints is read by programs, so its four fields stay as they are.
-"""
+"""`ledger merchants`: create, list, show, set. Programs read the four fields that `create --json` prints: keep them."""
 
 from __future__ import annotations
 
@@ -18,12 +15,12 @@ if TYPE_CHECKING:
     from ledger.domain.merchants.state import Merchant
     from ledger.operations.ledger import Ledger
 
-app = typer.Typer(no_args_is_help=True, help="Merchants: who collects money, and on which settings.")
+app = typer.Typer(no_args_is_help=True, help="Merchants and their settings.")
 
 
 @app.command()
 def create(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What people call it; need not be unique.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The merchant's name; need not be unique.")],
     surcharge_rate: Annotated[
         str | None,
         typer.Option(metavar="PCT", help="Surcharge on cards in percent. In Mexico unlawful for consumer sales."),
@@ -39,12 +36,12 @@ def create(
     data_dir: DataDir = None,
     json: AsJson = False,
 ) -> None:
-    """Register a merchant and print its first API key, which is shown this once."""
+    """Register a merchant and print its first API key. It is shown this once."""
     from ledger.domain.merchants.settings import parse_settings
     from ledger.operations.merchants import register_merchant
     from ledger.seeding.seed import fresh_keys
 
-    given = {
+    options = {
         "surchargeRate": surcharge_rate,
         "requestsPerMinute": requests_per_minute,
         "requestsPerSecond": requests_per_second,
@@ -52,7 +49,7 @@ def create(
 
     async def register(ledger: Ledger, settings: Settings) -> dict[str, str]:
         key = fresh_keys(settings)()
-        fields = parse_settings({setting: text for setting, text in given.items() if text is not None})
+        fields = parse_settings({setting: text for setting, text in options.items() if text is not None})
         merchant, _ = await register_merchant(ledger, name, key, settings=fields)
         return {
             "merchantId": str(merchant.merchant_id),
@@ -113,7 +110,7 @@ def set_(
     data_dir: DataDir = None,
     json: AsJson = False,
 ) -> None:
-    """Change settings of a merchant; orders that exist keep the terms that they were made on."""
+    """Change settings of a merchant. Existing orders keep the terms with which they were created."""
     from ledger.domain.merchants.settings import parse_settings
     from ledger.operations.merchants import change_settings
 
@@ -159,7 +156,7 @@ def _echo(merchant: Merchant, *, json: bool) -> None:
 
 
 def _written(value: Any) -> str:
-    """A setting's value as `set` would take it."""
+    """Returns a setting's value as `set` accepts it."""
     if isinstance(value, list | tuple):
         return ",".join(map(str, value))
     return str(value).lower() if isinstance(value, bool) or value is None else str(value)

@@ -1,8 +1,4 @@
-"""`ledger messages`: list, retry.
-
-The rule a stranger would break: an operator hurries a message, and never removes one. What a processor has told stays in sight
-until an order has taken it in.
-"""
+"""`ledger messages`: list, retry. Operators cannot remove a message: it stays listed until an order has recorded it."""
 
 from __future__ import annotations
 
@@ -13,11 +9,11 @@ import typer
 
 from ledger.cli.installation import on_connection
 from ledger.cli.options import AsJson, DataDir
-from ledger.cli.output import day_and_time, echo_json, echo_table
+from ledger.cli.output import day_and_time, echo_json, echo_retried, echo_table
 from ledger.settings import CannotRun
 
 app = typer.Typer(
-    no_args_is_help=True, help="What processors have told and no order has taken in: look at it, have it tried again."
+    no_args_is_help=True, help="Messages of processors that no order has recorded: list them, retry them."
 )
 
 Ids = Annotated[list[str] | None, typer.Argument(metavar="MESSAGE…", help="The messages, as `list` names them.")]
@@ -25,7 +21,7 @@ Ids = Annotated[list[str] | None, typer.Argument(metavar="MESSAGE…", help="The
 
 @app.command(name="list")
 def list_(data_dir: DataDir = None, json: AsJson = False) -> None:
-    """List what waits, the oldest first: what each is about, when it is tried next, and what it waits for."""
+    """List the messages, the oldest first: what each is about, when it is tried next, and what it waits for."""
     from ledger.background.inbox.pending import pending_messages
 
     found = on_connection(data_dir, pending_messages)
@@ -51,11 +47,11 @@ def list_(data_dir: DataDir = None, json: AsJson = False) -> None:
 @app.command()
 def retry(
     messages: Ids = None,
-    every: Annotated[bool, typer.Option("--all", help="Everything that `list` shows.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="All messages that `list` shows.")] = False,
     data_dir: DataDir = None,
     json: AsJson = False,
 ) -> None:
-    """Have messages tried again at once, those that were set aside too."""
+    """Retry messages at once, those that were set aside included."""
     from ledger.background.inbox.pending import retry_messages
 
     if bool(messages) == every:
@@ -64,7 +60,4 @@ def retry(
     unknown = set(messages or ()) - set(retried)
     if unknown:
         raise CannotRun(f"no such message waits: {', '.join(sorted(unknown))}")
-    if json:
-        echo_json({"retried": retried})
-    else:
-        typer.echo(f"{len(retried)} to be tried again now")
+    echo_retried(retried, json=json)

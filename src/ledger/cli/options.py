@@ -8,17 +8,11 @@ from typing import Annotated
 import typer
 
 Host = Annotated[str | None, typer.Option(help="The address to listen on.", show_default="127.0.0.1")]
-
-
 Port = Annotated[int | None, typer.Option(help="The port to listen on; 0 takes a free one.", show_default="8000")]
-
-
 Workers = Annotated[int | None, typer.Option(help="How many API processes share the port.", show_default="1")]
 DataDir = Annotated[
     Path | None,
-    typer.Option(help="Where the embedded Postgres and the sandbox's secrets live.", show_default=".ledger"),
+    typer.Option(help="The directory of the embedded Postgres and the sandbox's secrets.", show_default=".ledger"),
 ]
-
-
-AsJson = Annotated[bool, typer.Option("--json", help="As JSON.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 MerchantId = Annotated[str, typer.Argument(metavar="MERCHANT_ID", help="The merchant's id.")]

@@ -9,14 +9,14 @@ import typer
 
 
 def echo_json(content: object) -> None:
-    """Print JSON on one line, texts as they are."""
+    """Prints JSON on one line, without escaping letters."""
     import msgspec
 
     typer.echo(msgspec.json.encode(content).decode())
 
 
 def echo_table(headings: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
-    """Print rows in columns as wide as what stands in them."""
+    """Prints rows in columns as wide as their longest cells."""
     table = [headings, *rows]
     widths = [max(len(row[column]) for row in table) for column in range(len(headings))]
     for row in table:
@@ -24,6 +24,14 @@ def echo_table(headings: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> No
         typer.echo("  ".join(cells).rstrip())
 
 
-def day_and_time(moment: datetime | None) -> str:
-    """A time in UTC as an operator reads it; empty for none."""
-    return "" if moment is None else moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+def echo_retried(retried: Sequence[object], *, json: bool) -> None:
+    """Prints what a `retry` command has had retried."""
+    if json:
+        echo_json({"retried": retried})
+    else:
+        typer.echo(f"{len(retried)} to be tried again now")
+
+
+def day_and_time(time: datetime | None) -> str:
+    """Returns a time in UTC as an operator reads it; the empty text for None."""
+    return "" if time is None else time.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%SZ")

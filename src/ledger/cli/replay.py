@@ -1,16 +1,15 @@
 """`ledger replay`: an order's events one by one, with the state after each.
 
-The rule a stranger would break: the table names no person. Who needs what the events hold asks for JSON.
+Print no personal data in the table; `--json` prints what the events hold.
 """
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ledger.cli.installation import on_ledger
+from ledger.cli.installation import on_ledger, time_of
 from ledger.cli.options import AsJson, DataDir
 from ledger.cli.output import day_and_time, echo_json, echo_table
 from ledger.settings import CannotRun, Settings
@@ -34,17 +33,17 @@ def replay(
         str, typer.Argument(metavar="ORDER", help="A service id, an order number, or MERCHANT_ID/EXTERNAL_ID.")
     ],
     at: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Stop at this moment of the merchant's clock, in ISO 8601.")
+        str | None, typer.Option(metavar="TIME", help="Stop at this time of the merchant's clock, in ISO 8601.")
     ] = None,
     version: Annotated[int | None, typer.Option(metavar="N", min=1, help="Stop after this many events.")] = None,
     data_dir: DataDir = None,
     json: AsJson = False,
 ) -> None:
-    """Show an order's events one by one: when, on whose word, and how the order stood afterwards."""
+    """Show an order's events one by one: when each happened, who requested it, and the order afterwards."""
     from ledger.operations.order_history import replay_document, steps
     from ledger.postgres.connection import connect
 
-    moment = None if at is None else _moment(at)
+    until = None if at is None else time_of(at)
 
     async def read(ledger: Ledger, settings: Settings) -> tuple[UUID, Sequence[RecordedEvent]]:
         assert settings.database_url is not None, "the installation's settings name its database"
@@ -52,24 +51,24 @@ def replay(
             return await _history(connection, ledger.journal.reader, order)
 
     merchant_id, history = on_ledger(data_dir, read)
-    taken = list(steps(history, at=moment, version=version))
-    if not taken:
+    replayed = list(steps(history, at=until, version=version))
+    if not replayed:
         raise CannotRun(f"the order did not exist then: it was created on {day_and_time(history[0].recorded_at)}")
     if json:
-        echo_json(replay_document(merchant_id, taken))
+        echo_json(replay_document(merchant_id, replayed))
         return
-    terms = taken[0].order.terms
+    terms = replayed[0].order.terms
     typer.echo(f"order     {terms.order_number}  {terms.order_id}  {terms.external_id!r}")
     typer.echo(f"merchant  {merchant_id}")
     typer.echo(f"currency  {terms.currency}, in minor units")
     typer.echo()
-    echo_table(_HEADINGS, [_row(step) for step in taken])
-    if len(taken) < len(history):
-        typer.echo(f"\n{len(history) - len(taken)} later events are left out.")
+    echo_table(_HEADINGS, [_row(step) for step in replayed])
+    if len(replayed) < len(history):
+        typer.echo(f"\n{len(history) - len(replayed)} later events are left out.")
 
 
 async def _history(connection: Connection, reader: LogReader, order: str) -> tuple[UUID, Sequence[RecordedEvent]]:
-    """Whose order it is, and its stream. Raises CannotRun."""
+    """Returns the order's merchant and its stream. Raises CannotRun."""
     from projections.operator_lookup import find_orders
 
     found = await find_orders(connection, order)
@@ -93,14 +92,3 @@ def _row(step: ReplayStep) -> tuple[str, ...]:
         order.status,
         *map(plain, (order.amount, order.amount_paid, order.amount_refunded, order.amount_pending)),
     )
-
-
-def _moment(text: str) -> datetime:
-    """Raises CannotRun."""
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        moment = None
-    if moment is None or moment.tzinfo is None:
-        raise CannotRun(f"{text!r} is not a time with an offset, such as 2026-03-01T10:00:00-06:00")
-    return moment

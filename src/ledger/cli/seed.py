@@ -1,7 +1,4 @@
-"""`ledger seed`: tell a story file to the ledger.
-
-The rule a stranger would break: it may be run again at any time, and after any end: what is there already stays as it is.
-"""
+"""`ledger seed`: runs a scenario file. It may be run again at any time: what exists stays as it is."""
 
 from __future__ import annotations
 
@@ -21,18 +18,18 @@ if TYPE_CHECKING:
 
 
 def seed(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A story: JSON Lines, one request per line.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A scenario: JSON Lines, one request per line.")],
     data_dir: DataDir = None,
     json: AsJson = False,
 ) -> None:
-    """Run a story, in the sandbox: requests with their times. Twice changes nothing."""
-    from ledger.seeding.seed import seed as tell
+    """Run a scenario in the sandbox: requests with their times. A second run changes nothing."""
+    from ledger.seeding.seed import seed as run_file
 
-    async def told(settings: Settings) -> RunReport:
-        return await tell(settings, file)
+    async def run(settings: Settings) -> RunReport:
+        return await run_file(settings, file)
 
     began = perf_counter()
-    report = with_database(data_dir, told)
+    report = with_database(data_dir, run)
     known = report.lines - report.new
     if json:
         keys = [{"merchantId": merchant, "apiKey": secret} for merchant, secret in report.keys.items()]

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ledger.cli.installation import settings_from
-from ledger.cli.options import DataDir, Host, Port, Workers
+from ledger.cli.options import AsJson, DataDir, Host, Port, Workers
 from ledger.settings import describe
 
 
@@ -17,11 +17,11 @@ def serve(
     port: Port = None,
     data_dir: DataDir = None,
     workers: Workers = None,
-    demo: Annotated[bool, typer.Option("--demo", help="Begin with a demo merchant, its story and its key.")] = False,
+    demo: Annotated[bool, typer.Option("--demo", help="Begin with a demo merchant, its orders and its key.")] = False,
 ) -> None:
-    """Serve: API, worker and, unless LEDGER_DATABASE_URL is set, an embedded Postgres.
+    """Run the service: API, worker and, unless LEDGER_DATABASE_URL is set, an embedded Postgres.
 
-    Prints `ready http://…` once it answers. SIGTERM ends it within ten seconds, a second one at once.
+    Prints `ready http://…` once it answers requests. SIGTERM ends it within ten seconds, a second SIGTERM at once.
     """
     from ledger.service.supervisor import ProcessPlan
     from ledger.service.supervisor import serve as run
@@ -31,7 +31,7 @@ def serve(
 
 
 def api(host: Host = None, port: Port = None, data_dir: DataDir = None, workers: Workers = None) -> None:
-    """Serve the API alone; run `ledger worker` beside it."""
+    """Run the API alone; `ledger worker` has to run too."""
     from ledger.service.supervisor import ProcessPlan
     from ledger.service.supervisor import serve as run
 
@@ -40,7 +40,7 @@ def api(host: Host = None, port: Port = None, data_dir: DataDir = None, workers:
 
 
 def worker(data_dir: DataDir = None) -> None:
-    """Run the worker alone: recovery and everything that follows an event."""
+    """Run the worker alone: everything that happens outside a request."""
     from ledger.service.supervisor import ProcessPlan
     from ledger.service.supervisor import serve as run
 
@@ -48,7 +48,7 @@ def worker(data_dir: DataDir = None) -> None:
 
 
 def migrate(data_dir: DataDir = None) -> None:
-    """Bring the database up to date. Safe to run twice, and at once."""
+    """Bring the database's schema up to date. Safe to run twice, and several times at once."""
     from ledger.postgres.embedded.data_dir import database
     from ledger.postgres.migrate import migrations
     from ledger.postgres.prepare import prepare
@@ -60,9 +60,9 @@ def migrate(data_dir: DataDir = None) -> None:
 
 
 def settings(
-    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    json: AsJson = False,
 ) -> None:
-    """Print every setting with its default, its meaning and the value that it has now."""
+    """Print every setting with its default, its meaning and its current value."""
     rows = describe(settings_from())
     if json:
         import msgspec

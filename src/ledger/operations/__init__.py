@@ -1,7 +1,13 @@
-"""What a merchant or a worker can do: from a draft to a committed outcome.
+"""What a merchant or a worker can do: from a parsed request to a committed outcome.
 
-Read `drafts` (what was asked), `ledger` (what every operation is given), `customers`, `orders` (create and charge), `acting`
-(what every other action on an order has in common), `calls` and `carrying_out` (call the processor, record what came of it, go
-on), `erasure`. An operation loads, lets the core decide, commits, and loads and decides again when somebody else was first. It
-never decides anything itself.
+An operation loads, lets the core decide, commits, and decides again on the newer state after a conflict. Decide nothing
+here.
+
+In reading order:
+
+- `inputs`: parsed requests. `results`: what an operation returns. `ledger`: what every operation is given.
+- `pipeline`: the one way in which a stream is changed.
+- `orders`, `customers`: a module for each operation. `merchants`: operators' commands about merchants and keys.
+- `clock`, `order_numbers`, `payment_lookup`, `rate_limits`: each owns a table or a sequence.
+- `message_delivery`: how messages of processors come to the ledger. `order_history`: an order's past, event by event.
 """

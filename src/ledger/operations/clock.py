@@ -1,9 +1,8 @@
-"""The clocks of sandbox merchants: real time, or as far ahead of it as the merchant has moved its own.
+"""The clocks of sandbox merchants: real time, or as far ahead of it as the merchant has moved its clock.
 
-The rule a stranger would break: whoever needs the time of a merchant has `look`ed first. That a clock was never moved is
-believed for a quarter of a second, which the first move of a clock waits out; a clock that was ever moved is read every
-time. So a move that was answered holds for whatever is asked next, of any process, and merchants who never move their
-clock pay nothing for it.
+Call `refresh` before using a merchant's time. A process assumes for a quarter of a second that a clock was never moved,
+and the first move of a clock waits that long; a clock that was ever moved is read every time. So a move that was
+answered holds for the next request to any process, and merchants who never move their clock pay nothing.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ from ledger.postgres.dataloader import DataLoader
 
 
 class Clock:
-    """The merchant's clock: what every event is dated by. This one shows real time to everybody (see `operations.clocks`)."""
+    """Merchants' clocks, which date every event. This one shows real time to every merchant."""
 
     def now(self, merchant_id: UUID) -> datetime:  # noqa: ARG002 - in production every merchant lives in real time
-        """The merchant's present moment, aware, in UTC."""
+        """Returns the merchant's current time, aware, in UTC."""
         return datetime.now(UTC)
 
     async def refresh(self, merchant_id: UUID) -> datetime:
@@ -33,9 +32,9 @@ class Clock:
 
 
 BELIEVED_S: Final = 0.25
-"""How long a process believes that a clock was never moved, from before it asked."""
+"""How long a process assumes that a clock was never moved, counted from before it read the clock."""
 
-_KNOWN_MAX: Final = 50_000
+_CACHED_MAX: Final = 50_000
 
 _AHEAD: Final = "select merchant_id, ahead_us from merchant_clock where merchant_id = any(%s)"
 
@@ -49,29 +48,32 @@ class MerchantClocks(Clock):
         self._ahead: dict[UUID, timedelta] = {}
 
     async def start(self) -> None:
-        """Connect. Raises psycopg.OperationalError."""
+        """Connects. Raises psycopg.OperationalError."""
         await self._rows.start()
 
     async def stop(self) -> None:
         await self._rows.stop()
 
     def now(self, merchant_id: UUID) -> datetime:
-        """The merchant's present moment as it was when somebody last looked, aware, in UTC."""
+        """Returns the merchant's current time by the clock as it was last read, aware, in UTC."""
         now = datetime.now(UTC)
-        # Hashing a UUID is dear where nobody has moved a clock: an order asks four times.
+        # An order reads the time four times: where no clock was moved, hashing a UUID each time is wasted.
         ahead = self._ahead.get(merchant_id) if self._ahead else None
         return now if ahead is None else now + ahead
 
     async def refresh(self, merchant_id: UUID) -> datetime:
-        """Reads the clock unless this process knows it, and returns the merchant's current time. Raises a Fault."""
-        asked_at = time.monotonic()
-        if self._real_until.get(merchant_id, 0.0) > asked_at:
+        """Reads the clock where the process must not assume it, and returns the merchant's current time.
+
+        Raises a Fault.
+        """
+        read_at = time.monotonic()
+        if self._real_until.get(merchant_id, 0.0) > read_at:
             return self.now(merchant_id)
         ahead_us = await self._rows.get(merchant_id)
         if ahead_us is None:
-            if len(self._real_until) > _KNOWN_MAX:
+            if len(self._real_until) > _CACHED_MAX:
                 self._real_until.clear()
-            self._real_until[merchant_id] = asked_at + BELIEVED_S
+            self._real_until[merchant_id] = read_at + BELIEVED_S
         else:
             ahead = timedelta(microseconds=ahead_us)
             self._ahead[merchant_id] = max(ahead, self._ahead.get(merchant_id, ahead))
@@ -84,19 +86,19 @@ async def _fetch(connection: Connection, merchants: Sequence[UUID]) -> Mapping[U
 
 
 class ClockAdvanced(Struct, frozen=True):
-    """Where a clock stands after a move, and how many jobs were run on the way."""
+    """The merchant's time after its clock was moved, and how many jobs ran on the way."""
 
     now: datetime
     jobs_run: int
 
 
 class ClockControl(Protocol):
-    """How a clock is moved, where clocks can be moved at all (see `reactions.clock_hand`)."""
+    """How a clock is moved, in the sandbox (see `background.scheduler.clock_advance`)."""
 
     async def advance(self, merchant_id: UUID, field: str, target: Callable[[datetime], datetime]) -> ClockAdvanced:
-        """Move a merchant's clock to `target` of its present moment and do everything that becomes due until then.
+        """Moves a merchant's clock to `target` of its current time and does everything that becomes due until then.
 
-        Raises InvalidField on `field` where the clock would go back or too far, ConcurrentUpdate while somebody else moves
-        it, a Fault.
+        Raises InvalidField on `field` where the clock would go back or too far, ConcurrentUpdate while another request
+        moves it, a Fault.
         """
         ...

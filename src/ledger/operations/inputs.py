@@ -1,7 +1,6 @@
-"""What a merchant's request says, checked and in our words, before ids, time and state come to it.
+"""Parsed requests of merchants, before the operation adds ids, the time and the ledger's state.
 
-The rule a stranger would break: every limit of the interface has been checked when a draft exists; an operation only
-adds what needs the ledger's state.
+The parsers have checked every limit of the interface; an operation checks what needs the ledger's state.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from ledger.processors.contract import Card
 
 
 class Actor(Struct, frozen=True, kw_only=True):
-    """On whose word something happens: the merchant, the API key, and the request that asked."""
+    """Who requested a change: the merchant, the API key and the request."""
 
     merchant_id: UUID
     key_id: UUID | None = None
@@ -32,7 +31,11 @@ class Actor(Struct, frozen=True, kw_only=True):
 
 
 class CustomerInput(Struct, frozen=True, kw_only=True):
-    """The customer of a new order: `id` (service id or external id) names a known one; otherwise found or made by `external_id`."""
+    """The customer of a new order.
+
+    `id` (service id or external id) names an existing one; without it the customer is found or created by
+    `external_id`.
+    """
 
     id: str | None = None
     external_id: str | None = None
@@ -43,9 +46,9 @@ class CustomerInput(Struct, frozen=True, kw_only=True):
 
 
 class PaymentInput(Struct, frozen=True, kw_only=True):
-    """How one payment is to be made. `card` and `card_summary` stand together; `saved_method_id` names a saved card.
+    """How one payment is to be made. `card` and `card_summary` come together; `saved_method_id` names a saved card.
 
-    Whoever must be able to ask twice fixes `payment_id`: the order that has this payment already gets no other.
+    A caller that may repeat the request fixes `payment_id`: an order that has this payment already gets no other.
     """
 
     type: MethodType
@@ -64,7 +67,7 @@ class PaymentInput(Struct, frozen=True, kw_only=True):
 
 
 class OrderInput(Struct, frozen=True, kw_only=True):
-    """A payment order as a merchant asks for it. `payment` is None where the order is created pending."""
+    """A payment order that a merchant requests. `payment` is None where the order is created pending."""
 
     terms: OrderTerms
     customer: CustomerInput
@@ -72,9 +75,10 @@ class OrderInput(Struct, frozen=True, kw_only=True):
 
 
 class RefundInput(Struct, frozen=True, kw_only=True):
-    """Money to give back: `amount` in minor units, gross of the surcharge (contract N35).
+    """A refund: `amount` in minor units, gross of the surcharge (contract N35).
 
-    Without `payment_id` and `allocations` the newest captured payments give first. `destination` is where a payout goes.
+    Without `payment_id` and `allocations` the newest captured payments are refunded first. `destination` is the account
+    of a payout.
     """
 
     amount: Decimal
@@ -86,7 +90,10 @@ class RefundInput(Struct, frozen=True, kw_only=True):
 
 
 class CancelInput(Struct, frozen=True, kw_only=True):
-    """An order to close; `refund_captured` gives back what is held (contract N40). With `payment_id` one part of it alone."""
+    """A cancellation; `refund_captured` refunds what is held (contract N40).
+
+    With `payment_id` it is about that payment alone.
+    """
 
     reason: str | None = None
     refund_captured: bool = False
@@ -94,20 +101,20 @@ class CancelInput(Struct, frozen=True, kw_only=True):
 
 
 class CaptureInput(Struct, frozen=True, kw_only=True):
-    """An authorisation to capture: `amount` in minor units, gross; None is all that is left of it (contract N41)."""
+    """A capture: `amount` in minor units, gross; None is all that is left of the authorisation (contract N41)."""
 
     amount: Decimal | None = None
     payment_id: UUID | None = None
 
 
 class DeviceDataInput(Struct, frozen=True, kw_only=True):
-    """What the payer's browser told of itself (contract N18). `reference_id`, where given, is the session's."""
+    """Data that the payer's browser sent about itself (contract N18). `reference_id`, where given, is the session's."""
 
     reference_id: str | None = None
     device_information: DeviceInformation | None = None
 
 
 class ValidateInput(Struct, frozen=True, kw_only=True):
-    """The payer came back from the challenge, or a redirect, with this transaction (contract N42)."""
+    """The transaction with which the payer returned from a challenge or a redirect (contract N42)."""
 
     transaction_id: str

@@ -1,13 +1,11 @@
-"""What every operation is given: the journal, the processor, a clock, and what is known of merchants.
+"""What every operation is given: the journal, the processor, a clock, and merchants' settings.
 
-The rule a stranger would break: an operation that has begun is not cancelled with the request that asked for it. It
-runs to its outcome in a task of its own; the request only waits.
+Never cancel an operation with its request. It runs to its outcome in a task of its own, for which the request waits.
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Coroutine
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeVar
@@ -23,14 +21,16 @@ from ledger.operations.customers.cache import CustomerCache
 from ledger.operations.order_numbers import OrderNumbers
 from ledger.processors.contract import Processor
 from ledger.timeouts import Timeouts
+from ledger.ttl_cache import TtlCache
 
 T = TypeVar("T")
 
+_MERCHANTS_MAX: Final = 50_000
 _MERCHANT_TTL_S: Final = 2.0
 
 
 class CallTimeouts(Struct, frozen=True, kw_only=True):
-    """How long things may take, in seconds of real time."""
+    """How long processor calls may take, in seconds of real time."""
 
     processor_timeout_s: float = 30.0
     replay_wait_s: float = 10.0
@@ -38,7 +38,7 @@ class CallTimeouts(Struct, frozen=True, kw_only=True):
 
 
 class Ledger:
-    """One process's way to act. Wired once; operations are functions that take it first."""
+    """One process's access to everything that operations need. Operations are functions that take it first."""
 
     def __init__(
         self,
@@ -56,27 +56,21 @@ class Ledger:
         self.call_timeouts = call_timeouts
         self.customers = CustomerCache(journal)
         self.timeouts = Timeouts()
-        self._merchants: dict[UUID, tuple[float, Merchant]] = {}
+        self._merchants = TtlCache[UUID, Merchant](_MERCHANTS_MAX, _MERCHANT_TTL_S)
         self._running: set[asyncio.Task[Any]] = set()
 
     async def merchant(self, merchant_id: UUID) -> Merchant:
-        """The merchant's settings, at most two seconds old."""
-        known = self._merchants.get(merchant_id)
-        if known is not None and known[0] > time.monotonic():
-            return known[1]
-        merchant, _ = await self.journal.load(merchant_id, merchant_id, evolve_merchant)
-        assert merchant is not None, "a key speaks for a merchant that was never registered"
-        if len(self._merchants) > 50_000:
-            self._merchants.clear()
-        self._merchants[merchant_id] = (time.monotonic() + _MERCHANT_TTL_S, merchant)
+        """Returns a registered merchant with its settings, at most two seconds old. Raises a Fault."""
+        merchant = self._merchants.get(merchant_id)
+        if merchant is None:
+            merchant, _ = await self.journal.load(merchant_id, merchant_id, evolve_merchant)
+            assert merchant is not None, "every API key belongs to a registered merchant"
+            self._merchants.put(merchant_id, merchant)
         return merchant
 
     def complete(self, operation: Coroutine[Any, Any, T]) -> Awaitable[T]:
         """Runs an operation to its end in a task of its own, even where the caller that awaits it is cancelled."""
-        task = asyncio.get_running_loop().create_task(operation)
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
-        return asyncio.shield(task)
+        return asyncio.shield(self._start(operation))
 
     def call_deadline(self) -> datetime:
         """Returns the real time until which a processor call that is announced now must be answered."""
@@ -84,11 +78,15 @@ class Ledger:
 
     def begin(self, work: Coroutine[Any, Any, Any]) -> None:
         """Starts a task that no caller awaits. It must not raise."""
+        self._start(work)
+
+    async def drain(self) -> None:
+        """Waits for the operations that still run."""
+        while self._running:
+            await asyncio.gather(*self._running, return_exceptions=True)
+
+    def _start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         task = asyncio.get_running_loop().create_task(work)
         self._running.add(task)
         task.add_done_callback(self._running.discard)
-
-    async def drain(self) -> None:
-        """Wait for the operations whose callers have gone."""
-        while self._running:
-            await asyncio.gather(*self._running, return_exceptions=True)
+        return task

@@ -1,7 +1,6 @@
-"""Register a merchant, change its settings, issue and revoke its API keys.
+"""Registers a merchant, changes its settings, issues and revokes its API keys, for operators' commands.
 
-The rule a stranger would break: a merchant without a key cannot be reached by anybody, so its registration, its settings
-and its first key are one commit. Only an operator's command comes here, never a merchant's request.
+Commit a registration, its settings and the first key together: a merchant without a key cannot send a request.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from ledger.security.api_keys import NewKey
 from ledger.settings import CannotRun
 
 Decision = Callable[[Merchant, datetime], Sequence[MerchantEvent]]
-"""What follows for a merchant as it stands at a moment of its clock."""
+"""Decides on a merchant as it is, at a time of its clock."""
 
 
 class UnknownMerchant(CannotRun):
@@ -46,10 +45,11 @@ async def register_merchant(
     settings: Mapping[str, Any] | None = None,
     merchant_id: UUID | None = None,
 ) -> tuple[Merchant, bool]:
-    """A merchant with its first key, and whether it is new. `settings` are fields of `ChangeSettings`.
+    """Registers a merchant with its first key; returns it, and whether it is new. `settings` are fields of
+    `ChangeSettings`.
 
-    Whoever fixes `merchant_id` may ask twice: a merchant that exists is returned as it stands, without the key. Raises
-    InvalidField on the name or a setting.
+    A caller that fixes `merchant_id` may call twice: a merchant that exists is returned as it is, without the key.
+    Raises InvalidField on the name or a setting.
     """
     uow = UnitOfWork(ledger, Actor(merchant_id=merchant_id or uuid7()))
     await ledger.journal.open_log(uow.merchant_id)
@@ -69,9 +69,9 @@ async def register_merchant(
 
 
 async def change_settings(ledger: Ledger, merchant_id: UUID, settings: Mapping[str, Any]) -> Merchant:
-    """Put a merchant on other terms; `settings` are fields of `ChangeSettings`. Raises UnknownMerchant, InvalidField."""
+    """Changes a merchant's settings, which are fields of `ChangeSettings`. Raises UnknownMerchant, InvalidField."""
     return await _change(
-        ledger, merchant_id, lambda known, at: decide_settings(known, ChangeSettings(at=at, **settings))
+        ledger, merchant_id, lambda merchant, at: decide_settings(merchant, ChangeSettings(at=at, **settings))
     )
 
 
@@ -84,7 +84,7 @@ async def issue_key(
     scopes: Sequence[str] = (),
     expires_at: datetime | None = None,
 ) -> ApiKey:
-    """Let a further key speak for a merchant; `scopes` empty for everything. Raises UnknownMerchant, InvalidField."""
+    """Issues a further key of a merchant; empty `scopes` allow everything. Raises UnknownMerchant, InvalidField."""
     key_id = uuid7()
 
     def decide(merchant: Merchant, at: datetime) -> Sequence[MerchantEvent]:
@@ -95,15 +95,15 @@ async def issue_key(
 
 
 async def revoke_key(ledger: Ledger, merchant_id: UUID, key_id: UUID) -> ApiKey:
-    """End a key; one that has ended stays so. Raises UnknownMerchant, ApiKeyNotFound."""
+    """Revokes a key; a revoked key stays so. Raises UnknownMerchant, ApiKeyNotFound."""
     merchant = await _change(
-        ledger, merchant_id, lambda known, at: decide_revocation(known, RevokeApiKey(key_id=key_id, at=at))
+        ledger, merchant_id, lambda merchant, at: decide_revocation(merchant, RevokeApiKey(key_id=key_id, at=at))
     )
     return _key(merchant, key_id)
 
 
 async def merchant_of(ledger: Ledger, merchant_id: UUID) -> Merchant:
-    """The merchant as the log has it now, where `Ledger.merchant` may be two seconds old. Raises UnknownMerchant."""
+    """Returns the merchant from the log, where `Ledger.merchant` may be two seconds old. Raises UnknownMerchant."""
     merchant, _ = await ledger.journal.load(merchant_id, merchant_id, evolve)
     if merchant is None:
         raise UnknownMerchant(merchant_id)

@@ -1,24 +1,47 @@
-"""How a processor's message is handed over: what routes and clocks ask of the mail, without knowing the reactions.
-
-The rule a stranger would break: a message that was handed over is on disk. Whether an order has taken it in is another
-question, which the receipt answers.
-"""
+"""How messages of processors come to the ledger: where they are fetched from, and how one is delivered."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import datetime
 from typing import Protocol
+from uuid import UUID
 
 from ledger.processors.inbox import InboxEntry
 from ledger.processors.messages import Message
 
 
+class MessageSource(Protocol):
+    """A processor whose messages are fetched, each due at a time of its merchant's clock (see
+    `processors.sandbox.outbox`).
+
+    All methods raise ProcessorTimedOut, ProcessorUnavailable.
+    """
+
+    async def merchants_waiting(self) -> Sequence[UUID]: ...
+
+    async def next_due_at(self, merchant_id: UUID) -> datetime | None: ...
+
+    async def due_messages(self, merchant_id: UUID, now: datetime, limit: int = 100) -> Sequence[Message]: ...
+
+    async def delivered(self, message: Message) -> None: ...
+
+
 class MessageDelivery(Protocol):
-    """Where messages go (see `reactions.mail`). Both raise a Fault."""
+    """Where messages are delivered (see `background.inbox.delivery`). All methods raise a Fault."""
 
     async def keep(self, message: Message) -> InboxEntry:
-        """Keep a message for the worker; the receipt of the first one with its id."""
+        """Stores a message for the worker; returns the entry of the first message with its id."""
         ...
 
     async def deliver(self, message: Message) -> InboxEntry:
-        """Keep a message and try it at once; the receipt says whether an order has taken it in."""
+        """Stores a message and tries it at once; the entry shows whether an order has recorded it."""
+        ...
+
+    async def next_due_at(self, merchant_id: UUID, until: datetime) -> datetime | None:
+        """Returns when the merchant's next message is due in the outbox, or None where that is later than `until`."""
+        ...
+
+    async def deliver_due(self, merchant_id: UUID, now: datetime) -> int:
+        """Delivers the messages that are due at `now` by the merchant's clock; returns how many there were."""
         ...

@@ -1,7 +1,7 @@
-"""An order's past, event by event: what happened, on whose word, and how the order stood afterwards.
+"""An order's past, event by event: what happened, who requested it, and the order afterwards.
 
-The rule a stranger would break: the past is folded from the log by the very `evolve` that everything else uses. No stored
-row is looked at, so a replay shows what is true even where a read model is not.
+Fold it from the log by the `evolve` that everything else uses, and read no stored row: a replay is right even where a
+read model is wrong.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class ReplayStep(Struct, frozen=True):
 
     @property
     def context(self) -> dict[str, Any]:
-        """Who asked and why: `actor`, `request`, `causation`, where they are known."""
+        """Who requested the event and why: `actor`, `request` and `causation`, where they were recorded."""
         found: dict[str, Any] = msgspec.json.decode(self.recorded.context)
         return found
 
@@ -36,7 +36,7 @@ class ReplayStep(Struct, frozen=True):
 def steps(
     history: Sequence[RecordedEvent], *, at: datetime | None = None, version: int | None = None
 ) -> Iterator[ReplayStep]:
-    """The steps of an order's stream, oldest first; only those recorded up to `at`, and up to that version."""
+    """Yields the steps of an order's stream, oldest first: those recorded up to `at`, and up to that version."""
     order: Order | None = None
     for recorded in history:
         if (at is not None and recorded.recorded_at > at) or (version is not None and recorded.version > version):
@@ -45,20 +45,20 @@ def steps(
         yield ReplayStep(recorded, order)
 
 
-def replay_document(merchant_id: UUID, taken: Sequence[ReplayStep]) -> dict[str, Any]:
-    """The replay for programs. Amounts are decimal strings in minor units; `event` is what the log holds."""
-    terms = taken[-1].order.terms
+def replay_document(merchant_id: UUID, replayed: Sequence[ReplayStep]) -> dict[str, Any]:
+    """Returns the replay for programs. Amounts are decimal strings in minor units; `event` is what the log holds."""
+    terms = replayed[-1].order.terms
     return {
         "merchantId": merchant_id,
         "orderId": terms.order_id,
         "orderNumber": terms.order_number,
         "externalId": terms.external_id,
         "currency": terms.currency,
-        "events": [_told(step) for step in taken],
+        "events": [_step_document(step) for step in replayed],
     }
 
 
-def _told(step: ReplayStep) -> dict[str, Any]:
+def _step_document(step: ReplayStep) -> dict[str, Any]:
     recorded, context = step.recorded, step.context
     return {
         "version": recorded.version,

@@ -1,7 +1,6 @@
-"""Ordinals for order numbers: unique over the installation, taken from the database a block at a time.
+"""Ordinals for order numbers: unique over the installation, taken from the database in blocks.
 
-The rule a stranger would break: an ordinal is used at most once and may be used never. A process that ends leaves the
-rest of its block unused, and nobody reads meaning into the gaps.
+An ordinal is used once or never: a process that ends leaves the rest of its block unused. Gaps have no meaning.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _NEXT_BLOCK: Final = "select nextval('order_number_block')"
 
 
 class OrderNumbers:
-    """Hands out ordinals, one database visit per thousand."""
+    """Issues ordinals, with one query for each thousand."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -29,7 +28,10 @@ class OrderNumbers:
         self._lock = asyncio.Lock()
 
     async def take(self) -> int:
-        """An ordinal that nobody else has. Raises DatabaseUnavailable when a new block cannot be had."""
+        """Returns an ordinal that no other order has.
+
+        Raises DatabaseUnavailable where a new block is needed and missing.
+        """
         while self._next == self._end:
             async with self._lock:
                 if self._next == self._end:
@@ -44,6 +46,6 @@ class OrderNumbers:
                 row = await (await connection.execute(_NEXT_BLOCK)).fetchone()
         except psycopg.OperationalError as fault:
             raise DatabaseUnavailable(type(fault).__name__) from fault
-        assert row is not None, "a sequence always answers"
+        assert row is not None, "a select without from has one row"
         self._next = row[0] * _BLOCK
         self._end = self._next + _BLOCK

@@ -1,7 +1,7 @@
-"""Orders found by what a processor calls one of their payments.
+"""Finds orders by the names that processors have for their payments.
 
-The rule a stranger would break: a name may be younger than the message that uses it, and two processors may use the same.
-Whoever asks tries again later, and looks at the order before believing it.
+A name may be stored later than a message that uses it arrives, and two processors may use the same name: retry later,
+and check the order that was found.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from ledger.postgres.connection import Connection
 from ledger.postgres.dataloader import DataLoader
 
 Name = tuple[UUID, str]
-"""A merchant, and a name that a payment of its has."""
+"""A merchant, and a name of one of its payments."""
 Place = tuple[UUID, UUID]
-"""An order and the payment in it."""
+"""An order and its payment."""
 
 _FIND: Final = """
 select n.merchant_id, n.name, n.order_id, n.payment_id from payment_name n
@@ -25,20 +25,20 @@ select n.merchant_id, n.name, n.order_id, n.payment_id from payment_name n
 
 
 class PaymentLookup:
-    """Names as the reaction has noted them. `start` before, `stop` after."""
+    """Names as the reaction `payment_index` has stored them. Call `start` before and `stop` after."""
 
     def __init__(self, url: str) -> None:
         self._places = DataLoader[Name, list[Place]](url, "ledger-payment-names", _fetch)
 
     async def start(self) -> None:
-        """Connect. Raises psycopg.OperationalError."""
+        """Connects. Raises psycopg.OperationalError."""
         await self._places.start()
 
     async def stop(self) -> None:
         await self._places.stop()
 
     async def find(self, merchant_id: UUID, name: str) -> Sequence[Place]:
-        """Where a payment has this name: one place, none yet, or one for each processor. Raises a Fault."""
+        """Returns the payments with this name: one, none yet, or one for each processor. Raises a Fault."""
         return await self._places.get((merchant_id, name)) or []
 
 

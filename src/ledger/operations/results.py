@@ -26,8 +26,8 @@ WHOLE_ORDER = RequestTarget()
 class OrderResult(Struct, frozen=True, kw_only=True):
     """The order after an operation, its customer, and the payment or refund that the operation is about.
 
-    `created` marks a new order, payment or refund. `replayed` marks a request that changed nothing because its effect already
-    existed. `repeated` marks the answer that this idempotency key received the first time.
+    `created` marks a new order, payment or refund. `replayed` marks a request that changed nothing because its effect
+    already existed. `repeated` marks the answer that this idempotency key received the first time.
     """
 
     order: Order

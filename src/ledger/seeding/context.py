@@ -1,7 +1,7 @@
-"""What the lines of one telling share: the ledger, how bodies are read, and what a line comes to.
+"""What the lines of one run share, and one line with what its action needs.
 
-The rule a stranger would break: what a line makes has an id that follows from the story alone (the merchant's name, the
-order's external id, the line's time). That is why a story can be told twice and changes nothing the second time.
+What a line makes has an id that follows from the scenario alone: the merchant's name, the order's external id, the
+line's time. Therefore a scenario that runs a second time changes nothing.
 """
 
 from __future__ import annotations
@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 from enum import Enum
-from typing import Any, Final
+from typing import Final, TypeVar
 from uuid import UUID, uuid5
 from zoneinfo import ZoneInfo
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ledger.domain.merchants.state import Merchant
+from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import PaymentStatus
 from ledger.domain.rejections import InvalidField
 from ledger.operations.inputs import (
@@ -29,25 +31,34 @@ from ledger.operations.inputs import (
     RefundInput,
 )
 from ledger.operations.ledger import Ledger
+from ledger.operations.pipeline.unit_of_work import find_order
 from ledger.operations.results import OrderResult
 from ledger.security.api_keys import NewKey
-from ledger.seeding.due_work import MessageDelivery
-from ledger.seeding.scenario_file import ScenarioLine
+from ledger.seeding.due_work import DueWork, ScenarioClock
+from ledger.seeding.scenario_file import LineNumber, ScenarioLine
 
-_STORIES: Final = UUID("6f0d8a52-5b1e-5d0c-9f3a-0a1c2e4b7d96")
-"""The namespace of the ids of merchants in stories. Permanent: another one would tell every story a second time."""
+T = TypeVar("T")
+
+_NAMESPACE: Final = UUID("6f0d8a52-5b1e-5d0c-9f3a-0a1c2e4b7d96")
+"""The namespace of the ids of merchants in scenarios.
+
+Permanent: with another one every scenario would run a second time.
+"""
 
 
 class LineResult(Enum):
-    """What telling a line came to."""
+    """What running a line came to."""
 
     NEW = "new"
-    DECLINED = "declined"  # new as well: a payment that failed is a part of the story
+    DECLINED = "declined"  # new as well: a payment that failed is a part of the scenario
     KNOWN = "already there"
 
 
 class BodyParsers(Struct, frozen=True):
-    """How bodies are decoded: as over HTTP. Each takes the merchant's present moment and raises InvalidField."""
+    """The parsers of bodies: those of the HTTP interface.
+
+    Each takes the merchant's present time and raises InvalidField.
+    """
 
     create: Callable[[bytes, datetime], OrderInput]
     charge: Callable[[bytes, datetime], PaymentInput]
@@ -58,78 +69,129 @@ class BodyParsers(Struct, frozen=True):
     device_data: Callable[[bytes], DeviceDataInput]
 
 
-class RunContext(Struct):
-    """What the actions of one telling share. `keys` collects the secrets of the keys that it issued, by merchant id.
+class RunContext(Struct, frozen=True):
+    """What the lines of one run share.
 
-    `moments` are the ids of what lines have claimed to do to an order at a moment.
+    `api_keys` collects the secrets of the keys that the run issued, by merchant id. `claimed` holds the ids of what
+    lines do to an order at a time, `last_lines` the latest line about each order, by merchant id and external id.
     """
 
     ledger: Ledger
-    readers: BodyParsers
+    clock: ScenarioClock
+    due_work: DueWork
+    parsers: BodyParsers
     new_key: Callable[[], NewKey]
-    keys: dict[UUID, str]
-    moments: set[UUID]
-    mail: MessageDelivery
+    api_keys: dict[UUID, str] = {}
+    merchants: dict[UUID, Merchant] = {}
+    claimed: set[UUID] = set()
+    last_lines: dict[tuple[UUID, str], LineNumber] = {}
 
-    def claim(self, moment: UUID) -> None:
-        """Raises InvalidField where an earlier line does the same to the order at the same moment."""
-        if moment in self.moments:
+
+class RunningLine(Struct, frozen=True):
+    """A line while it runs."""
+
+    context: RunContext
+    place: LineNumber
+    line: ScenarioLine
+
+    @property
+    def ledger(self) -> Ledger:
+        return self.context.ledger
+
+    @property
+    def parsers(self) -> BodyParsers:
+        return self.context.parsers
+
+    @property
+    def body(self) -> bytes:
+        return bytes(self.line.body)
+
+    @property
+    def merchant_id(self) -> UUID:
+        return merchant_id_of(self.line.merchant)
+
+    @property
+    def actor(self) -> Actor:
+        """The merchant; the request id names the line, as in `cafe.jsonl:12`."""
+        return Actor(merchant_id=self.merchant_id, request_id=f"{self.place.file.name}:{self.place.number}")
+
+    @property
+    def local_at(self) -> datetime:
+        """The line's time in the merchant's time zone."""
+        return self.line.at.astimezone(ZoneInfo(self.context.merchants[self.merchant_id].time_zone))
+
+    @property
+    def order(self) -> str:
+        """The external id of the order that the line names. Raises InvalidField."""
+        if self.line.order is None:
+            reason = f'is required: a {self.line.action} names its order, as in "order": "…", by external id'
+            raise InvalidField("order", reason)
+        return self.line.order
+
+    @property
+    def effect_id(self) -> UUID:
+        """The id of what the line does to its order at its time: the same in every run."""
+        return uuid5(self.merchant_id, f"{self.line.at.timestamp():.6f} {self.line.action} {self.order}")
+
+    def parse_body(self, shape: type[T]) -> T:
+        """Decodes the body of an action that exists only in scenarios. Raises InvalidField."""
+        try:
+            return msgspec.json.decode(self.line.body, type=shape)
+        except msgspec.DecodeError as error:
+            raise InvalidField("body", f"cannot be read: {error}") from None
+
+    def with_fixed_id(self, payment: PaymentInput, order: str) -> PaymentInput:
+        """Returns the payment with the id that follows from the line.
+
+        Raises InvalidField where another line has the same.
+        """
+        payment_id = uuid5(self.merchant_id, f"{self.line.at.timestamp():.6f} {order}")
+        self._claim(payment_id)
+        return replace(payment, payment_id=payment_id)
+
+    async def reach(self, order: str) -> None:
+        """Does what is due on an order before the line's time, and sets the clock to that time.
+
+        Only orders that an earlier line of the same run is about have due work here. Raises a Fault, ConcurrentUpdate.
+        """
+        if (self.merchant_id, order) in self.context.last_lines:
+            found = await find_order(self.ledger, self.merchant_id, order)
+            await self.context.due_work.run_until(self.merchant_id, found.terms.order_id, self.line.at)
+        self.context.clock.set(self.line.at)
+        self.context.last_lines[self.merchant_id, order] = self.place
+
+    async def find_unless_done(self, *effects: type[object]) -> Order | None:
+        """Reaches the line's order and returns it; None where it has one of the events `effects` at the line's time.
+
+        Two lines that do the same to one order at the same time could not be distinguished: the second one is refused.
+        Raises InvalidField for it, OrderNotFound, a Fault, ConcurrentUpdate.
+        """
+        self._claim(self.effect_id)
+        await self.reach(self.order)
+        order = await find_order(self.ledger, self.merchant_id, self.order)
+        for event in await self.ledger.journal.reader.stream(self.merchant_id, order.terms.order_id):
+            if isinstance(event, effects) and event.at == self.line.at:  # type: ignore[attr-defined]  # all events have it
+                return None
+        return order
+
+    def _claim(self, effect_id: UUID) -> None:
+        if effect_id in self.context.claimed:
             raise InvalidField("at", "must differ: an earlier line does the same to the order at this very moment")
-        self.moments.add(moment)
-
-
-class PlannedLine(Struct, frozen=True):
-    """A line ready to be told: after every earlier line that shares a key with it; one without keys is told alone."""
-
-    keys: frozenset[str]
-    tell: Callable[[], Awaitable[LineResult]]
-    order: str | None = None
-    """The external id of the order that the line is about."""
+        self.context.claimed.add(effect_id)
 
 
 def merchant_id_of(name: str) -> UUID:
-    """The id of the merchant that stories call so: the same on every installation."""
-    return uuid5(_STORIES, name)
+    """Returns the id of the merchant that has this name in scenarios: the same on every installation."""
+    return uuid5(_NAMESPACE, name)
 
 
-def with_fixed_id(
-    scene: RunContext, payment: PaymentInput, merchant: Merchant, line: ScenarioLine, order: str
-) -> PaymentInput:
-    """The payment with the id that follows from its line. Raises InvalidField where another line has the same."""
-    payment_id = uuid5(merchant.merchant_id, f"{line.at.timestamp():.6f} {order}")
-    scene.claim(payment_id)
-    return replace(payment, payment_id=payment_id)
-
-
-def outcome(receipt: OrderResult) -> LineResult:
-    """What a line about a payment came to."""
-    if receipt.replayed:
+def payment_result(result: OrderResult) -> LineResult:
+    """Returns what a line about a payment came to."""
+    if result.replayed:
         return LineResult.KNOWN
-    failed = receipt.payment_id is not None and receipt.order.payment(receipt.payment_id).status is PaymentStatus.FAILED
+    failed = result.payment_id is not None and result.order.payment(result.payment_id).status is PaymentStatus.FAILED
     return LineResult.DECLINED if failed else LineResult.NEW
 
 
-def actor(merchant: Merchant, request_id: str) -> Actor:
-    """On whose word a line happens."""
-    return Actor(merchant_id=merchant.merchant_id, request_id=request_id)
-
-
-def local(line: ScenarioLine, merchant: Merchant) -> datetime:
-    """The line's moment by the clock on the merchant's wall."""
-    return line.at.astimezone(ZoneInfo(merchant.time_zone))
-
-
-def named_order(line: ScenarioLine) -> str:
-    """The external id of the order that the line names. Raises InvalidField."""
-    if line.order is None:
-        raise InvalidField("order", f'is required: a {line.action} names its order, as in "order": "…", by external id')
-    return line.order
-
-
-def moment_id(merchant: Merchant, line: ScenarioLine, order: str) -> UUID:
-    """What a line does to an order at its moment, as an id that is the same at every telling."""
-    return uuid5(merchant.merchant_id, f"{line.at.timestamp():.6f} {line.action} {order}")
-
-
-Action = Callable[[RunContext, ScenarioLine, Any, str], PlannedLine]
-"""Prepares a line of a merchant (None before it is registered); the text names the request in the log's context."""
+Action = Callable[[RunningLine], Awaitable[LineResult]]
+"""Runs a line. Raises Rejected, a Fault, and what a processor raises."""

@@ -1,7 +1,6 @@
-"""The demo: a merchant with a past, and a key that is the same at every start, for whoever sees the ledger the first time.
+"""The demo of the sandbox: a merchant with months of orders, and an API key that is the same at every start.
 
-The rule a stranger would break: sandbox only. The key is kept in the data directory for its owner's eyes, which no key
-that moves money may ever be.
+Never offer it in production: the key is stored in the data directory, in a file that only its owner can read.
 """
 
 from __future__ import annotations
@@ -31,16 +30,16 @@ from ledger.wiring import open_ledger
 from projections.merchants import FIND_KEY, found_key
 
 MERCHANT: Final = "Café Bruma Alta"
-"""Who the demo's story is about."""
+"""The merchant of the demo's scenario."""
 
-STORY: Final = "cafe_bruma.jsonl"
+SCENARIO: Final = "cafe_bruma.jsonl"
 FIRST_ORDER: Final = "first_order.json"
-MEMORY: Final = "demo.json"
-"""The file of the data directory in which the demo's key is remembered."""
+ACCESS_FILE: Final = "demo.json"
+"""The file of the data directory that holds the demo's key."""
 
 
 class DemoAccess(Struct, frozen=True, kw_only=True, rename="camel"):
-    """How to get in. `story` is the hash of the story that has been told to its end, None before that."""
+    """The demo's merchant and API key. `story` is the hash of the scenario that ran to its end, None before that."""
 
     merchant_id: UUID
     api_key: str
@@ -48,7 +47,7 @@ class DemoAccess(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def prepare(settings: Settings) -> None:
-    """Make sure of the demo and print how to get in. Exits 1 with one line where the demo cannot be had.
+    """Prepares the demo and prints its addresses and key. Exits 1 with one line where the demo cannot be prepared.
 
     `settings` name a database with the current schema and the port that will be served.
     """
@@ -62,40 +61,39 @@ def prepare(settings: Settings) -> None:
 
 
 async def provide(settings: Settings) -> DemoAccess:
-    """The demo's merchant with a key that works and its story told; one query where all of it is there already.
+    """Runs the demo's scenario and returns access with a key that works; does one query where both exist already.
 
-    A story that cannot be told to its end, because somebody has used its orders in another way, is a warning. Raises
-    CannotRun in production, or without the story's file.
+    A scenario that cannot run to its end, because its orders have been used in another way, is a warning. Raises
+    CannotRun in production, or without the scenario's file.
     """
     if settings.environment == "production":
         raise CannotRun("--demo is for the sandbox: production has no demo merchant")
-    story = seeds_dir() / STORY
-    digest = hashlib.sha256(story.read_bytes()).hexdigest()
-    access = _recall(settings)
-    if access is not None and access.story == digest and await _speaks(settings, access):
+    scenario = seeds_dir() / SCENARIO
+    digest: str | None = hashlib.sha256(scenario.read_bytes()).hexdigest()
+    access = _load(settings)
+    if access is not None and access.story == digest and await _is_valid(settings, access):
         return access
     secret = fresh_keys(settings)().secret if access is None else access.api_key
     access = DemoAccess(merchant_id=merchant_id_of(MERCHANT), api_key=secret)
-    _remember(settings, access)  # before the ledger knows the key: a key that nobody remembers opens nothing
-    told: str | None = digest
+    _save(settings, access)  # before the ledger has the key: its secret would be lost if this process ended in between
     try:
-        await seed(settings, story, make_key=lambda: _key(settings, secret))
+        await seed(settings, scenario, make_key=lambda: _key(settings, secret))
     except InvalidScenario as reason:
-        sys.stderr.write(f"ledger: warning: the demo's story ends early: {reason}\n")
-        told = None
-    access = DemoAccess(merchant_id=access.merchant_id, api_key=await _let_in(settings, access), story=told)
-    _remember(settings, access)
+        sys.stderr.write(f"ledger: warning: the demo's scenario ends early: {reason}\n")
+        digest = None
+    access = DemoAccess(merchant_id=access.merchant_id, api_key=await _working_key(settings, access), story=digest)
+    _save(settings, access)
     return access
 
 
 def welcome(settings: Settings, access: DemoAccess) -> str:
-    """What a person needs to begin: the addresses, the key, the merchant, and a first request to copy."""
-    api, order = f"{url_of(settings)}{settings.base_path}", _as_seen_from_here(seeds_dir() / FIRST_ORDER)
+    """Returns the text that names the addresses, the key and the merchant, with a first request to copy."""
+    api, order = f"{url_of(settings)}{settings.base_path}", _relative_to_here(seeds_dir() / FIRST_ORDER)
     return f"""
 {MERCHANT}, a coffee roaster in Coatepec, is the demo's merchant: five months of orders are there to be read.
 
   API       {api}
-  API key   {access.api_key}   (sandbox only, kept in {settings.data_dir / MEMORY})
+  API key   {access.api_key}   (sandbox only, kept in {settings.data_dir / ACCESS_FILE})
   merchant  {access.merchant_id}
 
 A first payment order, once the service is ready:
@@ -107,24 +105,30 @@ A first payment order, once the service is ready:
 
 
 def seeds_dir() -> Path:
-    """Where the demo's files are: the project's directory, whether we run in it or from it. Raises CannotRun."""
+    """Returns the directory of the demo's files: in the current directory, or in the project that runs.
+
+    Raises CannotRun.
+    """
     for place in (Path("seeds"), Path(__file__).resolve().parents[3] / "seeds"):
-        if (place / STORY).is_file() and (place / FIRST_ORDER).is_file():
+        if (place / SCENARIO).is_file() and (place / FIRST_ORDER).is_file():
             return place
-    raise CannotRun(f"the demo needs seeds/{STORY}: run it in the project's directory")
+    raise CannotRun(f"the demo needs seeds/{SCENARIO}: run it in the project's directory")
 
 
-async def _speaks(settings: Settings, access: DemoAccess) -> bool:
-    """Whether the remembered key lives in this very database; the data directory may have met another one before."""
-    assert settings.database_url is not None, "the parent has named it"
+async def _is_valid(settings: Settings, access: DemoAccess) -> bool:
+    """Returns whether this database has the stored key. The data directory may have been used with another database."""
+    assert settings.database_url is not None, "the parent process has named the database"
     key_hash = bytes.fromhex(_key(settings, access.api_key).key_hash)
     async with await connect(settings.database_url, "ledger-demo") as connection:
         row = await (await connection.execute(FIND_KEY, ([0], [key_hash]), binary=True)).fetchone()
     return row is not None and found_key(row).revoked_at is None
 
 
-async def _let_in(settings: Settings, access: DemoAccess) -> str:
-    """A key that speaks for the merchant: the remembered one, or another where it was revoked or never issued."""
+async def _working_key(settings: Settings, access: DemoAccess) -> str:
+    """Returns a valid key of the merchant: the stored one, or a new one where that was revoked.
+
+    Issues it where needed.
+    """
     key = _key(settings, access.api_key)
     async with open_ledger(settings) as ledger:
         merchant = await merchant_of(ledger, access.merchant_id)
@@ -141,29 +145,29 @@ def _key(settings: Settings, secret: str) -> NewKey:
     return known_key(secret, load_secrets(settings).key(Purpose.API_KEY_PEPPER))
 
 
-def _recall(settings: Settings) -> DemoAccess | None:
-    """What an earlier start has remembered; None where there is nothing that can be used."""
+def _load(settings: Settings) -> DemoAccess | None:
+    """Returns what an earlier start has stored, or None where nothing usable is stored."""
     try:
-        return msgspec.json.decode((settings.data_dir / MEMORY).read_bytes(), type=DemoAccess)
+        return msgspec.json.decode((settings.data_dir / ACCESS_FILE).read_bytes(), type=DemoAccess)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         return None
 
 
-def _remember(settings: Settings, access: DemoAccess) -> None:
-    """Keep it for the owner's eyes only, and never half written."""
-    place = settings.data_dir / MEMORY
-    unfinished = place.with_name(f"{MEMORY}.{uuid4().hex}")
+def _save(settings: Settings, access: DemoAccess) -> None:
+    """Stores access in a file that only its owner can read, in one step. Raises CannotRun."""
+    place = settings.data_dir / ACCESS_FILE
+    unfinished = place.with_name(f"{ACCESS_FILE}.{uuid4().hex}")
     try:
         with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(msgspec.json.encode(access) + b"\n")
         unfinished.replace(place)
-    except OSError as refusal:
+    except OSError as error:
         unfinished.unlink(missing_ok=True)
-        raise CannotRun(f"the demo's key cannot be kept in {place}: {refusal.strerror}") from refusal
+        raise CannotRun(f"the demo's key cannot be kept in {place}: {error.strerror}") from error
 
 
-def _as_seen_from_here(place: Path) -> Path:
-    """The shortest way to a file for somebody who types in the current directory."""
+def _relative_to_here(place: Path) -> Path:
+    """Returns the path of a file below the current directory relative to it, of any other file as it is."""
     here = Path.cwd()
     place = place.resolve()
     return place.relative_to(here) if place.is_relative_to(here) else place

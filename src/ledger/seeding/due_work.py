@@ -1,70 +1,74 @@
-"""Time that passes for an order of a story: what falls due on it, and what the processor tells of it, each at its moment.
+"""The clock of a scenario, and what falls due on an order between its lines: timers, and messages of the processor.
 
-The rule a stranger would break: what was due before a line has been done before the line is told. Otherwise a reference
-would be paid that had long expired, and a capture would be dated by whoever looked at it next.
+Work that was due before a line is done before the line runs. Otherwise a line would pay a reference that has long
+expired, or a capture would be dated by the next line about its order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
-from datetime import datetime
-from typing import Final, Protocol
+from datetime import UTC, datetime
+from typing import Final
 from uuid import UUID
 
 from msgspec import Struct
 
 from ledger.domain.orders.timers import Timer, timers_of
+from ledger.operations.clock import Clock
 from ledger.operations.ledger import Ledger
+from ledger.operations.message_delivery import MessageDelivery, MessageSource
 from ledger.operations.orders.timers import run_timer
 from ledger.operations.pipeline.unit_of_work import load_order
-from ledger.processors.inbox import InboxEntry
 from ledger.processors.messages import Message
 
 _ALL: Final = 100_000
 
 
-class MessageSource(Protocol):
-    """What the sandbox's processor has to tell (see `gateways.outbox`)."""
+class ScenarioClock(Clock):
+    """Shows the time that it was set to, to every merchant. Deadlines of processor calls stay in real time."""
 
-    async def due_messages(self, merchant_id: UUID, now: datetime, limit: int = 100) -> Sequence[Message]: ...
+    def __init__(self) -> None:
+        self._now: datetime | None = None
 
+    def now(self, merchant_id: UUID) -> datetime:
+        """Returns the time that the clock was set to, in UTC; real time before that."""
+        return self._now or super().now(merchant_id)
 
-class MessageDelivery(Protocol):
-    """How a message is handed over (see `reactions.mail`)."""
-
-    async def deliver(self, message: Message) -> InboxEntry: ...
+    def set(self, now: datetime) -> None:
+        """Sets the clock to an aware time."""
+        self._now = now.astimezone(UTC)
 
 
 class DueWork(Struct, frozen=True):
-    """Lets time pass for one order after another. `standing_at` lets the ledger's clock stand at a moment."""
+    """Does what is due on one order after another, under the scenario's clock."""
 
     ledger: Ledger
-    outgoing: MessageSource
-    mail: MessageDelivery
-    standing_at: Callable[[datetime], AbstractContextManager[None]]
+    clock: ScenarioClock
+    source: MessageSource
+    delivery: MessageDelivery
 
-    async def until(self, merchant_id: UUID, order_id: UUID, moment: datetime) -> None:
-        """Do everything that becomes of an order up to a moment, in the order of time. Raises a Fault, ConcurrentUpdate."""
+    async def run_until(self, merchant_id: UUID, order_id: UUID, until: datetime) -> None:
+        """Does everything that is due on an order up to a time, in the order of time. Raises a Fault, ConcurrentUpdate.
+
+        Money that arrives at the same time as a timer is recorded first.
+        """
         done: set[Timer] = set()
         while True:
             order = await load_order(self.ledger, merchant_id, order_id)
-            waiting = [due for due in timers_of(order) if due.at <= moment and due not in done]
-            due = min(waiting, key=lambda due: due.at, default=None)
-            told = await self._told(merchant_id, order_id, moment if due is None else due.at)
-            if told is not None:
-                with self.standing_at(max(told.occurred_at, order.updated_at)):
-                    await self.mail.deliver(told)
-            elif due is not None:
-                done.add(due)
-                with self.standing_at(max(due.at, order.updated_at)):
-                    await run_timer(self.ledger, merchant_id, order_id, due.kind, due.payment_id, due.at)
+            due = (timer for timer in timers_of(order) if timer.at <= until and timer not in done)
+            timer = min(due, key=lambda timer: timer.at, default=None)
+            message = await self._first_message(merchant_id, order_id, until if timer is None else timer.at)
+            if message is not None:
+                self.clock.set(max(message.occurred_at, order.updated_at))
+                await self.delivery.deliver(message)
+            elif timer is not None:
+                done.add(timer)
+                self.clock.set(max(timer.at, order.updated_at))
+                await run_timer(self.ledger, merchant_id, order_id, timer.kind, timer.payment_id, timer.at)
             else:
                 return
 
-    async def _told(self, merchant_id: UUID, order_id: UUID, moment: datetime) -> Message | None:
-        """What the processor has to tell of the order first, money that arrives at the last moment included."""
-        for message in await self.outgoing.due_messages(merchant_id, moment, _ALL):
+    async def _first_message(self, merchant_id: UUID, order_id: UUID, until: datetime) -> Message | None:
+        for message in await self.source.due_messages(merchant_id, until, _ALL):
             if message.order_id == order_id:
                 return message
         return None

@@ -1,7 +1,7 @@
-"""A story as a file: its lines, each with its number, or the first thing that is wrong with one.
+"""A scenario as a file: its lines with their numbers, or the first error in them.
 
-The rule a stranger would break: a line holds what its action needs and nothing else. A misspelt field that nobody reads
-would be a part of the story that never happens.
+A line with an unknown field is refused: a misspelt field that is ignored would be a part of the scenario that never
+happens.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ledger.settings import CannotRun
 
 
 class LineNumber(Struct, frozen=True):
-    """Where a line stands: what a person needs to find it."""
+    """Where a line is found: its file and its number, from 1."""
 
     file: Path
     number: int
@@ -28,15 +28,14 @@ class LineNumber(Struct, frozen=True):
 
 
 class InvalidScenario(CannotRun):
-    """A line cannot be told; the message begins with its file and number."""
+    """A line cannot be run. The message begins with its file and number."""
 
     def __init__(self, place: LineNumber, reason: str) -> None:
         super().__init__(f"{place}: {reason}")
-        self.place = place
 
 
 class ScenarioLine(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One request of a story. `at` is aware; `order` is the external id of the order that the action is about."""
+    """One request of a scenario. `at` is aware; `order` is the external id of the order that the action is about."""
 
     merchant: Annotated[str, Meta(min_length=1)] = field(name="as")
     action: str = field(name="do")
@@ -49,18 +48,18 @@ _decode: Final = msgspec.json.Decoder(ScenarioLine).decode
 
 
 def read_lines(file: Path) -> Iterator[tuple[LineNumber, ScenarioLine]]:
-    """The lines of a story, empty ones left out. Raises CannotRun where the file cannot be read, InvalidScenario at a line."""
+    """Yields the lines of a scenario without empty ones.
+
+    Raises CannotRun where the file is unreadable, InvalidScenario.
+    """
     try:
         content = file.read_bytes()
-    except OSError as refusal:
-        raise CannotRun(f"{file} cannot be read: {refusal.strerror}") from refusal
+    except OSError as error:
+        raise CannotRun(f"{file} cannot be read: {error.strerror}") from error
     for number, text in enumerate(content.split(b"\n"), start=1):
         if text.strip():
-            yield LineNumber(file, number), _read(LineNumber(file, number), text)
-
-
-def _read(place: LineNumber, text: bytes) -> ScenarioLine:
-    try:
-        return _decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError) as refusal:
-        raise InvalidScenario(place, str(refusal)) from None
+            place = LineNumber(file, number)
+            try:
+                yield place, _decode(text)
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                raise InvalidScenario(place, str(error)) from None

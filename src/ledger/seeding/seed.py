@@ -1,12 +1,11 @@
-"""Telling a story file to the ledger of an installation: what `ledger seed` and the demo do.
+"""Runs a scenario file on the ledger of an installation, for `ledger seed` and the demo.
 
-The rule a stranger would break: bodies are read by the API's own drafting, given to the story from here. The story
-itself knows nothing of HTTP, and no second way to read a body exists.
+Bodies are parsed by the HTTP interface's own parsers, which this module passes to the scenario.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -33,8 +32,9 @@ from ledger.processors.sandbox.processor import SandboxProcessor
 from ledger.security.api_keys import NewKey, new_key
 from ledger.security.secrets import Purpose, load_secrets
 from ledger.seeding.context import BodyParsers, merchant_id_of
-from ledger.seeding.runner import MessageRoute, RunReport, ScenarioClock, run_scenario
-from ledger.seeding.scenario_file import LineNumber, ScenarioLine, read_lines
+from ledger.seeding.due_work import ScenarioClock
+from ledger.seeding.runner import RunReport, Scenario, run_scenario
+from ledger.seeding.scenario_file import read_lines
 from ledger.settings import CannotRun, Settings
 from ledger.wiring import open_ledger
 
@@ -42,55 +42,60 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _SILENCE_S: Final = 0.05
-"""How long the sandbox's silent card is waited for: nobody stands at the till of a story."""
+"""How long a call waits for the sandbox's card that never answers: no payer waits in a scenario."""
 
 
-def _in_our_words(read: Callable[P, T]) -> Callable[P, T]:
-    def read_it(*arguments: P.args, **more: P.kwargs) -> T:
+def _raising_invalid_field(parse: Callable[P, T]) -> Callable[P, T]:
+    """Returns the parser, with InvalidField in the place of the HTTP interface's error."""
+
+    def parse_body(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
-            return read(*arguments, **more)
-        except ApiError as refusal:
-            wrong = refusal.errors[0]
-            raise InvalidField(wrong.field, wrong.message) from None
+            return parse(*args, **kwargs)
+        except ApiError as error:
+            first = error.errors[0]
+            raise InvalidField(first.field, first.message) from None
 
-    return read_it
+    return parse_body
 
 
-READERS: Final = BodyParsers(
-    create=_in_our_words(parse_create),
-    charge=_in_our_words(parse_charge),
-    payment=_in_our_words(parse_payment),
-    refund=_in_our_words(parse_refund),
-    cancel=_in_our_words(parse_cancel),
-    capture=_in_our_words(parse_capture),
-    device_data=_in_our_words(parse_device_data),
+PARSERS: Final = BodyParsers(
+    create=_raising_invalid_field(parse_create),
+    charge=_raising_invalid_field(parse_charge),
+    payment=_raising_invalid_field(parse_payment),
+    refund=_raising_invalid_field(parse_refund),
+    cancel=_raising_invalid_field(parse_cancel),
+    capture=_raising_invalid_field(parse_capture),
+    device_data=_raising_invalid_field(parse_device_data),
 )
 
 
 async def seed(settings: Settings, file: Path, make_key: Callable[[], NewKey] | None = None) -> RunReport:
-    """Tell a story file on the settings' database; `make_key` where a merchant's key is not to be a fresh one.
+    """Runs a scenario file on the settings' database. `make_key` makes the merchants' keys where they are not to be
+    new.
 
-    Raises CannotRun: production, where a merchant's time is the real one; a file that cannot be read; a line that cannot
-    be told (InvalidScenario).
+    Raises CannotRun in production, where a merchant's time is real; for a file that cannot be read; for a line that
+    cannot be run (InvalidScenario).
     """
     if settings.environment == "production":
-        raise CannotRun("a story has times of its own, and in production time is real: stories are for the sandbox")
-    story = list(read_lines(file))
+        raise CannotRun(
+            "a scenario has times of its own, and in production time is real: scenarios are for the sandbox"
+        )
+    scenario = list(read_lines(file))
     url = settings.database_url
-    assert url is not None, "the command has made sure of its database"
-    merchants = {merchant_id_of(line.merchant) for _, line in story}
+    assert url is not None, "the command has named its database"
+    merchants = {merchant_id_of(line.merchant) for _, line in scenario}
     clock = ScenarioClock()
     impatient = msgspec.structs.replace(settings, sandbox_deadline_s=_SILENCE_S)
     try:
         async with (
             locked_clocks(url, merchants),
             open_ledger(impatient, clock=clock) as ledger,
-            open_delivery(url, ledger) as mail,
+            open_delivery(url, ledger) as delivery,
         ):
-            assert isinstance(ledger.processor, SandboxProcessor), "the sandbox has no other"
-            post = MessageRoute(ledger.processor.outbox, mail)
-            report = await run_scenario(ledger, clock, story, READERS, make_key or fresh_keys(settings), post)
-        await _move_ahead(settings, story)
+            assert isinstance(ledger.processor, SandboxProcessor), "the sandbox has one processor"
+            keys, source = make_key or fresh_keys(settings), ledger.processor.outbox
+            report = await run_scenario(ledger, clock, scenario, PARSERS, keys, source, delivery)
+        await _move_ahead(settings, url, scenario)
     except ConcurrentUpdate as busy:
         raise CannotRun(str(busy)) from busy
     except Fault as fault:
@@ -98,19 +103,21 @@ async def seed(settings: Settings, file: Path, make_key: Callable[[], NewKey] | 
     return report
 
 
-async def _move_ahead(settings: Settings, story: Sequence[tuple[LineNumber, ScenarioLine]]) -> None:
-    """Move the clocks of merchants whose last line lies in the future to that line's moment."""
-    last: dict[UUID, datetime] = {merchant_id_of(line.merchant): line.at for _, line in story}
+async def _move_ahead(settings: Settings, url: str, scenario: Scenario) -> None:
+    """Moves the clocks of merchants whose last line is in the future to that line's time."""
+    last: dict[UUID, datetime] = {merchant_id_of(line.merchant): line.at for _, line in scenario}
     ahead = {merchant_id: at.astimezone(UTC) for merchant_id, at in last.items() if at > datetime.now(UTC)}
     if not ahead:
         return
-    assert settings.database_url is not None, "the command has made sure of its database"
-    async with open_ledger(settings) as ledger, open_delivery(settings.database_url, ledger) as mail:
-        hand = ClockAdvancer(settings.database_url, ledger, REACTIONS, HANDLERS, mail)
+    async with open_ledger(settings) as ledger, open_delivery(url, ledger) as delivery:
+        advancer = ClockAdvancer(url, ledger, REACTIONS, HANDLERS, delivery)
         for merchant_id, at in ahead.items():
-            await hand.advance(merchant_id, "at", partial(max, at))
+            await advancer.advance(merchant_id, "at", partial(max, at))
 
 
 def fresh_keys(settings: Settings) -> Callable[[], NewKey]:
-    """Makes API keys of this installation. Raises SettingWrong where its master key is not to be had."""
+    """Returns a function that makes API keys of this installation.
+
+    Raises SettingWrong where its master key is missing.
+    """
     return partial(new_key, settings.environment, load_secrets(settings).key(Purpose.API_KEY_PEPPER))

@@ -1,1 +1,9 @@
-"""What processors report, from the inbox to the orders."""
+"""What processors report, from the inbox to the orders.
+
+In reading order:
+
+- `delivery`: delivers messages to the inbox, and fetches them from the sandbox's outbox.
+- `consumer`: tries the messages of the inbox until an order has recorded them.
+- `apply`: records a message on its order. `overpayment`: refunds what was paid too much.
+- `pending`: messages that no order has recorded, for operators.
+"""

@@ -1,8 +1,8 @@
 """What each message of a processor means for its order: the handlers of the inbox.
 
-The rule a stranger would break: a message is taken when the order knows what it says, and not before. What has no place in
-the order yet is put off with the reason in words, so that it is tried again. What contradicts what can never change about the
-order, such as its currency, is set aside: it is not tried again by itself, and an operator decides.
+A message is applied once the order has recorded what it reports. A message that the order cannot record yet is retried
+later, with the reason in words. A message that contradicts what never changes about the order, such as its currency, is
+a dead letter: it is not retried by itself, and an operator decides.
 """
 
 from __future__ import annotations
@@ -67,38 +67,41 @@ _Settlement = SettlementListed | SettlementMatched | SettlementRefused
 
 
 class _Contradicts(Exception):
-    """Nothing can ever be made of the message as it is, for the reason that it says."""
+    """The message can never be applied as it is, for the reason in its text."""
 
 
 class MessageApplier:
-    """Takes processors' messages to their orders. `names` finds the order of a message that does not say it."""
+    """Records processors' messages on their orders. `names` finds the order of a message that names none."""
 
     def __init__(self, ledger: Ledger, names: PaymentLookup) -> None:
         self._ledger = ledger
         self._names = names
 
     def handles(self) -> Handles:
-        """The handler of every kind of message."""
+        """Returns the handler of every kind of message."""
         return dict.fromkeys(KINDS, self.take)
 
     async def take(self, message: Message) -> Disposition:
-        """Record a message on its order; twice changes nothing. Raises a Fault."""
+        """Records a message on its order; a second time changes nothing. Raises a Fault."""
         try:
             order_id, message = await self._addressed(message)
             order = await self._record(order_id, message)
             if isinstance(message, DepositReceived):
-                _tell_of_another_amount(message, order)
+                _log_another_amount(message, order)
                 await refund_overpayment(self._ledger, message, order)
         except NotApplicableYet as reason:
             return RetryLater(str(reason))
         except _Contradicts as reason:
             return DeadLetter(str(reason))
-        except Rejected as refusal:
-            return RetryLater(f"{refusal.code}: {refusal}")
+        except Rejected as rejection:
+            return RetryLater(f"{rejection.code}: {rejection}")
         return Applied()
 
     async def _record(self, order_id: UUID, message: Message) -> Order:
-        """Records a message on its order and makes the calls that follow; returns the order. Raises what `_decide` raises."""
+        """Records a message on its order and makes the calls that follow; returns the order.
+
+        Raises what `_decide` raises.
+        """
         actor = Actor(merchant_id=message.merchant_id, request_id="message")
         uow = UnitOfWork(self._ledger, actor, cause=message.payment_id)
 
@@ -110,7 +113,10 @@ class MessageApplier:
         return await uow.order(order_id)
 
     async def _addressed(self, message: Message) -> tuple[UUID, Message]:
-        """The order that a message is about, and the message with the payment that its name stands for."""
+        """Returns the order that a message is about, and the message with the id of the payment that it names.
+
+        Raises NotApplicableYet where no such order exists yet.
+        """
         merchant_id = message.merchant_id
         if message.order_id is not None:
             if not await self._ledger.journal.reader.stream_from(merchant_id, message.order_id, OrderCreated):
@@ -124,11 +130,12 @@ class MessageApplier:
         raise NotApplicableYet("no order knows what it is about")
 
 
-def _tell_of_another_amount(message: DepositReceived, order: Order) -> None:
+def _log_another_amount(message: DepositReceived, order: Order) -> None:
+    """Logs a deposit in a store that takes exactly one amount, where the deposit has another one."""
     payment = _payment_of(order, message)
     if takes_exactly(payment, message.reference) not in {None, message.amount}:
-        told = {"order_id": str(order.terms.order_id), "payment_id": str(payment.payment_id)}
-        _log.warning("deposit_amount_differs", processor=message.processor, message_id=message.message_id, **told)
+        ids = {"order_id": str(order.terms.order_id), "payment_id": str(payment.payment_id)}
+        _log.warning("deposit_amount_differs", processor=message.processor, message_id=message.message_id, **ids)
 
 
 def _decide(order: Order, message: Message, at: datetime) -> list[OrderEvent]:
@@ -151,12 +158,12 @@ def _deposit(order: Order, message: DepositReceived, at: datetime) -> list[Order
         raise _Contradicts("it is in another currency than its order")
     if payment.started.method.type is MethodType.CARD:
         raise _Contradicts("its payment is by card, which takes no deposits")
-    known = payment.reference
-    if known is not None and message.reference not in (known.clabe, known.reference):
+    reference = payment.reference
+    if reference is not None and message.reference not in (reference.clabe, reference.reference):
         raise _Contradicts("it came to another reference than its payment's")
-    _insist_on_step(order, message.amount)
+    _require_step(order, message.amount)
     if payment.deposited(message.processor_reference) not in {None, message.amount}:
-        raise _Contradicts("the same deposit was told of with another amount")
+        raise _Contradicts("the same deposit was reported with another amount")
     command = RecordDeposit(
         payment_id=payment.payment_id,
         deposit_id=message.processor_reference,
@@ -181,25 +188,26 @@ def _refund(order: Order, message: _Refund, at: datetime) -> list[OrderEvent]:
         if message.amount != part.amount:
             raise _Contradicts("its amount is not the refund's")
         outcome = Refunded(amount=message.amount, processor_reference=message.processor_reference)
-        told = RefundStatus.SUCCEEDED
+        reported = RefundStatus.SUCCEEDED
     else:
         outcome = RefundRefused(code=message.code, message=message.message)
-        told = RefundStatus.FAILED
+        reported = RefundStatus.FAILED
     command = RecordRefundOutcome(refund_id=refund_id, payment_id=part.payment_id, outcome=outcome, at=at)
     events = decide_refund_outcome(order, command)
-    if not events and part.status is not told:
-        # What failed can still be confirmed, once nothing else of the payment is on its way; what succeeded can never fail.
-        because = f"the refund is {part.status}, and the message says otherwise"
-        raise NotApplicableYet(because) if told is RefundStatus.SUCCEEDED else _Contradicts(because)
+    if not events and part.status is not reported:
+        # A failed refund can still be confirmed once no other refund of the payment is under way; one that succeeded
+        # stays so.
+        reason = f"the refund is {part.status}, and the message reports {reported}"
+        raise NotApplicableYet(reason) if reported is RefundStatus.SUCCEEDED else _Contradicts(reason)
     return events
 
 
 def _dispute(order: Order, message: _Dispute, at: datetime) -> list[OrderEvent]:
     if not isinstance(message, DisputeWon):
-        _insist_on_step(order, message.amount)
+        _require_step(order, message.amount)
     payment = _payment_of(order, message)
     decided = payment.decided(message.dispute_id)
-    if decided is not None and decided.lost != _told_to_be_lost(message, decided.lost):
+    if decided is not None and decided.lost != _reported_as_lost(message, decided.lost):
         raise _Contradicts("the dispute was decided otherwise")
     stages = {DisputeOpened: DisputeStage.OPENED, DisputeWon: DisputeStage.WON, DisputeLost: DisputeStage.LOST}
     command = RecordDispute(
@@ -212,8 +220,8 @@ def _dispute(order: Order, message: _Dispute, at: datetime) -> list[OrderEvent]:
     return decide_dispute(order, command)
 
 
-def _told_to_be_lost(message: _Dispute, otherwise: Decimal) -> Decimal:
-    """What is gone by this message; one that a dispute was opened says nothing of its end."""
+def _reported_as_lost(message: _Dispute, otherwise: Decimal) -> Decimal:
+    """Returns what the bank took by this message; `otherwise` where a dispute was opened and has no end yet."""
     match message:
         case DisputeOpened():
             return otherwise
@@ -234,36 +242,36 @@ def _settlement(order: Order, message: _Settlement, at: datetime) -> list[OrderE
     return decide_settlement(order, command)
 
 
-def _insist_on_step(order: Order, amount: Decimal) -> None:
-    """An amount that is no multiple of the order's step fits in no sum of the order, now or ever (section 8.6)."""
+def _require_step(order: Order, amount: Decimal) -> None:
+    """Raises _Contradicts for an amount that is not a multiple of the order's step: it fits no sum (section 8.6)."""
     try:
         require_multiple(order, amount, most=GROSS_MAX)
-    except InvalidField as refusal:
-        raise _Contradicts(str(refusal)) from None
+    except InvalidField as error:
+        raise _Contradicts(str(error)) from None
 
 
 def _payment_of(order: Order, message: Message) -> Payment:
-    """The payment that a message is about, of those that its processor has."""
+    """Returns the payment that a message is about, of those that its processor has. Raises NotApplicableYet."""
     for payment in order.payments:
-        if _is_meant(message, payment):
+        if _is_about(message, payment):
             return payment
     raise NotApplicableYet("its order has no such payment")
 
 
-def _is_meant(message: Message, payment: Payment) -> bool:
-    """Whether a message is about this payment: by the id that it echoes, else by what the processor calls it."""
+def _is_about(message: Message, payment: Payment) -> bool:
+    """Returns whether a message is about this payment: by the id that it echoes, else by the processor's name."""
     if payment.processor != message.processor:
         return False
     if message.payment_id is not None:
         return payment.payment_id == message.payment_id
-    known = payment.reference
+    reference = payment.reference
     if isinstance(message, DepositReceived):
-        return known is not None and message.reference in (known.clabe, known.reference)
+        return reference is not None and message.reference in (reference.clabe, reference.reference)
     return payment.processor_reference == message.processor_reference
 
 
 def _name(message: Message) -> str:
-    """What a message that echoes no id calls its payment."""
+    """Returns the name of the payment in a message that echoes no id."""
     match message:
         case DepositReceived(reference=name):
             return name
@@ -280,5 +288,5 @@ def _parts(order: Order) -> Iterator[tuple[UUID, RefundPart]]:
 
 
 def _key(refund_id: UUID, part: RefundPart) -> str:
-    """The idempotency key under which a part of a refund was asked for."""
+    """Returns the idempotency key under which a part of a refund was requested."""
     return f"{refund_id}:{part.payment_id}"

@@ -1,25 +1,27 @@
-"""The mail: the inbox with those who take messages out of it, and the sandbox's outbox that messages are fetched from.
+"""Delivers messages of processors to the inbox, and fetches them from the sandbox's outbox.
 
-The rule a stranger would break: a message leaves the outbox only when it is in the inbox, and the inbox only when an order
-has taken it in. Between the two, anybody may be killed, and any number of workers do each message once.
+A message leaves the outbox only when it is in the inbox, and the inbox only when an order has recorded it. Any process
+may be killed in between, and any number of workers apply each message once.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from datetime import datetime
-from typing import Final, Protocol
+from typing import Final
 from uuid import UUID
 
 import structlog
 
 from ledger.background.inbox.apply import MessageApplier
 from ledger.background.inbox.consumer import InboxConsumer, fetch
+from ledger.background.periodic import run_periodically
 from ledger.operations.ledger import Ledger
+from ledger.operations.message_delivery import MessageSource
 from ledger.operations.payment_lookup import PaymentLookup
-from ledger.postgres.faults import DatabaseUnavailable, Fault
+from ledger.postgres.faults import DatabaseUnavailable
 from ledger.processors.contract import ProcessorTimedOut, ProcessorUnavailable
 from ledger.processors.inbox import Inbox, InboxEntry
 from ledger.processors.messages import Message
@@ -30,76 +32,69 @@ _log = structlog.get_logger()
 _PAUSE_S: Final = 0.5
 
 
-class MessageSource(Protocol):
-    """A processor's own messages, each due at a moment of its merchant's clock."""
-
-    async def merchants_waiting(self) -> Sequence[UUID]: ...
-
-    async def next_due_at(self, merchant_id: UUID) -> datetime | None: ...
-
-    async def due_messages(self, merchant_id: UUID, now: datetime, limit: int = 100) -> Sequence[Message]: ...
-
-    async def delivered(self, message: Message) -> None: ...
-
-
 class InboxDelivery:
-    """One process's way to hand messages over."""
+    """One process's delivery of messages (see `operations.message_delivery`). Only the sandbox has an `outbox`."""
 
-    def __init__(self, ledger: Ledger, inbox: Inbox, messages: InboxConsumer, outbox: MessageSource | None) -> None:
+    def __init__(self, ledger: Ledger, inbox: Inbox, consumer: InboxConsumer, outbox: MessageSource | None) -> None:
         self._ledger = ledger
         self._inbox = inbox
-        self._messages = messages
+        self._consumer = consumer
         self._outbox = outbox
 
     async def keep(self, message: Message) -> InboxEntry:
-        """Keep a message for the worker (see `operations.inbound`)."""
+        """Stores a message for the worker; returns the entry of the first message with its id."""
         return await self._inbox.receive(message)
 
     async def deliver(self, message: Message) -> InboxEntry:
-        """Keep a message, try it at once, and take it out of the outbox."""
-        receipt = await self._messages.receive_and_apply(message)
+        """Stores a message, tries it at once, and takes it out of the outbox."""
+        entry = await self._consumer.receive_and_apply(message)
         if self._outbox is not None:
-            with suppress(ProcessorTimedOut, ProcessorUnavailable):  # then the worker fetches what is known already
+            with suppress(ProcessorTimedOut, ProcessorUnavailable):  # then the worker fetches the message once more
                 await self._outbox.delivered(message)
-        return receipt
+        return entry
 
     async def next_due_at(self, merchant_id: UUID, until: datetime) -> datetime | None:
-        """When the next message of a merchant is due, where that is not later than `until`. Raises DatabaseUnavailable."""
+        """Returns when a merchant's next message is due, or None where that is later than `until`.
+
+        Raises DatabaseUnavailable.
+        """
         if self._outbox is None:
             return None
-        with _our_database():
+        with _as_database_fault():
             due_at = await self._outbox.next_due_at(merchant_id)
         return due_at if due_at is not None and due_at <= until else None
 
     async def deliver_due(self, merchant_id: UUID, now: datetime) -> int:
-        """Hand over what is due at a moment of the merchant's clock; how many messages that were. Raises a Fault."""
-        assert self._outbox is not None, "something was due"
-        with _our_database():
+        """Delivers the messages that are due at `now` by the merchant's clock; returns how many. Raises a Fault."""
+        if self._outbox is None:
+            return 0
+        with _as_database_fault():
             due = await self._outbox.due_messages(merchant_id, now)
             for message in due:
-                await self._messages.receive_and_apply(message)
+                await self._consumer.receive_and_apply(message)
                 await self._outbox.delivered(message)
         return len(due)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Fetch and work off until told to stop; a message that was begun is finished."""
-        while not stop.is_set():
-            busy = 0
-            try:
-                if self._outbox is not None:
-                    busy += await fetch(self._outbox, self._inbox, self._ledger.clock)
-                busy += await self._messages.sweep()
-            except Fault as fault:
-                busy = 0
-                _log.warning("messages_wait", reason=type(fault).__name__)
-            if not busy:
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(stop.wait(), _PAUSE_S)
+        """Fetches messages and tries them until `stop` is set. A message that has begun is finished."""
+
+        async def work() -> None:
+            busy = True
+            while busy and not stop.is_set():
+                fetched = await fetch(self._outbox, self._inbox, self._ledger.clock) if self._outbox else 0
+                busy = bool(fetched + await self._consumer.sweep())
+
+        await run_periodically(
+            work,
+            stop,
+            pause_s=_PAUSE_S,
+            log_waiting=lambda reason: _log.warning("messages_wait", reason=reason),
+        )
 
 
 @asynccontextmanager
 async def open_delivery(url: str, ledger: Ledger) -> AsyncIterator[InboxDelivery]:
-    """The mail of one process, for as long as the context lasts. Raises psycopg.OperationalError."""
+    """Yields one process's delivery, open for as long as the context lasts. Raises psycopg.OperationalError."""
     async with AsyncExitStack() as stack:
         inbox = await stack.enter_async_context(Inbox(url))
         names = PaymentLookup(url)
@@ -111,8 +106,8 @@ async def open_delivery(url: str, ledger: Ledger) -> AsyncIterator[InboxDelivery
 
 
 @contextmanager
-def _our_database() -> Iterator[None]:
-    """The outbox is a table of ours: what a processor's call raises about it is the database's fault."""
+def _as_database_fault() -> Iterator[None]:
+    """Turns errors of the outbox into a Fault: the sandbox's outbox is a table of the ledger's own database."""
     try:
         yield
     except (ProcessorTimedOut, ProcessorUnavailable) as fault:

@@ -1,7 +1,7 @@
-"""What was paid too much goes back, where the merchant's settings say so (section 4.6).
+"""Refunds what was paid too much, where the merchant's settings ask for it (section 4.6).
 
-The rule a stranger would break: the refund's id follows from the message that brought the money, so that it is asked for once;
-until it is known to have left us, the message is not done with.
+The refund's id follows from the message that brought the money, so that it is requested once. The message is not
+finished until the refund is known to have reached the processor.
 """
 
 from __future__ import annotations
@@ -26,18 +26,19 @@ _log = structlog.get_logger()
 
 
 class NotApplicableYet(Exception):
-    """Nothing can be made of the message now, for the reason that it says."""
+    """The message cannot be applied yet, for the reason in its text."""
 
 
 async def refund_overpayment(ledger: Ledger, message: DepositReceived, order: Order) -> None:
-    """Refund what is held beyond the order's amount, as far as its processor gives that back. Raises Waits, a Fault.
+    """Refunds what is held beyond the order's amount, as far as its processor refunds it; a refund that was never sent
+    is requested again.
 
-    What was never sent is asked for again.
+    Raises NotApplicableYet, a Fault.
     """
     merchant = await ledger.merchant(message.merchant_id)
     if not merchant.refund_overpayment or order.overpaid_amount <= 0:
         return
-    order_id, refund_id = order.terms.order_id, _refund_of_the_extra(message, order)
+    order_id, refund_id = order.terms.order_id, _refund_id(message, order)
     capabilities = None if ledger.processor is None else ledger.processor.capabilities
     uow = UnitOfWork(ledger, Actor(merchant_id=message.merchant_id, request_id="overpayment"), cause=message.payment_id)
 
@@ -46,7 +47,7 @@ async def refund_overpayment(ledger: Ledger, message: DepositReceived, order: Or
         events: list[OrderEvent] = []
         if order.refund(refund_id) is None:
             if order.overpaid_amount > 0 and any(payment.refunding for payment in order.payments):
-                raise NotApplicableYet("a refund is under way: what is held too much is known afterwards")
+                raise NotApplicableYet("a refund is under way: the overpaid amount is known when it ends")
             command = RefundOverpayment(
                 refund_id=refund_id,
                 deadline_at=ledger.call_deadline(),
@@ -66,8 +67,8 @@ async def refund_overpayment(ledger: Ledger, message: DepositReceived, order: Or
         raise NotApplicableYet("the refund of what was paid too much has not been answered yet")
 
 
-def _refund_of_the_extra(message: DepositReceived, order: Order) -> UUID:
-    """The refund that gives a deposit's extra back: another one where all before it were never sent."""
+def _refund_id(message: DepositReceived, order: Order) -> UUID:
+    """Returns the id of the refund of a deposit's excess: a new one where every earlier one was never sent."""
     name = f"overpayment:{message.processor}:{message.message_id}"
     ids = (uuid5(order.terms.order_id, f"{name}:{n}" if n else name) for n in count())
     return next(one for one in ids if (refund := order.refund(one)) is None or not refund.was_not_sent)

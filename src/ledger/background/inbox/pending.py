@@ -1,7 +1,6 @@
-"""Messages of processors that no order has taken in: what an operator sees of them, and how they are tried again at once.
+"""Messages of processors that no order has recorded: lists them for operators, and has them tried again at once.
 
-The rule a stranger would break: a message is hurried here and never ended. Only an order ends it, by taking it in; what it
-told may be money.
+Never end a message here. Only an order ends it, by recording it: the message may report money.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from psycopg.rows import class_row
 
 from ledger.postgres.connection import Connection
 
-# What no order has taken in, the oldest first. One that is set aside has no time at which it is tried next.
+# What no order has recorded, the oldest first. A dead letter has no time at which it is tried next.
 _FIND: Final = """
 select message_id as message, body::json->>'type' as kind, processor, merchant_id, order_id, received_at, tries,
        next_try_at = 'infinity' as set_aside, nullif(next_try_at, 'infinity') as next_at, waits_for
@@ -31,9 +30,9 @@ returning message_id
 
 
 class PendingMessage(Struct, frozen=True, kw_only=True, rename="camel"):
-    """A message that is in no order yet. Times are real; `next_at` is None where it was set aside.
+    """A message that no order has recorded. Times are real; `next_at` is None for a dead letter (`set_aside`).
 
-    `waits_for` says in words what is missing or wrong, None where it was not tried yet.
+    `waits_for` is what is missing or wrong, in words; None where the message was not tried yet.
     """
 
     message: str
@@ -49,14 +48,14 @@ class PendingMessage(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 async def pending_messages(connection: Connection) -> Sequence[PendingMessage]:
-    """Everything that no order has taken in. Raises psycopg.OperationalError."""
+    """Returns every message that no order has recorded. Raises psycopg.OperationalError."""
     return await (await connection.cursor(row_factory=class_row(PendingMessage)).execute(_FIND)).fetchall()
 
 
 async def retry_messages(connection: Connection, messages: Sequence[str] | None) -> Sequence[str]:
-    """Have the messages of these ids, or all that wait, tried again at once; which those were. Raises psycopg.OperationalError.
+    """Has the messages with these ids, or all, tried again at once; returns their ids. Raises psycopg.OperationalError.
 
-    A worker tries them within a second. An id that two processors have used stands for both of their messages.
+    A worker tries them within a second. An id that two processors have used means both of their messages.
     """
     ids = None if messages is None else list(messages)
     return sorted(message for (message,) in await (await connection.execute(_RETRY, (ids, ids))).fetchall())

@@ -1,1 +1,9 @@
-"""What follows events."""
+"""What follows events: timers, jobs and aliases of payments, written once for every event.
+
+In reading order:
+
+- `reaction`: what a reaction is, and what it can ask for. `registry`: which reactions exist.
+- `order_timers`: the timers of an order. `payment_index`: the aliases of payments.
+- `dispatcher`: shows every merchant's log to the reactions. `quarantine`: merchants whose log cannot be read.
+- `runner`: keeps the dispatcher and the scheduler running in a worker.
+"""

@@ -1,7 +1,7 @@
-"""What falls due on orders: kept as the order as it stands has it, and done by deciding on it again.
+"""The timers of orders: stored as the current order has them, and run by deciding on the order again.
 
-The rule a stranger would break: a kind is kept only where its handler stands here. What the handler does is an operation, which
-asks the order again: a reminder that comes twice does nothing the second time.
+A timer is stored only if `HANDLERS` has its kind. A handler is an operation that decides on the order as it is: a timer
+that fires twice does nothing the second time.
 """
 
 from __future__ import annotations
@@ -22,41 +22,43 @@ from ledger.journal.reader import RecordedEvent
 from ledger.operations.ledger import Ledger
 from ledger.operations.orders.timers import run_timer
 
-_BRINGS_NOTHING_DUE: Final = frozenset(
+_SETS_NO_TIMER: Final = frozenset(
     {"order-created.v1", "payment-started.v1", "authorization-requested.v1", "payer-forgotten.v1"}
 )
 _SALE: Final = (PaymentAuthorized, CaptureScheduled, CaptureRequested, PaymentCaptured)
 _OUTCOME_VERSION: Final = 4
-"""Where the outcome of an order's first payment stands: behind the order, its payment and the payment's intent."""
+"""The version of the first payment's outcome: after the events of the order, the payment and its intent."""
 
 
 class OrderTimers:
-    """Looks at every order that something happened to."""
+    """Stores the timers of every order that has new events."""
 
     name = "order-dues"
-    topics = frozenset(TOPICS) - _BRINGS_NOTHING_DUE
+    topics = frozenset(TOPICS) - _SETS_NO_TIMER
 
     def is_settled(self, seen: Sequence[RecordedEvent]) -> bool:
-        """Whether an order was paid by its first payment in one go: most are, and none of those is worth a question."""
+        """Returns whether an order was paid in full by its first payment at once, as most are: it has no timers."""
         if len(seen) != len(_SALE) or seen[0].version != _OUTCOME_VERSION:
             return False
         events = [each.event for each in seen]
         return tuple(map(type, events)) == _SALE and events[0].amount == events[-1].amount
 
-    async def standing(self, journal: Journal, merchant_id: UUID, stream_id: UUID) -> Sequence[SetTimer]:
-        """What is due on an order as it stands now. Raises a Fault."""
+    async def timers(self, journal: Journal, merchant_id: UUID, stream_id: UUID) -> Sequence[SetTimer]:
+        """Returns the timers of an order as it is now. Raises a Fault."""
         order, _ = await journal.load(merchant_id, stream_id, evolve)
         if order is None:
             return []
         return [
-            SetTimer(due.kind, stream_id, due.payment_id, due.at) for due in timers_of(order) if due.kind in HANDLERS
+            SetTimer(timer.kind, stream_id, timer.payment_id, timer.at)
+            for timer in timers_of(order)
+            if timer.kind in HANDLERS
         ]
 
 
-async def _do(
+async def _run(
     kind: TimerKind, ledger: Ledger, merchant_id: UUID, order_id: UUID, payment_id: UUID, due_at: datetime
 ) -> None:
     await run_timer(ledger, merchant_id, order_id, kind, payment_id, due_at)
 
 
-HANDLERS: Final[Mapping[str, Handler]] = {kind: partial(_do, kind) for kind in TimerKind}
+HANDLERS: Final[Mapping[str, Handler]] = {kind: partial(_run, kind) for kind in TimerKind}

@@ -1,8 +1,8 @@
-"""Names of payments, noted as they become known: what a processor's message may say instead of an order.
+"""The aliases of payments: names by which a processor's message can identify a payment instead of an order.
 
-The rule a stranger would break: a name that is not here yet is not unknown. The reaction follows the log; a message that
-finds nobody is put off and asks again. A payment has no name before its processor knows it: what opens one is sealed, and
-would have to be opened for nothing.
+An alias may be missing because the reaction has not reached its event yet: a message without a match is retried later.
+A payment gets aliases only once its processor has it. The event that starts a payment is sealed, and need not be opened
+for this.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ledger.journal.reader import RecordedEvent
 
 
 class PaymentIndex:
-    """Notes the payment's id, its references, the processor's names for it, and the keys of its refunds."""
+    """Stores a payment's id, its references, the processor's names for it, and the keys of its refunds."""
 
     name = "payment-names"
     topics = frozenset(
@@ -28,7 +28,7 @@ class PaymentIndex:
     )
 
     def react(self, recorded: RecordedEvent) -> Iterable[Effect]:
-        """The names that an event gives its payment."""
+        """Returns the aliases that an event gives its payment."""
         event = recorded.event
         for name in _names(event):
             yield NoteAlias(name, recorded.stream_id, event.payment_id)

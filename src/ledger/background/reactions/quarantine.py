@@ -1,8 +1,7 @@
-"""Merchants whose log cannot be read on: left alone for a while, so that the others' go on.
+"""Merchants whose log cannot be read: skipped for a while, so that the other merchants' logs are dispatched.
 
-The rule a stranger would break: nothing is skipped. A merchant's cursor stays where it stands until the log behind it can be
-read, by the same question as ever; only the asking becomes rarer. What is set aside is in sight: a line in the log for every
-attempt, and a figure.
+Never skip an event. The cursor stays until the log after it can be read by the same query, which is sent ever more
+rarely. Every attempt is logged, and a metric counts the merchants.
 """
 
 from __future__ import annotations
@@ -15,19 +14,20 @@ from uuid import UUID
 import structlog
 from msgspec import Struct
 
+from ledger.background.periodic import back_off_s
 from ledger.journal.append import KeyUnavailable, SealBroken
 from ledger.journal.codec import UnknownTopic
 
 _log = structlog.get_logger()
 
 UNREADABLE: Final = (KeyUnavailable, SealBroken, UnknownTopic)
-"""What is wrong with this merchant's log alone: a key that is lost or not known here, bytes that do not open, a newer event."""
+"""Faults of one merchant's log alone: a key that is lost or unknown here, bytes that do not open, a newer event."""
 
-_PAUSE_FIRST_S, _PAUSE_MAX_S = 1.0, 60.0
+_PAUSE_MAX_S: Final = 60.0
 
 
-class _Aside(Struct, frozen=True):
-    """How often it was tried, from when (monotonic) it may be again, and what was wrong."""
+class _Entry(Struct, frozen=True):
+    """How often the log was tried, from which monotonic time it may be tried again, and what was wrong."""
 
     tries: int
     until_s: float
@@ -35,32 +35,31 @@ class _Aside(Struct, frozen=True):
 
 
 class Quarantine:
-    """What one dispatcher leaves alone, by reaction and merchant."""
+    """What one dispatcher skips for now, by reaction and merchant."""
 
     def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
         self._now_s = now_s
-        self._aside: dict[tuple[str, UUID], _Aside] = {}
+        self._entries: dict[tuple[str, UUID], _Entry] = {}
 
     @property
     def merchants(self) -> int:
-        """How many merchants some reaction does not get on with."""
-        return len({merchant_id for _, merchant_id in self._aside})
+        """How many merchants are in quarantine for any reaction."""
+        return len({merchant_id for _, merchant_id in self._entries})
 
     def now(self) -> Sequence[tuple[str, UUID]]:
-        """Which reaction leaves whom alone at this moment."""
+        """Returns which reactions skip which merchants now."""
         now_s = self._now_s()
-        return [whom for whom, one in self._aside.items() if one.until_s > now_s]
+        return [key for key, entry in self._entries.items() if entry.until_s > now_s]
 
     def why(self, merchant_id: UUID) -> Exception | None:
-        """What is wrong with a merchant's log, where it is set aside."""
-        return next((one.fault for (_, whose), one in self._aside.items() if whose == merchant_id), None)
+        """Returns what is wrong with a merchant's log, or None where it is not in quarantine."""
+        return next((entry.fault for (_, merchant), entry in self._entries.items() if merchant == merchant_id), None)
 
     def add(self, reaction: str, merchant_id: UUID, fault: Exception) -> None:
-        """Leave a merchant alone: for a second, then two, four, at last a minute."""
-        known = self._aside.get((reaction, merchant_id))
-        tries = 0 if known is None else known.tries
-        pause_s = min(_PAUSE_FIRST_S * 2.0 ** min(tries, 20), _PAUSE_MAX_S)
-        self._aside[reaction, merchant_id] = _Aside(tries + 1, self._now_s() + pause_s, fault)
+        """Puts a merchant in quarantine: for a second, then two, four, at most a minute."""
+        entry = self._entries.get((reaction, merchant_id))
+        tries = 0 if entry is None else entry.tries
+        self._entries[reaction, merchant_id] = _Entry(tries + 1, self._now_s() + back_off_s(tries, _PAUSE_MAX_S), fault)
         _log.error(
             "merchant_set_aside",
             merchant_id=str(merchant_id),
@@ -70,11 +69,11 @@ class Quarantine:
         )
 
     def release(self, reaction: str, merchant_id: UUID) -> None:
-        """The merchant's log was read."""
-        if self._aside.pop((reaction, merchant_id), None) is not None:
+        """Ends the quarantine of a merchant whose log was read."""
+        if self._entries.pop((reaction, merchant_id), None) is not None:
             _log.info("merchant_goes_on", merchant_id=str(merchant_id), reaction=reaction)
 
     def keep_only(self, behind: Collection[tuple[str, UUID]]) -> None:
-        """Nobody but these is left alone by a reaction: the others' logs have been read, by whomever."""
-        for reaction, merchant_id in set(self._aside).difference(behind):
+        """Releases every merchant but these: another dispatcher has read the others' logs."""
+        for reaction, merchant_id in set(self._entries).difference(behind):
             self.release(reaction, merchant_id)

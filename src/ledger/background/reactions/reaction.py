@@ -1,7 +1,7 @@
-"""What a reaction is: a pure function from one recorded event to what is to be done later, or now.
+"""What a reaction is: a pure function from one recorded event to what is to be done, later or now.
 
-The rule a stranger would break: a reaction sees every event once, in the order of its merchant's log, and says what follows
-from this event alone. It asks no clock and no database; what it says is written in the transaction that moves its cursor.
+A reaction sees every event once, in the order of its merchant's log, and returns what follows from this event alone.
+Read neither a clock nor the database in it. Its effects are written in the transaction that moves its cursor.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ledger.journal.reader import RecordedEvent
 
 
 class SetTimer(Struct, frozen=True):
-    """Something of this kind is to be done about the stream at `due_at` by the merchant's clock; a later one replaces it."""
+    """Work of this kind is due on the stream at `due_at` by the merchant's clock. A later timer replaces it."""
 
     kind: str
     stream_id: UUID
@@ -27,7 +27,7 @@ class SetTimer(Struct, frozen=True):
 
 
 class EnqueueJob(Struct, frozen=True):
-    """To be done at once, as a job. `due_at` is when it became due by the merchant's clock."""
+    """Work to do now, as a job. `due_at` is when it became due by the merchant's clock."""
 
     kind: str
     stream_id: UUID
@@ -36,7 +36,7 @@ class EnqueueJob(Struct, frozen=True):
 
 
 class NoteAlias(Struct, frozen=True):
-    """A payment of the stream has this name from now on: a processor's message may use it (see `payment_names`)."""
+    """A payment of the stream has this alias from now on: a processor's message may use it (see `payment_index`)."""
 
     name: str
     stream_id: UUID
@@ -48,29 +48,29 @@ Effect = SetTimer | EnqueueJob | NoteAlias
 
 @runtime_checkable
 class StateReaction(Protocol):
-    """A reaction that asks what is due on a stream as it stands, whenever something of its topics happened to it.
+    """A reaction that returns a stream's current timers, whenever the stream has new events of its topics.
 
-    What it answers replaces all that was due on the stream. The stream may have gone on since; then it is asked again.
+    What it returns replaces all timers of the stream. Where the stream has changed since, the reaction is called again.
     """
 
     name: str
     topics: frozenset[str]
 
     def is_settled(self, seen: Sequence[RecordedEvent]) -> bool:
-        """Whether the first events of a stream that the reaction is shown, in a row, tell that nothing is due: it need not be asked."""
+        """Returns whether these events, the first that the reaction sees of a stream, show that it has no timers."""
         ...
 
-    async def standing(self, journal: Journal, merchant_id: UUID, stream_id: UUID) -> Sequence[SetTimer]:
-        """What is due on the stream now."""
+    async def timers(self, journal: Journal, merchant_id: UUID, stream_id: UUID) -> Sequence[SetTimer]:
+        """Returns the timers of the stream now."""
         ...
 
 
 class Reaction(Protocol):
-    """A reaction with its permanent name, under which its cursors stand, and the topics that it wants to see."""
+    """A reaction with its topics and its name, which is permanent: its cursors are stored under it."""
 
     name: str
     topics: frozenset[str]
 
     def react(self, recorded: RecordedEvent) -> Iterable[Effect]:
-        """What follows from an event. Pure."""
+        """Returns what follows from an event."""
         ...

@@ -1,7 +1,7 @@
-"""Which reactions there are, and what is done when something is due: the one list that workers and clocks go by.
+"""All reactions, and the handlers of due work by kind: for workers and for clocks that are moved.
 
-The rule a stranger would break: a kind that a reaction makes due has its handler here. A job without one is tried again
-until it is given up, loudly.
+Every kind of timer that a reaction sets needs a handler here. A job without a handler fails until it is given up, which
+is logged as an error.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The watch over all logs: runs the dispatcher whenever a log has grown, and makes jobs of what has become due.
+"""Runs the dispatcher whenever a log has grown, and turns due timers into jobs.
 
-The rule a stranger would break: a notification only says where it is worth looking. Every two seconds it looks everywhere,
-so that a word that was lost delays and loses nothing.
+A notification only names logs to read first. Every two seconds all logs are read, so that a lost notification delays a
+reaction and loses none.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import psycopg
 import structlog
 from procrastinate.exceptions import ConnectorException
 
+from ledger.background.periodic import pause
 from ledger.background.reactions.dispatcher import Dispatcher
 from ledger.background.scheduler import timers
 from ledger.background.scheduler.jobs import Jobs, use_jobs_schema
@@ -29,20 +30,21 @@ _log = structlog.get_logger()
 
 _LOOK_EVERYWHERE_S: Final = 2.0
 _DUE_S: Final = 0.25
-_TAKE_OVER_S: Final = 5.0
+_REQUEUE_S: Final = 5.0
 _AGAIN_S: Final = 1.0
 
-# A look costs its statements, however little it finds: so a log that grows all the time is given time to grow. But the next
-# look everywhere is not put off by it.
+# A sweep costs its statements however little it finds, so a log that grows all the time is left to grow for a while.
+# The next sweep of all logs is not delayed by that.
 _REST_S: Final = 0.25
 
-# Everything that had been appended by then has been reacted to. Read before the look, written after it.
+# Reactions have seen everything that had been appended by then. Read before the sweep, written after it.
 _NOW: Final = "select now()"
 _PROGRESS: Final = "update reaction_progress set as_of = greatest(as_of, %s)"
 
-# A cursor and what follows from the events behind it are one commit, made again from the log where a crash takes it back.
-# So nobody waits for the disk, the journal's next commit least of all; and what is done about it later is flushed after it.
-_NEED_NOT_LAST: Final = "set synchronous_commit = off"
+# A cursor and what follows from the events before it are one commit, which is repeated from the log if a crash undoes
+# it. So no commit needs to wait for the disk, least of all the journal's next one; jobs that follow are flushed after
+# it.
+_ASYNCHRONOUS_COMMIT: Final = "set synchronous_commit = off"
 
 
 class ReactionRunner:
@@ -56,13 +58,13 @@ class ReactionRunner:
         self._wake = asyncio.Event()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Watch until told to stop; what is being written then is finished."""
+        """Runs until `stop` is set. What is being written then is finished."""
         tasks = [
-            asyncio.create_task(self._kept_up("ledger-dispatcher", self._dispatch, stop)),
-            asyncio.create_task(self._kept_up("ledger-due-times", self._enqueue_due, stop)),
-            asyncio.create_task(self._kept_up("ledger-stalled-jobs", self._take_over, stop)),
+            asyncio.create_task(self._run_connected("ledger-dispatcher", self._dispatch, stop)),
+            asyncio.create_task(self._run_connected("ledger-due-times", self._enqueue_due, stop)),
+            asyncio.create_task(self._run_connected("ledger-stalled-jobs", self._requeue_stalled, stop)),
         ]
-        listening = asyncio.create_task(self._kept_up("ledger-listener", self._listen, stop))
+        listening = asyncio.create_task(self._run_connected("ledger-listener", self._listen, stop))
         stopping = asyncio.create_task(stop.wait())
         try:
             await asyncio.wait((*tasks, stopping), return_when=asyncio.FIRST_COMPLETED)
@@ -73,10 +75,10 @@ class ReactionRunner:
                 task.cancel()
             await asyncio.gather(listening, stopping, return_exceptions=True)
 
-    async def _kept_up(
+    async def _run_connected(
         self, name: str, work: Callable[[Connection, asyncio.Event], Awaitable[None]], stop: asyncio.Event
     ) -> None:
-        """Do a piece of work on a connection of its own, again on a new one whenever the database has been away."""
+        """Runs work on a connection of its own, and again on a new one whenever the database was unreachable."""
         while not stop.is_set():
             try:
                 connection = await connect(self._url, name)
@@ -85,44 +87,39 @@ class ReactionRunner:
                     await work(connection, stop)
             except (psycopg.Error, ConnectorException, Fault, OSError) as fault:
                 _log.warning("reactions_wait", of=name, reason=type(fault).__name__)
-                await _pause(stop, _AGAIN_S)
+                await pause(stop, _AGAIN_S)
 
     async def _listen(self, connection: Connection, stop: asyncio.Event) -> None:
         await connection.execute(f"listen {CHANNEL}")
         while not stop.is_set():
-            async for word in connection.notifies(timeout=_LOOK_EVERYWHERE_S):
-                self._grown.update(merchants_in(word.payload))
+            async for notification in connection.notifies(timeout=_LOOK_EVERYWHERE_S):
+                self._grown.update(merchants_in(notification.payload))
                 self._wake.set()
 
     async def _dispatch(self, connection: Connection, stop: asyncio.Event) -> None:
-        await connection.execute(_NEED_NOT_LAST)
+        await connection.execute(_ASYNCHRONOUS_COMMIT)
         everywhere_at = 0.0
         while not stop.is_set():
             self._wake.clear()
             grown, self._grown = self._grown, set()
             if time.monotonic() >= everywhere_at:
                 row = await (await connection.execute(_NOW)).fetchone()
-                assert row is not None, "there is always a present"
+                assert row is not None, "a select without from has one row"
                 everywhere_at = time.monotonic() + _LOOK_EVERYWHERE_S
                 if await self._dispatcher.sweep(connection):
                     await connection.execute(_PROGRESS, row)
             elif grown:
                 await self._dispatcher.sweep(connection, sorted(grown))
-                await _pause(stop, min(_REST_S, everywhere_at - time.monotonic()))
+                await pause(stop, min(_REST_S, everywhere_at - time.monotonic()))
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), max(0.0, everywhere_at - time.monotonic()))
 
     async def _enqueue_due(self, connection: Connection, stop: asyncio.Event) -> None:
         while not stop.is_set():
             DUE_TIMES.inc(await timers.enqueue_due(connection, self._jobs))
-            await _pause(stop, _DUE_S)
+            await pause(stop, _DUE_S)
 
-    async def _take_over(self, _: Connection, stop: asyncio.Event) -> None:
+    async def _requeue_stalled(self, _: Connection, stop: asyncio.Event) -> None:
         while not stop.is_set():
             await self._jobs.requeue_stalled()
-            await _pause(stop, _TAKE_OVER_S)
-
-
-async def _pause(stop: asyncio.Event, seconds: float) -> None:
-    with suppress(TimeoutError):
-        await asyncio.wait_for(stop.wait(), seconds)
+            await pause(stop, _REQUEUE_S)

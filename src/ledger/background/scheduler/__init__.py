@@ -1,1 +1,9 @@
-"""What falls due, and the jobs that due times become."""
+"""Timers that come due become jobs, and jobs run until they succeed.
+
+In reading order:
+
+- `timers`: turns due timers into jobs. `jobs`: the queue of jobs, and what runs them.
+- `failed_jobs`: jobs that failed, for operators.
+- `clock_lock`: the lease on a merchant's clock. `clock_advance`: moves a sandbox merchant's clock and does what becomes
+  due.
+"""

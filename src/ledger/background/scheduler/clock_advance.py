@@ -1,7 +1,7 @@
-"""The hand that moves a sandbox merchant's clock: from one due time to the next, as if the time had really passed.
+"""Moves a sandbox merchant's clock from one due time to the next, as if the time had really passed.
 
-The rule a stranger would break: the clock stands at a due time while what is due then is done, and what that makes due is
-done before the clock moves on. Nobody else moves this clock meanwhile, and workers leave its due times alone.
+The clock shows a due time while what is due then is done, and what becomes due by that is done before the clock moves
+on. The lease keeps other requests from moving the clock meanwhile, and workers from its timers.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
-from typing import Final, Protocol, Self
+from datetime import UTC, datetime
+from typing import Final, Self
 from uuid import UUID
 
 import psycopg
@@ -18,50 +18,25 @@ from procrastinate.exceptions import ConnectorException
 from psycopg.pq import TransactionStatus
 
 from ledger.background.reactions.dispatcher import AnyReaction, Dispatcher
-from ledger.background.scheduler import timers
+from ledger.background.scheduler import clock_lock, timers
 from ledger.background.scheduler.jobs import Handler, Jobs, use_jobs_schema
 from ledger.domain.rejections import ConcurrentUpdate, InvalidField
 from ledger.operations.clock import BELIEVED_S, ClockAdvanced
 from ledger.operations.ledger import Ledger
+from ledger.operations.message_delivery import MessageDelivery
 from ledger.postgres.connection import Connection, connect
 from ledger.postgres.faults import DatabaseUnavailable
 
-# Take hold of a clock that nobody else holds; whether this is the first time that anybody does.
-_TAKE: Final = """
-insert into merchant_clock as c (merchant_id, ahead_us, moving_until) values (%s, 0, now() + interval '30 seconds')
-on conflict (merchant_id) do update set moving_until = excluded.moving_until
- where coalesce(c.moving_until, '-infinity') <= now()
-returning ahead_us, xmax = 0
-"""
-# Move on, never back, and keep hold of it.
-_MOVE: Final = """
-update merchant_clock set ahead_us = greatest(ahead_us, %s), moving_until = now() + interval '30 seconds' where merchant_id = %s
-"""
-_LET_GO: Final = "update merchant_clock set moving_until = null where merchant_id = %s"
-
-_MICROSECOND: Final = timedelta(microseconds=1)
 _LAST: Final = datetime(2200, 1, 1, tzinfo=UTC)
 
 Target = Callable[[datetime], datetime]
-"""Where to move the clock, given where it stands."""
-
-
-class MessageSource(Protocol):
-    """What the sandbox's processor has to tell, by the merchant's clock (see `reactions.mail`)."""
-
-    async def next_due_at(self, merchant_id: UUID, until: datetime) -> datetime | None:
-        """When the next message is due, where that is not later than `until`."""
-        ...
-
-    async def deliver_due(self, merchant_id: UUID, now: datetime) -> int:
-        """Hand over what is due; how many messages that were."""
-        ...
+"""Returns where to move the clock, given what it shows now."""
 
 
 class ClockAdvancer:
     """Moves clocks for one process. `reactions` and `handlers` are those of the workers.
 
-    As a context it keeps the connection of its last move for the next one; without, each move has its own.
+    Used as a context, it keeps the connection of its last move for the next one; otherwise each move opens its own.
     """
 
     def __init__(
@@ -70,13 +45,13 @@ class ClockAdvancer:
         ledger: Ledger,
         reactions: Sequence[AnyReaction],
         handlers: Mapping[str, Handler],
-        mail: MessageSource | None = None,
+        delivery: MessageDelivery | None = None,
     ) -> None:
         self._url = url
         self._ledger = ledger
         self._reactions = reactions
         self._handlers = handlers
-        self._mail = mail
+        self._delivery = delivery
         self._keeps = False
         self._idle: Connection | None = None
 
@@ -89,19 +64,17 @@ class ClockAdvancer:
         await self._close(self._idle)
 
     async def advance(self, merchant_id: UUID, field: str, target: Target) -> ClockAdvanced:
-        """Move a merchant's clock (see `ClockMoves`)."""
+        """Moves a merchant's clock (see `operations.clock.ClockControl`)."""
         try:
             queue = Jobs(self._url, self._ledger, self._handlers).when_needed()
-            async with self._holding(merchant_id) as connection, queue as jobs:
-                await self._ledger.clock.refresh(merchant_id)
-                now = self._ledger.clock.now(merchant_id)
+            async with self._leased(merchant_id) as connection, queue as jobs:
+                now = await self._ledger.clock.refresh(merchant_id)
                 until = _checked(field, now, target)
                 jobs_run = await self._pass_time(connection, jobs, merchant_id, until)
-                await _move(connection, merchant_id, until)
+                await clock_lock.move(connection, merchant_id, until)
         except (psycopg.Error, ConnectorException) as fault:
             raise DatabaseUnavailable(type(fault).__name__) from fault
-        await self._ledger.clock.refresh(merchant_id)
-        return ClockAdvanced(self._ledger.clock.now(merchant_id), jobs_run)
+        return ClockAdvanced(await self._ledger.clock.refresh(merchant_id), jobs_run)
 
     async def _pass_time(self, connection: Connection, jobs: Jobs, merchant_id: UUID, until: datetime) -> int:
         dispatcher = Dispatcher(self._ledger.journal, jobs, self._reactions)
@@ -114,37 +87,37 @@ class ClockAdvancer:
             if due_at is None:
                 return jobs_run
             async with connection.transaction():
-                await _move(connection, merchant_id, due_at)
+                await clock_lock.move(connection, merchant_id, due_at)
                 jobs_run += await timers.enqueue_due_of(connection, jobs, merchant_id, due_at)
-            if self._mail is not None:  # before the jobs: money that arrives at the last moment has arrived
-                jobs_run += await self._mail.deliver_due(merchant_id, due_at)
+            if self._delivery is not None:  # before the jobs: money that arrives at the time of an expiry is in time
+                jobs_run += await self._delivery.deliver_due(merchant_id, due_at)
 
     async def _next(self, connection: Connection, merchant_id: UUID, until: datetime) -> datetime | None:
-        """The earliest moment, not later than that, at which something is due or a processor has something to tell."""
+        """Returns the earliest time up to `until` at which a timer or a message of a processor is due."""
         moments = [await timers.next_of(connection, merchant_id, until)]
-        if self._mail is not None:
-            moments.append(await self._mail.next_due_at(merchant_id, until))
+        if self._delivery is not None:
+            moments.append(await self._delivery.next_due_at(merchant_id, until))
         return min((moment for moment in moments if moment is not None), default=None)
 
     @asynccontextmanager
-    async def _holding(self, merchant_id: UUID) -> AsyncIterator[Connection]:
+    async def _leased(self, merchant_id: UUID) -> AsyncIterator[Connection]:
+        """Yields a connection while the clock is leased. Raises ConcurrentUpdate, psycopg.Error."""
         connection = await self._connection()
         try:
-            row = await (await connection.execute(_TAKE, (merchant_id,))).fetchone()
-            if row is None:
+            is_first = await clock_lock.acquire(connection, merchant_id)
+            if is_first is None:
                 raise ConcurrentUpdate("The clock is being moved by another request.")
             try:
-                if row[1]:
-                    await asyncio.sleep(2 * BELIEVED_S)  # nobody may still believe that this clock was never moved
+                if is_first:
+                    await asyncio.sleep(2 * BELIEVED_S)  # until no process assumes that the clock was never moved
                 yield connection
             finally:
-                if not connection.broken:
-                    await connection.execute(_LET_GO, (merchant_id,))
+                await clock_lock.release(connection, [merchant_id])
         finally:
             await self._keep(connection)
 
     async def _connection(self) -> Connection:
-        """The one that was kept, where it still lives, or a new one."""
+        """Returns the connection that was kept, if it still works, or a new one."""
         kept, self._idle = self._idle, None
         if kept is not None:
             try:
@@ -168,12 +141,8 @@ class ClockAdvancer:
             await connection.close()
 
 
-async def _move(connection: Connection, merchant_id: UUID, moment: datetime) -> None:
-    ahead = max(0, (moment - datetime.now(UTC)) // _MICROSECOND)
-    await connection.execute(_MOVE, (ahead, merchant_id))
-
-
 def _checked(field: str, now: datetime, target: Target) -> datetime:
+    """Returns the time to move to. Raises InvalidField where it is before `now` or after 2199."""
     try:
         until = target(now)
     except (OverflowError, ValueError):

@@ -1,15 +1,16 @@
-"""Holding merchants' clocks still: for whoever lets time pass that is not real, and wants no worker to act meanwhile.
+"""The lease on a merchant's clock: while one holder has it, no other moves the clock and workers leave its timers
+alone.
 
-The rule a stranger would break: a hold ends by itself half a minute after its holder was last heard of. Whoever holds longer
-says so again, and whoever was killed keeps nobody out.
+A lease expires thirty seconds after it was last renewed, so that a holder that is killed blocks nobody for longer.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime, timedelta
 from typing import Final
 from uuid import UUID
 
@@ -19,27 +20,52 @@ from ledger.domain.rejections import ConcurrentUpdate
 from ledger.postgres.connection import Connection, connect
 from ledger.postgres.faults import DatabaseUnavailable
 
-# Take hold of a clock that nobody else holds.
-_TAKE: Final = """
+# Takes the lease unless another holder has it, and returns whether the row is new: then no transaction has replaced it.
+_ACQUIRE: Final = """
 insert into merchant_clock as c (merchant_id, ahead_us, moving_until) values (%s, 0, now() + interval '30 seconds')
 on conflict (merchant_id) do update set moving_until = excluded.moving_until
  where coalesce(c.moving_until, '-infinity') <= now()
-returning 1
+returning xmax = 0
 """
-_KEEP: Final = "update merchant_clock set moving_until = now() + interval '30 seconds' where merchant_id = any(%s)"
-# A clock that shows real time is none: its merchant pays nothing for having had one.
-_FORGET: Final = "delete from merchant_clock where merchant_id = any(%s) and ahead_us = 0"
-_LET_GO: Final = "update merchant_clock set moving_until = null where merchant_id = any(%s)"
+_RENEW: Final = "update merchant_clock set moving_until = now() + interval '30 seconds' where merchant_id = any(%s)"
+_RELEASE: Final = "update merchant_clock set moving_until = null where merchant_id = any(%s)"
+# Moves the clock ahead, never back, and renews the lease.
+_MOVE: Final = """
+update merchant_clock set ahead_us = greatest(ahead_us, %s), moving_until = now() + interval '30 seconds' where merchant_id = %s
+"""
+# A clock that shows real time needs no row: its merchant pays nothing for having been leased.
+_DROP_UNMOVED: Final = "delete from merchant_clock where merchant_id = any(%s) and ahead_us = 0"
 
-_AGAIN_S: Final = 5.0
+_RENEW_S: Final = 5.0
 _PAUSE_S: Final = 0.25
+
+
+async def acquire(connection: Connection, merchant_id: UUID) -> bool | None:
+    """Takes the lease on a clock; returns whether it is the clock's first one, None where another holder has the lease.
+
+    Raises psycopg.Error.
+    """
+    row = await (await connection.execute(_ACQUIRE, (merchant_id,))).fetchone()
+    return None if row is None else row[0]
+
+
+async def move(connection: Connection, merchant_id: UUID, to: datetime) -> None:
+    """Moves a leased clock to `to`, or leaves it where it is already later. Raises psycopg.Error."""
+    ahead_us = max(0, (to - datetime.now(UTC)) // timedelta(microseconds=1))
+    await connection.execute(_MOVE, (ahead_us, merchant_id))
+
+
+async def release(connection: Connection, merchants: Sequence[UUID]) -> None:
+    """Returns leases; a connection that is lost leaves them to expire. Raises psycopg.Error."""
+    if not connection.broken:
+        await connection.execute(_RELEASE, (list(merchants),))
 
 
 @asynccontextmanager
 async def locked_clocks(url: str, merchants: Collection[UUID], patience_s: float = 40.0) -> AsyncIterator[None]:
-    """Hold the clocks of these merchants; workers leave alone what is due by them and what processors have told.
+    """Holds the leases on the clocks of these merchants for as long as the context lasts.
 
-    Raises ConcurrentUpdate where somebody else has held one for longer than `patience_s`, DatabaseUnavailable.
+    Raises ConcurrentUpdate where another holder keeps one for longer than `patience_s`, DatabaseUnavailable.
     """
     try:
         connection = await connect(url, "ledger-story")
@@ -50,7 +76,7 @@ async def locked_clocks(url: str, merchants: Collection[UUID], patience_s: float
         renewing: asyncio.Task[None] | None = None
         try:
             for merchant_id in sorted(merchants):
-                await _take(connection, merchant_id, time.monotonic() + patience_s)
+                await _acquire_within(connection, merchant_id, patience_s)
                 held.append(merchant_id)
             renewing = asyncio.create_task(_renew(connection, held))
             yield
@@ -60,19 +86,20 @@ async def locked_clocks(url: str, merchants: Collection[UUID], patience_s: float
                 with suppress(asyncio.CancelledError):
                     await renewing
             if not connection.broken:
-                await connection.execute(_FORGET, (held,))
-                await connection.execute(_LET_GO, (held,))
+                await connection.execute(_DROP_UNMOVED, (held,))
+            await release(connection, held)
 
 
-async def _take(connection: Connection, merchant_id: UUID, until: float) -> None:
-    while await (await connection.execute(_TAKE, (merchant_id,))).fetchone() is None:
+async def _acquire_within(connection: Connection, merchant_id: UUID, patience_s: float) -> None:
+    until = time.monotonic() + patience_s
+    while await acquire(connection, merchant_id) is None:
         if time.monotonic() > until:
-            raise ConcurrentUpdate("The clock is being moved by somebody else.")
+            raise ConcurrentUpdate("The clock is being moved by another command or request. Try again later.")
         await asyncio.sleep(_PAUSE_S)
 
 
 async def _renew(connection: Connection, held: list[UUID]) -> None:
     while True:
-        await asyncio.sleep(_AGAIN_S)
-        with suppress(psycopg.Error):  # the story fails of its own connections; a hold that lapses is no danger to it
-            await connection.execute(_KEEP, (held,))
+        await asyncio.sleep(_RENEW_S)
+        with suppress(psycopg.Error):  # the scenario notices a lost database itself; an expired lease does it no harm
+            await connection.execute(_RENEW, (held,))

@@ -1,7 +1,6 @@
-"""Jobs that have failed: what an operator sees of them, and how they are tried again at once.
+"""Jobs that have failed: lists them for operators, and has them tried again at once.
 
-The rule a stranger would break: a job that is tried again begins with all its attempts. Nothing is ever thrown away here:
-what is due stays due until it is done.
+Never delete a job here: what is due stays due until it is done. A job that is tried again has all its attempts again.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from psycopg.rows import class_row
 from ledger.background.scheduler.jobs import use_jobs_schema
 from ledger.postgres.connection import Connection
 
-# What was given up, and what has failed and waits for its next attempt: the oldest first.
+# Jobs that were given up, and jobs that have failed and wait for their next attempt: the oldest first.
 _FIND: Final = """
 select id as job, status = 'failed' as given_up, attempts, case when status <> 'failed' then scheduled_at end as next_at,
        (args->>'merchant_id')::uuid as merchant_id, thing->>0 as kind, (thing->>1)::uuid as order_id,
@@ -34,7 +33,7 @@ returning id
 
 
 class FailedJob(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Something that is due and could not be done yet. `next_at` in real time, None where it was given up."""
+    """Due work that could not be done yet. `next_at` is in real time, None where the job was given up."""
 
     job: int
     given_up: bool
@@ -47,13 +46,16 @@ class FailedJob(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 async def failed_jobs(connection: Connection) -> Sequence[FailedJob]:
-    """Everything that has failed and was not done since. Raises psycopg.OperationalError."""
+    """Returns what has failed and was not done since. Raises psycopg.OperationalError."""
     await use_jobs_schema(connection)
     return await (await connection.cursor(row_factory=class_row(FailedJob)).execute(_FIND)).fetchall()
 
 
 async def retry_jobs(connection: Connection, jobs: Sequence[int] | None) -> Sequence[int]:
-    """Have these jobs, or all that have failed, tried again at once; which those were. Raises psycopg.OperationalError."""
+    """Has these jobs, or all that have failed, tried again at once; returns their ids.
+
+    Raises psycopg.OperationalError.
+    """
     await use_jobs_schema(connection)
     ids = None if jobs is None else list(jobs)
     return sorted(job for (job,) in await (await connection.execute(_RETRY, (ids, ids))).fetchall())

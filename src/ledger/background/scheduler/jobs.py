@@ -1,11 +1,11 @@
-"""Jobs: what is to be done now, once, and again until it is done. A thin layer over procrastinate's queue.
+"""Jobs: work that is due now and is retried until it succeeds. A thin layer over procrastinate's queue.
 
-The rule a stranger would break: a job is put into the queue on the connection, and so in the transaction, of whoever decided
-that it is due. And it may run twice: a worker that is killed leaves its jobs to others, so what a job does is decided by the
-versions of streams, like everything else.
+Enqueue a job on the connection, and so in the transaction, that decides that it is due. A job may run twice, because
+other workers take over the jobs of a worker that is killed: the versions of streams decide what it does, as for
+everything else.
 
-A job carries many things that are due for one merchant, because the queue takes longer over a job than most things take. Of
-several, each one that fails becomes a job of its own, and from then on has attempts and pauses of its own.
+A job holds many tasks of one merchant, because the queue needs longer for a job than most tasks need. Each task of
+several that fails becomes a job of its own, and from then on has attempts and pauses of its own.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from procrastinate import App, BaseRetryStrategy, JobContext, PsycopgConnector, 
 from procrastinate.jobs import DeleteJobCondition, Job
 from psycopg_pool import AsyncConnectionPool
 
+from ledger.background.periodic import back_off_s, pause
 from ledger.background.reactions.reaction import EnqueueJob
 from ledger.operations.ledger import Ledger
 from ledger.telemetry.metrics import JOBS
@@ -35,73 +36,76 @@ _log = structlog.get_logger()
 Handler = Callable[[Ledger, UUID, UUID, UUID, datetime], Awaitable[None]]
 """Does what was due: the ledger, merchant, stream and payment, and when it was due by the merchant's clock.
 
-It may be called twice. Whatever it raises has it called again later.
+It may be called twice. When it raises, it is called again later.
 """
 
 _TASK: Final = "ledger.due"
 _ATTEMPTS_MAX: Final = 40
-"""About five hours: longer than an outage that nobody notices."""
-_PAUSE_FIRST_S, _PAUSE_MAX_S = 1.0, 600.0
+"""About five hours: longer than an outage that stays unnoticed."""
+_PAUSE_MAX_S: Final = 600.0
 _AT_ONCE: Final = 10
-_TOGETHER: Final = 100  # due things in one job
-_THINGS_AT_ONCE: Final = 32  # of one process, over all its jobs
-_HEARTBEAT_S, _SILENT_S = 2.0, 15.0
-"""A worker says this often that it lives; one that has been silent for so long has its jobs taken over."""
+_TASKS_PER_JOB: Final = 100
+_TASKS_AT_ONCE: Final = 32  # of one process, over all its jobs
+_HEARTBEAT_S, _STALLED_S = 2.0, 15.0
+"""How often a worker updates its heartbeat, and after how long without one other workers take over its jobs."""
 _POLL_S: Final = 2.0
+_WORKER_OPTIONS: Final[dict[str, Any]] = {
+    "install_signal_handlers": False,
+    "delete_jobs": DeleteJobCondition.SUCCESSFUL,
+    "stalled_worker_timeout": _STALLED_S,
+    "update_heartbeat_interval": _HEARTBEAT_S,
+}
 
 _DONE, _FAILED, _GIVEN_UP = (JOBS.labels(outcome) for outcome in ("done", "failed", "given-up"))
 
-# Jobs stand in a schema beside ours (see migration 0007).
+# The queue has a schema of its own (see migration 0007).
 _FIND_JOBS: Final = """
 select set_config('search_path', current_setting('search_path') || ', ' || quote_ident(current_schema() || '_jobs'), false)
 """
 
-# Jobs of a merchant that run or could run now; those that failed wait for their next attempt, with those behind them.
+# Jobs of a merchant that run or could run now. Those that failed wait for their next attempt, and so do later ones of
+# their lock.
 _OPEN: Final = """
 select count(*) from procrastinate_jobs j
  where queue_name = %s and (status = 'doing' or (status = 'todo' and coalesce(scheduled_at, '-infinity') <= now() and not exists (
    select from procrastinate_jobs o where o.queue_name = j.queue_name and o.lock = j.lock and o.status = 'todo' and o.id < j.id)))
 """
 
-# What is left of a job goes into other jobs: it ends with nothing to do, even if its worker does not live to see that.
+# The rest of a job goes into other jobs: it ends without tasks, even if its worker is killed before its end.
 _EMPTY: Final = "update procrastinate_jobs set args = jsonb_set(args, '{things}', '[]') where id = %s"
 
 
 async def use_jobs_schema(connection: psycopg.AsyncConnection[Any]) -> None:
-    """Let a connection find the queue's tables."""
+    """Adds the queue's schema to the search path of a connection."""
     await connection.execute(_FIND_JOBS)
     if not connection.autocommit:
         await connection.commit()
 
 
 def queue_of(merchant_id: UUID) -> str:
-    """A queue per merchant, so that one merchant's jobs can be run and waited for alone."""
-    return merchant_id.hex  # it becomes part of a channel, whose name is short
+    """Returns the name of a merchant's queue. Each merchant has one, so that its jobs can be run and awaited alone."""
+    return merchant_id.hex  # it becomes part of a channel's name, which must be short
 
 
 class JobRetry(BaseRetryStrategy):
-    """Again after a second, two, four …, at most ten minutes, each time somewhat sooner or later than that."""
+    """Retries after a second, two, four …, at most ten minutes, each time varied by up to half."""
 
     def get_retry_decision(self, *, exception: BaseException, job: Job) -> RetryDecision | None:  # noqa: ARG002 - procrastinate's shape
-        """When to try again; None once it has been tried often enough."""
+        """Returns when to try again; None after the last attempt."""
         if job.attempts + 1 >= _ATTEMPTS_MAX:
             return None
-        return RetryDecision(retry_at=_again_at(job.attempts))
+        return RetryDecision(retry_at=_retry_at(job.attempts))
 
 
 class Jobs:
-    """The queue of one process: puts jobs in, and runs them by `handlers` (kind to handler).
-
-    It counts how attempts at due things ended: `done`, `failed` and to be tried again, `given_up`.
-    """
+    """One process's access to the queue: enqueues jobs, and runs them by `handlers` (kind to handler)."""
 
     def __init__(self, url: str, ledger: Ledger, handlers: Mapping[str, Handler]) -> None:
-        logging.getLogger("procrastinate").setLevel(
-            logging.CRITICAL
-        )  # it prints arguments and exceptions; we say our own
+        # procrastinate logs arguments and exceptions, which may hold personal data; failures are logged here.
+        logging.getLogger("procrastinate").setLevel(logging.CRITICAL)
         self._ledger = ledger
         self._handlers = handlers
-        self._places = asyncio.Semaphore(_THINGS_AT_ONCE)
+        self._slots = asyncio.Semaphore(_TASKS_AT_ONCE)
         self._stopping = self._connected = False
         self._connector = PsycopgConnector(
             conninfo=url,
@@ -112,10 +116,10 @@ class Jobs:
             pool_factory=_pool,
         )
         self._app = App(connector=self._connector)
-        self._app.task(name=_TASK, pass_context=True, retry=JobRetry())(self._do)
+        self._app.task(name=_TASK, pass_context=True, retry=JobRetry())(self._run_job)
 
     async def __aenter__(self) -> Self:
-        """Connect. Raises procrastinate's ConnectorException where the database is away."""
+        """Connects. Raises procrastinate's ConnectorException where the database is unreachable."""
         await self._connect()
         return self
 
@@ -124,8 +128,9 @@ class Jobs:
 
     @asynccontextmanager
     async def when_needed(self) -> AsyncIterator[Self]:
-        """As the context itself, connected only once `run_all_of` finds something to run: connecting costs more than all
-        else that a clock's move does when nothing is due.
+        """Works as the context itself, but connects only once `run_all_of` finds a job.
+
+        Connecting costs more than everything else that moving a clock does when nothing is due.
         """
         try:
             yield self
@@ -143,16 +148,16 @@ class Jobs:
             await self._app.close_async()
 
     async def enqueue(self, connection: psycopg.AsyncConnection[Any], jobs: Sequence[tuple[UUID, EnqueueJob]]) -> None:
-        """Put jobs into their merchants' queues, in this connection's transaction. `see_jobs` was called on it before."""
-        things: dict[UUID, list[EnqueueJob]] = {}
-        for merchant_id, thing in jobs:
-            things.setdefault(merchant_id, []).append(thing)
+        """Enqueues work for its merchants, in this connection's transaction. The connection uses the jobs' schema."""
+        tasks: dict[UUID, list[EnqueueJob]] = {}
+        for merchant_id, task in jobs:
+            tasks.setdefault(merchant_id, []).append(task)
         await self._defer(
             connection,
             [
-                _job(merchant_id, some[n : n + _TOGETHER])
-                for merchant_id, some in things.items()
-                for n in range(0, len(some), _TOGETHER)
+                _job(merchant_id, some[n : n + _TASKS_PER_JOB])
+                for merchant_id, some in tasks.items()
+                for n in range(0, len(some), _TASKS_PER_JOB)
             ],
         )
 
@@ -161,7 +166,10 @@ class Jobs:
             await self._app.job_manager.batch_defer_jobs_async(list(jobs), connection=connection)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Run whatever is in any queue until told to stop; a thing that was begun is finished, and the rest put back."""
+        """Runs the jobs of all queues until `stop` is set.
+
+        A task that has begun is finished; the others are put back.
+        """
         while not stop.is_set():
             worker = asyncio.create_task(self._work())
             stopping = asyncio.create_task(stop.wait())
@@ -172,29 +180,26 @@ class Jobs:
             (ending,) = await asyncio.gather(worker, return_exceptions=True)
             if not stop.is_set():
                 _log.warning("jobs_wait", reason=type(ending).__name__)
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(stop.wait(), _POLL_S)
+                await pause(stop, _POLL_S)
 
     async def requeue_stalled(self) -> None:
-        """Put back into the queue what workers had begun that are no more. Raises procrastinate's ConnectorException."""
-        for job in await self._app.job_manager.get_stalled_jobs(seconds_since_heartbeat=_SILENT_S):
-            with suppress(exceptions.ConnectorException):  # somebody else was quicker, or it came to its end after all
+        """Puts jobs of workers that have ended back into the queue. Raises procrastinate's ConnectorException."""
+        for job in await self._app.job_manager.get_stalled_jobs(seconds_since_heartbeat=_STALLED_S):
+            with suppress(exceptions.ConnectorException):  # another worker was faster, or the job has ended after all
                 await self._app.job_manager.retry_job(job)
                 _log.warning("job_taken_over", job=job.id)
 
     async def run_all_of(self, connection: psycopg.AsyncConnection[Any], merchant_id: UUID) -> None:
-        """Run what is in a merchant's queue, here or wherever it has been begun, and return when nothing is left of it.
+        """Runs the jobs of a merchant's queue and returns when none is left, those that another worker runs included.
 
-        A job that fails is not waited for: it has run, and will again.
+        Does not wait for the next attempt of a job that fails.
         """
         queue = queue_of(merchant_id)
         while await self._is_open(connection, queue):
             await self._connect()
             await self._app.run_worker_async(
-                queues=[queue], wait=False, listen_notify=False, concurrency=1, install_signal_handlers=False,
-                delete_jobs=DeleteJobCondition.SUCCESSFUL, stalled_worker_timeout=_SILENT_S,
-                update_heartbeat_interval=_HEARTBEAT_S,
-            )  # fmt: skip
+                queues=[queue], wait=False, listen_notify=False, concurrency=1, **_WORKER_OPTIONS
+            )
             if not await self._is_open(connection, queue):
                 return
             await asyncio.sleep(0.02)
@@ -203,55 +208,51 @@ class Jobs:
         return await (await connection.execute(_OPEN, [queue])).fetchone() != (0,)
 
     async def _work(self) -> None:
-        await self._app.run_worker_async(
-            concurrency=_AT_ONCE, install_signal_handlers=False, fetch_job_polling_interval=_POLL_S,
-            delete_jobs=DeleteJobCondition.SUCCESSFUL, stalled_worker_timeout=_SILENT_S,
-            update_heartbeat_interval=_HEARTBEAT_S,
-        )  # fmt: skip
+        await self._app.run_worker_async(concurrency=_AT_ONCE, fetch_job_polling_interval=_POLL_S, **_WORKER_OPTIONS)
 
-    async def _do(self, context: JobContext, *, merchant_id: str, things: list[list[str]]) -> None:
-        due = [_thing(row) for row in things]
+    async def _run_job(self, context: JobContext, *, merchant_id: str, things: list[list[str]]) -> None:
+        tasks = [_task(row) for row in things]
         await self._ledger.clock.refresh(UUID(merchant_id))
-        if len(due) == 1:
-            await self._do_one(UUID(merchant_id), due[0], context.job.attempts)
+        if len(tasks) == 1:
+            await self._run_task(UUID(merchant_id), tasks[0], context.job.attempts)
             return
         streams: dict[UUID, list[EnqueueJob]] = {}
-        for thing in due:
-            streams.setdefault(thing.stream_id, []).append(thing)
-        undone = await asyncio.gather(*[self._do_in_order(UUID(merchant_id), some) for some in streams.values()])
+        for task in tasks:
+            streams.setdefault(task.stream_id, []).append(task)
+        undone = await asyncio.gather(*[self._run_in_order(UUID(merchant_id), some) for some in streams.values()])
         await self._put_back(context.job, UUID(merchant_id), undone)
 
-    async def _do_in_order(self, merchant_id: UUID, things: Sequence[EnqueueJob]) -> _Undone:
-        """Do what is due about one stream; what comes behind something that fails has to wait for it."""
-        for n, thing in enumerate(things):
-            async with self._places:
+    async def _run_in_order(self, merchant_id: UUID, tasks: Sequence[EnqueueJob]) -> _Undone:
+        """Runs the tasks of one stream until one fails; returns that one and those after it."""
+        for n, task in enumerate(tasks):
+            async with self._slots:
                 if self._stopping:
-                    return _Undone(begun=False, things=things[n:])
+                    return _Undone(begun=False, tasks=tasks[n:])
                 try:
-                    await self._do_one(merchant_id, thing, 0)
+                    await self._run_task(merchant_id, task, 0)
                 except Exception:  # noqa: BLE001 - it was logged, and is tried again
-                    return _Undone(begun=True, things=things[n:])
-        return _Undone(begun=False, things=())
+                    return _Undone(begun=True, tasks=tasks[n:])
+        return _Undone(begun=False, tasks=())
 
-    async def _do_one(self, merchant_id: UUID, thing: EnqueueJob, attempts: int) -> None:
+    async def _run_task(self, merchant_id: UUID, task: EnqueueJob, attempts: int) -> None:
         try:
-            await self._handlers[thing.kind](self._ledger, merchant_id, thing.stream_id, thing.payment_id, thing.due_at)
+            await self._handlers[task.kind](self._ledger, merchant_id, task.stream_id, task.payment_id, task.due_at)
         except Exception as failure:
-            told = {"kind": thing.kind, "merchant_id": str(merchant_id), "stream_id": str(thing.stream_id)}
-            told |= {"reason": type(failure).__name__}
+            about = {"kind": task.kind, "merchant_id": str(merchant_id), "stream_id": str(task.stream_id)}
+            about |= {"reason": type(failure).__name__}
             if attempts + 1 >= _ATTEMPTS_MAX:
                 _GIVEN_UP.inc()
-                _log.error("job_given_up", attempts=attempts + 1, **told)
+                _log.error("job_given_up", attempts=attempts + 1, **about)
             else:
                 _FAILED.inc()
-                _log.warning("job_failed", attempts=attempts + 1, **told)
+                _log.warning("job_failed", attempts=attempts + 1, **about)
             raise
         _DONE.inc()
 
     async def _put_back(self, job: Job, merchant_id: UUID, undone: Sequence[_Undone]) -> None:
-        """In one transaction: what failed into jobs of their own, for later, and what was not begun into one for now."""
-        failed = [_job(merchant_id, [thing], _again_at(0)) for some in undone if some.begun for thing in some.things]
-        rest = [thing for some in undone if not some.begun for thing in some.things]
+        """Enqueues in one transaction what failed, each as a job for later, and what has not begun, as one job."""
+        failed = [_job(merchant_id, [task], _retry_at(0)) for some in undone if some.begun for task in some.tasks]
+        rest = [task for some in undone if not some.begun for task in some.tasks]
         if rest:
             failed.append(_job(merchant_id, rest))
         if failed:
@@ -261,39 +262,34 @@ class Jobs:
 
 
 class _Undone(Struct, frozen=True):
-    """What of a stream's due things is still to be done, and whether the first of them was tried."""
+    """The tasks of a stream that are not done, and whether the first of them was tried."""
 
     begun: bool
-    things: Sequence[EnqueueJob]
+    tasks: Sequence[EnqueueJob]
 
 
 def _pool(**options: Any) -> AsyncConnectionPool[Any]:
-    """A pool that does not ask a connection whether it lives before each use: half of a job's time went there."""
+    """Returns a pool that does not check a connection before each use: the check took half of a job's time."""
     return AsyncConnectionPool(**options | {"check": None})
 
 
-def _again_at(attempts: int) -> datetime:
-    pause = min(_PAUSE_FIRST_S * 2.0 ** min(attempts, 20), _PAUSE_MAX_S)
-    return datetime.now(UTC) + timedelta(seconds=pause * random.uniform(0.5, 1.5))
+def _retry_at(attempts: int) -> datetime:
+    return datetime.now(UTC) + timedelta(seconds=back_off_s(attempts, _PAUSE_MAX_S) * random.uniform(0.5, 1.5))
 
 
-def _job(merchant_id: UUID, things: Sequence[EnqueueJob], at: datetime | None = None) -> Job:
-    """Jobs of one thing each about one stream never run at the same time, and run in the order in which they became due."""
+def _job(merchant_id: UUID, tasks: Sequence[EnqueueJob], at: datetime | None = None) -> Job:
+    """Returns a job. Jobs with one task each about the same stream run one after another, in the order of due times."""
+    rows: Any = [[task.kind, str(task.stream_id), str(task.payment_id), task.due_at.isoformat()] for task in tasks]
     return Job(
         queue=queue_of(merchant_id),
-        lock=str(things[0].stream_id) if len(things) == 1 else None,
+        lock=str(tasks[0].stream_id) if len(tasks) == 1 else None,
         queueing_lock=None,
         task_name=_TASK,
-        task_kwargs={
-            "merchant_id": str(merchant_id),
-            "things": [
-                [thing.kind, str(thing.stream_id), str(thing.payment_id), thing.due_at.isoformat()] for thing in things
-            ],
-        },
+        task_kwargs={"merchant_id": str(merchant_id), "things": rows},
         scheduled_at=at,
     )
 
 
-def _thing(row: Sequence[str]) -> EnqueueJob:
+def _task(row: Sequence[str]) -> EnqueueJob:
     kind, stream_id, payment_id, due_at = row
     return EnqueueJob(kind, UUID(stream_id), UUID(payment_id), datetime.fromisoformat(due_at))

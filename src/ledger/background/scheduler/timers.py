@@ -1,7 +1,7 @@
-"""Due times that have come become jobs: by real time, and for sandbox merchants by their own clocks.
+"""Turns due timers into jobs: by real time, and for sandbox merchants by their own clocks.
 
-The rule a stranger would break: a due time is deleted in the transaction that puts its job into the queue. And a clock that
-somebody is moving is left to that hand: it runs what becomes due in the order of time.
+Delete a timer in the transaction that enqueues its job. Timers of a leased clock are left to the holder of the lease,
+who runs what becomes due in the order of time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ delete from due_time d using due
 returning d.merchant_id, d.kind, d.stream_id, d.payment_id, d.due_at
 """
 
-# What is due by real time. No merchant's clock is behind it.
+# Timers that are due by real time. No merchant's clock is behind real time.
 _DUE: Final = _TAKE.format(
     which="""
   select merchant_id, stream_id, kind, payment_id from due_time t
@@ -33,7 +33,7 @@ _DUE: Final = _TAKE.format(
    order by due_at limit %s for update skip locked"""
 )
 
-# What is due by the clocks that are ahead.
+# Timers that are due by clocks that are ahead of real time.
 _DUE_AHEAD: Final = _TAKE.format(
     which="""
   select t.merchant_id, t.stream_id, t.kind, t.payment_id from merchant_clock c
@@ -42,14 +42,14 @@ _DUE_AHEAD: Final = _TAKE.format(
    order by t.due_at limit %s for update of t skip locked"""
 )
 
-# Whether there may be anything of either: asked four times a second, and the answer is nearly always no.
+# Whether there may be timers of either kind: read four times a second, and nearly always false.
 _IS_DUE: Final = """
 select exists (select from due_time where due_at <= now()),
        exists (select from merchant_clock c where exists (
          select from due_time t where t.merchant_id = c.merchant_id and t.due_at <= now() + c.ahead_us * interval '1 microsecond'))
 """
 
-# What is due of one merchant up to a moment of its clock.
+# One merchant's timers up to a time of its clock.
 _DUE_OF: Final = _TAKE.format(
     which="""
   select merchant_id, stream_id, kind, payment_id from due_time
@@ -60,9 +60,12 @@ _NEXT: Final = "select min(due_at) from due_time where merchant_id = %s and due_
 
 
 async def enqueue_due(connection: Connection, jobs: Jobs) -> int:
-    """Make jobs of what is due now, for all merchants; how many there were. Raises psycopg.Error."""
+    """Turns the timers of all merchants that are due now into jobs; returns how many there were.
+
+    Raises psycopg.Error.
+    """
     is_due = await (await connection.execute(_IS_DUE)).fetchone()
-    assert is_due is not None, "it is or it is not"
+    assert is_due is not None, "a select without from has one row"
     found = 0
     for statement, may_be in zip((_DUE, _DUE_AHEAD), is_due, strict=True):
         full = may_be
@@ -76,13 +79,13 @@ async def enqueue_due(connection: Connection, jobs: Jobs) -> int:
 
 
 async def next_of(connection: Connection, merchant_id: UUID, until: datetime) -> datetime | None:
-    """The earliest due time of a merchant that is not later than that, if any."""
+    """Returns the earliest due time of a merchant up to `until`, or None."""
     row = await (await connection.execute(_NEXT, (merchant_id, until))).fetchone()
     return None if row is None else row[0]
 
 
 async def enqueue_due_of(connection: Connection, jobs: Jobs, merchant_id: UUID, until: datetime) -> int:
-    """Make jobs of what is due of a merchant up to a moment of its clock, in the caller's transaction."""
+    """Turns a merchant's timers up to a time of its clock into jobs, in the caller's transaction; returns how many."""
     rows = await (await connection.execute(_DUE_OF, (merchant_id, until, _AT_ONCE))).fetchall()
     await jobs.enqueue(connection, _in_order(rows))
     return len(rows)

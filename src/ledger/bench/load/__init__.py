@@ -1,1 +1,8 @@
-"""What the benchmarks load the service with."""
+"""What the benchmarks load the journal and the service with.
+
+In reading order:
+
+- `processes`: the processes that generate load. `commits`: commits to the journal. `requests`: HTTP requests.
+- `order_body`: the order of the README. `order_actions`: what happens to orders after they are created, as walks.
+- `fill`: a merchant with many orders. `echo`: the server of the limit E.
+"""

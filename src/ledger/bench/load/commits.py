@@ -1,7 +1,7 @@
-"""A process that writes to the journal as fast as it can, with a fixed number of commands in flight.
+"""A process that commits to the journal as fast as it can, with a fixed number of commands in flight.
 
-The rule a stranger would break: everything that a command costs in the service is paid here too, deciding, folding,
-encoding and rendering included. Only HTTP is left out.
+A command does all the work that it does in the service, deciding, folding, encoding and rendering included. Only HTTP
+is left out.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from ledger.journal.inline import InlineProjections, InlineTable, Row
 from ledger.journal.journal import Journal
 
 Shape = Literal["lean", "order", "unsearched"]
-"""`unsearched` is the order without the lines that a search reads."""
+"""`lean`: an event of 300 bytes and a small row. `order`: the README's order. `unsearched`: without search lines."""
 
 
 class CommitPlan(Struct, frozen=True, kw_only=True):
-    """Write commands of a shape for the merchants in turn, `in_flight` at a time, for `seconds` after `warm_up_s`."""
+    """Commands of a shape for the merchants in turn, `in_flight` at a time, for `seconds` after `warm_up_s`."""
 
     url: str
     shape: Shape
@@ -47,7 +47,7 @@ class CommitPlan(Struct, frozen=True, kw_only=True):
 
 
 class LeanHappened(Struct, frozen=True, kw_only=True):
-    """An event of 300 bytes about nothing in particular."""
+    """An event of 300 bytes."""
 
     order_id: UUID
     at: datetime
@@ -78,7 +78,7 @@ _LEAN_CODEC: Final = Codec({"lean-happened.v1": LeanHappened})
 
 
 class _LeanRows:
-    """The small read model beside the lean event."""
+    """The small read model of the lean event."""
 
     tables: Sequence[InlineTable] = (_LEAN_TABLE,)
 
@@ -91,12 +91,12 @@ class _LeanRows:
 
 
 class _Without:
-    """Read models but for one table."""
+    """Read models without one table."""
 
-    def __init__(self, all_of_them: InlineProjections, table: str) -> None:
-        self._all, self._table = all_of_them, table
-        self.tables: Sequence[InlineTable] = [one for one in all_of_them.tables if one.name != table]
-        assert len(self.tables) < len(all_of_them.tables), f"there is no table {table}"
+    def __init__(self, projections: InlineProjections, table: str) -> None:
+        self._all, self._table = projections, table
+        self.tables: Sequence[InlineTable] = [one for one in projections.tables if one.name != table]
+        assert len(self.tables) < len(projections.tables), f"there is no table {table}"
 
     def rows(self, merchant_id: UUID, change: Change) -> Mapping[str, Sequence[Row]]:
         return {name: rows for name, rows in self._all.rows(merchant_id, change).items() if name != self._table}
@@ -111,7 +111,7 @@ def _lean() -> Command:
 
 
 def _order() -> Callable[[], Command]:
-    """The README's order again and again, each for the same customer under an external id of its own."""
+    """Returns a function that makes the README's order, for one customer and with a new external id each time."""
     template = order_body.command(uuid7(), uuid7(), "", "PO0000000000")
 
     def make() -> Command:
@@ -127,14 +127,14 @@ def _order() -> Callable[[], Command]:
 
 
 def event_bytes(shape: Shape) -> bytes:
-    """The bytes of the one event that a command of this shape appends: what the limit R inserts."""
+    """Returns the bytes of the one event that a command of this shape appends: what the limit R inserts."""
     changes, _ = _order()() if shape != "lean" else _lean()
     (event,) = changes[0].events
     return (CODEC if shape != "lean" else _LEAN_CODEC).encode(event).data
 
 
 def throwaway_keys(url: str) -> DataKeys:
-    """Keys for what a benchmark seals, which is nobody's."""
+    """Returns keys that seal a benchmark's own data."""
     return DataKeys(url, SealingKeys([bytes(32)]))
 
 
@@ -150,7 +150,7 @@ def _journal(plan: CommitPlan) -> Journal:
 
 
 async def run(plan: CommitPlan, go: Go) -> Sample:
-    """Write what the plan says. Raises psycopg.OperationalError where the database does not answer."""
+    """Commits what the plan describes. Raises psycopg.OperationalError where the database does not answer."""
     journal = _journal(plan)
     await journal.start()
     make = _lean if plan.shape == "lean" else _order()
@@ -168,7 +168,7 @@ async def run(plan: CommitPlan, go: Go) -> Sample:
             changes, claims = make()
             try:
                 await journal.commit(next(merchants), uuid7(), changes, claims)
-            except Exception as fault:  # noqa: BLE001 - a sample says what went wrong instead of ending
+            except Exception as fault:  # noqa: BLE001 - a sample counts what went wrong instead of ending
                 others[type(fault).__name__] = others.get(type(fault).__name__, 0) + 1
             now = time.perf_counter()
             if began >= begins_at and now <= ends_at:

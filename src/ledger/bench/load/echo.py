@@ -1,7 +1,6 @@
-"""The least that Starlette does for a POST: read the body, send it back. The limit of everything that is served here.
+"""The limit of what is served over HTTP: a Starlette application that reads the body of a POST and sends it back.
 
-The rule a stranger would break: nothing is tuned in it that a newcomer to Starlette would not write, and it runs under the
-same server settings as the service.
+Never tune it: it is what a newcomer to Starlette writes, under the service's server settings.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from ledger.bench.load.processes import end_with_parent
 
 
 async def echo(request: Request) -> Response:
-    """The body again."""
+    """Returns the body."""
     return Response(await request.body(), media_type="application/json", status_code=201)
 
 
@@ -28,7 +27,7 @@ app = Starlette(routes=[Route("/echo", echo, methods=["POST"])])
 
 
 def main() -> None:
-    """Serve on a free port of the loopback, print it, and end when standard input ends."""
+    """Serves on a free port of the loopback, prints the port, and ends when standard input ends."""
     threading.Thread(target=end_with_parent, daemon=True).start()
     listener = socket.create_server(("127.0.0.1", 0), backlog=2048)
     sys.stdout.write(f"{listener.getsockname()[1]}\n")

@@ -1,7 +1,7 @@
-"""A merchant with as many orders as a list is to be measured on, written through the journal like any other.
+"""Writes a merchant's many orders through the journal, for measurements of lists.
 
-The rule a stranger would break: nobody's life is made easy. Every fifth order brings a customer of its own, half the e-mails
-share a domain, due dates lie before and behind, a quarter of the orders is paid, and all external ids begin alike.
+The orders are as hard to search as real ones: every fifth brings a new customer, half the e-mails share a domain, due
+dates are past and future, a quarter of the orders is paid, and all external ids begin alike.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from uuid_utils.compat import uuid7
 
 from ledger.bench.load import order_body
-from ledger.bench.measure.samples import say
+from ledger.bench.measure.samples import show_progress
 from ledger.domain.customers.events import CustomerCreated
 from ledger.domain.customers.evolve import evolve as evolve_customer
 from ledger.domain.customers.state import Customer
@@ -46,7 +46,7 @@ Command = tuple[list[Change], list[Claim]]
 
 
 async def fill(journal: Journal, merchant_id: UUID, orders: int) -> None:
-    """Write that many orders, a few minutes apart, the newest now. `journal` is not started yet."""
+    """Writes that many orders, three minutes apart, the newest now. Starts `journal` and stops it."""
     await journal.start()
     await journal.open_log(merchant_id)
     begins_at = datetime.now(UTC) - timedelta(minutes=3 * orders)
@@ -55,7 +55,7 @@ async def fill(journal: Journal, merchant_id: UUID, orders: int) -> None:
     async def write() -> None:
         for n, (changes, claims) in commands:
             if n % 2_000 == 0:
-                say(f"filling: {n:,} of {orders:,} orders")
+                show_progress(f"filling: {n:,} of {orders:,} orders")
             await journal.commit(merchant_id, uuid7(), changes, claims)
 
     await asyncio.gather(*[write() for _ in range(_IN_FLIGHT)])
@@ -111,10 +111,10 @@ def _orders(begins_at: datetime) -> Callable[[int, UUID], tuple[Order, list[Orde
         events = decide_create(None, command)
         order = fold(evolve, None, events)
         if order.payments:
-            granted = Approved(authorized=order.amount, captured=order.amount, processor_reference="bench")
-            settle = RecordAuthorizationOutcome(payment_id=order.payments[0].payment_id, outcome=granted, at=at)
-            settled = decide_authorization_outcome(order, settle)
-            order, events = fold(evolve, order, settled), [*events, *settled]
+            approved = Approved(authorized=order.amount, captured=order.amount, processor_reference="bench")
+            record = RecordAuthorizationOutcome(payment_id=order.payments[0].payment_id, outcome=approved, at=at)
+            outcome = decide_authorization_outcome(order, record)
+            order, events = fold(evolve, order, outcome), [*events, *outcome]
         return order, events
 
     return make

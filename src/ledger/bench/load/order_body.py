@@ -1,6 +1,7 @@
-"""The payment order that the README shows and the benchmarks send: a shop in Guadalajara, four lines, every usual field.
+"""The payment order that the README shows and the benchmarks send: a shop in Guadalajara, four lines, every usual
+field.
 
-The rule a stranger would break: it is not trimmed to make a figure better. It weighs more than 1.5 KB, as real ones do.
+Never trim it to improve a figure: it has more than 1.5 KB, as real orders do.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from ledger.domain.orders.commands import CreateOrder
 from ledger.domain.orders.terms import BillingAddress, LineItem, OrderTerms
 
 Way = Literal["pending", "card", "split", "challenged"]
-"""How an order is to be paid."""
+"""How an order is to be paid: not yet, by card, in parts, or by a card whose bank asks its holder."""
 
 IVA: Final = [{"type": "IVA", "rate": 0.16, "factor": "Tasa"}]
 
@@ -92,7 +93,7 @@ BODY: Final[dict[str, Any]] = {
         "campaign": {"source": "newsletter", "name": "buen-fin-2026", "variant": "B"},
     },
 }
-"""What the README sends; without a payment it is created with `pending: true`."""
+"""The body of the README's order without a payment."""
 
 CARD: Final[dict[str, Any]] = {
     "type": "card",
@@ -110,9 +111,9 @@ CHALLENGED: Final[dict[str, Any]] = {**CARD, "cardDetails": {**CARD["cardDetails
 """The sandbox's card whose bank asks its holder."""
 
 SHARE: Final = BODY["amount"] // 10
-"""What a part takes of the order, and a refund gives back."""
+"""The amount of a part and of a refund, in minor units: a tenth of the order."""
 SHARES: Final = 9
-"""So many parts leave the order open, so many refunds leave something to refund."""
+"""How many parts or refunds leave the order open for another one."""
 
 _WAYS: Final[dict[str, dict[str, Any]]] = {
     "pending": {"pending": True},
@@ -123,12 +124,12 @@ _WAYS: Final[dict[str, dict[str, Any]]] = {
 
 
 def body(external_id: str, way: Way = "pending") -> str:
-    """The order as JSON: pending, paid by the sandbox's approving card, to be paid in parts, or by a card that asks its holder."""
+    """Returns the order as JSON. `card` is the sandbox's card that is approved."""
     return _json(BODY | {"externalId": external_id} | _WAYS[way])
 
 
 def part(external_id: str) -> str:
-    """A tenth of a split order by card, as JSON."""
+    """Returns the payment of a tenth of a split order by card, as JSON."""
     return _json(
         {
             "externalId": external_id,
@@ -140,7 +141,7 @@ def part(external_id: str) -> str:
 
 
 def refund(external_id: str) -> str:
-    """A tenth of a paid order back, as JSON."""
+    """Returns the refund of a tenth of a paid order, as JSON."""
     return _json({"externalId": external_id, "amount": SHARE, "reason": "Una bolsa de café llegó abierta"})
 
 
@@ -149,8 +150,8 @@ def _json(value: dict[str, Any]) -> str:
 
 
 def command(order_id: UUID, customer_id: UUID, external_id: str, order_number: str) -> CreateOrder:
-    """The same order as the core is asked for it."""
-    # What the interface says where a merchant says nothing.
+    """Returns the command that creates the same order."""
+    # With the interface's defaults for fields that a merchant leaves out.
     lines = [
         {"taxIncluded": True, **line, "taxes": [{"withholding": False, **tax} for tax in line["taxes"]]}
         for line in BODY["lineItems"]

@@ -1,7 +1,6 @@
-"""Processes that generate load: given a plan, started together, asked for their result.
+"""Processes that generate load: each reads a plan, starts with the others, and prints a sample.
 
-The rule a stranger would break: a child ends by itself when its standard input ends, so that nothing is left behind by a
-benchmark that is interrupted.
+A child ends when its standard input ends, so that an interrupted benchmark leaves no process behind.
 """
 
 from __future__ import annotations
@@ -22,16 +21,16 @@ from ledger.bench.measure.samples import Sample
 P = TypeVar("P", bound=Struct)
 
 Go = Callable[[], None]
-"""Called by a child that is ready to begin; returns when all the others are."""
+"""A child that is ready calls it; it returns when all children are ready."""
 
 
 class ChildFailed(Exception):
-    """A load generator ended without a result; its own words are on standard error."""
+    """A load generator ended without a result; its error is on standard error."""
 
 
 @contextmanager
 def child(module: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that runs a module for as long as the block lasts."""
+    """Yields a process that runs a module, and ends it afterwards."""
     process = subprocess.Popen([sys.executable, "-m", module], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
         yield process
@@ -46,25 +45,25 @@ def child(module: str) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def run_together(module: str, plans: Sequence[Struct]) -> list[Sample]:
-    """One process of the module per plan, all begun at once; what each of them saw. Raises ChildFailed."""
+    """Runs one process of the module per plan, all started at once; returns their samples. Raises ChildFailed."""
     with ExitStack() as stack:
         children = [stack.enter_context(child(module)) for _ in plans]
         for process, plan in zip(children, plans, strict=True):
-            _tell(process, msgspec.json.encode(plan))
+            _send(process, msgspec.json.encode(plan))
         for process in children:
-            _hear(process)
+            _receive(process)
         for process in children:
-            _tell(process, b"go")
-        return [msgspec.json.decode(_hear(process), type=Sample) for process in children]
+            _send(process, b"go")
+        return [msgspec.json.decode(_receive(process), type=Sample) for process in children]
 
 
 def run_one(module: str, plan: Struct) -> Sample:
-    """The same with a single process."""
+    """Does the same with a single process."""
     return run_together(module, [plan])[0]
 
 
 def work(plan_type: type[P], run: Callable[[P, Go], Awaitable[Sample]]) -> None:
-    """The child's side: read the plan, do it, print the sample."""
+    """Reads the plan, runs it and prints the sample: the main function of a child."""
     plan = msgspec.json.decode(sys.stdin.buffer.readline(), type=plan_type)
 
     def go() -> None:
@@ -80,7 +79,7 @@ def work(plan_type: type[P], run: Callable[[P, Go], Awaitable[Sample]]) -> None:
 
 
 def end_with_parent() -> None:
-    """Wait for the end of standard input, then end this process where it stands."""
+    """Waits for the end of standard input, then ends this process at once."""
     while os.read(0, 1024):
         pass
     os._exit(0)
@@ -96,13 +95,13 @@ def event_loop() -> Callable[[Any], Any]:
     return uvloop.run
 
 
-def _tell(process: subprocess.Popen[bytes], line: bytes) -> None:
+def _send(process: subprocess.Popen[bytes], line: bytes) -> None:
     assert process.stdin is not None
     process.stdin.write(line + b"\n")
     process.stdin.flush()
 
 
-def _hear(process: subprocess.Popen[bytes]) -> bytes:
+def _receive(process: subprocess.Popen[bytes]) -> bytes:
     assert process.stdout is not None
     line = process.stdout.readline()
     if not line:

@@ -1,10 +1,10 @@
-"""The limits that everything here is compared to, measured in turn with it.
+"""The limits that the benchmarks are compared to, measured in turn with them.
 
-R: how many single-row INSERTs a second pgbench gets into the journal's own event table, each its own transaction, with the
-same event bytes. E: how many POSTs a second a bare Starlette application echoes.
+R: how many single-row INSERTs a second pgbench gets into the journal's own event table, each its own transaction, with
+the same event bytes. E: how many POSTs a second a bare Starlette application echoes.
 
-The rule a stranger would break: a limit is never helped or hindered. R keeps every index of the table, sends the event as
-a parameter of a prepared statement, and commits durably, as the journal does.
+Neither help nor hinder a limit. R keeps every index of the table, sends the event as a parameter of a prepared
+statement, and commits durably, as the journal does.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from ledger.bench.load.processes import child, run_one
-from ledger.bench.load.requests import UNIQUE, LoadPlan
+from ledger.bench.load.requests import UNIQUE, LoadPlan, Step
 from ledger.bench.measure.samples import Sample, sample
 from ledger.bench.scratch import pgbench_program
 from ledger.settings import CannotRun
@@ -46,7 +46,7 @@ class InsertLimit:
         self._event = event.decode()
 
     def run(self, clients: int, seconds: float) -> Sample:
-        """R at this many clients. Raises CannotRun with pgbench's own words."""
+        """Measures R with this many clients. Raises CannotRun with pgbench's error."""
         with tempfile.TemporaryDirectory(prefix="pgbench-") as folder:
             script = Path(folder) / "insert.sql"
             script.write_text(_INSERT)
@@ -78,7 +78,7 @@ class InsertLimit:
             return _read(done.stdout, Path(folder))
 
     def _run_number(self) -> int:
-        """One more than any run has used in this table: limits of several sizes share it."""
+        """Returns a number that no run has used in this table: limits of several sizes share the table."""
         with psycopg.connect(self._url) as connection:
             query = "select coalesce(max(position) >> 48, 0) + 1 from event where merchant_id = %s"
             row = connection.execute(query, [_MERCHANT]).fetchone()
@@ -90,7 +90,7 @@ def _read(output: str, folder: Path) -> Sample:
     transactions = re.search(r"transactions actually processed: (\d+)", output)
     rate = re.search(r"tps = ([\d.]+)", output)
     if transactions is None or rate is None:
-        raise CannotRun(f"pgbench said something unknown: {output[-400:]}")
+        raise CannotRun(f"pgbench printed no transactions or no rate: {output[-400:]}")
     latencies = [int(line.split()[2]) / 1e6 for log in folder.glob("log.*") for line in log.read_text().splitlines()]
     seen = sample(latencies, 1.0)
     done = int(transactions[1])
@@ -98,7 +98,7 @@ def _read(output: str, folder: Path) -> Sample:
 
 
 def _environment(url: str) -> dict[str, str]:
-    """A connection string as the variables that libpq reads: a password has no place in a list of processes."""
+    """Returns a connection string as the variables of libpq: a password must not appear in the list of processes."""
     given = conninfo_to_dict(url)
     names = {"dbname": "PGDATABASE", "host": "PGHOST", "port": "PGPORT", "user": "PGUSER", "password": "PGPASSWORD"}
     return {names.get(key, f"PG{key.upper()}"): str(value) for key, value in given.items()}
@@ -111,24 +111,21 @@ class EchoLimit:
         self._port = port
 
     def run(self, body: str, in_flight: int, seconds: float) -> Sample:
-        """E for this body; `UNIQUE` in it is filled in as in the requests it stands for."""
+        """Measures E with this body, in which `UNIQUE` is replaced as in the service's requests."""
         plan = LoadPlan(
             host="127.0.0.1",
             port=self._port,
             connections=in_flight,
             seconds=seconds,
-            expect=201,
-            method="POST",
-            paths=["/echo"],
-            body=body,
+            steps=[Step(path="/echo", body=body, expect=201)],
         )
-        assert UNIQUE in body, "the limit sends what it is the limit of"
+        assert UNIQUE in body, "the limit sends the requests that it limits"
         return run_one("ledger.bench.load.requests", plan)
 
 
 @contextmanager
 def echo_limit() -> Iterator[EchoLimit]:
-    """The echo, running."""
+    """Yields the echo while its process runs."""
     with child("ledger.bench.load.echo") as process:
         assert process.stdout is not None
         yield EchoLimit(int(process.stdout.readline()))

@@ -1,6 +1,6 @@
-"""What a benchmark found: figures beside their limits and targets, for people and as JSON.
+"""Reports of benchmarks: figures beside their limits and targets, for people and as JSON.
 
-The rule a stranger would break: a figure that missed its target is shown like any other, and so are errors.
+Missed targets and errors are shown like everything else.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ledger.bench.measure.samples import Sample
 
 
 class Target(Struct, frozen=True):
-    """What a ratio is to reach: at least `bound`, or at most."""
+    """What a ratio should reach: at least `bound`, or at most."""
 
     bound: float
     at_most: bool = False
@@ -30,7 +30,7 @@ class Target(Struct, frozen=True):
 
 
 class Ratio(Struct, frozen=True, kw_only=True):
-    """One comparison: `of` what, `to` which limit, and what it was to reach, if anything."""
+    """One comparison: `of` what, `to` which limit, and its target, if it has one."""
 
     of: str
     to: str
@@ -43,7 +43,7 @@ class Ratio(Struct, frozen=True, kw_only=True):
 
 
 class Report(Struct, frozen=True, kw_only=True):
-    """The outcome of one benchmark. `samples` are typical runs by name; `facts` are what else there is to know."""
+    """The result of one benchmark. `samples` are typical runs by name; `facts` are other findings."""
 
     name: str
     samples: dict[str, Sample]
@@ -52,7 +52,7 @@ class Report(Struct, frozen=True, kw_only=True):
 
 
 def as_json(reports: list[Report], machine: dict[str, str]) -> bytes:
-    """Everything, for another program."""
+    """Returns the reports as JSON, for programs."""
     return msgspec.json.format(
         msgspec.json.encode(
             {
@@ -83,7 +83,7 @@ def _ratio(one: Ratio) -> dict[str, object]:
 
 
 def show(reports: list[Report], machine: dict[str, str]) -> None:
-    """Everything, for a person."""
+    """Prints the reports as tables, for people."""
     from rich.console import Console
     from rich.table import Table
 
@@ -113,7 +113,7 @@ def show(reports: list[Report], machine: dict[str, str]) -> None:
 
 
 def machine(url: str) -> dict[str, str]:
-    """What the figures were measured on; no figure means anything without it."""
+    """Returns what the figures were measured on: cores, load, system and versions."""
     with psycopg.connect(url) as connection:
         row = connection.execute("select current_setting('server_version'), current_setting('fsync')").fetchone()
     assert row is not None, "settings are always there"

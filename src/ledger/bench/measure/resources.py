@@ -1,7 +1,7 @@
-"""What a run cost: processor time and memory of the process under test, and how busy the whole machine was.
+"""What a run costs: processor time and memory of the process under test, and how busy the whole machine was.
 
-The rule a stranger would break: these come from the kernel's counters, so that a figure which misses its target can be told
-from a machine that was busy with something else. They are read on Linux; elsewhere they are not numbers.
+The kernel's counters show whether a figure missed its target because the machine was busy with something else. They are
+read on Linux; elsewhere they are NaN.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _NAN = float("nan")
 
 
 def largest_child(pid: int) -> int | None:
-    """The child of a process that holds the most memory: of the service, its API process."""
+    """Returns the child of a process that holds the most memory: the API process of the service."""
     held: list[tuple[float, int]] = []
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError, IndexError):  # it has just ended
@@ -27,7 +27,7 @@ def largest_child(pid: int) -> int | None:
 
 
 def resident_mb(pid: int | None) -> float:
-    """The resident memory of a process, in MB."""
+    """Returns the resident memory of a process, in MB."""
     try:
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
     except OSError:
@@ -35,7 +35,7 @@ def resident_mb(pid: int | None) -> float:
 
 
 def cpu_s(pid: int | None) -> float:
-    """The processor time that a process has used, in seconds."""
+    """Returns the processor time that a process has used, in seconds."""
     try:
         fields = _stat(pid)
     except OSError:
@@ -44,16 +44,16 @@ def cpu_s(pid: int | None) -> float:
 
 
 class Costs:
-    """What each kind of run cost, summed over its rounds."""
+    """What each kind of run costs, summed over its rounds."""
 
     def __init__(self, pid: int | None) -> None:
         self._pid = pid
         self._used: dict[str, tuple[float, int, float, float]] = {}
 
     def of(self, name: str, run: Callable[[], Sample]) -> Callable[[], Sample]:
-        """The same run, with its costs noted under the name."""
+        """Returns the same run, which adds its costs under the name."""
 
-        def noted() -> Sample:
+        def measured() -> Sample:
             cpu, (busy, total) = cpu_s(self._pid), _machine()
             one = run()
             used, (busy_now, total_now) = cpu_s(self._pid) - cpu, _machine()
@@ -62,13 +62,13 @@ class Costs:
             self._used[name] = (before[0] + spent[0], before[1] + spent[1], before[2] + spent[2], before[3] + spent[3])
             return one
 
-        return noted
+        return measured
 
-    def told(self) -> dict[str, str]:
-        """A line for people per kind of run.
+    def facts(self) -> dict[str, str]:
+        """Returns a line for people per kind of run.
 
-        The processor time includes the warm-up. The requests do so only where the generator counted them; elsewhere this is an
-        upper bound.
+        The processor time includes the warm-up. The requests include it only where the sample has `ended`; elsewhere
+        the cost of a request is an upper bound.
         """
         return {
             f"cost of {name}": f"{used / max(1, done) * 1e6:.0f} µs of the API process each, machine {busy / max(1.0, total):.0%} busy"
@@ -77,12 +77,12 @@ class Costs:
 
 
 def _stat(pid: int | None) -> list[str]:
-    """The fields of /proc/PID/stat behind the name, which may hold anything: state, parent, …"""
+    """Returns the fields of /proc/PID/stat after the name, which may contain any character: state, parent, …"""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
 
 def _machine() -> tuple[float, float]:
-    """Ticks that the processors were busy, and all ticks, since the start of the machine."""
+    """Returns the ticks that the processors were busy, and all ticks, since the start of the machine."""
     try:
         ticks = [float(field) for field in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
     except OSError:

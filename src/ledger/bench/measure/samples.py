@@ -1,7 +1,7 @@
-"""Samples, and how they are taken in turns and compared.
+"""Samples: taken in turns, and compared within their round.
 
-The rule a stranger would break: a ratio is taken within each round and the median of the rounds is reported. Dividing one
-median by another compares two different minutes.
+Take a ratio within each round and report the median of the rounds. Dividing one median by another compares two
+different minutes.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from ledger.settings import CannotRun
 
 
 class NothingDone(CannotRun):
-    """A run without a single success has no figure; the message says what happened instead."""
+    """A run had no success, and so has no figure. The message counts what happened instead."""
 
 
 class Sample(Struct, frozen=True, kw_only=True):
-    """What one run of something did. Latencies in milliseconds; `cpu_s` is what the generating process itself used.
+    """What one run did. Latencies in milliseconds; `cpu_s` is the processor time of the generating process.
 
-    `others` counts what went otherwise than it should; a sample with any is no result. `ended` is what was done from the first
-    request to the last answer, before and behind the `seconds` too, where somebody counted that.
+    `others` counts unexpected outcomes; a sample with any is not a result. `ended` counts what was done from the first
+    request to the last answer, outside the `seconds` too; 0 where that was not counted.
     """
 
     done: int
@@ -42,7 +42,7 @@ class Sample(Struct, frozen=True, kw_only=True):
 def sample(
     latencies_s: Iterable[float], seconds: float, *, cpu_s: float = 0.0, others: Mapping[str, int] | None = None
 ) -> Sample:
-    """A sample of these latencies, in seconds, that were seen within `seconds`."""
+    """Returns the sample of these latencies, in seconds, that were seen within `seconds`."""
     ordered = sorted(latencies_s)
     at = ordered or [0.0]
     return Sample(
@@ -56,7 +56,7 @@ def sample(
 
 
 def together(samples: Sequence[Sample]) -> Sample:
-    """Several processes at once as one sample: their work summed, the latencies of the slowest."""
+    """Returns the samples of several simultaneous processes as one: their work summed, the latencies of the slowest."""
     others: dict[str, int] = {}
     for one in samples:
         for what, times in one.others.items():
@@ -72,11 +72,11 @@ def together(samples: Sequence[Sample]) -> Sample:
 
 
 def in_turns(rounds: int, runs: Mapping[str, Callable[[], Sample]]) -> dict[str, list[Sample]]:
-    """Every run once per round, one after the other: A B C, A B C, … Raises NothingDone."""
+    """Does every run once per round, one after the other: A B C, A B C, … Raises NothingDone."""
     taken: dict[str, list[Sample]] = {name: [] for name in runs}
     for n in range(rounds):
         for name, run in runs.items():
-            say(f"round {n + 1} of {rounds}: {name}")
+            show_progress(f"round {n + 1} of {rounds}: {name}")
             taken[name].append(run())
             if not taken[name][-1].done:
                 raise NothingDone(f"{name}: nothing was done, but {taken[name][-1].others}")
@@ -84,7 +84,7 @@ def in_turns(rounds: int, runs: Mapping[str, Callable[[], Sample]]) -> dict[str,
 
 
 def typical(samples: Sequence[Sample]) -> Sample:
-    """The sample with the median throughput, with everything that went wrong in any of them."""
+    """Returns the sample with the median throughput, with the errors of all of them."""
     middle = sorted(samples, key=lambda one: one.per_second)[len(samples) // 2]
     return Sample(
         done=middle.done,
@@ -97,12 +97,12 @@ def typical(samples: Sequence[Sample]) -> Sample:
 
 
 def ratio(of: Sequence[Sample], to: Sequence[Sample], what: Callable[[Sample], float]) -> float:
-    """The median over the rounds of how `of` compares `to` its limit in the same round."""
+    """Returns the median over the rounds of `of` divided by its limit `to` in the same round."""
     return median(what(one) / what(limit) for one, limit in zip(of, to, strict=True))
 
 
-def say(text: str) -> None:
-    """Tell a person who watches what is going on; a pipe is told nothing."""
+def show_progress(text: str) -> None:
+    """Prints progress to a terminal, and nothing to a pipe."""
     if sys.stderr.isatty():
         sys.stderr.write(f"\r\x1b[2K{text}")
         sys.stderr.flush()

@@ -1,7 +1,8 @@
-"""Whether the journal keeps its pace over a long history: the same load on an empty database and on one with millions of events.
+"""Whether the journal keeps its speed over a long history: the same load on an empty database and on millions of
+events.
 
-The rule a stranger would break: a throughput alone does not show that nothing is scanned. The server's own counters of
-scans and of rows read are part of the result.
+A throughput alone does not prove that no table is scanned: the server's counters of scans and of rows read are part of
+the result.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import psycopg
 
 from ledger.bench.load import commits
 from ledger.bench.measure.report import Ratio, Report, Target
-from ledger.bench.measure.samples import in_turns, ratio, say, typical
+from ledger.bench.measure.samples import in_turns, ratio, show_progress, typical
 from ledger.bench.scratch import scratch_database
 from ledger.bench.suites.journal import open_merchants, per_second, write
 
@@ -35,13 +36,13 @@ select coalesce(sum(seq_scan), 0), coalesce(sum(seq_tup_read), 0), coalesce(sum(
 
 
 def fill(url: str, merchants: list[UUID], events: int) -> None:
-    """Write that many events into the table by COPY, evenly over the merchants."""
+    """Writes that many events into the table by COPY, evenly over the merchants."""
     data = commits.event_bytes("lean").hex()
     each = -(-events // len(merchants))
     with psycopg.connect(url, autocommit=True) as connection:
         for first in range(0, each, _CHUNK // len(merchants)):
             last = min(each, first + _CHUNK // len(merchants))
-            say(f"filling: {first * len(merchants):,} of {events:,} events")
+            show_progress(f"filling: {first * len(merchants):,} of {events:,} events")
             with connection.cursor().copy(_COPY) as copy:
                 for position in range(first + 1, last + 1):
                     for n, merchant_id in enumerate(merchants):
@@ -55,7 +56,7 @@ def fill(url: str, merchants: list[UUID], events: int) -> None:
 
 
 def counters(url: str) -> tuple[int, int, int]:
-    """Sequential scans, rows read by them, and rows fetched through indexes, of the journal's tables so far."""
+    """Returns the journal's tables' sequential scans, rows read by them, and rows fetched through indexes so far."""
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("select pg_stat_force_next_flush()")
         row = connection.execute(_COUNTERS).fetchone()
@@ -64,7 +65,7 @@ def counters(url: str) -> tuple[int, int, int]:
 
 
 def report(server_url: str, seconds: float, rounds: int, events: int = EVENTS) -> Report:
-    """The lean append on an empty database and on a full one of the same server, in turn."""
+    """Measures the lean append on an empty database and on a full one of the same server, in turn."""
     with scratch_database(server_url) as empty, scratch_database(server_url) as full:
         young, old = open_merchants(empty, _MERCHANTS), open_merchants(full, _MERCHANTS)
         fill(full, old, events)

@@ -1,7 +1,7 @@
 """How fast the service answers over HTTP, against single INSERTs (R) and a bare Starlette echo (E) of the same body.
 
-The rule a stranger would break: it is the real service, started by its own command, with authentication, every index and
-durable commits; only the rate limit of the benchmark's merchant is off.
+The service under test is the real one, started by its own command, with authentication, every index and durable
+commits. Only the rate limit of the benchmark's merchant is off.
 """
 
 from __future__ import annotations
@@ -25,13 +25,11 @@ from msgspec.structs import replace
 from ledger.bench.load import commits, order_actions, order_body
 from ledger.bench.load.order_body import Way
 from ledger.bench.load.processes import run_one
-from ledger.bench.load.requests import UNIQUE, LoadPlan
-from ledger.bench.load.walks import Step
-from ledger.bench.load.walks import WalkPlan as Walks
+from ledger.bench.load.requests import ORDER, UNIQUE, LoadPlan, Step
 from ledger.bench.measure.limits import EchoLimit, InsertLimit, echo_limit
 from ledger.bench.measure.report import Ratio, Report, Target
 from ledger.bench.measure.resources import Costs, largest_child, resident_mb
-from ledger.bench.measure.samples import Sample, in_turns, ratio, say, typical
+from ledger.bench.measure.samples import Sample, in_turns, ratio, show_progress, typical
 from ledger.bench.suites.journal import CLIENTS, IN_FLIGHT, p99, per_second
 from ledger.domain.orders.statuses import OrderStatus
 from ledger.settings import CannotRun, Settings
@@ -58,7 +56,7 @@ _RATIOS: Final = (
 
 
 class Service:
-    """The running service as a load generator needs to know it."""
+    """The running service, and the load that can be put on it."""
 
     def __init__(self, process: subprocess.Popen[str], port: int, base_path: str, merchant_id: UUID, key: str) -> None:
         self.process = process
@@ -69,48 +67,36 @@ class Service:
         self.merchant_id = merchant_id
 
     def create(self, seconds: float, in_flight: int, way: Way = "pending") -> Sample:
-        """POST the README's order, each time under an external id of its own."""
-        plan = LoadPlan(
-            host="127.0.0.1",
-            port=self._port,
-            connections=in_flight,
-            seconds=seconds,
-            expect=201,
-            method="POST",
-            paths=[self._orders],
-            headers=self._headers,
-            body=order_body.body(f"pedido-{UNIQUE}", way),
-            first=next(self._numbers) << 32,
-        )
-        return run_one("ledger.bench.load.requests", plan)
+        """POSTs the README's order, each time under an external id of its own."""
+        step = Step(path=self._orders, body=order_body.body(f"pedido-{UNIQUE}", way), expect=201)
+        return replace(self._load([step], seconds, in_flight), ended=0)  # as `Costs` has always counted creates
 
     def read(self, order_ids: list[UUID], seconds: float, in_flight: int) -> Sample:
-        """GET these orders in turn."""
-        plan = LoadPlan(
-            host="127.0.0.1",
-            port=self._port,
-            connections=in_flight,
-            seconds=seconds,
-            expect=200,
-            paths=[f"{self._orders}/{order_id}" for order_id in order_ids],
-            headers=self._headers,
-        )
-        return run_one("ledger.bench.load.requests", plan)
+        """GETs these orders in turn."""
+        step = Step(path=f"{self._orders}/{ORDER}")
+        return replace(self._load([step], seconds, in_flight, order_ids, uses=0), ended=0)  # as creates
 
     def part(self, order_ids: list[UUID], seconds: float, in_flight: int) -> Sample:
-        """Pay a tenth of these split orders by card, in turn."""
-        return self._walk(order_actions.part(self._orders), seconds, in_flight, order_ids)
+        """Pays a tenth of these split orders by card, in turn."""
+        return self._load(order_actions.part(self._orders), seconds, in_flight, order_ids)
 
     def refund(self, order_ids: list[UUID], seconds: float, in_flight: int) -> Sample:
-        """Give a tenth of these paid orders back, in turn."""
-        return self._walk(order_actions.refund(self._orders), seconds, in_flight, order_ids)
+        """Refunds a tenth of these paid orders, in turn."""
+        return self._load(order_actions.refund(self._orders), seconds, in_flight, order_ids)
 
     def authenticate(self, seconds: float, in_flight: int) -> Sample:
-        """Pay by a card whose bank asks its holder, and accept: three requests each."""
-        return self._walk(order_actions.authentication(self._orders), seconds, in_flight)
+        """Pays by a card whose bank asks its holder, who accepts: three requests each."""
+        return self._load(order_actions.authentication(self._orders), seconds, in_flight)
 
-    def _walk(self, steps: list[Step], seconds: float, in_flight: int, order_ids: Sequence[UUID] = ()) -> Sample:
-        plan = Walks(
+    def _load(
+        self,
+        steps: list[Step],
+        seconds: float,
+        in_flight: int,
+        order_ids: Sequence[UUID] = (),
+        uses: int = order_body.SHARES,
+    ) -> Sample:
+        plan = LoadPlan(
             host="127.0.0.1",
             port=self._port,
             connections=in_flight,
@@ -118,15 +104,15 @@ class Service:
             steps=steps,
             headers=self._headers,
             orders=[str(order_id) for order_id in order_ids],
-            uses=order_body.SHARES,
+            uses=uses,
             first=next(self._numbers) << 32,
         )
-        return run_one("ledger.bench.load.walks", plan)
+        return run_one("ledger.bench.load.requests", plan)
 
 
 @contextmanager
 def service(url: str, settings: Settings, folder: Path, workers: int = 1) -> Iterator[Service]:
-    """`ledger serve` on that database with so many API processes, and a merchant whom no rate limit holds back. Raises CannotRun."""
+    """Runs `ledger serve` on that database with so many API processes and a new merchant. Raises CannotRun."""
     environment = _environment(url, folder) | {"LEDGER_WORKERS": str(workers)}
     process = subprocess.Popen([*_LEDGER, "serve"], stdout=subprocess.PIPE, text=True, env=environment)
     try:
@@ -143,7 +129,7 @@ def service(url: str, settings: Settings, folder: Path, workers: int = 1) -> Ite
 
 
 def new_merchant(url: str, folder: Path) -> tuple[UUID, str]:
-    """A merchant whom no rate limit holds back, and its API key. Raises CannotRun."""
+    """Returns a new merchant without rate limits, and its API key. Raises CannotRun."""
     made = subprocess.run(
         [*_LEDGER, "merchants", "create", f"bench-{uuid4().hex[:6]}", *_NO_LIMIT, "--json"],
         capture_output=True,
@@ -152,7 +138,7 @@ def new_merchant(url: str, folder: Path) -> tuple[UUID, str]:
         env=_environment(url, folder),
     )
     if made.returncode:
-        raise CannotRun(f"no merchant for the benchmark: {' '.join(made.stderr.split())[-300:]}")
+        raise CannotRun(f"the benchmark's merchant could not be created: {' '.join(made.stderr.split())[-300:]}")
     merchant = json.loads(made.stdout)
     return UUID(merchant["merchantId"]), merchant["apiKey"]
 
@@ -168,13 +154,14 @@ def _environment(url: str, folder: Path) -> dict[str, str]:
 
 
 def report(url: str, settings: Settings, folder: Path, seconds: float, rounds: int, processes: int = 1) -> Report:
-    """Creates, reads and what else is done with orders by so many API processes, in turn with both limits; the targets are
-    those of one.
+    """Measures creates, reads and actions on orders with so many API processes, in turn with both limits.
+
+    The targets are those of one process.
     """
     body = order_body.body(f"pedido-{UNIQUE}")
     limit = InsertLimit(url, event := commits.event_bytes("order"))
     with service(url, settings, folder, processes) as under_test, echo_limit() as echo:
-        say("warming up")
+        show_progress("warming up")
         under_test.create(1, IN_FLIGHT)
         under_test.create(1, IN_FLIGHT, "card")
         ids = order_ids(url, under_test.merchant_id)
@@ -203,7 +190,7 @@ def report(url: str, settings: Settings, folder: Path, seconds: float, rounds: i
             "body": f"{len(body.encode()) - len(UNIQUE) + 16} bytes, event {len(event)} bytes",
             "API process, resident": f"{resident:.0f} MB (at most {_RESIDENT_MAX_MB})",
             "load generator's share of one core": f"{typical(taken[_CREATE]).cpu_s / seconds:.0%} during create",
-            **costs.told(),
+            **costs.facts(),
         },
     )
 
@@ -211,7 +198,7 @@ def report(url: str, settings: Settings, folder: Path, seconds: float, rounds: i
 def actions(
     under_test: Service, url: str, costs: Costs, seconds: float, in_flight: int = IN_FLIGHT
 ) -> dict[str, Callable[[], Sample]]:
-    """Runs of what is done with orders. What they need is made before, and what they leave to do is done, off the clock."""
+    """Returns the runs of actions on orders. The orders that they need are made before they are measured."""
 
     def on_new_orders(name: str, way: Way, run: Callable[[list[UUID], float, int], Sample]) -> Callable[[], Sample]:
         def turn() -> Sample:
@@ -234,14 +221,14 @@ def actions(
 
 
 def newest_orders(url: str, merchant_id: UUID, limit: int) -> list[UUID]:
-    """The orders that came last, which nobody has touched since."""
+    """Returns the newest orders, on which no other run has acted."""
     query = "select order_id from payment_order where merchant_id = %s order by created_at desc limit %s"
     with psycopg.connect(url) as connection:
         return [row[0] for row in connection.execute(query, [merchant_id, limit])]
 
 
 def uncaptured(url: str, merchant_id: UUID) -> int:
-    """How many orders are still AUTHORIZED once the worker has had its time: a capture follows by itself within seconds."""
+    """Returns how many orders are still AUTHORIZED after a minute. The worker captures them within seconds."""
     query = "select count(*) from payment_order where merchant_id = %s and status = %s"
     ends_at = time.monotonic() + _CAPTURED_MAX_S
     with psycopg.connect(url, autocommit=True) as connection:
@@ -254,7 +241,7 @@ def uncaptured(url: str, merchant_id: UUID) -> int:
 
 
 def order_ids(url: str, merchant_id: UUID) -> list[UUID]:
-    """Some orders of the merchant, old and new, pending and paid."""
+    """Returns some orders of the merchant, old and new, pending and paid."""
     query = "select order_id from payment_order where merchant_id = %s order by random() limit %s"
     with psycopg.connect(url) as connection:
         return [row[0] for row in connection.execute(query, [merchant_id, _READ_MAX])]

@@ -1,7 +1,8 @@
-"""How fast the journal commits, against single INSERTs of the same event (R), and how that holds over merchants and processes.
+"""How fast the journal commits, against single INSERTs of the same event (R), with many merchants and several
+processes.
 
-The rule a stranger would break: R is measured at the number of clients that is best known for it, 32, and the journal at
-64 in flight; both write into the same table, in turn.
+R is measured with 32 clients, the number with which it was fastest, and the journal with 64 commands in flight. Both
+write into the same table, in turn.
 """
 
 from __future__ import annotations
@@ -19,36 +20,36 @@ from ledger.bench.load.commits import Shape
 from ledger.bench.load.processes import run_together
 from ledger.bench.measure.limits import InsertLimit
 from ledger.bench.measure.report import Ratio, Report, Target
-from ledger.bench.measure.samples import Sample, in_turns, ratio, say, together, typical
+from ledger.bench.measure.samples import Sample, in_turns, ratio, show_progress, together, typical
 
 CLIENTS: Final = 32
 IN_FLIGHT: Final = 64
 MERCHANTS: Final = (1, 50, 10_000)
 PROCESSES: Final = (1, 2, 4)
 
-# What the journal is to reach, by shape: throughput against R, p99 against R's.
+# The targets of the journal, by shape: throughput against R, p99 against R's.
 _THROUGHPUT: Final[dict[Shape, Target]] = {"lean": Target(1.1), "order": Target(0.9)}
 _P99: Final[dict[Shape, Target | None]] = {"lean": None, "order": Target(1.5, at_most=True)}
 _ONE_P50: Final = Target(3, at_most=True)
 
 
 def per_second(one: Sample) -> float:
-    """Throughput, for `ratio`."""
+    """Returns the throughput, for `ratio`."""
     return one.per_second
 
 
 def p50(one: Sample) -> float:
-    """The median latency, for `ratio`."""
+    """Returns the median latency, for `ratio`."""
     return one.p50_ms
 
 
 def p99(one: Sample) -> float:
-    """The latency that one in a hundred exceeds, for `ratio`."""
+    """Returns the latency that one in a hundred exceeds, for `ratio`."""
     return one.p99_ms
 
 
 def open_merchants(url: str, count: int) -> list[UUID]:
-    """New merchants with an empty log each."""
+    """Returns new merchants with an empty log each."""
     merchants = [uuid7() for _ in range(count)]
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(commits.LEAN_DDL)
@@ -59,13 +60,13 @@ def open_merchants(url: str, count: int) -> list[UUID]:
 def write(
     url: str, shape: Shape, merchants: Sequence[UUID], seconds: float, in_flight: int = IN_FLIGHT, processes: int = 1
 ) -> Sample:
-    """Commit commands of a shape; with several processes, each has `in_flight` of its own."""
+    """Measures commits of a shape; each of several processes has `in_flight` of its own."""
     plan = commits.CommitPlan(url=url, shape=shape, merchants=list(merchants), in_flight=in_flight, seconds=seconds)
     return together(run_together("ledger.bench.load.commits", [plan] * processes))
 
 
 def shape_report(url: str, shape: Shape, seconds: float, rounds: int) -> Report:
-    """One shape of command against R, many in flight and one."""
+    """Measures one shape of command against R, many in flight and one."""
     merchants = open_merchants(url, 1)
     limit = InsertLimit(url, event := commits.event_bytes(shape))
     many, one = f"journal, {IN_FLIGHT} in flight", "journal, one in flight"
@@ -98,7 +99,7 @@ def _compare(
 
 
 def spread_report(url: str, seconds: float) -> Report:
-    """The README's order by one merchant and many, one process and several."""
+    """Measures the README's order with one merchant and many, one process and several."""
     limit = InsertLimit(url, commits.event_bytes("order"))
     samples: dict[str, Sample] = {}
     ratios: list[Ratio] = []
@@ -106,7 +107,7 @@ def spread_report(url: str, seconds: float) -> Report:
         merchants = open_merchants(url, count)
         for processes in PROCESSES:
             name = f"{count:,} merchant{'s'[: count > 1]}, {processes} process{'es'[: 2 * (processes > 1)]}"
-            say(name)
+            show_progress(name)
             single = limit.run(CLIENTS, seconds)
             samples[name] = write(url, "order", merchants, seconds, processes=processes)
             value = ratio([samples[name]], [single], per_second)
@@ -115,7 +116,7 @@ def spread_report(url: str, seconds: float) -> Report:
 
 
 def reports(url: str, seconds: float, rounds: int) -> list[Report]:
-    """Everything about the journal, on one database."""
+    """Measures everything about the journal, on one database."""
     return [
         shape_report(url, "lean", seconds, rounds),
         shape_report(url, "order", seconds, rounds),

@@ -1,7 +1,7 @@
 """Where the time of a create goes: the service's own application in this process, under Python's profiler.
 
-The rule a stranger would break: the profiler makes every call dearer, and calls into C least. The shares tell where to
-look; what a create costs is told by the benchmark over HTTP.
+The profiler makes every call slower, and calls into C least. The shares show where to look; the benchmark over HTTP
+shows what a create costs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ledger.bench.load import order_body
 from ledger.bench.load.order_body import Way
 from ledger.bench.load.processes import event_loop
 from ledger.bench.measure.report import Report
-from ledger.bench.measure.samples import say
+from ledger.bench.measure.samples import show_progress
 from ledger.bench.suites.http import new_merchant
 from ledger.settings import Settings
 
@@ -32,7 +32,7 @@ CREATES: Final = 2_000
 _IN_FLIGHT: Final = 64
 _HERE: Final = Path(__file__).parents[3]
 _PACKAGES: Final = "site-packages"
-_ROOMS: Final = (
+_PARTS: Final = (
     ("api/fields", "body: decode, check, draft"),
     ("api/orders/create.py", "body: decode, check, draft"),
     ("api/http/decoding.py", "body: decode, check, draft"),
@@ -48,20 +48,20 @@ _ROOMS: Final = (
     ("projections", "read models: render rows and answer"),
     ("ledger", "money, ids, logs"),
 )
-"""What the parts of a path stand for; the first that fits counts."""
+"""The part of the work that a path belongs to; the first prefix that fits counts."""
 
 
 def report(url: str, settings: Settings, folder: Path, creates: int = CREATES) -> Report:
-    """The shares of both creates, as facts. Raises CannotRun."""
+    """Returns the shares of both creates, as facts. Raises CannotRun."""
     key = new_merchant(url, folder)[1]
     settings = replace(settings, database_url=url, data_dir=folder, log_level="warning", environment="sandbox")
     facts: dict[str, str] = {}
     ways: dict[str, Way] = {"create": "pending", "create with card": "card"}
     for name, way in ways.items():
-        say(f"profiling: {name}")
+        show_progress(f"profiling: {name}")
         profile = cProfile.Profile()
         event_loop()(_drive(settings, key, creates, profile, way))
-        facts |= {f"{name}, {room}": what for room, what in _told(profile, creates)}
+        facts |= {f"{name}, {part}": share for part, share in _shares(profile, creates)}
     return Report(
         name=f"Profile of {creates:,} creates in process, {_IN_FLIGHT} in flight", samples={}, ratios=[], facts=facts
     )
@@ -104,16 +104,16 @@ async def _post(app: Any, base_path: str, key: str, body: bytes) -> None:
 
 @asynccontextmanager
 async def _lifespan(app: Any) -> Any:
-    """The application started and, in the end, stopped, as a server would do it."""
+    """Starts the application and stops it in the end, as a server would."""
     messages: asyncio.Queue[dict[str, str]] = asyncio.Queue()
-    told: asyncio.Queue[str] = asyncio.Queue()
+    sent: asyncio.Queue[str] = asyncio.Queue()
 
     async def send(message: dict[str, str]) -> None:
-        told.put_nowait(message["type"])
+        sent.put_nowait(message["type"])
 
     running = asyncio.create_task(app({"type": "lifespan", "state": {}}, messages.get, send))
     messages.put_nowait({"type": "lifespan.startup"})
-    assert await told.get() == "lifespan.startup.complete", "the application did not start"
+    assert await sent.get() == "lifespan.startup.complete", "the application did not start"
     try:
         yield
     finally:
@@ -121,30 +121,33 @@ async def _lifespan(app: Any) -> Any:
         await running
 
 
-def _told(profile: cProfile.Profile, creates: int) -> Iterator[tuple[str, str]]:
-    """Each room with its share of the time, and all calls of Python functions; what C does counts for who called it."""
+def _shares(profile: cProfile.Profile, creates: int) -> Iterator[tuple[str, str]]:
+    """Yields each part with its share of the time, and the calls of Python functions.
+
+    C functions count for their callers.
+    """
     spent: Counter[str] = Counter()
     calls = 0
     stats: dict[Any, Any] = pstats.Stats(profile).stats  # type: ignore[attr-defined]  # not in the stubs, in the library's text
     for (file, _, _), (_, times, own, _, callers) in stats.items():
         if file != "~":
-            spent[_room(file)] += own
+            spent[_part(file)] += own
             calls += times
             continue
-        for (calling_file, _, _), (_, _, part, _) in callers.items():
-            spent[_room(calling_file)] += part
+        for (calling_file, _, _), (_, _, share, _) in callers.items():
+            spent[_part(calling_file)] += share
     total = sum(spent.values())
-    for room, own in spent.most_common():
+    for part, own in spent.most_common():
         if own > total / 200:
-            yield room, f"{own / total:.0%}"
+            yield part, f"{own / total:.0%}"
     yield "Python functions called", f"{calls / creates:.0f} for each"
 
 
-def _room(file: str) -> str:
+def _part(file: str) -> str:
     path = Path(file)
     if path.is_relative_to(_HERE):
         inside = path.relative_to(_HERE).as_posix()
-        return next((name for beginning, name in _ROOMS if inside.startswith(beginning)), inside)
+        return next((name for beginning, name in _PARTS if inside.startswith(beginning)), inside)
     parts = path.parts
     if _PACKAGES in parts:
         return parts[parts.index(_PACKAGES) + 1].removesuffix(".py")

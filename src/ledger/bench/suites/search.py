@@ -1,7 +1,7 @@
-"""The list of orders at a merchant with many of them: every filter and search, and what appends pay for it.
+"""The list of orders of a merchant with many orders: every filter and search, and what they cost an append.
 
-The rule a stranger would break: a first page is measured with its total, which is exact, and words that nearly every order
-contains stand beside those that hardly any does.
+A first page is measured with its exact total. Searches include words that nearly every order contains and words that
+hardly any contains.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from uuid_utils.compat import uuid7
 from ledger.bench.load.commits import throwaway_keys
 from ledger.bench.load.fill import fill
 from ledger.bench.measure.report import Ratio, Report, Target
-from ledger.bench.measure.samples import Sample, in_turns, ratio, sample, say, typical
+from ledger.bench.measure.samples import Sample, in_turns, ratio, sample, show_progress, typical
 from ledger.bench.scratch import scratch_database
 from ledger.bench.suites.journal import open_merchants, per_second, write
 from ledger.domain.orders.statuses import OrderStatus
@@ -39,7 +39,7 @@ _FIRST_PAGE: Final = Target(1, at_most=True)
 _TIMES: Final = 15
 _LIMIT: Final = f"{FIRST_PAGE_MS:g} ms"
 
-# What the lists and searches brought to the append, taken away again; see migration 0004.
+# Removes the indexes that lists and searches added to the append; see migration 0004.
 _WITHOUT: Final = """
 drop index payment_order_customer, payment_order_due, payment_order_created, payment_order_status, customer_source;
 create index on payment_order (merchant_id, created_at, order_id);
@@ -48,7 +48,7 @@ create index on payment_order (merchant_id, status, created_at, order_id);
 
 
 def queries(orders: int) -> dict[str, dict[str, Any]]:
-    """What is asked, by what a person would call it. One of the filled orders stands in the middle."""
+    """Returns the queries by a readable name. Those about one order are about the middle one."""
     middle = orders // 2
     now = datetime.now(UTC)
     some: dict[str, Any] = {"created_from": now - timedelta(days=40, hours=7), "created_to": now - timedelta(days=3)}
@@ -87,7 +87,7 @@ def queries(orders: int) -> dict[str, dict[str, Any]]:
 
 
 def first_pages(url: str, merchant_id: UUID, orders: int) -> tuple[dict[str, Sample], dict[str, int]]:
-    """How long the first page takes for each query, alone and warm, and how many orders each finds."""
+    """Measures the first page of each query, alone and warm; returns samples and how many orders each query finds."""
     return asyncio.run(_first_pages(url, merchant_id, orders))
 
 
@@ -96,7 +96,7 @@ async def _first_pages(url: str, merchant_id: UUID, orders: int) -> tuple[dict[s
     await reader.start()
     samples, totals = {}, {}
     for name, query in queries(orders).items():
-        say(f"first page: {name}")
+        show_progress(f"first page: {name}")
         latencies: list[float] = []
         for _ in range(_TIMES + 1):
             began = time.perf_counter()
@@ -109,14 +109,14 @@ async def _first_pages(url: str, merchant_id: UUID, orders: int) -> tuple[dict[s
 
 
 def filled(url: str, orders: int) -> UUID:
-    """A merchant with that many orders, packed and vacuumed as the worker and the server do in time."""
+    """Creates a merchant with that many orders, compacted and vacuumed as the worker and the server do in time."""
     merchant_id = uuid7()
 
     async def prepare() -> None:
         await fill(Journal(url, Inline(), throwaway_keys(url)), merchant_id, orders)
-        async with SearchCompactor(url) as packing:
-            while await packing.pack():
-                say("packing")
+        async with SearchCompactor(url) as compactor:
+            while await compactor.pack():
+                show_progress("packing")
 
     asyncio.run(prepare())
     with psycopg.connect(url, autocommit=True) as connection:
@@ -125,7 +125,7 @@ def filled(url: str, orders: int) -> UUID:
 
 
 def pages_report(url: str, orders: int) -> Report:
-    """The first page of every filter and search, and its total."""
+    """Measures the first page of every filter and search, and its total."""
     samples, totals = first_pages(url, filled(url, orders), orders)
     found = ", ".join(f"{name} {total:,}" for name, total in totals.items())
     ratios = to_the_limit(samples)
@@ -133,7 +133,7 @@ def pages_report(url: str, orders: int) -> Report:
 
 
 def to_the_limit(samples: Mapping[str, Sample]) -> list[Ratio]:
-    """What each page takes, and what half of the searches take at most, as parts of what a page may take."""
+    """Returns what each page takes, and the median of the searches, as ratios to what a page may take."""
     medians = {f"{name}, p50": one.p50_ms for name, one in samples.items()}
     searches = [p50_ms for name, p50_ms in medians.items() if name.startswith("search")]
     medians[f"the median of these {len(searches)} searches"] = median(searches)
@@ -143,7 +143,7 @@ def to_the_limit(samples: Mapping[str, Sample]) -> list[Ratio]:
 
 
 def append_report(server_url: str, seconds: float, rounds: int) -> Report:
-    """The README's order, appended with everything that lists and searches need and without it, in turn."""
+    """Measures appends of the README's order with and without what lists and searches need, in turn."""
     with scratch_database(server_url) as bare, scratch_database(server_url) as whole:
         with psycopg.connect(bare, autocommit=True) as connection:
             connection.execute(_WITHOUT)
@@ -160,7 +160,7 @@ def append_report(server_url: str, seconds: float, rounds: int) -> Report:
 
 
 def reports(server_url: str, seconds: float, rounds: int, orders: int = ORDERS) -> list[Report]:
-    """Pages, then appends."""
+    """Measures pages, then appends."""
     with scratch_database(server_url) as url:
         pages = pages_report(url, orders)
     return [pages, append_report(server_url, seconds, rounds)]

@@ -1,8 +1,8 @@
-"""Customers that this process has met lately, with the version they stood at.
+"""Customers that this process has loaded lately, with the versions of their streams.
 
-The rule a stranger would break: what stands here may be old. It is only ever used beside a check of the version in the
-same commit; a `VersionConflict` says so, `forget` drops it, and the log is asked. It stays for a minute at most, so that
-a person who was erased elsewhere is soon forgotten here.
+A cached customer may be outdated. Use it only with a check of its version in the same commit; after a `VersionConflict`
+the log is read. An entry expires after a minute, so that a person who was erased by another process soon leaves this
+one.
 """
 
 from __future__ import annotations
@@ -21,43 +21,43 @@ from ledger.journal.append import ClaimKind
 from ledger.journal.journal import Journal
 from ledger.ttl_cache import TtlCache
 
-_KNOWN_MAX: Final = 20_000
-_KNOWN_S: Final = 60.0
+_CUSTOMERS_MAX: Final = 20_000
+_TTL_S: Final = 60.0
 
 
 class CachedCustomer(Struct, frozen=True):
-    """A customer and the version of its stream at which it was so."""
+    """A customer, and the version of its stream."""
 
     customer: Customer
     version: int
 
 
 class CustomerCache:
-    """Finds customers, by external id without a question to the database where this process knows them."""
+    """Finds customers: by external id in the cache or the log, by service id in the log."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
-        self._known = TtlCache[tuple[UUID, str], CachedCustomer](_KNOWN_MAX, _KNOWN_S)
+        self._cached = TtlCache[tuple[UUID, str], CachedCustomer](_CUSTOMERS_MAX, _TTL_S)
 
     def get(self, merchant_id: UUID, external_id: str) -> CachedCustomer | None:
-        """What this process remembers; None says nothing about whether the customer exists."""
-        return self._known.get((merchant_id, external_id))
+        """Returns the cached customer, or None; the customer may exist nevertheless."""
+        return self._cached.get((merchant_id, external_id))
 
     def put(self, merchant_id: UUID, customer: Customer, version: int) -> None:
-        """Keep what a commit or the log has just shown."""
-        self._known.put((merchant_id, customer.external_id), CachedCustomer(customer, version))
+        """Stores what a commit or the log has just shown."""
+        self._cached.put((merchant_id, customer.external_id), CachedCustomer(customer, version))
 
     def drop(self, merchant_id: UUID, external_id: str) -> None:
-        """Drop what turned out to be old."""
-        self._known.drop((merchant_id, external_id))
+        """Removes an outdated customer."""
+        self._cached.drop((merchant_id, external_id))
 
     async def by_external_id(self, merchant_id: UUID, external_id: str) -> CachedCustomer | None:
-        """The customer with this external id, from the log."""
+        """Returns the customer with this external id from the log, or None."""
         owner = await self._journal.claim_owner(merchant_id, ClaimKind.CUSTOMER_EXTERNAL_ID, external_id)
         return None if owner is None else await self.by_id(merchant_id, owner)
 
     async def by_id(self, merchant_id: UUID, customer_id: UUID) -> CachedCustomer | None:
-        """The customer with this service id, from the log; None also where the id is another thing's."""
+        """Returns the customer with this service id from the log; None also where the id is not a customer's."""
         events = await self._journal.reader.stream_from(merchant_id, customer_id, CustomerCreated)
         if not events:
             return None
@@ -66,7 +66,7 @@ class CustomerCache:
         return CachedCustomer(customer, len(events))
 
     async def by_reference(self, merchant_id: UUID, reference: str) -> CachedCustomer | None:
-        """The customer that `customer.id` of a request names: a service id, else an external id (contract N8)."""
+        """Returns the customer that a request names by `customer.id`: service id, else external id (contract N8)."""
         customer_id = parse_uuid(reference)
         found = await self.by_id(merchant_id, customer_id) if customer_id is not None else None
         return found or await self.by_external_id(merchant_id, reference)

@@ -1,7 +1,7 @@
 """Erases a customer: destroys the key of the personal data, then renders every order of the customer again.
 
-Destroy the key first, in the commit that records the erasure. From then on nothing can be opened and no order can begin;
-the rest only takes the person out of the rows and may run any number of times.
+Destroy the key first, in the commit that records the erasure. From then on nothing can be opened and no order can
+begin; the rest only takes the person out of the rows and may run any number of times.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
 _AT_ONCE: Final = 50
 
 OrdersOf = Callable[[UUID, UUID, UUID, int], Awaitable[Sequence[UUID]]]
-"""Returns at most so many orders of a merchant's customer whose ids come after the given one, in the order of their ids."""
+"""Returns at most so many orders of a merchant's customer with ids after the given one, in the order of ids."""
 
 
 async def erase_customer(ledger: Ledger, actor: Actor, reference: str, orders_of: OrdersOf) -> Customer:
     """Erases the customer that `reference` (service id or external id) names (contract N61), and returns what is left.
 
-    Afterwards the log reveals nothing of the person, and no row of a customer or an order shows it; the worker removes the
-    e-mail from the search lines. A repeated call continues an interrupted one. Raises CustomerNotFound, ConcurrentUpdate, a
-    Fault of the journal.
+    Afterwards the log reveals nothing of the person, and no row of a customer or an order shows it; the worker removes
+    the e-mail from the search lines. A repeated call continues an interrupted one. Raises CustomerNotFound,
+    ConcurrentUpdate, a Fault of the journal.
     """
     return await ledger.complete(_erase(ledger, actor, reference, orders_of))
 
@@ -44,12 +44,12 @@ async def _erase(ledger: Ledger, actor: Actor, reference: str, orders_of: Orders
     uow = UnitOfWork(ledger, actor)
 
     async def attempt(_: Conflict | None) -> Plan:
-        known = await ledger.customers.by_reference(uow.merchant_id, reference)
-        if known is None:
+        found = await ledger.customers.by_reference(uow.merchant_id, reference)
+        if found is None:
             raise CustomerNotFound("The customer was not found.")
-        customer_id = known.customer.customer_id
-        uow.put(customer_id, known.customer, known.version)
-        events = decide_erasure(known.customer, EraseCustomer(at=uow.now))
+        customer_id = found.customer.customer_id
+        uow.put(customer_id, found.customer, found.version)
+        events = decide_erasure(found.customer, EraseCustomer(at=uow.now))
         return Plan(changes=[uow.change(customer_id, evolve, events)])
 
     customer: Customer = (await execute(uow, attempt)).changes[0].after

@@ -1,7 +1,7 @@
 """Finds or creates the customer of a new order, in the commit that creates the order.
 
-A customer that this process does not know is first taken for new. The claim on the external id detects in the same commit
-whether that is true, which saves a look-up for every customer that is.
+A customer that this process does not know is first taken for new. The claim on the external id detects in the same
+commit whether that is true, which saves a look-up for every customer that is.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ class CustomerUpsert(Struct, frozen=True):
 async def upsert_customer(uow: UnitOfWork, request: CustomerInput, conflict: Conflict | None) -> CustomerUpsert:
     """Decides what the commit of a new order does about its customer. `conflict` is what the previous attempt met.
 
-    Raises CustomerNotFound where `request.id` names no customer, and where the customer was erased: an erased person does not
-    order again under the same name.
+    Raises CustomerNotFound where `request.id` names no customer, and where the customer was erased: an erased person
+    does not order again under the same name.
     """
-    known = await _known(uow, request, conflict)
-    if known is not None and known.customer.erased:
+    found = await _find(uow, request, conflict)
+    if found is not None and found.customer.erased:
         raise CustomerNotFound("The customer was not found.")
-    customer_id = uuid7() if known is None else known.customer.customer_id
+    customer_id = uuid7() if found is None else found.customer.customer_id
     external_id = str(customer_id) if request.external_id is None else request.external_id
     command = UpsertCustomer(
         customer_id=customer_id,
@@ -48,21 +48,21 @@ async def upsert_customer(uow: UnitOfWork, request: CustomerInput, conflict: Con
         email=request.email,
         phone_number=request.phone_number,
     )
-    if known is None:
+    if found is None:
         claims = [Claim(ClaimKind.CUSTOMER_EXTERNAL_ID, external_id, customer_id)]
         return CustomerUpsert(uow.change(customer_id, evolve, decide_upsert(None, command)), claims)
-    uow.put(customer_id, known.customer, known.version)
-    return CustomerUpsert(uow.change(customer_id, evolve, decide_upsert(known.customer, command)), ())
+    uow.put(customer_id, found.customer, found.version)
+    return CustomerUpsert(uow.change(customer_id, evolve, decide_upsert(found.customer, command)), ())
 
 
-async def _known(uow: UnitOfWork, request: CustomerInput, conflict: Conflict | None) -> CachedCustomer | None:
-    """Returns the customer as this process knows it; reads the log where the request names an id, and after a conflict."""
+async def _find(uow: UnitOfWork, request: CustomerInput, conflict: Conflict | None) -> CachedCustomer | None:
+    """Returns the customer from the cache; from the log where the request names an id, and after a conflict."""
     customers, merchant_id = uow.ledger.customers, uow.merchant_id
     if request.id is not None:
-        known = await customers.by_reference(merchant_id, request.id)
-        if known is None:
+        found = await customers.by_reference(merchant_id, request.id)
+        if found is None:
             raise CustomerNotFound("The customer was not found.")
-        return known
+        return found
     if request.external_id is None:
         return None
     taken = isinstance(conflict, ClaimTaken) and conflict.claim.kind is ClaimKind.CUSTOMER_EXTERNAL_ID

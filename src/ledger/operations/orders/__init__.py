@@ -1,1 +1,8 @@
-"""What can be done with an order, a module for each operation."""
+"""What can be done with an order, a module for each operation.
+
+In reading order:
+
+- `create`: creates an order, and charges one. `add_payment`: pays a part. `new_payment`: builds the payment of both.
+- `authenticate`: continues a payment after its payer acted. `capture`, `cancel`, `refund`: what their names mean.
+- `timers`: runs what falls due. `deposits`: an order as a deposit left it.
+"""

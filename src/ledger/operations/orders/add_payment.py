@@ -1,7 +1,7 @@
 """Adds a payment to an order that allows partial payments.
 
-Other payments may be under way at the same time. The core reserves what they may still take, and the version check of the
-commit decides which of two payments was first.
+Other payments may be under way at the same time. The core reserves what they may still take, and the version check of
+the commit decides which of two payments was first.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ from ledger.operations.results import OrderResult
 async def add_payment(
     ledger: Ledger, actor: Actor, reference: str, request: PaymentInput, key: IdempotencyKey | None = None
 ) -> OrderResult:
-    """Pays `request.amount` of the order's subtotal, in minor units, or all that is unpaid (contract N32 to N34, section 8.7).
+    """Pays `request.amount` of the order's subtotal, in minor units, or all that is unpaid (contract N32 to N34,
+    section 8.7).
 
-    Raises like `execute_request`; OrderNotFound, PaymentMethodNotFound, MethodNotEnabled, PartialsNotAllowed, OrderNotPayable,
-    AmountExceedsPending, IdempotencyMismatch, InvalidField.
+    Raises like `execute_request`; OrderNotFound, PaymentMethodNotFound, MethodNotEnabled, PartialsNotAllowed,
+    OrderNotPayable, AmountExceedsPending, IdempotencyMismatch, InvalidField.
     """
     uow = UnitOfWork(ledger, actor, key, creates=True)
 

@@ -1,7 +1,8 @@
-"""Continues a payment after its payer acted: device data was collected, or the payer returned from a challenge or redirect.
+"""Continues a payment after its payer acted: device data was collected, or the payer returned from a challenge or
+redirect.
 
-The response is derived from the payment as it stood when the request was answered, so that a repeated request receives the
-same answer, a failed authentication included.
+The response is derived from the payment as it was when the request was answered, so that a repeated request receives
+the same answer, a failed authentication included.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ async def submit_device_data(
 ) -> OrderResult:
     """Continues the payment that waits for its payer's device data (contract N18).
 
-    Raises like `execute_request`; OrderNotFound, InvalidField on `referenceId`, InvalidOrderState, PayerAuthenticationFailed,
-    AmountExceedsPending where the payment no longer fits.
+    Raises like `execute_request`; OrderNotFound, InvalidField on `referenceId`, InvalidOrderState,
+    PayerAuthenticationFailed, AmountExceedsPending where the payment no longer fits.
     """
     uow = UnitOfWork(ledger, actor, key)
 
@@ -74,7 +75,7 @@ async def validate(
 
 
 def _is_simulated(ledger: Ledger, transaction_id: str) -> bool:
-    """Returns whether the sandbox judges the id by its text: one that contains `fail` is a failed challenge (section 8)."""
+    """Returns whether the sandbox judges the id by its text: one with `fail` is a failed challenge (section 8)."""
     processor = ledger.processor
     return processor is not None and processor.capabilities.is_simulated and "fail" in transaction_id
 

@@ -1,6 +1,8 @@
-"""Cancels an order or one payment of it: voids authorisations and, where the merchant asks for it, refunds what is held.
+"""Cancels an order or one payment of it: voids authorisations and, where the merchant asks for it, refunds what is
+held.
 
-The outcomes of all voids and refunds close the order. Where a processor refuses a void, the order stands again.
+The outcomes of all voids and refunds close the order. Where a processor refuses a void, the cancellation is refused and
+the order stays open.
 """
 
 from __future__ import annotations

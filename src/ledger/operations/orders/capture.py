@@ -23,8 +23,8 @@ async def capture_order(
 ) -> OrderResult:
     """Captures `request.amount`, gross and in minor units, or all that is left of the authorisation (contract N41).
 
-    Raises like `execute_request`; OrderNotFound, PaymentNotFound, InvalidField, InvalidOrderState, CaptureExceedsAuthorized,
-    AmountExceedsPending.
+    Raises like `execute_request`; OrderNotFound, PaymentNotFound, InvalidField, InvalidOrderState,
+    CaptureExceedsAuthorized, AmountExceedsPending.
     """
     uow = UnitOfWork(ledger, actor, key)
 

@@ -30,7 +30,8 @@ async def create_order(
 ) -> OrderResult:
     """Creates a payment order, or returns the one that has this external id already (contract N25 to N29).
 
-    Raises like `execute_request`; CustomerNotFound, MethodNotEnabled, IdempotencyMismatch, DuplicateExternalId, InvalidField.
+    Raises like `execute_request`; CustomerNotFound, MethodNotEnabled, IdempotencyMismatch, DuplicateExternalId,
+    InvalidField.
     """
     uow = UnitOfWork(ledger, actor, key, creates=True)
     existing: UUID | None = None

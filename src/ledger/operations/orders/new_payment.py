@@ -1,4 +1,7 @@
-"""Builds the payment that a request asks for. Refuses a method that the merchant does not take before anything is committed."""
+"""Builds the payment that a request asks for.
+
+Refuses a method that the merchant does not take before anything is committed.
+"""
 
 from __future__ import annotations
 
@@ -52,11 +55,11 @@ def new_payment(ledger: Ledger, merchant: Merchant, request: PaymentInput) -> Ne
 def target_payment(
     order: Order, events: Sequence[OrderEvent], payment: NewPayment | None, external_id: str | None
 ) -> RequestTarget:
-    """Returns the payment that the events begin; without events the one of this external id, else the newest of the order."""
+    """Returns the payment that the events begin; without events the one with this external id, else the newest."""
     if events:
         assert payment is not None, "events were decided for a payment"
         return RequestTarget(payment_id=payment.payment_id)
-    known = None if external_id is None else order.payment_by_external_id(external_id)
-    if known is None and order.payments:
-        known = order.payments[-1]
-    return RequestTarget() if known is None else RequestTarget(payment_id=known.payment_id)
+    existing = None if external_id is None else order.payment_by_external_id(external_id)
+    if existing is None and order.payments:
+        existing = order.payments[-1]
+    return RequestTarget() if existing is None else RequestTarget(payment_id=existing.payment_id)

@@ -1,7 +1,7 @@
 """Refunds an order.
 
-The commit of the intent takes the refund off the refundable amount before the processor hears of it. Therefore concurrent
-refunds never give back more than was captured.
+The commit of the intent takes the refund off the refundable amount before the processor hears of it. Therefore
+concurrent refunds never give back more than was captured.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ async def refund_order(
 ) -> OrderResult:
     """Refunds `request.amount`, gross and in minor units (contract N35 to N39, sections 8.7 and 8.11).
 
-    Raises like `execute_request`; OrderNotFound, PaymentNotFound, OrderNotRefundable, RefundInProgress, RefundExceedsBalance,
-    RefundWindowExpired, IdempotencyMismatch, InvalidField, InvalidOrderState.
+    Raises like `execute_request`; OrderNotFound, PaymentNotFound, OrderNotRefundable, RefundInProgress,
+    RefundExceedsBalance, RefundWindowExpired, IdempotencyMismatch, InvalidField, InvalidOrderState.
     """
     uow = UnitOfWork(ledger, actor, key, creates=True)
     capabilities = None if ledger.processor is None else ledger.processor.capabilities
@@ -60,5 +60,5 @@ async def refund_order(
 
 def _target_refund(order: Order, command: RefundOrder) -> UUID:
     """Returns the refund that the merchant has named so before, or else the new one."""
-    known = None if command.external_id is None else order.refund_by_external_id(command.external_id)
-    return command.refund_id if known is None else known.refund_id
+    existing = None if command.external_id is None else order.refund_by_external_id(command.external_id)
+    return command.refund_id if existing is None else existing.refund_id

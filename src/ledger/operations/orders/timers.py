@@ -1,7 +1,7 @@
 """Runs what falls due on an order by its merchant's clock: a delayed capture, the end of a payment's time, a void.
 
-A timer may fire twice, late, or in two workers at once. It decides on the order as it stands, and the key of its processor
-call follows from the timer, so that the call is made once.
+A timer may fire twice, late, or in two workers at once. It decides on the order as it is, and the key of its
+processor call follows from the timer, so that the call is made once.
 """
 
 from __future__ import annotations

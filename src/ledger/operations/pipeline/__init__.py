@@ -1,1 +1,7 @@
-"""The one way in which a stream is changed."""
+"""The one way in which a stream is changed.
+
+In reading order:
+
+- `unit_of_work`: the streams that a request has loaded, its plans and its commits. `execute`: attempts, commits, calls.
+- `idempotency`: answers that a key has received before. `processor_requests`: requests to processors, from intents.
+"""

@@ -1,7 +1,7 @@
 """The only loop of the ledger that decides and commits, and the only place that calls processors.
 
-An intent is committed before the processor receives the call; no database connection is held during the call. An attempt
-decides on the state that its commit checks, never on an older one.
+An intent is committed before the processor receives the call; no database connection is held during the call. An
+attempt decides on the state that its commit checks, never on an older one.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ Attempt = Callable[[Conflict | None], Awaitable[Plan]]
 async def execute_request(uow: UnitOfWork, attempt: Attempt) -> OrderResult:
     """Executes a merchant's request on an order, or returns the answer that its idempotency key received before.
 
-    Raises what `attempt` raises, ConcurrentUpdate, ProcessorUnavailable where nothing was sent, a Fault of the journal; with
-    a key also IdempotencyKeyReused and RequestInProgress. Records a rejection that will not change.
+    Raises what `attempt` raises, ConcurrentUpdate, ProcessorUnavailable where nothing was sent, a Fault of the journal;
+    with a key also IdempotencyKeyReused and RequestInProgress. Records a rejection that will not change.
     """
     if uow.key is None:
         return await _result(uow, await execute(uow, attempt))
@@ -81,7 +81,7 @@ async def execute_request(uow: UnitOfWork, attempt: Attempt) -> OrderResult:
     try:
         return await _result(uow, await execute(uow, attempt))
     except Rejected as rejection:
-        if await uow.was_overtaken():  # the same request, sent twice at once, is what stands in the way
+        if await uow.was_overtaken():  # by the same request, sent twice at once: not a rejection
             raise RequestInProgress("A request with this Idempotency-Key is being carried out.") from rejection
         if rejection.lasting:
             await record_refusal(uow, rejection)
@@ -91,7 +91,8 @@ async def execute_request(uow: UnitOfWork, attempt: Attempt) -> OrderResult:
 async def execute(uow: UnitOfWork, attempt: Attempt, *, is_fact: bool = False) -> Plan:
     """Commits what `attempt` decides, makes the processor calls that it announces, and records their outcomes.
 
-    `is_fact` keeps trying where a request would give up. Returns the plan of the last attempt. Raises what `attempt` raises, ConcurrentUpdate, a Fault of the journal.
+    `is_fact` keeps trying where a request would give up. Returns the plan of the last attempt. Raises what `attempt`
+    raises, ConcurrentUpdate, a Fault of the journal.
     """
     conflict: Conflict | None = None
     for _ in range(ATTEMPTS_AT_A_FACT if is_fact else ATTEMPTS):
@@ -164,7 +165,10 @@ async def _call(uow: UnitOfWork, order: Order, intent: Intent, secrets: SecretIn
 
 
 async def _result(uow: UnitOfWork, plan: Plan) -> OrderResult:
-    """Returns the order after the plan and all its calls. Raises ProcessorUnavailable where no call left this process."""
+    """Returns the order after the plan and all its calls.
+
+    Raises ProcessorUnavailable where no call left this process.
+    """
     change = plan.changes[0]
     if not change.events:
         await _wait_for_calls(uow, plan)

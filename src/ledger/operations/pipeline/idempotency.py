@@ -50,11 +50,11 @@ async def answered_before(uow: UnitOfWork) -> OrderResult | None:
         if has_open_call(order, target):
             raise RequestInProgress("A request with this Idempotency-Key is being carried out.")
         await uow.record_answer(Plan(changes=[uow.change_order(record.order_id, [])], target=target), replayed=False)
-    known = await uow.ledger.customers.by_id(uow.merchant_id, order.terms.customer_id)
-    assert known is not None, "an order's customer is never deleted"
+    customer = await uow.ledger.customers.by_id(uow.merchant_id, order.terms.customer_id)
+    assert customer is not None, "an order's customer is never deleted"
     return OrderResult(
         order=order,
-        customer=known.customer,
+        customer=customer.customer,
         payment_id=target.payment_id,
         refund_id=target.refund_id,
         created=uow.creates if record.answer is None else record.answer.created,
@@ -78,7 +78,10 @@ async def record_refusal(uow: UnitOfWork, rejection: Rejected) -> None:
 
 
 def has_open_call(order: Order, target: RequestTarget) -> bool:
-    """Returns whether a processor call about the target is under way. A call whose outcome is unknown does not count."""
+    """Returns whether a processor call about the target is under way.
+
+    A call whose outcome is unknown does not count.
+    """
     for payment in order.payments:
         intent = payment.intent
         if intent is None or intent.unknown or target.payment_id not in {None, payment.payment_id}:

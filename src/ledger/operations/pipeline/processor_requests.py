@@ -32,7 +32,10 @@ NO_SECRETS: Final = SecretInputs()
 
 
 async def look_up_call(processor: Processor, merchant_id: UUID, order: Order, intent: Intent) -> Outcome | None:
-    """Returns the outcome of an intent's call, or None where the processor knows no such call. Raises as a processor does."""
+    """Returns the outcome of an intent's call, or None where the processor knows no such call.
+
+    Raises as a processor does.
+    """
     key = intent.idempotency_key
     match intent.action:
         case EntryAction.CAPTURE:
@@ -52,7 +55,10 @@ async def look_up_call(processor: Processor, merchant_id: UUID, order: Order, in
 async def withdraw_reference(
     ledger: Ledger, merchant_id: UUID, order: Order, payment: Payment, until: datetime
 ) -> None:
-    """Asks the processor to stop showing a reference. Nothing depends on the answer: later money is recorded as late."""
+    """Asks the processor to stop showing a reference.
+
+    Nothing depends on the answer: later money is recorded as late.
+    """
     if ledger.processor is None or payment.processor_reference is None:
         return
     request = contract.ReferenceCancellation(
@@ -106,7 +112,7 @@ def send_request(
         case EntryAction.CAPTURE | EntryAction.CANCELLATION | EntryAction.REFUND:
             return _move(processor, order, payment, intent, secrets, about)
         case _:
-            raise AssertionError(f"nobody is called for {intent.action}")
+            raise AssertionError(f"no processor call exists for {intent.action}")
 
 
 def _authenticate(processor: Processor, intent: Intent, about: dict[str, Any]) -> Awaitable[Outcome]:
@@ -123,7 +129,7 @@ def _issue(
     processor: Processor, order: Order, payment: Payment, intent: Intent, about: dict[str, Any]
 ) -> Awaitable[Outcome]:
     asked = payment.reference_asked
-    assert asked is not None, "the intent says until when the reference shall live"
+    assert asked is not None, "the intent has the time at which the reference expires"
     return processor.issue_reference(
         contract.ReferenceRequest(
             method=payment.started.method.type,
@@ -138,7 +144,7 @@ def _issue(
 def _move(
     processor: Processor, order: Order, payment: Payment, intent: Intent, secrets: SecretInputs, about: dict[str, Any]
 ) -> Awaitable[Outcome]:
-    """Ask about money that the processor knows by a name of its own."""
+    """Sends a request about money that the processor has under a reference of its own."""
     assert payment.processor_reference is not None, "what was granted or deposited has a name"
     about["processor_reference"] = payment.processor_reference
     if intent.action is EntryAction.CANCELLATION:
@@ -154,7 +160,7 @@ def _move(
 
 
 def _is_payout(payment: Payment) -> bool:
-    """Whether what came in by this payment goes back as a transfer, because its rail knows no reversal (N39)."""
+    """Returns whether this payment is refunded by a transfer, because its rail has no reversal (N39)."""
     return payment.started.method.type is not MethodType.CARD
 
 

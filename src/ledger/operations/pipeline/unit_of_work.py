@@ -1,7 +1,7 @@
 """The unit of work of one request or fact: the streams it has loaded, its idempotency record, and its commits.
 
-Every commit carries the events of the idempotency record that belong to it. A crash between two commits therefore leaves
-exactly what recovery can finish.
+Every commit carries the events of the idempotency record that belong to it. A crash between two commits therefore
+leaves exactly what recovery can finish.
 """
 
 from __future__ import annotations
@@ -47,7 +47,10 @@ class IdempotencyKey(Struct, frozen=True):
 
 
 class Plan(Struct, frozen=True, kw_only=True):
-    """What an attempt decided. The first change is of the stream that the request is about; without events it is already so."""
+    """What an attempt decided.
+
+    The first change is of the stream that the request is about; without events it is already so.
+    """
 
     changes: Sequence[Change]
     claims: Sequence[Claim] = ()
@@ -66,11 +69,10 @@ class Plan(Struct, frozen=True, kw_only=True):
 class UnitOfWork:
     """Loads streams for an actor, folds decided events, and commits plans with the idempotency record of `key`.
 
-    `now` is the merchant's time of the latest load, aware, in UTC. `states` holds the loaded streams as the last commit left
-    them. `creates` says whether the request makes something new.
-    `cause` is the id that the events name as their causation; the first commit that announces processor calls becomes the
-    cause of the commits after it. `calls_open` counts the announced calls without an outcome, `calls_ended` and `calls_sent`
-    those with one.
+    `now` is the merchant's time of the latest load, aware, in UTC. `states` holds the loaded streams as the last commit
+    left them. `creates` says whether the request makes something new. `cause` is the id that the events name as their
+    causation; the first commit that announces processor calls becomes the cause of the commits after it. `calls_open`
+    counts the announced calls without an outcome, `calls_ended` and `calls_sent` those with one.
     """
 
     def __init__(
@@ -97,7 +99,10 @@ class UnitOfWork:
         self._record_id = None if key is None else uuid5(actor.merchant_id, f"idempotency-key:{key.key}")
 
     async def load(self, stream_id: UUID, evolve: Callable[[S | None, Any], S]) -> S | None:
-        """Returns the state of a stream, or None where it does not exist. Reads the log once, and again after a conflict."""
+        """Returns the state of a stream, or None where it does not exist.
+
+        Reads the log once, and again after a conflict.
+        """
         if stream_id not in self.states:
             self.put(stream_id, *await self.ledger.journal.load(self.merchant_id, stream_id, evolve))
         state: S | None = self.states[stream_id]
@@ -136,7 +141,7 @@ class UnitOfWork:
         self._versions[stream_id] = version
 
     def change(self, stream_id: UUID, evolve: Callable[[Any, Any], Any], events: Sequence[Any]) -> Change:
-        """Returns the change that appends `events` to a stream as it was loaded; a stream that was not loaded is new."""
+        """Returns the change that appends `events` to a stream as loaded; one that was not loaded is new."""
         before = self.states.get(stream_id)
         return Change(stream_id, self._versions.get(stream_id, 0), events, before, fold(evolve, before, events))
 
@@ -208,7 +213,7 @@ class UnitOfWork:
         await self.commit(Plan(changes=[self.change(self._record_id, evolve_record, events)]))
 
     def _record_change(self, plan: Plan, calls: int) -> Change | None:
-        """Returns what this commit means for the record: acceptance with the first, the answer or the release with the last."""
+        """Returns what a commit means for the record: acceptance with the first, answer or release with the last."""
         assert self._record_id is not None, "only a request with a key has a record"
         if plan.stream_id == self._record_id:
             return None

@@ -1,7 +1,8 @@
-"""Every named crash of a payment, played out once: die, recover, die again, recover from a recovery that dies, ask again.
+"""Every named crash of a payment, run once: crash, recover, crash again, recover after a recovery that crashes, ask
+again.
 
-The rule a stranger would break: all crashes share one database and one recovery, so that the windows pass once for all of
-them; they share nothing else. Each has an order of its own.
+All crashes share one database and one recovery, so that the recovery's windows pass once for all of them. Each has an
+order of its own.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ _LAUNCHER = [*LEDGER[:2], "-m", "tests.crash.launcher"]
 _SETTLED_PATIENCE_S = RECOVERY_WINDOW_S + 30
 _DEATH_PATIENCE_S = 30.0
 _AT_ONCE = 15
-"""Each process has connections of its own, and a server of a test has no more than others."""
+"""Each process has connections of its own, and a test's server has no more of them than another."""
 ALIVE = 0
-"""What stands for the exit status of a process that did not die."""
+"""The exit status in `exits` of a process that was not killed."""
 
 
 class Case(Struct, frozen=True, kw_only=True):
-    """A request whose process dies at `first`, and where it is asked again after the recovery, at `second`.
+    """A request whose process is killed at `first`, and at `second` when it is repeated after the recovery.
 
     "keyed" is a create under an Idempotency-Key, another one for each attempt.
     """
@@ -58,7 +59,7 @@ class Case(Struct, frozen=True, kw_only=True):
 KINDS: Sequence[Literal["create", "charge", "keyed"]] = ("create", "charge", "keyed")
 CASES: Sequence[Case] = [
     *(Case(do=do, first=point) for do in KINDS for point in POINTS),
-    # Only what was not paid in the end can be tried again, and die again.
+    # Only a payment that did not succeed can be tried again, and be killed again.
     *(
         Case(do=do, first=first, second=second)
         for do in KINDS
@@ -69,7 +70,7 @@ CASES: Sequence[Case] = [
 
 
 class Reply(Struct, frozen=True, kw_only=True):
-    """What of an answer matters here. `order_id` is None where there was no order."""
+    """The parts of an answer that matter here. `order_id` is None where there was no order."""
 
     status: int
     order_id: UUID | None = None
@@ -79,7 +80,7 @@ class Reply(Struct, frozen=True, kw_only=True):
 
 
 class Seen(Struct, kw_only=True):
-    """What clients saw of one case: after its last recovery, when they repeated the request, and when they paid."""
+    """What clients saw in one case: after its last recovery, when they repeated the request, and when they paid."""
 
     ends: list[str] = []
     meanwhile: Reply | None = None
@@ -89,16 +90,16 @@ class Seen(Struct, kw_only=True):
     again: Reply
 
 
-class Played(Struct, frozen=True, kw_only=True):
-    """The whole story. `exits` are the statuses of the processes that were to die, by case and point."""
+class CrashResult(Struct, frozen=True, kw_only=True):
+    """The result of all cases. `exits` are the exit statuses of the processes that were killed, by case and point."""
 
     seen: Mapping[Case, Seen]
     exits: Mapping[str, int]
     evidence: MerchantEvidence
 
 
-class Story:
-    """Plays the cases on an installation. `log` takes what the processes say."""
+class CrashScenario:
+    """Runs the cases on an installation. `log` receives the output of the processes."""
 
     def __init__(self, installation: Installation, log: Path) -> None:
         self._installation = installation
@@ -108,15 +109,15 @@ class Story:
         self._ends: dict[Case, list[str]] = {case: [] for case in CASES}
         self._port = 0
 
-    async def play(self) -> Played:
-        """All of it, in some fifteen seconds."""
+    async def run(self) -> CrashResult:
+        """Runs all cases, in some fifteen seconds."""
         with self._run([*LEDGER, "api", "--port", "0"]) as api:
             self._port = api.wait_port()
             await asyncio.gather(*[self._ask_create(case, None) for case in CASES if case.do == "charge"])
             await self._crash(CASES, 0)
             meanwhile = await self._recover_while_asked()
             await self._crash([case for case in CASES if case.second is not None], 1)
-            await self._let_recoveries_die()
+            await self._kill_recoveries()
             with self._run([*LEDGER, "worker"]) as worker:
                 worker.wait_ready()
                 await self._settled()
@@ -133,13 +134,13 @@ class Story:
             )
             for case, (settled, repeated, paid, again) in zip(CASES, replies, strict=True)
         }
-        return Played(seen=seen, exits=self._exits, evidence=evidence)
+        return CrashResult(seen=seen, exits=self._exits, evidence=evidence)
 
     def _run(self, command: Sequence[str]) -> Running:
         return Running(command, self._installation.environment, self._log)
 
     async def _crash(self, cases: Sequence[Case], attempt: int) -> None:
-        """Send each case's request to a process that dies of it."""
+        """Sends each case's request to a process that is killed by it."""
         for first in range(0, len(cases), _AT_ONCE):
             some = cases[first : first + _AT_ONCE]
             with self._run([*_LAUNCHER, "api", *(case.points[attempt] for case in some)]) as launcher:
@@ -148,25 +149,27 @@ class Story:
                     end = await self._ask_and_lose(case, attempt, port)
                     self._ends[case].append(end)
                     is_alive = end.startswith("answered")
-                    self._exits[f"{case.name} {attempt}"] = ALIVE if is_alive else await _exit_of(launcher)
+                    self._exits[f"{case.name} {attempt}"] = ALIVE if is_alive else await exit_of(launcher)
 
     async def _recover_while_asked(self) -> Mapping[Case, Reply]:
-        """Let a worker settle what the first crashes left open, while clients ask again for the orders of single crashes."""
+        """Lets a worker recover what the first crashes left open, while clients repeat the requests of single
+        crashes.
+        """
         asked = [case for case in CASES if case.second is None]
         asking = asyncio.gather(*[self._ask_create(case, "approved") for case in asked])
-        await asyncio.sleep(0.3)  # they are there before the recovery is
+        await asyncio.sleep(0.3)  # they arrive before the recovery runs
         with self._run([*LEDGER, "worker"]) as worker:
             await asyncio.to_thread(worker.wait_ready)
             replies = await asking
             await self._settled()
         return dict(zip(asked, replies, strict=True))
 
-    async def _let_recoveries_die(self) -> None:
-        """Recoveries that die of the first outcome they have to tell: before it is committed, and after."""
+    async def _kill_recoveries(self) -> None:
+        """Runs recoveries that are killed at their first outcome: before it is committed, and after."""
         for point in WORKER_POINTS:
             with self._run([*_LAUNCHER, "worker", point]) as worker:
                 worker.wait_ready()
-                self._exits[f"recovery/{point}"] = await _exit_of(worker)
+                self._exits[f"recovery/{point}"] = await exit_of(worker)
 
     async def _ask_and_lose(self, case: Case, attempt: int, port: int) -> str:
         wire = Wire()
@@ -207,7 +210,9 @@ class Story:
             await wire.close()
 
     async def _settled(self) -> None:
-        """Wait until no call is open. Raises AssertionError where that takes longer than the recovery's windows allow."""
+        """Waits until no call is open. Raises AssertionError where that takes longer than the recovery's windows
+        allow.
+        """
         began = time.monotonic()
         query = "select count(*) from payment_order where call_deadline_at is not null"
         async with await psycopg.AsyncConnection.connect(self._installation.url, autocommit=True) as connection:
@@ -216,14 +221,14 @@ class Story:
                 await asyncio.sleep(0.05)
 
 
-async def _exit_of(launcher: Running) -> int:
-    """The exit status of the next of its processes that dies; ALIVE where none does."""
+async def exit_of(launcher: Running) -> int:
+    """Returns the exit status of the launcher's next process that ends; ALIVE where none does."""
     try:
         async with asyncio.timeout(_DEATH_PATIENCE_S):
-            said = await asyncio.to_thread(launcher.line)
+            line = await asyncio.to_thread(launcher.line)
     except TimeoutError:
         return ALIVE
-    return int(said.split()[-1]) if said.startswith("died") else ALIVE
+    return int(line.split()[-1]) if line.startswith("died") else ALIVE
 
 
 def _reply(answer: Answer) -> Reply:
