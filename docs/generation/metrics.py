@@ -6,9 +6,10 @@ from docs.generation.markdown import page as markdown_page
 from ledger.telemetry.metrics import REGISTRY, AllProcesses
 
 _INTRO = """
-`GET /metrics` tells these in Prometheus' text format, for all processes of a service together, to whoever asks from this machine
-or with `LEDGER_METRICS_TOKEN` as bearer token. Names and meanings stay. No figure names a merchant, an order or a person.
-[What to be woken for](../how-to/operate.md#what-to-be-woken-for) says which of them matter at night.
+`GET /metrics` reports these in Prometheus' text format, for all processes of a service together. It answers clients on
+the same machine, or those with `LEDGER_METRICS_TOKEN` as bearer token. Names and meanings stay. No metric names a
+merchant, an order or a person. [What to be woken for](../how-to/operate.md#what-to-be-woken-for) lists those that
+matter at night.
 """
 
 

@@ -1,4 +1,5 @@
-"""POST {base}/processor-messages/{processor}: a payment processor's signed report, kept before it is applied to its order.
+"""POST {base}/processor-messages/{processor}: a payment processor's signed report, kept before it is applied to its
+order.
 
 Give a caller that is not the processor no information: an unknown processor, a wrong signature, an old one and another
 processor's message get the same answer. 202 means that the message is on disk; a worker applies it to its order later.
@@ -78,7 +79,9 @@ class ProcessorMessages:
         self._keys = keys
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
-        """Answers 202 to a new message and 200 to a repeated one. Raises ApiError (400, 401, 405, 413, 415), a Fault."""
+        """Answers 202 to a new message and 200 to a repeated one. Raises ApiError (400, 401, 405, 413, 415), a
+        Fault.
+        """
         request: ApiRequest = scope[REQUEST_SCOPE_KEY]
         if scope["method"] != "POST":
             raise method_not_allowed("POST")

@@ -6,10 +6,11 @@ The layers, from the inside out; each imports only those above it:
 2. `postgres`, `journal`, `recorder`: the database, the event store, and the same log through the eventsourcing library.
 3. `processors`, `operations`: the contract with a payment processor; what a merchant or a worker can do.
 4. `background`: what happens outside a request: reactions, timers, jobs, the inbox, recovery.
-5. `service`, `cli`, `seeding`, `bench`: the processes, the command line, the demo's scenarios, the benchmarks. `wiring` puts
-   one process's ledger together.
+5. `service`, `cli`, `seeding`, `bench`: the processes, the command line, the demo's scenarios, the benchmarks. `wiring`
+   puts one process's ledger together.
 
 Beside the layers: `settings`, `security` (keys and secrets), `telemetry` (logs and metrics), `timeouts`, `ttl_cache`.
 
-`projections` answers reads; `api` speaks HTTP. `docs/` explains why. `tests/test_architecture.py` checks every direction of import.
+`projections` answers reads; `api` speaks HTTP. `docs/` explains why. `tests/test_architecture.py` checks every
+direction of import.
 """

@@ -1,7 +1,8 @@
 """Time-outs for blocks that wait, hundreds of them with one timer.
 
-A block ends up to a tenth of a second after its time, which is enough for time-outs of seconds. `asyncio.timeout` ends it to the
-millisecond with a timer of its own, which costs each request more than finding its route (docs/decisions/0023).
+A block ends up to a tenth of a second after its time, which is enough for time-outs of seconds. `asyncio.timeout` ends
+it to the millisecond with a timer of its own, which costs each request more than finding its route
+(docs/decisions/0023).
 """
 
 from __future__ import annotations
@@ -16,14 +17,18 @@ LATE_MAX_S: Final = 0.1
 
 
 class Timeouts:
-    """The time-outs of one event loop at a time. While there are any, it looks at all of them every tenth of a second."""
+    """The time-outs of one event loop at a time. While there are any, it looks at all of them every tenth of a
+    second.
+    """
 
     def __init__(self) -> None:
         self.open: set[Timeout] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def within(self, seconds: float) -> Timeout:
-        """Returns a context that raises TimeoutError where its block takes longer: the task is cancelled, as by asyncio.timeout."""
+        """Returns a context that raises TimeoutError where its block takes longer: the task is cancelled, as by
+        asyncio.timeout.
+        """
         return Timeout(self, time.monotonic() + seconds)
 
     def add(self, timeout: Timeout) -> None:

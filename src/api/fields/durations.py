@@ -1,7 +1,7 @@
 """ISO 8601 durations, and the time that lies one duration after another time.
 
-A month has no fixed number of days. Count months and days by the calendar of the merchant's time zone; in a shorter month a 31st
-becomes the last day.
+A month has no fixed number of days. Count months and days by the calendar of the merchant's time zone; in a shorter
+month a 31st becomes the last day.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ class Duration(Struct, frozen=True, kw_only=True):
     time: timedelta
 
     def after(self, moment: datetime) -> datetime:
-        """Returns the time one duration after `moment`, in UTC. `moment` is aware, in the time zone whose calendar counts.
+        """Returns the time one duration after `moment`, in UTC. `moment` is aware, in the time zone whose calendar
+        counts.
 
         Raises OverflowError or ValueError beyond the last date that Python has.
         """

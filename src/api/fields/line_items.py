@@ -1,6 +1,7 @@
 """The lines of an order: their shape, and the check that they add up to the order's amount.
 
-Add exact decimals. With floats, 3 × 0.1 would miss the tolerance on honest orders, and a large cart would hide a wrong one.
+Add exact decimals. With floats, 3 × 0.1 would miss the tolerance on honest orders, and a large cart would hide a wrong
+one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Finds payment card numbers where none are allowed: in descriptions, names, ids and metadata.
 
-Never return, log or raise a number that was found. Search for card numbers, not for digits: one thirteen-digit number in ten
-passes Luhn's check, so timestamps, CLABEs, phone numbers and machine-made ids must not be taken for cards, or a merchant's ids
-would be refused at random.
+Never return, log or raise a number that was found. Search for card numbers, not for digits: one thirteen-digit number
+in ten passes Luhn's check, so timestamps, CLABEs, phone numbers and machine-made ids must not be taken for cards, or a
+merchant's ids would be refused at random.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ _OTHER_NUMBERS: Final = re.compile(
 # Groups of one digit do not count: card numbers are not written like that, and lists of numbers are.
 _RUN: Final = re.compile(rf"\d{{2,}}(?:{_GAP}{{1,3}}\d{{2,}})*")
 _GROUP: Final = re.compile(r"\d+")
-# Between dots, slashes and underscores, only groups as they are printed on cards count: four digits, four, four and so on, or
-# four, six and the rest. Decimals, IP addresses, dates and amounts with a dot at the thousands are written otherwise.
+# Between dots, slashes and underscores, only groups as they are printed on cards count: four digits, four, four and so
+# on, or four, six and the rest. Decimals, IP addresses, dates and amounts with a dot at the thousands are written
+# otherwise.
 _DOT: Final = "[ \u00a0]?[._/\u00b7\u2022\uff0e][ \u00a0]?"
 _PRINTED: Final = re.compile(
     rf"(?<!\d)(?=(\d{{4}}{_DOT}\d{{4}}{_DOT}\d{{4}}{_DOT}\d{{1,4}})(?!\d)"
@@ -42,14 +43,12 @@ _ISSUED: Final = re.compile(
 
 
 def contains_pan(text: str) -> bool:
-    """Returns whether the text holds a valid card number: 13 to 19 digits, together or in groups, in any script's digits.
+    """Returns whether the text holds a valid card number: 13 to 19 digits, together or in groups, in any script's
+    digits.
 
-    >>> contains_pan("pagado con 4242 4242-4242 4242, gracias")
-    True
-    >>> contains_pan("1733412345678"), contains_pan("+52 55 1234 5678")
-    (False, False)
-    >>> contains_pan("4242.4242.4242.4242"), contains_pan("4242424242.424242")
-    (True, False)
+    >>> contains_pan("pagado con 4242 4242-4242 4242, gracias") True >>> contains_pan("1733412345678"),
+    contains_pan("+52 55 1234 5678") (False, False) >>> contains_pan("4242.4242.4242.4242"),
+    contains_pan("4242424242.424242") (True, False)
     """
     if len(text) < _SHORTEST:
         return False

@@ -1,6 +1,7 @@
 """The payment method of a request: its type, and for a card the card's data from either place and spelling (N10, N11).
 
-Pass the number and the CVC on inside `Card` only, which prints as stars. The `CardSummary` is what may be stored of them.
+Pass the number and the CVC on inside `Card` only, which prints as stars. The `CardSummary` is what may be stored of
+them.
 """
 
 from __future__ import annotations

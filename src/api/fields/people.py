@@ -3,8 +3,8 @@
 A customer's detail that is absent stays as it was; one that is null is cleared. Keep the two apart.
 
 What the domain stores with the same fields is a subclass of the domain's term here, with the interface's limits and
-descriptions: it is used as it was decoded, and stored in the same bytes. (Compare fields rather than objects: structs of two
-classes are never equal.)
+descriptions: it is used as it was decoded, and stored in the same bytes. (Compare fields rather than objects: structs
+of two classes are never equal.)
 """
 
 from __future__ import annotations

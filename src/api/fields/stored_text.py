@@ -1,7 +1,7 @@
 """Refuses card numbers and control characters in any text that would be stored.
 
-Search all fields of the parsed input, never a list of fields, so that a new field is searched from its first day. The log cannot
-be cleaned afterwards.
+Search all fields of the parsed input, never a list of fields, so that a new field is searched from its first day. The
+log cannot be cleaned afterwards.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _CONTROLS: Final = re.compile("[\x00-\x1f\x7f-\x9f]")
 _CONTROLS_IN_PROSE: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _C1_CONTROLS: Final = re.compile(b"\xc2[\x80-\x9f]")
 
-# Every digit, and every byte of a character outside ASCII, becomes a 0; what may separate groups is removed. The shortest card
-# number then is thirteen zeros in a row.
+# Every digit, and every byte of a character outside ASCII, becomes a 0; what may separate groups is removed. The
+# shortest card number then is thirteen zeros in a row.
 _DIGITS: Final = bytes(0x30 if 0x30 <= byte <= 0x39 or byte >= 0x80 else 0x78 for byte in range(256))
 _GAPS: Final = b" -._/"
 _THIRTEEN: Final = b"0" * 13
@@ -38,10 +38,12 @@ _SPELLINGS: Final = (
 
 
 def check_stored_text(parsed: Struct, place: str, body: bytes, typed_number: str | None) -> None:
-    """Raises ApiError (400) where a card number or a control character would be stored; prose may have line breaks and tabs.
+    """Raises ApiError (400) where a card number or a control character would be stored; prose may have line breaks and
+    tabs.
 
-    `place` is the field of an `OrderInput` that has the type of `parsed`, or "" for another input. `body` is what was parsed, and
-    `typed_number` the card number in the field where it belongs: from the two, most bodies are known to be harmless at once.
+    `place` is the field of an `OrderInput` that has the type of `parsed`, or "" for another input. `body` is what was
+    parsed, and `typed_number` the card number in the field where it belongs: from the two, most bodies are known to be
+    harmless at once.
     """
     if not _is_harmless(body, typed_number):
         _check(parsed, place)

@@ -1,10 +1,10 @@
 """The kinds of field that requests are made of, with their limits (contract N23).
 
-A format beyond type and length is published here as a pattern, and checked by the parser of its field, whose messages name the
-field.
+A format beyond type and length is published here as a pattern, and checked by the parser of its field, whose messages
+name the field.
 
-Keep a number that becomes money as the bytes that were sent until `money.parse_amount` parses them. Decoded as a float it would
-be another number; decoded as a `Decimal`, a `1e3000000` of nine bytes could occupy the process for minutes.
+Keep a number that becomes money as the bytes that were sent until `money.parse_amount` parses them. Decoded as a float
+it would be another number; decoded as a `Decimal`, a `1e3000000` of nine bytes could occupy the process for minutes.
 """
 
 from __future__ import annotations

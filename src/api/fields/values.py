@@ -59,7 +59,8 @@ def positive_amount(raw: Raw | UnsetType, field: str) -> Decimal:
 
 
 def measure(raw: Raw | UnsetType, field: str) -> Decimal:
-    """Returns a quantity or a rate: like an amount, but with up to six decimals, as the tax authority writes them (0.106667).
+    """Returns a quantity or a rate: like an amount, but with up to six decimals, as the tax authority writes them
+    (0.106667).
 
     Raises ApiError (400).
     """
@@ -97,14 +98,18 @@ def is_given(raw: Raw | UnsetType) -> bool:
 
 
 def printable(text: OptionalText, field: str) -> OptionalText:
-    """Returns an id that the merchant chose: any printable characters, `/` included (section 8.7). Raises ApiError (400)."""
+    """Returns an id that the merchant chose: any printable characters, `/` included (section 8.7). Raises ApiError
+    (400).
+    """
     if text is not None and not text.isprintable():
         raise invalid(field, "must consist of printable characters", "INVALID_FORMAT")
     return text
 
 
 def email(text: str, field: str) -> str:
-    """Returns a valid e-mail address as it was sent. Raises ApiError (400), also for reserved domains such as `.test`."""
+    """Returns a valid e-mail address as it was sent. Raises ApiError (400), also for reserved domains such as
+    `.test`.
+    """
     if not _is_email(text):
         raise invalid(field, "must be an e-mail address", "INVALID_FORMAT")
     return text
@@ -120,7 +125,8 @@ def _is_email(text: str) -> bool:
 
 
 def tax_id(text: str, field: str) -> str:
-    """Returns a Mexican tax number (RFC) of a company (12 characters) or a person (13) in upper case. Raises ApiError (400).
+    """Returns a Mexican tax number (RFC) of a company (12 characters) or a person (13) in upper case. Raises ApiError
+    (400).
 
     The check digit is not verified.
     """
@@ -137,7 +143,8 @@ def _rfc(text: str) -> str | None:
 
 
 def metadata(raw: Raw | UnsetType, field: str = "metadata") -> Raw | UnsetType:
-    """Returns a JSON object without the whitespace between its tokens, otherwise byte by byte as it was sent (section 8.12).
+    """Returns a JSON object without the whitespace between its tokens, otherwise byte by byte as it was sent (section
+    8.12).
 
     Of a key that an object has twice, only the last value is kept. Raises ApiError (400).
     """

@@ -1,7 +1,7 @@
 """Authenticates a request: its API key, and the key's merchant (contract N72 to N74).
 
-Take the merchant from the key, never from a header, a path or a body. The header only has to agree; an unknown merchant in it is
-answered like another merchant's.
+Take the merchant from the key, never from a header, a path or a body. The header only has to agree; an unknown merchant
+in it is answered like another merchant's.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class Authenticator:
     """Finds the principal of an API key, and caches it for three seconds: a revoked key works for at most that long.
 
     `pepper` is the installation's key for hashing; `find` asks the read model for a hash; `environment` is `sandbox` or
-    `production`. The limits hold for merchants that have none of their own. `now` is real time, `monotonic` a monotonic clock in
-    seconds.
+    `production`. The limits hold for merchants that have none of their own. `now` is real time, `monotonic` a monotonic
+    clock in seconds.
     """
 
     def __init__(
@@ -81,7 +81,8 @@ class Authenticator:
         self._cached: OrderedDict[bytes, tuple[float, Principal | None]] = OrderedDict()
 
     async def identify(self, headers: Mapping[bytes, bytes], scope: Scope) -> Principal:
-        """Returns the principal of a request's headers. Raises ApiError: 401 for the key, then 404 or 400 for the merchant.
+        """Returns the principal of a request's headers. Raises ApiError: 401 for the key, then 404 or 400 for the
+        merchant.
 
         Raises a Fault where the read model cannot be asked.
         """
@@ -108,8 +109,8 @@ class Authenticator:
     async def _lookup(self, secret: bytes) -> Principal | None:
         """Returns the principal of a key, or None for an unknown or revoked key.
 
-        Only keyed hashes are compared, so the time that this takes reveals nothing about any key. The cache uses a hash of this
-        process's own, which takes a fifth of the time of the stored one.
+        Only keyed hashes are compared, so the time that this takes reveals nothing about any key. The cache uses a hash
+        of this process's own, which takes a fifth of the time of the stored one.
         """
         digest = blake2b(secret, digest_size=32, key=self._own_key).digest()
         cached = self._cached.get(digest)

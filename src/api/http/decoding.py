@@ -1,7 +1,7 @@
 """Decodes the bytes of a body to a request struct, or raises a 400 that names the wrong field.
 
-Decode bodies only here: a bad body raises one of four families of exceptions. Never pass msgspec's messages on: they repeat what
-was sent.
+Decode bodies only here: a bad body raises one of four families of exceptions. Never pass msgspec's messages on: they
+repeat what was sent.
 """
 
 from __future__ import annotations

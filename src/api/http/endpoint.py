@@ -26,7 +26,9 @@ Handler = Callable[[Dependencies, ApiRequest], Awaitable[ApiResponse]]
 
 
 class ScopedOperation(Struct, frozen=True):
-    """The function that answers one method of a path, the scope that a key needs for it, and its published description."""
+    """The function that answers one method of a path, the scope that a key needs for it, and its published
+    description.
+    """
 
     handler: Handler
     scope: api_keys.Scope

@@ -1,7 +1,8 @@
-"""How each rejection, fault and failure is answered: the table from the domain's rejections to HTTP (contract 5.1, N71).
+"""How each rejection, fault and failure is answered: the table from the domain's rejections to HTTP (contract 5.1,
+N71).
 
-Give a 500 nothing but its request id, and its log line only types and places: an exception's text may repeat what a customer
-typed.
+Give a 500 nothing but its request id, and its log line only types and places: an exception's text may repeat what a
+customer typed.
 """
 
 from __future__ import annotations

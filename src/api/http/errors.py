@@ -72,7 +72,9 @@ def method_not_allowed(*allowed: str) -> ApiError:
 
 
 def conflicting(one: str, other: str, why: str = _DIFFER) -> ApiError:
-    """Returns a 400 about two names of one field with different values, or two fields of which one excludes the other."""
+    """Returns a 400 about two names of one field with different values, or two fields of which one excludes the
+    other.
+    """
     code, message = "CONFLICTING_FIELDS", f"{one} and {other} {why}"
     problem = "differs from" if why == _DIFFER else "must not come together with"
     errors = (FieldError(one, f"{problem} {other}", code), FieldError(other, f"{problem} {one}", code))

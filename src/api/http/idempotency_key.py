@@ -1,7 +1,7 @@
 """The header Idempotency-Key, and the fingerprint of the request that came with it (contract N30, section 8.14).
 
-Keep only a keyed hash of the request without the CVC. A plain hash of a body with a card number can be guessed, and a CVC may
-not be kept in any form.
+Keep only a keyed hash of the request without the CVC. A plain hash of a body with a card number can be guessed, and a
+CVC may not be kept in any form.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ def idempotency_key(header: bytes, pepper: bytes, method: str, path: str, body: 
     """Returns the key of a request and the request's fingerprint under `pepper`.
 
     The order of a body's members and the space between them make no difference. Raises ApiError (400) for a key that is
-    empty, longer than 255 characters or not printable ASCII, or that holds a card number: the log keeps the key for ever.
+    empty, longer than 255 characters or not printable ASCII, or that holds a card number: the log keeps the key for
+    ever.
     """
     key = header.decode("latin-1")
     if not (0 < len(key) <= _KEY_MAX and key.isascii() and key.isprintable()):

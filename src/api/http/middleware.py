@@ -1,6 +1,7 @@
 """The outermost layer: what happens to every request before a route is found and after it has answered or failed.
 
-Match routes on the path as it was sent. A merchant's id may hold an encoded slash; decoded too early, it would be another path.
+Match routes on the path as it was sent. A merchant's id may hold an encoded slash; decoded too early, it would be
+another path.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ _HEADER_BYTES_MAX: Final = 32 << 10
 
 
 class Middleware:
-    """Wraps the router: request ids, limits of the request line and the headers, a deadline, an answer to every exception, and
-    a measurement of every request.
+    """Wraps the router: request ids, limits of the request line and the headers, a deadline, an answer to every
+    exception, and a measurement of every request.
     """
 
     def __init__(self, router: ASGIApp, traffic: RequestMetrics, *, timeout_s: float) -> None:

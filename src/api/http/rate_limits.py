@@ -30,11 +30,12 @@ _SLOT: Final = Struct("16sdd")
 class RateLimiter:
     """Counts the requests of all processes that share a file, by the generic cell rate algorithm (ITU-T I.371).
 
-    The file is a hash table. A slot has the id of a key and the times at which its two buckets are full again. Once they are
-    full, another key may take the slot; where all slots of a key are in use, it takes the one that is full first.
+    The file is a hash table. A slot has the id of a key and the times at which its two buckets are full again. Once
+    they are full, another key may take the slot; where all slots of a key are in use, it takes the one that is full
+    first.
 
-    `directory` is where the file is; without one, the process counts alone. `clock` is monotonic, in seconds, and the same
-    for all processes of the machine.
+    `directory` is where the file is; without one, the process counts alone. `clock` is monotonic, in seconds, and the
+    same for all processes of the machine.
     """
 
     def __init__(
@@ -55,7 +56,8 @@ class RateLimiter:
         os.close(self._lock)
 
     def admit(self, key_id: UUID, per_minute: int, per_second: int) -> Headers:
-        """Counts a request, and returns the RateLimit headers of the bucket with fewer requests left. A limit of 0 is none.
+        """Counts a request, and returns the RateLimit headers of the bucket with fewer requests left. A limit of 0 is
+        none.
 
         Raises TooManyRequests, which carries the same headers.
         """
@@ -81,7 +83,9 @@ class RateLimiter:
         return headers
 
     def _find(self, number: int, key: bytes) -> tuple[int, float, float]:
-        """Returns the offset of a key's slot, or of the one that it may take, and the times at which its buckets are full."""
+        """Returns the offset of a key's slot, or of the one that it may take, and the times at which its buckets are
+        full.
+        """
         first = number % self._starts * _SLOT.size
         slots = range(first, first + _PROBES * _SLOT.size, _SLOT.size)
         for slot in slots:
@@ -92,7 +96,9 @@ class RateLimiter:
 
 
 def _headers(*buckets: tuple[int, float, float]) -> Headers:
-    """Returns the headers of the tightest bucket. Each comes with its limit, its seconds, and in how many of them it is full."""
+    """Returns the headers of the tightest bucket. Each comes with its limit, its seconds, and in how many of them it is
+    full.
+    """
     remaining, limit, full_in_s = min(
         [
             (int((period_s - full_in_s) * limit / period_s + _ROUNDING), limit, full_in_s)

@@ -1,7 +1,7 @@
 """One HTTP request: its id, its principal, its path, query and body, and how it is answered.
 
-Read the body only after the caller is known to be allowed. Until then none of it has been read, so a caller without a key cannot
-make the service hold any.
+Read the body only after the caller is known to be allowed. Until then none of it has been read, so a caller without a
+key cannot make the service hold any.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ _FORM_FIELDS_MAX: Final = 20
 _ID_MAX: Final = 255
 _JSON: Final = (b"content-type", b"application/json")
 
-# A new request id is the process, drawn once, and a number. A random id for each request would cost more than checking the key.
+# A new request id is the process, drawn once, and a number. A random id for each request would cost more than checking
+# the key.
 _PROCESS: Final = f"req-{secrets.token_hex(8)}-"
 _COUNTER: Final = count(1)
 
@@ -81,7 +82,9 @@ class ApiRequest:
         return query
 
     def idempotency_key(self, pepper: bytes, body: bytes) -> IdempotencyKey | None:
-        """Returns the Idempotency-Key with the request's fingerprint, or None without the header. Raises ApiError (400)."""
+        """Returns the Idempotency-Key with the request's fingerprint, or None without the header. Raises ApiError
+        (400).
+        """
         header = self.headers.get(IDEMPOTENCY_HEADER)
         if header is None:
             return None
@@ -96,7 +99,9 @@ class ApiRequest:
         return text if len(text) <= _ID_MAX and text.isprintable() else None
 
     def order_reference(self) -> str:
-        """Returns the id or external id of the order in the path. Raises OrderNotFound where the text cannot be an id."""
+        """Returns the id or external id of the order in the path. Raises OrderNotFound where the text cannot be an
+        id.
+        """
         reference = self.path_id("id")
         if reference is None:
             raise order_not_found()
@@ -121,7 +126,8 @@ class ApiRequest:
     async def form(self, limit: int) -> Mapping[str, str]:
         """Returns the fields of an HTML form, of at most `limit` bytes; of two fields with one name the last counts.
 
-        Raises ApiError: 415 for another type, 413 for a longer body, 400 for a body that is not a form. Raises ClientGone.
+        Raises ApiError: 415 for another type, 413 for a longer body, 400 for a body that is not a form. Raises
+        ClientGone.
         """
         if not _FORM_TYPE.fullmatch(self.headers.get(b"content-type", b"")):
             raise ApiError(415, "UNSUPPORTED_MEDIA_TYPE", "The body must be a form as browsers send it.")

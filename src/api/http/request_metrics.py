@@ -1,4 +1,5 @@
-"""What passes through this process: how many requests, how they ended, how long they took, and a line for each in the log.
+"""What passes through this process: how many requests, how they ended, how long they took, and a line for each in the
+log.
 
 Never record the path of a request: paths hold merchants' own ids. Record the template of its route.
 """

@@ -1,7 +1,7 @@
 """An answer: its status, its JSON bytes and its headers.
 
-Read models are rendered when they are committed. Pass their bytes on: to decode and encode them again would cost more than
-everything else that a request does here.
+Read models are rendered when they are committed. Pass their bytes on: to decode and encode them again would cost more
+than everything else that a request does here.
 """
 
 from __future__ import annotations

@@ -38,7 +38,9 @@ def schemas(structs: Sequence[Any]) -> dict[str, Json]:
 
 
 def _name(struct: str) -> str:
-    """Returns a struct's published name. A struct that is sent keeps its name; the answered one of the same name gets a suffix."""
+    """Returns a struct's published name. A struct that is sent keeps its name; the answered one of the same name gets a
+    suffix.
+    """
     package, _, short = struct.rpartition(".")
     if package.startswith("ledger."):
         return f"{short}{_ECHO}"

@@ -1,7 +1,7 @@
 """When each error code comes, in words, for the published description and for docs/reference.
 
-Codes and statuses themselves are where they are raised. Generating the pages fails for a code without words and for words without
-a code.
+Codes and statuses themselves are where they are raised. Generating the pages fails for a code without words and for
+words without a code.
 """
 
 from __future__ import annotations

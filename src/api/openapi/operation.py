@@ -18,9 +18,9 @@ Codes = Mapping[int, tuple[str, ...]]
 class OperationSpec(Struct, frozen=True, kw_only=True):
     """The published description of an operation: its name, what it takes, what it answers with which status and codes.
 
-    `takes` is the struct of the body, which may be left out where `optional`. `answers` has the meaning and the struct of each
-    status; `text` is the meaning of an answer that is plain text instead. `replays` marks an operation whose answers may be
-    repetitions (header Idempotent-Replayed).
+    `takes` is the struct of the body, which may be left out where `optional`. `answers` has the meaning and the struct
+    of each status; `text` is the meaning of an answer that is plain text instead. `replays` marks an operation whose
+    answers may be repetitions (header Idempotent-Replayed).
     """
 
     name: str

@@ -49,7 +49,9 @@ def parse_cancel(body: bytes) -> CancelInput:
 
 
 def _require_alone(sent: CancelPaymentOrder) -> None:
-    """Raises ApiError where a part is to be cancelled with fields about the whole order: it has no money and no reason."""
+    """Raises ApiError where a part is to be cancelled with fields about the whole order: it has no money and no
+    reason.
+    """
     for field, given in (("refundCaptured", sent.refund_captured), ("reason", sent.reason)):
         if given:
             raise conflicting("paymentId", field, "came together, and what is about the whole order lets no part go")

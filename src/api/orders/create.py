@@ -141,7 +141,7 @@ def _order_input(sent: CreatePaymentOrder, now: datetime) -> OrderInput:
 
 
 async def create(deps: Dependencies, request: ApiRequest) -> ApiResponse:
-    """POST /v2/payment-orders: 201 for a new order or a new payment, 200 for what already stood, 422 for a decline."""
+    """POST /v2/payment-orders: 201 for a new order or a new payment, 200 for one that existed, 422 for a decline."""
     body = await request.body(deps.body_limit)
     parsed = parse_create(body, merchant_now(deps, request))
     key = request.idempotency_key(deps.fingerprint_key, body)

@@ -1,7 +1,8 @@
 """GET /v2/payment-orders: a page of the merchant's orders.
 
-The query accepts both families of names (contract N50 and N53 to N56). Answer a value that is not understood with a 400, never
-with a default: a filter that silently does nothing shows a merchant other orders than it asked for. Unknown names are ignored.
+The query accepts both families of names (contract N50 and N53 to N56). Answer a value that is not understood with a
+400, never with a default: a filter that silently does nothing shows a merchant other orders than it asked for. Unknown
+names are ignored.
 """
 
 from __future__ import annotations
@@ -80,7 +81,9 @@ PARAMETERS: Final[Mapping[str, tuple[str, Json]]] = {
 
 
 def parse_order_query(query: bytes, now: datetime) -> OrderQuery:
-    """Returns the list that a query string asks for. `now` is aware, in the merchant's time zone. Raises ApiError (400)."""
+    """Returns the list that a query string asks for. `now` is aware, in the merchant's time zone. Raises ApiError
+    (400).
+    """
     given = _parameters(query)
     limit = _whole(given, "limit", _LIMIT_DEFAULT, 1, _LIMIT_MAX)
     places = [name for name in ("page", "offset", "cursor") if name in given]
@@ -159,7 +162,9 @@ def _statuses(text: str | None) -> tuple[OrderStatus, ...]:
 
 
 def _date(given: Mapping[str, str], names: tuple[str, str], now: datetime, at: time) -> datetime | None:
-    """Returns an inclusive end of the date range; a day without a time is that day in the merchant's zone (contract N21)."""
+    """Returns an inclusive end of the date range; a day without a time is that day in the merchant's zone (contract
+    N21).
+    """
     name, alias = names
     text, other = given.get(name), given.get(alias)
     if text is not None and other is not None and text != other:

@@ -1,6 +1,7 @@
 """POST /v2/payment-orders/{id}/refund: gives money of an order back.
 
-A CLABE is the one long number that may be stored: it is validated as a CLABE and left out of the search for card numbers.
+A CLABE is the one long number that may be stored: it is validated as a CLABE and left out of the search for card
+numbers.
 """
 
 from __future__ import annotations

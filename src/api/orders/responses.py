@@ -1,6 +1,7 @@
 """What the endpoints of orders share: the answer with the order's bytes, and the answer to a decline.
 
-A decline is answered 422 although something happened: the order is in the answer, and a repeated request gets the same answer.
+A decline is answered 422 although something happened: the order is in the answer, and a repeated request gets the same
+answer.
 """
 
 from __future__ import annotations
@@ -58,7 +59,9 @@ def order_json(result: OrderResult, deps: Dependencies, request: ApiRequest) -> 
 
 
 def declined_response(result: OrderResult, document: bytes, request: ApiRequest) -> ApiResponse | None:
-    """Returns the answer where the result's payment failed (contract N24), else None. `document` is the order as JSON."""
+    """Returns the answer where the result's payment failed (contract N24), else None. `document` is the order as
+    JSON.
+    """
     payment = None if result.payment_id is None else result.order.payment(result.payment_id)
     if payment is None or payment.status is not PaymentStatus.FAILED:
         return None

@@ -1,7 +1,7 @@
 """GET and POST {base}/sandbox/clock: shows and moves the merchant's clock.
 
-Answer a move only after everything that became due on the way has run. The move then holds for every request to any process
-of the service.
+Answer a move only after everything that became due on the way has run. The move then holds for every request to any
+process of the service.
 """
 
 from __future__ import annotations
@@ -72,7 +72,9 @@ _decode: Final = BodyDecoder(MoveClock)
 
 
 def _target(sent: MoveClock, zone: ZoneInfo) -> tuple[str, Callable[[datetime], datetime]]:
-    """Returns the field that was sent, and a function from the current time to the time to move to. Raises ApiError (400)."""
+    """Returns the field that was sent, and a function from the current time to the time to move to. Raises ApiError
+    (400).
+    """
     if sent.advance_to is not None and sent.advance_by is not None:
         raise conflicting("advanceTo", "advanceBy", "came together, and a clock is moved by one of the two")
     if sent.advance_to is not None:

@@ -35,7 +35,9 @@ class Reported(Struct, rename="camel"):
 
 
 async def deliver_and_respond(deps: Dependencies, request: ApiRequest, message: Message) -> ApiResponse:
-    """Hands a message over and answers with its order: 200 once that has taken the message in, else 202. Raises a Fault."""
+    """Hands a message over and answers with its order: 200 once that has taken the message in, else 202. Raises a
+    Fault.
+    """
     entry = await _delivered(deps, message)
     order_id = entry.message.order_id
     document = None
@@ -51,7 +53,9 @@ async def deliver_and_respond(deps: Dependencies, request: ApiRequest, message: 
 
 
 async def _document(deps: Dependencies, request: ApiRequest, order_id: UUID, message: Message) -> bytes | None:
-    """Returns the order as it is now; for a deposit, as that left it, so that the same deposit again gets the first answer."""
+    """Returns the order as it is now; for a deposit, as that left it, so that the same deposit again gets the first
+    answer.
+    """
     merchant_id = request.principal.merchant_id
     if isinstance(message, DepositReceived):
         after = await order_after_deposit(deps.ledger, merchant_id, order_id, message.processor_reference)

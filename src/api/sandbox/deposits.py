@@ -1,7 +1,7 @@
 """POST {base}/sandbox/deposits: money that a payer sends to a reference, as the sandbox's bank reports it.
 
-Never write to the order here. The bank books the deposit and reports it, the report goes through the inbox, and the answer
-shows whether an order has taken it in.
+Never write to the order here. The bank books the deposit and reports it, the report goes through the inbox, and the
+answer shows whether an order has taken it in.
 """
 
 from __future__ import annotations
@@ -90,7 +90,8 @@ async def send(deps: Dependencies, request: ApiRequest) -> ApiResponse:
 
 
 async def _require_multiple(deps: Dependencies, deposit: Deposit) -> None:
-    """Raises InvalidField on `amount` unless it is a multiple of the smallest amount that the order counts (section 8.6).
+    """Raises InvalidField on `amount` unless it is a multiple of the smallest amount that the order counts (section
+    8.6).
 
     A real bank moves no smaller amounts either.
     """

@@ -1,7 +1,7 @@
 """The HTML of the sandbox's pages for payers.
 
-A page needs no other file: it contains its style and its script, and its policy allows no others. Escape every value from
-outside. A merchant's page may show it in a frame.
+A page needs no other file: it contains its style and its script, and its policy allows no others. Escape every value
+from outside. A merchant's page may show it in a frame.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ details { margin-top: 1.25rem; color: var(--soft); font-size: .875rem; }
 code { overflow-wrap: anywhere; }
 """
 
-# Submits the form where the page asks for that, and posts the page's notice to the page around it or the one that opened it.
+# Submits the form where the page asks for that, and posts the page's notice to the page around it or the one that
+# opened it.
 _SCRIPT: Final = """
 const page = document.body.dataset;
 if (page.goOn) document.forms[0].requestSubmit();

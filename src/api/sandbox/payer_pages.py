@@ -1,7 +1,7 @@
 """The pages that a payer's browser is sent to: the device check, the issuer's challenge, the redirect.
 
-The issuer on these pages is a simulation and decides nothing in the ledger. The sandbox's processor stores the payer's choice;
-the merchant's validate call asks for it, as it would ask a real issuer.
+The issuer on these pages is a simulation and decides nothing in the ledger. The sandbox's processor stores the payer's
+choice; the merchant's validate call asks for it, as it would ask a real issuer.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ _ENDED: Final = Html(
 
 
 class Visit(Struct, frozen=True):
-    """A request of a payer's browser: the id in the path, the decision that its form sent (None for a plain GET), and the base
-    path of the interface.
+    """A request of a payer's browser: the id in the path, the decision that its form sent (None for a plain GET), and
+    the base path of the interface.
     """
 
     id: str

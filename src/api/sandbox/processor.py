@@ -1,7 +1,7 @@
 """The sandbox's own processor, for the operations that only a sandbox has.
 
-Never write to the ledger for a helper. The helper acts on the processor, and the ledger learns of deposits and answers as it
-would from an outside company.
+Never write to the ledger for a helper. The helper acts on the processor, and the ledger learns of deposits and answers
+as it would from an outside company.
 """
 
 from __future__ import annotations

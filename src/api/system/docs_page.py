@@ -1,7 +1,7 @@
 """GET /openapi.json and GET /docs: the description of the interface, and a page that shows it to people.
 
-Load nothing from another host: the page's scripts and styles come from an installed package, and its policy forbids any other
-origin.
+Load nothing from another host: the page's scripts and styles come from an installed package, and its policy forbids any
+other origin.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ SwaggerUIBundle({
 });
 """
 
-# Swagger UI has no dark colours. A filter on the root element inverts its own; on any other element it would move the dialogs,
-# which are fixed to the window. The code is dark already, so it is inverted back.
+# Swagger UI has no dark colours. A filter on the root element inverts its own; on any other element it would move the
+# dialogs, which are fixed to the window. The code is dark already, so it is inverted back.
 _STYLE: Final = """\
 @media (prefers-color-scheme: dark) {
   html { background: #fff; filter: invert(0.9) hue-rotate(180deg); }
@@ -64,7 +64,8 @@ _HTML: Final = """\
 </html>
 """
 
-# Swagger UI sets styles on its elements and draws a few icons from data URLs. Everything else must come from this service.
+# Swagger UI sets styles on its elements and draws a few icons from data URLs. Everything else must come from this
+# service.
 _POLICY: Final = (
     b"default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; "
     b"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"

@@ -1,7 +1,7 @@
 """GET /metrics: the metrics of every process of the service, in Prometheus' text format.
 
-The endpoint is for operators. Without a token it answers only clients on this machine whose requests no proxy has forwarded;
-all others get a 404.
+The endpoint is for operators. Without a token it answers only clients on this machine whose requests no proxy has
+forwarded; all others get a 404.
 """
 
 from __future__ import annotations

@@ -56,8 +56,7 @@ class Windows(Struct, frozen=True, kw_only=True):
 class Recovery:
     """Finds the outcomes of calls that crashes and time-outs left open.
 
-    `due` returns the orders with such calls. Setting `stop` ends `run` between two sweeps. `settled` counts the
-    outcomes.
+    `due` returns the orders with such calls. Setting `stop` ends `run` between two sweeps.
     """
 
     def __init__(self, ledger: Ledger, due: Due, windows: Windows = Windows()) -> None:  # noqa: B008 - frozen

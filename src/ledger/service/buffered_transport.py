@@ -1,10 +1,10 @@
 """A connection's transport that sends the head and the body of a response in one piece.
 
-Flush a complete response at once. At the end of the event loop's turn it is too late: uvloop reads before the next turn,
-closes the connection where the client has closed its side, and what has not been sent by then is lost.
+Flush a complete response at once. At the end of the event loop's turn it is too late: uvloop reads before the next
+turn, closes the connection where the client has closed its side, and what has not been sent by then is lost.
 
-An HTTP server writes the head of a response and then its body. As two system calls, those wake the client twice, the first
-time with nothing that it can use.
+An HTTP server writes the head of a response and then its body. As two system calls, those wake the client twice, the
+first time with nothing that it can use.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ class BufferedTransport:
 
     @property
     def taken(self) -> int:
-        """How many bytes of all that was flushed have left the process: the client has taken them, or the system for it."""
+        """How many bytes of all that was flushed have left the process: the client has taken them, or the system for
+        it.
+        """
         return self._flushed - self._transport.get_write_buffer_size()
 
     def write_eof(self) -> None:

@@ -1,7 +1,7 @@
 """The parent's view of one child process: starts it with its configuration, reads whether it is ready, ends it.
 
-Keep the write end of the child's standard input open as long as the parent runs, and pass it to no other process: a child
-exits when it is closed.
+Keep the write end of the child's standard input open as long as the parent runs, and pass it to no other process: a
+child exits when it is closed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from ledger.settings import Settings
 
 
 class ChildProcess:
-    """A process of the tree. `is_ready` becomes true once it has reported that it is. `place` is its number in the service.
+    """A process of the tree. `is_ready` becomes true once it has reported that it is. `place` is its number in the
+    service.
 
     `directory` is where it counts together with the other processes of the service.
     """

@@ -1,11 +1,12 @@
 """The connections of one API process: how long they may take, how much they may send, how many there may be.
 
-Do nothing here per request but note the time: one sweep a second looks at all connections. A timer for each request would
-cost more than finding its route.
+Do nothing here per request but note the time: one sweep a second looks at all connections. A timer for each request
+would cost more than finding its route.
 
-uvicorn has no time-out for a request that arrives slowly and no bound on what its parser holds, and its limit on concurrency
-answers 503 to all clients as soon as one opens enough connections. `GuardedConnection` adds these to uvicorn's own protocol.
-tests/service/test_uvicorn.py lists what it relies on. docs/explanation/connections.md lists what it leaves to a proxy.
+uvicorn has no time-out for a request that arrives slowly and no bound on what its parser holds, and its limit on
+concurrency answers 503 to all clients as soon as one opens enough connections. `GuardedConnection` adds these to
+uvicorn's own protocol. tests/service/test_uvicorn.py lists what it relies on. docs/explanation/connections.md lists
+what it leaves to a proxy.
 """
 
 from __future__ import annotations
@@ -103,8 +104,8 @@ class ConnectionGuard:
 class GuardedConnection(HttpToolsProtocol):
     """uvicorn's connection, with time-outs and bounds.
 
-    `since` is when its present phase began: the connection, and by the guard's clock a request that arrives or an answer that
-    was given. `size` counts the bytes received since then.
+    `since` is when its present phase began: the connection, and by the guard's clock a request that arrives or an
+    answer that was given. `size` counts the bytes received since then.
     """
 
     transport: BufferedTransport  # type: ignore[assignment]  # it has the methods of one
@@ -195,7 +196,9 @@ class GuardedConnection(HttpToolsProtocol):
         return self._arriving or self.cycle is None or self.cycle.response_complete
 
     def eviction_key(self) -> tuple[bool, float]:
-        """Sorts connections: those that never got an answer first, and among equals the one that is idle the longest."""
+        """Sorts connections: those that never got an answer first, and among equals the one that is idle the
+        longest.
+        """
         return self.cycle is not None and self.cycle.response_complete, self.since
 
     def sweep(self, now: float) -> None:
@@ -230,7 +233,9 @@ class GuardedConnection(HttpToolsProtocol):
             self.refuse(408, "body_timeout")
 
     def refuse(self, status: int, reason: str) -> None:
-        """Answers the request that is arriving with an error and closes the connection, after the answers to earlier ones."""
+        """Answers the request that is arriving with an error and closes the connection, after the answers to earlier
+        ones.
+        """
         self._guard.count(reason)
         cycle = self.cycle
         if cycle is None or cycle.response_complete:

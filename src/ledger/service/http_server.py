@@ -1,7 +1,7 @@
 """The HTTP server of one API process: uvicorn with guarded connections, which ends without cutting off a request.
 
-Keep the order of the end: newcomers are kept out, all connections in the queue are accepted, every answer becomes the last
-of its connection, and the application ends when all of them are given.
+Keep the order of the end: newcomers are kept out, all connections in the queue are accepted, every answer becomes the
+last of its connection, and the application ends when all of them are given.
 """
 
 from __future__ import annotations
@@ -83,7 +83,9 @@ class Server(uvicorn.Server):
 
 
 def _clients_max() -> int:
-    """Returns how many clients the system lets this process have, after asking for as many descriptors as it can get."""
+    """Returns how many clients the system lets this process have, after asking for as many descriptors as it can
+    get.
+    """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(OSError, ValueError):  # macOS has a lower limit than the one that it reports
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

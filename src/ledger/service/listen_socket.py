@@ -1,7 +1,8 @@
-"""The socket on which a service is reached: the parent binds it, every API process listens on it, and it closes without a reset.
+"""The socket on which a service is reached: the parent binds it, every API process listens on it, and it closes without
+a reset.
 
-Close it in this order: keep newcomers out, accept all connections in its queue, close it. A socket that is closed resets the
-connections in its queue, whose clients may have sent a request.
+Close it in this order: keep newcomers out, accept all connections in its queue, close it. A socket that is closed
+resets the connections in its queue, whose clients may have sent a request.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ _SO_ATTACH_FILTER: Final = 26
 def bind_socket(host: str, port: int, stop_if_asked: Callable[[], None]) -> socket.socket:
     """Returns a bound socket. It does not listen yet, so that no client waits in a queue that no process serves.
 
-    A port that is taken may still belong to the children of a parent that was just killed, which are about to exit. Raises
-    CannotRun.
+    A port that is taken may still belong to the children of a parent that was just killed, which are about to exit.
+    Raises CannotRun.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     deadline = time.monotonic() + _PORT_PATIENCE_S

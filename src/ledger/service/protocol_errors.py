@@ -12,7 +12,9 @@ from typing import Final
 import msgspec
 
 HEAD_BYTES_MAX: Final = 64 << 10
-"""The most bytes of a request line and its headers before the application has seen them; its own limits are narrower."""
+"""The most bytes of a request line and its headers before the application has seen them; its own limits are
+narrower.
+"""
 
 PROTOCOL_ERRORS: Final = {
     400: ("BAD_REQUEST", "This is not a valid HTTP request."),

@@ -1,7 +1,7 @@
 """The directory in memory in which the processes of one service count together: metrics and rate limits.
 
-Keep it off the disk where the system has such a place: its files are mapped, and a process that writes to a mapped file of
-a full disk is killed.
+Keep it off the disk where the system has such a place: its files are mapped, and a process that writes to a mapped file
+of a full disk is killed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ _PREFIX: Final = "ledger-shared-"
 def shared_directory() -> Iterator[Path]:
     """Yields a new directory and removes it afterwards.
 
-    It is locked until then. One that is there without a lock was left behind by a parent that was killed; it is removed.
+    It is locked until then. One that is there without a lock was left behind by a parent that was killed; it is
+    removed.
     """
     memory = Path(_IN_MEMORY if os.access(_IN_MEMORY, os.W_OK) else gettempdir())
     for left in memory.glob(f"{_PREFIX}*"):

@@ -1,7 +1,8 @@
-"""The supervisor of a service: starts Postgres, the API processes and the worker, restarts them, and stops them together.
+"""The supervisor of a service: starts Postgres, the API processes and the worker, restarts them, and stops them
+together.
 
-Let the parent do nothing else. It binds the port and accepts no connection; it starts the database and keeps no connection
-to it. So it has nothing to lose when a child ends.
+Let the parent do nothing else. It binds the port and accepts no connection; it starts the database and keeps no
+connection to it. So it has nothing to lose when a child ends.
 """
 
 from __future__ import annotations
@@ -39,8 +40,9 @@ _WATCHING_POLL_S: Final = 0.5
 class ProcessPlan(Struct, frozen=True, kw_only=True):
     """The processes of a service. `api`, `worker` and `errand` are `module:name`, or None where that part is left out.
 
-    `api` makes an ASGI application of the settings; `worker` is a coroutine function of the settings, a function to call
-    when it is ready, and an event that ends it; `errand` is a function of the settings that ends before the others start.
+    `api` makes an ASGI application of the settings; `worker` is a coroutine function of the settings, a function to
+    call when it is ready, and an event that ends it; `errand` is a function of the settings that ends before the others
+    start.
     """
 
     name: str
@@ -51,7 +53,8 @@ class ProcessPlan(Struct, frozen=True, kw_only=True):
 
 
 def serve(settings: Settings, plan: ProcessPlan) -> int:
-    """Runs the processes until SIGTERM or SIGINT. Returns the exit status: 0, or 1 where a second signal cut the end short.
+    """Runs the processes until SIGTERM or SIGINT. Returns the exit status: 0, or 1 where a second signal cut the end
+    short.
 
     Prints `ready http://host:port` (`ready` without an API) once every part is ready. Raises CannotRun with the reason
     where a part cannot start or stay up.
@@ -162,7 +165,9 @@ class _Supervisor:
             self._signals.pause(_WATCHING_POLL_S if self._database_is_up else _STARTING_POLL_S)
 
     def stop(self) -> None:
-        """Lets the children finish what is in flight, then stops the embedded Postgres; at once after a second signal."""
+        """Lets the children finish what is in flight, then stops the embedded Postgres; at once after a second
+        signal.
+        """
         end = time.monotonic() + STOP_S
         if self._listener is not None:
             stop_accepting(self._listener)

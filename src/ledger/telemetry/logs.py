@@ -30,7 +30,9 @@ _encode_lines: Final = msgspec.json.Encoder().encode_lines
 
 
 def configure_logs(level: str) -> None:
-    """Gives structlog and the standard library's loggers one format and output, from `level` on ("info", "warning", …)."""
+    """Gives structlog and the standard library's loggers one format and output, from `level` on ("info", "warning",
+    …).
+    """
     severity = logging.getLevelNamesMapping()[level.upper()]
     shared: list[structlog.typing.Processor] = [
         _with_request_id,

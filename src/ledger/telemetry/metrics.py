@@ -1,7 +1,8 @@
 """The metrics of the service: names, labels and meanings on which dashboards rely. prometheus_client keeps the values.
 
-The processes of one service share their values through files (the library's multiprocess mode), so that any of them answers
-for all. A file is named after the place of its process ("api-0"): a process that replaces another one continues its counters.
+The processes of one service share their values through files (the library's multiprocess mode), so that any of them
+answers for all. A file is named after the place of its process ("api-0"): a process that replaces another one continues
+its counters.
 
 Never label a metric with a merchant, an order or a person.
 """
@@ -26,7 +27,9 @@ SHARED_DIRECTORY: Final = os.environ.get("PROMETHEUS_MULTIPROC_DIR")
 """Where the processes of one service keep what they count together; None in a process that runs alone."""
 
 PROCESS: Final = os.environ.get("PROMETHEUS_MULTIPROC_PROCESS", "api-0")
-"""The place of this process in its service: its role and a number. Two processes that run at once have different ones."""
+"""The place of this process in its service: its role and a number. Two processes that run at once have different
+ones.
+"""
 
 SAMPLE_S: Final = 1.0
 _BEGAN: Final = time.time()
@@ -125,7 +128,9 @@ class AllProcesses(Collector):
 
 @contextmanager
 def sampling(*sources: Callable[[], None]) -> Iterator[None]:
-    """Keeps the gauges of this process up to date while the block runs: calls the sources, which set theirs, every second."""
+    """Keeps the gauges of this process up to date while the block runs: calls the sources, which set theirs, every
+    second.
+    """
     task = asyncio.create_task(_sample(sources), name="metrics")
     try:
         yield

@@ -1,7 +1,6 @@
-"""The lease on a merchant's clock: while one holder has it, no other moves the clock and workers leave its timers
-alone.
+"""The lease on a merchant's clock: only its holder moves the clock, and workers leave the merchant's timers alone.
 
-A lease expires thirty seconds after it was last renewed, so that a holder that is killed blocks nobody for longer.
+A lease expires thirty seconds after it was last renewed, so a holder that is killed blocks the clock no longer.
 """
 
 from __future__ import annotations

@@ -90,7 +90,8 @@ def queue_of(merchant_id: UUID) -> str:
 class JobRetry(BaseRetryStrategy):
     """Retries after a second, two, four …, at most ten minutes, each time varied by up to half."""
 
-    def get_retry_decision(self, *, exception: BaseException, job: Job) -> RetryDecision | None:  # noqa: ARG002 - procrastinate's shape
+    # procrastinate prescribes the parameters.
+    def get_retry_decision(self, *, exception: BaseException, job: Job) -> RetryDecision | None:  # noqa: ARG002
         """Returns when to try again; None after the last attempt."""
         if job.attempts + 1 >= _ATTEMPTS_MAX:
             return None

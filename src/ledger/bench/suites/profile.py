@@ -128,7 +128,8 @@ def _shares(profile: cProfile.Profile, creates: int) -> Iterator[tuple[str, str]
     """
     spent: Counter[str] = Counter()
     calls = 0
-    stats: dict[Any, Any] = pstats.Stats(profile).stats  # type: ignore[attr-defined]  # not in the stubs, in the library's text
+    # The library documents `stats`; its stubs lack it.
+    stats: dict[Any, Any] = pstats.Stats(profile).stats  # type: ignore[attr-defined]
     for (file, _, _), (_, times, own, _, callers) in stats.items():
         if file != "~":
             spent[_part(file)] += own

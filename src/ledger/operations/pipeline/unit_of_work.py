@@ -70,7 +70,7 @@ class UnitOfWork:
     """Loads streams for an actor, folds decided events, and commits plans with the idempotency record of `key`.
 
     `now` is the merchant's time of the latest load, aware, in UTC. `states` holds the loaded streams as the last commit
-    left them. `creates` says whether the request makes something new. `cause` is the id that the events name as their
+    left them. `creates` is true where the request makes something new. `cause` is the id that the events name as their
     causation; the first commit that announces processor calls becomes the cause of the commits after it. `calls_open`
     counts the announced calls without an outcome, `calls_ended` and `calls_sent` those with one.
     """
