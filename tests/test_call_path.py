@@ -12,7 +12,7 @@ import ledger
 from ledger.settings import Settings
 
 SRC = f"{Path(ledger.__file__).parents[1]}/"
-PER_COLUMN = {"ledger/postgres/arrays.py", "ledger/telemetry/histogram.py"}  # entered once per column and per figure
+PER_COLUMN = {"ledger/postgres/arrays.py"}  # entered once per column
 
 
 class CallPath:

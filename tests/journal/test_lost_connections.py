@@ -190,5 +190,5 @@ async def test_two_writers_of_one_merchant_do_not_count_it_as_locked(log_url: st
         await writer.start()
     await asyncio.gather(*[w.submit(command(merchant, (uuid7(), 0, 1))) for _ in range(300) for w in writers])
     for writer in writers:
-        assert not writer._locked
+        assert not writer._locked.since
         await writer.stop()

@@ -203,7 +203,7 @@ async def test_a_connection_that_breaks_leaves_the_outcome_unknown_and_the_next_
     reference = await shop.authorized()
     with psycopg.connect(database_url, autocommit=True) as connection:
         connection.execute(
-            "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'ledger-sandbox-teller'"
+            "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'ledger-sandbox-calls'"
         )
     request = shop.capture(reference)
     with pytest.raises(ProcessorTimedOut):

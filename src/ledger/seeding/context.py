@@ -170,8 +170,7 @@ class RunningLine(Struct, frozen=True):
         await self.reach(self.order)
         order = await find_order(self.ledger, self.merchant_id, self.order)
         for event in await self.ledger.journal.reader.stream(self.merchant_id, order.terms.order_id):
-            at = event.at  # type: ignore[attr-defined]  # all events have it
-            if isinstance(event, effects) and at == self.line.at:
+            if event.at == self.line.at and isinstance(event, effects):
                 return None
         return order
 

@@ -44,39 +44,39 @@ def split_late(batch: Sequence[PendingAppend]) -> tuple[list[PendingAppend], lis
 
 
 class LockedMerchants:
-    """The locked merchants and their deferred commands. Empty, and false, while no head is locked. Ids are 16 bytes."""
+    """The locked merchants and their deferred commands.
+
+    `since` is when each was found locked (id of 16 bytes to seconds of the monotonic clock); empty while none is.
+    """
 
     def __init__(self) -> None:
-        self._since: dict[bytes, float] = {}
+        self.since: dict[bytes, float] = {}
         self._next_look = 0.0
         self.deferred: list[PendingAppend] = []
 
-    def __len__(self) -> int:
-        return len(self._since)
-
     def refuses(self, merchant_id: bytes) -> bool:
         """Returns whether this merchant's new commands are rejected at once: its head is locked for `PATIENCE_S`."""
-        since = self._since.get(merchant_id)
+        since = self.since.get(merchant_id)
         return since is not None and time.monotonic() - since > PATIENCE_S
 
     @property
     def is_due(self) -> bool:
         """Whether it is time to look again."""
-        return bool(self._since) and time.monotonic() >= self._next_look
+        return time.monotonic() >= self._next_look
 
     async def find(self, connection: Connection, merchants: Iterable[bytes]) -> None:
         """Records which of these merchants are locked, after their heads could not be locked together."""
         asked = set(merchants)
         for merchant_id in asked - await self._free(connection, asked):
-            self._since.setdefault(merchant_id, time.monotonic() - LOCK_WAIT_S)
+            self.since.setdefault(merchant_id, time.monotonic() - LOCK_WAIT_S)
 
     async def look(self, connection: Connection) -> list[PendingAppend]:
         """Returns the commands of merchants that are free again, in their order.
 
         Rejects those that have waited too long.
         """
-        for merchant_id in await self._free(connection, self._since):
-            del self._since[merchant_id]
+        for merchant_id in await self._free(connection, self.since):
+            del self.since[merchant_id]
         self._next_look = time.monotonic() + LOOK_S
         deferred, self.deferred = self.deferred, []
         back = self.defer(deferred)
@@ -87,8 +87,8 @@ class LockedMerchants:
 
     def defer(self, batch: Sequence[PendingAppend]) -> list[PendingAppend]:
         """Defers the commands of a batch whose merchants are locked, and returns the others."""
-        self.deferred += [pending for pending in batch if pending.command.merchant_id in self._since]
-        return [pending for pending in batch if pending.command.merchant_id not in self._since]
+        self.deferred += [pending for pending in batch if pending.command.merchant_id in self.since]
+        return [pending for pending in batch if pending.command.merchant_id not in self.since]
 
     def reject_all(self, message: str) -> None:
         """Rejects the deferred commands."""
@@ -100,7 +100,7 @@ class LockedMerchants:
         _log.warning("journal_head_held", merchants=merchants, commands=len(late), requests=request_ids(late))
         for pending in late:  # new commands of these merchants are rejected at once from now on
             merchant_id = pending.command.merchant_id
-            self._since[merchant_id] = min(self._since[merchant_id], pending.submitted_s)
+            self.since[merchant_id] = min(self.since[merchant_id], pending.submitted_s)
         reject_batch(late, DatabaseUnavailable, LOCKED)
 
     async def _free(self, connection: Connection, merchants: Iterable[bytes]) -> set[bytes]:

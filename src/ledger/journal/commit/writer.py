@@ -58,7 +58,7 @@ class Writer(GroupCommitter[Append, int]):
         Raises DatabaseUnavailable or QueueFull at once. The future may raise a Conflict, DataRefused or
         DatabaseUnavailable: nothing was written; or CommitUnknown. Cancelling it does not cancel the command.
         """
-        if self._locked and self._locked.refuses(command.merchant_id):
+        if self._locked.since and self._locked.refuses(command.merchant_id):
             raise DatabaseUnavailable(LOCKED)
         return super().submit(command)
 
@@ -76,7 +76,7 @@ class Writer(GroupCommitter[Append, int]):
         return taken
 
     async def _commit(self, batch: Sequence[PendingAppend]) -> None:
-        await super()._commit(self._locked.defer(batch) if self._locked else batch)
+        await super()._commit(self._locked.defer(batch) if self._locked.since else batch)
 
     async def _execute(self, connection: Connection, commands: Sequence[Append]) -> Rows:
         """Runs one pipeline: one implicit transaction, whose statements commit together at its end or not at all."""
@@ -145,11 +145,11 @@ class Writer(GroupCommitter[Append, int]):
     async def _between_batches(self) -> None:
         if self._followed:
             await self._wake_followers()
-        if self._locked.is_due:
+        if self._locked.since and self._locked.is_due:
             await self._take_back()
         if self._closing and not self._queue:
             self._locked.reject_all("the service ends")
-        if self._locked:
+        if self._locked.since:
             asyncio.get_running_loop().call_later(LOOK_S, self._wake.set)
 
     async def _take_back(self) -> None:

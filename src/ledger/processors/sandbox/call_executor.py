@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from decimal import Decimal
 from enum import StrEnum
+from hashlib import blake2b
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
@@ -20,12 +22,12 @@ from msgspec import Struct
 
 from ledger.domain.money import ZERO, scaled
 from ledger.postgres.connection import Connection, connect
-from ledger.processors.contract import ProcessorTimedOut, ProcessorUnavailable
+from ledger.processors.contract import ProcessorTimedOut, ProcessorUnavailable, Request
 from ledger.processors.sandbox.charge_rows import Mode
 
 T = TypeVar("T")
 
-_NAME: Final = "ledger-sandbox-teller"
+_NAME: Final = "ledger-sandbox-calls"
 _CONNECTIONS_MAX: Final = 4
 
 # Locks what the call is about, across all processes: what the next statements read stays true until the commit.
@@ -163,3 +165,14 @@ class CallExecutor:
 async def fetch_one(connection: Connection, statement: str, values: tuple[object, ...]) -> tuple[Any, ...] | None:
     """Returns the one row of a statement, or None."""
     return await (await connection.execute(statement, values)).fetchone()
+
+
+def at(request: Request) -> datetime:
+    """Returns the time of a call by the merchant's clock, or the real time where the call has none."""
+    return request.at or datetime.now(UTC)
+
+
+def reference_for(prefix: str, request: Request) -> str:
+    """Returns the processor's reference for what a call does, derived from its key: the same for a repeated call."""
+    digest = blake2b(request.idempotency_key.encode(), digest_size=10, key=request.merchant_id.bytes).digest()
+    return f"sbx_{prefix}_{digest.hex()}"

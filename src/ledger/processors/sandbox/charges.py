@@ -28,8 +28,7 @@ from ledger.postgres.connection import Connection
 from ledger.processors.contract import CaptureRequest, RefundRequest, Request, VoidRequest
 from ledger.processors.messages import DisputeOpened, RefundConfirmed, RefundFailed
 from ledger.processors.sandbox import outbox
-from ledger.processors.sandbox.call_executor import CallEffect, CallResult, fetch_one
-from ledger.processors.sandbox.outbox import reference_for
+from ledger.processors.sandbox.call_executor import CallEffect, CallResult, at, fetch_one, reference_for
 from ledger.processors.sandbox.test_cards import Refunds, TestCard, test_card
 
 NAME: Final = "sandbox"
@@ -184,7 +183,7 @@ def _envelope(request: Request, message_id: str) -> dict[str, Any]:
         "processor": NAME,
         "message_id": message_id,
         "merchant_id": request.merchant_id,
-        "occurred_at": outbox.at(request) + LATER,
+        "occurred_at": at(request) + LATER,
         "order_id": request.order_id,
         "payment_id": request.payment_id,
     }

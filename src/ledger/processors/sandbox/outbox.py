@@ -7,14 +7,12 @@ twice; the ledger recognises it by its id.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
-from hashlib import blake2b
+from datetime import datetime
 from typing import Final
 from uuid import UUID
 
 from ledger.postgres.connection import Connection
 from ledger.processors import messages
-from ledger.processors.contract import Request
 from ledger.processors.messages import Message
 from ledger.processors.sandbox.call_executor import CallExecutor
 
@@ -79,14 +77,3 @@ async def enqueue(connection: Connection, message: Message) -> None:
     """Writes a message, to be delivered when the merchant's clock shows the time that it reports."""
     body = messages.encode(message).decode()
     await connection.execute(_ENQUEUE, (message.merchant_id, message.message_id, message.occurred_at, body))
-
-
-def at(request: Request) -> datetime:
-    """Returns the time of a call by the merchant's clock, or the real time where the call has none."""
-    return request.at or datetime.now(UTC)
-
-
-def reference_for(prefix: str, request: Request) -> str:
-    """Returns the processor's reference for what a call does, derived from its key: the same for a repeated call."""
-    digest = blake2b(request.idempotency_key.encode(), digest_size=10, key=request.merchant_id.bytes).digest()
-    return f"sbx_{prefix}_{digest.hex()}"

@@ -27,9 +27,8 @@ from ledger.processors.clabe import check_digit, is_clabe
 from ledger.processors.contract import PayoutRequest, ReferenceCancellation, ReferenceRequest
 from ledger.processors.messages import DepositReceived
 from ledger.processors.sandbox import outbox
-from ledger.processors.sandbox.call_executor import CallEffect, CallExecutor, CallResult, fetch_one
+from ledger.processors.sandbox.call_executor import CallEffect, CallExecutor, CallResult, fetch_one, reference_for
 from ledger.processors.sandbox.charges import NAME, refund_confirmed, refund_failed
-from ledger.processors.sandbox.outbox import reference_for
 
 CONVENIO: Final = "1420338"
 """The collection agreement (convenio) between the sandbox's bank and its processor."""

@@ -292,5 +292,4 @@ def _ended(payment: Payment) -> Payment:
         action_expires_at=None,
         intent=None,
         capture_due_at=None,
-        returns_to=payment.returns_to,
     )
