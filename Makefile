@@ -7,10 +7,12 @@ COMPILE := CUSTOM_COMPILE_COMMAND="make lock" pip-compile --quiet --generate-has
   --no-emit-index-url --no-emit-trusted-host --no-emit-find-links
 TESTS ?= property_tests tests
 JOBS ?= $(shell expr $$(nproc 2>/dev/null || echo 1) + 1)
+PYTEST = $(if $(POSTGRES),LEDGER_TEST_POSTGRES=$(POSTGRES)) $(BIN)/python -m pytest $(TESTS) --numprocesses $(JOBS) \
+  --maxprocesses 4 --dist worksteal
 STAMP := $(VENV)/.installed
 TOOLS := $(VENV)/.tools
 
-.PHONY: run test check bench chaos fuzz docs lock clean
+.PHONY: run test test-long check bench chaos fuzz docs lock clean
 
 run: $(STAMP)
 	@exec $(BIN)/ledger serve --demo
@@ -18,7 +20,11 @@ run: $(STAMP)
 # make test POSTGRES=15 runs on Debian's PostgreSQL 15 instead of the embedded one; TESTS=tests/journal runs one package; JOBS=1
 # runs one test after another. Every job has its own server and often waits, so the default is one job more than processors.
 test: $(TOOLS)
-	$(if $(POSTGRES),LEDGER_TEST_POSTGRES=$(POSTGRES)) $(BIN)/python -m pytest $(TESTS) --numprocesses $(JOBS) --maxprocesses 4 --dist worksteal
+	$(PYTEST)
+
+# The long runs of the same programmes: every fault of tests/chaos, killed workers, generated requests, another stateful run.
+test-long: $(TOOLS)
+	$(PYTEST) -m long
 
 check: $(TOOLS)
 	$(BIN)/ruff check .

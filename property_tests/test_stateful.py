@@ -2,8 +2,8 @@
 
 Two processes serve on one database; the model (`stateful/model.py`) predicts first. The rules are all operations,
 deposits, disputes, settlements, repeated, reordered and early messages, advances of the clock, and killed processes.
-After each step I1 to I7 and I11 of section 4.5 are checked (`stateful/base_machine.py`). Two tests with seeds of their
-own can run in parallel; `python -m property_tests.stateful` runs it at length.
+After each step I1 to I7 and I11 of section 4.5 are checked (`stateful/base_machine.py`). `python -m property_tests.stateful` runs it
+at length.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ import pytest
 from property_tests.stateful.runner import report, run, unreached
 from property_tests.stateful.service import service
 
-RUNS, STEPS = 100, 50
+STEPS = 50
 
 
-@pytest.mark.parametrize("seed", [20_260_131, 20_260_201])
+@pytest.mark.parametrize(("seed", "runs"), [(20_260_131, 60), pytest.param(20_260_201, 150, marks=pytest.mark.long)])
 def test_the_service_agrees_with_the_model(
-    postgres_url: str, template_database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], seed: int
+    postgres_url: str, template_database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], seed: int, runs: int
 ) -> None:
     with service(postgres_url, template_database, tmp_path / "log") as running:
-        reached = run(running, RUNS, STEPS, seed, shrink=False)
+        reached = run(running, runs, STEPS, seed, shrink=False)
         coverage = running.ledger_access.coverage
         with capsys.disabled():
-            sys.stdout.write(f"\n{RUNS} runs of {STEPS} steps\n{report(reached)}{coverage.report()}")
-        assert reached.whole(STEPS) >= RUNS
+            sys.stdout.write(f"\n{runs} runs of {STEPS} steps\n{report(reached)}{coverage.report()}")
+        assert reached.whole(STEPS) >= runs
         assert not unreached(reached)
         assert not coverage.illegal

@@ -46,6 +46,7 @@ from ledger.wiring import open_ledger
 
 pytestmark = [
     pytest.mark.anyio,
+    pytest.mark.long,
     pytest.mark.skipif(sys.platform != "linux", reason="processes are told of their parent's end by the kernel"),
 ]
 

@@ -13,6 +13,7 @@ from tests.fuzz.running import fuzzed
 LONG = ("createPaymentOrder", "chargePaymentOrder", "addPayment", "listPaymentOrders", "moveClock", "reportDispute")
 
 
+@pytest.mark.long
 def test_the_service_answers_as_it_describes_whatever_it_is_asked():
     status, report = fuzzed(["--max-examples", "5", "--seed", "20261120"], patience_s=540, uncovered=LONG)
     assert status == 0, report
