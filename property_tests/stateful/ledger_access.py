@@ -78,7 +78,7 @@ class LedgerAccess:
     def next_clabe(self) -> str:
         """Returns the CLABE that the sandbox's bank issues next, if the next reference has one."""
         (number,) = self._runner.run(self._one(_NEXT_ACCOUNT, ()))
-        account = f"{references._BANK_AND_PLACE}{number * references._STRIDE % references._ACCOUNTS:011}"
+        account = f"{references._BANK_AND_CITY}{number * references._STRIDE % references._ACCOUNTS:011}"
         return account + check_digit(account)
 
     async def _register(self, rate: int | None) -> RegisteredMerchant:
