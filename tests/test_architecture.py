@@ -12,8 +12,8 @@ MODULES = {
     ".".join(path.relative_to(SRC).with_suffix("").parts).removesuffix(".__init__"): path for path in SRC.rglob("*.py")
 }
 LONG = {  # module: why it may be longer than 300 lines
-    "ledger.domain.orders.commands": "a list: whoever asks something of an order looks in one place",
-    "ledger.settings": "a list: every setting with its bounds and its words, and how one is read",
+    "ledger.domain.orders.commands": "a list: every command on an order",
+    "ledger.settings": "a list: every setting with its bounds and its description, and how one is read",
     "ledger.domain.orders.events": "a list: the storage format of one stream, with its topics",
 }
 WIDE = {"ledger"}  # packages that may have more than 13 modules and packages: the root, whose map shows them in layers
@@ -203,3 +203,30 @@ def test_every_module_opens_with_what_it_is():
 def test_no_module_is_longer_than_a_reader_can_hold():
     long = {name for name, path in MODULES.items() if len(path.read_text().splitlines()) >= 300}
     assert long == set(LONG)
+
+
+def test_only_the_pipeline_and_the_benchmark_commit_to_the_journal():
+    """A change that bypassed the unit of work would have no retry, no idempotency record and no cause."""
+    callers = {
+        module
+        for module, path in MODULES.items()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and re.fullmatch(r"(.+\.)?journal\.commit", ast.unparse(node.func))
+    }
+    assert callers == {
+        "ledger.operations.pipeline.unit_of_work",
+        "ledger.bench.load.commits",
+        "ledger.bench.load.fill",
+    }
+
+
+def test_only_the_pipeline_handles_a_conflict():
+    """The unit of work drops the stream in conflict; the one loop in `execute` decides again."""
+    catching = {
+        module
+        for module, path in MODULES.items()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ExceptHandler) and node.type is not None
+        if re.search(r"\b(Version)?Conflict\b|\bClaimTaken\b", ast.unparse(node.type))
+    }
+    assert catching == {"ledger.operations.pipeline.execute", "ledger.operations.pipeline.unit_of_work"}
