@@ -1,4 +1,4 @@
-"""The one poll loop, and how pauses between attempts grow."""
+"""The one poll loop, which stops between two rounds."""
 
 from __future__ import annotations
 
@@ -41,8 +41,3 @@ async def pause(stop: asyncio.Event, seconds: float) -> None:
     """Waits for so many seconds, or until `stop` is set."""
     with suppress(TimeoutError):
         await asyncio.wait_for(stop.wait(), seconds)
-
-
-def back_off_s(tries: int, max_s: float, first_s: float = 1.0) -> float:
-    """Returns the pause after an attempt that had so many before it: doubled each time, at most `max_s`."""
-    return min(first_s * 2.0 ** min(tries, 20), max_s)

@@ -16,7 +16,8 @@ from uuid import UUID
 import structlog
 from msgspec import Struct
 
-from ledger.background.periodic import back_off_s, run_periodically
+from ledger.background.back_off import back_off_s
+from ledger.background.periodic import run_periodically
 from ledger.background.reactions.quarantine import UNREADABLE
 from ledger.domain.orders.decide.outcomes import Outcome
 from ledger.domain.orders.payment import Intent

@@ -29,6 +29,7 @@ from ledger.domain.orders.processor_outcomes import (
     VoidAnswer,
 )
 from ledger.domain.orders.terms import MethodType
+from ledger.domain.time_limits import AUTHORIZATION_S, REFERENCE_S, REFUND_WINDOW_S, SESSION_S
 
 AuthorizationAnswer = Approved | Declined | ActionRequired
 
@@ -157,13 +158,13 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     name: str
     late_arrival_s: float
     """How long after a call the processor may still apply it. Until then, "not found" may change."""
-    authorization_validity_s: float = 7 * 86400.0
+    authorization_validity_s: float = AUTHORIZATION_S
     """How long an authorisation can be captured."""
-    authentication_session_s: float = 15 * 60.0
+    authentication_session_s: float = SESSION_S
     """How long a payer has to authenticate."""
-    refund_window_s: float = 180 * 86400.0
+    refund_window_s: float = REFUND_WINDOW_S
     """How long after its capture a card payment can be refunded."""
-    reference_validity_s: float = 72 * 3600.0
+    reference_validity_s: float = REFERENCE_S
     """How long a reference is valid, unless the order is due later."""
     reference_currencies: frozenset[str] = frozenset({"MXN"})
     """The currencies in which it issues references: CLABEs and stores take pesos."""

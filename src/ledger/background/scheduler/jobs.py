@@ -12,22 +12,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any, Final, Self
 from uuid import UUID
 
 import psycopg
 import structlog
 from msgspec import Struct
-from procrastinate import App, BaseRetryStrategy, JobContext, PsycopgConnector, RetryDecision, exceptions
+from procrastinate import App, JobContext, PsycopgConnector, exceptions
 from procrastinate.jobs import DeleteJobCondition, Job
 from psycopg_pool import AsyncConnectionPool
 
-from ledger.background.periodic import back_off_s, pause
+from ledger.background.periodic import pause
 from ledger.background.reactions.reaction import EnqueueJob
+from ledger.background.scheduler.retry_policy import ATTEMPTS_MAX, JobRetry, next_attempt_at
 from ledger.operations.ledger import Ledger
 from ledger.telemetry.metrics import JOBS
 
@@ -40,9 +40,6 @@ It may be called twice. When it raises, it is called again later.
 """
 
 _TASK: Final = "ledger.due"
-_ATTEMPTS_MAX: Final = 40
-"""About five hours: longer than an outage that stays unnoticed."""
-_PAUSE_MAX_S: Final = 600.0
 _AT_ONCE: Final = 10
 _TASKS_PER_JOB: Final = 100
 _TASKS_AT_ONCE: Final = 32  # of one process, over all its jobs
@@ -85,17 +82,6 @@ async def use_jobs_schema(connection: psycopg.AsyncConnection[Any]) -> None:
 def queue_of(merchant_id: UUID) -> str:
     """Returns the name of a merchant's queue. Each merchant has one, so that its jobs can be run and awaited alone."""
     return merchant_id.hex  # it becomes part of a channel's name, which must be short
-
-
-class JobRetry(BaseRetryStrategy):
-    """Retries after a second, two, four …, at most ten minutes, each time varied by up to half."""
-
-    # procrastinate prescribes the parameters.
-    def get_retry_decision(self, *, exception: BaseException, job: Job) -> RetryDecision | None:  # noqa: ARG002
-        """Returns when to try again; None after the last attempt."""
-        if job.attempts + 1 >= _ATTEMPTS_MAX:
-            return None
-        return RetryDecision(retry_at=_retry_at(job.attempts))
 
 
 class Jobs:
@@ -241,7 +227,7 @@ class Jobs:
         except Exception as failure:
             about = {"kind": task.kind, "merchant_id": str(merchant_id), "stream_id": str(task.stream_id)}
             about |= {"reason": type(failure).__name__}
-            if attempts + 1 >= _ATTEMPTS_MAX:
+            if attempts + 1 >= ATTEMPTS_MAX:
                 _GIVEN_UP.inc()
                 _log.error("job_given_up", attempts=attempts + 1, **about)
             else:
@@ -252,7 +238,7 @@ class Jobs:
 
     async def _put_back(self, job: Job, merchant_id: UUID, undone: Sequence[_Undone]) -> None:
         """Enqueues in one transaction what failed, each as a job for later, and what has not begun, as one job."""
-        failed = [_job(merchant_id, [task], _retry_at(0)) for some in undone if some.begun for task in some.tasks]
+        failed = [_job(merchant_id, [task], next_attempt_at(0)) for some in undone if some.begun for task in some.tasks]
         rest = [task for some in undone if not some.begun for task in some.tasks]
         if rest:
             failed.append(_job(merchant_id, rest))
@@ -272,10 +258,6 @@ class _Undone(Struct, frozen=True):
 def _pool(**options: Any) -> AsyncConnectionPool[Any]:
     """Returns a pool that does not check a connection before each use: the check took half of a job's time."""
     return AsyncConnectionPool(**options | {"check": None})
-
-
-def _retry_at(attempts: int) -> datetime:
-    return datetime.now(UTC) + timedelta(seconds=back_off_s(attempts, _PAUSE_MAX_S) * random.uniform(0.5, 1.5))
 
 
 def _job(merchant_id: UUID, tasks: Sequence[EnqueueJob], at: datetime | None = None) -> Job:

@@ -11,7 +11,6 @@ from __future__ import annotations
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
-from typing import Final
 from uuid import UUID
 
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -32,15 +31,7 @@ from ledger.domain.orders.terms import (
     SurchargePolicy,
 )
 from ledger.domain.py311_speedups import fast_members
-
-REFUND_WINDOW_S: Final = 180 * 86_400
-"""Default period for refunds of a card payment, from its capture (section 8.11). A processor can set another."""
-SESSION_S: Final = 15 * 60
-"""Default time that a payer has for 3-D Secure or a redirect (contract 2.1). A processor can set another."""
-AUTHORIZATION_S: Final = 7 * 86_400
-"""Default validity of an authorisation that is not captured (contract 2.1). A processor can set another."""
-REFERENCE_S: Final = 72 * 3600
-"""Default validity of a reference, extended to its order's due date (section 8.10). A processor can set another."""
+from ledger.domain.time_limits import AUTHORIZATION_S, REFERENCE_S, REFUND_WINDOW_S, SESSION_S
 
 
 class NewPayment(Struct, frozen=True, kw_only=True):

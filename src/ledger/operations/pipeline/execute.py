@@ -17,7 +17,6 @@ import structlog
 
 from ledger.domain.customers.evolve import evolve as evolve_customer
 from ledger.domain.customers.state import Customer
-from ledger.domain.orders.commands import AUTHORIZATION_S, SESSION_S
 from ledger.domain.orders.decide.outcomes import Outcome, decide_outcome, outcome_command
 from ledger.domain.orders.events import (
     AuthenticationRequested,
@@ -32,6 +31,7 @@ from ledger.domain.orders.payment import Intent
 from ledger.domain.orders.processor_outcomes import ActionRequired, NotSent, Unanswered
 from ledger.domain.orders.state import Order
 from ledger.domain.rejections import ConcurrentUpdate, Rejected, RequestInProgress
+from ledger.domain.time_limits import AUTHORIZATION_S, SESSION_S
 from ledger.journal.append import Change, Conflict
 from ledger.operations.ledger import Ledger
 from ledger.operations.pipeline.idempotency import answered_before, has_open_call, record_refusal

@@ -9,8 +9,6 @@ from datetime import datetime
 from typing import assert_never
 
 from ledger.domain.orders.commands import (
-    AUTHORIZATION_S,
-    SESSION_S,
     RecordAuthenticationOutcome,
     RecordAuthorizationOutcome,
     RecordCaptureOutcome,
@@ -35,6 +33,7 @@ from ledger.domain.orders.processor_outcomes import (
     VoidOutcome,
 )
 from ledger.domain.orders.state import Order
+from ledger.domain.time_limits import AUTHORIZATION_S, SESSION_S
 
 Outcome = AuthorizationOutcome | CaptureOutcome | VoidOutcome | RefundOutcome | ReferenceOutcome
 
