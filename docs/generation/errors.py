@@ -14,7 +14,7 @@ from docs.generation.markdown import page as markdown_page
 
 import api
 from api.http.error_responses import STATUS
-from api.openapi.error_codes import WORDS, words
+from api.openapi.error_descriptions import WORDS, words
 from ledger.domain.orders.declines import DECLINES, Advice
 from ledger.service.protocol_errors import PROTOCOL_ERRORS
 

@@ -17,8 +17,8 @@ from uuid import UUID
 from property_tests.stateful.move_coverage import LogFollower, MoveCoverage
 from tests.sealing import MASTER_KEY, data_keys
 
-from ledger.background.inbox.apply import MessageApplier
 from ledger.background.inbox.consumer import InboxConsumer
+from ledger.background.inbox.message_handlers import MessageApplier
 from ledger.background.reactions.dispatcher import Dispatcher
 from ledger.background.reactions.registry import HANDLERS, REACTIONS
 from ledger.background.scheduler.jobs import Jobs, use_jobs_schema
@@ -29,7 +29,7 @@ from ledger.operations.merchants import register_merchant
 from ledger.operations.payment_lookup import PaymentLookup
 from ledger.postgres.connection import Connection, connect
 from ledger.processors.clabe import check_digit
-from ledger.processors.inbox import Inbox
+from ledger.processors.inbox_store import Inbox
 from ledger.processors.sandbox import references
 from ledger.security.api_keys import new_key
 from ledger.security.secrets import Purpose, load_secrets

@@ -36,7 +36,7 @@ class _PointRead(Struct, frozen=True):
     parse: Callable[[Sequence[Any]], Any]
 
 
-# The number of messages that wait in the inbox (see `ledger.processors.inbox`), since when the oldest waits, and how
+# The number of messages that wait in the inbox (see `ledger.processors.inbox_store`), since when the oldest waits, and how
 # many of them are quarantined for an operator.
 _WAITING_MESSAGES: Final = """
 select count(*), min(received_at), count(*) filter (where next_try_at = 'infinity')

@@ -17,9 +17,9 @@ from tests.background.conftest import Open, rows, worker_connection
 from tests.operations.conftest import an_order, by_card
 
 from ledger.background.inbox import consumer
-from ledger.background.inbox.apply import MessageApplier
 from ledger.background.inbox.consumer import Applied, DeadLetter, RetryLater
 from ledger.background.inbox.delivery import InboxDelivery, open_delivery
+from ledger.background.inbox.message_handlers import MessageApplier
 from ledger.background.reactions.dispatcher import Dispatcher
 from ledger.background.reactions.registry import HANDLERS, REACTIONS
 from ledger.background.scheduler.clock_advance import ClockAdvancer
@@ -36,7 +36,7 @@ from ledger.operations.orders.create import create_order
 from ledger.operations.orders.refund import refund_order
 from ledger.operations.payment_lookup import PaymentLookup
 from ledger.operations.pipeline.unit_of_work import load_order
-from ledger.processors.inbox import Inbox
+from ledger.processors.inbox_store import Inbox
 from ledger.processors.messages import (
     DepositReceived,
     DisputeLost,

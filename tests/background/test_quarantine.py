@@ -33,7 +33,7 @@ from ledger.operations.inputs import Actor
 from ledger.operations.ledger import Ledger
 from ledger.operations.orders.create import create_order
 from ledger.postgres.connection import Connection
-from ledger.processors.inbox import Inbox
+from ledger.processors.inbox_store import Inbox
 from ledger.settings import Settings
 from ledger.telemetry.metrics import PROCESS
 

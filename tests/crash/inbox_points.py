@@ -10,7 +10,7 @@ from typing import Any, Final, NoReturn
 
 from ledger.domain.orders.events import DepositReceived, RefundRequested
 from ledger.journal.journal import Journal
-from ledger.processors.inbox import Inbox
+from ledger.processors.inbox_store import Inbox
 
 INBOX_POINTS: Final = ("claimed", "before-taken", "taken", "before-extra", "extra-asked", "marked")
 """After messages were claimed and before one is tried, before the order's commit of a deposit, after it and before the

@@ -20,7 +20,8 @@ from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import OrderStatus
 from ledger.journal.journal import Journal
 from ledger.postgres.faults import DatabaseUnavailable
-from projections.lists.pages import OrderQuery, parse_cursor
+from projections.lists.cursor import parse_cursor
+from projections.lists.pages import OrderQuery
 from projections.lists.statements import page_statements
 from projections.queries import Queries
 

@@ -23,7 +23,8 @@ from ledger.domain.orders.statuses import OrderStatus
 from ledger.domain.rejections import InvalidField
 from ledger.journal.journal import Journal
 from projections.lists import related_customers, statements
-from projections.lists.pages import OrderQuery, parse_cursor
+from projections.lists.cursor import parse_cursor
+from projections.lists.pages import OrderQuery
 from projections.queries import Queries
 from projections.search.compaction import SearchCompactor
 

@@ -14,7 +14,7 @@ from tests.projections.shop import Shop, change_email, customer
 
 from ledger.journal.journal import Journal
 from projections.lists import statements
-from projections.lists.pages import parse_cursor
+from projections.lists.cursor import parse_cursor
 from projections.queries import Queries
 from projections.search.compaction import SearchCompactor
 from projections.search.lines import fold, fold_search

@@ -15,7 +15,7 @@ from starlette.routing import Route
 from api.http.endpoint import Endpoint
 from api.http.error_responses import Conflict, Error, TooManyRequests
 from api.openapi import components, examples
-from api.openapi.error_codes import words
+from api.openapi.error_descriptions import words
 from api.openapi.links import LINKS, REFUND_LINKS
 from api.openapi.operation import DECLINES, SANDBOX, OperationSpec
 from api.openapi.parameters import ANSWER_HEADERS, RATE, REQUEST_HEADERS

@@ -25,7 +25,8 @@ from api.http.response import ApiResponse
 from api.openapi.operation import ANY, Json, OperationSpec, codes_of
 from api.orders.responses import merchant_now
 from ledger.domain.orders.statuses import OrderStatus
-from projections.lists.pages import OrderPage, OrderQuery, parse_cursor
+from projections.lists.cursor import parse_cursor
+from projections.lists.pages import OrderPage, OrderQuery
 
 _LIMIT_MAX: Final = 100
 _LIMIT_DEFAULT: Final = 20

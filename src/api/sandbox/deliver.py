@@ -17,7 +17,7 @@ from api.http.request import ApiRequest
 from api.http.response import ApiResponse, json_response, rendered
 from api.orders.responses import order_json
 from ledger.operations.orders.deposits import order_after_deposit
-from ledger.processors.inbox import InboxEntry
+from ledger.processors.inbox_store import InboxEntry
 from ledger.processors.messages import DepositReceived, Message
 from projections.orders.documents import OrderDocument
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Protocol
 from uuid import UUID
 
-from ledger.processors.inbox import InboxEntry
+from ledger.processors.inbox_store import InboxEntry
 from ledger.processors.messages import Message
 
 

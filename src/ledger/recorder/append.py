@@ -19,19 +19,18 @@ from psycopg import RawCursor
 
 from ledger.journal.append import Append, EncodedEvent, StreamWrite
 from ledger.journal.codec import TOPICS, postgres_micros
-from ledger.journal.commit.statement import (
+from ledger.journal.commit.append_statement import (
     LOCK_HEADS,
     LOST_MERCHANT,
     WAKE_FOLLOWERS,
     append_parameters,
-    append_statement,
     lock_parameters,
 )
 from ledger.journal.journal import Context
 from ledger.postgres.arrays import ENCODE_ARRAY
 from ledger.recorder.datastore import Connection
 
-_APPEND: Final = append_statement(())
+_APPEND: Final = build_statement(())
 _CONTEXT: Final = msgspec.json.encode(Context(request="eventsourcing"))
 VERSION_MAX: Final = 2**31 - 1
 """The highest version that the column holds."""

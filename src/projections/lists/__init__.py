@@ -2,7 +2,7 @@
 
 In reading order:
 
-- `pages`: a query, a cursor, and the JSON of a page. `statements`: the SQL of a query.
+- `pages`: a query and the JSON of a page. `cursor`: where the next page begins. `statements`: the SQL of a query.
 - `related_customers`: the customers of a query. `tally`: counters, for totals.
 - `pool`: the connections of list queries.
 """

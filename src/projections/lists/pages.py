@@ -1,38 +1,17 @@
-"""A page of a merchant's orders: the query, the cursor, and the JSON of the answer.
-
-A cursor names the last order that was read, not a number of orders: the next page neither repeats nor skips an order
-when others arrive in between.
-"""
+"""A page of a merchant's orders: the query, and the JSON of the answer."""
 
 from __future__ import annotations
 
-import base64
-import binascii
-import struct
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, Any, Final
-from uuid import UUID
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, Raw, Struct
 
 from ledger.domain.orders.statuses import OrderStatus
-from projections.binary import from_micros, micros
+from projections.lists.cursor import Cursor, encode_cursor
 from projections.orders.documents import OrderDocument, document, is_overdue
-
-_CURSOR: Final = struct.Struct("!?qq16s")
-_BEHIND_MAX: Final = 1 << 62
-"""More orders than any list has. Refusing a higher number keeps the next cursor encodable."""
-
-
-class Cursor(Struct, frozen=True):
-    """The end of a page: its last order, and the number of orders up to and including that one."""
-
-    ascending: bool
-    created_at: datetime
-    order_id: UUID
-    behind: int
 
 
 class OrderQuery(Struct, frozen=True, kw_only=True):
@@ -118,21 +97,9 @@ def single_page(count: int) -> Pagination:
     )
 
 
-def parse_cursor(text: str) -> Cursor | None:
-    """Returns the cursor that a `nextCursor` encodes, or None if the service did not issue the text."""
-    try:
-        ascending, created, behind, order_id = _CURSOR.unpack(base64.b64decode(text, altchars=b"-_", validate=True))
-        if not 0 <= behind <= _BEHIND_MAX:
-            return None
-        return Cursor(ascending, from_micros(created), UUID(bytes=order_id), behind)
-    except (ValueError, binascii.Error, struct.error, OverflowError):
-        return None
-
-
 def _cursor_behind(query: OrderQuery, row: tuple[Any, ...], behind: int) -> str:
     _, created_at, order_id, *_ = row
-    packed = _CURSOR.pack(is_ascending(query), micros(created_at), behind, order_id.bytes)
-    return base64.urlsafe_b64encode(packed).decode()
+    return encode_cursor(Cursor(is_ascending(query), created_at, order_id, behind))
 
 
 def is_ascending(query: OrderQuery) -> bool:

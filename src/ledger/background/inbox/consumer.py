@@ -18,7 +18,7 @@ from ledger.operations.clock import Clock
 from ledger.operations.message_delivery import MessageSource
 from ledger.postgres.faults import Fault
 from ledger.processors.contract import ProcessorTimedOut, ProcessorUnavailable
-from ledger.processors.inbox import Inbox, InboxEntry
+from ledger.processors.inbox_store import Inbox, InboxEntry
 from ledger.processors.messages import Message
 from ledger.telemetry.logs import stack_locations
 

@@ -15,15 +15,15 @@ from uuid import UUID
 
 import structlog
 
-from ledger.background.inbox.apply import MessageApplier
 from ledger.background.inbox.consumer import InboxConsumer, fetch
+from ledger.background.inbox.message_handlers import MessageApplier
 from ledger.background.periodic import run_periodically
 from ledger.operations.ledger import Ledger
 from ledger.operations.message_delivery import MessageSource
 from ledger.operations.payment_lookup import PaymentLookup
 from ledger.postgres.faults import DatabaseUnavailable
 from ledger.processors.contract import ProcessorTimedOut, ProcessorUnavailable
-from ledger.processors.inbox import Inbox, InboxEntry
+from ledger.processors.inbox_store import Inbox, InboxEntry
 from ledger.processors.messages import Message
 from ledger.processors.sandbox.processor import SandboxProcessor
 

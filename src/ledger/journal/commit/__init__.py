@@ -2,7 +2,7 @@
 
 In reading order:
 
-- `statement`: the SQL of a batch.
+- `append_statement`: the SQL of a batch.
 - `batch`: which commands may share a batch, and what the statement's rows mean.
 - `writer`: the group commit, on top of `ledger.postgres.group_commit`.
 - `locked_merchants`: commands that wait because another transaction has locked their merchant's head.

@@ -13,7 +13,7 @@ from uuid import UUID
 import msgspec
 
 from ledger.journal.append import Append, ClaimTaken, Conflict, VersionConflict
-from ledger.journal.commit import statement
+from ledger.journal.commit import append_statement
 from ledger.postgres.group_commit import PendingCommand, Rows
 
 PendingAppend = PendingCommand[Append, int]
@@ -63,8 +63,8 @@ def request_ids(batch: Sequence[PendingAppend]) -> list[str]:
 
 
 def _conflict(append: Append, why: int, which: int) -> Conflict:
-    if why == statement.LOST_CLAIM:
+    if why == append_statement.LOST_CLAIM:
         return ClaimTaken(append.claims[which])
-    if why == statement.LOST_STREAM:
+    if why == append_statement.LOST_STREAM:
         return VersionConflict(UUID(bytes=append.streams[which].stream_id))
     return Conflict("the merchant has no log")

@@ -14,7 +14,7 @@ import psycopg
 import structlog
 
 from ledger.journal.append import Append, CommitUnknown, Conflict, DataRefused
-from ledger.journal.commit import statement
+from ledger.journal.commit import append_statement
 from ledger.journal.commit.batch import Batch, PendingAppend, request_ids, results_of
 from ledger.journal.commit.locked_merchants import LOCK_WAIT_S, LOCKED, LOOK_S, LockedMerchants, split_late
 from ledger.journal.inline import InlineTable
@@ -43,7 +43,7 @@ class Writer(GroupCommitter[Append, int]):
     ) -> None:
         super().__init__(url, batch_max=batch_max, queue_max=queue_max)
         self._tables = tuple(tables)
-        self._append = statement.append_statement(self._tables)
+        self._append = append_statement.build_statement(self._tables)
         self._followed: set[UUID] = set()
         self._locked = LockedMerchants()
 
@@ -80,11 +80,11 @@ class Writer(GroupCommitter[Append, int]):
 
     async def _execute(self, connection: Connection, commands: Sequence[Append]) -> Rows:
         """Runs one pipeline: one implicit transaction, whose statements commit together at its end or not at all."""
-        heads = statement.lock_parameters(commands)
-        columns = statement.append_parameters(commands, self._tables)
+        heads = append_statement.lock_parameters(commands)
+        columns = append_statement.append_parameters(commands, self._tables)
         began = time.perf_counter()
         async with connection.pipeline():
-            await self._lock.execute(statement.LOCK_HEADS, heads, binary=True)
+            await self._lock.execute(append_statement.LOCK_HEADS, heads, binary=True)
             await self._cursor.execute(self._append, columns, binary=True)
         COMMIT_SECONDS.observe(time.perf_counter() - began)
         BATCH_COMMANDS.observe(len(commands))
@@ -171,7 +171,7 @@ class Writer(GroupCommitter[Append, int]):
         merchants = ENCODE_ARRAY["uuid"]([merchant.bytes for merchant in followed])
         try:
             with QueryTimeout(self._connection):
-                await self._lock.execute(statement.WAKE_FOLLOWERS, (merchants,), binary=True)
+                await self._lock.execute(append_statement.WAKE_FOLLOWERS, (merchants,), binary=True)
         except psycopg.Error as fault:
             _log.warning("journal_followers_not_told", reason=type(fault).__name__)
 
@@ -191,7 +191,7 @@ class Writer(GroupCommitter[Append, int]):
 
     async def _find_committed(self, connection: Connection, commands: Sequence[Append]) -> Mapping[int, int]:
         found = await connection.cursor(binary=True).execute(
-            statement.COMMITTED, statement.committed_parameters(commands)
+            append_statement.COMMITTED, append_statement.committed_parameters(commands)
         )
         return {int(n): int(position) for n, position in await found.fetchall()}
 

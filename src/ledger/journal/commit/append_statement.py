@@ -80,7 +80,7 @@ _INLINE: Final = """,
 {name}_written as ({write})"""
 
 
-def append_statement(tables: Sequence[InlineTable]) -> str:
+def build_statement(tables: Sequence[InlineTable]) -> str:
     """Returns the statement of a journal that writes these read models in the same commit.
 
     The statement returns a row `(command, last position, 0, 0)` for each winner, and `(command, null, why, which)` for

@@ -19,7 +19,7 @@ from ledger.background.inbox.consumer import Applied, DeadLetter, InboxConsumer,
 from ledger.background.inbox.pending import pending_messages, retry_messages
 from ledger.operations.clock import Clock
 from ledger.postgres.connection import connect
-from ledger.processors.inbox import Inbox
+from ledger.processors.inbox_store import Inbox
 from ledger.processors.messages import DisputeOpened, DisputeWon, Message
 from ledger.processors.sandbox.processor import SandboxProcessor
 
