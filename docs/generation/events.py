@@ -20,22 +20,22 @@ from ledger.domain.orders import events as orders
 GOLDEN = Path(__file__).parents[2] / "tests" / "golden"
 
 _INTRO = """
-An event is stored as JSON bytes under its topic, with this beside it: the merchant, the stream and the version in it, the
-position in the merchant's log, the command that caused it, the time, and who asked (`context`). Topics and fields are
-permanent. A field is added with a default; a changed meaning is a new version of the topic, and an upcaster reads the old
-one. [How to add one](../how-to/add-an-event.md).
+An event is stored as JSON bytes under its topic, together with the merchant, the stream and the version in it, the
+position in the merchant's log, the command that caused it, the time, and the caller (`context`). Topics and fields are
+permanent. A field is added with a default; a changed meaning is a new version of the topic, and an upcaster reads the
+old one. [How to add one](../how-to/add-an-event.md).
 
-Fields marked *sealed* are about a person. They stand in one more member, `sealed`, encrypted under the customer's own data
-key ([why and how](../explanation/personal-data.md)); the samples show them in clear. Once the customer is erased, such a field
-has its default.
+Fields marked *sealed* are about a person. They are in one more member, `sealed`, encrypted under the customer's own
+data key ([why and how](../explanation/personal-data.md)); the samples show them unencrypted. Once the customer is
+erased, such a field has its default.
 
-Amounts are decimal strings in minor units. `at` is the merchant's clock; `deadlineAt` is real time. A field with its default
-is left out of the bytes.
+Amounts are decimal strings in minor units. `at` is the merchant's clock; `deadlineAt` is real time. A field with its
+default is left out of the bytes.
 """
 
 _STREAMS: Sequence[tuple[str, str, Mapping[str, type[Struct]]]] = (
     ("Payment order", "The stream's id is the order's id.", orders.TOPICS),
-    ("Customer", "The stream's id is the customer's id. All of it is personal data but the ids.", customers.TOPICS),
+    ("Customer", "The stream's id is the customer's id. All of it is personal data except the ids.", customers.TOPICS),
     ("Merchant", "The stream's id is the merchant's id.", merchants.TOPICS),
     ("Request under a key", "The stream's id follows from the merchant and the `Idempotency-Key`.", requests.TOPICS),
 )

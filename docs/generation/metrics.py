@@ -6,10 +6,10 @@ from docs.generation.markdown import page as markdown_page
 from ledger.telemetry.metrics import REGISTRY, AllProcesses
 
 _INTRO = """
-`GET /metrics` reports these in Prometheus' text format, for all processes of a service together. It answers clients on
-the same machine, or those with `LEDGER_METRICS_TOKEN` as bearer token. Names and meanings stay. No metric names a
-merchant, an order or a person. [What to be woken for](../how-to/operate.md#what-to-be-woken-for) lists those that
-matter at night.
+`GET /metrics` reports these in Prometheus' text format, for all processes of a service together. Where
+`LEDGER_METRICS_TOKEN` is set, it answers clients that send it as bearer token; otherwise, clients on the same machine.
+Names and meanings do not change. No metric names a merchant, an order or a person.
+[What to be woken for](../how-to/operate.md#what-to-be-woken-for) lists those that matter at night.
 """
 
 
@@ -24,4 +24,4 @@ def page() -> str:
         )
         for metric, family in zip(REGISTRY._collector_to_names, AllProcesses().collect(), strict=True)
     ]
-    return markdown_page("Metrics", _INTRO, table(("figure", "kind", "labels", "meaning"), rows))
+    return markdown_page("Metrics", _INTRO, table(("metric", "kind", "labels", "meaning"), rows))

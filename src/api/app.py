@@ -159,4 +159,4 @@ async def open_dependencies(settings: Settings) -> AsyncIterator[Dependencies]:
 
 
 async def _unknown_path(_scope: Scope, _receive: Receive, _send: Send) -> None:
-    raise ApiError(404, "NOT_FOUND", "There is nothing at this address.")
+    raise ApiError(404, "NOT_FOUND", "There is no operation at this address: check the path.")

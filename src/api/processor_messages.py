@@ -33,7 +33,7 @@ _UNKNOWN_PROCESSORS_KEY: Final = secrets.token_bytes(32)
 
 
 class ProcessorMessage(Struct, kw_only=True, rename="camel"):
-    """What a processor tells. Each type has further fields: a page of the documentation lists them."""
+    """A report of a processor. Each type has further fields: a page of the documentation lists them."""
 
     type: Annotated[
         Literal[
@@ -47,28 +47,30 @@ class ProcessorMessage(Struct, kw_only=True, rename="camel"):
             "settlement-matched",
             "settlement-refused",
         ],
-        Meta(description="What happened."),
+        Meta(description="The type of the report."),
     ]
-    processor: Annotated[str, Meta(description="Who tells it: the name in the address.", max_length=255)]
+    processor: Annotated[str, Meta(description="The processor that reports: the name in the address.", max_length=255)]
     message_id: Annotated[
-        str, Meta(description="The message's id: the same again is the same message.", max_length=255)
+        str, Meta(description="The message's id. A message with the same id is a repetition.", max_length=255)
     ]
-    merchant_id: Annotated[UUID, Meta(description="Whose payment it is about.")]
-    occurred_at: Annotated[datetime, Meta(description="When it happened.")]
-    order_id: Annotated[UUID | None, Meta(description="The order, as it was said with the call that this follows.")] = (
-        None
-    )
-    payment_id: Annotated[UUID | None, Meta(description="The payment, likewise.")] = None
+    merchant_id: Annotated[UUID, Meta(description="The merchant whose payment the message is about.")]
+    occurred_at: Annotated[datetime, Meta(description="When the reported event happened.")]
+    order_id: Annotated[
+        UUID | None, Meta(description="The order's id, as the ledger sent it with the call that the message follows.")
+    ] = None
+    payment_id: Annotated[
+        UUID | None, Meta(description="The payment's id, as the ledger sent it with the same call.")
+    ] = None
     processor_reference: Annotated[
-        str, Meta(description="What the processor calls the deposit, the refund or the payment.", max_length=255)
+        str, Meta(description="The processor's own id of the deposit, the refund or the payment.", max_length=255)
     ]
 
 
 class MessageKept(Struct, rename="camel"):
-    """A processor's message is on disk."""
+    """The confirmation that a processor's message is stored on disk."""
 
-    accepted: Annotated[Literal[True], Meta(description="It need not be sent again.")]
-    processor_message_id: Annotated[str, Meta(description="Its id.")]
+    accepted: Annotated[Literal[True], Meta(description="Always true: the processor need not send the message again.")]
+    processor_message_id: Annotated[str, Meta(description="The message's id.")]
 
 
 class ProcessorMessages:
@@ -103,7 +105,7 @@ class ProcessorMessages:
         try:
             message = verify(signed, self._keys.get(processor, (_UNKNOWN_PROCESSORS_KEY,)), datetime.now(UTC))
         except MessageUnreadable:
-            raise invalid("body", "must be a message of a kind that is known") from None
+            raise invalid("body", "must be a message of a known type") from None
         except InvalidSignature:
             raise _wrong() from None
         if message.processor != processor:
@@ -115,32 +117,35 @@ def _wrong() -> ApiError:
     return ApiError(
         401,
         "INVALID_SIGNATURE",
-        "The message is not signed with a key of its processor, or its timestamp is too far from the present.",
+        "The message is not signed with a key of its processor, or its timestamp is more than five minutes "
+        "from the present.",
     )
 
 
 KEEP_MESSAGE: Final = OperationSpec(
     name="tellProcessorMessage",
-    summary="Tell what happened at a processor",
+    summary="Report an event at a processor",
     description="""
-For payment processors, not for merchants: deposits, refunds and payouts that ended, disputes, settlement. The message is kept
-once for its id and taken to its order as soon as that knows what it follows, however often and in whatever order messages
-come. `message-signature` is `v1,` and the base64 of the HMAC-SHA256 over timestamp, a dot and the body, under the
-processor's key; several signatures stand apart by spaces.
+For payment processors, not for merchants: reports of deposits, of refunds and payouts that have ended, of disputes and
+of settlement. The service stores a message once for each id, and records it on its order as soon as the order has what
+the message follows. Messages may come repeatedly and in any order. `message-signature` is `v1,` and the base64 of the
+HMAC-SHA256 over the timestamp, a dot and the body, under the processor's key; several signatures are separated by
+spaces.
 """,
     parameters=(
         {
             "name": "processor",
             "in": "path",
             "required": True,
-            "description": "The processor's name, as its keys are set and its messages say.",
+            "description": "The processor's name, as in the setting of its keys and in its messages.",
             "schema": {"type": "string"},
         },
         {
             "name": "message-timestamp",
             "in": "header",
             "required": True,
-            "description": "When it was signed, in seconds of Unix time: at most five minutes from now.",
+            "description": "When the message was signed, in seconds of Unix time: at most five minutes from the "
+            "present.",
             "schema": {"type": "string"},
         },
         {
@@ -169,8 +174,8 @@ processor's key; several signatures stand apart by spaces.
         },
     },
     answers={
-        202: ("The message is new, and on disk.", MessageKept),
-        200: ("The message was known.", MessageKept),
+        202: ("The message is new and stored on disk.", MessageKept),
+        200: ("The message had been stored before.", MessageKept),
     },
     codes={
         400: ("VALIDATION_ERROR",),

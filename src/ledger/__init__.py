@@ -11,6 +11,6 @@ The layers, from the inside out; each imports only those above it:
 
 Beside the layers: `settings`, `security` (keys and secrets), `telemetry` (logs and metrics), `timeouts`, `ttl_cache`.
 
-`projections` answers reads; `api` speaks HTTP. `docs/` explains why. `tests/test_architecture.py` checks every
+`projections` answers reads; `api` serves HTTP. `docs/` explains why. `tests/test_architecture.py` checks every
 direction of import.
 """

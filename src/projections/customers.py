@@ -55,7 +55,7 @@ select q.n, c.doc
 
 
 class CustomerDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
-    """The customer of an order, as it is now."""
+    """The customer of an order, with its current data."""
 
     id: UUID
     external_id: Annotated[str, Meta(description="The merchant's id of the customer.")]

@@ -96,7 +96,7 @@ async def test_every_message_that_fails_verification_gets_the_same_answer(mercha
         (
             401,
             "INVALID_SIGNATURE",
-            "The message is not signed with a key of its processor, or its timestamp is too far from the present.",
+            "The message is not signed with a key of its processor, or its timestamp is more than five minutes from the present.",
         )
     }
     assert kept(signed_store, message.message_id) == 0

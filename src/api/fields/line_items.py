@@ -24,7 +24,7 @@ _TOLERANCE: Final = Decimal("0.001")
 class Tax(Struct, frozen=True, kw_only=True, rename="camel"):
     """A tax on a line item."""
 
-    type: Annotated[Literal["IVA", "ISR", "IEPS"], Meta(description="Which tax.")]
+    type: Annotated[Literal["IVA", "ISR", "IEPS"], Meta(description="The tax.")]
     rate: Annotated[
         Number | UnsetType,
         Meta(description="As a fraction, up to six decimals. Required unless factor is Exento.", examples=[0.16]),
@@ -38,8 +38,10 @@ class Tax(Struct, frozen=True, kw_only=True, rename="camel"):
 class LineItem(Struct, frozen=True, kw_only=True, rename="camel"):
     """One line of the order. The sum of quantity × unitPrice over all lines is the order's amount, within 0.001."""
 
-    description: Annotated[LongText | None, Meta(description="What is sold. Required, here or as name.")] = None
-    name: Annotated[Text | None, Meta(description="Name of the product; accepted for description.")] = None
+    description: Annotated[LongText | None, Meta(description="What is sold. Required unless name is given.")] = None
+    name: Annotated[
+        Text | None, Meta(description="Name of the product; used as the description where that is absent.")
+    ] = None
     quantity: Annotated[
         PositiveNumber | UnsetType, Meta(description="Required. May be a fraction, up to six decimals.", examples=[2])
     ] = UNSET

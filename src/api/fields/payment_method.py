@@ -23,38 +23,40 @@ from ledger.processors.contract import Card
 
 
 class CardDetails(Struct, frozen=True, kw_only=True, rename="camel"):
-    """A card as the payer typed it."""
+    """A card as the payer entered it."""
 
     number: Annotated[CardNumber | None, Meta(description="13 to 19 digits.", examples=["4242424242424242"])] = None
     expiry_month: Annotated[Month | None, Meta(description="1 or 01 to 12.", examples=["12"])] = None
-    exp_month: Annotated[Month | None, Meta(description="Accepted for expiryMonth.")] = None
+    exp_month: Annotated[Month | None, Meta(description="Alias of expiryMonth.")] = None
     expiry_year: Annotated[Year | None, Meta(description="Two or four digits.", examples=["30", "2030"])] = None
-    exp_year: Annotated[Year | None, Meta(description="Accepted for expiryYear.")] = None
+    exp_year: Annotated[Year | None, Meta(description="Alias of expiryYear.")] = None
     cvc: Annotated[Cvc | None, Meta(description="3 or 4 digits. Never stored.", examples=["123"])] = None
     cardholder_name: Annotated[Text | None, Meta(description="As printed on the card.")] = None
-    persist: Annotated[bool | None, Meta(description="Accepted for paymentMethod.persist.")] = None
+    persist: Annotated[bool | None, Meta(description="Alias of paymentMethod.persist.")] = None
 
     def __repr__(self) -> str:
         return "CardDetails(***)"
 
 
 class MethodOptions(Struct, frozen=True, kw_only=True, rename="camel"):
-    """The older place of the card data."""
+    """The older way to send the data of a card."""
 
-    card: Annotated[CardDetails | None, Meta(description="Accepted for paymentMethod.cardDetails.")] = None
-    persist: Annotated[bool | None, Meta(description="Accepted for paymentMethod.persist.")] = None
+    card: Annotated[CardDetails | None, Meta(description="Alias of paymentMethod.cardDetails.")] = None
+    persist: Annotated[bool | None, Meta(description="Alias of paymentMethod.persist.")] = None
 
 
 class PaymentMethod(Struct, frozen=True, kw_only=True, rename="camel"):
-    """How to pay. `card` needs cardDetails, `payment_method_id` needs paymentMethodId, the others nothing more."""
+    """A payment method. `card` requires cardDetails, `payment_method_id` requires paymentMethodId; the other types
+    require no further field.
+    """
 
     type: Annotated[
         Literal["card", "payment_method_id", "spei", "paycash", "cie_cash_net"],
         Meta(description="A card, a saved card, a bank transfer, or cash by reference."),
     ]
     card_details: Annotated[CardDetails | None, Meta(description="The card, for type card.")] = None
-    options: Annotated[MethodOptions | None, Meta(description="Accepted for cardDetails: options.card.")] = None
-    persist: Annotated[bool | None, Meta(description="Save the card for later.")] = None
+    options: Annotated[MethodOptions | None, Meta(description="Alias of cardDetails, as options.card.")] = None
+    persist: Annotated[bool | None, Meta(description="True saves the card for later payments.")] = None
     payment_method_id: Annotated[Id | None, Meta(description="The saved method, for type payment_method_id.")] = None
     cvc: Annotated[Cvc | None, Meta(description="CVC of the saved card. Never stored.")] = None
 

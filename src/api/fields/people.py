@@ -22,13 +22,13 @@ from ledger.operations.inputs import CustomerInput
 
 
 class Customer(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Who pays: a known customer by `id`, or a new one by `externalId` or `email`.
+    """The customer who pays: a known customer by `id`, or a new one by `externalId` or `email`.
 
-    An `externalId` that is already known is the same customer, and the details given here bring it up to date.
+    A known `externalId` is the same customer, who is updated with the details that are sent.
     """
 
     id: Annotated[Id | None, Meta(description="A known customer: the service's id or the merchant's own.")] = None
-    customer_id: Annotated[Id | None, Meta(description="Accepted for id.")] = None
+    customer_id: Annotated[Id | None, Meta(description="Alias of id.")] = None
     external_id: Annotated[Id | None, Meta(description="The merchant's id of the customer.")] = None
     first_name: Annotated[Text | None | UnsetType, Meta(description="Given name.")] = UNSET
     last_name: Annotated[Text | None | UnsetType, Meta(description="Family name.")] = UNSET
@@ -39,7 +39,7 @@ class Customer(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class BillingAddress(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Where the card is billed. Required with a card."""
+    """The billing address of the card. Required with a card."""
 
     address: Annotated[Text | None, Meta(description="Street and number.")] = None
     city: Annotated[Text | None, Meta(description="City.")] = None
@@ -49,7 +49,7 @@ class BillingAddress(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class DeviceInformation(terms.DeviceInformation, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """What the payer's browser tells about itself, for fraud checks."""
+    """What the payer's browser reports about itself, for fraud checks."""
 
     ip_address: Annotated[Text | None, Meta(description="IP address.")] = None
     user_agent: Annotated[Text | None, Meta(description="User-Agent header.")] = None
@@ -62,8 +62,8 @@ class FiscalAddress(terms.FiscalAddress, frozen=True, kw_only=True, omit_default
     """The invoice receiver's address."""
 
     street: Annotated[Text | None, Meta(description="Street.")] = None
-    exterior: Annotated[Text | None, Meta(description="Number of the house.")] = None
-    interior: Annotated[Text | None, Meta(description="Number of the flat.")] = None
+    exterior: Annotated[Text | None, Meta(description="House number.")] = None
+    interior: Annotated[Text | None, Meta(description="Flat number.")] = None
     neighborhood: Annotated[Text | None, Meta(description="Colonia.")] = None
     city: Annotated[Text | None, Meta(description="City.")] = None
     municipality: Annotated[Text | None, Meta(description="Municipio or alcaldía.")] = None
@@ -72,10 +72,10 @@ class FiscalAddress(terms.FiscalAddress, frozen=True, kw_only=True, omit_default
 
 
 class CustomerFiscalData(terms.FiscalData, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The receiver of the electronic invoice (CFDI). Everything is optional and may come with the stamp operation."""
+    """The receiver of the electronic invoice (CFDI). Every field is optional; the stamp operation accepts them too."""
 
     tax_id: Annotated[TaxId | None, Meta(description="RFC, 12 or 13 characters.", examples=["XAXX010101000"])] = None
-    legal_name: Annotated[Text | None, Meta(description="Name as the tax authority has it.")] = None
+    legal_name: Annotated[Text | None, Meta(description="The name as registered with the tax authority.")] = None
     tax_system: Annotated[Text | None, Meta(description="SAT c_RegimenFiscal.", examples=["601"])] = None
     cfdi_use: Annotated[Text | None, Meta(description="SAT c_UsoCFDI.", examples=["G03"])] = None
     zip_code: Annotated[Text | None, Meta(description="Postal code of the fiscal address.")] = None

@@ -158,7 +158,7 @@ def metadata(raw: Raw | UnsetType, field: str = "metadata") -> Raw | UnsetType:
     try:
         content = msgspec.json.decode(compact)
     except msgspec.ValidationError:
-        raise invalid(field, "holds a number that is out of range", "OUT_OF_RANGE") from None
+        raise invalid(field, "contains a number that is out of range", "OUT_OF_RANGE") from None
     may_be_deep = compact.count(b"{") + compact.count(b"[") > METADATA_DEPTH_MAX
     if may_be_deep and not _fits(content, METADATA_DEPTH_MAX):
         raise invalid(field, f"must be nested at most {METADATA_DEPTH_MAX} levels deep", "INVALID_LENGTH")

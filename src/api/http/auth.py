@@ -88,22 +88,26 @@ class Authenticator:
         """
         principal = await self._authenticate(headers.get(KEY_HEADER))
         if principal.expires_at is not None and principal.expires_at <= self._now():
-            raise ApiError(401, "KEY_EXPIRED", "The API key has expired.")
+            raise ApiError(401, "KEY_EXPIRED", "The API key has expired: use another key.")
         if not principal.may(scope):
-            raise ApiError(401, "INSUFFICIENT_SCOPE", f"The API key was not issued for {scope}.")
+            raise ApiError(
+                401, "INSUFFICIENT_SCOPE", f"The API key was not issued for {scope}: use a key with this scope."
+            )
         _check_merchant(headers.get(MERCHANT_HEADER), principal)
         return principal
 
     async def _authenticate(self, secret: bytes | None) -> Principal:
         if secret is None:
-            raise ApiError(401, "INVALID_API_KEY", "The header x-api-key is missing.")
+            raise ApiError(401, "INVALID_API_KEY", "The header x-api-key is missing: send the API key in it.")
         if secret.startswith(self._other_prefixes):
-            raise ApiError(401, "KEY_ENVIRONMENT_MISMATCH", "The API key belongs to another environment.")
+            raise ApiError(
+                401, "KEY_ENVIRONMENT_MISMATCH", "The API key belongs to another environment: use a key of this one."
+            )
         principal = None
         if secret.startswith(self._prefix) and len(secret) <= _KEY_BYTES_MAX:
             principal = await self._lookup(secret)
         if principal is None:
-            raise ApiError(401, "INVALID_API_KEY", "The API key is not valid.")
+            raise ApiError(401, "INVALID_API_KEY", "The API key is unknown or revoked: use another key.")
         return principal
 
     async def _lookup(self, secret: bytes) -> Principal | None:
@@ -147,4 +151,6 @@ def _check_merchant(header: bytes | None, principal: Principal) -> None:
         if principal.settings.require_merchant_header:
             raise required(MERCHANT_HEADER.decode())
     elif not hmac.compare_digest(header.strip().lower(), str(principal.merchant_id).encode()):
-        raise ApiError(404, "MERCHANT_NOT_FOUND", "Merchant not found")
+        raise ApiError(
+            404, "MERCHANT_NOT_FOUND", "The merchant in x-merchant-id was not found: send the merchant of the API key."
+        )

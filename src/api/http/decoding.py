@@ -71,7 +71,7 @@ def bad_input_as_400() -> Iterator[None]:
     except msgspec.DecodeError:
         raise invalid(BODY, "must be valid JSON", "INVALID_JSON") from None
     except ArithmeticError:
-        raise invalid(BODY, "holds a number or a date that is out of range", "OUT_OF_RANGE") from None
+        raise invalid(BODY, "contains a number or a date that is out of range", "OUT_OF_RANGE") from None
 
 
 def _explained(message: str, schema: Any) -> ApiError:

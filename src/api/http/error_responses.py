@@ -63,52 +63,57 @@ _RETRY: Final[Headers] = ((b"retry-after", b"%d" % RETRY_AFTER_S),)
 
 
 class Error(Struct, kw_only=True, rename="camel"):
-    """What every answer that is not a 2xx has in common. Match on `code`; messages are for people and may change."""
+    """The fields of every answer other than a 2xx. Match on `code`; messages are for people and may change."""
 
-    message: Annotated[str, Meta(description="What is wrong, for people. Never repeats what was sent.")]
+    message: Annotated[str, Meta(description="What is wrong, for people. Never repeats a value that was sent.")]
     code: Annotated[str, Meta(description="What is wrong, for programs. Permanent.", examples=["VALIDATION_ERROR"])]
     request_id: Annotated[str, Meta(description="The request's id, as in the header x-request-id.")]
-    errors: Annotated[list[FieldError] | UnsetType, Meta(description="The fields that are wrong. With a 400 only.")] = (
+    errors: Annotated[list[FieldError] | UnsetType, Meta(description="The fields that are wrong. Only with a 400.")] = (
         UNSET
     )
 
 
 class Conflict(Error, kw_only=True, rename="camel"):
-    """A request that is right in itself and cannot be carried out as things stand."""
+    """The answer to a valid request that the current state does not allow."""
 
-    field: Annotated[str | UnsetType, Meta(description="The field that does not agree with what stands.")] = UNSET
+    field: Annotated[
+        str | UnsetType, Meta(description="The field that conflicts with the existing order or payment.")
+    ] = UNSET
     current_status: Annotated[
-        str | UnsetType, Meta(description="The order's status, or that of the payment which is in the way.")
+        str | UnsetType, Meta(description="The status of the order, or of the payment that prevents the operation.")
     ] = UNSET
     allowed_statuses: Annotated[
-        list[OrderStatus] | UnsetType, Meta(description="The statuses in which it could be carried out.")
+        list[OrderStatus] | UnsetType, Meta(description="The statuses that allow the operation.")
     ] = UNSET
-    amount_pending: Annotated[Decimal | UnsetType, Meta(description="What is still to be paid, in minor units.")] = (
-        UNSET
-    )
+    amount_pending: Annotated[Decimal | UnsetType, Meta(description="The unpaid amount, in minor units.")] = UNSET
     amount_reserved: Annotated[
-        Decimal | UnsetType, Meta(description="How much of that other payments have reserved, in minor units.")
+        Decimal | UnsetType,
+        Meta(description="The part of the unpaid amount that other payments have reserved, in minor units."),
     ] = UNSET
-    refundable_amount: Annotated[Decimal | UnsetType, Meta(description="What can be refunded, in minor units.")] = UNSET
+    refundable_amount: Annotated[
+        Decimal | UnsetType, Meta(description="The amount that can be refunded, in minor units.")
+    ] = UNSET
     authorized_amount: Annotated[
-        Decimal | UnsetType, Meta(description="What is left of the authorisation, in minor units.")
+        Decimal | UnsetType, Meta(description="The rest of the authorisation, in minor units.")
     ] = UNSET
     expected_amount: Annotated[
-        Decimal | UnsetType, Meta(description="The only amount that is taken, in minor units.")
+        Decimal | UnsetType, Meta(description="The only amount that is accepted, in minor units.")
     ] = UNSET
-    payment_id: Annotated[UUID | UnsetType, Meta(description="The payment that is in the way.")] = UNSET
+    payment_id: Annotated[UUID | UnsetType, Meta(description="The payment that prevents the operation.")] = UNSET
 
 
 class Wait(Struct, rename="camel"):
-    """How long to wait."""
+    """The time to wait before the next request."""
 
-    code: Annotated[Literal["RATE_LIMIT_EXCEEDED"], Meta(description="The same as outside.")]
-    message: Annotated[str, Meta(description="The same as outside.")]
-    retry_after: Annotated[int, Meta(description="Seconds, as in the header Retry-After.")]
+    code: Annotated[
+        Literal["RATE_LIMIT_EXCEEDED"], Meta(description="The same as in the object that contains this one.")
+    ]
+    message: Annotated[str, Meta(description="The same as in the object that contains this one.")]
+    retry_after: Annotated[int, Meta(description="The number of seconds, as in the header Retry-After.")]
 
 
 class TooManyRequests(Error, kw_only=True, rename="camel"):
-    """The key has used up its requests."""
+    """The answer to a request with a key that has used up its requests."""
 
     error: Wait
 
@@ -144,7 +149,7 @@ def error_response(failure: Exception, request_id: str) -> ApiResponse:
             )
         case DataRefused():
             _log_failure(failure, request_id)
-            return _refused(invalid("body", "holds a value that cannot be stored"), request_id)
+            return _refused(invalid("body", "contains a value that cannot be stored"), request_id)
         case _:
             _log_failure(failure, request_id)
             return _failed(request_id)
@@ -184,7 +189,7 @@ def _fact(value: Any) -> Any:
 
 
 def _too_many(error: errors.TooManyRequests, request_id: str) -> ApiResponse:
-    message = "Too many requests with this API key."
+    message = "Too many requests with this API key: wait for the seconds in Retry-After."
     body = TooManyRequests(
         message=message,
         code="RATE_LIMIT_EXCEEDED",
@@ -201,7 +206,7 @@ def _unavailable(code: str, message: str, request_id: str) -> ApiResponse:
 
 
 def _failed(request_id: str) -> ApiResponse:
-    message = "Something went wrong on our side. Tell us the request id if it happens again."
+    message = "The service failed because of an error of its own. If it happens again, report the request id."
     return json_response(500, Error(message=message, code="INTERNAL_ERROR", request_id=request_id))
 
 

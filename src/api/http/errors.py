@@ -12,13 +12,19 @@ from msgspec import Meta, Struct
 from api.http.response import Headers
 from ledger.domain.rejections import OrderNotFound
 
-_DIFFER: Final = "are the same field and came with different values"
+_DIFFER: Final = "are two names of one field and have different values: send one of them"
 
 
 class FieldError(Struct, frozen=True):
     """What is wrong with one field. `message` completes the field's name: "amount" "must be greater than 0"."""
 
-    field: Annotated[str, Meta(description="Where it stands.", examples=["customer.email", "lineItems[0].quantity"])]
+    field: Annotated[
+        str,
+        Meta(
+            description="The path of the field in the body, or the name of the parameter or header.",
+            examples=["customer.email", "lineItems[0].quantity"],
+        ),
+    ]
     message: Annotated[str, Meta(description="What it must be, for people.")]
     code: Annotated[str, Meta(description="What is wrong with it, for programs. Permanent.", examples=["REQUIRED"])]
 
@@ -67,8 +73,9 @@ def required(field: str) -> ApiError:
 
 def method_not_allowed(*allowed: str) -> ApiError:
     """Returns a 405 that names the methods of the address."""
-    headers = ((b"allow", ", ".join(sorted(allowed)).encode()),)
-    return ApiError(405, "METHOD_NOT_ALLOWED", "This address does not know this method.", headers=headers)
+    methods = ", ".join(sorted(allowed))
+    headers = ((b"allow", methods.encode()),)
+    return ApiError(405, "METHOD_NOT_ALLOWED", f"This address accepts only {methods}.", headers=headers)
 
 
 def conflicting(one: str, other: str, why: str = _DIFFER) -> ApiError:
@@ -76,7 +83,7 @@ def conflicting(one: str, other: str, why: str = _DIFFER) -> ApiError:
     other.
     """
     code, message = "CONFLICTING_FIELDS", f"{one} and {other} {why}"
-    problem = "differs from" if why == _DIFFER else "must not come together with"
+    problem = "differs from" if why == _DIFFER else "must not be sent together with"
     errors = (FieldError(one, f"{problem} {other}", code), FieldError(other, f"{problem} {one}", code))
     return ApiError(400, code, f"{message}.", errors=errors)
 
@@ -89,4 +96,4 @@ def card_number_in(field: str) -> ApiError:
 
 def order_not_found() -> OrderNotFound:
     """Returns the rejection of an id under which the merchant has no order."""
-    return OrderNotFound("The payment order was not found.")
+    return OrderNotFound("The merchant has no payment order with this id or external id.")

@@ -91,6 +91,9 @@ def _blamed(failure: Exception, request: ApiRequest) -> Exception:
     """Returns the failure, or a 408 for a time-out while the body was still coming: that one is the client's."""
     if isinstance(failure, TimeoutError) and request.is_reading:
         return ApiError(
-            408, "REQUEST_TIMEOUT", "The body did not arrive in time.", headers=((b"connection", b"close"),)
+            408,
+            "REQUEST_TIMEOUT",
+            "The body did not arrive in time: send the request again.",
+            headers=((b"connection", b"close"),),
         )
     return failure

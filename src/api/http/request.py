@@ -130,11 +130,13 @@ class ApiRequest:
         ClientGone.
         """
         if not _FORM_TYPE.fullmatch(self.headers.get(b"content-type", b"")):
-            raise ApiError(415, "UNSUPPORTED_MEDIA_TYPE", "The body must be a form as browsers send it.")
+            raise ApiError(415, "UNSUPPORTED_MEDIA_TYPE", "The body must be sent as application/x-www-form-urlencoded.")
         try:
             return dict(parse_qsl((await self._read(limit)).decode(), max_num_fields=_FORM_FIELDS_MAX))
         except ValueError:
-            raise invalid("body", "must be a form of few fields in UTF-8", "INVALID_FORMAT") from None
+            raise invalid(
+                "body", f"must be a form of at most {_FORM_FIELDS_MAX} fields in UTF-8", "INVALID_FORMAT"
+            ) from None
 
     async def respond(self, response: ApiResponse, send: Send) -> None:
         """Sends an answer in one piece, with the headers that every answer to this request has."""

@@ -34,14 +34,14 @@ _RATED: Final = frozenset({200, 201, 400, 404, 409, 422, 429})  # statuses with 
 _REPEATED: Final = frozenset({404, 409, 422})  # statuses that are answered again under the same Idempotency-Key
 
 _ABOUT: Final = """
-Payment orders: ask for money, take it, follow what becomes of it.
+Payment orders: create them, collect their payments, and follow their progress.
 
-Amounts of orders are JSON numbers in minor units (centavos, cents); amounts of payments are decimal strings in the same unit.
-Times are UTC, as in `2026-01-31T12:00:00.000Z`. Unknown fields of a body and unknown parameters of a query are ignored.
-`null` is the same as absent, except in a customer's details, where it clears them.
+Amounts of orders are JSON numbers in minor units (centavos, cents); amounts of payments are decimal strings in the same
+unit. Times are UTC, as in `2026-01-31T12:00:00.000Z`. Unknown fields of a body and unknown parameters of a query are
+ignored. `null` is the same as absent, except in a customer's details, where it clears them.
 
-Every answer that is not a 2xx has the same shape; match on its `code`. HEAD works wherever GET does. Another method is
-answered 405 with `Allow`, an address without an operation 404 `NOT_FOUND`.
+Every answer other than a 2xx has the same shape; match on its `code`. HEAD works wherever GET does. Another method is
+answered with 405 and `Allow`, an address without an operation with 404 `NOT_FOUND`.
 """
 
 
@@ -64,9 +64,13 @@ def describe(routes: Iterable[Route]) -> Json:
         "servers": [{"url": "/", "description": "The service that serves this description."}],
         "security": [{"apiKey": []}],
         "tags": [
-            {"name": _ORDERS, "description": "Create, read, charge, refund, cancel."},
-            {"name": SANDBOX, "description": "Move the world around the merchant. Not in production."},
-            {"name": _SERVICE, "description": "Whether the service is well."},
+            {"name": _ORDERS, "description": "Create, read, charge, capture, refund and cancel payment orders."},
+            {
+                "name": SANDBOX,
+                "description": "Act as the payer, the bank, the acquirer and the clock. These operations do not "
+                "exist in production.",
+            },
+            {"name": _SERVICE, "description": "Health and metrics of the service, and reports of payment processors."},
         ],
         "paths": paths,
         "components": _components(used),

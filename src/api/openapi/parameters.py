@@ -20,8 +20,8 @@ ORDER_ID: Final[Json] = {
 IDEMPOTENCY_KEY: Final[Json] = {
     "name": "Idempotency-Key",
     "in": "header",
-    "description": "Your own name of this request, for ever: the same request under the same key is answered as it was the "
-    "first time, and nothing happens again. Recommended with a charge.",
+    "description": "Your own key of this request, valid for ever: the same request under the same key gets its first "
+    "answer again, and nothing is done twice. Recommended with a charge.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]([ -~]*[!-~])?$"},
 }
 
@@ -29,43 +29,47 @@ REQUEST_HEADERS: Final[Mapping[str, Json]] = {
     "MerchantId": {
         "name": "x-merchant-id",
         "in": "header",
-        "description": "The key's own merchant, as a check. Optional, unless the merchant requires it.",
+        "description": "A check: must be the id of the key's merchant. Optional, unless the merchant requires it.",
         "schema": {"type": "string", "format": "uuid"},
     },
     "RequestId": {
         "name": "x-request-id",
         "in": "header",
-        "description": "Your own id of the request: up to 64 letters, digits and `._:-`. It comes back and is logged; "
-        "anything else is replaced by an id of ours.",
+        "description": "Your own id of the request: up to 64 letters, digits and `._:-`. It is returned and "
+        "logged; any "
+        "other value is replaced by an id that the service generates.",
         "schema": {"type": "string"},
     },
 }
 
 ANSWER_HEADERS: Final[Mapping[str, Json]] = {
     "x-request-id": {
-        "description": "The request's id. Tell it when you ask for help.",
+        "description": "The request's id. Quote it when you ask for help.",
         "required": True,
         "schema": {"type": "string", "minLength": 1, "maxLength": 64},
     },
     "RateLimit-Limit": {
-        "description": "How many requests the tighter of the key's two limits allows. Absent for a key without limits.",
+        "description": "The number of requests that the tighter of the key's two limits allows. Absent for a "
+        "key without "
+        "limits.",
         "schema": {"type": "integer", "minimum": 1},
     },
     "RateLimit-Remaining": {
-        "description": "How many of them are left.",
+        "description": "The number of these requests that are left.",
         "schema": {"type": "integer", "minimum": 0},
     },
     "RateLimit-Reset": {
-        "description": "In how many seconds all of them are back.",
+        "description": "The number of seconds until all of these requests are available again.",
         "schema": {"type": "integer", "minimum": 0},
     },
     "Retry-After": {
-        "description": "After how many seconds to ask again.",
+        "description": "The number of seconds after which to send the request again.",
         "required": True,
         "schema": {"type": "integer", "minimum": 1},
     },
     "Idempotent-Replayed": {
-        "description": "`true` where nothing happened: the order or the payment was there, or the request had its answer.",
+        "description": "`true` where nothing was changed: the order or the payment existed already, or the request had "
+        "been answered before.",
         "schema": {"type": "string", "enum": ["true"]},
     },
 }

@@ -27,9 +27,9 @@ from projections.orders.documents import OrderDocument
 
 
 class AddPayment(ChargePaymentOrder, frozen=True, kw_only=True, rename="camel"):
-    """Pay a part of an order that allows partial payments. Other parts may be on their way."""
+    """The request to pay a part of an order that allows partial payments. Other payments may be in progress."""
 
-    description: Annotated[LongText | None, Meta(description="Free text, kept with the payment.")] = None
+    description: Annotated[LongText | None, Meta(description="Free text, stored with the payment.")] = None
 
 
 _decode: Final = BodyDecoder(AddPayment)
@@ -61,8 +61,9 @@ ADD_PAYMENT: Final = ScopedOperation(
         name="addPayment",
         summary="Add a payment to a split order",
         description="""
-Pays a part of an order that was created with `allowPartials`, or all that is unpaid. Other parts may be on their way: what
-card authorisations may still take is reserved, references and payer authentications reserve nothing. A surcharge comes on top.
+Pays a part of an order that was created with `allowPartials`, or all that is unpaid. Other payments may be in progress:
+the amount that card authorisations can still capture is reserved; references and payer authentications reserve nothing.
+A surcharge is added to the amount.
 """,
         parameters=(ORDER_ID, IDEMPOTENCY_KEY),
         takes=AddPayment,
@@ -75,7 +76,7 @@ card authorisations may still take is reserved, references and payer authenticat
         },
         answers={
             201: ("The order with its new payment.", OrderDocument),
-            200: ("The order with the payment that was there under this `externalId`.", OrderDocument),
+            200: ("The order with the payment that existed already under this `externalId`.", OrderDocument),
         },
         codes=codes_of(
             ANY,

@@ -37,9 +37,9 @@ _CODES: Final = codes_of(
 
 
 class SubmitDeviceData(Struct, frozen=True, kw_only=True, rename="camel"):
-    """The payer's browser was looked at."""
+    """The request to continue after the payer's browser has sent its device data."""
 
-    reference_id: Annotated[Id | None, Meta(description="`payerAuthentication.referenceId`, as a check.")] = None
+    reference_id: Annotated[Id | None, Meta(description="A check: must be `payerAuthentication.referenceId`.")] = None
     device_information: Annotated[DeviceInformation | None, Meta(description="For fraud checks.")] = None
 
 
@@ -73,21 +73,21 @@ SUBMIT_DEVICE_DATA: Final = ScopedOperation(
     WRITE,
     OperationSpec(
         name="submitDeviceData",
-        summary="Go on after the payer's device was looked at",
+        summary="Continue after the device data of the payer",
         description="""
-For an order in PAYER_AUTHENTICATION_DEVICE_DATA_REQUIRED, once the payer's browser has been at
-`payerAuthentication.deviceDataCollectionUrl`. A challenge follows, or the bank's word without one. Needs no body.
+For an order in PAYER_AUTHENTICATION_DEVICE_DATA_REQUIRED, after the payer's browser has opened
+`payerAuthentication.deviceDataCollectionUrl`. Then a challenge follows, or the bank decides without one. Needs no body.
 """,
         parameters=(ORDER_ID, IDEMPOTENCY_KEY),
         takes=SubmitDeviceData,
         optional=True,
         examples={
             "browser": {
-                "summary": "With what the browser told",
+                "summary": "With data of the browser",
                 "value": {"deviceInformation": {"ipAddress": "201.141.20.7", "httpBrowserLanguage": "es-MX"}},
             },
         },
-        answers={200: ("The order: it waits for a challenge, or goes on.", OrderDocument)},
+        answers={200: ("The order: it waits for a challenge, or its payment continues.", OrderDocument)},
         codes=_CODES,
         replays=True,
     ),
@@ -95,7 +95,7 @@ For an order in PAYER_AUTHENTICATION_DEVICE_DATA_REQUIRED, once the payer's brow
 
 
 class ValidatePayerAuthentication(Struct, frozen=True, kw_only=True, rename="camel"):
-    """The payer came back from the challenge or the redirect."""
+    """The request to continue after the payer has returned from the challenge or the redirect."""
 
     authentication_transaction_id: Annotated[
         Id | None, Meta(description="Required. `payerAuthentication.authenticationTransactionId`.")
@@ -119,7 +119,9 @@ def parse_validate(body: bytes) -> ValidateInput:
 
 
 async def validate(deps: Dependencies, request: ApiRequest) -> ApiResponse:
-    """POST /v2/payment-orders/{id}/payer-authentication/validate: 200 with what became of it; 422 where it failed."""
+    """POST /v2/payment-orders/{id}/payer-authentication/validate: 200 with the order's status; 422 where the payment
+    failed.
+    """
     body = await request.body(deps.body_limit)
     parsed = parse_validate(body)
     reference = request.order_reference()
@@ -137,21 +139,21 @@ VALIDATE: Final = ScopedOperation(
     WRITE,
     OperationSpec(
         name="validatePayerAuthentication",
-        summary="Go on after the payer's challenge",
+        summary="Continue after the payer's challenge",
         description="""
-For an order in PAYER_AUTHENTICATION_CHALLENGE_REQUIRED, or ACTION_REQUIRED, once the payer has been at
-`payerAuthentication.stepUpUrl`. What was granted is captured by itself, a few seconds later. In the sandbox an id that contains
-`fail` fails the challenge.
+For an order in PAYER_AUTHENTICATION_CHALLENGE_REQUIRED or ACTION_REQUIRED, after the payer's browser has opened
+`payerAuthentication.stepUpUrl`. The granted amount is captured automatically a few seconds later. In the sandbox an id
+that contains `fail` fails the challenge.
 """,
         parameters=(ORDER_ID, IDEMPOTENCY_KEY),
         takes=ValidatePayerAuthentication,
         examples={
             "returned": {
-                "summary": "The payer is back",
+                "summary": "The payer has returned",
                 "value": {"authenticationTransactionId": "8e1c5f0a-6f0b-4f43-9a3e-2f6d7c1b5a90"},
             },
         },
-        answers={200: ("What the order came to.", ValidationDocument)},
+        answers={200: ("The state of the order after the authentication.", ValidationDocument)},
         codes=_CODES,
         replays=True,
     ),

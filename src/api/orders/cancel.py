@@ -1,4 +1,4 @@
-"""POST /v2/payment-orders/{id}/cancel: closes an order, or lets one part of a split order go."""
+"""POST /v2/payment-orders/{id}/cancel: cancels an order, or one payment of a split order."""
 
 from __future__ import annotations
 
@@ -24,13 +24,18 @@ from projections.orders.documents import OrderDocument
 
 
 class CancelPaymentOrder(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Close an order that is not paid, or let one part of a split order go."""
+    """The request to cancel an order that is not paid, or one payment of a split order."""
 
-    reason: Annotated[Id | None, Meta(description="Why, in the merchant's words.")] = None
-    refund_captured: Annotated[bool | None, Meta(description="True gives back what is held; default false.")] = None
+    reason: Annotated[Id | None, Meta(description="The reason, in the merchant's words.")] = None
+    refund_captured: Annotated[
+        bool | None, Meta(description="True refunds the money that the order holds; default false.")
+    ] = None
     payment_id: Annotated[
         UUID | None,
-        Meta(description="The one part of a split order to let go, which stays open; comes without the other fields."),
+        Meta(
+            description="The one payment of a split order to cancel; the order stays open. Cannot be combined with the "
+            "other fields."
+        ),
     ] = None
 
 
@@ -54,11 +59,15 @@ def _require_alone(sent: CancelPaymentOrder) -> None:
     """
     for field, given in (("refundCaptured", sent.refund_captured), ("reason", sent.reason)):
         if given:
-            raise conflicting("paymentId", field, "came together, and what is about the whole order lets no part go")
+            raise conflicting(
+                "paymentId",
+                field,
+                "cannot be sent together: the first cancels one payment, the second belongs to the whole order",
+            )
 
 
 async def cancel(deps: Dependencies, request: ApiRequest) -> ApiResponse:
-    """POST /v2/payment-orders/{id}/cancel: 200 with the order, cancelled or waiting for the processor to let go."""
+    """POST /v2/payment-orders/{id}/cancel: 200 with the order, cancelled or waiting for the processor to confirm."""
     body = await request.optional_body(deps.body_limit)
     parsed = parse_cancel(body)
     reference = request.order_reference()
@@ -75,15 +84,17 @@ CANCEL: Final = ScopedOperation(
         name="cancelPaymentOrder",
         summary="Cancel a payment order",
         description="""
-Closes an order that is not paid: what is authorised is let go, sessions and references end. Where money is held it takes
-`refundCaptured`; an order that is paid is refunded instead. Needs no body. With `paymentId` one part of a split order is let
-go, and the order stays open.
+Cancels an order that is not paid: authorisations are voided, 3-D Secure sessions and references end. An order that
+holds money is cancelled only with `refundCaptured`; an order that is paid is refunded instead. Needs no body. With
+`paymentId` one payment of a split order is cancelled, and the order stays open.
 """,
         parameters=(ORDER_ID, IDEMPOTENCY_KEY),
         takes=CancelPaymentOrder,
         optional=True,
         examples={"reason": {"summary": "With a reason", "value": {"reason": "El cliente ya no lo quiere"}}},
-        answers={200: ("The order: cancelled, or waiting for the processor to let go.", OrderDocument)},
+        answers={
+            200: ("The order: cancelled, or waiting for the processor to confirm a void or a refund.", OrderDocument)
+        },
         codes=codes_of(
             ANY,
             BODY,

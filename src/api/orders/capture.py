@@ -1,4 +1,4 @@
-"""POST /v2/payment-orders/{id}/capture: takes the money that was authorised."""
+"""POST /v2/payment-orders/{id}/capture: captures authorised money."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from projections.orders.documents import OrderDocument
 
 
 class CapturePaymentOrder(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Take what was authorised."""
+    """The request to capture an authorisation."""
 
     amount: Annotated[
         PositiveNumber | UnsetType,
-        Meta(description="In minor units, surcharge included; absent: all that is left of the authorisation."),
+        Meta(description="In minor units, surcharge included. Absent: all that is left of the authorisation."),
     ] = UNSET
-    payment_id: Annotated[UUID | None, Meta(description="Which payment; absent: the newest that can be captured.")] = (
-        None
-    )
+    payment_id: Annotated[
+        UUID | None, Meta(description="The payment to capture. Absent: the newest one that can be captured.")
+    ] = None
 
 
 _decode: Final = BodyDecoder(CapturePaymentOrder)
@@ -46,7 +46,7 @@ def parse_capture(body: bytes) -> CaptureInput:
 
 
 async def capture(deps: Dependencies, request: ApiRequest) -> ApiResponse:
-    """POST /v2/payment-orders/{id}/capture: 200, or 422 where the processor refused for good."""
+    """POST /v2/payment-orders/{id}/capture: 200, or 422 where the processor finally refused."""
     body = await request.optional_body(deps.body_limit)
     parsed = parse_capture(body)
     reference = request.order_reference()
@@ -62,8 +62,8 @@ CAPTURE: Final = ScopedOperation(
         name="capturePaymentOrder",
         summary="Capture an authorisation",
         description="""
-Takes what was authorised for an order with `captureMethod: MANUAL`, all that is left of it or a part, surcharge included. Needs
-no body.
+Captures the authorised money of an order with `captureMethod: MANUAL`: all that is left of the authorisation or a part
+of it, surcharge included. Needs no body.
 """,
         parameters=(ORDER_ID, IDEMPOTENCY_KEY),
         takes=CapturePaymentOrder,

@@ -34,9 +34,9 @@ from projections.orders.documents import OrderDocument
 
 
 class ChargePaymentOrder(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Pay an order that waits for its payment."""
+    """The request to pay an order that waits for its payment."""
 
-    payment_method: Annotated[PaymentMethod, Meta(description="How to pay.")]
+    payment_method: Annotated[PaymentMethod, Meta(description="The payment method.")]
     amount: Annotated[
         PositiveNumber | UnsetType,
         Meta(description="Part of the subtotal to pay, in minor units; only on split orders. Absent: all of it."),
@@ -44,12 +44,14 @@ class ChargePaymentOrder(Struct, frozen=True, kw_only=True, rename="camel"):
     external_id: Annotated[
         Id | None, Meta(description="The merchant's id of the payment, unique within the order.")
     ] = None
-    external_merchant_reference: Annotated[Id | None, Meta(description="Accepted for externalId.")] = None
+    external_merchant_reference: Annotated[Id | None, Meta(description="Alias of externalId.")] = None
     billing_address: Annotated[BillingAddress | None, Meta(description="Required with a card.")] = None
     device_information: Annotated[DeviceInformation | None, Meta(description="For fraud checks.")] = None
     virtual_terminal: Annotated[bool | None, Meta(description="True skips 3-D Secure.")] = None
-    is_virtual_terminal: Annotated[bool | None, Meta(description="Accepted for virtualTerminal.")] = None
-    metadata: Annotated[Metadata | UnsetType, Meta(description="Arbitrary JSON object, kept with the payment.")] = UNSET
+    is_virtual_terminal: Annotated[bool | None, Meta(description="Alias of virtualTerminal.")] = None
+    metadata: Annotated[Metadata | UnsetType, Meta(description="Arbitrary JSON object, stored with the payment.")] = (
+        UNSET
+    )
 
 
 _decode: Final = BodyDecoder(ChargePaymentOrder)
@@ -102,18 +104,18 @@ CHARGE: Final = ScopedOperation(
         summary="Charge a payment order",
         description="""
 Pays an order that is PENDING, PARTIALLY_PAID, FAILED or REFERENCE_GENERATED. `externalId` names the payment within the
-order: sent again, the order is answered as it stands.
+order: a repeated request is answered with the order in its current state.
 """,
         parameters=(ORDER_ID, IDEMPOTENCY_KEY),
         takes=ChargePaymentOrder,
         examples={
             "card": {
-                "summary": "All of it by card",
+                "summary": "The whole amount by card",
                 "value": {"paymentMethod": examples.CARD, "billingAddress": examples.BILLING},
             },
             "part": {"summary": "A part of a split order by card", "value": examples.PART_BY_CARD},
         },
-        answers={200: ("The order with its new payment, or with the one that was there.", OrderDocument)},
+        answers={200: ("The order with its new payment, or with the payment that existed already.", OrderDocument)},
         codes=codes_of(
             ANY,
             BODY,

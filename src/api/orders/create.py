@@ -41,7 +41,7 @@ from projections.orders.documents import OrderDocument
 
 
 class CreatePaymentOrder(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Ask for money."""
+    """The request to create a payment order."""
 
     amount: Annotated[
         Raw,
@@ -51,17 +51,19 @@ class CreatePaymentOrder(Struct, frozen=True, kw_only=True, rename="camel"):
             extra_json_schema={"type": "number", "exclusiveMinimum": 0, "maximum": NUMBER_MAX},
         ),
     ]
-    currency: Annotated[Literal["MXN", "USD"], Meta(description="ISO 4217.")]
+    currency: Annotated[Literal["MXN", "USD"], Meta(description="ISO 4217 currency code.")]
     external_id: Annotated[
         Id | None, Meta(description="Required. The merchant's id of the order and its idempotency key.")
     ] = None
-    external_merchant_reference: Annotated[Id | None, Meta(description="Accepted for externalId.")] = None
-    customer: Annotated[Customer | None, Meta(description="Required. Who pays.")] = None
-    customer_id: Annotated[Id | None, Meta(description="Accepted for customer.id.")] = None
+    external_merchant_reference: Annotated[Id | None, Meta(description="Alias of externalId.")] = None
+    customer: Annotated[Customer | None, Meta(description="Required. The customer who pays.")] = None
+    customer_id: Annotated[Id | None, Meta(description="Alias of customer.id.")] = None
     payment_method: Annotated[PaymentMethod | None, Meta(description="Required unless pending is true.")] = None
-    pending: Annotated[bool | None, Meta(description="Create the order only; it is paid later by charge.")] = None
+    pending: Annotated[bool | None, Meta(description="True creates the order without a payment; it is paid later.")] = (
+        None
+    )
     allow_partials: Annotated[
-        bool | None, Meta(description="Several payments may cover the order. Honoured with pending only.")
+        bool | None, Meta(description="True allows several payments for the order. Takes effect only with pending.")
     ] = None
     capture_method: Annotated[
         Literal["AUTOMATIC", "MANUAL"] | None, Meta(description="When a card is captured; default AUTOMATIC.")
@@ -73,18 +75,20 @@ class CreatePaymentOrder(Struct, frozen=True, kw_only=True, rename="camel"):
     ] = None
     billing_address: Annotated[BillingAddress | None, Meta(description="Required with a card.")] = None
     device_information: Annotated[DeviceInformation | None, Meta(description="For fraud checks.")] = None
-    metadata: Annotated[Metadata | UnsetType, Meta(description="Arbitrary JSON object, kept as it is.")] = UNSET
+    metadata: Annotated[Metadata | UnsetType, Meta(description="Arbitrary JSON object, stored as it was sent.")] = UNSET
     due_date: Annotated[
         Annotated[datetime, Meta(extra_json_schema={"format": "date-time"})] | None,
-        Meta(description="For reminders. Without an offset: in the merchant's time zone."),
+        Meta(description="The due date, for reminders. A time without an offset is in the merchant's time zone."),
     ] = None
     virtual_terminal: Annotated[bool | None, Meta(description="True skips 3-D Secure.")] = None
-    is_virtual_terminal: Annotated[bool | None, Meta(description="Accepted for virtualTerminal.")] = None
-    customer_fiscal_data: Annotated[CustomerFiscalData | None, Meta(description="Who gets the invoice.")] = None
-    fiscal_data: Annotated[CustomerFiscalData | None, Meta(description="Accepted for customerFiscalData.")] = None
-    fiscal_config: Annotated[CustomerFiscalData | None, Meta(description="Accepted for customerFiscalData.")] = None
-    line_items: Annotated[LineItems | None, Meta(description="What is sold; the lines of the invoice.")] = None
-    items: Annotated[LineItems | None, Meta(description="Accepted for lineItems.")] = None
+    is_virtual_terminal: Annotated[bool | None, Meta(description="Alias of virtualTerminal.")] = None
+    customer_fiscal_data: Annotated[CustomerFiscalData | None, Meta(description="The receiver of the invoice.")] = None
+    fiscal_data: Annotated[CustomerFiscalData | None, Meta(description="Alias of customerFiscalData.")] = None
+    fiscal_config: Annotated[CustomerFiscalData | None, Meta(description="Alias of customerFiscalData.")] = None
+    line_items: Annotated[
+        LineItems | None, Meta(description="The goods or services that are sold: the lines of the invoice.")
+    ] = None
+    items: Annotated[LineItems | None, Meta(description="Alias of lineItems.")] = None
 
 
 _decode: Final = BodyDecoder(CreatePaymentOrder)
@@ -241,8 +245,8 @@ CREATE: Final = ScopedOperation(
         name="createPaymentOrder",
         summary="Create a payment order",
         description="""
-Asks for money, and takes it at once where a payment method is given. `externalId` names the order: sent again, the same
-order is answered and nothing is paid twice. An order that FAILED gets a new payment.
+Creates an order, and charges it at once where a payment method is given. `externalId` names the order: a repeated
+request is answered with the same order, and nothing is paid twice. An order that is FAILED gets a new payment.
 
 With `pending: true` nothing is paid yet; the order waits for its charge.
 """,
@@ -251,7 +255,10 @@ With `pending: true` nothing is paid yet; the order waits for its charge.
         examples=EXAMPLES,
         answers={
             201: ("The order is new, or has a new payment.", OrderDocument),
-            200: ("An order with this `externalId` was there and is shown as it stands.", OrderDocument),
+            200: (
+                "An order with this `externalId` existed already; it is returned in its current state.",
+                OrderDocument,
+            ),
         },
         codes=codes_of(ANY, BODY, PAYMENT, {404: ("CUSTOMER_NOT_FOUND",), 409: ("DUPLICATE_EXTERNAL_ID",)}),
         replays=True,

@@ -42,7 +42,7 @@ _DATE: Final[Json] = {
 }
 PARAMETERS: Final[Mapping[str, tuple[str, Json]]] = {
     "status": (
-        "One status or several, separated by commas.",
+        "One or more statuses, separated by commas.",
         {"type": "array", "items": {"$ref": "#/components/schemas/OrderStatus"}, "minItems": 1},
     ),
     "customerId": (
@@ -50,31 +50,37 @@ PARAMETERS: Final[Mapping[str, tuple[str, Json]]] = {
         {"type": "string", "minLength": 1, "maxLength": TEXT_MAX},
     ),
     "includeRelatedCustomers": (
-        "`true`: of the customers related to it by `sourceId` too.",
+        "`true`: also the orders of the customers that `sourceId` relates to this customer.",
         {"type": "boolean", "default": False},
     ),
     "excludeOverdue": (
-        "`true`: only orders without a due date or with one to come.",
+        "`true`: only orders without a due date or with a due date in the future.",
         {"type": "boolean", "default": False},
     ),
     "search": (
-        "Part of the customer's e-mail, the order number, the invoice number or the external id, in any case.",
+        "Part of the customer's e-mail, order number, invoice number or external id; upper and lower case are equal.",
         {"type": "string", "maxLength": TEXT_MAX},
     ),
-    "dateFrom": ("Created from then on. A date alone is that day in the merchant's time zone.", _DATE),
-    "dateTo": ("Created until then, inclusive. A date alone includes that day.", _DATE),
-    "startDate": ("Accepted for dateFrom.", _DATE),
-    "endDate": ("Accepted for dateTo.", _DATE),
+    "dateFrom": (
+        "Orders created at this time or later. A date alone is the start of that day in the merchant's time zone.",
+        _DATE,
+    ),
+    "dateTo": ("Orders created up to this time, inclusive. A date alone includes that whole day.", _DATE),
+    "startDate": ("Alias of dateFrom.", _DATE),
+    "endDate": ("Alias of dateTo.", _DATE),
     "page": (
-        "Which page, from 1. Not together with offset or cursor.",
+        "The number of the page, from 1. Cannot be combined with offset or cursor.",
         {"type": "integer", "minimum": 1, "maximum": _WHOLE_MAX, "default": 1},
     ),
     "limit": (
-        f"How many on a page, 1 to {_LIMIT_MAX}; default {_LIMIT_DEFAULT}.",
+        f"The number of orders on a page, 1 to {_LIMIT_MAX}; default {_LIMIT_DEFAULT}.",
         {"type": "integer", "minimum": 1, "maximum": _LIMIT_MAX, "default": _LIMIT_DEFAULT},
     ),
-    "offset": ("How many orders to skip.", {"type": "integer", "minimum": 0, "maximum": _WHOLE_MAX}),
-    "cursor": ("The `nextCursor` of another page: the fastest way to go on.", {"type": "string", "minLength": 1}),
+    "offset": ("The number of orders to skip.", {"type": "integer", "minimum": 0, "maximum": _WHOLE_MAX}),
+    "cursor": (
+        "The `nextCursor` of the page before: the fastest way to read the next page.",
+        {"type": "string", "minLength": 1},
+    ),
     "sortField": ("`createdAt`.", {"type": "string", "enum": ["createdAt"], "default": "createdAt"}),
     "sortOrder": ("`desc` (default) or `asc`.", {"type": "string", "enum": ["desc", "asc"], "default": "desc"}),
 }
@@ -89,7 +95,9 @@ def parse_order_query(query: bytes, now: datetime) -> OrderQuery:
     limit = _whole(given, "limit", _LIMIT_DEFAULT, 1, _LIMIT_MAX)
     places = [name for name in ("page", "offset", "cursor") if name in given]
     if len(places) > 1:
-        raise conflicting(places[0], places[1], "came together, and each says where the page begins")
+        raise conflicting(
+            places[0], places[1], "cannot be sent together, because each of them sets where the page begins"
+        )
     page = _whole(given, "page", 1, 1, _WHOLE_MAX)
     if given.get("sortField", "createdAt") != "createdAt":
         raise invalid("sortField", "must be createdAt")
@@ -124,7 +132,7 @@ def _parameters(query: bytes) -> Mapping[str, str]:
     given = {}
     for name, values in lists.items():
         if len(set(values)) > 1 and name in PARAMETERS and name != "status":
-            raise invalid(name, "was given twice with different values", "CONFLICTING_FIELDS")
+            raise invalid(name, "was sent twice with different values", "CONFLICTING_FIELDS")
         given[name] = ",".join(values) if name == "status" else values[0]
     return given
 
@@ -208,7 +216,7 @@ LIST_ORDERS: Final = ScopedOperation(
     OperationSpec(
         name="listPaymentOrders",
         summary="List payment orders",
-        description="A page of the merchant's orders, without their payments, and how many there are in all.",
+        description="A page of the merchant's orders, without their payments, and the number of all orders.",
         parameters=tuple(_described(name, *about) for name, about in PARAMETERS.items()),
         answers={200: ("A page of orders.", OrderPage)},
         codes=codes_of(ANY, {400: ("CONFLICTING_FIELDS",)}),

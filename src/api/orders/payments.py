@@ -51,7 +51,7 @@ async def show_payment(deps: Dependencies, request: ApiRequest) -> ApiResponse:
         for ids, payment in reversed(identified):
             if name is not None and getattr(ids, field) == name:
                 return ApiResponse(200, bytes(payment))
-    raise PaymentNotFound("The payment was not found on this order.")
+    raise PaymentNotFound("The order has no payment with this id.")
 
 
 async def _payments(deps: Dependencies, request: ApiRequest) -> list[Raw]:
@@ -75,7 +75,7 @@ LIST_PAYMENTS: Final = ScopedOperation(
     OperationSpec(
         name="listPayments",
         summary="List an order's payments",
-        description="All payments of the order, oldest first, each with its history. One page holds them all.",
+        description="All payments of the order on one page, oldest first, each with its history.",
         parameters=(ORDER_ID,),
         answers={200: ("The payments.", PaymentPage)},
         codes=codes_of(ANY, {404: ("ORDER_NOT_FOUND",)}),

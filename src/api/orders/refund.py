@@ -35,7 +35,7 @@ _UNSPECIFIED: Final = "unspecified"
 
 
 class Allocation(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What one payment gives back of a refund."""
+    """The part of a refund that one payment gives back."""
 
     payment_id: Annotated[UUID, Meta(description="The service's id of the payment.")]
     amount: Annotated[
@@ -44,31 +44,36 @@ class Allocation(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Destination(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Where the money of a transfer or a cash payment goes back to."""
+    """The account that receives the refund of a transfer or of a cash payment."""
 
-    clabe: Annotated[Clabe | None, Meta(description="Required. 18 digits, the last of which checks the others.")] = None
-    account_holder: Annotated[Text | None, Meta(description="Whose account it is.")] = None
+    clabe: Annotated[Clabe | None, Meta(description="Required. 18 digits, the last of which is a check digit.")] = None
+    account_holder: Annotated[Text | None, Meta(description="The holder of the account.")] = None
 
 
 class RefundPaymentOrder(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Give money back: the newest payments first, unless the request names them."""
+    """The request for a refund: of the newest payments first, unless it names payments."""
 
     amount: Annotated[
         PositiveNumber | UnsetType,
-        Meta(description="Required. In minor units, surcharge included; all of it for a full refund.", examples=[4120]),
+        Meta(
+            description="Required. In minor units, surcharge included; for a full refund all that can be refunded.",
+            examples=[4120],
+        ),
     ] = UNSET
-    reason: Annotated[Id | None, Meta(description="Why, in the merchant's words; `unspecified` where absent.")] = None
+    reason: Annotated[
+        Id | None, Meta(description="The reason, in the merchant's words; `unspecified` where absent.")
+    ] = None
     payment_id: Annotated[UUID | None, Meta(description="The one payment to refund.")] = None
     external_id: Annotated[Id | None, Meta(description="The merchant's id of the refund, unique within the order.")] = (
         None
     )
-    external_merchant_reference: Annotated[Id | None, Meta(description="Accepted for externalId.")] = None
+    external_merchant_reference: Annotated[Id | None, Meta(description="Alias of externalId.")] = None
     allocations: Annotated[
         Annotated[list[Allocation], Meta(max_length=ALLOCATIONS_MAX)] | None,
-        Meta(description="How much each payment gives back; together they are the amount."),
+        Meta(description="The amount that each payment gives back; their sum must be `amount`."),
     ] = None
     destination: Annotated[
-        Destination | None, Meta(description="The account for what cannot go back the way it came.")
+        Destination | None, Meta(description="The account for money that cannot be returned the way it was paid.")
     ] = None
 
 
@@ -109,7 +114,9 @@ def _destination(sent: Destination | None) -> terms.Destination | None:
     if sent.clabe is None:
         raise required("destination.clabe")
     if not is_clabe(sent.clabe):
-        raise invalid("destination.clabe", "must have 18 digits, the last of which checks the others", "INVALID_CLABE")
+        raise invalid(
+            "destination.clabe", "must have 18 digits, the last of which is the correct check digit", "INVALID_CLABE"
+        )
     return terms.Destination(clabe=sent.clabe, account_holder=sent.account_holder)
 
 
@@ -120,7 +127,7 @@ def _without_clabe(parsed: RefundInput) -> RefundInput:
 
 
 class OrderWithRefund(OrderDocument, frozen=True, kw_only=True, rename="camel"):
-    """A payment order as a refund is answered: with the refund that was asked for."""
+    """The answer to a refund: the payment order, with the requested refund."""
 
     refund: RefundDocument
 
@@ -153,19 +160,20 @@ REFUND: Final = ScopedOperation(
         name="refundPaymentOrder",
         summary="Refund a payment order",
         description="""
-Gives money back, surcharge included: of the payments that are named, else of the newest ones first. A card gets its money back
-the way it came; a transfer or cash payment is paid out, by preference to `destination`, and stays PENDING until that is
-confirmed. `externalId` names the refund within the order: sent again, it is answered as it stands.
+Refunds money, surcharge included: of the payments that the request names, otherwise of the newest ones first. Money
+paid by card is returned to the card. Money paid by transfer or in cash is paid out, preferably to `destination`, and
+the refund stays PENDING until the payout is confirmed. `externalId` names the refund within the order: a repeated
+request is answered with the same refund.
 """,
         parameters=(ORDER_ID, IDEMPOTENCY_KEY),
         takes=RefundPaymentOrder,
         examples={
             "part": {
-                "summary": "A part of it",
+                "summary": "A part of the money",
                 "value": {"amount": 38900, "reason": "Un kilo de café llegó abierto", "externalId": "devolucion-184-1"},
             },
             "payout": {
-                "summary": "To an account, where the money came by transfer or in cash",
+                "summary": "To an account, for money paid by transfer or in cash",
                 "value": {
                     "amount": 10000,
                     "reason": "Pedido incompleto",
@@ -174,7 +182,7 @@ confirmed. `externalId` names the refund within the order: sent again, it is ans
             },
         },
         answers={
-            200: ("The order, and the refund: done, pending, or refused by the processor.", OrderWithRefund),
+            200: ("The order, and the refund: completed, pending, or refused by the processor.", OrderWithRefund),
         },
         codes=codes_of(
             ANY,

@@ -40,7 +40,7 @@ async def show_refund(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     by_name = {refund.external_id: refund for refund in order.refunds if refund.external_id is not None}
     refund = None if name is None else by_id.get(name) or by_name.get(name)
     if refund is None:
-        raise RefundNotFound("The refund was not found on this order.")
+        raise RefundNotFound("The order has no refund with this id.")
     return ApiResponse(200, render_refund(order, refund))
 
 
@@ -62,7 +62,7 @@ LIST_REFUNDS: Final = ScopedOperation(
     OperationSpec(
         name="listRefunds",
         summary="List an order's refunds",
-        description="All refunds of the order, oldest first. One page holds them all.",
+        description="All refunds of the order on one page, oldest first.",
         parameters=(ORDER_ID,),
         answers={200: ("The refunds.", RefundPage)},
         codes=codes_of(ANY, {404: ("ORDER_NOT_FOUND",)}),
@@ -74,7 +74,7 @@ SHOW_REFUND: Final = ScopedOperation(
     OperationSpec(
         name="getRefund",
         summary="Get a refund",
-        description="One refund of the order, and what each payment gives back of it.",
+        description="One refund of the order, and the part that each payment gives back.",
         parameters=(ORDER_ID, _REFUND_ID),
         answers={200: ("The refund.", RefundDocument)},
         codes=codes_of(ANY, {404: ("ORDER_NOT_FOUND", "REFUND_NOT_FOUND")}),

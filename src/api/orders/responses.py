@@ -26,11 +26,13 @@ from projections.orders.documents import OrderDocument
 
 
 class Declined(Error, kw_only=True, rename="camel"):
-    """The payment was declined. Something happened all the same: the order holds the failed payment and can be read."""
+    """The answer to a declined payment. The order exists all the same: it has the failed payment and can be read."""
 
-    decline_code: Annotated[str, Meta(description="Why, in words that no processor owns.", examples=["CARD_EXPIRED"])]
+    decline_code: Annotated[
+        str, Meta(description="The reason, as a code that is the same for all processors.", examples=["CARD_EXPIRED"])
+    ]
     retryable: Annotated[bool, Meta(description="Whether the same card, unchanged, may be approved another time.")]
-    advice: Annotated[Advice, Meta(description="What helps.")]
+    advice: Annotated[Advice, Meta(description="What the merchant should do.")]
     id: Annotated[UUID, Meta(description="The order.")]
     external_id: Annotated[str, Meta(description="The merchant's id of the order.")]
     status: Annotated[OrderStatus, Meta(description="The order's status: FAILED, or unchanged on a split order.")]

@@ -29,7 +29,7 @@ SHOW: Final = ScopedOperation(
     OperationSpec(
         name="getPaymentOrder",
         summary="Get a payment order",
-        description="The order with its customer as that is now, and all its payments with their history.",
+        description="The order with the current data of its customer, and all its payments with their history.",
         parameters=(ORDER_ID,),
         answers={200: ("The order.", OrderDocument)},
         codes=codes_of(ANY, {404: ("ORDER_NOT_FOUND",)}),

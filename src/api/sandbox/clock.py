@@ -28,7 +28,7 @@ _DURATION: Final = r"^P(?=[0-9]|T[0-9])([0-9]+Y)?([0-9]+M)?([0-9]+W)?([0-9]+D)?(
 _Duration = Annotated[str, Meta(max_length=64, examples=["PT72H"], extra_json_schema={"pattern": _DURATION})]
 
 
-_Now = Annotated[str, Meta(description="The merchant's present moment.", extra={"format": "date-time"})]
+_Now = Annotated[str, Meta(description="The merchant's current time.", extra={"format": "date-time"})]
 
 
 class ClockReading(Struct, rename="camel"):
@@ -38,7 +38,7 @@ class ClockReading(Struct, rename="camel"):
 
 
 async def show(deps: Dependencies, request: ApiRequest) -> ApiResponse:
-    """GET {base}/sandbox/clock: the merchant's present moment."""
+    """GET {base}/sandbox/clock: the merchant's current time."""
     return json_response(200, ClockReading(now=formats.moment(deps.ledger.clock.now(request.principal.merchant_id))))
 
 
@@ -48,7 +48,7 @@ SHOW_CLOCK: Final = ScopedOperation(
     OperationSpec(
         name="getClock",
         summary="Read the merchant's clock",
-        description="The merchant's present moment: real time, or ahead of it where the clock was moved. Sandbox only.",
+        description="The current time of the merchant: real time, or later where the clock was moved. Sandbox only.",
         tag=SANDBOX,
         answers={200: ("The clock.", ClockReading)},
         codes=ANY,
@@ -57,14 +57,17 @@ SHOW_CLOCK: Final = ScopedOperation(
 
 
 class MoveClock(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Where to move the clock: one of the two."""
+    """The new time of the clock, by one of the two fields."""
 
     advance_to: Annotated[
-        datetime | None, Meta(description="The moment to show. Without an offset: in the merchant's time zone.")
+        datetime | None, Meta(description="The time to move to. Without an offset: in the merchant's time zone.")
     ] = None
     advance_by: Annotated[
         _Duration | None,
-        Meta(description="How far to go, in ISO 8601. Years, months and days are those of the merchant's calendar."),
+        Meta(
+            description="The duration to move by, in ISO 8601. Years, months and days are those of the "
+            "merchant's calendar."
+        ),
     ] = None
 
 
@@ -76,7 +79,7 @@ def _target(sent: MoveClock, zone: ZoneInfo) -> tuple[str, Callable[[datetime], 
     (400).
     """
     if sent.advance_to is not None and sent.advance_by is not None:
-        raise conflicting("advanceTo", "advanceBy", "came together, and a clock is moved by one of the two")
+        raise conflicting("advanceTo", "advanceBy", "cannot be sent together: send one of them")
     if sent.advance_to is not None:
         until = moment(sent.advance_to, "advanceTo", datetime.now(UTC).astimezone(zone))
         return "advanceTo", lambda _: until
@@ -90,11 +93,11 @@ class ClockMoved(Struct, rename="camel"):
     """The merchant's clock after a move."""
 
     now: _Now
-    jobs_run: Annotated[int, Meta(ge=0, description="How many jobs became due on the way, and have run.")]
+    jobs_run: Annotated[int, Meta(ge=0, description="The number of jobs that became due during the move and were run.")]
 
 
 async def move(deps: Dependencies, request: ApiRequest) -> ApiResponse:
-    """POST {base}/sandbox/clock: the clock is moved on and what becomes due is done; 400 where it would go back."""
+    """POST {base}/sandbox/clock: 200 once what became due on the way has run; 400 for a time in the clock's past."""
     assert deps.clock_control is not None, "only the sandbox has this route"
     field, target = _target(_decode(await request.body(deps.body_limit)), request.principal.zone)
     moved = await deps.ledger.complete(deps.clock_control.advance(request.principal.merchant_id, field, target))
@@ -108,14 +111,14 @@ MOVE_CLOCK: Final = ScopedOperation(
         name="moveClock",
         summary="Move the merchant's clock",
         description="""
-Lets time pass for this merchant alone, up to a moment or by a duration. What becomes due on the way is done in the order of
-time, each at its own moment, and what that makes due as well. The answer comes when all of it has run, and then holds for
-every further request. The clock never goes back. Sandbox only.
+Moves the clock of this merchant only, up to a time or by a duration. What becomes due on the way is carried out in the
+order of time, each at its own time, including what becomes due as a result. The answer comes after all of it has run;
+the new time then holds for every further request. The clock only moves forward. Sandbox only.
 """,
         tag=SANDBOX,
         takes=MoveClock,
         examples={"threeDaysLater": {"summary": "Three days later", "value": {"advanceBy": "P3D"}}},
-        answers={200: ("Where the clock stands now, and how many jobs were run.", ClockMoved)},
+        answers={200: ("The new time of the clock, and the number of jobs that were run.", ClockMoved)},
         codes=codes_of(ANY, BODY, {409: ("CONCURRENT_UPDATE",)}),
     ),
 )

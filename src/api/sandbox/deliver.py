@@ -26,12 +26,12 @@ _PAUSE_S: Final = 0.1
 
 
 class Reported(Struct, rename="camel"):
-    """What became of a message of the sandbox's processor."""
+    """The result of a message of the sandbox's processor."""
 
-    accepted: Annotated[Literal[True], Meta(description="The message is on disk.")]
-    processor_message_id: Annotated[str, Meta(description="The processor's own id of it.")]
-    waits_for: Annotated[str | None, Meta(description="Why no order has taken it in, where none has.")]
-    payment_order: Annotated[OrderDocument | None, Meta(description="The order that has taken it in.")]
+    accepted: Annotated[Literal[True], Meta(description="Always true: the message is stored on disk.")]
+    processor_message_id: Annotated[str, Meta(description="The processor's own id of the message.")]
+    waits_for: Annotated[str | None, Meta(description="Why no order has recorded the message yet; null where one has.")]
+    payment_order: Annotated[OrderDocument | None, Meta(description="The order that has recorded the message.")]
 
 
 async def deliver_and_respond(deps: Dependencies, request: ApiRequest, message: Message) -> ApiResponse:

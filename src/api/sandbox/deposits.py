@@ -35,14 +35,16 @@ _Digits = Annotated[str, Meta(min_length=1, max_length=40, extra_json_schema={"p
 
 
 class SendDeposit(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Money on its way to a reference."""
+    """A deposit to a reference."""
 
-    clabe: Annotated[_Digits | None, Meta(description="The CLABE that it is sent to; or reference.")] = None
-    reference: Annotated[_Digits | None, Meta(description="The cash reference that it is paid under.")] = None
+    clabe: Annotated[
+        _Digits | None, Meta(description="The CLABE that the money is sent to. Required unless reference is given.")
+    ] = None
+    reference: Annotated[_Digits | None, Meta(description="The cash reference that the money is paid for.")] = None
     amount: Annotated[PositiveNumber | UnsetType, Meta(description="Required. In minor units (cents).")] = UNSET
-    message_id: Annotated[Id | None, Meta(description="The network's own id: the same again is the same deposit.")] = (
-        None
-    )
+    message_id: Annotated[
+        Id | None, Meta(description="The network's own id of the deposit. A deposit with the same id is a repetition.")
+    ] = None
 
 
 _decode: Final = BodyDecoder(SendDeposit)
@@ -50,7 +52,7 @@ _decode: Final = BodyDecoder(SendDeposit)
 
 def _sent_to(sent: SendDeposit) -> str:
     if sent.clabe is not None and sent.reference is not None and sent.clabe != sent.reference:
-        raise conflicting("clabe", "reference", "came with different values, and money is sent to one of the two")
+        raise conflicting("clabe", "reference", "have different values: send one of them")
     sent_to = sent.clabe or sent.reference
     if sent_to is None:
         raise invalid("clabe", "is required where reference is absent", "REQUIRED")
@@ -70,7 +72,7 @@ def _message_id(sent: SendDeposit) -> str:
 
 
 async def send(deps: Dependencies, request: ApiRequest) -> ApiResponse:
-    """POST {base}/sandbox/deposits: 200 once an order has taken the money in, 202 where none knows the reference."""
+    """POST {base}/sandbox/deposits: 200 once an order has recorded the money, 202 where no order has the reference."""
     body = await request.body(deps.body_limit)
     with bad_input_as_400():
         sent = _decode(body)
@@ -85,7 +87,10 @@ async def send(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     try:
         message = await sandbox_processor(deps).deposit(deposit)
     except WrongAmount as wrong:
-        raise AmountMismatch("The store takes exactly the amount asked for.", expectedAmount=wrong.expected) from None
+        raise AmountMismatch(
+            "The store accepts only the exact amount of the reference: send expectedAmount.",
+            expectedAmount=wrong.expected,
+        ) from None
     return await deliver_and_respond(deps, request, message)
 
 
@@ -108,8 +113,8 @@ SEND_DEPOSIT: Final = ScopedOperation(
         name="sendDeposit",
         summary="Send money to a reference",
         description="""
-As a payer would: a transfer to a CLABE, in any amount, or cash at a store, which takes the exact amount only. A repeated
-`messageId` is the same deposit and gets the first answer. Sandbox only.
+Acts as a payer: sends a transfer to a CLABE, in any amount, or pays cash at a store, which accepts only the exact
+amount. A repeated `messageId` is the same deposit and gets the first answer. Sandbox only.
 """,
         tag=SANDBOX,
         takes=SendDeposit,
@@ -121,8 +126,8 @@ As a payer would: a transfer to a CLABE, in any amount, or cash at a store, whic
             "store": {"summary": "Cash at a store", "value": {"reference": "93000000000018", "amount": 150000}},
         },
         answers={
-            200: ("An order has taken the money in.", Reported),
-            202: ("No order knows the reference; the money is kept in mind.", Reported),
+            200: ("An order has recorded the money.", Reported),
+            202: ("No order has this reference. The deposit is stored, and the worker tries it again.", Reported),
         },
         codes=codes_of(ANY, BODY, {409: ("AMOUNT_MISMATCH",), 503: ("PROCESSOR_UNAVAILABLE",)}),
     ),

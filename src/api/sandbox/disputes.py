@@ -28,12 +28,16 @@ from ledger.processors.messages import DisputeLost, DisputeOpened, DisputeWon
 
 
 class ReportDispute(Struct, frozen=True, kw_only=True, rename="camel"):
-    """The payer's bank contests a payment, or has decided."""
+    """The report of the payer's bank that a payment is disputed, or that the dispute is decided."""
 
     payment_id: Annotated[UUID | None, Meta(description="Required. The service's id of the payment.")] = None
-    outcome: Annotated[Literal["OPENED", "WON", "LOST"], Meta(description="LOST without OPENED opens it as well.")]
+    outcome: Annotated[
+        Literal["OPENED", "WON", "LOST"],
+        Meta(description="LOST for a payment without an open dispute also opens the dispute."),
+    ]
     amount: Annotated[
-        PositiveNumber | UnsetType, Meta(description="In minor units; absent: all that can still be refunded.")
+        PositiveNumber | UnsetType,
+        Meta(description="In minor units. Absent: the amount of the open dispute, or all that can still be refunded."),
     ] = UNSET
 
 
@@ -41,7 +45,7 @@ _decode: Final = BodyDecoder(ReportDispute)
 
 
 async def report(deps: Dependencies, request: ApiRequest) -> ApiResponse:
-    """POST {base}/sandbox/disputes: 200 with the order once it knows; 404 for an unknown payment."""
+    """POST {base}/sandbox/disputes: 200 with the order once it has recorded the report; 404 for an unknown payment."""
     sent = _decode(await request.body(deps.body_limit))
     if sent.payment_id is None:
         raise required("paymentId")
@@ -50,7 +54,11 @@ async def report(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     merchant_id = request.principal.merchant_id
     order, payment = await find_payment(deps, merchant_id, sent.payment_id)
     if payment.processor_reference is None:
-        raise InvalidOrderState("Nothing was captured by this payment.", currentStatus=order.status, allowedStatuses=())
+        raise InvalidOrderState(
+            "The payment has captured nothing, so it cannot be disputed.",
+            currentStatus=order.status,
+            allowedStatuses=(),
+        )
     open_dispute = payment.dispute
     about: dict[str, Any] = {
         "processor": payment.processor,
@@ -64,14 +72,14 @@ async def report(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     }
     if sent.outcome == "WON":
         if open_dispute is None and payment.refundable <= 0:
-            raise OrderNotRefundable("Nothing of the payment can be contested.", currentStatus=payment.status)
+            raise OrderNotRefundable("The payment holds no money that can be disputed.", currentStatus=payment.status)
         return await deliver_and_respond(deps, request, DisputeWon(**about))
     amount = asked or (open_dispute.amount if open_dispute else payment.refundable)
     if amount <= 0:
-        raise OrderNotRefundable("Nothing of the payment can be contested.", currentStatus=payment.status)
+        raise OrderNotRefundable("The payment holds no money that can be disputed.", currentStatus=payment.status)
     require_multiple(order, amount, most=GROSS_MAX)
     if amount > payment.refundable:
-        raise InvalidField("amount", "must not exceed what is held of the payment")
+        raise InvalidField("amount", "must not exceed the money that the payment holds")
     kind = DisputeOpened if sent.outcome == "OPENED" else DisputeLost
     return await deliver_and_respond(deps, request, kind(amount=amount, **about))
 
@@ -81,8 +89,8 @@ REPORT_DISPUTE: Final = ScopedOperation(
     WRITE,
     OperationSpec(
         name="reportDispute",
-        summary="Contest a payment",
-        description="As the payer's bank would: opens a dispute, or decides it. Sandbox only.",
+        summary="Dispute a payment",
+        description="Acts as the payer's bank: opens a dispute, or decides it. Sandbox only.",
         tag=SANDBOX,
         takes=ReportDispute,
         examples={
@@ -92,8 +100,8 @@ REPORT_DISPUTE: Final = ScopedOperation(
             },
         },
         answers={
-            200: ("The order has taken it in.", Reported),
-            202: ("The order cannot make anything of it now; it is kept in mind.", Reported),
+            200: ("The order has recorded the report.", Reported),
+            202: ("The order cannot record the report yet. It is stored, and the worker tries it again.", Reported),
         },
         codes=codes_of(ANY, BODY, {404: ("PAYMENT_NOT_FOUND",), 409: ("INVALID_ORDER_STATE", "ORDER_NOT_REFUNDABLE")}),
     ),

@@ -27,7 +27,7 @@ async def find_payment(deps: Dependencies, merchant_id: UUID, payment_id: UUID) 
     until = time.monotonic() + _WAIT_S
     while not (found := await deps.payment_lookup.find(merchant_id, str(payment_id))):
         if payment_id.version != _OUR_VERSION or time.monotonic() > until:
-            raise PaymentNotFound("The payment was not found.")
+            raise PaymentNotFound("The merchant has no payment with this id.")
         await asyncio.sleep(_PAUSE_S)
     order = await load_order(deps.ledger, merchant_id, found[0][0])
     return order, order.payment(payment_id)

@@ -70,7 +70,7 @@ _PAGE: Final = Template("""\
 </head>
 <body$data>
 <main>
-<p class="note">Banco de pruebas: aquí no se mueve dinero.</p>
+<p class="note">Entorno de pruebas: aquí no se mueve dinero.</p>
 <h1>$title</h1>
 $content
 </main>
@@ -139,7 +139,8 @@ def form(*buttons: tuple[str, str]) -> str:
 
 def for_developers(text: str, code: str) -> str:
     """Returns a paragraph for the merchant's developer, with code."""
-    return f"<details open><summary>Para quien integra</summary><p>{escape(text)}</p><p><code>{escape(code)}</code></p></details>"
+    content = f"<p>{escape(text)}</p><p><code>{escape(code)}</code></p>"
+    return f"<details open><summary>Para el equipo de desarrollo</summary>{content}</details>"
 
 
 async def send_html(page: Html, send: Send, headers: Iterable[tuple[bytes, bytes]]) -> None:

@@ -37,7 +37,9 @@ _NOT_FOUND: Final = Html(
 _ENDED: Final = Html(
     status=410,
     title="Esta sesión ya terminó",
-    content=paragraph("El pago ya se resolvió o la tienda pidió otra cosa. Vuelve a la tienda para ver cómo quedó."),
+    content=paragraph(
+        "El pago ya terminó o la tienda inició otro paso. Vuelve a la tienda para ver el estado del pago."
+    ),
 )
 
 
@@ -93,7 +95,7 @@ async def device_data(deps: Dependencies, visit: Visit) -> Html:
         )
         return Html(title="Un momento, por favor", content=content, goes_on=True)
     await sandbox_processor(deps).pages.collect_device_data(visit.id)
-    content = paragraph("Tu navegador quedó revisado. Vuelve a la tienda: ella continúa con el pago.")
+    content = paragraph("La revisión de tu navegador terminó. Vuelve a la tienda, que continúa con el pago.")
     next_request = _next_request(visit, session, "device-data", referenceId=visit.id)
     return Html(
         title="Listo",
@@ -142,7 +144,7 @@ async def _question(deps: Dependencies, session: Session, stage: NextAction) -> 
 def _outcome(visit: Visit, session: Session, stage: NextAction, *, accepted: bool) -> Html:
     title = "Confirmaste el pago" if accepted else "Rechazaste el pago"
     words = (
-        "Vuelve a la tienda: ella termina el pago. Ya puedes cerrar esta página."
+        "Vuelve a la tienda, que termina el pago. Ya puedes cerrar esta página."
         if accepted
         else "No se hará ningún cargo. Vuelve a la tienda si quieres pagar de otra forma."
     )

@@ -15,5 +15,5 @@ def sandbox_processor(deps: Dependencies) -> SandboxProcessor:
     """Returns the processor that moves no money. Raises ApiError (404) where another processor is connected."""
     processor = deps.ledger.processor
     if not isinstance(processor, SandboxProcessor):
-        raise ApiError(404, "NOT_FOUND", "There is nothing at this address.")
+        raise ApiError(404, "NOT_FOUND", "There is no operation at this address: check the path.")
     return processor

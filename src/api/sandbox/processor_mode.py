@@ -20,15 +20,18 @@ from ledger.processors.sandbox.charge_rows import Mode
 
 
 class SetProcessorMode(Struct, frozen=True, kw_only=True, rename="camel"):
-    """How the sandbox's processor treats this merchant's next calls."""
+    """The request to set the mode of the sandbox's processor for this merchant's next calls."""
 
     mode: Annotated[
         Literal["OK", "DOWN", "SLOW"],
-        Meta(description="OK: as the card says. DOWN: 503 before anything was sent. SLOW: it thinks for some seconds."),
+        Meta(
+            description="OK: the answer depends on the card. DOWN: 503 before anything is sent. SLOW: the answer comes "
+            "after some seconds."
+        ),
     ]
     times: Annotated[
         Annotated[int, Meta(ge=1, le=1_000_000)] | None,
-        Meta(description="For how many calls; absent: until told otherwise."),
+        Meta(description="The number of calls with this mode. Absent: all calls until the mode is changed."),
     ] = None
 
 
@@ -36,10 +39,12 @@ _decode: Final = BodyDecoder(SetProcessorMode)
 
 
 class ProcessorMode(Struct, rename="camel"):
-    """How the sandbox's processor treats the merchant from now on."""
+    """The mode in which the sandbox's processor answers the merchant's next calls."""
 
-    mode: Annotated[Literal["OK", "DOWN", "SLOW"], Meta(description="As it was sent.")]
-    times: Annotated[int | None, Meta(description="For how many calls; null: until told otherwise.")]
+    mode: Annotated[Literal["OK", "DOWN", "SLOW"], Meta(description="The mode that was sent.")]
+    times: Annotated[
+        int | None, Meta(description="The number of calls with this mode; null: all calls until the mode is changed.")
+    ]
 
 
 async def set_mode(deps: Dependencies, request: ApiRequest) -> ApiResponse:
@@ -54,16 +59,16 @@ SET_PROCESSOR_MODE: Final = ScopedOperation(
     WRITE,
     OperationSpec(
         name="setProcessorMode",
-        summary="Make the sandbox's processor fail or dawdle",
+        summary="Make the sandbox's processor fail or answer slowly",
         description="""
-For this merchant alone: `DOWN` answers the next payments 503 `PROCESSOR_UNAVAILABLE` before anything was sent, `SLOW` lets
-them wait. Sandbox only.
+For this merchant only. With `DOWN` the next payments are answered with 503 `PROCESSOR_UNAVAILABLE` before anything is
+sent; with `SLOW` they are answered after some seconds. Sandbox only.
 """,
         tag=SANDBOX,
         takes=SetProcessorMode,
         examples={
             "down": {"summary": "Down for one call", "value": {"mode": "DOWN", "times": 1}},
-            "usual": {"summary": "As usual again", "value": {"mode": "OK"}},
+            "usual": {"summary": "Normal again", "value": {"mode": "OK"}},
         },
         answers={200: ("The mode.", ProcessorMode)},
         codes=codes_of(ANY, BODY, {503: ("PROCESSOR_UNAVAILABLE",)}),

@@ -48,31 +48,37 @@ class Settle(Struct, frozen=True, kw_only=True, rename="camel"):
 
     payment_ids: Annotated[
         Annotated[list[UUID], Meta(max_length=100)] | None,
-        Meta(description="Which payments; absent: those of the newest hundred orders that can be settled."),
+        Meta(
+            description="The payments of the batch. Absent: those that can be settled, of the newest hundred "
+            "orders with "
+            "money."
+        ),
     ] = None
-    stage: Annotated[_Stage | None, Meta(description="Absent: listed, then matched.")] = None
+    stage: Annotated[_Stage | None, Meta(description="Absent: LISTED, then MATCHED.")] = None
 
 
 _decode: Final = BodyDecoder(Settle)
 
 
 class SettlementLine(Struct, rename="camel"):
-    """What a batch says of a payment."""
+    """The line of a batch about one payment."""
 
     payment_order_id: Annotated[UUID, Meta(description="The order.")]
     payment_id: Annotated[UUID, Meta(description="The payment.")]
-    stage: Annotated[_Stage, Meta(description="How far it is.")]
-    batch_id: Annotated[str, Meta(description="The batch that it stands in.")]
+    stage: Annotated[_Stage, Meta(description="The stage that the line reports.")]
+    batch_id: Annotated[str, Meta(description="The batch that contains the payment.")]
     processor_message_id: Annotated[str, Meta(description="The processor's own id of the message.")]
-    waits_for: Annotated[str | None, Meta(description="Why the order has not taken it in, where it has not.")]
+    waits_for: Annotated[
+        str | None, Meta(description="Why the order has not recorded the line yet; null where it has.")
+    ]
 
 
 class Settled(Struct, rename="camel"):
     """A settlement batch."""
 
-    accepted: Annotated[Literal[True], Meta(description="Every line is on disk.")]
+    accepted: Annotated[Literal[True], Meta(description="Always true: every line is stored on disk.")]
     batch_id: Annotated[str, Meta(description="The id of the batch.")]
-    lines: Annotated[list[SettlementLine], Meta(description="The lines, stage by stage.")]
+    lines: Annotated[list[SettlementLine], Meta(description="The lines, one for each payment and stage.")]
 
 
 class _Id(Struct):
@@ -84,7 +90,7 @@ class _Page(Struct):
 
 
 async def settle(deps: Dependencies, request: ApiRequest) -> ApiResponse:
-    """POST {base}/sandbox/settlements: 200 with what became of each line of the batch."""
+    """POST {base}/sandbox/settlements: 200 with the result of each line of the batch."""
     sent = _decode(await request.body(deps.body_limit))
     merchant_id = request.principal.merchant_id
     if sent.payment_ids is not None:
@@ -108,7 +114,7 @@ def _require_listed(chosen: Sequence[tuple[Order, Payment]], stage: str | None) 
     for _, payment in chosen:
         if _ends_a_batch(stage) and not _is_listed(payment):
             raise InvalidOrderState(
-                "The payment is listed in no batch.",
+                "The payment is not listed in a batch: list it first with stage LISTED.",
                 currentStatus=payment.status,
                 allowedStatuses=(PaymentStatus.PENDING_SETTLEMENT,),
                 paymentId=payment.payment_id,
@@ -193,10 +199,11 @@ SETTLE: Final = ScopedOperation(
     OperationSpec(
         name="settle",
         summary="Settle payments",
-        description="As an acquirer would: lists payments in a batch and pays them out, or refuses the batch. Sandbox only.",
+        description="Acts as an acquirer: lists payments in a batch and pays them out, or refuses the batch. Sandbox "
+        "only.",
         tag=SANDBOX,
         takes=Settle,
-        examples={"all": {"summary": "Everything that can be settled", "value": {}}},
+        examples={"all": {"summary": "All payments that can be settled", "value": {}}},
         answers={200: ("The lines of the batch.", Settled)},
         codes=codes_of(ANY, BODY, {404: ("PAYMENT_NOT_FOUND",), 409: ("INVALID_ORDER_STATE",)}),
     ),

@@ -126,7 +126,7 @@ def _asset(scope: Scope) -> tuple[bytes, bytes]:
     if name == "page.css":
         return b"text/css; charset=utf-8", _STYLE.encode()
     if name not in _PACKAGED:
-        raise ApiError(404, "NOT_FOUND", "There is nothing at this address.")
+        raise ApiError(404, "NOT_FOUND", "There is no operation at this address: check the path.")
     return _PACKAGED[name], _packaged(name)
 
 

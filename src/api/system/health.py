@@ -34,21 +34,21 @@ _NO_KEY: Final = bytes(32)
 class Live(Struct):
     """The process answers."""
 
-    status: Annotated[Literal["live"], Meta(description="Always this.")]
+    status: Annotated[Literal["live"], Meta(description="Always `live`.")]
 
 
 class Checks(Struct):
-    """What was looked at."""
+    """The results of the checks."""
 
     database: Annotated[bool, Meta(description="Whether the database answers.")]
-    writer: Annotated[bool, Meta(description="Whether the journal writes.")]
-    reactions: Annotated[bool, Meta(description="Whether what follows from events is less than a minute behind.")]
+    writer: Annotated[bool, Meta(description="Whether the journal can write.")]
+    reactions: Annotated[bool, Meta(description="Whether the reactions to events are less than a minute behind.")]
 
 
 class Readiness(Struct):
-    """Whether the service can serve, and what is in the way."""
+    """Whether the service is ready, and the result of each check."""
 
-    status: Annotated[Literal["ready", "not ready"], Meta(description="Ready where all checks are true.")]
+    status: Annotated[Literal["ready", "not ready"], Meta(description="`ready` where all checks are true.")]
     checks: Checks
 
 
@@ -99,25 +99,26 @@ PROBES: Final[Mapping[str, OperationSpec]] = {
         name="isLive",
         summary="Whether the process answers",
         description="For load balancers and operators. Needs no key.",
-        answers={200: ("It does.", Live)},
+        answers={200: ("The process answers.", Live)},
         codes=_CODES,
     ),
     READY: OperationSpec(
         name="isReady",
-        summary="Whether the service can serve",
-        description="Asks the database and the journal. Needs no key.",
+        summary="Whether the service is ready",
+        description="Checks the database, the journal and the reactions to events. Needs no key.",
         answers={
-            200: ("It can.", Readiness),
-            503: ("Not now: `checks` says what is in the way.", Readiness),
+            200: ("The service is ready.", Readiness),
+            503: ("The service is not ready: `checks` shows which check failed.", Readiness),
         },
         codes=_CODES,
     ),
     METRICS: OperationSpec(
         name="getMetrics",
-        summary="The service's figures",
-        description="For operators, as Prometheus reads them. Needs no key: it answers whoever asks from the same machine, or "
-        "with `LEDGER_METRICS_TOKEN` as a bearer token where that is set, and is not there for anybody else.",
-        text="The figures of every process of the service.",
+        summary="The service's metrics",
+        description="For operators, in Prometheus' text format. Needs no API key. Where `LEDGER_METRICS_TOKEN` is set, "
+        "it answers clients that send it as a bearer token; otherwise, clients on the same machine. Other "
+        "clients get a 404.",
+        text="The metrics of every process of the service.",
         codes={404: ("NOT_FOUND",), **_CODES},
     ),
 }

@@ -42,7 +42,7 @@ class Metrics:
         """Answers one request. Raises ApiError."""
         request: ApiRequest = scope[REQUEST_SCOPE_KEY]
         if not self._may_see(scope, request.headers):
-            raise ApiError(404, "NOT_FOUND", "There is nothing at this address.")
+            raise ApiError(404, "NOT_FOUND", "There is no operation at this address: check the path.")
         if scope["method"] not in ("GET", "HEAD"):
             raise method_not_allowed("GET", "HEAD")
         for gauge, value in zip(metrics.ASKED, await self._ask_database(), strict=True):

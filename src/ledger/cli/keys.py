@@ -35,12 +35,14 @@ def create(
     ] = None,
     expires_at: Annotated[
         str | None,
-        typer.Option(metavar="T", help="Until when it is valid, as 2027-01-31T12:00:00Z.", show_default="for ever"),
+        typer.Option(
+            metavar="T", help="The time until which the key is valid, as 2027-01-31T12:00:00Z.", show_default="for ever"
+        ),
     ] = None,
     data_dir: DataDir = None,
     json: AsJson = False,
 ) -> None:
-    """Issue a further API key and print it. It is shown this once."""
+    """Issue a further API key and print it. It is shown only once."""
     from ledger.operations.merchants import issue_key
     from ledger.seeding.seed import fresh_keys
     from projections.orders.formats import moment_or_null

@@ -27,7 +27,9 @@ def create(
     ] = None,
     requests_per_minute: Annotated[
         str | None,
-        typer.Option(metavar="N", help="Rate limit per key; 0 is none.", show_default="LEDGER_REQUESTS_PER_MINUTE"),
+        typer.Option(
+            metavar="N", help="Rate limit per key; 0 means unlimited.", show_default="LEDGER_REQUESTS_PER_MINUTE"
+        ),
     ] = None,
     requests_per_second: Annotated[
         str | None,
@@ -36,7 +38,7 @@ def create(
     data_dir: DataDir = None,
     json: AsJson = False,
 ) -> None:
-    """Register a merchant and print its first API key. It is shown this once."""
+    """Register a merchant and print its first API key. It is shown only once."""
     from ledger.domain.merchants.settings import parse_settings
     from ledger.operations.merchants import register_merchant
     from ledger.seeding.seed import fresh_keys

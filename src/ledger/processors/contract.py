@@ -35,7 +35,7 @@ AuthorizationAnswer = Approved | Declined | ActionRequired
 
 
 class Card(Struct, frozen=True, kw_only=True):
-    """A card as the payer typed it. It exists from the request until the processor's call, and prints as stars."""
+    """A card as the payer entered it. It exists from the request until the processor's call, and prints as stars."""
 
     number: str
     exp_month: int

@@ -18,7 +18,7 @@ narrower.
 
 PROTOCOL_ERRORS: Final = {
     400: ("BAD_REQUEST", "This is not a valid HTTP request."),
-    408: ("REQUEST_TIMEOUT", "The request did not arrive in time."),
+    408: ("REQUEST_TIMEOUT", "The request did not arrive in time: send it again."),
     431: ("HEADERS_TOO_LARGE", f"The request line and headers must have at most {HEAD_BYTES_MAX} bytes."),
 }
 """What is answered, by status: the code and the message."""

@@ -65,52 +65,69 @@ class AskedGauge(Collector):
 
 REQUESTS = _counter("ledger_http_requests_total", "Requests answered.", ("method", "route", "status"))
 REQUEST_SECONDS = _histogram(
-    "ledger_http_request_seconds", "From head to answer.", ("method", "route"), buckets=SECONDS
+    "ledger_http_request_seconds",
+    "Seconds from the head of a request to its answer.",
+    ("method", "route"),
+    buckets=SECONDS,
 )
 RATE_LIMITED = _counter("ledger_http_rate_limited_total", "Requests refused by a key's rate limit.")
-CONNECTIONS = _gauge(_OPEN_CONNECTIONS, "Connections of clients that are open.")
-CONNECTIONS_ACCEPTED = _counter("ledger_http_connections_total", "Connections accepted.")
+CONNECTIONS = _gauge(_OPEN_CONNECTIONS, "Open connections of clients.")
+CONNECTIONS_ACCEPTED = _counter("ledger_http_connections_total", "Connections of clients accepted.")
 CONNECTIONS_ENDED = _counter(
-    "ledger_http_connections_ended_total", "Connections that were not left to the client, by reason.", ("reason",)
+    "ledger_http_connections_ended_total", "Connections of clients that the service ended, by reason.", ("reason",)
 )
-BATCH_COMMANDS = _histogram("ledger_journal_batch_commands", "Commands in a commit.", buckets=SIZES)
-COMMIT_SECONDS = _histogram("ledger_journal_commit_seconds", "From sending a batch to its commit.", buckets=SECONDS)
+BATCH_COMMANDS = _histogram("ledger_journal_batch_commands", "Commands in one commit.", buckets=SIZES)
+COMMIT_SECONDS = _histogram(
+    "ledger_journal_commit_seconds", "Seconds from sending a batch to its commit.", buckets=SECONDS
+)
 QUEUE_COMMANDS = _gauge("ledger_journal_queue_commands", "Commands that wait for the journal.")
-CONFLICTS = _counter("ledger_journal_conflicts_total", "Commands that met a newer version or a taken key.")
+CONFLICTS = _counter(
+    "ledger_journal_conflicts_total",
+    "Commands that met a newer version of their stream or a key that was already claimed.",
+)
 BISECTED = _counter("ledger_journal_bisected_total", "Batches halved to find the command that the database refused.")
-JOURNAL_UP = _gauge("ledger_journal_up", "Whether the process can write.", ("process",))
-READER_BATCH_KEYS = _histogram("ledger_reader_batch_keys", "Point reads in a round trip.", ("reader",), buckets=SIZES)
+JOURNAL_UP = _gauge("ledger_journal_up", "1 where the process can write to the journal, else 0.", ("process",))
+READER_BATCH_KEYS = _histogram(
+    "ledger_reader_batch_keys", "Point reads in one round trip to the database.", ("reader",), buckets=SIZES
+)
 RECONNECTS = _counter("ledger_database_reconnects_total", "Connections to the database that were lost.", ("of",))
 SETTLED = _counter("ledger_recovery_settled_total", "Calls to a processor whose outcome the recovery found.")
 OPEN_CALLS = AskedGauge("ledger_recovery_open", "Calls to a processor without an outcome yet.")
 OVERDUE_SECONDS = AskedGauge(
-    "ledger_recovery_overdue_seconds", "How long the oldest of them has been due for a look-up."
+    "ledger_recovery_overdue_seconds",
+    "Seconds for which the oldest call without an outcome has been due for a look-up.",
 )
-MESSAGES = AskedGauge("ledger_messages_waiting", "Messages of processors that no order has taken in.")
+MESSAGES = AskedGauge("ledger_messages_waiting", "Messages of processors that no order has recorded.")
 MESSAGES_SET_ASIDE = AskedGauge(
-    "ledger_messages_set_aside", "Those of them that contradict their order: an operator decides."
+    "ledger_messages_set_aside", "Unrecorded messages that contradict their order: an operator has to decide."
 )
-MESSAGES_SECONDS = AskedGauge("ledger_messages_waiting_seconds", "How long the oldest of them has waited.")
+MESSAGES_SECONDS = AskedGauge(
+    "ledger_messages_waiting_seconds", "Seconds for which the oldest unrecorded message has waited."
+)
 LAG_SECONDS = AskedGauge(
-    "ledger_reactions_lag_seconds", "How long ago everything that had been appended by then has been reacted to."
+    "ledger_reactions_lag_seconds", "Seconds since the time up to which all appended events have been reacted to."
 )
 QUARANTINED = _gauge(
     "ledger_reactions_set_aside_merchants",
-    "Merchants whose log cannot be read: nothing of theirs falls due until it can.",
+    "Merchants whose log cannot be read: their timers do not run until it can.",
     ("process",),
 )
-DUE_TIMES = _counter("ledger_due_times_total", "Due times that came and were made jobs of.")
+DUE_TIMES = _counter("ledger_due_times_total", "Due times that were reached and became jobs.")
 JOBS = _counter(
     "ledger_jobs_total",
-    "Attempts at jobs by how they ended: done, failed and to be tried again, given up.",
+    "Attempts at jobs by outcome: done, failed and to be tried again, given up.",
     ("outcome",),
 )
 ASKED = (OPEN_CALLS, OVERDUE_SECONDS, MESSAGES, MESSAGES_SET_ASIDE, MESSAGES_SECONDS, LAG_SECONDS)
-_RESIDENT_BYTES = _gauge("ledger_process_resident_bytes", "Memory.", ("process",))
-_OPEN_FDS = _gauge("ledger_process_open_fds", "Descriptors.", ("process",))
-_CPU_SECONDS = _counter("ledger_process_cpu_seconds_total", "Time on a processor, user and system.", ("process",))
-_LOOP_LAG = _gauge("ledger_process_loop_lag_seconds", "How late the event loop was a moment ago.", ("process",))
-_STARTED = _gauge("ledger_process_start_time_seconds", "When the process began, in Unix time.", ("process",))
+_RESIDENT_BYTES = _gauge("ledger_process_resident_bytes", "Resident memory in bytes.", ("process",))
+_OPEN_FDS = _gauge("ledger_process_open_fds", "Open file descriptors.", ("process",))
+_CPU_SECONDS = _counter("ledger_process_cpu_seconds_total", "CPU time in seconds, user and system.", ("process",))
+_LOOP_LAG = _gauge(
+    "ledger_process_loop_lag_seconds", "Seconds by which the event loop was late a moment ago.", ("process",)
+)
+_STARTED = _gauge(
+    "ledger_process_start_time_seconds", "The start of the process, in seconds of Unix time.", ("process",)
+)
 
 
 class AllProcesses(Collector):

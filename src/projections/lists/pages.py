@@ -38,22 +38,22 @@ class OrderQuery(Struct, frozen=True, kw_only=True):
 
 
 class Pagination(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Where a page stands in its list."""
+    """The position of a page in its list."""
 
     page: Annotated[int, Meta(description="The page's number, from 1.")]
-    limit: Annotated[int, Meta(description="How many a page holds.")]
-    offset: Annotated[int, Meta(description="How many come before this page.")]
-    total: Annotated[int, Meta(description="How many there are in all.")]
-    count: Annotated[int, Meta(description="How many are on this page.")]
-    total_pages: Annotated[int, Meta(description="How many pages there are.")]
+    limit: Annotated[int, Meta(description="The greatest number of entries on a page.")]
+    offset: Annotated[int, Meta(description="The number of entries before this page.")]
+    total: Annotated[int, Meta(description="The number of entries on all pages.")]
+    count: Annotated[int, Meta(description="The number of entries on this page.")]
+    total_pages: Annotated[int, Meta(description="The number of pages.")]
     has_more: Annotated[bool, Meta(description="Whether there is another page.")]
     next_cursor: Annotated[
-        str | None, Meta(description="Send it as cursor for the next page: the fastest way to go on.")
+        str | None, Meta(description="Send it as cursor to read the next page: this is the fastest way.")
     ]
 
 
 class OrderPage(Struct, rename="camel"):
-    """A page of the merchant's orders, newest first unless asked otherwise."""
+    """A page of the merchant's orders, by default the newest first."""
 
     data: Annotated[list[OrderDocument], Meta(description="The orders, without their payments.")]
     pagination: Pagination

@@ -19,7 +19,7 @@ from projections.orders.payments import PaymentDocument, render_payment
 
 
 class PayerDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
-    """Who paid, in short."""
+    """The customer who pays, in short."""
 
     id: Annotated[UUID, Meta(description="The service's id of the customer.")]
     external_id: Annotated[str, Meta(description="The merchant's id of the customer.")]
@@ -30,20 +30,22 @@ class PayerDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False)
 
 
 class ValidationHead(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
-    """What the order came to."""
+    """The state of the order after the authentication."""
 
     id: Annotated[UUID, Meta(description="The service's id of the order.")]
     external_id: Annotated[str, Meta(description="The merchant's id of the order.")]
-    status: Annotated[OrderStatus, Meta(description="Usually AUTHORIZED; the capture follows by itself.")]
+    status: Annotated[OrderStatus, Meta(description="Usually AUTHORIZED; the capture follows automatically.")]
     amount: Annotated[Amount, Meta(description="The order's amount with its surcharge, in minor units (cents).")]
     currency: Currency
     customer: PayerDocument
 
 
 class ValidationDocument(ValidationHead, frozen=True, kw_only=True, rename="camel", gc=False):
-    """An order whose payer was authenticated. Served by splicing bytes; stands here for the API's description."""
+    """The answer to the validation of a payer: the order, and its payment."""
 
-    payment: Annotated[PaymentDocument | None, Meta(description="The payment that goes on.")] = None
+    # Describes the shape only: an answer is spliced from bytes.
+
+    payment: Annotated[PaymentDocument | None, Meta(description="The payment whose payer was authenticated.")] = None
 
 
 def render_validation(order: Order, customer: Customer, payment_id: UUID | None) -> bytes:

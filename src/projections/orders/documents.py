@@ -33,11 +33,16 @@ _NOTHING_OWED: Final = frozenset(
 
 
 class OrderDocument(OrderHead, frozen=True, kw_only=True, rename="camel", gc=False):
-    """A payment order as it is answered. Served by splicing stored bytes; stands here for the API's description."""
+    """A payment order."""
+
+    # Describes the shape only: an answer is spliced from stored bytes.
 
     customer: CustomerDocument
-    payments: Annotated[list[PaymentDocument], Meta(description="Oldest first; empty in lists.")]
-    payment: Annotated[PaymentDocument | None, Meta(description="Only in answers to the request that made it.")] = None
+    payments: Annotated[list[PaymentDocument], Meta(description="The payments, oldest first; empty in lists.")]
+    payment: Annotated[
+        PaymentDocument | None,
+        Meta(description="The payment that the request made. Only in the answer to that request."),
+    ] = None
     is_overdue: Annotated[bool, Meta(description="Whether the due date has passed and money is still owed.")]
 
 

@@ -43,17 +43,17 @@ from projections.orders.render_once import render_once
 
 
 class CardDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
-    """What may be shown of a card."""
+    """The details of a card that may be shown."""
 
-    id: Annotated[UUID, Meta(description="The saved or one-time method.")]
+    id: Annotated[UUID, Meta(description="The id of the saved or one-time payment method.")]
     type: Annotated[str | None, Meta(description="For example CREDIT.")]
     bin: Annotated[str, Meta(description="The first six digits.")]
     last4: Annotated[str, Meta(description="The last four digits.")]
     brand: Annotated[str, Meta(description="For example VISA.")]
     country: Annotated[str | None, Meta(description="ISO 3166 country of the issuer.")]
-    issuer_bank: Annotated[str | None, Meta(description="The bank that issued it.")]
-    exp_month: Annotated[int, Meta(description="1 to 12.")]
-    exp_year: Annotated[int, Meta(description="Four digits.")]
+    issuer_bank: Annotated[str | None, Meta(description="The bank that issued the card.")]
+    exp_month: Annotated[int, Meta(description="The month of expiry, 1 to 12.")]
+    exp_year: Annotated[int, Meta(description="The year of expiry, four digits.")]
     expiry_month: Annotated[str, Meta(description="expMonth as two digits.")]
     expiry_year: Annotated[str, Meta(description="expYear as four digits.")]
     cardholder_name: Annotated[str | None, Meta(description="As printed on the card.")]
@@ -62,60 +62,84 @@ class CardDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
 
 
 class PaymentMethodDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
-    """How the newest payment of the order is made."""
+    """The payment method of the order's newest payment."""
 
-    id: Annotated[UUID, Meta(description="The saved or one-time method; never a card number.")]
+    id: Annotated[UUID, Meta(description="The id of the saved or one-time payment method; never a card number.")]
     type: MethodKind
-    channel: Annotated[str | None, Meta(description="PAYCASH where the reference is one of that network.")]
+    channel: Annotated[str | None, Meta(description="PAYCASH for a reference of that network, else null.")]
     card_details: CardDocument | None
-    spei_details: Annotated[SpeiDocument | None, Meta(description="Where to transfer to.")] = None
-    cie_details: Annotated[CieDocument | None, Meta(description="What to pay in cash with.")] = None
+    spei_details: Annotated[SpeiDocument | None, Meta(description="The account for a bank transfer.")] = None
+    cie_details: Annotated[CieDocument | None, Meta(description="The reference for a payment in cash.")] = None
 
 
 class OrderHead(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
-    """What a payment order says of itself: all of it but the customer, the payments and what depends on the moment."""
+    """The fields of a payment order except its customer, its payments and those that depend on the time of reading."""
 
     id: Annotated[UUID, Meta(description="The service's id of the order.")]
-    external_id: Annotated[str, Meta(description="The merchant's id of the order, and the key of its idempotency.")]
+    external_id: Annotated[str, Meta(description="The merchant's id of the order, which is also its idempotency key.")]
     external_merchant_reference: Annotated[str, Meta(description="The same as externalId.")]
-    order_number: Annotated[str, Meta(description="Unique over all merchants.", examples=["PO4T8Q2M7X1K"])]
+    order_number: Annotated[
+        str, Meta(description="The order's number, unique over all merchants.", examples=["PO4T8Q2M7X1K"])
+    ]
     invoice_number: Annotated[str | None, Meta(description="Shown to customers instead of orderNumber.")]
     status: OrderStatus
     currency: Currency
     amount: Annotated[Amount, Meta(description="subtotalAmount + surchargeAmount, in minor units (cents).")]
-    amount_formatted: Annotated[str, Meta(description="amount for people, in major units.", examples=["MXN 100.00"])]
-    subtotal_amount: Annotated[Amount, Meta(description="What the merchant asked for. Never changes.")]
-    surcharge_amount: Annotated[
-        Amount | None, Meta(description="What the payer pays for the way of paying; null where none applies.")
+    amount_formatted: Annotated[
+        str, Meta(description="The amount for people, in major units.", examples=["MXN 100.00"])
     ]
-    surcharge_rate: Annotated[Decimal | None, Meta(description="Percent, as it stood at creation.")]
-    amount_paid: Annotated[Amount, Meta(description="Everything ever captured; refunds do not lower it.")]
-    amount_pending: Annotated[Amount, Meta(description="max(0, amount - (amountPaid - amountRefunded)).")]
-    overpaid_amount: Annotated[Amount, Meta(description="What is held beyond amount.")]
-    late_deposit: Annotated[bool, Meta(description="Whether money came on a reference after its payment had ended.")]
-    amount_refunded: Annotated[Amount, Meta(description="Everything ever refunded.")]
+    subtotal_amount: Annotated[
+        Amount, Meta(description="The amount that the merchant requested, in minor units (cents). Never changes.")
+    ]
+    surcharge_amount: Annotated[
+        Amount | None,
+        Meta(description="The surcharge for the payment method, in minor units (cents); null where none applies."),
+    ]
+    surcharge_rate: Annotated[
+        Decimal | None, Meta(description="The surcharge in percent, as set when the order was created.")
+    ]
+    amount_paid: Annotated[
+        Amount, Meta(description="The sum of all captured amounts, in minor units (cents). Refunds do not lower it.")
+    ]
+    amount_pending: Annotated[
+        Amount,
+        Meta(description="The unpaid amount, in minor units (cents): max(0, amount - (amountPaid - amountRefunded))."),
+    ]
+    overpaid_amount: Annotated[
+        Amount,
+        Meta(
+            description="The money held in excess of amount, in minor units (cents): max(0, amountPaid - "
+            "amountRefunded - "
+            "amount)."
+        ),
+    ]
+    late_deposit: Annotated[bool, Meta(description="Whether money arrived on a reference after its payment had ended.")]
+    amount_refunded: Annotated[
+        Amount, Meta(description="The sum of all refunded amounts, in minor units (cents), chargebacks included.")
+    ]
     refunded_amount: Annotated[Amount, Meta(description="The same as amountRefunded.")]
     allow_partials: Annotated[bool, Meta(description="Whether several payments may cover the order.")]
     capture_method: CaptureMethod
     virtual_terminal: Annotated[bool, Meta(description="Whether 3-D Secure is skipped.")]
     description: Annotated[str | None, Meta(description="Free text.")]
     metadata: Annotated[Raw | None, Meta(description="JSON, exactly as the merchant sent it.")]
-    due_date: Annotated[Moment | None, Meta(description="When it should be paid.")]
+    due_date: Annotated[Moment | None, Meta(description="When the order should be paid.")]
     billing_address_line: Annotated[str | None, Meta(description="Street and number.")]
     billing_city: Annotated[str | None, Meta(description="City.")]
     billing_state: Annotated[str | None, Meta(description="State.")]
     billing_postal_code: Annotated[str | None, Meta(description="Postal code.")]
     billing_country: Annotated[str | None, Meta(description="ISO 3166 country.")]
-    payment_method: Annotated[PaymentMethodDocument | None, Meta(description="How the newest payment is made.")]
+    payment_method: Annotated[PaymentMethodDocument | None, Meta(description="The method of the newest payment.")]
     payer_authentication: Annotated[
-        PayerAuthenticationDocument | None, Meta(description="3-D Secure details of the newest payment; null without.")
+        PayerAuthenticationDocument | None,
+        Meta(description="3-D Secure details of the newest payment; null where it has none."),
     ] = None
-    line_items: Annotated[tuple[LineItem, ...], Meta(description="What is sold.")]
-    customer_fiscal_data: Annotated[FiscalData | None, Meta(description="Who gets the invoice.")]
+    line_items: Annotated[tuple[LineItem, ...], Meta(description="The goods or services that are sold.")]
+    customer_fiscal_data: Annotated[FiscalData | None, Meta(description="The receiver of the invoice.")]
     invoice_type: Annotated[
         str | None, Meta(description="PPD for split orders, PUE for others, null without fiscal data.")
     ]
-    invoice_status: Annotated[None, Meta(description="How far the invoice is.")] = None
+    invoice_status: Annotated[None, Meta(description="The progress of the invoice.")] = None
     fiscal_uuid: Annotated[None, Meta(description="Folio of the stamped invoice.")] = None
     complements: Annotated[tuple[()], Meta(description="Payment receipts of a split order.")] = ()
     credit_notes: Annotated[tuple[()], Meta(description="Credit notes of refunds.")] = ()

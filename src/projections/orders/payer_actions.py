@@ -25,51 +25,58 @@ _REQUIRED_BY: Final = {
 
 
 class SpeiDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
-    """Where to transfer to."""
+    """The account for a bank transfer."""
 
-    id: Annotated[UUID, Meta(description="The one-time method.")]
-    clabe: Annotated[str | None, Meta(description="18 digits, the last of them a control digit.")]
+    id: Annotated[UUID, Meta(description="The id of the one-time payment method.")]
+    clabe: Annotated[str | None, Meta(description="18 digits, the last of which is a check digit.")]
     expires_at: Annotated[
-        Moment | None, Meta(description="How long the payer is told to have. Later money still counts.")
+        Moment | None,
+        Meta(description="The end of the time that the payer is given. Money that arrives later still counts."),
     ]
     created_at: Moment
     updated_at: Moment
 
 
 class CieDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
-    """What to pay in cash, or at the bank, with."""
+    """The reference for a payment in cash or at the bank."""
 
-    id: Annotated[UUID, Meta(description="The one-time method.")]
-    reference: Annotated[str | None, Meta(description="What the payer says at the counter.")]
+    id: Annotated[UUID, Meta(description="The id of the one-time payment method.")]
+    reference: Annotated[str | None, Meta(description="The reference that the payer gives at the counter.")]
     convenio: Annotated[str | None, Meta(description="The bank's number for payments from the same bank.")]
     clabe: Annotated[str | None, Meta(description="The account for payments from another bank.")]
-    channel: Annotated[str | None, Meta(description="PAYCASH where the reference is one of that network.")]
+    channel: Annotated[str | None, Meta(description="PAYCASH for a reference of that network, else null.")]
     expires_at: Annotated[
-        Moment | None, Meta(description="How long the payer is told to have. Later money still counts.")
+        Moment | None,
+        Meta(description="The end of the time that the payer is given. Money that arrives later still counts."),
     ]
     created_at: Moment
     updated_at: Moment
 
 
 class PayerAuthenticationDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
-    """3-D Secure: what the payer's browser needs, and how it ended."""
+    """A 3-D Secure session: what the payer's browser needs, and the result."""
 
     status: Annotated[
         str,
         Meta(description="DEVICE_DATA_REQUIRED, CHALLENGE_REQUIRED, AUTHENTICATED, FAILED or EXPIRED."),
     ]
-    payment_id: Annotated[UUID, Meta(description="The payment whose payer it is about.")]
-    authentication_transaction_id: Annotated[str | None, Meta(description="To validate with.")]
-    reference_id: Annotated[str | None, Meta(description="Of the session.")]
-    device_data_collection_url: Annotated[str | None, Meta(description="The page that looks at the device.")]
-    access_token: Annotated[str | None, Meta(description="For those pages.")]
-    step_up_url: Annotated[str | None, Meta(description="The page of the challenge, or of the redirect.")]
-    three_ds_version: Annotated[str | None, Meta(description="Of the protocol.")] = msgspec.field(name="threeDSVersion")
+    payment_id: Annotated[UUID, Meta(description="The payment whose payer is authenticated.")]
+    authentication_transaction_id: Annotated[
+        str | None, Meta(description="The id of the transaction, to be sent to `validate`.")
+    ]
+    reference_id: Annotated[str | None, Meta(description="The id of the session.")]
+    device_data_collection_url: Annotated[str | None, Meta(description="The page that collects the device data.")]
+    access_token: Annotated[str | None, Meta(description="The access token for the pages of the session.")]
+    step_up_url: Annotated[str | None, Meta(description="The page of the challenge or of the redirect.")]
+    three_ds_version: Annotated[str | None, Meta(description="The version of the 3-D Secure protocol.")] = (
+        msgspec.field(name="threeDSVersion")
+    )
     eci: Annotated[
         str | None,
         Meta(
-            description="The card network's electronic commerce indicator, once the authentication has ended: 05 authenticated, "
-            "06 attempted, 07 failed or none; Mastercard says 02, 01, 00. It decides who is liable for fraud."
+            description="The card network's electronic commerce indicator, once the authentication has ended: 05 "
+            "authenticated, 06 attempted, 07 failed or none; 02, 01 and 00 for Mastercard. It decides who is "
+            "liable for fraud."
         ),
     ]
     expires_at: Annotated[Moment | None, Meta(description="When the session ends.")]

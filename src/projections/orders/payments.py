@@ -32,25 +32,37 @@ class PaymentEventDocument(Struct, frozen=True, kw_only=True, rename="camel", gc
     """One step in the history of a payment."""
 
     id: Annotated[
-        str, Meta(description="The same for the same step, whenever it is read.", extra_json_schema={"format": "uuid"})
+        str,
+        Meta(
+            description="The id of the step: the same each time that it is read.", extra_json_schema={"format": "uuid"}
+        ),
     ]
     action: EntryAction
-    status: Annotated[EntryStatus, Meta(description="UNKNOWN: no answer in time, still to be found out.")]
-    amount: Annotated[AmountText | None, Meta(description="What this step was about; null where it was about none.")]
-    currency: Annotated[Currency | None, Meta(description="Of the amount.")]
+    status: Annotated[
+        EntryStatus, Meta(description="UNKNOWN: the answer did not come in time, and the outcome is not known yet.")
+    ]
+    amount: Annotated[
+        AmountText | None,
+        Meta(
+            description="The amount of the step, as a decimal string in minor units; null for a step without an amount."
+        ),
+    ]
+    currency: Annotated[Currency | None, Meta(description="The currency of the amount.")]
     created_at: Moment
-    reason: Annotated[str | None, Meta(description="For example why it failed.")]
+    reason: Annotated[str | None, Meta(description="The reason, for example of a failure.")]
 
 
 class PaymentDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
-    """A payment of an order. Amounts contain the surcharge unless they say otherwise."""
+    """A payment of an order. Amounts include the surcharge, except subtotalAmount."""
 
     id: Annotated[UUID, Meta(description="The service's id of the payment.")]
     external_id: Annotated[str | None, Meta(description="The merchant's id of the payment.")]
     status: PaymentStatus
     next_action: Annotated[NextAction | None, Meta(description="What a payment in REQUIRES_ACTION waits for.")]
-    amount: Annotated[AmountText, Meta(description="What was asked for.")]
-    amount_formatted: Annotated[str, Meta(description="For people, in major units.", examples=["MXN 100.00"])]
+    amount: Annotated[AmountText, Meta(description="The requested amount, as a decimal string in minor units.")]
+    amount_formatted: Annotated[
+        str, Meta(description="The amount for people, in major units.", examples=["MXN 100.00"])
+    ]
     subtotal_amount: AmountText
     surcharge_amount: AmountText
     authorized_amount: AmountText
@@ -59,19 +71,25 @@ class PaymentDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=Fals
     currency: Currency
     payment_method_type: MethodKind
     payment_method_id: Annotated[
-        str, Meta(description="The CLABE or cash reference; for a card the saved or one-time method, never its number.")
+        str,
+        Meta(
+            description="The CLABE or cash reference; for a card the id of the saved or one-time method, never "
+            "its number."
+        ),
     ]
-    spei_details: Annotated[SpeiDocument | None, Meta(description="Where to transfer to.")]
-    cie_details: Annotated[CieDocument | None, Meta(description="What to pay in cash with.")]
-    late_deposit: Annotated[bool, Meta(description="Whether money came after the payment had ended.")]
+    spei_details: Annotated[SpeiDocument | None, Meta(description="The account for a bank transfer.")]
+    cie_details: Annotated[CieDocument | None, Meta(description="The reference for a payment in cash.")]
+    late_deposit: Annotated[bool, Meta(description="Whether money arrived after the payment had ended.")]
     virtual_terminal: Annotated[bool, Meta(description="Whether 3-D Secure was skipped.")]
-    last_failed_event_reason: Annotated[str | None, Meta(description="Why it failed, where it has.")]
-    last_failed_event_at: Annotated[Moment | None, Meta(description="When it failed, where it has.")]
-    decline_code: Annotated[str | None, Meta(description="Why it was declined, in words that no processor owns.")]
-    billing_first_name: Annotated[str | None, Meta(description="Given name of whom the card belongs to.")]
-    billing_last_name: Annotated[str | None, Meta(description="Family name of whom the card belongs to.")]
-    billing_phone_number: Annotated[str | None, Meta(description="Phone of whom the card belongs to.")]
-    billing_email: Annotated[str | None, Meta(description="E-mail of whom the card belongs to.")]
+    last_failed_event_reason: Annotated[str | None, Meta(description="Why the payment failed; null where it has not.")]
+    last_failed_event_at: Annotated[Moment | None, Meta(description="When the payment failed; null where it has not.")]
+    decline_code: Annotated[
+        str | None, Meta(description="Why the payment was declined, as a code that is the same for all processors.")
+    ]
+    billing_first_name: Annotated[str | None, Meta(description="Given name of the cardholder.")]
+    billing_last_name: Annotated[str | None, Meta(description="Family name of the cardholder.")]
+    billing_phone_number: Annotated[str | None, Meta(description="Phone of the cardholder.")]
+    billing_email: Annotated[str | None, Meta(description="E-mail address of the cardholder.")]
     billing_address_line1: Annotated[str | None, Meta(description="Street and number.")]
     billing_address_line2: Annotated[str | None, Meta(description="Further line of the address.")]
     billing_city: Annotated[str | None, Meta(description="City.")]
@@ -82,7 +100,7 @@ class PaymentDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=Fals
     metadata: Annotated[Raw | None, Meta(description="JSON, exactly as the merchant sent it with the payment.")]
     created_at: Moment
     updated_at: Moment
-    payment_events: Annotated[list[PaymentEventDocument], Meta(description="Oldest first.")]
+    payment_events: Annotated[list[PaymentEventDocument], Meta(description="The steps of the payment, oldest first.")]
 
 
 def render_payments(order: Order) -> bytes:

@@ -22,29 +22,41 @@ from projections.orders.formats import Amount, Currency, Moment, encode, moment
 
 
 class AllocationDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
-    """What one payment gives back of a refund."""
+    """The part of a refund that one payment gives back."""
 
     payment_id: Annotated[UUID, Meta(description="The payment.")]
-    payment_event_id: Annotated[UUID, Meta(description="The refund in the payment's `paymentEvents`.")]
+    payment_event_id: Annotated[
+        UUID, Meta(description="The id of the refund's entry in the payment's `paymentEvents`.")
+    ]
     amount: Amount
-    subtotal_amount: Annotated[Amount, Meta(description="The part of it that paid for the order.")]
-    surcharge_amount: Annotated[Amount, Meta(description="The part of it that was surcharge.")]
+    subtotal_amount: Annotated[
+        Amount, Meta(description="The part of the amount without surcharge, in minor units (cents).")
+    ]
+    surcharge_amount: Annotated[
+        Amount, Meta(description="The part of the amount that is surcharge, in minor units (cents).")
+    ]
     status: RefundStatus
 
 
 class RefundDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
-    """A refund of an order. Amounts contain the surcharge unless they say otherwise."""
+    """A refund of an order. Amounts include the surcharge, except subtotalAmount."""
 
     id: Annotated[UUID, Meta(description="The service's id of the refund.")]
     payment_order_id: Annotated[UUID, Meta(description="The order.")]
-    amount: Annotated[Amount, Meta(description="What was asked for.")]
-    subtotal_amount: Annotated[Amount, Meta(description="The part of it that paid for the order.")]
-    surcharge_amount: Annotated[Amount, Meta(description="The part of it that was surcharge.")]
+    amount: Annotated[Amount, Meta(description="The requested amount, in minor units (cents).")]
+    subtotal_amount: Annotated[
+        Amount, Meta(description="The part of the amount without surcharge, in minor units (cents).")
+    ]
+    surcharge_amount: Annotated[
+        Amount, Meta(description="The part of the amount that is surcharge, in minor units (cents).")
+    ]
     currency: Currency
-    reason: Annotated[str, Meta(description="Why, in the merchant's words.")]
-    status: Annotated[RefundStatus, Meta(description="PENDING while a part is; then FAILED where a part failed.")]
+    reason: Annotated[str, Meta(description="The reason, in the merchant's words.")]
+    status: Annotated[
+        RefundStatus, Meta(description="PENDING while a part is pending; afterwards FAILED where a part failed.")
+    ]
     external_id: Annotated[str | None, Meta(description="The merchant's id of the refund.")]
-    allocations: Annotated[list[AllocationDocument], Meta(description="What each payment gives back.")]
+    allocations: Annotated[list[AllocationDocument], Meta(description="The part that each payment gives back.")]
     created_at: Moment
 
 

@@ -93,9 +93,11 @@ def test_a_field_of_the_domain_is_named_like_any_other():
 
 
 def test_two_fields_that_exclude_each_other_do_not_differ():
-    page, offset = conflicting("page", "offset", "came together, and each says where the page begins").errors
-    assert (page.field, page.message) == ("page", "must not come together with offset")
-    assert (offset.field, offset.message) == ("offset", "must not come together with page")
+    page, offset = conflicting(
+        "page", "offset", "cannot be sent together, because each of them sets where the page begins"
+    ).errors
+    assert (page.field, page.message) == ("page", "must not be sent together with offset")
+    assert (offset.field, offset.message) == ("offset", "must not be sent together with page")
     assert conflicting("items", "lineItems").errors[0].message == "differs from lineItems"
 
 

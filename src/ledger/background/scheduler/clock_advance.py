@@ -106,7 +106,7 @@ class ClockAdvancer:
         try:
             is_first = await clock_lock.acquire(connection, merchant_id)
             if is_first is None:
-                raise ConcurrentUpdate("The clock is being moved by another request.")
+                raise ConcurrentUpdate("The clock is being moved by another request: send the request again later.")
             try:
                 if is_first:
                     await asyncio.sleep(2 * BELIEVED_S)  # until no process assumes that the clock was never moved
@@ -146,9 +146,9 @@ def _checked(field: str, now: datetime, target: Target) -> datetime:
     try:
         until = target(now)
     except (OverflowError, ValueError):
-        raise InvalidField(field, "is too far away for a clock") from None
+        raise InvalidField(field, "must lead to a time before the year 2200") from None
     if until < now:
-        raise InvalidField(field, "lies in the clock's past, and a clock never goes back")
+        raise InvalidField(field, "is before the clock's current time: the clock only moves forward")
     if until > _LAST:
-        raise InvalidField(field, "is too far away for a clock")
+        raise InvalidField(field, "must lead to a time before the year 2200")
     return until

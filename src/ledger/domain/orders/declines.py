@@ -14,7 +14,7 @@ from ledger.domain.orders.events import RefusedBy
 
 
 class Advice(StrEnum):
-    """What helps after a decline."""
+    """What the merchant should do after a decline."""
 
     RETRY_LATER = "RETRY_LATER"
     RETRY_WITH_OTHER_METHOD = "RETRY_WITH_OTHER_METHOD"

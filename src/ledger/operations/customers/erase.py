@@ -46,7 +46,7 @@ async def _erase(ledger: Ledger, actor: Actor, reference: str, orders_of: Orders
     async def attempt(_: Conflict | None) -> Plan:
         found = await ledger.customers.by_reference(uow.merchant_id, reference)
         if found is None:
-            raise CustomerNotFound("The customer was not found.")
+            raise CustomerNotFound("The merchant has no customer with this id.")
         customer_id = found.customer.customer_id
         uow.put(customer_id, found.customer, found.version)
         events = decide_erasure(found.customer, EraseCustomer(at=uow.now))

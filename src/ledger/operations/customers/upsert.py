@@ -36,7 +36,7 @@ async def upsert_customer(uow: UnitOfWork, request: CustomerInput, conflict: Con
     """
     found = await _find(uow, request, conflict)
     if found is not None and found.customer.erased:
-        raise CustomerNotFound("The customer was not found.")
+        raise CustomerNotFound("The merchant has no customer with this id.")
     customer_id = uuid7() if found is None else found.customer.customer_id
     external_id = str(customer_id) if request.external_id is None else request.external_id
     command = UpsertCustomer(
@@ -61,7 +61,7 @@ async def _find(uow: UnitOfWork, request: CustomerInput, conflict: Conflict | No
     if request.id is not None:
         found = await customers.by_reference(merchant_id, request.id)
         if found is None:
-            raise CustomerNotFound("The customer was not found.")
+            raise CustomerNotFound("The merchant has no customer with this id.")
         return found
     if request.external_id is None:
         return None

@@ -108,7 +108,8 @@ def _checked(result: OrderResult) -> OrderResult:
         rejection = PayerAuthenticationFailed(payment.failure.message or "The payer could not be authenticated.")
     elif _no_longer_fits(payment):
         rejection = AmountExceedsPending(
-            "The order was paid otherwise before the payer came back.", amountPending=result.order.amount_pending
+            "Other payments covered the order before the payer was authenticated.",
+            amountPending=result.order.amount_pending,
         )
     else:
         return result

@@ -26,11 +26,13 @@ def new_payment(ledger: Ledger, merchant: Merchant, request: PaymentInput) -> Ne
     The decider, which knows the order, checks whether the processor takes the method in the order's currency.
     """
     if request.saved_method_id is not None:
-        raise PaymentMethodNotFound("The saved payment method was not found.")
+        raise PaymentMethodNotFound("The merchant has no saved payment method with this id.")
     if ledger.processor is None or request.type not in merchant.payment_methods:
-        raise MethodNotEnabled(f"Payments by {request.type.lower()} are not enabled for this merchant.")
+        raise MethodNotEnabled(
+            f"Payments by {request.type.lower()} are not enabled for this merchant: use another payment method."
+        )
     if request.persist:
-        raise MethodNotEnabled("Saving cards is not enabled for this merchant.")
+        raise MethodNotEnabled("Saving cards is not enabled for this merchant: leave out persist.")
     assert request.type is not MethodType.CARD or request.card_summary is not None, "a card comes with its summary"
     payment_id = request.payment_id or uuid7()
     capabilities = ledger.processor.capabilities

@@ -82,7 +82,9 @@ async def execute_request(uow: UnitOfWork, attempt: Attempt) -> OrderResult:
         return await _result(uow, await execute(uow, attempt))
     except Rejected as rejection:
         if await uow.was_overtaken():  # by the same request, sent twice at once: not a rejection
-            raise RequestInProgress("A request with this Idempotency-Key is being carried out.") from rejection
+            raise RequestInProgress(
+                "A request with this Idempotency-Key is being carried out: send the request again after a second."
+            ) from rejection
         if rejection.lasting:
             await record_refusal(uow, rejection)
         raise

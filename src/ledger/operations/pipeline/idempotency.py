@@ -33,7 +33,7 @@ async def answered_before(uow: UnitOfWork) -> OrderResult | None:
         return None
     assert uow.key is not None, "only a request with a key has a record"
     if record.fingerprint != uow.key.fingerprint:
-        raise IdempotencyKeyReused("This Idempotency-Key was used for another request.")
+        raise IdempotencyKeyReused("This Idempotency-Key was used for another request: use another key.")
     if record.refusal is not None:
         raise _refused_before(record.refusal)
     if record.released:
@@ -48,7 +48,9 @@ async def answered_before(uow: UnitOfWork) -> OrderResult | None:
         if target.payment_id is not None and order.payment(target.payment_id).was_not_sent:
             return None  # written before releases were recorded
         if has_open_call(order, target):
-            raise RequestInProgress("A request with this Idempotency-Key is being carried out.")
+            raise RequestInProgress(
+                "A request with this Idempotency-Key is being carried out: send the request again after a second."
+            )
         await uow.record_answer(Plan(changes=[uow.change_order(record.order_id, [])], target=target), replayed=False)
     customer = await uow.ledger.customers.by_id(uow.merchant_id, order.terms.customer_id)
     assert customer is not None, "an order's customer is never deleted"

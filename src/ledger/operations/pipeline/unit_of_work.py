@@ -132,7 +132,7 @@ class UnitOfWork:
             if self._found is None:
                 self._found = await journal.reader.claim_owner(merchant_id, ClaimKind.ORDER_EXTERNAL_ID, reference)
             if self._found is None:
-                raise OrderNotFound("The payment order was not found.")
+                raise OrderNotFound("The merchant has no payment order with this id or external id.")
         return self.states.get(self._found) or await self.order(self._found)
 
     def put(self, stream_id: UUID, state: Any, version: int) -> None:
@@ -166,7 +166,9 @@ class UnitOfWork:
             self.states.pop(conflict.stream_id, None)
             self._versions.pop(conflict.stream_id, None)
             if conflict.stream_id == self._record_id:
-                raise RequestInProgress("A request with this Idempotency-Key is being carried out.") from conflict
+                raise RequestInProgress(
+                    "A request with this Idempotency-Key is being carried out: send the request again after a second."
+                ) from conflict
             raise
         for change in changes:
             version = change.expected + len(change.events)

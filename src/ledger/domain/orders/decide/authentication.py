@@ -153,7 +153,7 @@ def _continue_authentication(
     order: Order, payment: Payment, command: SubmitDeviceData | ValidateAuthentication, step: NextAction
 ) -> list[OrderEvent]:
     if payment.started.subtotal > order.unpaid_subtotal - order.reserved:
-        message = "The order was paid otherwise before the payer came back."
+        message = "Other payments covered the order before the payer was authenticated."
         return [
             PaymentDeclined(
                 payment_id=payment.payment_id,

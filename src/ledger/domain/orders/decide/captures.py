@@ -54,7 +54,10 @@ def decide_capture(order: Order, command: CapturePayment) -> list[OrderEvent]:
     left = payment.authorized - payment.captured
     amount = left if command.amount is None else command.amount
     if amount > left:
-        raise CaptureExceedsAuthorized("The amount exceeds what was authorised.", authorizedAmount=shortest(left))
+        raise CaptureExceedsAuthorized(
+            "The amount exceeds the rest of the authorisation: capture at most authorizedAmount.",
+            authorizedAmount=shortest(left),
+        )
     if payment.captured:
         _require_unpaid(order, payment, amount)
     amount, at, payment_id = shortest(amount), command.at, payment.payment_id
@@ -123,7 +126,10 @@ def _capturable(order: Order, command: CapturePayment) -> Payment:
             if _is_capturable(payment):
                 return payment
     raise wrong_state(
-        order, "Nothing is authorised on this order.", OrderStatus.AUTHORIZED, OrderStatus.PARTIALLY_AUTHORIZED
+        order,
+        "The order has no authorised payment to capture.",
+        OrderStatus.AUTHORIZED,
+        OrderStatus.PARTIALLY_AUTHORIZED,
     )
 
 
@@ -143,7 +149,7 @@ def _require_unpaid(order: Order, payment: Payment, amount: Decimal) -> None:
     further = after.subtotal - payment.captured_split(order.quantum).subtotal
     if further > order.unpaid_subtotal - order.reserved:
         raise AmountExceedsPending(
-            "The amount exceeds what is still to be paid.",
+            "The amount exceeds what is unpaid and not reserved by other payments.",
             amountPending=order.amount_pending,
             amountReserved=order.reserved,
         )

@@ -116,7 +116,7 @@ def _disputed_amount(order: Order, payment: Payment, reported: Decimal | None) -
     amount = payment.refundable if reported is None else reported
     require_multiple(order, amount, most=GROSS_MAX)
     if amount > payment.refundable:
-        raise InvalidField("amount", "must not exceed what is held of the payment")
+        raise InvalidField("amount", "must not exceed the money that the payment holds")
     return shortest(amount)
 
 

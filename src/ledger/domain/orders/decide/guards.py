@@ -28,13 +28,13 @@ def require_currency(currency: str, payment: NewPayment) -> None:
     """Raises MethodNotEnabled where the processor does not take the payment's method in the order's currency."""
     if payment.currencies is not None and currency not in payment.currencies:
         method, currencies = payment.method.type.lower(), ", ".join(sorted(payment.currencies))
-        raise MethodNotEnabled(f"Payments by {method} are not taken in {currency}, only in {currencies}.")
+        raise MethodNotEnabled(f"Payments by {method} are not accepted in {currency}, only in {currencies}.")
 
 
 def require_payment(order: Order, payment_id: UUID) -> Payment:
     """Returns the order's payment with this id. Raises PaymentNotFound."""
     if not order.has_payment(payment_id):
-        raise PaymentNotFound("The payment was not found on this order.")
+        raise PaymentNotFound("The order has no payment with this id.")
     return order.payment(payment_id)
 
 

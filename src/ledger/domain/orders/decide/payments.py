@@ -95,9 +95,14 @@ def decide_resubmission(order: Order, command: ResubmitOrder) -> list[OrderEvent
         ("currency", terms.currency, command.terms.currency),
     ):
         if requested != current:
-            raise IdempotencyMismatch(f"The order with this externalId has another {field}.", field=field)
+            raise IdempotencyMismatch(
+                f"The order with this externalId has another {field}: repeat that {field} or use another externalId.",
+                field=field,
+            )
     if order.status is OrderStatus.CANCELLED:
-        raise DuplicateExternalId("The order with this externalId was cancelled.", field="externalId")
+        raise DuplicateExternalId(
+            "The order with this externalId was cancelled: use another externalId.", field="externalId"
+        )
     payment = command.payment
     if payment is None or order.status is not OrderStatus.FAILED or order.has_payment(payment.payment_id):
         return []
@@ -155,7 +160,7 @@ def _payment_subtotal(order: Order, payment: NewPayment) -> Decimal:
     amount = order.unpaid_subtotal if payment.amount is None else payment.amount
     if amount > order.unpaid_subtotal - order.reserved:
         raise AmountExceedsPending(
-            "The amount exceeds what is still to be paid.",
+            "The amount exceeds what is unpaid and not reserved by other payments.",
             amountPending=order.amount_pending,
             amountReserved=order.reserved,
         )
@@ -211,7 +216,7 @@ def _require_lines(terms: OrderTerms) -> None:
 
 def _require_part(order: Order, amount: Decimal) -> None:
     if not order.terms.allow_partials:
-        raise InvalidField("amount", "must be absent: only an order that allows partial payments is charged in parts")
+        raise InvalidField("amount", "must be absent: only an order that allows partial payments is paid in parts")
     require_multiple(order, amount)
 
 

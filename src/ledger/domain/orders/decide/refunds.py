@@ -44,6 +44,7 @@ from ledger.domain.rejections import (
     RefundWindowExpired,
 )
 
+_EXCEEDS: Final = "The amount exceeds what can be refunded: refund at most refundableAmount."
 _REFUNDABLE: Final = HELD | {PaymentStatus.FAILED, PaymentStatus.REFUNDED}
 """Statuses in which a payment can give money back. A final one gives back what was reported late, and stays final."""
 
@@ -63,7 +64,7 @@ def decide_refund(order: Order, command: RefundOrder) -> list[OrderEvent]:
     if order.cancel_requested:
         raise wrong_state(order, "The order is being cancelled: refund it after the cancellation has an outcome.")
     if order.amount_paid == 0:
-        raise OrderNotRefundable("Nothing was captured on this order.", currentStatus=order.status)
+        raise OrderNotRefundable("Nothing was captured on this order to be refunded.", currentStatus=order.status)
     shares = _newest_first(order, command) if requested is None else _require_refundable(requested, command)
     if not command.partial_payouts:
         _require_whole_payouts(shares)
@@ -173,18 +174,16 @@ def _require_refundable(shares: Shares, command: RefundOrder) -> Shares:
     """Returns `shares`. Raises RefundInProgress, OrderNotRefundable, RefundWindowExpired, RefundExceedsBalance."""
     for payment, _ in shares:
         if payment.refunding:
-            raise RefundInProgress("A refund of this payment is in progress.", paymentId=payment.payment_id)
+            raise RefundInProgress("A refund of this payment is in progress: try later.", paymentId=payment.payment_id)
     for payment, _ in shares:
         if payment.status not in _REFUNDABLE or not payment.captured:
             message = f"A payment that is {payment.status} cannot be refunded."
             raise OrderNotRefundable(message, currentStatus=payment.status)
     for payment, amount in shares:
         if _is_too_late(payment, command):
-            raise RefundWindowExpired("The payment was captured too long ago.")
+            raise RefundWindowExpired("The payment was captured too long ago for a refund to its card.")
         if amount > payment.refundable:
-            raise RefundExceedsBalance(
-                "The amount exceeds what can be refunded.", refundableAmount=shortest(payment.refundable)
-            )
+            raise RefundExceedsBalance(_EXCEEDS, refundableAmount=shortest(payment.refundable))
     return shares
 
 
@@ -203,8 +202,8 @@ def _newest_first(order: Order, command: RefundOrder) -> Shares:
         raise RefundInProgress("A refund of this order is in progress: try again after its outcome.")
     too_late = [payment for payment in captured if _is_free(payment) and _is_too_late(payment, command)]
     if amount <= refundable + sum((payment.refundable for payment in too_late), ZERO):
-        raise RefundWindowExpired("The payment was captured too long ago.")
-    raise RefundExceedsBalance("The amount exceeds what can be refunded.", refundableAmount=shortest(refundable))
+        raise RefundWindowExpired("The payment was captured too long ago for a refund to its card.")
+    raise RefundExceedsBalance(_EXCEEDS, refundableAmount=shortest(refundable))
 
 
 def _overpayment_shares(order: Order, command: RefundOrder) -> Shares:
@@ -248,7 +247,7 @@ def _require_whole_payouts(shares: Shares) -> None:
     for payment, amount in shares:
         if _is_partial_payout(payment, amount):
             whole = shortest(payment.refundable)
-            raise InvalidField("amount", f"must be {whole}: what came in by this reference goes back whole")
+            raise InvalidField("amount", f"must be {whole}: money paid to this reference is refunded only as a whole")
 
 
 def _is_partial_payout(payment: Payment, amount: Decimal) -> bool:
