@@ -36,8 +36,8 @@ class _PointRead(Struct, frozen=True):
     parse: Callable[[Sequence[Any]], Any]
 
 
-# The number of messages that wait in the inbox (see `ledger.processors.inbox_store`), since when the oldest waits, and how
-# many of them are quarantined for an operator.
+# The number of messages that wait in the inbox (see `ledger.processors.inbox_store`), since when the oldest waits, and
+# how many of them are quarantined for an operator.
 _WAITING_MESSAGES: Final = """
 select count(*), min(received_at), count(*) filter (where next_try_at = 'infinity')
   from processor_message where handled_at is null

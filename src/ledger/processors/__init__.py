@@ -3,7 +3,8 @@
 In reading order:
 
 - `contract`: what an operation may ask of a processor, and what a processor may answer.
-- `messages`: what processors send unasked, signed. `inbox_store`: these messages, stored until an order has applied them.
+- `messages`: what processors send unasked, signed. `inbox_store`: these messages, stored until an order has applied
+  them.
 - `bins`, `clabe`: what a card number and a Mexican account number mean.
 - `sandbox`: the simulated processor.
 """

@@ -24,6 +24,7 @@ from ledger.journal.commit.append_statement import (
     LOST_MERCHANT,
     WAKE_FOLLOWERS,
     append_parameters,
+    build_statement,
     lock_parameters,
 )
 from ledger.journal.journal import Context
