@@ -331,6 +331,8 @@ def _check_together(settings: Settings) -> None:
         raise SettingWrong("LEDGER_LPS_BASE_PATH", "must differ from LEDGER_BASE_PATH")
     if settings.request_timeout_s <= settings.processor_timeout_s:
         raise SettingWrong("LEDGER_REQUEST_TIMEOUT_S", "must be above LEDGER_PROCESSOR_TIMEOUT_S")
+    if settings.not_found_final_s <= settings.processor_timeout_s:  # until then, the call may still be sent
+        raise SettingWrong("LEDGER_NOT_FOUND_FINAL_S", "must be above LEDGER_PROCESSOR_TIMEOUT_S")
     if settings.master_key and settings.master_key_file:
         raise SettingWrong("LEDGER_MASTER_KEY", "and LEDGER_MASTER_KEY_FILE must not both be set")
     if settings.processor_keys and settings.processor_keys_file:

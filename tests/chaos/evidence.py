@@ -37,7 +37,7 @@ _BOOK = """
 select idempotency_key, amount, authorized, captured + coalesce((
     select sum(moved) from sandbox_call c
      where c.merchant_id = b.merchant_id and c.reference = b.reference and c.kind = 'CAPTURE' and c.accepted), 0)::int8,
-  decline_code is not null from sandbox_charge b where merchant_id = %s
+  decline_code is not null from sandbox_charge b where merchant_id = %s and decline_code is distinct from 'FENCED'
 """
 _NOW = "select now()"
 

@@ -34,6 +34,7 @@ class FakeCards(SandboxProcessor):
 
     def __init__(self, *given: Any, port: int, **named: Any) -> None:
         super().__init__(*given, **named)
+        self.capabilities = msgspec.structs.replace(self.capabilities, can_fence=False, late_arrival_s=0.0)
         self._port = port
         self._wires: list[Wire] = []
 
@@ -54,19 +55,19 @@ class FakeCards(SandboxProcessor):
         call = _call("REFUND", request, amount=request.amount, about=request.processor_reference)
         return _expected((await self._send(request, call)).refund)
 
-    async def look_up(self, merchant_id: UUID, idempotency_key: str) -> AuthorizationAnswer | None:
+    async def look_up(self, merchant_id: UUID, idempotency_key: str, **_: bool) -> AuthorizationAnswer | None:
         answer = await self._look_up("AUTHORIZE", merchant_id, idempotency_key)
         return _expected(answer.authorization).answer if answer else None
 
-    async def look_up_capture(self, merchant_id: UUID, idempotency_key: str) -> CaptureAnswer | None:
+    async def look_up_capture(self, merchant_id: UUID, idempotency_key: str, **_: bool) -> CaptureAnswer | None:
         answer = await self._look_up("CAPTURE", merchant_id, idempotency_key)
         return _expected(answer.capture) if answer else None
 
-    async def look_up_void(self, merchant_id: UUID, idempotency_key: str) -> VoidAnswer | None:
+    async def look_up_void(self, merchant_id: UUID, idempotency_key: str, **_: bool) -> VoidAnswer | None:
         answer = await self._look_up("VOID", merchant_id, idempotency_key)
         return _expected(answer.void) if answer else None
 
-    async def look_up_refund(self, merchant_id: UUID, idempotency_key: str) -> RefundAnswer | None:
+    async def look_up_refund(self, merchant_id: UUID, idempotency_key: str, **_: bool) -> RefundAnswer | None:
         answer = await self._look_up("REFUND", merchant_id, idempotency_key)
         return _expected(answer.refund) if answer else None
 

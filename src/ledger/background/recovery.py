@@ -1,8 +1,8 @@
 """Recovery: looks up at the processor every call that has no outcome.
 
-Never send a call again. "Not found" is final only when the processor can no longer apply the call late. An unreadable
-or missing answer is looked up again without end, with back-off, and so is an order that cannot be read; what waits does
-not delay other orders.
+Never send a call again. "Not found" is final only when the processor can no longer apply the call late: it has fenced
+the call's key, or its time for late arrivals is over. An unreadable or missing answer is looked up again without end,
+with back-off, and so is an order that cannot be read; what waits does not delay other orders.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ class Windows(Struct, frozen=True, kw_only=True):
     margin_s: float = 5.0
     """How long after its deadline a call is first looked up."""
     late_s: float = 30.0
-    """How long after its deadline the processor may still apply it; only then is "not found" final."""
+    """How long after its deadline "not found" can be final. A processor that cannot fence a key may need longer."""
+    look_up_s: float = 10.0
+    """How long one look-up may take."""
     poll_s: float = 1.0
 
 
@@ -141,14 +143,16 @@ class Recovery:
         processor = self._ledger.processor
         if processor is None:
             return None
+        can_fence, late_s = processor.capabilities.can_fence, self._windows.late_s
+        if not can_fence:
+            late_s = max(late_s, processor.capabilities.late_arrival_s)
+        is_final = datetime.now(UTC) >= intent.deadline_at + timedelta(seconds=late_s)
         try:
-            found = await look_up_call(processor, merchant_id, order, intent)
-        except (ProcessorTimedOut, ProcessorUnavailable):
+            with self._ledger.timeouts.within(self._windows.look_up_s):
+                found = await look_up_call(processor, merchant_id, order, intent, fence=is_final and can_fence)
+        except (ProcessorTimedOut, ProcessorUnavailable, TimeoutError):
             return None
-        if found is not None:
-            return found
-        final_at = intent.deadline_at + timedelta(seconds=self._windows.late_s)
-        return NotFound() if datetime.now(UTC) >= final_at else None
+        return NotFound() if found is None and is_final else found
 
     def _next_try(self, intent: Intent) -> datetime:
         """Returns when this call may be looked up, for the first time or again."""

@@ -34,7 +34,7 @@ async def run(settings: Settings, ready: Callable[[], None], stop: asyncio.Event
     assert settings.database_url is not None, "the supervisor names a worker's database"
     windows = Windows(
         margin_s=settings.recovery_margin_s,
-        late_s=max(0.0, settings.not_found_final_s - settings.processor_timeout_s),
+        late_s=settings.not_found_final_s - settings.processor_timeout_s,
     )
     url = settings.database_url
     async with (

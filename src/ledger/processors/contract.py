@@ -170,6 +170,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     """The currencies in which it issues references: CLABEs and stores take pesos."""
     partial_payouts: bool = True
     """Whether a part of what was received under a reference can be given back."""
+    can_fence: bool = False
+    """Whether it can refuse the key of a call that it does not know, so that the call has no effect when it arrives."""
     is_simulated: bool = False
     """Whether it is simulated: no money moves, and a transaction's id may choose how its authentication ends."""
 
@@ -182,14 +184,15 @@ class ProcessorTimedOut(Exception):
 
 
 class ProcessorUnavailable(Exception):
-    """The request was never sent."""
+    """The request has no effect: it was never sent, or its key was fenced before it arrived."""
 
 
 class CardProcessor(Protocol):
     """A processor of card payments.
 
     Every call raises `ProcessorTimedOut` or `ProcessorUnavailable`; any other exception counts as a time-out. Every
-    `look_up…` returns the answer of the call with a key, or None where the processor has no such call.
+    `look_up…` returns the answer of the call with a key, or None where the processor has no such call. With `fence`,
+    which only a processor that `can_fence` is asked for, such a call is refused from then on: None is final.
     """
 
     capabilities: Capabilities
@@ -215,15 +218,23 @@ class CardProcessor(Protocol):
 
     async def refund(self, request: RefundRequest) -> RefundAnswer: ...
 
-    async def look_up(self, merchant_id: UUID, idempotency_key: str) -> AuthorizationAnswer | None:
+    async def look_up(
+        self, merchant_id: UUID, idempotency_key: str, *, fence: bool = False
+    ) -> AuthorizationAnswer | None:
         """Returns the answer of an authorisation, or of a call that continued one."""
         ...
 
-    async def look_up_capture(self, merchant_id: UUID, idempotency_key: str) -> CaptureAnswer | None: ...
+    async def look_up_capture(
+        self, merchant_id: UUID, idempotency_key: str, *, fence: bool = False
+    ) -> CaptureAnswer | None: ...
 
-    async def look_up_void(self, merchant_id: UUID, idempotency_key: str) -> VoidAnswer | None: ...
+    async def look_up_void(
+        self, merchant_id: UUID, idempotency_key: str, *, fence: bool = False
+    ) -> VoidAnswer | None: ...
 
-    async def look_up_refund(self, merchant_id: UUID, idempotency_key: str) -> RefundAnswer | None: ...
+    async def look_up_refund(
+        self, merchant_id: UUID, idempotency_key: str, *, fence: bool = False
+    ) -> RefundAnswer | None: ...
 
 
 class ReferenceProcessor(Protocol):
@@ -237,11 +248,17 @@ class ReferenceProcessor(Protocol):
 
     async def pay_out(self, request: PayoutRequest) -> RefundAnswer: ...
 
-    async def look_up_reference(self, merchant_id: UUID, idempotency_key: str) -> ReferenceAnswer | None: ...
+    async def look_up_reference(
+        self, merchant_id: UUID, idempotency_key: str, *, fence: bool = False
+    ) -> ReferenceAnswer | None: ...
 
-    async def look_up_cancellation(self, merchant_id: UUID, idempotency_key: str) -> ReferenceCancelled | None: ...
+    async def look_up_cancellation(
+        self, merchant_id: UUID, idempotency_key: str, *, fence: bool = False
+    ) -> ReferenceCancelled | None: ...
 
-    async def look_up_payout(self, merchant_id: UUID, idempotency_key: str) -> RefundAnswer | None: ...
+    async def look_up_payout(
+        self, merchant_id: UUID, idempotency_key: str, *, fence: bool = False
+    ) -> RefundAnswer | None: ...
 
 
 class Processor(CardProcessor, ReferenceProcessor, Protocol):

@@ -1,7 +1,8 @@
 """The only loop of the ledger that decides and commits, and the only place that calls processors.
 
 An intent is committed before the processor receives the call; no database connection is held during the call. An
-attempt decides on the state that its commit checks, never on an older one.
+attempt decides on the state that its commit checks, never on an older one. A call whose deadline has passed is not
+made: the recovery may have settled its intent by then.
 """
 
 from __future__ import annotations
@@ -98,6 +99,7 @@ async def execute(uow: UnitOfWork, attempt: Attempt, *, is_fact: bool = False) -
     """
     conflict: Conflict | None = None
     for _ in range(ATTEMPTS_AT_A_FACT if is_fact else ATTEMPTS):
+        latest_s = time.monotonic() + uow.ledger.call_timeouts.processor_timeout_s  # not after any deadline of the plan
         plan = await attempt(conflict)
         if not plan.changes[0].events:
             return plan
@@ -109,7 +111,7 @@ async def execute(uow: UnitOfWork, attempt: Attempt, *, is_fact: bool = False) -
             continue
         _withdraw_references(uow, plan.changes[0])
         if intents:
-            await _make_calls(uow, plan, intents)
+            await _make_calls(uow, plan, intents, latest_s)
         return plan
     raise ConcurrentUpdate("Too many requests change this at once. Send the request again.")
 
@@ -132,10 +134,12 @@ async def record_outcome(
     await execute(uow, attempt, is_fact=True)
 
 
-async def _make_calls(uow: UnitOfWork, plan: Plan, intents: Sequence[Intent]) -> None:
+async def _make_calls(uow: UnitOfWork, plan: Plan, intents: Sequence[Intent], latest_s: float) -> None:
     """Makes the calls of committed intents side by side and records each outcome as it comes."""
     order: Order = plan.changes[0].after
-    calls: Iterable[Awaitable[tuple[Intent, Outcome]]] = [_call(uow, order, intent, plan.secrets) for intent in intents]
+    calls: Iterable[Awaitable[tuple[Intent, Outcome]]] = [
+        _call(uow, order, intent, plan.secrets, latest_s) for intent in intents
+    ]
     if len(intents) > 1:
         calls = asyncio.as_completed(calls)
     for call in calls:
@@ -143,16 +147,25 @@ async def _make_calls(uow: UnitOfWork, plan: Plan, intents: Sequence[Intent]) ->
         await record_outcome(uow, order.terms.order_id, intent, outcome, plan.secrets)
 
 
-async def _call(uow: UnitOfWork, order: Order, intent: Intent, secrets: SecretInputs) -> tuple[Intent, Outcome]:
+async def _call(
+    uow: UnitOfWork, order: Order, intent: Intent, secrets: SecretInputs, latest_s: float
+) -> tuple[Intent, Outcome]:
     """Makes one call. Never raises: whatever goes wrong is an outcome.
 
-    Only a processor that can prove that nothing left this process makes it "not sent"; everything else is unknown.
+    Only a processor that can prove that nothing left this process makes it "not sent", and a deadline that has passed,
+    by the real time or by the monotonic clock (`latest_s`): a process may have been stopped, or its machine's clock set.
     """
     ledger = uow.ledger
     assert ledger.processor is not None, "no intent is committed without a processor"
     assert intent.payment_id is not None, "an intent is a payment's"
+    left_s = min((intent.deadline_at - datetime.now(UTC)).total_seconds(), latest_s - time.monotonic())
+    if left_s <= 0:
+        _log.warning(
+            "processor_call_not_made", processor=intent.processor, call=intent.action, late_s=round(-left_s, 1)
+        )
+        return intent, NotSent()
     try:
-        with ledger.timeouts.within((intent.deadline_at - datetime.now(UTC)).total_seconds()):
+        with ledger.timeouts.within(left_s):
             answer = await send_request(ledger.processor, uow.merchant_id, order, intent, secrets)
     except ProcessorUnavailable:
         return intent, NotSent()

@@ -31,25 +31,27 @@ class SecretInputs(Struct, frozen=True, kw_only=True):
 NO_SECRETS: Final = SecretInputs()
 
 
-async def look_up_call(processor: Processor, merchant_id: UUID, order: Order, intent: Intent) -> Outcome | None:
+async def look_up_call(
+    processor: Processor, merchant_id: UUID, order: Order, intent: Intent, *, fence: bool = False
+) -> Outcome | None:
     """Returns the outcome of an intent's call, or None where the processor knows no such call.
 
-    Raises as a processor does.
+    With `fence`, the processor refuses a call that it does not know from then on. Raises as a processor does.
     """
     key = intent.idempotency_key
     match intent.action:
         case EntryAction.CAPTURE:
-            return await processor.look_up_capture(merchant_id, key)
+            return await processor.look_up_capture(merchant_id, key, fence=fence)
         case EntryAction.CANCELLATION:
-            return await processor.look_up_void(merchant_id, key)
+            return await processor.look_up_void(merchant_id, key, fence=fence)
         case EntryAction.REFERENCE:
-            return await processor.look_up_reference(merchant_id, key)
+            return await processor.look_up_reference(merchant_id, key, fence=fence)
         case EntryAction.REFUND if _is_payout(order.payment(_payment_id(intent))):
-            return await processor.look_up_payout(merchant_id, key)
+            return await processor.look_up_payout(merchant_id, key, fence=fence)
         case EntryAction.REFUND:
-            return await processor.look_up_refund(merchant_id, key)
+            return await processor.look_up_refund(merchant_id, key, fence=fence)
         case _:
-            return await processor.look_up(merchant_id, key)
+            return await processor.look_up(merchant_id, key, fence=fence)
 
 
 async def withdraw_reference(

@@ -23,6 +23,7 @@ from msgspec import Struct
 from ledger.domain.money import ZERO, scaled
 from ledger.postgres.connection import Connection, connect
 from ledger.processors.contract import ProcessorTimedOut, ProcessorUnavailable, Request
+from ledger.processors.sandbox import charge_rows
 from ledger.processors.sandbox.charge_rows import Mode
 
 T = TypeVar("T")
@@ -47,6 +48,15 @@ _RECORD: Final = """
 insert into sandbox_call (merchant_id, kind, idempotency_key, reference, moved, accepted, answer)
 values (%s, %s, %s, %s, %s, %s, %s)
 """
+
+
+# Refuses a call from now on. A call that is recorded keeps its answer.
+_FENCE: Final = """
+insert into sandbox_call (merchant_id, kind, idempotency_key, reference, moved, accepted, answer)
+values (%s, %s, %s, '', 0, false, 'FENCED') on conflict do nothing
+"""
+_FENCED: Final = "FENCED"
+"""What a fenced call has in place of an answer, which is JSON."""
 
 
 class CallKind(StrEnum):
@@ -75,13 +85,17 @@ CallEffect = Callable[[Connection], Awaitable[CallResult]]
 
 
 class SandboxCall(Struct, frozen=True, kw_only=True):
-    """A call to carry out: `effect` runs inside the transaction, which holds the lock on `reference`."""
+    """A call to carry out: `effect` runs inside the transaction, which holds the lock on `reference`.
+
+    A call that is still waiting for a connection at `deadline_at` is not carried out.
+    """
 
     merchant_id: UUID
     kind: CallKind
     idempotency_key: str
     reference: str
     effect: CallEffect
+    deadline_at: datetime | None = None
 
 
 class CallExecutor:
@@ -114,13 +128,29 @@ class CallExecutor:
         text, mode = await asyncio.shield(task)
         if text is None:
             raise ProcessorUnavailable("the sandbox processor is down for this merchant")
+        if text == _FENCED:
+            raise fenced()
         return decode(text), mode
 
     async def answer_to(self, merchant_id: UUID, kind: CallKind, idempotency_key: str) -> str | None:
         """Returns the recorded answer of a call, as text. Raises ProcessorUnavailable or ProcessorTimedOut."""
         async with self.connection() as connection:
             row = await fetch_one(connection, _FIND, (merchant_id, kind, idempotency_key))
-            return None if row is None else str(row[0])
+            return None if row is None or row[0] == _FENCED else str(row[0])
+
+    async def fence(self, merchant_id: UUID, kind: CallKind, idempotency_key: str) -> None:
+        """Refuses a call when it arrives; one that is recorded keeps its answer.
+
+        An authorisation is recorded as a charge, as a call, or as both. Raises ProcessorUnavailable or ProcessorTimedOut.
+        """
+        key = (merchant_id, idempotency_key)
+        async with self.connection() as connection, connection.transaction() as transaction:
+            if kind is CallKind.AUTHORIZE:
+                await charge_rows.fence(connection, *key)
+                if await charge_rows.read(connection, [key]):
+                    return
+            if (await connection.execute(_FENCE, (merchant_id, kind, idempotency_key))).rowcount == 0:
+                raise psycopg.Rollback(transaction)  # recorded, or fenced already: no half of a fence is left
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
@@ -148,6 +178,8 @@ class CallExecutor:
         """Returns the recorded answer, None where the processor is down for the merchant, and the merchant's mode."""
         key = (call.merchant_id, call.kind, call.idempotency_key)
         async with self.connection() as connection, connection.transaction():
+            if call.deadline_at is not None and call.deadline_at <= datetime.now(UTC):
+                raise ProcessorUnavailable("no connection of the sandbox was free before the deadline")
             counted = await fetch_one(connection, _COUNT, (call.merchant_id,))
             mode = Mode(counted[0]) if counted else Mode.OK
             if mode is Mode.DOWN:
@@ -165,6 +197,11 @@ class CallExecutor:
 async def fetch_one(connection: Connection, statement: str, values: tuple[object, ...]) -> tuple[Any, ...] | None:
     """Returns the one row of a statement, or None."""
     return await (await connection.execute(statement, values)).fetchone()
+
+
+def fenced() -> ProcessorUnavailable:
+    """Returns the answer to a call whose key was fenced before it arrived."""
+    return ProcessorUnavailable("the sandbox processor was asked to refuse this key")
 
 
 def at(request: Request) -> datetime:

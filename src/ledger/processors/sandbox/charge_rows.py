@@ -83,6 +83,15 @@ insert into sandbox_mode (merchant_id, mode, times_left) values (%s, %s, %s)
 on conflict (merchant_id) do update set mode = excluded.mode, times_left = excluded.times_left
 """
 
+# Refuses a key from now on. A key that is recorded keeps its row.
+_FENCE: Final = """
+insert into sandbox_charge (merchant_id, idempotency_key, amount, currency, capture, card_bin, card_last4, authorized,
+                            captured, reference, decline_code)
+values (%s, %s, 1, '', false, '', '', 0, 0, '', 'FENCED') on conflict do nothing
+"""
+_FENCED: Final = "FENCED"
+"""The decline code of a key that is refused. No card is declined with it."""
+
 Answer = Approved | Declined
 
 CallKey = tuple[UUID, str]
@@ -137,11 +146,17 @@ async def insert(connection: Connection, call: ChargeCall) -> None:
 
 
 async def read(connection: Connection, keys: Sequence[CallKey]) -> dict[CallKey, Answer]:
-    """Returns the answers that are recorded for these keys."""
+    """Returns the answers that are recorded for these keys, without the keys that are fenced."""
     merchants = ENCODE_ARRAY["uuid"]([merchant_id.bytes for merchant_id, _ in keys])
     names = ENCODE_ARRAY["text"]([idempotency_key.encode() for _, idempotency_key in keys])
     rows = await connection.cursor(binary=True).execute(_READ, (merchants, names))
-    return {keys[n - 1]: answer_from(*columns) for n, *columns in await rows.fetchall()}
+    answers = {keys[n - 1]: answer_from(*columns) for n, *columns in await rows.fetchall()}
+    return {key: answer for key, answer in answers.items() if answer is not None}
+
+
+async def fence(connection: Connection, merchant_id: UUID, idempotency_key: str) -> None:
+    """Refuses the call with this key when it arrives; a call that is recorded keeps its answer."""
+    await connection.execute(_FENCE, (merchant_id, idempotency_key))
 
 
 async def set_mode(connection: Connection, merchant_id: UUID, mode: Mode, times: int | None) -> None:
@@ -169,11 +184,16 @@ def _row(call: ChargeCall) -> tuple[Any, ...]:
 
 def answer_from(
     authorized: int, captured: int, reference: str, authorization_code: str | None,
-    decline_code: str | None, decline_message: str | None, refused_by: str,
-) -> Answer:  # fmt: skip
-    """Returns the answer that the columns of a row hold, in the order in which `WRITE` and `READ` select them."""
+    decline_code: str | None, decline_message: str | None, refused_by: str | None,
+) -> Answer | None:  # fmt: skip
+    """Returns the answer that the columns of a row hold, in the order in which `WRITE` and `READ` select them.
+
+    None is a key that is fenced.
+    """
+    if decline_code == _FENCED:
+        return None
     if decline_code is not None:
-        return Declined(code=decline_code, message=decline_message, refused_by=RefusedBy(refused_by))
+        return Declined(code=decline_code, message=decline_message, refused_by=RefusedBy(str(refused_by)))
     return Approved(
         authorized=shortest(Decimal(authorized) / SCALE),
         captured=shortest(Decimal(captured) / SCALE),

@@ -18,6 +18,7 @@ from ledger.postgres.faults import DatabaseUnavailable, Fault
 from ledger.postgres.group_commit import STOP_PATIENCE_S, GroupCommitter, PendingCommand, Rows, reject_batch
 from ledger.processors.contract import ProcessorTimedOut, ProcessorUnavailable
 from ledger.processors.sandbox import charge_rows
+from ledger.processors.sandbox.call_executor import fenced
 from ledger.processors.sandbox.charge_rows import Answer, CallKey, ChargeCall, Mode, RecordedCharge
 
 _log = structlog.get_logger()
@@ -93,7 +94,7 @@ class ChargeWriter(GroupCommitter[ChargeCall, RecordedCharge]):
                 results.append(ProcessorUnavailable("the sandbox processor is down for this merchant"))
             else:
                 answer = call.answer if existing[0] is None else charge_rows.answer_from(*existing)
-                results.append(RecordedCharge(answer, Mode(mode) if mode else Mode.OK))
+                results.append(RecordedCharge(answer, Mode(mode) if mode else Mode.OK) if answer else fenced())
         return results
 
     async def _rolled_back(self, batch: Sequence[_Pending], fault: Exception) -> None:

@@ -77,7 +77,7 @@ class SandboxProcessor:
         silence_s: float = 2.0,
         late_arrival_s: float = 60.0,
     ) -> None:
-        self.capabilities = Capabilities(name=NAME, late_arrival_s=late_arrival_s, is_simulated=True)
+        self.capabilities = Capabilities(name=NAME, late_arrival_s=late_arrival_s, can_fence=True, is_simulated=True)
         self.pages = PayerPages(executor)
         self.outbox = Outbox(executor)
         self._charge_writer = charge_writer
@@ -142,30 +142,44 @@ class SandboxProcessor:
 
     # ---------------------------------------------------------------- look-ups
 
-    async def look_up(self, merchant_id: UUID, idempotency_key: str) -> AuthorizationAnswer | None:
+    async def look_up(
+        self, merchant_id: UUID, idempotency_key: str, *, fence: bool = False
+    ) -> AuthorizationAnswer | None:
+        if fence:
+            await self._executor.fence(merchant_id, CallKind.AUTHORIZE, idempotency_key)
         recorded = await self._charge_writer.answer_to(merchant_id, idempotency_key)
         if recorded is not None:
             return recorded
         stored = await self._look_up(merchant_id, CallKind.AUTHORIZE, idempotency_key, _AUTHORIZATIONS)
         return stored.answer if stored else None
 
-    async def look_up_capture(self, merchant_id: UUID, idempotency_key: str) -> CaptureAnswer | None:
-        return await self._look_up(merchant_id, CallKind.CAPTURE, idempotency_key, _CAPTURES)
+    async def look_up_capture(
+        self, merchant_id: UUID, idempotency_key: str, *, fence: bool = False
+    ) -> CaptureAnswer | None:
+        return await self._look_up(merchant_id, CallKind.CAPTURE, idempotency_key, _CAPTURES, fence=fence)
 
-    async def look_up_void(self, merchant_id: UUID, idempotency_key: str) -> VoidAnswer | None:
-        return await self._look_up(merchant_id, CallKind.VOID, idempotency_key, _VOIDS)
+    async def look_up_void(self, merchant_id: UUID, idempotency_key: str, *, fence: bool = False) -> VoidAnswer | None:
+        return await self._look_up(merchant_id, CallKind.VOID, idempotency_key, _VOIDS, fence=fence)
 
-    async def look_up_refund(self, merchant_id: UUID, idempotency_key: str) -> RefundAnswer | None:
-        return await self._look_up(merchant_id, CallKind.REFUND, idempotency_key, _REFUNDS)
+    async def look_up_refund(
+        self, merchant_id: UUID, idempotency_key: str, *, fence: bool = False
+    ) -> RefundAnswer | None:
+        return await self._look_up(merchant_id, CallKind.REFUND, idempotency_key, _REFUNDS, fence=fence)
 
-    async def look_up_reference(self, merchant_id: UUID, idempotency_key: str) -> ReferenceAnswer | None:
-        return await self._look_up(merchant_id, CallKind.ISSUE, idempotency_key, _REFERENCES)
+    async def look_up_reference(
+        self, merchant_id: UUID, idempotency_key: str, *, fence: bool = False
+    ) -> ReferenceAnswer | None:
+        return await self._look_up(merchant_id, CallKind.ISSUE, idempotency_key, _REFERENCES, fence=fence)
 
-    async def look_up_cancellation(self, merchant_id: UUID, idempotency_key: str) -> ReferenceCancelled | None:
-        return await self._look_up(merchant_id, CallKind.CANCEL_REFERENCE, idempotency_key, _CANCELLATIONS)
+    async def look_up_cancellation(
+        self, merchant_id: UUID, idempotency_key: str, *, fence: bool = False
+    ) -> ReferenceCancelled | None:
+        return await self._look_up(merchant_id, CallKind.CANCEL_REFERENCE, idempotency_key, _CANCELLATIONS, fence=fence)
 
-    async def look_up_payout(self, merchant_id: UUID, idempotency_key: str) -> RefundAnswer | None:
-        return await self._look_up(merchant_id, CallKind.PAY_OUT, idempotency_key, _REFUNDS)
+    async def look_up_payout(
+        self, merchant_id: UUID, idempotency_key: str, *, fence: bool = False
+    ) -> RefundAnswer | None:
+        return await self._look_up(merchant_id, CallKind.PAY_OUT, idempotency_key, _REFUNDS, fence=fence)
 
     # ---------------------------------------------------------------- what only a sandbox can do
 
@@ -207,7 +221,12 @@ class SandboxProcessor:
     ) -> T:
         key = request.idempotency_key
         call = SandboxCall(
-            merchant_id=request.merchant_id, kind=kind, idempotency_key=key, reference=reference, effect=effect
+            merchant_id=request.merchant_id,
+            kind=kind,
+            idempotency_key=key,
+            reference=reference,
+            effect=effect,
+            deadline_at=request.deadline_at,
         )
         try:
             with self._until(request.deadline_at):
@@ -218,8 +237,16 @@ class SandboxProcessor:
         return answer
 
     async def _look_up(
-        self, merchant_id: UUID, kind: CallKind, idempotency_key: str, answers: msgspec.json.Decoder[T]
+        self,
+        merchant_id: UUID,
+        kind: CallKind,
+        idempotency_key: str,
+        answers: msgspec.json.Decoder[T],
+        *,
+        fence: bool = False,
     ) -> T | None:
+        if fence:
+            await self._executor.fence(merchant_id, kind, idempotency_key)
         text = await self._executor.answer_to(merchant_id, kind, idempotency_key)
         return None if text is None else answers.decode(text)
 
