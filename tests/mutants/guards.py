@@ -838,7 +838,7 @@ BACKGROUND: Final = (
         _INBOX,
         "order by next_try_at limit %s for update skip locked)",
         "order by next_try_at limit %s)",
-        ("tests/processors/test_inbox.py",),
+        ("tests/processors/test_inbox.py::test_a_message_that_another_worker_is_claiming_is_left_to_it",),
     ),
     Mutant(
         "message-claimed-without-a-lease",
