@@ -5,7 +5,7 @@ yet.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
@@ -64,6 +64,19 @@ async def test_before_the_margin_nothing_is_looked_up(ledger: Ledger, merchant: 
     receipt = await create_order(ledger, merchant, an_order("1", by_card(SILENT)))
     await sweep(ledger, database_url, Windows(margin_s=30, late_s=0))
     assert (await order_of(ledger, merchant, receipt.order.terms.order_id)).status is OrderStatus.PROCESSING
+
+
+async def test_a_call_within_its_margin_is_left_alone_where_another_call_of_its_order_is_due(
+    ledger: Ledger, merchant: Actor
+) -> None:
+    receipt = await create_order(ledger, merchant, an_order("1", by_card(SILENT)))
+    order_id = receipt.order.terms.order_id
+
+    async def due(_before: datetime, _limit: int) -> Sequence[tuple[UUID, UUID]]:
+        return [(merchant.merchant_id, order_id)]
+
+    await Recovery(ledger, due, Windows(margin_s=30, late_s=0)).sweep()
+    assert (await order_of(ledger, merchant, order_id)).status is OrderStatus.PROCESSING
 
 
 async def start_without_call(ledger: Ledger, merchant: Actor) -> UUID:

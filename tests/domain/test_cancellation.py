@@ -200,6 +200,16 @@ def test_a_cancellation_whose_refund_succeeds_ends_in_refunded() -> None:
     assert order.status is OrderStatus.REFUNDED
 
 
+def test_a_cancellation_waits_for_the_refunds_of_all_payments() -> None:
+    two_refunds = (refund_requested(1, 4000), refund_requested(2, 5000))
+    history = (SPLIT, *paid(1, 4000), *paid(2, 5000), cancellation_requested(refund_captured=True), *two_refunds)
+    order = given(*history).when(record_refund(refund_outcome(4000))).then(refunded(1, 4000))
+    assert order.status is OrderStatus.CANCELLATION_REQUESTED
+    given(*history, refunded(1, 4000)).when(record_refund(refund_outcome(5000), payment=2)).then(
+        refunded(2, 5000), e.OrderCancelled(at=NOON)
+    )
+
+
 def test_a_refused_refund_ends_the_cancellation_and_keeps_the_order_open() -> None:
     refused = e.RefundRefused(refund_id=refund_id(1), payment_id=ONE, code="X", at=NOON)
     order = (

@@ -6,8 +6,9 @@ from datetime import timedelta
 from decimal import Decimal
 
 import pytest
+from msgspec.structs import replace
 from tests.domain.action_builders import CAPTURE_KEY, capture, capture_outcome, record_capture, start_capture
-from tests.domain.builders import DEADLINE, NOON, captured, folded, paid, payment_id, scheduled
+from tests.domain.builders import DEADLINE, NOON, captured, folded, late_capture, paid, payment_id, scheduled
 from tests.domain.scenario import given
 from tests.domain.transition_rows import (
     MANUAL_CAPTURE,
@@ -162,6 +163,16 @@ def test_a_late_success_of_a_refused_capture_is_recorded() -> None:
         ),
         captured(1, 10000),
     )
+
+
+def test_a_late_success_of_a_capture_that_failed_its_payment_is_recorded() -> None:
+    failed = e.CaptureRefused(payment_id=ONE, code="X", retryable=False, at=NOON)
+    order = (
+        given(*capturing(PAID_AT_CREATION), failed)
+        .when(record_capture(capture_outcome(10000)))
+        .then(replace(late_capture(1, 10000), idempotency_key=CAPTURE_KEY))
+    )
+    assert order.status is OrderStatus.COMPLETED
 
 
 def test_the_outcome_of_another_captures_call_is_ignored() -> None:

@@ -154,6 +154,12 @@ def test_a_settlement_batch_that_does_not_list_a_payment_cannot_settle_it() -> N
     )
 
 
+def test_an_older_line_of_a_batch_does_not_undo_a_later_one() -> None:
+    listed = e.SettlementListed(payment_id=ONE, batch_id=BATCH, at=NOON)
+    for ended in (e.SettlementMatched, e.SettlementRefused):
+        given(*PAID, listed, ended(payment_id=ONE, batch_id=BATCH, at=NOON)).when(settlement(LISTED)).then()
+
+
 def test_late_money_on_a_failed_payment_is_refundable_and_the_payment_stays_failed() -> None:
     history = (*with_card_payment(created()), declined(1), late_capture(1, 10000), refund_requested(1, 10000))
     events = given(*history).when(record_refund(refund_outcome(10000))).then_events()

@@ -16,7 +16,7 @@ from uuid_utils.compat import uuid7
 
 from ledger.journal.append import Append, CommitUnknown
 from ledger.journal.commit.writer import Writer
-from ledger.postgres.connection import Connection
+from ledger.postgres.connection import Connection, abort_connection
 from ledger.postgres.faults import DatabaseUnavailable
 from ledger.postgres.group_commit import is_rolled_back
 
@@ -41,6 +41,15 @@ class Unlucky(Writer):
         raise fault
 
 
+class Patient(Writer):
+    """A writer that waits long for a locked head."""
+
+    _lock_timeout = "9s"
+
+
+_BACKEND = "select from pg_stat_activity where pid = %s"
+
+
 @pytest.mark.parametrize("fault", [SOCKET_CLOSED, psycopg.errors.AdminShutdown(), psycopg.InterfaceError("lost")])
 @pytest.mark.parametrize("after_commit", [True, False], ids=["committed", "never sent"])
 async def test_a_fault_other_than_a_servers_error_is_resolved_by_the_log(
@@ -62,6 +71,42 @@ async def test_a_fault_other_than_a_servers_error_is_resolved_by_the_log(
     await writer.submit(command(merchant, (uuid7(), 0, 1)))
     await writer.stop()
     assert_log_is_whole(log_url)
+
+
+async def test_an_event_of_another_command_at_the_same_version_is_not_taken_for_the_own_one(
+    log_url: str, writer: Writer
+) -> None:
+    merchant, stream = open_log(log_url), uuid7()
+
+    class Overtaken(Writer):
+        async def _execute(self, *_: object) -> Sequence[tuple[Any, ...]]:
+            await writer.submit(command(merchant, (stream, 0, 1)))
+            raise SOCKET_CLOSED
+
+    overtaken = Overtaken(log_url, [SEEN])
+    await overtaken.start()
+    with pytest.raises(DatabaseUnavailable):
+        await overtaken.submit(command(merchant, (stream, 0, 1)))
+    await overtaken.stop()
+
+
+async def test_a_backend_that_still_waits_is_ended_before_its_command_is_answered(log_url: str) -> None:
+    merchant, writer = open_log(log_url), Patient(log_url, [SEEN])
+    await writer.start()
+    pid = writer._backend[0]
+    with psycopg.connect(log_url) as holder:
+        holder.execute("select from merchant_head where merchant_id = %s for update", (merchant,))
+        outcome = writer.submit(command(merchant, (uuid7(), 0, 1)))
+        while not fetch(log_url, f"{_BACKEND} and wait_event_type = 'Lock'", pid):  # noqa: ASYNC110 - no event
+            await asyncio.sleep(0.01)
+        assert writer._connection is not None
+        abort_connection(writer._connection)
+        with pytest.raises(DatabaseUnavailable):
+            await outcome
+    while fetch(log_url, _BACKEND, pid):  # noqa: ASYNC110 - with the lock it would commit now
+        await asyncio.sleep(0.01)
+    assert fetch(log_url, "select from event") == []
+    await writer.stop()
 
 
 async def test_a_servers_error_is_rolled_back_and_a_terminated_backend_is_unknown(log_url: str) -> None:

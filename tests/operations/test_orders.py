@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from decimal import Decimal
+from typing import Any
+from uuid import UUID
 
 import psycopg
 import pytest
@@ -11,12 +14,16 @@ from eventsourcing.persistence import InfrastructureFactory, StoredEvent
 from tests.operations.conftest import DECLINED, SILENT, Open, an_order, by_card
 from uuid_utils.compat import uuid7
 
-from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
+from ledger.domain.orders.events import PaymentAuthorized
+from ledger.domain.orders.processor_outcomes import ActionRequired, AuthorizationOutcome
+from ledger.domain.orders.statuses import NextAction, OrderStatus, PaymentStatus
 from ledger.domain.rejections import CustomerNotFound, IdempotencyMismatch, OrderNotFound, OrderNotPayable
+from ledger.journal.append import Change, VersionConflict
 from ledger.operations.inputs import Actor, CustomerInput
 from ledger.operations.ledger import Ledger
 from ledger.operations.orders.create import charge_order, create_order
-from ledger.processors.contract import ProcessorUnavailable
+from ledger.operations.pipeline.execute import ATTEMPTS
+from ledger.processors.contract import AuthorizationRequest, ProcessorUnavailable
 from ledger.processors.sandbox.charge_rows import Mode
 from ledger.processors.sandbox.processor import SandboxProcessor
 
@@ -150,6 +157,48 @@ async def test_a_time_out_is_unknown_and_not_declined(ledger: Ledger, merchant: 
     again = await create_order(ledger, merchant, an_order("1", by_card()))
     assert again.replayed
     assert len(again.order.payments) == 1
+
+
+async def test_an_answer_that_cannot_be_read_is_unknown(
+    ledger: Ledger, merchant: Actor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def garbled(_: AuthorizationRequest) -> AuthorizationOutcome:
+        raise ValueError
+
+    monkeypatch.setattr(ledger.processor, "authorize", garbled)
+    receipt = await create_order(ledger, merchant, an_order("1", by_card()))
+    assert receipt.order.status is OrderStatus.PROCESSING
+    assert receipt.order.payments[0].entries[-1].status == "UNKNOWN"
+
+
+async def test_a_challenge_that_the_request_did_not_allow_is_unknown(
+    ledger: Ledger, merchant: Actor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def challenges(_: AuthorizationRequest) -> AuthorizationOutcome:
+        return ActionRequired(
+            next_action=NextAction.CHALLENGE, authentication_transaction_id="txn-1", reference_id="ref-1"
+        )
+
+    monkeypatch.setattr(ledger.processor, "authorize", challenges)
+    receipt = await create_order(ledger, merchant, an_order("1", by_card(virtual_terminal=True)))
+    assert receipt.order.status is OrderStatus.PROCESSING
+    assert receipt.order.payments[0].entries[-1].status == "UNKNOWN"
+
+
+async def test_an_outcome_is_recorded_after_more_conflicts_than_a_request_may_meet(
+    ledger: Ledger, merchant: Actor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit, conflicts = ledger.journal.commit, iter(range(ATTEMPTS + 1))
+
+    async def overtaken(merchant_id: UUID, command_id: UUID, changes: Sequence[Change], *rest: Any) -> int:
+        if isinstance(changes[0].events[0], PaymentAuthorized) and next(conflicts, None) is not None:
+            raise VersionConflict(changes[0].stream_id)
+        return await commit(merchant_id, command_id, changes, *rest)
+
+    monkeypatch.setattr(ledger.journal, "commit", overtaken)
+    receipt = await create_order(ledger, merchant, an_order("1", by_card()))
+    assert receipt.order.status is OrderStatus.COMPLETED
+    assert next(conflicts, None) is None
 
 
 async def test_an_outage_fails_the_payment_and_a_retry_pays(ledger: Ledger, merchant: Actor) -> None:

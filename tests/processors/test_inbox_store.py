@@ -100,6 +100,14 @@ async def test_two_workers_never_claim_the_same_message(inbox: Inbox, another: I
     assert len(ids) == len(set(ids)) == 60
 
 
+async def test_a_message_that_another_worker_is_claiming_is_left_to_it(database_url: str, inbox: Inbox):
+    await inbox.receive(opened(1))
+    with psycopg.connect(database_url) as other:
+        other.execute("select from processor_message for update")
+        await inbox.receive(opened(2))
+        assert await inbox.claim() == [opened(2)]
+
+
 async def test_another_worker_claims_the_messages_of_a_killed_one(database_url: str, inbox: Inbox):
     async with Inbox(database_url, lease_s=0.2) as killed:
         await killed.receive(opened())

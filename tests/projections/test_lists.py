@@ -157,6 +157,26 @@ async def test_a_merchant_without_orders_has_an_empty_list(
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("statuses", [(), (PENDING,)])
+@pytest.mark.parametrize("ascending", [False, True])
+async def test_another_merchants_orders_change_neither_a_page_nor_a_total(
+    shop: Shop,
+    journal: Journal,
+    orders: list[Order],
+    reader: Queries,
+    statuses: tuple[OrderStatus, ...],
+    ascending: bool,
+) -> None:
+    other = await Shop(journal).open()
+    for n, at in enumerate(MOMENTS):
+        await other.order(f"{n}-other", at=at)
+    begins, ends = FIRST + timedelta(hours=1), FIRST + timedelta(days=2, hours=13)
+    for start, end in ((None, None), (begins, None), (None, ends)):
+        query = OrderQuery(created_from=start, created_to=end, statuses=statuses, ascending=ascending, limit=5)
+        listed, whole = json.loads(await reader.orders(shop.merchant_id, query, NOON)), expected(orders, query)
+        assert (ids(listed), listed["pagination"]["total"]) == (whole[:5], len(whole)), query
+
+
 async def test_a_row_is_the_order_without_payments_and_with_its_customer(shop: Shop, reader: Queries) -> None:
     await shop.order("one", *paid(1, 10_000), due_date=NOON - timedelta(days=1))
     [listed] = (await page(reader, shop))["data"]

@@ -121,6 +121,18 @@ async def test_a_search_reads_only_its_own_merchants_lines(shop: Shop, journal: 
     assert await total(reader, shop, "theirs") == 0
 
 
+async def test_the_counters_of_a_short_text_are_those_of_its_own_merchant(
+    shop: Shop, journal: Journal, reader: Queries, database_url: str
+) -> None:
+    other = await Shop(journal).open()
+    for n in range(20):
+        await shop.order(f"mine-{n}")
+        await other.order(f"theirs-{n}")
+    await pack(database_url)
+    assert await total(reader, shop, "ne", limit=1) == 20
+    assert await total(reader, shop, "e", limit=1) == 20
+
+
 def test_folding_twice_changes_nothing_and_nothing_is_escaped() -> None:
     for text in ("İSTANBUL", "ẞ", "ﬁ", "ΌΣΟΣ", "a%_\\"):
         assert fold(fold(text)) == fold(text)

@@ -12,12 +12,16 @@ from tests.api.bodies import charge, order
 from tests.api.storefront import JSON, ORDERS, Merchant, Storefront
 from uuid_utils.compat import uuid7
 
+from api.app import routes
+from api.dependencies import DependencyHolder
 from api.http import auth
 from api.http.auth import Authenticator
+from api.http.endpoint import READ, WRITE, Endpoint
 from api.http.errors import ApiError
 from ledger.operations.merchants import change_settings, revoke_key
 from ledger.security import api_keys
 from ledger.security.api_keys import PREFIXES, Scope, hash_key, new_key
+from ledger.settings import Settings
 from projections.merchants import FoundKey, MerchantSettings
 
 PEPPER = b"p" * 32
@@ -226,6 +230,13 @@ async def test_every_route_asks_for_a_key(store: Storefront):
             answer = await store.client.request(method, path, headers=headers)
             assert answer.status_code == 401
             assert answer.json()["message"]
+
+
+def test_an_operation_that_changes_something_needs_a_key_that_may_write():
+    for route in routes(Settings(), DependencyHolder()):
+        if isinstance(route.endpoint, Endpoint):
+            for method, operation in route.endpoint.operations.items():
+                assert operation.scope is (READ if method == "GET" else WRITE), f"{method} {route.path}"
 
 
 async def test_two_keys_live_side_by_side_until_one_is_revoked(store: Storefront, merchant: Merchant):

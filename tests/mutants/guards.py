@@ -1,0 +1,1236 @@
+"""The mutants: for each guard of the ledger, the change that takes it out, and the tests that should notice.
+
+A guard with several halves has a mutant for each half. Add one with every new guard.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final, NamedTuple
+
+ROOT: Final = Path(__file__).parents[2]
+
+
+class Mutant(NamedTuple):
+    """A guard's absence: `new` in place of `old` in `file`, and the tests of which one has to fail then.
+
+    `protects` is what the guard prevents. `old` occurs once in the file. A test is a file, or `file::function`.
+    """
+
+    name: str
+    protects: str
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+
+    def problem(self) -> str | None:
+        """Returns why this mutant cannot be tested, None where it can."""
+        text = (ROOT / self.file).read_text()
+        if (count := text.count(self.old)) != 1:
+            return (
+                f"{self.name}: its old text occurs {count} times in {self.file}, not once: bring the mutant up to date"
+            )
+        try:
+            compile(text.replace(self.old, self.new), self.file, "exec")
+        except SyntaxError as error:
+            return f"{self.name}: its new text makes {self.file} invalid: {error}"
+        for test in self.tests:
+            file, _, function = test.partition("::")
+            if not (ROOT / file).is_file():
+                return f"{self.name}: there is no {file}"
+            if function and not re.search(rf"^(async )?def {function}\(", (ROOT / file).read_text(), re.MULTILINE):
+                return f"{self.name}: {file} has no {function}"
+        return None
+
+
+_STATEMENT: Final = "src/ledger/journal/commit/statement.py"
+_BATCH: Final = "src/ledger/journal/commit/batch.py"
+_GROUP_COMMIT: Final = "src/ledger/postgres/group_commit.py"
+_READER: Final = "src/ledger/journal/reader.py"
+_CODEC: Final = "src/ledger/journal/codec.py"
+_SEALING: Final = "src/ledger/journal/encryption/sealing.py"
+_ORDER_EVENTS: Final = "src/ledger/domain/orders/events.py"
+_DECIDE: Final = "src/ledger/domain/orders/decide"
+_PAYMENT: Final = "src/ledger/domain/orders/payment.py"
+_PIPELINE: Final = "src/ledger/operations/pipeline"
+_RECOVERY: Final = "src/ledger/background/recovery.py"
+_DISPATCHER: Final = "src/ledger/background/reactions/dispatcher.py"
+_TIMERS: Final = "src/ledger/background/scheduler/timers.py"
+_JOBS: Final = "src/ledger/background/scheduler/jobs.py"
+_INBOX: Final = "src/ledger/processors/inbox.py"
+_MESSAGES: Final = "src/ledger/processors/messages.py"
+_ORDER_TABLE: Final = "src/projections/orders/table.py"
+_LISTS: Final = "src/projections/lists/statements.py"
+_SEARCH: Final = "src/projections/search/statements.py"
+_HTTP: Final = "src/api/http"
+_STORED_TEXT: Final = "src/api/fields/stored_text.py"
+_PREPARE: Final = "src/ledger/postgres/prepare.py"
+
+JOURNAL: Final = (
+    Mutant(
+        "append-without-version-check",
+        "two commands that expect the same version of a stream do not both write it",
+        _STATEMENT,
+        "where next.found or (s.x > 0 and here.found is null)",
+        "where (s.x > 0 and here.found is null)",
+        ("tests/journal/test_writer.py",),
+    ),
+    Mutant(
+        "append-at-a-future-version",
+        "a command that expects a version which the stream has not reached is refused",
+        _STATEMENT,
+        "where next.found or (s.x > 0 and here.found is null)",
+        "where next.found",
+        ("tests/journal/test_writer.py",),
+    ),
+    Mutant(
+        "append-without-claim-check",
+        "an external id belongs to one stream",
+        _STATEMENT,
+        "where t.merchant_id = k.m and t.kind = k.kind and t.key = k.key limit 1) taken on true",
+        "where false limit 1) taken on true",
+        ("tests/journal/test_writer.py",),
+    ),
+    Mutant(
+        "claim-of-any-kind",
+        "customers and orders have external ids of their own",
+        _STATEMENT,
+        "where t.merchant_id = k.m and t.kind = k.kind and t.key = k.key limit 1) taken on true",
+        "where t.merchant_id = k.m and t.key = k.key limit 1) taken on true",
+        ("tests/journal/test_writer.py",),
+    ),
+    Mutant(
+        "claim-of-any-merchant",
+        "merchants choose external ids independently of each other",
+        _STATEMENT,
+        "where t.merchant_id = k.m and t.kind = k.kind and t.key = k.key limit 1) taken on true",
+        "where t.kind = k.kind and t.key = k.key limit 1) taken on true",
+        ("tests/journal/test_writer.py",),
+    ),
+    Mutant(
+        "append-without-head-lock",
+        "two processes that write one merchant's log take turns, so that positions have no gap",
+        _STATEMENT,
+        "where merchant_id = any($1::uuid[]) order by merchant_id for update",
+        "where merchant_id = any($1::uuid[]) order by merchant_id",
+        ("tests/journal/test_writer.py",),
+    ),
+    Mutant(
+        "append-without-a-log",
+        "nothing is appended for a merchant that does not exist",
+        _STATEMENT,
+        "left join merchant_head h on h.merchant_id = s.m where h.merchant_id is null),",
+        "left join merchant_head h on h.merchant_id = s.m where false),",
+        ("tests/journal/test_writer.py",),
+    ),
+    Mutant(
+        "read-models-of-losers",
+        "a command that met a conflict writes no read model",
+        _STATEMENT,
+        "as r(c, {columns}) where c not in (select c from lost)),",
+        "as r(c, {columns})),",
+        ("tests/journal/test_writer.py",),
+    ),
+    Mutant(
+        "claims-of-losers",
+        "a command that met a conflict takes no key",
+        _STATEMENT,
+        "select m, kind, key, o from claimed where c not in (select c from lost)){inline}",
+        "select m, kind, key, o from claimed){inline}",
+        ("tests/journal/test_writer.py",),
+    ),
+    Mutant(
+        "one-stream-twice-in-a-batch",
+        "of two commands of one batch that write one stream, the second sees the first",
+        _BATCH,
+        "self._written.isdisjoint(written + checked)",
+        "True",
+        ("tests/journal/test_batch.py",),
+    ),
+    Mutant(
+        "checked-stream-written-in-the-batch",
+        "a command that only checks a stream shares no batch with one that writes it",
+        _BATCH,
+        "and self._checked.isdisjoint(written)",
+        "",
+        ("tests/journal/test_batch.py",),
+    ),
+    Mutant(
+        "one-key-twice-in-a-batch",
+        "two commands that claim one key share no batch: both would find it free",
+        _BATCH,
+        "and self._claimed.isdisjoint(claimed)",
+        "",
+        ("tests/journal/test_batch.py",),
+    ),
+    Mutant(
+        "unknown-commit-answered-too-early",
+        "a command whose commit is unknown is answered only after the old backend has ended",
+        _GROUP_COMMIT,
+        "await end_backend(connection, self._backend)",
+        "pass",
+        ("tests/journal/test_unknown_commits.py",),
+    ),
+    Mutant(
+        "lost-connection-taken-for-a-rollback",
+        "a statement without the server's own ERROR may have been committed",
+        _GROUP_COMMIT,
+        'return fault.sqlstate is not None and fault.diag.severity_nonlocalized == "ERROR"',
+        "return True",
+        ("tests/journal/test_unknown_commits.py",),
+    ),
+    Mutant(
+        "commit-of-another-command",
+        "after a lost connection, another command's event at the same version is not taken for the own one",
+        _STATEMENT,
+        " and e.version = c.v and e.command_id = c.command_id",
+        " and e.version = c.v",
+        ("tests/journal/test_unknown_commits.py",),
+    ),
+    Mutant(
+        "stream-of-any-merchant",
+        "a merchant reads only its own streams",
+        _READER,
+        "where merchant_id = k.m and stream_id = k.o order by version) e",
+        "where stream_id = k.o order by version) e",
+        ("tests/operations/test_orders.py",),
+    ),
+    Mutant(
+        "claim-owner-of-any-merchant",
+        "an external id leads only to a stream of its own merchant",
+        _READER,
+        "join claim c on c.merchant_id = k.m and c.kind = k.kind and c.key = k.key",
+        "join claim c on c.kind = k.kind and c.key = k.key",
+        ("tests/operations/test_orders.py", "tests/operations/test_sealing.py"),
+    ),
+    Mutant(
+        "reactions-to-the-events-of-any-merchant",
+        "reactions to a merchant's log are shown only its own events",
+        _READER,
+        "from event where merchant_id = %s and position > %s and position <= %s and topic",
+        "from event where %s::uuid is not null and position > %s and position <= %s and topic",
+        ("tests/background/test_sweeps.py", "tests/background/test_dispatcher.py"),
+    ),
+    Mutant(
+        "recorder-of-any-merchant",
+        "an application of the eventsourcing library reads only its own merchant's log",
+        "src/ledger/recorder/recorders.py",
+        " where merchant_id = %s and position > %s and position <= %s order by position limit %s",
+        " where %s::uuid is not null and position > %s and position <= %s order by position limit %s",
+        ("tests/recorder/test_append.py",),
+    ),
+    Mutant(
+        "personal-data-unsealed",
+        "personal data is stored only sealed",
+        _CODEC,
+        "clear, personal = split(event, paths)",
+        "clear, personal = event, {}",
+        ("tests/journal/test_sealing.py",),
+    ),
+    Mutant(
+        "billing-address-unsealed",
+        "every personal field of an order is sealed, its billing address among them",
+        _ORDER_EVENTS,
+        'OrderCreated: ("metadata", "billing_address", "device_information", "fiscal"),',
+        'OrderCreated: ("metadata", "device_information", "fiscal"),',
+        ("tests/journal/test_sealing.py", "tests/operations/test_sealing.py"),
+    ),
+    Mutant(
+        "cardholder-unsealed",
+        "the name on the card is sealed, although it lies inside the payment method",
+        _ORDER_EVENTS,
+        'PaymentStarted: ("method.card.cardholder_name", ',
+        "PaymentStarted: (",
+        ("tests/journal/test_sealing.py", "tests/operations/test_sealing.py"),
+    ),
+    Mutant(
+        "email-unsealed",
+        "a customer's e-mail is sealed",
+        "src/ledger/domain/customers/events.py",
+        'CustomerCreated: ("first_name", "last_name", "email", "phone_number", "metadata"),',
+        'CustomerCreated: ("first_name", "last_name", "phone_number", "metadata"),',
+        ("tests/journal/test_sealing.py", "tests/operations/test_sealing.py"),
+    ),
+    Mutant(
+        "sealed-data-of-another-stream",
+        "sealed data opens only in the stream for which it was written",
+        _SEALING,
+        "merchant_id.bytes + customer_id.bytes + stream_id.bytes",
+        "merchant_id.bytes + customer_id.bytes",
+        ("tests/journal/test_sealing.py",),
+    ),
+    Mutant(
+        "erasure-keeps-the-data-key",
+        "the data key of an erased customer is destroyed in the commit of the erasure",
+        "src/ledger/journal/journal.py",
+        "if customer.erased:",
+        "if False:",
+        ("tests/operations/test_erasure.py",),
+    ),
+    Mutant(
+        "application-changes-events",
+        "the database role of the service cannot change or delete events",
+        _PREPARE,
+        '_INSERT_ONLY: Final = ("event", "claim", "schema_migration")',
+        '_INSERT_ONLY: Final = ("claim", "schema_migration")',
+        ("tests/postgres/test_prepare.py",),
+    ),
+    Mutant(
+        "application-changes-claims",
+        "the database role of the service cannot change or delete claims",
+        _PREPARE,
+        '_INSERT_ONLY: Final = ("event", "claim", "schema_migration")',
+        '_INSERT_ONLY: Final = ("event", "schema_migration")',
+        ("tests/postgres/test_prepare.py",),
+    ),
+    Mutant(
+        "application-deletes-data-keys",
+        "the database role of the service cannot delete the row of a data key",
+        _PREPARE,
+        '_NEVER_DELETED: Final = ("data_key",)',
+        "_NEVER_DELETED: Final = ()",
+        ("tests/postgres/test_prepare.py",),
+    ),
+    Mutant(
+        "production-without-durable-commits",
+        "production does not start on a database that may lose commits",
+        _PREPARE,
+        'if environment == "production":',
+        "if False:",
+        ("tests/postgres/test_prepare.py",),
+    ),
+)
+
+MONEY: Final = (
+    Mutant(
+        "payment-above-the-order",
+        "payments never exceed what is unpaid and not reserved",
+        f"{_DECIDE}/payments.py",
+        "if amount > order.unpaid_subtotal - order.reserved:",
+        "if False:",
+        ("tests/domain/test_charge.py",),
+    ),
+    Mutant(
+        "payment-ignores-reservations",
+        "two parts of an order that are authorised at once do not exceed it together",
+        f"{_DECIDE}/payments.py",
+        "if amount > order.unpaid_subtotal - order.reserved:",
+        "if amount > order.unpaid_subtotal:",
+        ("tests/domain/test_charge.py",),
+    ),
+    Mutant(
+        "validated-part-ignores-other-payments",
+        "a part whose payer comes back late is not authorised where others have paid it",
+        f"{_DECIDE}/authentication.py",
+        "if payment.started.subtotal > order.unpaid_subtotal - order.reserved:",
+        "if False:",
+        ("tests/domain/test_authentication.py",),
+    ),
+    Mutant(
+        "charge-of-a-paid-order",
+        "an order that waits for no payment is not charged",
+        f"{_DECIDE}/payments.py",
+        "    if order.status not in allowed:",
+        "    if False:",
+        ("tests/domain/test_charge.py",),
+    ),
+    Mutant(
+        "same-payment-twice",
+        "a payment with a known external id is not made again",
+        f"{_DECIDE}/payments.py",
+        "existing = None if payment.external_id is None else order.payment_by_external_id(payment.external_id)",
+        "existing = None",
+        ("tests/domain/test_charge.py",),
+    ),
+    Mutant(
+        "resubmission-with-another-amount",
+        "an order's external id with another amount is refused",
+        f"{_DECIDE}/payments.py",
+        "        if requested != current:",
+        "        if False:",
+        ("tests/domain/test_create.py", "tests/operations/test_orders.py"),
+    ),
+    Mutant(
+        "amount-off-the-quantum",
+        "amounts are multiples of the order's quantum",
+        f"{_DECIDE}/guards.py",
+        "if not is_multiple(amount, order.quantum):",
+        "if False:",
+        ("tests/domain/test_charge.py",),
+    ),
+    Mutant(
+        "amount-of-zero-or-less",
+        "amounts are positive and have a bound",
+        f"{_DECIDE}/guards.py",
+        "if not (amount.is_finite() and ZERO < amount <= most):",
+        "if False:",
+        ("tests/domain/test_charge.py",),
+    ),
+    Mutant(
+        "method-in-another-currency",
+        "a method is not used in a currency that the processor does not take",
+        f"{_DECIDE}/guards.py",
+        "if payment.currencies is not None and currency not in payment.currencies:",
+        "if False:",
+        ("tests/api/orders/test_order_actions.py::test_a_reference_in_dollars_is_refused_before_anything_has_begun",),
+    ),
+    Mutant(
+        "capture-above-the-authorisation",
+        "a capture does not exceed what is left of its authorisation",
+        f"{_DECIDE}/captures.py",
+        "if amount > left:",
+        "if False:",
+        ("tests/domain/test_captures.py",),
+    ),
+    Mutant(
+        "further-capture-of-a-paid-part",
+        "a further capture does not take what another payment has paid since",
+        f"{_DECIDE}/captures.py",
+        "if further > order.unpaid_subtotal - order.reserved:",
+        "if False:",
+        ("tests/domain/test_captures.py",),
+    ),
+    Mutant(
+        "captured-money-twice",
+        "the outcome of one capture counts once",
+        f"{_DECIDE}/captures.py",
+        "if command.idempotency_key in payment.capture_keys:",
+        "if False:",
+        ("tests/domain/test_captures.py",),
+    ),
+    Mutant(
+        "capture-before-it-is-due",
+        "a scheduled capture does not start early",
+        f"{_DECIDE}/captures.py",
+        "if payment.capture_due_at is not None and payment.capture_due_at > command.at:",
+        "if False:",
+        ("tests/domain/test_captures.py",),
+    ),
+    Mutant(
+        "capture-of-a-cancelled-payment",
+        "a scheduled capture does not start after a cancellation was requested",
+        f"{_DECIDE}/captures.py",
+        "if not scheduled or cancelled or command.idempotency_key in payment.keys:",
+        "if not scheduled or command.idempotency_key in payment.keys:",
+        ("tests/domain/test_captures.py", "tests/domain/test_references.py"),
+    ),
+    Mutant(
+        "refund-above-the-captured-money",
+        "a refund of one payment does not exceed what it holds",
+        f"{_DECIDE}/refunds.py",
+        "        if amount > payment.refundable:",
+        "        if False:",
+        ("tests/domain/test_refunds.py",),
+    ),
+    Mutant(
+        "refund-above-all-captured-money",
+        "a refund over several payments does not exceed what they hold together",
+        f"{_DECIDE}/refunds.py",
+        "    if amount <= refundable:\n        return _allocate(free, amount)",
+        "    if free:\n        return _allocate(free, amount)",
+        ("tests/domain/test_refunds.py",),
+    ),
+    Mutant(
+        "refund-in-flight-not-reserved",
+        "the amount of a refund in flight counts as gone already",
+        _PAYMENT,
+        "return max(ZERO, self.captured - self.refunded - self.refunding)",
+        "return max(ZERO, self.captured - self.refunded)",
+        ("tests/domain/test_refund_examples.py",),
+    ),
+    Mutant(
+        "two-refunds-in-flight",
+        "one payment has one refund in flight",
+        f"{_DECIDE}/refunds.py",
+        "        if payment.refunding:",
+        "        if False:",
+        ("tests/domain/test_refund_examples.py",),
+    ),
+    Mutant(
+        "refund-after-its-window",
+        "a card is refunded within its processor's period",
+        f"{_DECIDE}/refunds.py",
+        "        if _is_too_late(payment, command):",
+        "        if False:",
+        ("tests/domain/test_refunds.py",),
+    ),
+    Mutant(
+        "same-refund-twice",
+        "a refund with a known external id is not made again",
+        f"{_DECIDE}/refunds.py",
+        "existing = None if command.external_id is None else order.refund_by_external_id(command.external_id)",
+        "existing = None",
+        ("tests/domain/test_refunds.py",),
+    ),
+    Mutant(
+        "refund-overwritten-by-an-older-outcome",
+        "a refund that has succeeded stays so, whatever arrives later",
+        f"{_DECIDE}/refunds.py",
+        "    if part.status is RefundStatus.PENDING:",
+        "    if part.status is not RefundStatus.FAILED:",
+        ("tests/domain/test_refund_examples.py", "tests/domain/test_refunds.py"),
+    ),
+    Mutant(
+        "dispute-above-the-held-money",
+        "a dispute does not take more than is held",
+        f"{_DECIDE}/disputes_and_settlement.py",
+        "    if amount > payment.refundable:",
+        "    if False:",
+        ("tests/domain/test_disputes.py",),
+    ),
+    Mutant(
+        "ended-dispute-opened-again",
+        "an older message about a dispute does not undo its end",
+        f"{_DECIDE}/disputes_and_settlement.py",
+        "if payment.decided(command.dispute_id) is not None:",
+        "if False:",
+        ("tests/domain/test_disputes.py",),
+    ),
+    Mutant(
+        "refused-batch-listed-again",
+        "an older line of a settlement batch does not undo a later one",
+        f"{_DECIDE}/disputes_and_settlement.py",
+        "case SettlementStage.LISTED if is_latest_batch:",
+        "case SettlementStage.LISTED if listed:",
+        ("tests/domain/test_disputes.py",),
+    ),
+    Mutant(
+        "deposit-twice",
+        "a deposit counts once for its id",
+        f"{_DECIDE}/references.py",
+        "if command.deposit_id in payment.deposits:",
+        "if False:",
+        ("tests/domain/test_references.py",),
+    ),
+    Mutant(
+        "missing-answer-taken-for-a-decline",
+        "an authorisation without an answer stays open",
+        f"{_DECIDE}/authorizations.py",
+        "return [] if _is_marked_unknown(payment) else [_unknown(payment, reason, at)]",
+        "return [_abandoned(payment, AbandonedBecause.NOT_FOUND, at)]",
+        ("tests/domain/test_authorization_outcomes.py",),
+    ),
+    Mutant(
+        "late-capture-ignored",
+        "money that a processor reports on a payment that has ended is recorded",
+        f"{_DECIDE}/authorizations.py",
+        "    return [\n        LateCaptureReported(",
+        "    return [] and [\n        LateCaptureReported(",
+        ("tests/domain/test_authorization_outcomes.py",),
+    ),
+    Mutant(
+        "late-capture-after-a-session-ignored",
+        "money that was captured after the payer's session expired is recorded",
+        f"{_DECIDE}/authorizations.py",
+        "return _approved(payment, approval, command) if approval.captured > payment.captured else []",
+        "return []",
+        ("tests/domain/test_authentication.py",),
+    ),
+    Mutant(
+        "late-success-of-a-capture-ignored",
+        "a capture that succeeded after its refusal or its payment's end is recorded",
+        f"{_DECIDE}/captures.py",
+        "            return [\n                LateCaptureReported(",
+        "            return [] and [\n                LateCaptureReported(",
+        ("tests/domain/test_captures.py",),
+    ),
+    Mutant(
+        "captured-money-counted-twice",
+        "an approval that repeats captured money adds nothing",
+        f"{_DECIDE}/authorizations.py",
+        "captured = shortest(approval.captured - payment.captured)",
+        "captured = shortest(approval.captured)",
+        ("tests/domain/test_authorization_outcomes.py",),
+    ),
+    Mutant(
+        "cancellation-closed-too-early",
+        "an order is cancelled only when all its calls have an outcome",
+        f"{_DECIDE}/closing.py",
+        "if any(_is_in_progress(payment) for payment in after.payments):",
+        "if False:",
+        ("tests/domain/test_cancellation.py",),
+    ),
+    Mutant(
+        "cancellation-closed-before-its-refund",
+        "an order whose refund is in flight is not closed yet",
+        f"{_DECIDE}/closing.py",
+        "return payment.status in _IN_PROGRESS or payment.refunding > 0 or awaits_void",
+        "return payment.status in _IN_PROGRESS or awaits_void",
+        ("tests/domain/test_cancellation.py", "tests/domain/test_transition_rows.py"),
+    ),
+    Mutant(
+        "cancellation-closed-before-its-void",
+        "an order with an authorisation that waits for its void is not closed yet",
+        f"{_DECIDE}/closing.py",
+        "return payment.status in _IN_PROGRESS or payment.refunding > 0 or awaits_void",
+        "return payment.status in _IN_PROGRESS or payment.refunding > 0",
+        ("tests/domain/test_cancellation.py", "tests/domain/test_transition_rows.py"),
+    ),
+    Mutant(
+        "cancelled-order-with-money",
+        "an order that holds money is not closed as cancelled",
+        f"{_DECIDE}/closing.py",
+        "if after.net > 0 or any(payment.is_uncaptured for payment in after.payments):",
+        "if any(payment.is_uncaptured for payment in after.payments):",
+        ("tests/domain/test_cancellation.py",),
+    ),
+    Mutant(
+        "cancellation-of-a-paid-order",
+        "an order that holds money is refunded instead of cancelled",
+        f"{_DECIDE}/cancellation.py",
+        "if order.status in _PAID or (order.net > 0 and not command.refund_captured):",
+        "if False:",
+        ("tests/domain/test_cancellation.py",),
+    ),
+    Mutant(
+        "expiry-during-a-call",
+        "a payment with an open call does not expire",
+        f"{_DECIDE}/disputes_and_settlement.py",
+        "if because is None or payment.intent is not None:",
+        "if because is None:",
+        ("tests/domain/test_references.py",),
+    ),
+)
+
+CALLS: Final = (
+    Mutant(
+        "call-before-its-intent-is-committed",
+        "a crash during a call leaves an intent that the recovery finds",
+        f"{_PIPELINE}/execute.py",
+        """\
+        try:
+            await uow.commit(plan, calls=len(intents))
+        except Conflict as met:
+            conflict = met
+            continue
+        _withdraw_references(uow, plan.changes[0])
+        if intents:
+            await _make_calls(uow, plan, intents)
+        return plan
+""",
+        """\
+        answers = [await _call(uow, plan.changes[0].after, intent, plan.secrets) for intent in intents]
+        try:
+            await uow.commit(plan, calls=len(intents))
+        except Conflict as met:
+            conflict = met
+            continue
+        _withdraw_references(uow, plan.changes[0])
+        for intent, outcome in answers:
+            await record_outcome(uow, plan.stream_id, intent, outcome, plan.secrets)
+        return plan
+""",
+        ("tests/operations/test_crash_points.py", "tests/operations/test_orders.py"),
+    ),
+    Mutant(
+        "conflict-resends-the-decision",
+        "after a conflict the attempt decides again from the log, and does not resend what it decided before",
+        f"{_PIPELINE}/unit_of_work.py",
+        """\
+            self.states.pop(conflict.stream_id, None)
+            self._versions.pop(conflict.stream_id, None)
+""",
+        """\
+            self._versions[conflict.stream_id] = self._versions.get(conflict.stream_id, 0) + 1
+""",
+        ("tests/operations/test_actions.py",),
+    ),
+    Mutant(
+        "outcome-given-up-after-conflicts",
+        "the outcome of a call is recorded however many others change the order meanwhile",
+        f"{_PIPELINE}/execute.py",
+        "for _ in range(ATTEMPTS_AT_A_FACT if is_fact else ATTEMPTS):",
+        "for _ in range(ATTEMPTS):",
+        ("tests/operations/test_orders.py",),
+    ),
+    Mutant(
+        "silence-taken-for-unsent",
+        "a call without an answer may have charged the payer",
+        f"{_PIPELINE}/execute.py",
+        "return intent, _SILENT",
+        "return intent, NotSent()",
+        ("tests/operations/test_orders.py",),
+    ),
+    Mutant(
+        "unreadable-answer-taken-for-unsent",
+        "a call whose answer cannot be read may have charged the payer",
+        f"{_PIPELINE}/execute.py",
+        "reason=type(fault).__name__)\n        return intent, _UNREADABLE",
+        "reason=type(fault).__name__)\n        return intent, NotSent()",
+        ("tests/operations/test_orders.py",),
+    ),
+    Mutant(
+        "challenge-at-a-virtual-terminal",
+        "a payment without a payer does not wait for one",
+        f"{_PIPELINE}/execute.py",
+        "if isinstance(answer, ActionRequired) and order.payment(intent.payment_id).started.virtual_terminal:",
+        "if False:",
+        ("tests/operations/test_orders.py",),
+    ),
+    Mutant(
+        "key-with-another-request",
+        "an idempotency key is refused with another request",
+        f"{_PIPELINE}/idempotency.py",
+        "if record.fingerprint != uow.key.fingerprint:",
+        "if False:",
+        ("tests/operations/test_idempotency.py",),
+    ),
+    Mutant(
+        "key-without-replay",
+        "a repeated request is answered without a second call",
+        f"{_PIPELINE}/execute.py",
+        "answer = await answered_before(uow)",
+        "answer = None",
+        ("tests/operations/test_idempotency.py",),
+    ),
+    Mutant(
+        "key-answered-while-its-call-is-open",
+        "a repeated request is not answered while the first one is under way",
+        f"{_PIPELINE}/idempotency.py",
+        "        if has_open_call(order, target):",
+        "        if False:",
+        ("tests/operations/test_idempotency.py",),
+    ),
+    Mutant(
+        "key-answered-with-a-newer-order",
+        "a repeated request gets the order as it was answered then",
+        f"{_PIPELINE}/idempotency.py",
+        "order = fold(evolve, None, events[: record.answer.order_version])",
+        "order = fold(evolve, None, events)",
+        ("tests/operations/test_idempotency.py",),
+    ),
+    Mutant(
+        "two-requests-of-one-key",
+        "of two simultaneous requests under one key, one is executed",
+        f"{_PIPELINE}/unit_of_work.py",
+        "        changes = plan.changes if record is None else [*plan.changes, record]",
+        "        changes = plan.changes",
+        ("tests/operations/test_idempotency.py",),
+    ),
+    Mutant(
+        "rejection-not-recorded",
+        "a rejection that lasts is repeated under its key",
+        f"{_PIPELINE}/execute.py",
+        "        if rejection.lasting:",
+        "        if False:",
+        ("tests/operations/test_idempotency.py",),
+    ),
+    Mutant(
+        "fingerprint-without-the-body",
+        "the fingerprint of a request includes its body",
+        f"{_HTTP}/idempotency_key.py",
+        "content = _encode([method, path, _without_secrets(msgspec.json.decode(body))])",
+        "content = _encode([method, path])",
+        ("tests/api/http/test_idempotency_key.py",),
+    ),
+    Mutant(
+        "fingerprint-with-the-cvc",
+        "a CVC is kept in no form",
+        f"{_HTTP}/idempotency_key.py",
+        '_SECRETS: Final = frozenset({"cvc", "cvv"})',
+        "_SECRETS: Final = frozenset()",
+        ("tests/api/http/test_idempotency_key.py",),
+    ),
+    Mutant(
+        "not-found-before-the-window-is-over",
+        "a call is given up only when the processor can no longer apply it late",
+        _RECOVERY,
+        "return NotFound() if datetime.now(UTC) >= final_at else None",
+        "return NotFound()",
+        ("tests/background/test_recovery.py",),
+    ),
+    Mutant(
+        "call-looked-up-before-its-margin",
+        "a call whose deadline has just passed is left to its own request",
+        _RECOVERY,
+        "if payment.intent is None or self._next_try(payment.intent) > datetime.now(UTC):",
+        "if payment.intent is None:",
+        ("tests/background/test_recovery.py",),
+    ),
+    Mutant(
+        "unreachable-processor-taken-for-not-found",
+        "a processor that does not answer leaves the call open",
+        _RECOVERY,
+        "        except (ProcessorTimedOut, ProcessorUnavailable):\n            return None",
+        "        except (ProcessorTimedOut, ProcessorUnavailable):\n            return NotFound()",
+        ("tests/background/test_recovery.py",),
+    ),
+)
+
+BACKGROUND: Final = (
+    Mutant(
+        "cursor-outside-the-timers-commit",
+        "the cursor of a reaction moves in the commit of what follows from the events",
+        _DISPATCHER,
+        "        async with connection.transaction():\n            locked = await",
+        "        if True:\n            locked = await",
+        ("tests/background/test_dispatcher.py", "tests/background/test_sweeps.py"),
+    ),
+    Mutant(
+        "cursor-not-locked",
+        "two dispatchers never show the same events",
+        _DISPATCHER,
+        "order by merchant_id, reaction for update skip locked)",
+        "order by merchant_id, reaction)",
+        ("tests/background/test_dispatcher.py", "tests/background/test_sweeps.py"),
+    ),
+    Mutant(
+        "cursor-moved-past-an-unreadable-log",
+        "events that cannot be read are not skipped",
+        _DISPATCHER,
+        "                self.quarantine.add(new.reactions[0], merchant_id, fault)\n                return []",
+        "                self.quarantine.add(new.reactions[0], merchant_id, fault)\n                return new.reactions",
+        ("tests/background/test_quarantine.py",),
+    ),
+    Mutant(
+        "timer-deleted-outside-its-jobs-commit",
+        "a timer is deleted in the commit that enqueues its job",
+        _TIMERS,
+        "            async with connection.transaction():\n                rows = await",
+        "            if True:\n                rows = await",
+        ("tests/background/test_dispatcher.py",),
+    ),
+    Mutant(
+        "timer-fires-again",
+        "a timer that has become a job is gone",
+        _TIMERS,
+        "delete from due_time d using due\n where",
+        "update due_time d set due_at = d.due_at from due\n where",
+        ("tests/background/test_dispatcher.py",),
+    ),
+    Mutant(
+        "timer-of-a-leased-clock",
+        "what is due while a clock is moved runs in the order of time, by the process that moves it",
+        _TIMERS,
+        "where coalesce(c.moving_until, '-infinity') <= now()",
+        "where true",
+        ("tests/background/test_dispatcher.py",),
+    ),
+    Mutant(
+        "job-done-twice-after-it-was-put-back",
+        "tasks that went into other jobs are not run by the old job as well",
+        _JOBS,
+        "await connection.execute(_EMPTY, (job.id,))",
+        "pass",
+        ("tests/background/test_jobs.py",),
+    ),
+    Mutant(
+        "tasks-of-a-stream-out-of-order",
+        "jobs about one stream run one after another",
+        _JOBS,
+        "lock=str(tasks[0].stream_id) if len(tasks) == 1 else None,",
+        "lock=None,",
+        ("tests/background/test_jobs.py",),
+    ),
+    Mutant(
+        "message-stored-twice",
+        "a message with a known id changes nothing",
+        _INBOX,
+        "values (%s, %s, %s, %s, %s)\non conflict do nothing",
+        "values (%s, %s, %s || clock_timestamp()::text, %s, %s)\non conflict do nothing",
+        ("tests/processors/test_inbox.py",),
+    ),
+    Mutant(
+        "message-claimed-by-two-workers",
+        "two workers do not claim the same message",
+        _INBOX,
+        "order by next_try_at limit %s for update skip locked)",
+        "order by next_try_at limit %s)",
+        ("tests/processors/test_inbox.py::test_a_message_that_another_worker_is_claiming_is_left_to_it",),
+    ),
+    Mutant(
+        "message-claimed-without-a-lease",
+        "a claimed message is not given to another worker at once",
+        _INBOX,
+        "next_try_at = now() + make_interval(secs => %s)\n  from mine",
+        "next_try_at = now() + 0 * make_interval(secs => %s)\n  from mine",
+        ("tests/processors/test_inbox.py",),
+    ),
+    Mutant(
+        "applied-message-claimed-again",
+        "a message that was applied is not tried again",
+        _INBOX,
+        " where handled_at is null and next_try_at <= now() and not exists (",
+        "where next_try_at <= now() and not exists (",
+        ("tests/processors/test_inbox.py",),
+    ),
+    Mutant(
+        "applied-message-applied-again-on-receipt",
+        "a message that was applied is not applied again when it arrives again",
+        "src/ledger/background/inbox/consumer.py",
+        "        if received.handled_at is None:",
+        "        if True:",
+        ("tests/processors/test_inbox.py",),
+    ),
+    Mutant(
+        "deposit-in-another-currency",
+        "money in another currency pays nothing",
+        "src/ledger/background/inbox/apply.py",
+        "if message.currency != order.terms.currency:",
+        "if False:",
+        ("tests/background/test_inbox.py",),
+    ),
+    Mutant(
+        "refund-confirmed-with-another-amount",
+        "a refund is confirmed only with its own amount",
+        "src/ledger/background/inbox/apply.py",
+        "        if message.amount != part.amount:",
+        "        if False:",
+        ("tests/background/test_inbox.py",),
+    ),
+    Mutant(
+        "message-of-another-processor",
+        "a processor's message changes only the payments that this processor has",
+        "src/ledger/background/inbox/apply.py",
+        "    if payment.processor != message.processor:\n        return False",
+        "    if False:\n        return False",
+        ("tests/background/test_inbox.py",),
+    ),
+    Mutant(
+        "message-signature-not-checked",
+        "a message that its processor did not sign is refused",
+        _MESSAGES,
+        "if not is_valid or not _is_now(signed.timestamp, now):",
+        "if not _is_now(signed.timestamp, now):",
+        ("tests/processors/test_messages.py",),
+    ),
+    Mutant(
+        "message-replayed-later",
+        "a signed message cannot be replayed after five minutes",
+        _MESSAGES,
+        "if not is_valid or not _is_now(signed.timestamp, now):",
+        "if not is_valid:",
+        ("tests/processors/test_messages.py",),
+    ),
+    Mutant(
+        "clock-goes-back",
+        "a merchant's clock never goes back",
+        "src/ledger/background/scheduler/clock_advance.py",
+        "    if until < now:",
+        "    if False:",
+        ("tests/api/sandbox/test_clock.py",),
+    ),
+)
+
+READS: Final = (
+    Mutant(
+        "order-of-any-merchant",
+        "an order is shown only to its own merchant",
+        _ORDER_TABLE,
+        """\
+     where o.merchant_id = q.merchant_id and o.order_id between q.order_id and q.order_id
+     order by o.order_id limit 1) own on true
+  left join lateral (
+    select o.status, o.due_at, o.head, o.payments, o.customer_id
+      from claim k cross join lateral (
+        select status, due_at, head, payments, customer_id from payment_order
+         where merchant_id = k.merchant_id and order_id between k.stream_id and k.stream_id order by order_id limit 1) o
+     where own.customer_id is null
+       and k.merchant_id = q.merchant_id and k.kind = 1 and k.key = q.reference
+     limit 1) named on true
+  join lateral (
+    select doc from customer
+     where merchant_id = q.merchant_id and customer_id =""",
+        """\
+     where o.order_id between q.order_id and q.order_id
+     order by o.order_id limit 1) own on true
+  left join lateral (
+    select o.status, o.due_at, o.head, o.payments, o.customer_id
+      from claim k cross join lateral (
+        select status, due_at, head, payments, customer_id from payment_order
+         where merchant_id = k.merchant_id and order_id between k.stream_id and k.stream_id order by order_id limit 1) o
+     where own.customer_id is null
+       and k.merchant_id = q.merchant_id and k.kind = 1 and k.key = q.reference
+     limit 1) named on true
+  join lateral (
+    select doc from customer
+     where customer_id =""",
+        ("tests/projections/test_reading.py",),
+    ),
+    Mutant(
+        "external-id-of-any-merchant",
+        "an external id shows only an order of its own merchant",
+        _ORDER_TABLE,
+        """\
+       and k.merchant_id = q.merchant_id and k.kind = 1 and k.key = q.reference
+     limit 1) named on true
+  join lateral (
+    select doc from customer
+     where merchant_id = q.merchant_id and customer_id =""",
+        """\
+       and k.kind = 1 and k.key = q.reference
+     limit 1) named on true
+  join lateral (
+    select doc from customer
+     where customer_id =""",
+        ("tests/projections/test_reading.py",),
+    ),
+    Mutant(
+        "list-of-any-merchant",
+        "the list of orders reads only its own merchant's orders",
+        _LISTS,
+        "select created_at, order_id from payment_order\n where merchant_id = %(merchant_id)s {in_range}",
+        "select created_at, order_id from payment_order\n where true {in_range}",
+        ("tests/projections/test_lists.py",),
+    ),
+    Mutant(
+        "filtered-list-of-any-merchant",
+        "the list of orders by status reads only its own merchant's orders",
+        _LISTS,
+        "   where merchant_id = %(merchant_id)s and {column} = wanted.value {in_range}",
+        "   where {column} = wanted.value {in_range}",
+        ("tests/projections/test_lists.py", "tests/projections/test_lists_filters.py"),
+    ),
+    Mutant(
+        "total-of-any-merchant",
+        "the total of a list counts only its own merchant's orders",
+        _LISTS,
+        "where merchant_id = %(merchant_id)s and day >= %(first_day)s and day < %(end_day)s {status}), 0)::int8",
+        "where day >= %(first_day)s and day < %(end_day)s {status}), 0)::int8",
+        ("tests/projections/test_lists.py",),
+    ),
+    Mutant(
+        "partial-day-of-any-merchant",
+        "the orders of a partial day are counted only of their own merchant",
+        _LISTS,
+        "where merchant_id = %(merchant_id)s\n             and created_at >= %(head_from)s",
+        "where true\n             and created_at >= %(head_from)s",
+        ("tests/projections/test_lists.py",),
+    ),
+    Mutant(
+        "search-in-any-merchant",
+        "a search finds only its own merchant's orders",
+        _SEARCH,
+        "where b.merchant_id = %(merchant_id)s and b.kind = 1 and %(folded)s is not null {{in_span}}",
+        "where b.kind = 1 and %(folded)s is not null {{in_span}}",
+        ("tests/projections/test_lists_search.py",),
+    ),
+    Mutant(
+        "search-counters-of-any-merchant",
+        "the counters of a short text are those of its own merchant",
+        _SEARCH,
+        """\
+  select coalesce((select orders from search_count
+                    where merchant_id = %(merchant_id)s and kind = 1 and text = %(folded)s), 0)
+""",
+        """\
+  select coalesce((select sum(orders)::int8 from search_count
+                    where kind = 1 and text = %(folded)s), 0)
+""",
+        ("tests/projections/test_lists_search.py",),
+    ),
+)
+
+HTTP: Final = (
+    Mutant(
+        "key-without-its-scope",
+        "a key that may only read cannot write",
+        f"{_HTTP}/auth.py",
+        "if not principal.may(scope):",
+        "if False:",
+        ("tests/api/http/test_auth.py",),
+    ),
+    Mutant(
+        "refund-with-a-key-that-reads",
+        "a refund needs a key that may write",
+        "src/api/orders/refund.py",
+        "from api.http.endpoint import WRITE, ScopedOperation",
+        "from api.http.endpoint import READ as WRITE, ScopedOperation",
+        ("tests/api/http/test_auth.py",),
+    ),
+    Mutant(
+        "sandbox-in-production",
+        "production has no route that moves a clock or reports a deposit",
+        "src/api/app.py",
+        'if settings.environment == "production":',
+        "if False:",
+        ("tests/api/sandbox/test_payer_pages.py",),
+    ),
+    Mutant(
+        "key-after-its-end",
+        "a key that has expired is refused",
+        f"{_HTTP}/auth.py",
+        "if principal.expires_at is not None and principal.expires_at <= self._now():",
+        "if False:",
+        ("tests/api/http/test_auth.py",),
+    ),
+    Mutant(
+        "revoked-key",
+        "a key that was revoked is refused",
+        f"{_HTTP}/auth.py",
+        "principal = None if found is None or found.revoked_at is not None else self._principal(found)",
+        "principal = None if found is None else self._principal(found)",
+        ("tests/api/http/test_auth.py",),
+    ),
+    Mutant(
+        "key-of-the-other-environment",
+        "a key of the sandbox is not looked up in production",
+        f"{_HTTP}/auth.py",
+        "if secret.startswith(self._other_prefixes):",
+        "if False:",
+        ("tests/api/http/test_auth.py",),
+    ),
+    Mutant(
+        "merchant-header-not-checked",
+        "a merchant header that contradicts the key is refused",
+        f"{_HTTP}/auth.py",
+        "elif not hmac.compare_digest(header.strip().lower(), str(principal.merchant_id).encode()):",
+        "elif False:",
+        ("tests/api/http/test_auth.py",),
+    ),
+    Mutant(
+        "declared-length-not-checked",
+        "a body that is declared as too long is refused before it is read",
+        f"{_HTTP}/request.py",
+        "if declared.isdigit() and int(declared[:20]) > limit:",
+        "if False:",
+        ("tests/api/http/test_middleware.py",),
+    ),
+    Mutant(
+        "body-without-a-limit",
+        "a body of undeclared length is read only up to the limit",
+        f"{_HTTP}/request.py",
+        "            if size > limit:\n                raise _too_large(limit)",
+        "",
+        ("tests/api/http/test_middleware.py", "tests/api/http/test_hostile_clients.py"),
+    ),
+    Mutant(
+        "headers-without-a-limit",
+        "long headers are refused",
+        f"{_HTTP}/middleware.py",
+        'if size > _HEADER_BYTES_MAX or len(scope["headers"]) > _HEADERS_MAX:',
+        "if False:",
+        ("tests/api/http/test_middleware.py",),
+    ),
+    Mutant(
+        "rate-limit-not-applied",
+        "a key makes no more requests than its limits allow",
+        f"{_HTTP}/endpoint.py",
+        "deps.limiter.admit(principal.key_id, principal.per_minute, principal.per_second)",
+        "()",
+        ("tests/api/http/test_rate_limits.py",),
+    ),
+    Mutant(
+        "rate-limit-never-reached",
+        "a request beyond the limit is refused",
+        f"{_HTTP}/rate_limits.py",
+        "        if wait_s > _ROUNDING:",
+        "        if False:",
+        ("tests/api/http/test_rate_limits.py",),
+    ),
+    Mutant(
+        "refused-request-counts",
+        "a client that keeps asking does not keep itself out",
+        f"{_HTTP}/rate_limits.py",
+        "            if wait_s <= _ROUNDING:",
+        "            if True:",
+        ("tests/api/http/test_rate_limits.py",),
+    ),
+    Mutant(
+        "message-under-another-processors-name",
+        "a processor's key signs only its own messages",
+        "src/api/processor_messages.py",
+        "if message.processor != processor:",
+        "if False:",
+        ("tests/api/test_processor_messages.py",),
+    ),
+    Mutant(
+        "card-number-in-a-text",
+        "no text that is stored holds a card number",
+        _STORED_TEXT,
+        "    if contains_pan(text):",
+        "    if False:",
+        ("tests/api/fields/test_stored_text.py",),
+    ),
+    Mutant(
+        "card-number-in-metadata",
+        "no metadata that is stored holds a card number",
+        _STORED_TEXT,
+        "    if contains_pan(msgspec.json.encode(content).decode()):",
+        "    if False:",
+        ("tests/api/fields/test_stored_text.py",),
+    ),
+    Mutant(
+        "card-number-in-an-order",
+        "the texts of a new order are searched for card numbers",
+        "src/api/orders/create.py",
+        'check_stored_text(parsed, "", body, sent_pan(sent.payment_method))',
+        "pass",
+        ("tests/api/fields/test_stored_text.py",),
+    ),
+    Mutant(
+        "card-number-in-a-charge",
+        "the texts of a charge are searched for card numbers",
+        "src/api/orders/charge.py",
+        'check_stored_text(parsed, "payment", body, sent_pan(sent.payment_method))',
+        "pass",
+        ("tests/api/fields/test_stored_text.py",),
+    ),
+    Mutant(
+        "card-number-in-a-part",
+        "the texts of a part of an order are searched for card numbers",
+        "src/api/orders/add_payment.py",
+        'check_stored_text(parsed, "payment", body, sent_pan(sent.payment_method))',
+        "pass",
+        ("tests/api/http/test_malformed_bodies.py",),
+    ),
+    Mutant(
+        "card-number-in-a-refund",
+        "the texts of a refund are searched for card numbers",
+        "src/api/orders/refund.py",
+        'check_stored_text(_without_clabe(parsed), "", body, None)',
+        "pass",
+        ("tests/api/http/test_malformed_bodies.py",),
+    ),
+    Mutant(
+        "card-number-in-a-cancellation",
+        "the reason of a cancellation is searched for card numbers",
+        "src/api/orders/cancel.py",
+        'check_stored_text(parsed, "", body, None)',
+        "pass",
+        ("tests/api/http/test_malformed_bodies.py",),
+    ),
+    Mutant(
+        "card-number-in-device-data",
+        "what the payer's browser reports is searched for card numbers",
+        "src/api/orders/authenticate.py",
+        '            device_information=sent.device_information,\n        )\n        check_stored_text(parsed, "", body, None)',
+        "            device_information=sent.device_information,\n        )",
+        ("tests/api/http/test_malformed_bodies.py",),
+    ),
+    Mutant(
+        "card-number-in-a-validation",
+        "the transaction that a payer came back from is searched for card numbers",
+        "src/api/orders/authenticate.py",
+        """\
+            transaction_id=printable(sent.authentication_transaction_id, "authenticationTransactionId")
+        )
+        check_stored_text(parsed, "", body, None)
+""",
+        """\
+            transaction_id=printable(sent.authentication_transaction_id, "authenticationTransactionId")
+        )
+""",
+        ("tests/api/http/test_malformed_bodies.py",),
+    ),
+    Mutant(
+        "card-number-in-an-idempotency-key",
+        "an idempotency key is no card number",
+        f"{_HTTP}/idempotency_key.py",
+        "    if contains_pan(key):",
+        "    if False:",
+        ("tests/api/http/test_idempotency_key.py",),
+    ),
+    Mutant(
+        "card-number-in-a-request-id",
+        "a request id that is logged and stored is no card number",
+        f"{_HTTP}/request.py",
+        "        if not contains_pan(text):",
+        "        if True:",
+        ("tests/api/http/test_middleware.py",),
+    ),
+)
+
+MUTANTS: Final = (*JOURNAL, *MONEY, *CALLS, *BACKGROUND, *READS, *HTTP)
