@@ -145,7 +145,7 @@ async def test_an_unreachable_processor_is_called_again(
     answers = ledger.processor.look_up  # type: ignore[union-attr]
     asked = 0
 
-    async def unreachable_once(merchant_id: UUID, key: str) -> object:
+    async def unreachable_once(merchant_id: UUID, key: str, **_: bool) -> object:
         nonlocal asked
         asked += 1
         if asked == 1:
@@ -180,14 +180,14 @@ async def unreadable(ledger: Ledger, merchant: Actor, database_url: str) -> UUID
 
 
 def not_known(_: Ledger) -> object:
-    async def nothing(merchant_id: UUID, key: str) -> None:
+    async def nothing(merchant_id: UUID, key: str, **_: bool) -> None:
         del merchant_id, key
 
     return nothing
 
 
 def not_understood(_: Ledger) -> object:
-    async def fails(merchant_id: UUID, key: str) -> None:
+    async def fails(merchant_id: UUID, key: str, **_: bool) -> None:
         del merchant_id, key
         raise ValueError("an answer that nobody has thought of")
 
@@ -239,7 +239,7 @@ async def test_a_call_that_the_processor_cannot_answer_about_delays_no_other(
     answers, odd = ledger.processor.look_up, answering(ledger)  # type: ignore[union-attr]
     first = orders[0].payments[0].keys[0]
 
-    async def knows_the_second(merchant_id: UUID, key: str) -> object:
+    async def knows_the_second(merchant_id: UUID, key: str, **_: bool) -> object:
         return await (odd if key == first else answers)(merchant_id, key)  # type: ignore[operator]
 
     ledger.processor.look_up = knows_the_second  # type: ignore[union-attr, method-assign, assignment]

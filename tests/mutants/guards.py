@@ -45,7 +45,7 @@ class Mutant(NamedTuple):
         return None
 
 
-_STATEMENT: Final = "src/ledger/journal/commit/statement.py"
+_STATEMENT: Final = "src/ledger/journal/commit/append_statement.py"
 _BATCH: Final = "src/ledger/journal/commit/batch.py"
 _GROUP_COMMIT: Final = "src/ledger/postgres/group_commit.py"
 _READER: Final = "src/ledger/journal/reader.py"
@@ -59,7 +59,7 @@ _RECOVERY: Final = "src/ledger/background/recovery.py"
 _DISPATCHER: Final = "src/ledger/background/reactions/dispatcher.py"
 _TIMERS: Final = "src/ledger/background/scheduler/timers.py"
 _JOBS: Final = "src/ledger/background/scheduler/jobs.py"
-_INBOX: Final = "src/ledger/processors/inbox.py"
+_INBOX: Final = "src/ledger/processors/inbox_store.py"
 _MESSAGES: Final = "src/ledger/processors/messages.py"
 _ORDER_TABLE: Final = "src/projections/orders/table.py"
 _LISTS: Final = "src/projections/lists/statements.py"
@@ -607,11 +607,11 @@ CALLS: Final = (
             continue
         _withdraw_references(uow, plan.changes[0])
         if intents:
-            await _make_calls(uow, plan, intents)
+            await _make_calls(uow, plan, intents, latest_s)
         return plan
 """,
         """\
-        answers = [await _call(uow, plan.changes[0].after, intent, plan.secrets) for intent in intents]
+        answers = [await _call(uow, plan.changes[0].after, intent, plan.secrets, latest_s) for intent in intents]
         try:
             await uow.commit(plan, calls=len(intents))
         except Conflict as met:
@@ -737,8 +737,8 @@ CALLS: Final = (
         "not-found-before-the-window-is-over",
         "a call is given up only when the processor can no longer apply it late",
         _RECOVERY,
-        "return NotFound() if datetime.now(UTC) >= final_at else None",
-        "return NotFound()",
+        "return NotFound() if found is None and is_final else found",
+        "return NotFound() if found is None else found",
         ("tests/background/test_recovery.py",),
     ),
     Mutant(
@@ -750,11 +750,43 @@ CALLS: Final = (
         ("tests/background/test_recovery.py",),
     ),
     Mutant(
+        "not-found-without-a-fence",
+        "a call that was not found has no effect when it arrives later",
+        _RECOVERY,
+        "fence=is_final and can_fence)",
+        "fence=False)",
+        ("tests/operations/test_stalls.py",),
+    ),
+    Mutant(
+        "call-after-its-deadline",
+        "a process that was stopped does not make a call that the recovery may have settled",
+        f"{_PIPELINE}/execute.py",
+        "    if left_s <= 0:",
+        "    if left_s <= -1e9:",
+        ("tests/operations/test_stalls.py",),
+    ),
+    Mutant(
+        "deadline-by-real-time-alone",
+        "a machine whose clock was set back still ends the time for a call",
+        f"{_PIPELINE}/execute.py",
+        "left_s = min((intent.deadline_at - datetime.now(UTC)).total_seconds(), latest_s - time.monotonic())",
+        "left_s = (intent.deadline_at - datetime.now(UTC)).total_seconds()",
+        ("tests/operations/test_stalls.py",),
+    ),
+    Mutant(
+        "fenced-authorisation-carried-out",
+        "a fence refuses an authorisation",
+        "src/ledger/processors/sandbox/charge_rows.py",
+        "    if decline_code == _FENCED:\n        return None\n",
+        "    if decline_code == _FENCED:\n        decline_code = None\n",
+        ("tests/processors/test_fences.py",),
+    ),
+    Mutant(
         "unreachable-processor-taken-for-not-found",
         "a processor that does not answer leaves the call open",
         _RECOVERY,
-        "        except (ProcessorTimedOut, ProcessorUnavailable):\n            return None",
-        "        except (ProcessorTimedOut, ProcessorUnavailable):\n            return NotFound()",
+        "        except (ProcessorTimedOut, ProcessorUnavailable, TimeoutError):\n            return None",
+        "        except (ProcessorTimedOut, ProcessorUnavailable, TimeoutError):\n            return NotFound()",
         ("tests/background/test_recovery.py",),
     ),
 )
@@ -830,7 +862,7 @@ BACKGROUND: Final = (
         _INBOX,
         "values (%s, %s, %s, %s, %s)\non conflict do nothing",
         "values (%s, %s, %s || clock_timestamp()::text, %s, %s)\non conflict do nothing",
-        ("tests/processors/test_inbox.py",),
+        ("tests/processors/test_inbox_store.py",),
     ),
     Mutant(
         "message-claimed-by-two-workers",
@@ -838,7 +870,7 @@ BACKGROUND: Final = (
         _INBOX,
         "order by next_try_at limit %s for update skip locked)",
         "order by next_try_at limit %s)",
-        ("tests/processors/test_inbox.py::test_a_message_that_another_worker_is_claiming_is_left_to_it",),
+        ("tests/processors/test_inbox_store.py::test_a_message_that_another_worker_is_claiming_is_left_to_it",),
     ),
     Mutant(
         "message-claimed-without-a-lease",
@@ -846,7 +878,7 @@ BACKGROUND: Final = (
         _INBOX,
         "next_try_at = now() + make_interval(secs => %s)\n  from mine",
         "next_try_at = now() + 0 * make_interval(secs => %s)\n  from mine",
-        ("tests/processors/test_inbox.py",),
+        ("tests/processors/test_inbox_store.py",),
     ),
     Mutant(
         "applied-message-claimed-again",
@@ -854,7 +886,7 @@ BACKGROUND: Final = (
         _INBOX,
         " where handled_at is null and next_try_at <= now() and not exists (",
         "where next_try_at <= now() and not exists (",
-        ("tests/processors/test_inbox.py",),
+        ("tests/processors/test_inbox_store.py",),
     ),
     Mutant(
         "applied-message-applied-again-on-receipt",
@@ -862,12 +894,12 @@ BACKGROUND: Final = (
         "src/ledger/background/inbox/consumer.py",
         "        if received.handled_at is None:",
         "        if True:",
-        ("tests/processors/test_inbox.py",),
+        ("tests/processors/test_inbox_store.py",),
     ),
     Mutant(
         "deposit-in-another-currency",
         "money in another currency pays nothing",
-        "src/ledger/background/inbox/apply.py",
+        "src/ledger/background/inbox/message_handlers.py",
         "if message.currency != order.terms.currency:",
         "if False:",
         ("tests/background/test_inbox.py",),
@@ -875,7 +907,7 @@ BACKGROUND: Final = (
     Mutant(
         "refund-confirmed-with-another-amount",
         "a refund is confirmed only with its own amount",
-        "src/ledger/background/inbox/apply.py",
+        "src/ledger/background/inbox/message_handlers.py",
         "        if message.amount != part.amount:",
         "        if False:",
         ("tests/background/test_inbox.py",),
@@ -883,7 +915,7 @@ BACKGROUND: Final = (
     Mutant(
         "message-of-another-processor",
         "a processor's message changes only the payments that this processor has",
-        "src/ledger/background/inbox/apply.py",
+        "src/ledger/background/inbox/message_handlers.py",
         "    if payment.processor != message.processor:\n        return False",
         "    if False:\n        return False",
         ("tests/background/test_inbox.py",),

@@ -12,7 +12,7 @@ from tests.chaos.installation import Installation, installed
 from tests.chaos.running import LEDGER, Running, new_merchant
 
 # The processor takes so long that every request of a race has arrived before the first one is answered.
-_SETTINGS = {"LEDGER_SANDBOX_DELAY_MS": "250", "LEDGER_PROCESSOR_TIMEOUT_S": "10"}
+_SETTINGS = {"LEDGER_SANDBOX_DELAY_MS": "250", "LEDGER_PROCESSOR_TIMEOUT_S": "10", "LEDGER_NOT_FOUND_FINAL_S": "20"}
 
 
 class TwoProcesses(Struct, frozen=True, kw_only=True):

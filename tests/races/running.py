@@ -23,7 +23,7 @@ from ledger.domain.orders.statuses import PAYMENT_EDGES, is_legal_move
 from ledger.postgres.connection import connect
 
 # Long enough for every request to arrive while the first one is with the processor.
-_SETTINGS = {"LEDGER_SANDBOX_DELAY_MS": "20", "LEDGER_PROCESSOR_TIMEOUT_S": "20"}
+_SETTINGS = {"LEDGER_SANDBOX_DELAY_MS": "20", "LEDGER_PROCESSOR_TIMEOUT_S": "20", "LEDGER_NOT_FOUND_FINAL_S": "40"}
 
 # The sum of the processor's refunds.
 _GIVEN_BACK = "select coalesce(sum(moved), 0) from sandbox_call where kind = 'REFUND' and accepted"

@@ -24,7 +24,9 @@ ORDERS = 40
 
 @pytest.fixture
 def installation(postgres_url: str, template_database: str) -> Iterator[Installation]:
-    with installed(postgres_url, template_database, {"LEDGER_PROCESSOR_TIMEOUT_S": "2.0"}) as made:
+    with installed(
+        postgres_url, template_database, {"LEDGER_PROCESSOR_TIMEOUT_S": "2.0", "LEDGER_NOT_FOUND_FINAL_S": "3.0"}
+    ) as made:
         yield made
 
 
