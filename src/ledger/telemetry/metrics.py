@@ -97,6 +97,11 @@ CONTRADICTIONS = _counter(
     "Effects that a processor reported of calls that the ledger had settled otherwise, by the event that records them.",
     ("kind",),
 )
+RECONCILIATION_DIFFERENCES = _counter(
+    "ledger_reconciliation_differences_total",
+    "Captures, refunds and voids that the log or the processor lacked, by the side and by whether the log has it now.",
+    ("missing_in", "repaired"),
+)
 OPEN_CALLS = AskedGauge("ledger_recovery_open", "Calls to a processor without an outcome yet.")
 OVERDUE_SECONDS = AskedGauge(
     "ledger_recovery_overdue_seconds",
