@@ -193,6 +193,24 @@ def test_an_api_process_that_dies_is_replaced_and_the_port_stays_open(shared):
     assert shared.get("/").text != first
 
 
+@pytest.mark.parametrize("role", ["api", "worker"])
+def test_a_child_that_is_stopped_is_ended_and_replaced(data_dir, role):
+    with Running(data_dir, LEDGER_PING_TIMEOUT_S="1") as service:
+        pids = service.ready().roles()
+        os.kill(pids[role], signal.SIGSTOP)
+        eventually(lambda: pids[role] not in service.roles().values() and service.roles().keys() == pids.keys())
+        assert service.count() == 1
+        kept = pids.keys() - {role}
+        assert [service.roles()[one] for one in kept] == [pids[one] for one in kept], "one that answers is kept"
+        service.send(signal.SIGTERM)
+        status, stderr = service.end()
+    assert status == 0
+    assert [line.split(";")[0] for line in stderr.splitlines()] == [
+        f"ledger: the {role} process (pid {pids[role]}) has not answered for 1 s",
+        f"ledger: the {role} process (pid {pids[role]}) was ended by SIGKILL",
+    ]
+
+
 def test_an_api_process_that_keeps_dying_ends_the_service(data_dir):
     with Running(data_dir) as service:
         service.ready()

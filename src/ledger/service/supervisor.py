@@ -161,6 +161,7 @@ class _Supervisor:
         """Restarts what ends, until a signal asks to stop. Raises CannotRun when a process ends again and again."""
         while not self._signals.stopping:
             self._tick_database()
+            self._end_stopped_children()
             self._replace_dead_children()
             self._signals.pause(_WATCHING_POLL_S if self._database_is_up else _STARTING_POLL_S)
 
@@ -227,6 +228,12 @@ class _Supervisor:
         self._tick_database()
         self._stop_if_asked()
         self._signals.pause(_STARTING_POLL_S)
+
+    def _end_stopped_children(self) -> None:
+        for child in self._children:
+            if child.end_if_stopped():
+                seconds = self._settings.ping_timeout_s
+                _report(f"the {child.role} process (pid {child.pid}) has not answered for {seconds:g} s; ending it")
 
     def _replace_dead_children(self) -> None:
         for child in [child for child in self._children if not child.is_alive()]:
