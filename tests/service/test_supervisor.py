@@ -8,9 +8,13 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from uuid import uuid4
 
+import psycopg
 import pytest
 from tests.clusters import lay_cluster
 from tests.service.trees import Running, eventually, is_alive
+
+from ledger.service.connection_count import embedded_settings
+from ledger.settings import Settings
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes through /proc")
 
@@ -230,6 +234,25 @@ def test_an_application_that_cannot_be_made_ends_the_start_with_the_reason(data_
         assert status == 1
         assert stderr.splitlines()[-1] == "ledger: the api process exited with 3 before it was ready"
         assert service.process.stdout.closed
+
+
+def test_the_embedded_server_accepts_what_all_processes_open(data_dir):
+    with (
+        Running(data_dir, LEDGER_WORKERS="4") as service,
+        psycopg.connect(service.ready().get("/role").text) as connection,
+    ):
+        limit = connection.execute("show max_connections").fetchone()
+    expected = embedded_settings(Settings(workers=4))["max_connections"]
+    assert limit == (expected,)
+    assert int(expected) > 100
+
+
+def test_a_database_that_accepts_too_few_connections_ends_the_start_with_the_reason(data_dir, database_url):
+    with Running(data_dir, "errand=", LEDGER_DATABASE_URL=database_url, LEDGER_WORKERS="64") as service:
+        status, stderr = service.end()
+    assert status == 1
+    assert stderr.splitlines()[-1].startswith("ledger: LEDGER_WORKERS 64 and a worker may open ")
+    assert "Traceback" not in stderr
 
 
 def test_a_taken_port_is_named_by_its_setting(shared, data_dir):

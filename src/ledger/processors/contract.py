@@ -263,3 +263,8 @@ class ReferenceProcessor(Protocol):
 
 class Processor(CardProcessor, ReferenceProcessor, Protocol):
     """A processor of both kinds."""
+
+    @property
+    def alive(self) -> bool:
+        """Whether calls can be sent now, as far as this process can see without one."""
+        ...

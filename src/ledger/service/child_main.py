@@ -1,8 +1,8 @@
 """The main function of a child process: an API process, the worker, or a task that ends. Run as `python -m
 ledger.service.child_main`.
 
-The parent holds the other end of a child's standard input. The first line is the child's configuration, and what follows
-are pings. The end of the input is the end of the parent, and the child exits at once, wherever it is; the recovery
+The parent holds the other end of a child's standard input. The first line is the child's configuration, and pings
+follow. The end of the input is the end of the parent, and the child exits at once, wherever it is; the recovery
 completes what that leaves open.
 """
 
