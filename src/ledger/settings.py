@@ -62,6 +62,16 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     host: Annotated[str, Meta(min_length=1, description="The address to listen on.")] = "127.0.0.1"
     port: Annotated[int, Meta(ge=0, le=65535, description="The port to listen on; 0 takes a free one.")] = 8000
     workers: Annotated[int, Meta(ge=1, le=64, description="The number of API processes, which share the port.")] = 1
+    ping_timeout_s: Annotated[
+        float,
+        Meta(
+            gt=0,
+            le=3600,
+            description="How long an API process or the worker may leave a ping of its parent unanswered; then the "
+            "parent ends it and starts another.",
+            extra=_SECONDS,
+        ),
+    ] = 10.0
     base_path: Annotated[str, Meta(pattern=_BASE_PATH, description="The path at which the API begins.")] = "/api"
     public_url: Annotated[
         str,

@@ -44,7 +44,8 @@ async def open_ledger(settings: Settings, *, clock: Clock | None = None) -> Asyn
             clock = clocks = MerchantClocks(url)
             await clocks.start()
             stack.push_async_callback(clocks.stop)
-        ledger = Ledger(journal, processor, OrderNumbers(url), clock=clock, call_timeouts=call_timeouts)
+        order_numbers = await stack.enter_async_context(OrderNumbers(url))
+        ledger = Ledger(journal, processor, order_numbers, clock=clock, call_timeouts=call_timeouts)
         stack.push_async_callback(ledger.drain)
         yield ledger
 

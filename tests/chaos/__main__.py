@@ -13,6 +13,7 @@ import time
 from collections.abc import Sequence
 
 from tests.chaos.cut_commits import CUT_COMMITS
+from tests.chaos.freeze import FREEZE
 from tests.chaos.full_disk import FULL_DATA, FULL_LOG
 from tests.chaos.full_pool import FULL_POOL
 from tests.chaos.held import HELD_HEAD, HELD_TABLE, NO_CONNECTIONS
@@ -26,7 +27,7 @@ from tests.chaos.stop_service import STOP_SERVICE
 CAMPAIGNS = {
     campaign.name: campaign
     for campaign in (
-        KILL_SERVICE, KILL_POSTGRES, KILL_ALL, KILL_PARTS, STOP_SERVICE, HELD_HEAD, HELD_TABLE, NO_CONNECTIONS,
+        KILL_SERVICE, KILL_POSTGRES, KILL_ALL, KILL_PARTS, FREEZE, STOP_SERVICE, HELD_HEAD, HELD_TABLE, NO_CONNECTIONS,
         FULL_POOL, CUT_COMMITS, FULL_DATA, FULL_LOG, HOSTILE_CLIENTS,
     )
 }  # fmt: skip

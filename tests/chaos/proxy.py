@@ -14,25 +14,34 @@ from typing import Any
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 SYNC = b"S\x00\x00\x00\x04"
-"""The end of a statement or a pipeline: with it Postgres commits."""
-COMMIT = SYNC + b"H\x00\x00\x00\x04"
-"""The same and Flush: how psycopg ends a pipeline."""
+"""The end of a statement or of a batch: with it Postgres commits."""
+_APPEND = b"ledger_append\0"
+"""The name of the journal's prepared statement, in the request that executes it."""
 
 
 @dataclass(eq=False)
 class Wire:
-    """One connection through the proxy. `name` is its application_name, `commits` how many pipelines it has sent."""
+    """One connection through the proxy. `name` is its application_name, `commits` how many batches of events it has sent.
+
+    `commits_now` is whether the last piece from the client ends a batch.
+    """
 
     client: asyncio.StreamWriter
     server: asyncio.StreamWriter
     name: str = ""
     commits: int = 0
+    commits_now: bool = False
+    _appends: bool = False
 
     def note(self, piece: bytes) -> None:
         """Reads name and commits from what the client sends."""
         if not self.name and b"application_name\0" in piece:
             self.name = piece.split(b"application_name\0", 1)[1].split(b"\0", 1)[0].decode()
-        self.commits += piece.endswith(COMMIT)
+        self._appends |= _APPEND in piece
+        ends = piece.endswith(SYNC)
+        self.commits_now = self._appends and ends
+        self._appends &= not ends
+        self.commits += self.commits_now
 
     def cut(self) -> None:
         for end in (self.client, self.server):

@@ -10,6 +10,7 @@ import sys
 import pytest
 from tests.chaos.checker import Violation
 from tests.chaos.cut_commits import CUT_COMMITS
+from tests.chaos.freeze import FREEZE
 from tests.chaos.full_disk import FULL_DATA, can_mount
 from tests.chaos.kill_postgres import KILL_POSTGRES
 from tests.chaos.kill_service import KILL_SERVICE
@@ -29,6 +30,7 @@ on_small_disks = pytest.mark.skipif(not can_mount(), reason="nothing can be moun
     [
         (KILL_SERVICE, 1),
         (CUT_COMMITS, 1),
+        (FREEZE, 2),
         pytest.param(KILL_SERVICE, 4, marks=pytest.mark.long),
         pytest.param(KILL_POSTGRES, 3, marks=pytest.mark.long),
         pytest.param(STOP_SERVICE, 2, marks=pytest.mark.long),

@@ -12,7 +12,7 @@ import msgspec
 import psycopg
 import pytest
 from structlog.testing import capture_logs
-from tests.chaos.proxy import COMMIT, Wire, never, proxied
+from tests.chaos.proxy import SYNC, Wire, never, proxied
 from tests.journal.small_log import SEEN, assert_log_is_whole, command, fetch, open_log
 from tests.metric_values import metric_value
 from uuid_utils.compat import uuid7
@@ -41,11 +41,11 @@ class Cutter:
     def __call__(self, wire: Wire, piece: bytes, from_client: bool) -> int | None:
         if wire.name != "ledger-writer" or not self.where:
             return None
-        if from_client != (self.where != "answer") or (from_client and not piece.endswith(COMMIT)):
+        if from_client != (self.where != "answer") or (from_client and not wire.commits_now):
             return None
         if not from_client and not wire.commits:
             return None
-        passing = {"before": len(piece) - len(COMMIT), "after": len(piece)}.get(
+        passing = {"before": len(piece) - len(SYNC), "after": len(piece)}.get(
             self.where, self.random.randrange(len(piece))
         )
         self.where = ""

@@ -8,9 +8,13 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from uuid import uuid4
 
+import psycopg
 import pytest
 from tests.clusters import lay_cluster
 from tests.service.trees import Running, eventually, is_alive
+
+from ledger.service.connection_count import embedded_settings
+from ledger.settings import Settings
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes through /proc")
 
@@ -193,6 +197,24 @@ def test_an_api_process_that_dies_is_replaced_and_the_port_stays_open(shared):
     assert shared.get("/").text != first
 
 
+@pytest.mark.parametrize("role", ["api", "worker"])
+def test_a_child_that_is_stopped_is_ended_and_replaced(data_dir, role):
+    with Running(data_dir, LEDGER_PING_TIMEOUT_S="1") as service:
+        pids = service.ready().roles()
+        os.kill(pids[role], signal.SIGSTOP)
+        eventually(lambda: pids[role] not in service.roles().values() and service.roles().keys() == pids.keys())
+        assert service.count() == 1
+        kept = pids.keys() - {role}
+        assert [service.roles()[one] for one in kept] == [pids[one] for one in kept], "one that answers is kept"
+        service.send(signal.SIGTERM)
+        status, stderr = service.end()
+    assert status == 0
+    assert [line.split(";")[0] for line in stderr.splitlines()] == [
+        f"ledger: the {role} process (pid {pids[role]}) has not answered for 1 s",
+        f"ledger: the {role} process (pid {pids[role]}) was ended by SIGKILL",
+    ]
+
+
 def test_an_api_process_that_keeps_dying_ends_the_service(data_dir):
     with Running(data_dir) as service:
         service.ready()
@@ -212,6 +234,25 @@ def test_an_application_that_cannot_be_made_ends_the_start_with_the_reason(data_
         assert status == 1
         assert stderr.splitlines()[-1] == "ledger: the api process exited with 3 before it was ready"
         assert service.process.stdout.closed
+
+
+def test_the_embedded_server_accepts_what_all_processes_open(data_dir):
+    with (
+        Running(data_dir, LEDGER_WORKERS="4") as service,
+        psycopg.connect(service.ready().get("/role").text) as connection,
+    ):
+        limit = connection.execute("show max_connections").fetchone()
+    expected = embedded_settings(Settings(workers=4))["max_connections"]
+    assert limit == (expected,)
+    assert int(expected) > 100
+
+
+def test_a_database_that_accepts_too_few_connections_ends_the_start_with_the_reason(data_dir, database_url):
+    with Running(data_dir, "errand=", LEDGER_DATABASE_URL=database_url, LEDGER_WORKERS="64") as service:
+        status, stderr = service.end()
+    assert status == 1
+    assert stderr.splitlines()[-1].startswith("ledger: LEDGER_WORKERS 64 and a worker may open ")
+    assert "Traceback" not in stderr
 
 
 def test_a_taken_port_is_named_by_its_setting(shared, data_dir):

@@ -91,6 +91,17 @@ class Running:
                 found[int(place.parent.name)] = name
         return found
 
+    def roles(self):
+        """The pid of each part of ours, by its role: one API process, and the worker."""
+        found = {}
+        for pid, name in self.children().items():
+            if name != "postgres":
+                try:
+                    found[Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[-2].decode()] = pid
+                except (OSError, IndexError):
+                    continue
+        return found
+
     def postmaster(self):
         return next(pid for pid, name in self.children().items() if name == "postgres")
 

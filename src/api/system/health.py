@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Final, Literal
 
+import msgspec
 from msgspec import Meta, Struct
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -37,11 +39,15 @@ class Live(Struct):
     status: Annotated[Literal["live"], Meta(description="Always `live`.")]
 
 
-class Checks(Struct):
-    """The results of the checks."""
+class Checks(Struct, rename="camel"):
+    """The results of the checks: all that a request needs to create an order."""
 
     database: Annotated[bool, Meta(description="Whether the database answers.")]
-    writer: Annotated[bool, Meta(description="Whether the journal can write.")]
+    writer: Annotated[bool, Meta(description="Whether the journal can read and write.")]
+    processor: Annotated[
+        bool, Meta(description="Whether calls can be sent to the payment processor; true where none is connected.")
+    ]
+    order_numbers: Annotated[bool, Meta(description="Whether new orders get their numbers.")]
     reactions: Annotated[bool, Meta(description="Whether the reactions to events are less than a minute behind.")]
 
 
@@ -58,7 +64,7 @@ def live() -> ASGIApp:
 
 
 def ready(holder: DependencyHolder) -> ASGIApp:
-    """GET /health/ready: the database answers, the journal writes, the reactions are not behind; else 503."""
+    """GET /health/ready: an order can be created, and the reactions are not behind; else 503."""
     return _Probe(holder)
 
 
@@ -76,18 +82,20 @@ class _Probe:
 
 
 async def _readiness(deps: Dependencies | None) -> ApiResponse:
-    checks = Checks(database=False, writer=False, reactions=False)
+    checks = Checks(database=False, writer=False, processor=False, order_numbers=False, reactions=False)
     if deps is not None:
-        checks.writer = deps.ledger.journal.alive
-        try:
+        ledger = deps.ledger
+        checks.writer = ledger.journal.alive
+        checks.processor = ledger.processor is None or ledger.processor.alive
+        with suppress(Fault, TimeoutError):
             async with asyncio.timeout(_TIMEOUT_S):
                 await deps.queries.find_key(_NO_KEY)
                 lag = datetime.now(UTC) - await deps.queries.reacted_until()
-            checks.database = True
-            checks.reactions = lag < _LAG_MAX
-        except (Fault, TimeoutError):
-            pass
-    if checks.database and checks.writer and checks.reactions:
+                checks.database = ledger.clock.alive
+                checks.reactions = lag < _LAG_MAX
+                await ledger.order_numbers.provide()
+                checks.order_numbers = True
+    if all(msgspec.structs.astuple(checks)):
         return json_response(200, Readiness(status="ready", checks=checks))
     return json_response(503, Readiness(status="not ready", checks=checks))
 
@@ -105,7 +113,8 @@ PROBES: Final[Mapping[str, OperationSpec]] = {
     READY: OperationSpec(
         name="isReady",
         summary="Whether the service is ready",
-        description="Checks the database, the journal and the reactions to events. Needs no key.",
+        description="Checks what a new order needs (the database, the journal, the processor, order numbers) and the "
+        "reactions to events. Needs no key.",
         answers={
             200: ("The service is ready.", Readiness),
             503: ("The service is not ready: `checks` shows which check failed.", Readiness),

@@ -76,7 +76,7 @@ class Journal:
     @property
     def alive(self) -> bool:
         """Whether the journal can write and read now."""
-        return self.writer.alive and self.reader.alive
+        return self.writer.alive and self.reader.alive and (self._keys is None or self._keys.alive)
 
     def sample_metrics(self) -> None:
         """Sets the gauges of this process's writer."""

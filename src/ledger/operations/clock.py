@@ -22,6 +22,11 @@ from ledger.postgres.dataloader import DataLoader
 class Clock:
     """Merchants' clocks, which date every event. This one shows real time to every merchant."""
 
+    @property
+    def alive(self) -> bool:
+        """Whether clocks can be read."""
+        return True
+
     def now(self, merchant_id: UUID) -> datetime:  # noqa: ARG002 - in production every merchant lives in real time
         """Returns the merchant's current time, aware, in UTC."""
         return datetime.now(UTC)
@@ -46,6 +51,10 @@ class MerchantClocks(Clock):
         self._rows = DataLoader[UUID, int](url, "ledger-clocks", _fetch)
         self._real_until: dict[UUID, float] = {}
         self._ahead: dict[UUID, timedelta] = {}
+
+    @property
+    def alive(self) -> bool:
+        return self._rows.alive
 
     async def start(self) -> None:
         """Connects. Raises psycopg.OperationalError."""

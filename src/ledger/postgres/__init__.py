@@ -3,7 +3,8 @@
 In reading order:
 
 - `connection`: how a connection is opened, cut and replaced. `faults`: failures that are answered 503.
-- `dataloader`: many reads in one query. `arrays`: columns of values as one parameter.
+- `dataloader`: many reads in one query. `arrays`: columns of values as one parameter. `single_send`: a transaction of
+  several statements that is sent as a whole.
 - `migrate`: the schema. `prepare`: what a database needs before the service starts.
 - `embedded`: a PostgreSQL server that runs as a child process.
 """

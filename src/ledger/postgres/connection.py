@@ -35,6 +35,8 @@ _SETTINGS: Final = {
 _CONNECT_TIMEOUT_S: Final = 5
 _RETRY_FIRST_S, _RETRY_MAX_S = 0.05, 1.0
 
+_HAS_TRANSACTION_TIMEOUT: Final = 170_000
+
 ANSWER_MAX_S: Final = 15.0
 """How long a silent server is waited for: longer than its own time-outs, so that their errors still arrive."""
 
@@ -68,22 +70,34 @@ def connect_arguments(name: str, options: str = "") -> dict[str, Any]:
     }
 
 
-async def connect(url: str, name: str, *, lock_timeout: str = _LOCK_TIMEOUT) -> Connection:
-    """Opens a direct connection named `name` in the database's activity view. Raises psycopg.OperationalError."""
+async def connect(
+    url: str, name: str, *, lock_timeout: str = _LOCK_TIMEOUT, transaction_max_s: float | None = None
+) -> Connection:
+    """Opens a direct connection named `name` in the database's activity view. Raises psycopg.OperationalError.
+
+    Postgres 17 or newer ends the connection at a transaction that takes longer than `transaction_max_s`, even while it
+    waits for a client that is stopped in the middle of a transaction. No time-out of an older Postgres applies there.
+    """
     arguments = connect_arguments(name, session_options(lock_timeout=lock_timeout))
     connection = await psycopg.AsyncConnection.connect(url, row_factory=tuple_row, **arguments)
     connection.prepare_threshold = 0
     connection.prepared_max = None
     arrays.register(connection)
+    if transaction_max_s is not None and connection.info.server_version >= _HAS_TRANSACTION_TIMEOUT:
+        await connection.execute(
+            f"set transaction_timeout = '{transaction_max_s * 1000:.0f}ms'".encode(), prepare=False
+        )
     return connection
 
 
-async def reconnect(url: str, name: str, *, lock_timeout: str = _LOCK_TIMEOUT) -> Connection:
+async def reconnect(
+    url: str, name: str, *, lock_timeout: str = _LOCK_TIMEOUT, transaction_max_s: float | None = None
+) -> Connection:
     """Returns a connection as soon as the database answers again. Retries without end, with back-off."""
     pause = _RETRY_FIRST_S
     while True:
         try:
-            return await connect(url, name, lock_timeout=lock_timeout)
+            return await connect(url, name, lock_timeout=lock_timeout, transaction_max_s=transaction_max_s)
         except psycopg.OperationalError:
             await asyncio.sleep(pause)
             pause = min(2 * pause, _RETRY_MAX_S)

@@ -38,6 +38,10 @@ Rows = Sequence[tuple[Any, ...]]
 STOP_PATIENCE_S: Final = 5.0
 """How long `stop` waits for pending commands to be committed."""
 
+COMMIT_MAX_S: Final = 5.0
+"""How long a commit may take, its client's part included. Postgres 17 ends the connection of one that takes longer, and
+`journal.commit.locked_merchants` does it on an older Postgres."""
+
 _TRY_AGAIN: Final = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
 _TRIES: Final = 5
 _ABORT_PATIENCE_S: Final = 1.0
@@ -86,7 +90,9 @@ class GroupCommitter(ABC, Generic[C, R]):
 
     async def start(self) -> None:
         """Connects and starts the task. Raises psycopg.OperationalError."""
-        connection = await connect(self._url, self._name, lock_timeout=self._lock_timeout)
+        connection = await connect(
+            self._url, self._name, lock_timeout=self._lock_timeout, transaction_max_s=COMMIT_MAX_S
+        )
         self._adopt(connection, await backend_of(connection))
         self._task = asyncio.create_task(self._run(), name=self._name)
 
@@ -239,7 +245,9 @@ class GroupCommitter(ABC, Generic[C, R]):
         Retries with back-off for as long as it takes.
         """
         while True:
-            connection = await reconnect(self._url, self._name, lock_timeout=self._lock_timeout)
+            connection = await reconnect(
+                self._url, self._name, lock_timeout=self._lock_timeout, transaction_max_s=COMMIT_MAX_S
+            )
             try:
                 with QueryTimeout(connection):
                     await end_backend(connection, self._backend)

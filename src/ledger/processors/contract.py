@@ -281,6 +281,11 @@ class ReferenceProcessor(Protocol):
 class Processor(CardProcessor, ReferenceProcessor, Protocol):
     """A processor of both kinds."""
 
+    @property
+    def alive(self) -> bool:
+        """Whether calls can be sent now, as far as this process can see without one."""
+        ...
+
     def records(self, since: datetime, until: datetime) -> AsyncIterator[ProcessorRecord]:
         """Yields what the processor carried out from `since` until before `until`, the oldest first."""
         ...

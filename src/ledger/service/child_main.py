@@ -1,9 +1,9 @@
 """The main function of a child process: an API process, the worker, or a task that ends. Run as `python -m
 ledger.service.child_main`.
 
-The parent holds the other end of a child's standard input. The first line is the child's configuration. The end of the
-input is the end of the parent, and the child exits at once, wherever it is; the recovery completes what that leaves
-open.
+The parent holds the other end of a child's standard input. The first line is the child's configuration, and pings
+follow. The end of the input is the end of the parent, and the child exits at once, wherever it is; the recovery
+completes what that leaves open.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
+from ledger.service.ping import Responder
 from ledger.settings import Settings
 
 Role = Literal["api", "worker", "once"]
@@ -46,7 +47,8 @@ def main() -> None:
     """Reads the configuration, runs its target, and exits 0 after SIGTERM."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
     config = msgspec.json.decode(_first_line(), type=ChildConfig, dec_hook=_path)
-    threading.Thread(target=_exit_with_parent, daemon=True).start()
+    responder = Responder(config.ready)
+    threading.Thread(target=_follow_parent, args=[responder], daemon=True).start()
     from ledger.telemetry.logs import configure_logs
 
     configure_logs(config.settings.log_level)
@@ -63,16 +65,16 @@ def main() -> None:
         from ledger.service.http_server import serve
 
         assert config.listener is not None, "an API process inherits a socket"
-        _run(serve(target(config.settings), config.settings, socket.socket(fileno=config.listener), ready))
+        _run(serve(target(config.settings), config.settings, socket.socket(fileno=config.listener), ready), responder)
     else:
-        _run(_work(target, config.settings, ready))
+        _run(_work(target, config.settings, ready), responder)
 
 
-def _run(main: Coroutine[Any, Any, None]) -> None:
+def _run(main: Coroutine[Any, Any, None], responder: Responder) -> None:
     _collect_seldom()
     import uvloop
 
-    uvloop.run(main)
+    uvloop.run(responder.answer_during(main))
 
 
 def _collect_seldom() -> None:
@@ -106,9 +108,9 @@ def _first_line() -> bytes:
     return bytes(line)
 
 
-def _exit_with_parent() -> None:
+def _follow_parent(responder: Responder) -> None:
     while os.read(0, 1024):
-        pass
+        responder.pinged()
     os._exit(1)
 
 

@@ -10,10 +10,12 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 
 from ledger.service.child_main import ChildConfig, Role, encode_config
+from ledger.service.ping import Ping
 from ledger.settings import Settings
 
 
@@ -56,6 +58,8 @@ class ChildProcess:
             self._process.stdin.write(encode_config(ChildConfig(role, target, settings, ready, listener)))
             self._process.stdin.flush()
 
+        self._ping = Ping(self._process.stdin.fileno(), self._ready, settings.ping_timeout_s)
+
     @property
     def pid(self) -> int:
         return self._process.pid
@@ -66,6 +70,14 @@ class ChildProcess:
             with suppress(BlockingIOError):
                 self.is_ready = os.read(self._ready, 1) == b"1"
         return self._process.poll() is None
+
+    def end_if_stopped(self) -> bool:
+        """Kills it where it is ready and leaves a ping unanswered for too long. Returns whether it did."""
+        if not self.is_ready or not self.is_alive() or not self._ping.is_overdue(time.monotonic()):
+            return False
+        self._process.kill()
+        self.is_ready = False
+        return True
 
     @property
     def ending(self) -> str:

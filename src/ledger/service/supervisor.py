@@ -24,6 +24,7 @@ from msgspec import Struct
 from ledger.postgres.embedded.data_dir import ServerLease
 from ledger.service.child_main import Role
 from ledger.service.child_process import ChildProcess
+from ledger.service.connection_count import embedded_settings, require_connections
 from ledger.service.listen_socket import bind_socket, stop_accepting
 from ledger.service.shared_directory import shared_directory
 from ledger.settings import CannotRun, Settings
@@ -130,7 +131,10 @@ class _Supervisor:
         """Starts all processes, in the order in which each needs the one before."""
         if self._settings.database_url is None:
             self._server = ServerLease(
-                self._settings.data_dir, self._plan.name, stopping=lambda: self._signals.stopping
+                self._settings.data_dir,
+                self._plan.name,
+                stopping=lambda: self._signals.stopping,
+                server_settings=embedded_settings(self._settings),
             )
             if not self._plan.shares_database:
                 self._server.refuse_to_share()
@@ -161,6 +165,7 @@ class _Supervisor:
         """Restarts what ends, until a signal asks to stop. Raises CannotRun when a process ends again and again."""
         while not self._signals.stopping:
             self._tick_database()
+            self._end_stopped_children()
             self._replace_dead_children()
             self._signals.pause(_WATCHING_POLL_S if self._database_is_up else _STARTING_POLL_S)
 
@@ -197,6 +202,7 @@ class _Supervisor:
         owner_url = self._server.url if self._server is not None else self._settings.database_url
         assert owner_url is not None, "there is a server of our own or a URL"
         self._settings = prepare(self._settings, owner_url)
+        require_connections(self._settings)
 
     def _spawn(self, role: Role, place: int) -> None:
         target = self._plan.api if role == "api" else self._plan.worker
@@ -227,6 +233,12 @@ class _Supervisor:
         self._tick_database()
         self._stop_if_asked()
         self._signals.pause(_STARTING_POLL_S)
+
+    def _end_stopped_children(self) -> None:
+        for child in self._children:
+            if child.end_if_stopped():
+                seconds = self._settings.ping_timeout_s
+                _report(f"the {child.role} process (pid {child.pid}) has not answered for {seconds:g} s; ending it")
 
     def _replace_dead_children(self) -> None:
         for child in [child for child in self._children if not child.is_alive()]:

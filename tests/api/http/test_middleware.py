@@ -230,7 +230,9 @@ async def test_the_service_reports_that_it_is_alive_and_ready(store: Storefront)
     assert (await store.client.get("/health/live")).json() == {"status": "live"}
     ready = await store.client.get("/health/ready")
     assert (ready.status_code, ready.json()["status"]) == (200, "ready")
-    assert ready.json()["checks"] == {"database": True, "writer": True, "reactions": True}
+    assert ready.json()["checks"] == {
+        "database": True, "writer": True, "processor": True, "orderNumbers": True, "reactions": True,
+    }  # fmt: skip
 
 
 async def test_before_it_has_started_it_is_alive_but_not_ready(store: Storefront):

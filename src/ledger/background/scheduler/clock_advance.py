@@ -27,6 +27,11 @@ from ledger.operations.message_delivery import MessageDelivery
 from ledger.postgres.connection import Connection, connect
 from ledger.postgres.faults import DatabaseUnavailable
 
+_MOVES_AT_ONCE: Final = 2
+_JOB_CONNECTIONS_MAX: Final = 2
+"""How many clocks a process moves at once, and how many connections each move has for jobs beside its own. Further moves
+wait: all connections are counted in advance (see `service.connection_count`)."""
+
 _LAST: Final = datetime(2200, 1, 1, tzinfo=UTC)
 
 Target = Callable[[datetime], datetime]
@@ -36,7 +41,7 @@ Target = Callable[[datetime], datetime]
 class ClockAdvancer:
     """Moves clocks for one process. `reactions` and `handlers` are those of the workers.
 
-    Used as a context, it keeps the connection of its last move for the next one; otherwise each move opens its own.
+    Used as a context, it keeps the connections of its last moves for the next ones; otherwise each move opens its own.
     """
 
     def __init__(
@@ -53,7 +58,8 @@ class ClockAdvancer:
         self._handlers = handlers
         self._delivery = delivery
         self._keeps = False
-        self._idle: Connection | None = None
+        self._idle: list[Connection] = []
+        self._permits = asyncio.Semaphore(_MOVES_AT_ONCE)
 
     async def __aenter__(self) -> Self:
         self._keeps = True
@@ -61,13 +67,15 @@ class ClockAdvancer:
 
     async def __aexit__(self, *_: object) -> None:
         self._keeps = False
-        await self._close(self._idle)
+        while self._idle:
+            await self._idle.pop().close()
 
     async def advance(self, merchant_id: UUID, field: str, target: Target) -> ClockAdvanced:
         """Moves a merchant's clock (see `operations.clock.ClockControl`)."""
         try:
-            queue = Jobs(self._url, self._ledger, self._handlers).when_needed()
-            async with self._leased(merchant_id) as connection, queue as jobs:
+            jobs_of_move = Jobs(self._url, self._ledger, self._handlers, connections_max=_JOB_CONNECTIONS_MAX)
+            queue = jobs_of_move.when_needed()
+            async with self._permits, self._leased(merchant_id) as connection, queue as jobs:
                 now = await self._ledger.clock.refresh(merchant_id)
                 until = _checked(field, now, target)
                 jobs_run = await self._pass_time(connection, jobs, merchant_id, until)
@@ -118,8 +126,8 @@ class ClockAdvancer:
 
     async def _connection(self) -> Connection:
         """Returns the connection that was kept, if it still works, or a new one."""
-        kept, self._idle = self._idle, None
-        if kept is not None:
+        while self._idle:
+            kept = self._idle.pop()
             try:
                 await kept.execute("")
             except psycopg.OperationalError:
@@ -131,13 +139,9 @@ class ClockAdvancer:
         return connection
 
     async def _keep(self, connection: Connection) -> None:
-        if self._keeps and self._idle is None and connection.info.transaction_status is TransactionStatus.IDLE:
-            self._idle = connection
+        if self._keeps and connection.info.transaction_status is TransactionStatus.IDLE:
+            self._idle.append(connection)
         else:
-            await self._close(connection)
-
-    async def _close(self, connection: Connection | None) -> None:
-        if connection is not None:
             await connection.close()
 
 

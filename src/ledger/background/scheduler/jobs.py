@@ -85,9 +85,12 @@ def queue_of(merchant_id: UUID) -> str:
 
 
 class Jobs:
-    """One process's access to the queue: enqueues jobs, and runs them by `handlers` (kind to handler)."""
+    """One process's access to the queue: enqueues jobs, and runs them by `handlers` (kind to handler).
 
-    def __init__(self, url: str, ledger: Ledger, handlers: Mapping[str, Handler]) -> None:
+    It has at most `connections_max` connections, and `run` one more that listens.
+    """
+
+    def __init__(self, url: str, ledger: Ledger, handlers: Mapping[str, Handler], *, connections_max: int = 4) -> None:
         # procrastinate logs arguments and exceptions, which may hold personal data; failures are logged here.
         logging.getLogger("procrastinate").setLevel(logging.CRITICAL)
         self._ledger = ledger
@@ -97,7 +100,7 @@ class Jobs:
         self._connector = PsycopgConnector(
             conninfo=url,
             min_size=1,
-            max_size=4,
+            max_size=connections_max,
             configure=use_jobs_schema,
             kwargs={"application_name": "ledger-jobs"},
             pool_factory=_pool,

@@ -16,7 +16,7 @@ import structlog
 from ledger.journal.commit.batch import PendingAppend, request_ids
 from ledger.postgres.connection import Connection, QueryTimeout
 from ledger.postgres.faults import DatabaseUnavailable
-from ledger.postgres.group_commit import reject_batch
+from ledger.postgres.group_commit import COMMIT_MAX_S, reject_batch
 
 _log = structlog.get_logger()
 
@@ -33,6 +33,16 @@ LOCKED: Final = "another transaction has locked the merchant's log: try again la
 _FREE: Final = """
 select merchant_id from merchant_head where merchant_id = any(%s::uuid[]) order by merchant_id for update skip locked
 """
+
+# Ends the writers' connections whose client stopped in the middle of a commit. Postgres 17 and newer end them by
+# themselves. An older one waits for the client without end: none of its time-outs applies between two statements of a
+# batch.
+_END_STOPPED: Final = """
+select pg_terminate_backend(pid) from pg_stat_activity
+ where datname = current_database() and usename = current_user and application_name = current_setting('application_name')
+   and state = 'active' and wait_event = 'ClientRead' and xact_start < now() - make_interval(secs => %s)
+"""
+_END_STOPPED_EVERY_S: Final = 1.0
 
 
 def split_late(batch: Sequence[PendingAppend]) -> tuple[list[PendingAppend], list[PendingAppend]]:
@@ -52,6 +62,7 @@ class LockedMerchants:
     def __init__(self) -> None:
         self.since: dict[bytes, float] = {}
         self._next_look = 0.0
+        self._next_end = 0.0
         self.deferred: list[PendingAppend] = []
 
     def refuses(self, merchant_id: bytes) -> bool:
@@ -77,6 +88,7 @@ class LockedMerchants:
         """
         for merchant_id in await self._free(connection, self.since):
             del self.since[merchant_id]
+        await self._end_stopped(connection)
         self._next_look = time.monotonic() + LOOK_S
         deferred, self.deferred = self.deferred, []
         back = self.defer(deferred)
@@ -102,6 +114,17 @@ class LockedMerchants:
             merchant_id = pending.command.merchant_id
             self.since[merchant_id] = min(self.since[merchant_id], pending.submitted_s)
         reject_batch(late, DatabaseUnavailable, LOCKED)
+
+    async def _end_stopped(self, connection: Connection) -> None:
+        """Ends other writers' commits that wait for their client, once a merchant is locked for `COMMIT_MAX_S`."""
+        now = time.monotonic()
+        if now < self._next_end or not any(now - since > COMMIT_MAX_S for since in self.since.values()):
+            return
+        self._next_end = now + _END_STOPPED_EVERY_S
+        with QueryTimeout(connection):
+            ended = (await connection.execute(_END_STOPPED, (COMMIT_MAX_S,))).rowcount
+        if ended:
+            _log.warning("journal_stopped_writer_ended", writers=ended)
 
     async def _free(self, connection: Connection, merchants: Iterable[bytes]) -> set[bytes]:
         ids = [UUID(bytes=merchant_id) for merchant_id in merchants]

@@ -22,6 +22,7 @@ from ledger.postgres.arrays import ENCODE_ARRAY
 from ledger.postgres.connection import Backend, Connection, QueryTimeout
 from ledger.postgres.faults import DatabaseUnavailable
 from ledger.postgres.group_commit import GroupCommitter, Rows, reject_batch
+from ledger.postgres.single_send import SingleSend
 from ledger.telemetry.metrics import BATCH_COMMANDS, BISECTED, COMMIT_SECONDS, CONFLICTS, RECONNECTS
 
 _log = structlog.get_logger()
@@ -78,18 +79,16 @@ class Writer(GroupCommitter[Append, int]):
     async def _commit(self, batch: Sequence[PendingAppend]) -> None:
         await super()._commit(self._locked.defer(batch) if self._locked.since else batch)
 
-    async def _execute(self, connection: Connection, commands: Sequence[Append]) -> Rows:
-        """Runs one pipeline: one implicit transaction, whose statements commit together at its end or not at all."""
+    async def _execute(self, _: Connection, commands: Sequence[Append]) -> Rows:
+        """Runs one implicit transaction, whose statements are sent and commit together, or not at all."""
         heads = append_statement.lock_parameters(commands)
         columns = append_statement.append_parameters(commands, self._tables)
         began = time.perf_counter()
-        async with connection.pipeline():
-            await self._lock.execute(append_statement.LOCK_HEADS, heads, binary=True)
-            await self._cursor.execute(self._append, columns, binary=True)
+        followed, rows = await self._transaction.execute(heads, columns)
         COMMIT_SECONDS.observe(time.perf_counter() - began)
         BATCH_COMMANDS.observe(len(commands))
-        self._followed.update(merchant for (merchant,) in await self._lock.fetchall() if merchant is not None)
-        return await self._cursor.fetchall()
+        self._followed.update(merchant for (merchant,) in followed if merchant is not None)
+        return rows
 
     def _results(self, commands: Sequence[Append], rows: Rows) -> Sequence[int | Conflict]:
         results = results_of(commands, rows)
@@ -171,7 +170,7 @@ class Writer(GroupCommitter[Append, int]):
         merchants = ENCODE_ARRAY["uuid"]([merchant.bytes for merchant in followed])
         try:
             with QueryTimeout(self._connection):
-                await self._lock.execute(append_statement.WAKE_FOLLOWERS, (merchants,), binary=True)
+                await self._notify.execute(append_statement.WAKE_FOLLOWERS, (merchants,), binary=True)
         except psycopg.Error as fault:
             _log.warning("journal_followers_not_told", reason=type(fault).__name__)
 
@@ -179,8 +178,8 @@ class Writer(GroupCommitter[Append, int]):
 
     def _adopt(self, connection: Connection, backend: Backend) -> None:
         super()._adopt(connection, backend)
-        self._lock = psycopg.AsyncRawCursor(connection)
-        self._cursor = psycopg.AsyncRawCursor(connection)
+        self._transaction = SingleSend(connection, lock=append_statement.LOCK_HEADS, append=self._append)
+        self._notify = psycopg.AsyncRawCursor(connection)
 
     def _connection_lost(self, batch: Sequence[PendingAppend]) -> None:
         reject_batch(self._queue, DatabaseUnavailable, "the database went away")

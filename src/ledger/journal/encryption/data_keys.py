@@ -90,6 +90,10 @@ class DataKeys:
         self._cache = TtlCache[Owner, DataKey](KEYS_MAX, REMEMBERED_S)
         self._loader = DataLoader[Owner, DataKey](url, "ledger-data-keys", self._provide)
 
+    @property
+    def alive(self) -> bool:
+        return self._loader.alive
+
     async def start(self) -> None:
         """Connects. Raises psycopg.OperationalError."""
         await self._loader.start()

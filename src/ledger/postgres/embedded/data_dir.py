@@ -12,7 +12,7 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -47,10 +47,18 @@ class ServerLease:
     Call `tick` regularly: it restarts a server that has ended, and takes over when the service that kept it has ended.
     """
 
-    def __init__(self, data_dir: Path, name: str, *, stopping: Callable[[], bool] = lambda: False) -> None:
+    def __init__(
+        self,
+        data_dir: Path,
+        name: str,
+        *,
+        stopping: Callable[[], bool] = lambda: False,
+        server_settings: Mapping[str, str] | None = None,
+    ) -> None:
         self._data_dir = make_data_dir(data_dir)
         self._name = name
         self._stopping = stopping
+        self._server_settings = server_settings
         self._server: EmbeddedServer | None = None
         self._lock: int | None = None
         with _locked(self._data_dir / "start.lock"):
@@ -87,7 +95,7 @@ class ServerLease:
                 self._lock = _take_serve_lock(self._data_dir, self._name)
             if self._lock is None:
                 return is_running(self.cluster)
-            self._server = EmbeddedServer(self.cluster)
+            self._server = EmbeddedServer(self.cluster, self._server_settings)
         return self._server.tick()
 
     def _pause(self) -> None:

@@ -91,6 +91,11 @@ class SandboxProcessor:
         self._silence_s = silence_s
         self._timeouts = Timeouts()
 
+    @property
+    def alive(self) -> bool:
+        """Whether calls are recorded: the charge writer has its connection."""
+        return self._charge_writer.alive
+
     # ---------------------------------------------------------------- cards
 
     async def authorize(self, request: AuthorizationRequest) -> AuthorizationAnswer:

@@ -1,0 +1,95 @@
+"""The connections to Postgres that a service opens at most, and whether its server accepts that many.
+
+Enter every connection of a process that runs here, by its name in the database's activity view. Give a request no
+connection that is not counted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Final
+
+import psycopg
+
+from ledger.settings import CannotRun, Settings
+
+_EVERY: Final = Counter(
+    {
+        "ledger-writer": 1,
+        "ledger-streams": 1,
+        "ledger-claims": 1,
+        "ledger-announcer": 1,
+        "ledger-data-keys": 1,
+        "ledger-ordinals": 1,
+        "ledger-inbox": 1,
+        "ledger-payment-names": 1,
+    }
+)
+_EVERY_SANDBOX: Final = Counter({"ledger-sandbox": 1, "ledger-sandbox-calls": 4, "ledger-clocks": 1})
+_API: Final = Counter({"ledger-reads": 1, "ledger-lists": 4})
+# Two moves of clocks at once, each with a pool of two for the jobs that fall due.
+_API_SANDBOX: Final = Counter({"ledger-payment-names": 1, "ledger-clock": 2, "ledger-jobs": 4})
+_WORKER: Final = Counter(
+    {
+        "ledger-open-intents": 1,
+        "ledger-payers": 1,
+        "ledger-search-packing": 1,
+        "ledger-jobs": 5,  # a pool of four, and the listener
+        "ledger-dispatcher": 1,
+        "ledger-due-times": 1,
+        "ledger-stalled-jobs": 1,
+        "ledger-listener": 1,
+    }
+)
+
+_SPARE: Final = 20
+"""What the embedded server accepts beyond the service's own: commands, an operator's sessions, a merchant's followers."""
+_EMBEDDED_MIN: Final = 100
+
+# How many connections this role may open here, by the limits of the server, the role and the database. Those that are
+# reserved for superusers are left out.
+_ALLOWED: Final = """
+select least(
+  current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
+    - coalesce(current_setting('reserved_connections', true), '0')::int,
+  case when r.rolconnlimit >= 0 then r.rolconnlimit end,
+  case when d.datconnlimit >= 0 then d.datconnlimit end)
+  from pg_roles r, pg_database d where r.rolname = current_user and d.datname = current_database()
+"""
+
+
+def api_connections(environment: str) -> Mapping[str, int]:
+    """Returns the most connections of an API process in this environment, by their names."""
+    return _EVERY + _API + (_EVERY_SANDBOX + _API_SANDBOX if environment == "sandbox" else Counter())
+
+
+def worker_connections(environment: str) -> Mapping[str, int]:
+    """Returns the most connections of a worker in this environment, by their names."""
+    return _EVERY + _WORKER + (_EVERY_SANDBOX if environment == "sandbox" else Counter())
+
+
+def connections_max(settings: Settings) -> int:
+    """Returns the most connections of the whole service: its API processes and one worker, wherever each runs."""
+    api, worker = api_connections(settings.environment), worker_connections(settings.environment)
+    return settings.workers * sum(api.values()) + sum(worker.values())
+
+
+def embedded_settings(settings: Settings) -> Mapping[str, str]:
+    """Returns the server settings of an embedded Postgres that accepts the service's connections, and some more."""
+    reserved = 3  # for superusers, by default
+    return {"max_connections": str(max(_EMBEDDED_MIN, connections_max(settings) + reserved + _SPARE))}
+
+
+def require_connections(settings: Settings) -> None:
+    """Raises CannotRun where the database does not accept the connections of this service, however many are in use."""
+    assert settings.database_url is not None, "the database was prepared"
+    with psycopg.connect(settings.database_url) as connection:
+        row = connection.execute(_ALLOWED).fetchone()
+    assert row is not None, "every session has a role and a database"
+    (allowed,), needed = row, connections_max(settings)
+    if needed > allowed:
+        raise CannotRun(
+            f"LEDGER_WORKERS {settings.workers} and a worker may open {needed} connections, and the database allows this "
+            f"role {allowed}: raise max_connections by {needed - allowed}, or start fewer API processes"
+        )

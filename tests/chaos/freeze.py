@@ -1,0 +1,87 @@
+"""SIGSTOP of one API process at random moments under load: the other one serves every merchant, until the parent replaces it.
+
+Never resume the stopped process: its parent ends it with SIGKILL, and what it had begun is left to the recovery.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections import Counter
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+import psycopg
+from tests.chaos.clients import Ended
+from tests.chaos.rounds import RECOVERED, UNKNOWN, Campaign, Unmet
+from tests.chaos.service import Service
+
+_PING_TIMEOUT_S = 3.0
+_REPLACED_S = 30.0
+_STRIKES_MAX = 4
+_EXPLAINED = frozenset({None, 200, 201, 404, 409, 422, 503})
+
+_POSITIONS = "select merchant_id, position from merchant_head where position > 0"
+
+
+async def _stop_one(service: Service, random: Random) -> float:
+    """Stops an API process and returns when it was replaced. Raises Unmet where a merchant's log grows no more."""
+    stopped = random.choice(service.api_processes())
+    await asyncio.sleep(random.uniform(0, 0.05))
+    os.kill(stopped, signal.SIGSTOP)
+    with service.database() as url:
+        async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
+            await _every_log_grows(connection)
+    deadline = time.monotonic() + _REPLACED_S
+    while stopped in service.api_processes() or len(service.api_processes()) < 2:
+        if time.monotonic() > deadline:
+            os.kill(stopped, signal.SIGCONT)
+            raise Unmet(f"the stopped process {stopped} was not replaced: {service.last_words()}")
+        await asyncio.sleep(0.02)
+    return time.monotonic()
+
+
+async def _every_log_grows(connection: psycopg.AsyncConnection[tuple[Any, ...]]) -> None:
+    """Returns once every merchant has a commit that is later than the first look. Raises Unmet where one has none."""
+    before = dict(await (await connection.execute(_POSITIONS)).fetchall())
+    deadline = time.monotonic() + _REPLACED_S
+    while True:
+        now = dict(await (await connection.execute(_POSITIONS)).fetchall())
+        waiting = [merchant for merchant, position in before.items() if now[merchant] == position]
+        if not waiting:
+            return
+        if time.monotonic() > deadline:
+            raise Unmet(f"{len(waiting)} merchants get no commit beside a stopped process")
+        await asyncio.sleep(0.01)
+
+
+def _the_other_one_goes_on(around: Sequence[Ended]) -> list[str]:
+    """Returns unexplained answers, and no write at all: the other process writes while the one is stopped."""
+    odd = Counter(request.status for request in around if request.status not in _EXPLAINED)
+    wrong = [f"{n} requests were answered with {status}" for status, n in odd.items()]
+    if not any(request.do in {"create", "charge"} and request.status in {200, 201} for request in around):
+        wrong.append("no write went through beside a stopped process")
+    return wrong
+
+
+async def _restart_in_time(service: Service, number: int) -> None:
+    """Five ends of children in a minute end the service: it is stopped and started before the fifth."""
+    if number and number % _STRIKES_MAX == 0:
+        status = service.stop()
+        assert status == 0, f"a clean stop ended with {status}: {service.last_words()}"
+        service.spawn()
+        await asyncio.to_thread(service.wait_ready)
+
+
+FREEZE = Campaign(
+    name="freeze",
+    about="SIGSTOP of one API process; the other one serves every merchant, and the parent replaces the stopped one",
+    strike=_stop_one,
+    expects=_the_other_one_goes_on,
+    before=_restart_in_time,
+    make=lambda: Service(settings={"LEDGER_PING_TIMEOUT_S": str(_PING_TIMEOUT_S)}),
+    beyond=frozenset({UNKNOWN, RECOVERED}),
+)

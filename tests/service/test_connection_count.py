@@ -1,0 +1,164 @@
+"""The connections that a service opens at most: counted in one table, and compared with what the processes really open."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from uuid import UUID
+
+import psycopg
+import pytest
+from tests.operations.conftest import register
+
+from api.app import open_dependencies
+from ledger.background import worker
+from ledger.processors.sandbox.processor import SandboxProcessor
+from ledger.service.connection_count import (
+    api_connections,
+    connections_max,
+    embedded_settings,
+    require_connections,
+    worker_connections,
+)
+from ledger.settings import CannotRun, Settings
+
+pytestmark = pytest.mark.anyio
+
+SRC = Path(__file__).parents[2] / "src"
+OF_OTHERS = {
+    "ledger-cli", "ledger-demo", "ledger-follower", "ledger-open-log", "ledger-recorder", "ledger-replay", "ledger-story",
+}  # fmt: skip
+"""The names of connections that no process of a service opens: those of commands, and of programs with the library."""
+
+_NAMES = """
+select application_name, count(*) from pg_stat_activity
+ where datname = current_database() and application_name like 'ledger-%' group by 1
+"""
+
+
+@pytest.fixture
+def settings(database_url: str) -> Settings:
+    return Settings(database_url=database_url, master_key="11" * 32)
+
+
+class Seen(Counter[str]):
+    """The most connections that were open at once, by their names."""
+
+    async def look(self, url: str) -> None:
+        async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
+            for name, count in await (await connection.execute(_NAMES)).fetchall():
+                self[name] = max(self[name], count)
+
+
+@asynccontextmanager
+async def observed(url: str) -> AsyncIterator[Seen]:
+    """Looks all the time, until the block ends."""
+    seen = Seen()
+
+    async def look() -> None:
+        while True:
+            await seen.look(url)
+            await asyncio.sleep(0.01)
+
+    looking = asyncio.create_task(look())
+    try:
+        yield seen
+        await seen.look(url)
+    finally:
+        looking.cancel()
+        await asyncio.gather(looking, return_exceptions=True)
+
+
+def assert_counted(
+    seen: Mapping[str, int], counted: Mapping[str, int], *, unseen: frozenset[str] = frozenset()
+) -> None:
+    assert {name: count for name, count in seen.items() if count > counted.get(name, 0)} == {}, "more than are counted"
+    assert {name for name in counted if name not in seen} <= unseen, "counted and never opened"
+
+
+def test_every_connection_of_a_process_is_counted() -> None:
+    found = {
+        name
+        for path in SRC.rglob("*.py")
+        if path.parts[-2] != "bench" and path.name != "connection_count.py"
+        for name in re.findall(r'"(ledger-[a-z-]*[a-z])"', path.read_text())
+    }
+    counted = api_connections("sandbox").keys() | worker_connections("sandbox").keys()
+    assert found - OF_OTHERS == counted
+
+
+async def test_an_api_process_opens_no_more_connections_than_are_counted(settings: Settings, database_url: str) -> None:
+    async with AsyncExitStack() as stack:
+        deps = await stack.enter_async_context(open_dependencies(settings))
+        merchants: list[UUID] = [(await register(deps.ledger)).merchant_id for _ in range(5)]
+        seen = await stack.enter_async_context(observed(database_url))
+        await deps.ledger.order_numbers.take()
+        processor, clock_control = deps.ledger.processor, deps.clock_control
+        assert isinstance(processor, SandboxProcessor)
+        assert clock_control is not None
+
+        async def call() -> None:
+            async with processor._executor.connection() as connection:
+                await connection.execute("select pg_sleep(0.2)")
+
+        await asyncio.gather(
+            *[call() for _ in range(12)],
+            *[deps.queries._lists.rows("select pg_sleep(0.2)", {}) for _ in range(12)],
+            *[clock_control.advance(merchant, "x", lambda now: now + timedelta(hours=1)) for merchant in merchants],
+        )
+        await asyncio.sleep(0.3)  # the notifier gathers what has grown
+    counted = api_connections("sandbox")
+    assert_counted(seen, counted, unseen=frozenset({"ledger-jobs"}))  # which no move needed
+    full = ("ledger-sandbox-calls", "ledger-lists", "ledger-clock")
+    assert [seen[name] for name in full] == [counted[name] for name in full], "the load filled every pool"
+
+
+async def test_a_worker_opens_no_more_connections_than_are_counted(settings: Settings, database_url: str) -> None:
+    ready, stop = asyncio.Event(), asyncio.Event()
+    async with observed(database_url) as seen, asyncio.timeout(30):
+        running = asyncio.create_task(worker.run(settings, ready.set, stop))
+        await ready.wait()
+        expected = worker_connections("sandbox").keys() - {"ledger-announcer", "ledger-ordinals"}
+        while not seen.keys() >= expected:  # noqa: ASYNC110 - no event
+            await asyncio.sleep(0.02)
+        stop.set()
+        await running
+    assert_counted(seen, worker_connections("sandbox"), unseen=frozenset({"ledger-announcer"}))  # nothing was written
+
+
+def test_the_embedded_server_accepts_the_service_and_some_more() -> None:
+    for workers in (1, 6, 64):
+        settings = Settings(workers=workers)
+        limit = int(embedded_settings(settings)["max_connections"])
+        assert limit >= max(100, connections_max(settings) + 3 + 10)
+    api, both = sum(api_connections("sandbox").values()), connections_max(Settings(workers=2))
+    assert connections_max(Settings(workers=3)) - both == api
+    assert sum(api_connections("production").values()) < api
+
+
+def test_a_server_that_accepts_too_few_ends_the_start_with_one_line(settings: Settings) -> None:
+    require_connections(settings)
+    too_many = Settings(database_url=settings.database_url, workers=64)
+    with pytest.raises(CannotRun) as refusal:
+        require_connections(too_many)
+    line = str(refusal.value)
+    assert line.startswith(f"LEDGER_WORKERS 64 and a worker may open {connections_max(too_many)} connections")
+    assert "raise max_connections by" in line
+    assert "\n" not in line
+
+
+def test_the_limit_of_a_role_counts_too(database_url: str) -> None:
+    role = "few_connections"
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute(f"create role {role} login connection limit 7")
+        try:
+            url = psycopg.conninfo.make_conninfo(database_url, user=role)
+            with pytest.raises(CannotRun, match="allows this role 7:"):
+                require_connections(Settings(database_url=url))
+        finally:
+            connection.execute(f"drop role {role}")
