@@ -13,7 +13,7 @@ import pytest
 from tests.clusters import lay_cluster
 from tests.service.trees import Running, eventually, is_alive
 
-from ledger.service.connection_count import embedded_settings
+from ledger.postgres.connection_count import embedded_settings
 from ledger.settings import Settings
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes through /proc")

@@ -21,10 +21,10 @@ from typing import Final, Self
 import msgspec
 from msgspec import Struct
 
+from ledger.postgres.connection_count import embedded_settings, require_connections
 from ledger.postgres.embedded.data_dir import ServerLease
 from ledger.service.child_main import Role
 from ledger.service.child_process import ChildProcess
-from ledger.service.connection_count import embedded_settings, require_connections
 from ledger.service.listen_socket import bind_socket, stop_accepting
 from ledger.service.shared_directory import shared_directory
 from ledger.settings import CannotRun, Settings

@@ -9,16 +9,20 @@ the published description replaces that by `number`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
-from functools import lru_cache
-from typing import Annotated, Final
+from functools import lru_cache, wraps
+from typing import Annotated, Final, TypeVar
 
 import msgspec
 from msgspec import Meta, Raw, UnsetType
 
 from ledger.domain.money import shortest
+from ledger.domain.orders.state import Order
 from ledger.domain.orders.terms import MethodType, PaymentMethod
+
+T = TypeVar("T")
 
 Amount = Annotated[Decimal, Meta(description="In minor units of the order's currency (cents).")]
 AmountText = Annotated[
@@ -76,3 +80,17 @@ def metadata_or_null(metadata: Raw | UnsetType) -> Raw | None:
 def method_kind(method: PaymentMethod) -> str:
     """Returns the interface's kind of a method: PAYCASH references are CIE_CASH_NET with a channel (N16)."""
     return "CIE_CASH_NET" if method.type is MethodType.PAYCASH else method.type.value
+
+
+def render_once(render: Callable[[Order], T]) -> Callable[[Order], T]:
+    """Returns `render` with its result kept in the order itself, which never changes."""
+    key = f"rendered:{render.__name__}"
+
+    @wraps(render)
+    def rendered(order: Order) -> T:
+        attributes = order.__dict__
+        if key not in attributes:
+            attributes[key] = render(order)
+        return attributes[key]  # type: ignore[no-any-return]  # set one line above, or by an earlier call
+
+    return rendered

@@ -30,6 +30,7 @@ from projections.orders.formats import (
     moment,
     moment_or_null,
     number_or_null,
+    render_once,
 )
 from projections.orders.payer_actions import (
     CieDocument,
@@ -39,7 +40,6 @@ from projections.orders.payer_actions import (
     payer_authentication,
     spei_details,
 )
-from projections.orders.render_once import render_once
 
 
 class CardDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):

@@ -23,9 +23,9 @@ from projections.orders.formats import (
     metadata_or_null,
     method_kind,
     moment,
+    render_once,
 )
 from projections.orders.payer_actions import CieDocument, SpeiDocument, cie_details, spei_details
-from projections.orders.render_once import render_once
 
 
 class PaymentEventDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):

@@ -40,6 +40,8 @@ _WORKER: Final = Counter(
         "ledger-due-times": 1,
         "ledger-stalled-jobs": 1,
         "ledger-listener": 1,
+        "ledger-reconciliation": 1,
+        "ledger-payment-names": 1,
     }
 )
 

@@ -17,14 +17,14 @@ from tests.operations.conftest import register
 
 from api.app import open_dependencies
 from ledger.background import worker
-from ledger.processors.sandbox.processor import SandboxProcessor
-from ledger.service.connection_count import (
+from ledger.postgres.connection_count import (
     api_connections,
     connections_max,
     embedded_settings,
     require_connections,
     worker_connections,
 )
+from ledger.processors.sandbox.processor import SandboxProcessor
 from ledger.settings import CannotRun, Settings
 
 pytestmark = pytest.mark.anyio
