@@ -23,7 +23,9 @@ PURE_STDLIB = (
     "__future__", "bisect", "collections", "contextlib", "dataclasses", "datetime", "decimal", "enum", "functools", "itertools",
     "operator", "re", "string", "types", "typing", "uuid", "zoneinfo",
 )  # fmt: skip
-DATABASE = tuple(f"ledger.postgres.{name}" for name in ("arrays", "connection", "dataloader", "faults", "group_commit"))
+DATABASE = tuple(
+    f"ledger.postgres.{name}" for name in ("arrays", "connection", "dataloader", "faults", "group_commit", "skip_scan")
+)
 STORE = ("ledger.journal.append", "ledger.journal.inline", *DATABASE, "ledger.telemetry.metrics", "ledger.ttl_cache")
 DECIDERS = r"ledger\.domain\.\w+\.(decide\b.*|commands)"
 

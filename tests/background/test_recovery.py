@@ -5,7 +5,7 @@ yet.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
@@ -72,7 +72,7 @@ async def test_a_call_within_its_margin_is_left_alone_where_another_call_of_its_
     receipt = await create_order(ledger, merchant, an_order("1", by_card(SILENT)))
     order_id = receipt.order.terms.order_id
 
-    async def due(_before: datetime, _limit: int) -> Sequence[tuple[UUID, UUID]]:
+    async def due(_before: datetime, _limit: int, _skipped: Collection[UUID]) -> Sequence[tuple[UUID, UUID]]:
         return [(merchant.merchant_id, order_id)]
 
     await Recovery(ledger, due, Windows(margin_s=30, late_s=0)).sweep()
