@@ -43,7 +43,8 @@ select received_at, handled_at, waits_for, body from processor_message
 # each in turn: first those with the fewest running messages, after the merchant that was last. Of each the oldest
 # messages, at most as many as it may have running. A message is left where another one of its order is claimed, or is
 # older and may be tried too. While a merchant's clock is being moved, the process that moves it applies this merchant's
-# messages. The statement reads no message that waits, and nothing where every message waits.
+# messages. The statement reads no message that waits, and nothing where every message waits: `offset 0` keeps the planner
+# from joining with all messages of a merchant.
 _PENDING: Final = """
 handled_at is null and exists (select from processor_message where handled_at is null and next_try_at <= now())"""
 _CLAIM: Final = skip_scan(
@@ -55,7 +56,7 @@ _CLAIM: Final = skip_scan(
     from found f left join unnest(%(merchants)s::uuid[], %(running)s::int[]) as r(merchant_id, n) on r.merchant_id = f.value
    where coalesce(r.n, 0) < %(of_a_merchant)s
      and exists (select from processor_message p
-                  where p.merchant_id = f.value and p.handled_at is null and p.next_try_at <= now())
+                  where p.merchant_id = f.value and p.handled_at is null and p.next_try_at <= now() offset 0)
      and not exists (select from merchant_clock c where c.merchant_id = f.value and c.moving_until > now())
    order by running, had_turn, merchant_id limit %(limit)s),
 mine as (
@@ -64,10 +65,11 @@ mine as (
       select p.processor, p.message_id, p.next_try_at from processor_message p
        where p.merchant_id = t.merchant_id and p.handled_at is null and p.next_try_at <= now() and not exists (
          select from processor_message o
-          where o.merchant_id = p.merchant_id and o.order_id = p.order_id and o.handled_at is null
+          where o.order_id = p.order_id and (o.merchant_id = p.merchant_id) is true and o.handled_at is null
             and (o.processor, o.message_id) <> (p.processor, p.message_id)
             and (o.claimed_until > now() or (o.next_try_at <= now()
-              and (o.received_at, o.processor, o.message_id) < (p.received_at, p.processor, p.message_id))))
+              and (o.received_at, o.processor, o.message_id) < (p.received_at, p.processor, p.message_id)))
+         offset 0)
        order by p.next_try_at limit %(of_a_merchant)s - t.running for update skip locked) due) next
    order by t.running + next.n, t.had_turn, t.merchant_id limit %(limit)s)
 update processor_message m

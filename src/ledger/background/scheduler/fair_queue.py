@@ -39,7 +39,7 @@ _FETCH: Final = skip_scan(
         and not exists (
           select from procrastinate_jobs o
            where o.lock = j.lock and o.lock is not null and o.status in ('todo', 'doing')
-             and (o.status = 'doing' or o.priority > j.priority or (o.priority = j.priority and o.id < j.id)))
+             and (o.status = 'doing' or o.priority > j.priority or (o.priority = j.priority and o.id < j.id)) offset 0)
       order by coalesce(j.scheduled_at, '-infinity'), j.id limit 1 for update skip locked) due
    limit 1)
 update procrastinate_jobs j set status = 'doing', worker_id = %(worker_id)s from next where j.id = next.id

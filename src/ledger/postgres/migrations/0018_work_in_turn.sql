@@ -5,6 +5,10 @@ alter table processor_message add column claimed_until timestamptz;
 -- The next message of each merchant.
 create index processor_message_of_merchant on processor_message (merchant_id, next_try_at) where handled_at is null;
 
+-- The other messages of an order, found by the order alone.
+drop index processor_message_of;
+create index processor_message_of on processor_message (order_id, merchant_id) where handled_at is null;
+
 -- The next open call of each merchant.
 drop index payment_order_open_call;
 create index payment_order_open_call on payment_order (merchant_id, call_deadline_at) where call_deadline_at is not null;
