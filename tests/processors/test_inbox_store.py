@@ -118,6 +118,14 @@ async def test_another_worker_claims_the_messages_of_a_killed_one(database_url: 
     assert await inbox.claim() == [opened()]
 
 
+async def test_an_applied_message_is_not_claimed_beside_one_that_is_due(database_url: str, inbox: Inbox):
+    for n in (1, 2):
+        await inbox.receive(opened(n))
+    await inbox.handled(opened(1))
+    all_due(database_url)
+    assert await inbox.claim() == [opened(2)]
+
+
 async def test_a_claim_takes_from_each_merchant_in_turn(inbox: Inbox):
     busy, *others = sorted(uuid7() for _ in range(4))
     for n in range(50):

@@ -22,11 +22,19 @@ from ledger.postgres.skip_scan import skip_scan
 _OF_A_MERCHANT: Final = 4
 _LOOK_AGAIN_S: Final = 0.25
 
+PLANNING: Final = " ".join(
+    f"-c {name}=off"
+    for name in ("enable_sort", "enable_incremental_sort", "enable_seqscan", "enable_bitmapscan", "jit")
+)
+"""How the queue's connections plan: a plan for an empty table prefers another index and a sort, and is kept for long."""
+
 # Takes the next job of the queue whose turn it is, of these queues or of all. A job waits for its time, and for earlier
-# jobs of its lock. The statement does what procrastinate's own (fetch_job of 3.10) does for the row.
+# jobs of its lock (`todo` and `doing` are less than `succeeded`). It changes the row as procrastinate's own statement
+# does (fetch_job of 3.10).
 _FETCH: Final = skip_scan(
     table="procrastinate_jobs",
     column="queue_name",
+    order="queue_name, coalesce(scheduled_at, '-infinity'), id",
     where="status = 'todo'",
     then=""", next as (
   select due.id from (
@@ -38,7 +46,7 @@ _FETCH: Final = skip_scan(
       where j.queue_name = turn.value and j.status = 'todo' and coalesce(j.scheduled_at, '-infinity') <= now()
         and not exists (
           select from procrastinate_jobs o
-           where o.lock = j.lock and o.lock is not null and o.status in ('todo', 'doing')
+           where o.lock = j.lock and o.lock is not null and o.status < 'succeeded'
              and (o.status = 'doing' or o.priority > j.priority or (o.priority = j.priority and o.id < j.id)) offset 0)
       order by coalesce(j.scheduled_at, '-infinity'), j.id limit 1 for update skip locked) due
    limit 1)

@@ -29,7 +29,7 @@ from psycopg_pool import AsyncConnectionPool
 from ledger.background.fair_slots import FairSlots
 from ledger.background.periodic import pause
 from ledger.background.reactions.reaction import EnqueueJob
-from ledger.background.scheduler.fair_queue import FairQueue
+from ledger.background.scheduler.fair_queue import PLANNING, FairQueue
 from ledger.background.scheduler.retry_policy import ATTEMPTS_MAX, JobRetry, next_attempt_at
 from ledger.operations.ledger import Ledger
 from ledger.telemetry.metrics import JOBS
@@ -101,7 +101,7 @@ class Jobs:
             min_size=1,
             max_size=4,
             configure=use_jobs_schema,
-            kwargs={"application_name": "ledger-jobs"},
+            kwargs={"application_name": "ledger-jobs", "options": PLANNING},
             pool_factory=_pool,
         )
         self._app = App(connector=self._connector)

@@ -20,4 +20,4 @@ create index data_key_unfinished on data_key (merchant_id, destroyed_at) where d
 -- The next job of each queue, and the open jobs of a lock. The queue's tables may be in a schema of their own (see 0007).
 select set_config('search_path', current_setting('search_path') || ', ' || quote_ident(current_schema() || '_jobs'), true);
 create index ledger_jobs_next on procrastinate_jobs (queue_name, (coalesce(scheduled_at, '-infinity')), id) where status = 'todo';
-create index ledger_jobs_lock on procrastinate_jobs (lock) where lock is not null and status in ('todo', 'doing');
+create index ledger_jobs_lock on procrastinate_jobs (lock) where lock is not null and status < 'succeeded';
