@@ -111,6 +111,17 @@ class Service:
         for role in ("api", "worker"):
             os.kill(random.choice(sorted(pid for pid, its in parts.items() if its == role)), signal.SIGKILL)
 
+    def freeze(self, random: Random) -> int:
+        """Sends SIGSTOP to an API process or to the worker, and returns its pid. `thaw` lets it go on."""
+        pid = random.choice([pid for pid in _children_of(self._process().pid) if _role(pid) is not None])
+        os.kill(pid, signal.SIGSTOP)
+        return pid
+
+    def thaw(self, pid: int) -> None:
+        """Sends SIGCONT to a process, unless it has ended meanwhile."""
+        if pid in _children_of(self._process().pid):
+            os.kill(pid, signal.SIGCONT)
+
     def api_processes(self) -> list[int]:
         """Returns the pids of the processes that answer requests."""
         return sorted(pid for pid in _children_of(self._process().pid) if _role(pid) == "api")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from uuid import UUID
 
 from tests.domain.builders import (
     MANUAL,
     NOON,
+    abandoned,
     authentication_requested,
     authorization_requested,
     authorized,
@@ -48,6 +50,10 @@ DISPUTED = (*PAID, e.DisputeOpened(payment_id=ONE, dispute_id="dsp-1", amount=PA
 CHALLENGED = (*IN_FLIGHT, payer_action_required(1))
 ASKED_TO_CANCEL = e.CancellationRequested(cancellation_id=UUID(int=3), refund_captured=False, at=NOON)
 REFUSED = e.RefundRefused(refund_id=REFUND, payment_id=ONE, code="GENERIC_DECLINE", at=NOON)
+LATE_REFUND = e.LateRefundReported(
+    refund_id=REFUND, payment_id=ONE, amount=Decimal(4000), processor_reference="ref", at=NOON
+)
+REFUSED_AGAIN = e.RefundRefused(refund_id=refund_id(2), payment_id=ONE, code="GENERIC_DECLINE", at=NOON)
 
 ACTION_STEPS = [
     (payer_action_required(1), IN_FLIGHT, P.REQUIRES_ACTION, O.PAYER_AUTHENTICATION_CHALLENGE_REQUIRED),
@@ -95,6 +101,24 @@ ACTION_STEPS = [
         (*REFUNDING, REFUSED),
         P.PENDING_REFUND,
         O.REFUND_PROCESSING,
+    ),
+    (
+        e.LateAuthorizationReported(payment_id=ONE, amount=Decimal(10000), processor_reference="ref", at=NOON),
+        (*IN_FLIGHT, abandoned(1)),
+        P.FAILED,
+        O.FAILED,
+    ),
+    (
+        LATE_REFUND,
+        (*REFUNDING, REFUSED, refund_requested(1, 4000, 2)),
+        P.PENDING_REFUND,
+        O.REFUND_PROCESSING,
+    ),
+    (
+        REFUSED_AGAIN,
+        (*REFUNDING, REFUSED, refund_requested(1, 4000, 2), LATE_REFUND),
+        P.PARTIALLY_REFUNDED,
+        O.PARTIALLY_REFUNDED,
     ),
     (
         e.CallUnanswered(payment_id=ONE, call=e.ProcessorCall.CAPTURE, reason="no answer", at=NOON),

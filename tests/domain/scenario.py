@@ -24,6 +24,7 @@ from ledger.domain.orders.decide.cancellation import decide_cancellation, decide
 from ledger.domain.orders.decide.captures import decide_capture, decide_scheduled_capture
 from ledger.domain.orders.decide.disputes_and_settlement import decide_dispute, decide_expiry, decide_settlement
 from ledger.domain.orders.decide.outcomes import decide_outcome
+from ledger.domain.orders.decide.overpayments import decide_overpayment_refund
 from ledger.domain.orders.decide.payments import (
     decide_charge,
     decide_create,
@@ -32,7 +33,7 @@ from ledger.domain.orders.decide.payments import (
     decide_resubmission,
 )
 from ledger.domain.orders.decide.references import decide_deposit
-from ledger.domain.orders.decide.refunds import decide_overpayment_refund, decide_refund
+from ledger.domain.orders.decide.refunds import decide_refund
 from ledger.domain.orders.evolve.order import evolve as evolve_order
 from ledger.domain.rejections import Rejected
 

@@ -7,6 +7,7 @@ from decimal import Decimal
 import pytest
 from tests.domain.builders import (
     MANUAL,
+    NOON,
     SPLIT,
     abandoned,
     approved,
@@ -20,6 +21,7 @@ from tests.domain.builders import (
     folded,
     late_capture,
     paid,
+    payment_id,
     record_authorization,
     scheduled,
     started,
@@ -28,7 +30,7 @@ from tests.domain.builders import (
 from tests.domain.scenario import given
 
 from ledger.domain.orders.decide.authorizations import decide_authorization_outcome
-from ledger.domain.orders.events import AbandonedBecause, RefusedBy
+from ledger.domain.orders.events import AbandonedBecause, LateAuthorizationReported, RefusedBy
 from ledger.domain.orders.processor_outcomes import Approved, Declined, NotFound, NotSent, Unanswered
 from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
 
@@ -155,9 +157,25 @@ ENDED = {
 
 
 @pytest.mark.parametrize("ended", ENDED)
-@pytest.mark.parametrize("outcome", [REFUSED, NO_ANSWER, NotSent(), NotFound(), approved(10000, 0)], ids=repr)
+@pytest.mark.parametrize("outcome", [REFUSED, NO_ANSWER, NotSent(), NotFound()], ids=repr)
 def test_the_first_final_outcome_counts(ended, outcome):
     given(*ENDED[ended]).when(record_authorization(1, outcome)).then()
+
+
+@pytest.mark.parametrize("ended", ["captured", "captured in part", "authorised"])
+def test_an_authorisation_that_is_recorded_is_not_recorded_again(ended):
+    given(*ENDED[ended]).when(record_authorization(1, approved(10000, 0))).then()
+
+
+@pytest.mark.parametrize("ended", ["declined", "abandoned"])
+def test_a_late_authorisation_of_a_failed_payment_is_recorded_once_and_brings_no_money(ended):
+    late = LateAuthorizationReported(
+        payment_id=payment_id(1), amount=Decimal(10000), processor_reference="ref", at=NOON
+    )
+    order = given(*ENDED[ended]).when(record_authorization(1, approved(10000, 0))).then(late)
+    assert (order.status, order.payments[0].status) == (OrderStatus.FAILED, PaymentStatus.FAILED)
+    assert (order.amount_paid, order.payments[0].authorized) == (0, 0)
+    given(*ENDED[ended], late).when(record_authorization(1, approved(10000, 0))).then()
 
 
 @pytest.mark.parametrize("ended", [(*IN_FLIGHT, declined(1)), (*IN_FLIGHT, unanswered(1), abandoned(1))])

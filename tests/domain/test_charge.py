@@ -7,6 +7,7 @@ from decimal import Decimal
 import pytest
 from tests.domain.builders import (
     MANUAL,
+    NOON,
     SPEI,
     SPLIT,
     SPLIT_WITH_SURCHARGE,
@@ -19,13 +20,16 @@ from tests.domain.builders import (
     declined,
     method,
     paid,
+    payment_id,
     reference_requested,
     started,
     unanswered,
 )
 from tests.domain.scenario import given
 
-from ledger.domain.orders.statuses import OrderStatus
+from ledger.domain.orders.events import CancelledBecause, PaymentCancelled
+from ledger.domain.orders.state import LIVE
+from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
 from ledger.domain.rejections import AmountExceedsPending, IdempotencyMismatch, InvalidField, OrderNotPayable
 
 PAYABLE = (OrderStatus.PENDING, OrderStatus.PARTIALLY_PAID, OrderStatus.FAILED, OrderStatus.REFERENCE_GENERATED)
@@ -185,3 +189,20 @@ def test_another_external_id_opens_another_payment():
     given(*history).when(charge(2, 4000, external_id="resto")).then(
         started(2, 4000, external_id="resto"), authorization_requested(2, 4000)
     )
+
+
+def test_a_reference_that_is_still_being_issued_is_replaced_by_the_next_payment_of_one_tender():
+    """A card was authorised in part: the order is PARTIALLY_PAID, and shows neither of its further payments."""
+    history = (
+        created(10000),
+        started(1, 10000),
+        authorization_requested(1, 10000),
+        *authorized_and_captured(1, 9999),
+        started(2, 1, 0, SPEI),
+        reference_requested(2, 1),
+    )
+    replaced = PaymentCancelled(payment_id=payment_id(2), because=CancelledBecause.REPLACED, at=NOON)
+    order = given(*history).when(charge(3)).then(started(3, 1), authorization_requested(3, 1), replaced)
+    assert [payment.status for payment in order.payments if payment.status in LIVE] == [
+        PaymentStatus.PENDING_AUTHORIZATION
+    ]

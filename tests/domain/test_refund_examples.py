@@ -23,9 +23,11 @@ from ledger.domain.fold import fold
 from ledger.domain.orders.commands import RecordRefundOutcome, RefundOrder
 from ledger.domain.orders.decide.outcomes import decide_outcome
 from ledger.domain.orders.decide.refunds import decide_refund
+from ledger.domain.orders.events import AbandonedBecause, CallAbandoned, LateRefundReported, ProcessorCall
 from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.processor_outcomes import Refunded
 from ledger.domain.orders.processor_outcomes import RefundRefused as Refusal
+from ledger.domain.orders.refund import RefundStatus
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
 from ledger.domain.rejections import RefundExceedsBalance, RefundInProgress
@@ -92,3 +94,44 @@ def test_a_refused_refund_releases_the_payment_and_can_succeed_after_all():
         order = fold(evolve, order, decide_outcome(order, command))
         assert decide_outcome(order, command) == []
         assert (order.payments[0].status, order.payments[0].refunded) == (status, back)
+
+
+def late(part: int, n: int = 1):
+    outcome = Refunded(amount=Decimal(part), processor_reference="ref")
+    return RecordRefundOutcome(refund_id=refund_id(n), payment_id=payment_id(1), outcome=outcome, at=NOON)
+
+
+def test_a_late_refund_beside_another_one_in_flight_counts_and_the_other_goes_on():
+    """The processor refunded what the recovery had given up, and the merchant had requested again."""
+    given_up = CallAbandoned(
+        payment_id=payment_id(1), call=ProcessorCall.REFUND, because=AbandonedBecause.NOT_FOUND, at=NOON
+    )
+    history = [*COVERED, refund_requested(1, 1000), given_up, refund_requested(1, 1000, 2)]
+    [reported] = decide_outcome(folded(history), late(1000))
+    assert isinstance(reported, LateRefundReported)
+    order = folded([*history, reported])
+    assert decide_outcome(order, late(1000)) == [], "the same answer twice"
+    assert [refund.status for refund in order.refunds] == [RefundStatus.SUCCEEDED, RefundStatus.PENDING]
+    payment = order.payments[0]
+    assert (payment.status, payment.refunded, payment.refundable) == (PaymentStatus.PENDING_REFUND, 1000, 2120)
+    both = fold(evolve, order, decide_outcome(order, late(1000, 2)))
+    assert (both.payments[0].status, both.amount_refunded) == (PaymentStatus.PARTIALLY_REFUNDED, 2000)
+    refused = RecordRefundOutcome(
+        refund_id=refund_id(2), payment_id=payment_id(1), outcome=Refusal(code="GENERIC_DECLINE"), at=NOON
+    )
+    one = fold(evolve, order, decide_outcome(order, refused))
+    assert (one.payments[0].status, one.amount_refunded) == (PaymentStatus.PARTIALLY_REFUNDED, 1000)
+
+
+def test_a_late_refund_of_a_payment_that_was_refunded_otherwise_is_recorded_and_counts_no_more_than_was_captured():
+    given_up = CallAbandoned(
+        payment_id=payment_id(1), call=ProcessorCall.REFUND, because=AbandonedBecause.NOT_FOUND, at=NOON
+    )
+    history = [*COVERED, refund_requested(1, 4120), given_up, refund_requested(1, 4120, 2), refunded(1, 4120, 2)]
+    order = folded(history)
+    [reported] = decide_outcome(order, late(4120))
+    assert (type(reported), reported.amount) == (LateRefundReported, 4120), "an operator finds it in the log"
+    order = fold(evolve, order, [reported])
+    payment = order.payments[0]
+    assert (payment.status, payment.refunded, payment.refundable) == (PaymentStatus.REFUNDED, 4120, 0)
+    assert [refund.status for refund in order.refunds] == [RefundStatus.SUCCEEDED, RefundStatus.SUCCEEDED]

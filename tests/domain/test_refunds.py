@@ -33,7 +33,7 @@ from tests.domain.transition_rows import CANCELLING_WITH_REFUND, ONE, PAID, awai
 
 from ledger.domain.fold import fold
 from ledger.domain.orders.commands import Allocation, RefundOrder, RefundOverpayment
-from ledger.domain.orders.decide.refunds import decide_overpayment_refund
+from ledger.domain.orders.decide.overpayments import decide_overpayment_refund
 from ledger.domain.orders.events import AbandonedBecause, CallAbandoned, ProcessorCall, RefundRequested
 from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.state import Order

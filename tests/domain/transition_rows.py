@@ -920,5 +920,21 @@ NO_ANSWER_ROWS: list[Row] = [
         (*PAID, refund_requested(1, 1000), _REFUND_REFUSED),
         record_refund(refund_outcome(1000)),
     ),
+    (
+        P.FAILED,
+        "an authorisation reported late",
+        "stays",
+        P.FAILED,
+        (*with_card_payment(PAID_AT_CREATION), declined(1)),
+        record_authorization(1, approved(10000, 0)),
+    ),
+    (
+        P.PENDING_REFUND,
+        "a refund reported late beside another one",
+        "stays",
+        P.PENDING_REFUND,
+        (*PAID, refund_requested(1, 1000), _REFUND_REFUSED, refund_requested(1, 1000, 2)),
+        record_refund(refund_outcome(1000)),
+    ),
 ]
 """What no table names: a missing answer, and an answer after a final outcome."""

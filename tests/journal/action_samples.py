@@ -124,6 +124,9 @@ ACTIONS: dict[str, Any] = {
         refund_id=REFUND, payment_id=PAYMENT, code="GENERIC_DECLINE", at=AT, message="The account is closed."
     ),
     "refund-reopened.v1": orders.RefundReopened(refund_id=REFUND, payment_id=PAYMENT, at=AT),
+    "late-refund-reported.v1": orders.LateRefundReported(
+        refund_id=REFUND, payment_id=PAYMENT, amount=AMOUNT, processor_reference="sbx-3", at=AT
+    ),
     "call-unanswered.v1": orders.CallUnanswered(
         payment_id=PAYMENT, call=orders.ProcessorCall.CAPTURE, reason="The processor did not answer in time.", at=AT
     ),

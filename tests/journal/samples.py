@@ -180,6 +180,9 @@ SAMPLES: dict[str, Any] = {
         at=LATER,
         idempotency_key="captura-1",
     ),
+    "late-authorization-reported.v1": orders.LateAuthorizationReported(
+        payment_id=PAYMENT, amount=Decimal("156.03"), processor_reference="sbx-1", at=LATER
+    ),
     **ACTIONS,
     "payer-forgotten.v1": orders.PayerForgotten(at=AT),
     "customer-created.v1": customers.CustomerCreated(

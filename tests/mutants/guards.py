@@ -455,7 +455,7 @@ MONEY: Final = (
         "refund-after-its-window",
         "a card is refunded within its processor's period",
         f"{_DECIDE}/refunds.py",
-        "        if _is_too_late(payment, command):",
+        "        if is_too_late(payment, command):",
         "        if False:",
         ("tests/domain/test_refunds.py",),
     ),
@@ -609,6 +609,8 @@ CALLS: Final = (
             conflict = met
             continue
         _withdraw_references(uow, plan.changes[0])
+        if not _CONTRADICTIONS.isdisjoint(map(type, plan.changes[0].events)):
+            _report_contradictions(uow, plan)
         if intents:
             await _make_calls(uow, plan, intents, latest_s)
         return plan

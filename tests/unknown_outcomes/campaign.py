@@ -1,4 +1,4 @@
-"""Payments with a processor that fails in every way, while the service is killed at random.
+"""Payments with a processor that fails in every way, while the service is killed, or its processes stopped, at random.
 
 Each client repeats its request until the answer is final, as a merchant's program does. Then the campaign waits for as
 long as the recovery may take, and only then compares.
@@ -11,6 +11,7 @@ import json
 import time
 from pathlib import Path
 from random import Random
+from typing import Any
 from urllib.parse import quote
 
 import psycopg
@@ -44,6 +45,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     """The size of a campaign.
 
     `kill_every_s` is the mean time between two kills, None for no kills. `trouble` is the share of calls that fail.
+    `stall_every_s` is the mean time between two stalls, None for none: an API process or the worker is stopped by
+    SIGSTOP for up to `stall_max_s` seconds, which is longer than the recovery waits, and then goes on.
     """
 
     payments: int = 5000
@@ -51,14 +54,17 @@ class Plan(Struct, frozen=True, kw_only=True):
     seed: int = 1
     trouble: float = 0.3
     kill_every_s: float | None = 5.0
+    stall_every_s: float | None = None
+    stall_max_s: float = 20.0
 
 
 class Result(Struct, frozen=True):
-    """The result: the verdict, how often the service was killed, and how many seconds the campaign took."""
+    """The result: the verdict, how often the service was killed or stalled, and how many seconds the campaign took."""
 
     verdict: Verdict
     kills: int
     seconds: float
+    stalls: int = 0
 
 
 async def run(plan: Plan, home: Path) -> Result:
@@ -71,7 +77,7 @@ async def run(plan: Plan, home: Path) -> Result:
         with FakedService(fake.wait_port(), settings=settings) as service:
             service.start()
             merchant = service.merchant("Unknown outcomes")
-            kills = await pay(service, merchant, plan)
+            kills, stalls = await pay(service, merchant, plan)
             await _settle(service)
             with service.database() as url:
                 verdict = compare(read(record), await gather(url))
@@ -79,11 +85,11 @@ async def run(plan: Plan, home: Path) -> Result:
     if verdict.totals.payments < plan.payments:
         missed.append(f"only {verdict.totals.payments} of {plan.payments} payments were made")
     verdict = Verdict([*verdict.violations, *missed], verdict.totals)
-    return Result(verdict, kills, time.monotonic() - began)
+    return Result(verdict, kills, time.monotonic() - began, stalls)
 
 
-async def pay(service: FakedService, merchant: Merchant, plan: Plan) -> int:
-    """Makes all payments, and returns how often the service was killed meanwhile."""
+async def pay(service: FakedService, merchant: Merchant, plan: Plan) -> tuple[int, int]:
+    """Makes all payments, and returns how often the service was killed and stalled meanwhile."""
     random = Random(plan.seed)
     names = [f"unknown/{plan.seed}/{n}" for n in range(plan.payments)]
     remaining = iter(names)
@@ -99,6 +105,7 @@ async def pay(service: FakedService, merchant: Merchant, plan: Plan) -> int:
         await wire.close()
 
     paying = asyncio.gather(*[client() for _ in range(plan.clients)])
+    stalling = asyncio.create_task(_stall(service, plan, paying))
     kills = 0
     while plan.kill_every_s is not None:
         done, _ = await asyncio.wait([paying], timeout=random.uniform(0.3, 1.7) * plan.kill_every_s)
@@ -109,7 +116,24 @@ async def pay(service: FakedService, merchant: Merchant, plan: Plan) -> int:
         await asyncio.to_thread(service.wait_ready)
         kills += 1
     await paying
-    return kills
+    return kills, await stalling
+
+
+async def _stall(service: FakedService, plan: Plan, paying: asyncio.Future[Any]) -> int:
+    """Stops one process after another until all payments are made, and returns how many."""
+    random, stalls = Random(plan.seed + 1), 0
+    while plan.stall_every_s is not None:
+        done, _ = await asyncio.wait([paying], timeout=random.uniform(0.3, 1.7) * plan.stall_every_s)
+        if done:
+            break
+        try:
+            pid = service.freeze(random)
+        except (IndexError, ProcessLookupError):
+            continue  # the service was killed a moment ago
+        stalls += 1
+        await asyncio.wait([paying], timeout=random.uniform(1.0, plan.stall_max_s))
+        service.thaw(pid)
+    return stalls
 
 
 async def _until_answered(

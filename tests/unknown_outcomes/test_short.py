@@ -29,6 +29,17 @@ async def test_the_processor_and_the_ledger_agree_on_every_amount(short_dir: Pat
     assert result.verdict.totals.voided > 0
 
 
+@pytest.mark.long
+async def test_the_processor_and_the_ledger_agree_after_processes_were_stopped(short_dir: Path):
+    """Processes are stopped for longer than the recovery waits, and go on as if nothing had happened."""
+    home = short_dir / "stalled"
+    home.mkdir()
+    plan = Plan(payments=500, seed=5, clients=24, kill_every_s=None, stall_every_s=1.5, stall_max_s=20.0)
+    result = await run(plan, home)
+    assert list(result.verdict.violations) == []
+    assert result.stalls > 3
+
+
 async def test_the_comparison_finds_every_difference(short_dir: Path):
     home = short_dir / "compared"
     home.mkdir()

@@ -16,13 +16,16 @@ from ledger.background.periodic import run_periodically
 from ledger.background.reactions.dispatcher import Dispatcher
 from ledger.background.reactions.registry import HANDLERS, REACTIONS
 from ledger.background.reactions.runner import ReactionRunner
+from ledger.background.reconciliation.reconciler import Reconciliation
 from ledger.background.recovery import Recovery, Windows
 from ledger.background.scheduler.jobs import Jobs
+from ledger.operations.payment_lookup import open_lookup
 from ledger.settings import Settings
 from ledger.telemetry.metrics import PROCESS, QUARANTINED, sampling
 from ledger.wiring import open_ledger
 from projections.erasures import Erasures
 from projections.open_calls import OpenCalls
+from projections.reconciliation import ReconciliationLog
 from projections.search.compaction import SearchCompactor
 
 
@@ -44,10 +47,13 @@ async def run(settings: Settings, ready: Callable[[], None], stop: asyncio.Event
         Erasures(url) as erasures,
         Jobs(url, ledger, HANDLERS) as jobs,
         open_delivery(url, ledger) as delivery,
+        ReconciliationLog(url) as reconciled,
+        open_lookup(url) as lookup,
     ):
         dispatcher = Dispatcher(ledger.journal, jobs, REACTIONS)
         reactions = ReactionRunner(url, dispatcher, jobs)
         recovery = Recovery(ledger, open_calls.due, windows)
+        reconciliation = Reconciliation(ledger, lookup.find, reconciled.moved)
         erasure = ErasureSweep(ledger, erasures.unfinished, erasures.orders_of, erasures.finished)
 
         def sample_quarantine() -> None:
@@ -60,6 +66,7 @@ async def run(settings: Settings, ready: Callable[[], None], stop: asyncio.Event
             reactions.run,
             jobs.run,
             delivery.run,
+            partial(reconciliation.run, reconciled.take_day),
         )
         tasks = [asyncio.create_task(run_part(stop)) for run_part in parts]
         with sampling(ledger.journal.sample_metrics, sample_quarantine):

@@ -26,7 +26,10 @@ T = TypeVar("T")
 
 def on_ledger(data_dir: Path | None, work: Callable[[Ledger, Settings], Awaitable[T]]) -> T:
     """Runs `work` on a ledger of the installation and returns its result. Raises CannotRun with one line."""
+    from ledger.telemetry.logs import configure_logs
     from ledger.wiring import open_ledger
+
+    configure_logs("critical")  # a command prints what it finds; structlog would print to the same output
 
     async def opened(settings: Settings) -> T:
         async with open_ledger(settings) as ledger:

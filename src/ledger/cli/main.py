@@ -9,7 +9,7 @@ import sys
 
 import typer
 
-from ledger.cli import bench, jobs, keys, merchants, messages, replay, seed, service
+from ledger.cli import bench, jobs, keys, merchants, messages, reconcile, replay, seed, service
 from ledger.settings import CannotRun
 
 app = typer.Typer(
@@ -25,6 +25,7 @@ app.add_typer(jobs.app, name="jobs")
 app.add_typer(messages.app, name="messages")
 app.command()(seed.seed)
 app.command()(replay.replay)
+app.command()(reconcile.reconcile)
 app.command()(bench.bench)
 for command in (service.serve, service.api, service.worker, service.migrate, service.settings):
     app.command()(command)

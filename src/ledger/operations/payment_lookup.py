@@ -6,7 +6,8 @@ and check the order that was found.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Final
 from uuid import UUID
 
@@ -40,6 +41,17 @@ class PaymentLookup:
     async def find(self, merchant_id: UUID, name: str) -> Sequence[Place]:
         """Returns the payments with this name: one, none yet, or one for each processor. Raises a Fault."""
         return await self._places.get((merchant_id, name)) or []
+
+
+@asynccontextmanager
+async def open_lookup(url: str) -> AsyncIterator[PaymentLookup]:
+    """Connects a look-up for a block. Raises psycopg.OperationalError."""
+    lookup = PaymentLookup(url)
+    await lookup.start()
+    try:
+        yield lookup
+    finally:
+        await lookup.stop()
 
 
 async def _fetch(connection: Connection, names: Sequence[Name]) -> Mapping[Name, list[Place]]:

@@ -11,6 +11,7 @@ messages, so that these find their order.
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from datetime import datetime
 from decimal import Decimal
 from typing import Protocol
@@ -18,6 +19,7 @@ from uuid import UUID
 
 from msgspec import Struct
 
+from ledger.domain.money import ZERO
 from ledger.domain.orders.processor_outcomes import (
     ActionRequired,
     Approved,
@@ -187,6 +189,21 @@ class ProcessorUnavailable(Exception):
     """The request has no effect: it was never sent, or its key was fenced before it arrived."""
 
 
+class ProcessorRecord(Struct, frozen=True, kw_only=True):
+    """What a processor carried out under one key: captured or refunded money (gross, minor units), or a void.
+
+    `processor_reference` is its id of the charge or reference that the call was about.
+    """
+
+    merchant_id: UUID
+    idempotency_key: str
+    processor_reference: str
+    recorded_at: datetime
+    captured: Decimal = ZERO
+    refunded: Decimal = ZERO
+    voided: bool = False
+
+
 class CardProcessor(Protocol):
     """A processor of card payments.
 
@@ -263,3 +280,7 @@ class ReferenceProcessor(Protocol):
 
 class Processor(CardProcessor, ReferenceProcessor, Protocol):
     """A processor of both kinds."""
+
+    def records(self, since: datetime, until: datetime) -> AsyncIterator[ProcessorRecord]:
+        """Yields what the processor carried out from `since` until before `until`, the oldest first."""
+        ...

@@ -92,6 +92,16 @@ READER_BATCH_KEYS = _histogram(
 )
 RECONNECTS = _counter("ledger_database_reconnects_total", "Connections to the database that were lost.", ("of",))
 SETTLED = _counter("ledger_recovery_settled_total", "Calls to a processor whose outcome the recovery found.")
+CONTRADICTIONS = _counter(
+    "ledger_processor_contradictions_total",
+    "Effects that a processor reported of calls that the ledger had settled otherwise, by the event that records them.",
+    ("kind",),
+)
+RECONCILIATION_DIFFERENCES = _counter(
+    "ledger_reconciliation_differences_total",
+    "Captures, refunds and voids that the log or the processor lacked, by the side and by whether the log has it now.",
+    ("missing_in", "repaired"),
+)
 OPEN_CALLS = AskedGauge("ledger_recovery_open", "Calls to a processor without an outcome yet.")
 OVERDUE_SECONDS = AskedGauge(
     "ledger_recovery_overdue_seconds",

@@ -12,7 +12,7 @@ from uuid import UUID, uuid5
 import structlog
 
 from ledger.domain.orders.commands import RefundOverpayment
-from ledger.domain.orders.decide.refunds import decide_overpayment_refund
+from ledger.domain.orders.decide.overpayments import decide_overpayment_refund
 from ledger.domain.orders.events import OrderEvent
 from ledger.domain.orders.state import Order
 from ledger.domain.time_limits import REFUND_WINDOW_S

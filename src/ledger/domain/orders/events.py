@@ -236,6 +236,19 @@ class LateCaptureReported(Struct, frozen=True, kw_only=True, omit_defaults=True,
     idempotency_key: str | None = None
 
 
+class LateAuthorizationReported(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The processor reported an authorisation of `amount` (gross) for a payment that had ended, and captured nothing.
+
+    The payment keeps its status. The payer's money is reserved until the authorisation expires, or until an operator
+    voids it at the processor, so an alert is raised on this event.
+    """
+
+    payment_id: UUID
+    amount: Decimal
+    processor_reference: str
+    at: datetime
+
+
 class PayerActionRequired(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """The processor required an action of the payer until `expires_at`: device data, a challenge or a redirect.
 
@@ -459,6 +472,20 @@ class RefundReopened(Struct, frozen=True, kw_only=True, omit_defaults=True, rena
     at: datetime
 
 
+class LateRefundReported(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The processor reported the refund of a part that had failed, while another refund or a dispute was open or final.
+
+    `amount` is gross. It counts as refunded, and the payment keeps its status: the merchant may have refunded the same
+    money twice, so an alert is raised on this event.
+    """
+
+    refund_id: UUID
+    payment_id: UUID
+    amount: Decimal
+    processor_reference: str
+    at: datetime
+
+
 class CallUnanswered(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """A call to the processor got no answer in time: its outcome is unknown.
 
@@ -580,6 +607,7 @@ OrderEvent = (
     | AuthorizationOutcomeUnknown
     | AuthorizationAbandoned
     | LateCaptureReported
+    | LateAuthorizationReported
     | PayerActionRequired
     | AuthenticationRequested
     | PayerAuthenticated
@@ -598,6 +626,7 @@ OrderEvent = (
     | PaymentRefunded
     | RefundRefused
     | RefundReopened
+    | LateRefundReported
     | CallUnanswered
     | CallAbandoned
     | DisputeOpened
@@ -624,6 +653,7 @@ TOPICS: Final[dict[str, type[Struct]]] = {
     "authorization-outcome-unknown.v1": AuthorizationOutcomeUnknown,
     "authorization-abandoned.v1": AuthorizationAbandoned,
     "late-capture-reported.v1": LateCaptureReported,
+    "late-authorization-reported.v1": LateAuthorizationReported,
     "payer-action-required.v1": PayerActionRequired,
     "authentication-requested.v1": AuthenticationRequested,
     "payer-authenticated.v1": PayerAuthenticated,
@@ -642,6 +672,7 @@ TOPICS: Final[dict[str, type[Struct]]] = {
     "payment-refunded.v1": PaymentRefunded,
     "refund-refused.v1": RefundRefused,
     "refund-reopened.v1": RefundReopened,
+    "late-refund-reported.v1": LateRefundReported,
     "call-unanswered.v1": CallUnanswered,
     "call-abandoned.v1": CallAbandoned,
     "dispute-opened.v1": DisputeOpened,

@@ -23,8 +23,12 @@ from ledger.domain.orders.events import (
     AuthenticationRequested,
     AuthorizationRequested,
     CaptureRequested,
+    LateAuthorizationReported,
+    LateCaptureReported,
+    LateRefundReported,
     PaymentCancelled,
     ReferenceRequested,
+    RefundReopened,
     RefundRequested,
     VoidRequested,
 )
@@ -45,6 +49,7 @@ from ledger.operations.pipeline.processor_requests import (
 from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
 from ledger.operations.results import OrderResult
 from ledger.processors.contract import ProcessorTimedOut, ProcessorUnavailable
+from ledger.telemetry.metrics import CONTRADICTIONS
 
 ATTEMPTS: Final = 20
 ATTEMPTS_AT_A_FACT: Final = 1_000
@@ -63,6 +68,9 @@ _INTENTS: Final = (
     RefundRequested,
     ReferenceRequested,
 )
+
+_CONTRADICTIONS: Final = frozenset({LateAuthorizationReported, LateCaptureReported, LateRefundReported, RefundReopened})
+"""What the ledger records where a processor reports an effect of a call that the ledger had settled otherwise."""
 
 Attempt = Callable[[Conflict | None], Awaitable[Plan]]
 """Loads, decides and returns a plan. The argument is the conflict that the previous attempt met."""
@@ -110,6 +118,8 @@ async def execute(uow: UnitOfWork, attempt: Attempt, *, is_fact: bool = False) -
             conflict = met
             continue
         _withdraw_references(uow, plan.changes[0])
+        if not _CONTRADICTIONS.isdisjoint(map(type, plan.changes[0].events)):
+            _report_contradictions(uow, plan)
         if intents:
             await _make_calls(uow, plan, intents, latest_s)
         return plan
@@ -153,7 +163,8 @@ async def _call(
     """Makes one call. Never raises: whatever goes wrong is an outcome.
 
     Only a processor that can prove that nothing left this process makes it "not sent", and a deadline that has passed,
-    by the real time or by the monotonic clock (`latest_s`): a process may have been stopped, or its machine's clock set.
+    by the real time or by the monotonic clock (`latest_s`): a process may have been stopped, or its machine's clock
+    set.
     """
     ledger = uow.ledger
     assert ledger.processor is not None, "no intent is committed without a processor"
@@ -215,6 +226,15 @@ async def _wait_for_calls(uow: UnitOfWork, plan: Plan) -> None:
         await asyncio.sleep(pause)
         pause = min(1.5 * pause, 0.25)
         uow.states.pop(plan.stream_id)
+
+
+def _report_contradictions(uow: UnitOfWork, plan: Plan) -> None:
+    for event in plan.events:
+        if type(event) in _CONTRADICTIONS:
+            kind = type(event).__name__
+            CONTRADICTIONS.labels(kind).inc()
+            ids = {"merchant_id": str(uow.merchant_id), "order_id": str(plan.stream_id)}
+            _log.error("processor_contradicts_ledger", kind=kind, payment_id=str(event.payment_id), **ids)
 
 
 def _new_intents(change: Change) -> list[Intent]:

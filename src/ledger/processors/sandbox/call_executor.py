@@ -141,7 +141,8 @@ class CallExecutor:
     async def fence(self, merchant_id: UUID, kind: CallKind, idempotency_key: str) -> None:
         """Refuses a call when it arrives; one that is recorded keeps its answer.
 
-        An authorisation is recorded as a charge, as a call, or as both. Raises ProcessorUnavailable or ProcessorTimedOut.
+        An authorisation is recorded as a charge, as a call, or as both. Raises ProcessorUnavailable or
+        ProcessorTimedOut.
         """
         key = (merchant_id, idempotency_key)
         async with self.connection() as connection, connection.transaction() as transaction:

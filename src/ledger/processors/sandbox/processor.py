@@ -7,6 +7,7 @@ about a call only by a look-up, never by reading the sandbox's tables.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Final, TypeVar
 from uuid import UUID
@@ -27,6 +28,7 @@ from ledger.processors.contract import (
     Capabilities,
     CaptureRequest,
     PayoutRequest,
+    ProcessorRecord,
     ProcessorTimedOut,
     ReferenceCancellation,
     ReferenceRequest,
@@ -42,6 +44,7 @@ from ledger.processors.sandbox.charge_rows import Mode
 from ledger.processors.sandbox.charge_writer import ChargeWriter
 from ledger.processors.sandbox.charges import NAME
 from ledger.processors.sandbox.outbox import Outbox
+from ledger.processors.sandbox.records import records
 from ledger.processors.sandbox.references import Deposit
 from ledger.processors.sandbox.test_cards import APPROVED, TEST_CARDS, TestCard
 from ledger.timeouts import Timeout, Timeouts
@@ -180,6 +183,9 @@ class SandboxProcessor:
         self, merchant_id: UUID, idempotency_key: str, *, fence: bool = False
     ) -> RefundAnswer | None:
         return await self._look_up(merchant_id, CallKind.PAY_OUT, idempotency_key, _REFUNDS, fence=fence)
+
+    def records(self, since: datetime, until: datetime) -> AsyncIterator[ProcessorRecord]:
+        return records(self._executor, since, until)
 
     # ---------------------------------------------------------------- what only a sandbox can do
 

@@ -21,6 +21,7 @@ from ledger.domain.orders.events import (
     CancelledBecause,
     CaptureRequested,
     CaptureScheduled,
+    LateAuthorizationReported,
     LateCaptureReported,
     OrderEvent,
     PayerActionRequired,
@@ -37,6 +38,7 @@ from ledger.domain.orders.statuses import NextAction, PaymentStatus
 from ledger.domain.orders.terms import AuthenticationSession
 
 _AUTHORIZABLE: Final = frozenset({PaymentStatus.REQUIRES_ACTION, PaymentStatus.PENDING_CANCELLATION})
+_ENDED: Final = frozenset({PaymentStatus.FAILED, PaymentStatus.EXPIRED, PaymentStatus.CANCELLED})
 _AUTHORIZED: Final = frozenset({PaymentStatus.AUTHORIZED, PaymentStatus.PARTIALLY_AUTHORIZED})
 _CAPTURING: Final = frozenset({PaymentStatus.CAPTURING, PaymentStatus.PARTIALLY_CAPTURED})
 
@@ -128,7 +130,7 @@ def _approved(payment: Payment, approval: Approved, command: _RecordOutcome) -> 
         authorization = _authorized(payment, approval, authorized, command)
         return [*resumed, authorization, *_capture_events(payment, approval, captured, at)]
     if captured <= 0:
-        return []
+        return _late_authorization(payment, approval, authorized, at)
     if status in _AUTHORIZED:
         return _capture_events(payment, approval, captured, at)
     if status is PaymentStatus.PENDING_CAPTURE:
@@ -140,6 +142,20 @@ def _approved(payment: Payment, approval: Approved, command: _RecordOutcome) -> 
             payment_id=payment.payment_id,
             amount=captured,
             authorized=authorized,
+            processor_reference=approval.processor_reference,
+            at=at,
+        )
+    ]
+
+
+def _late_authorization(payment: Payment, approval: Approved, amount: Decimal, at: datetime) -> list[OrderEvent]:
+    """Returns the event of an approval after the payment had ended, once; none where its authorisation is recorded."""
+    if payment.status not in _ENDED or payment.processor_reference is not None:
+        return []
+    return [
+        LateAuthorizationReported(
+            payment_id=payment.payment_id,
+            amount=amount,
             processor_reference=approval.processor_reference,
             at=at,
         )

@@ -170,14 +170,14 @@ def _payment_subtotal(order: Order, payment: NewPayment) -> Decimal:
 def _cancel_replaced_reference(order: Order, at: datetime) -> list[OrderEvent]:
     """Returns the events by which a new payment replaces the reference of an order of one tender (N31).
 
-    A deposit that arrives on the reference later counts as late.
+    A reference that is still being issued is replaced too. A deposit that arrives on it later counts as late.
     """
     if order.terms.allow_partials:
         return []
     return [
         PaymentCancelled(payment_id=payment.payment_id, because=CancelledBecause.REPLACED, at=at)
         for payment in order.payments
-        if payment.status is PaymentStatus.REQUIRES_ACTION and payment.next_action is NextAction.DISPLAY_REFERENCE
+        if payment.status is PaymentStatus.CREATED or payment.next_action is NextAction.DISPLAY_REFERENCE
     ]
 
 

@@ -6,20 +6,20 @@ ensure that no sequence of events refunds more than was captured.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable
 from datetime import timedelta
 from decimal import Decimal
 from typing import Final
 
 from ledger.domain.money import ZERO, shortest
-from ledger.domain.orders.commands import RecordRefundOutcome, RefundOrder, RefundOverpayment
+from ledger.domain.orders.commands import RecordRefundOutcome, RefundOrder
 from ledger.domain.orders.decide.closing import with_cancellation_closed
 from ledger.domain.orders.decide.guards import require_multiple, require_payment, wrong_state
 from ledger.domain.orders.events import (
     AbandonedBecause,
     CallAbandoned,
     CallUnanswered,
+    LateRefundReported,
     OrderEvent,
     PaymentRefunded,
     ProcessorCall,
@@ -68,38 +68,20 @@ def decide_refund(order: Order, command: RefundOrder) -> list[OrderEvent]:
     shares = _newest_first(order, command) if requested is None else _require_refundable(requested, command)
     if not command.partial_payouts:
         _require_whole_payouts(shares)
-    return [_refund_requested(command, payment, amount) for payment, amount in shares]
-
-
-def decide_overpayment_refund(order: Order, command: RefundOverpayment) -> list[OrderEvent]:
-    """Refunds the money that is held beyond the order's amount (section 4.6), as far as it can be refunded now.
-
-    Returns no events for the same refund again, or while a cancellation is pending. Never refuses.
-    """
-    if order.refund(command.refund_id) is not None or order.cancel_requested:
-        return []
-    refund = RefundOrder(
-        refund_id=command.refund_id,
-        amount=order.overpaid_amount,
-        reason="overpayment",
-        deadline_at=command.deadline_at,
-        at=command.at,
-        card_window_s=command.card_window_s,
-        partial_payouts=command.partial_payouts,
-    )
-    return [_refund_requested(refund, payment, amount) for payment, amount in _overpayment_shares(order, refund)]
+    return [refund_requested(command, payment, amount) for payment, amount in shares]
 
 
 def refund_all(order: Order, command: RefundOrder) -> list[OrderEvent]:
     """Returns the requests that refund all held money, payment by payment, for a cancellation with `refundCaptured`."""
-    free = [payment for payment in _newest_capture_first(order) if _is_free(payment) and payment.refundable > 0]
-    return [_refund_requested(command, payment, payment.refundable) for payment in free]
+    free = [payment for payment in newest_capture_first(order) if is_free(payment) and payment.refundable > 0]
+    return [refund_requested(command, payment, payment.refundable) for payment in free]
 
 
 def decide_refund_outcome(order: Order, command: RecordRefundOutcome) -> list[OrderEvent]:
     """Records the outcome of one payment's part of a refund. Returns no events where it is recorded already.
 
-    Never refuses. Reopens a failed part that the processor carried out after all, while the payment holds its amount.
+    Never refuses. Reopens a failed part that the processor carried out after all; otherwise the
+    money is recorded as it was reported.
     """
     refund, payment = order.refund(command.refund_id), order.payment(command.payment_id)
     part = None if refund is None else refund.part(command.payment_id)
@@ -107,11 +89,26 @@ def decide_refund_outcome(order: Order, command: RecordRefundOutcome) -> list[Or
     if part.status is RefundStatus.PENDING:
         return with_cancellation_closed(order, _pending_part_outcome(payment, part, command))
     carried_out = isinstance(command.outcome, Refunded | RefundPending)
-    can_reopen = payment.status in _REFUNDABLE and not payment.refunding and part.amount <= payment.refundable
-    if part.status is not RefundStatus.FAILED or not carried_out or not can_reopen:
+    if part.status is not RefundStatus.FAILED or not carried_out:
         return []
+    if payment.status not in _REFUNDABLE or payment.refunding or part.amount > payment.refundable:
+        return _late_refund(part, command)
     reopened = RefundReopened(refund_id=command.refund_id, payment_id=command.payment_id, at=command.at)
     return with_cancellation_closed(order, [reopened, *_pending_part_outcome(payment, part, command)])
+
+
+def _late_refund(part: RefundPart, command: RecordRefundOutcome) -> list[OrderEvent]:
+    if not isinstance(command.outcome, Refunded):
+        return []  # accepted only: the processor reports the refund itself with a message
+    return [
+        LateRefundReported(
+            refund_id=command.refund_id,
+            payment_id=command.payment_id,
+            amount=part.amount,
+            processor_reference=command.outcome.processor_reference,
+            at=command.at,
+        )
+    ]
 
 
 def _pending_part_outcome(payment: Payment, part: RefundPart, command: RecordRefundOutcome) -> list[OrderEvent]:
@@ -180,7 +177,7 @@ def _require_refundable(shares: Shares, command: RefundOrder) -> Shares:
             message = f"A payment that is {payment.status} cannot be refunded."
             raise OrderNotRefundable(message, currentStatus=payment.status)
     for payment, amount in shares:
-        if _is_too_late(payment, command):
+        if is_too_late(payment, command):
             raise RefundWindowExpired("The payment was captured too long ago for a refund to its card.")
         if amount > payment.refundable:
             raise RefundExceedsBalance(_EXCEEDS, refundableAmount=shortest(payment.refundable))
@@ -192,78 +189,46 @@ def _newest_first(order: Order, command: RefundOrder) -> Shares:
 
     Disputed payments are left out. Raises RefundInProgress, RefundWindowExpired, RefundExceedsBalance.
     """
-    captured = _newest_capture_first(order)
-    free = [payment for payment in captured if _is_free(payment) and not _is_too_late(payment, command)]
+    captured = newest_capture_first(order)
+    free = [payment for payment in captured if is_free(payment) and not is_too_late(payment, command)]
     amount, refundable = command.amount, sum((payment.refundable for payment in free), ZERO)
     if amount <= refundable:
         return _allocate(free, amount)
     refundable += sum((payment.refundable for payment in captured if payment.refunding), ZERO)
     if amount <= refundable:
         raise RefundInProgress("A refund of this order is in progress: try again after its outcome.")
-    too_late = [payment for payment in captured if _is_free(payment) and _is_too_late(payment, command)]
+    too_late = [payment for payment in captured if is_free(payment) and is_too_late(payment, command)]
     if amount <= refundable + sum((payment.refundable for payment in too_late), ZERO):
         raise RefundWindowExpired("The payment was captured too long ago for a refund to its card.")
     raise RefundExceedsBalance(_EXCEEDS, refundableAmount=shortest(refundable))
 
 
-def _overpayment_shares(order: Order, command: RefundOrder) -> Shares:
-    """Returns the shares of an overpayment's refund, newest money first.
-
-    A payment whose reference goes back only as a whole is included only where all of its money is overpaid.
-    """
-    shares: Shares = []
-    overpaid = command.amount
-    for payment in sorted(_newest_capture_first(order), key=lambda payment: payment.inflows[-1].ordinal, reverse=True):
-        amount = _amount_to_give_back(order, payment, overpaid)
-        if amount <= 0 or not _is_free(payment) or _is_too_late(payment, command):
-            continue
-        if not command.partial_payouts and _is_partial_payout(payment, amount):
-            continue
-        shares.append((payment, amount))
-        overpaid -= _overpayment_removed(order, payment, amount)
-    return shares
-
-
-def _amount_to_give_back(order: Order, payment: Payment, overpaid: Decimal) -> Decimal:
-    """Returns the least gross amount of the payment whose refund lowers the overpayment by `overpaid`, or all it holds.
-
-    On a split order a refund takes its surcharge along, which lowers the order's amount as well.
-    """
-    steps = int(payment.refundable / order.quantum)
-    needed = bisect_left(range(steps), overpaid, key=lambda n: _overpayment_removed(order, payment, n * order.quantum))
-    return needed * order.quantum
-
-
-def _overpayment_removed(order: Order, payment: Payment, amount: Decimal) -> Decimal:
-    """Returns by how much a refund of `amount` (gross) of the payment lowers the order's overpayment."""
-    if not order.terms.allow_partials:
-        return amount
-    after = payment.parts_of_refund(payment.refunded + amount, order.quantum)
-    return after.subtotal - payment.refunded_split(order.quantum).subtotal
-
-
 def _require_whole_payouts(shares: Shares) -> None:
     """Raises InvalidField for a part of a reference's money: some processors give back all of it or nothing (N39)."""
     for payment, amount in shares:
-        if _is_partial_payout(payment, amount):
+        if is_partial_payout(payment, amount):
             whole = shortest(payment.refundable)
             raise InvalidField("amount", f"must be {whole}: money paid to this reference is refunded only as a whole")
 
 
-def _is_partial_payout(payment: Payment, amount: Decimal) -> bool:
+def is_partial_payout(payment: Payment, amount: Decimal) -> bool:
+    """Returns whether a part of a reference's money would be transferred back."""
     return payment.started.method.type is not MethodType.CARD and amount < payment.refundable
 
 
-def _newest_capture_first(order: Order) -> list[Payment]:
+def newest_capture_first(order: Order) -> list[Payment]:
+    """Returns the payments with captured money."""
     captured = (payment for payment in order.payments if payment.captured)
     return sorted(captured, key=lambda payment: payment.capture_ordinal, reverse=True)
 
 
-def _is_free(payment: Payment) -> bool:
+def is_free(payment: Payment) -> bool:
+    """Returns whether the payment can give money back now."""
     return payment.status in _REFUNDABLE and not payment.refunding
 
 
-def _is_too_late(payment: Payment, command: RefundOrder) -> bool:
+def is_too_late(payment: Payment, command: RefundOrder) -> bool:
+    """Returns whether the refund window of a card payment is over."""
     if payment.started.method.type is not MethodType.CARD or payment.captured_at is None:
         return False
     return command.at > payment.captured_at + timedelta(seconds=command.card_window_s)
@@ -279,7 +244,8 @@ def _allocate(payments: Iterable[Payment], amount: Decimal) -> Shares:
     return shares
 
 
-def _refund_requested(command: RefundOrder, payment: Payment, amount: Decimal) -> RefundRequested:
+def refund_requested(command: RefundOrder, payment: Payment, amount: Decimal) -> RefundRequested:
+    """Returns the event that requests one payment's part of a refund."""
     payout = payment.started.method.type is not MethodType.CARD
     return RefundRequested(
         refund_id=command.refund_id,

@@ -17,6 +17,7 @@ from ledger.domain.orders.events import (
     DisputeLost,
     DisputeOpened,
     DisputeWon,
+    LateRefundReported,
     PaymentRefunded,
     RefundAccepted,
     RefundRefused,
@@ -26,13 +27,14 @@ from ledger.domain.orders.events import (
     SettlementMatched,
     SettlementRefused,
 )
-from ledger.domain.orders.evolve.history import history_with
+from ledger.domain.orders.evolve.history import LATE_REASON, history_with
 from ledger.domain.orders.payment import (
     HELD,
     ClosedDispute,
     Dispute,
     EntryAction,
     EntryStatus,
+    HistoryEntry,
     Intent,
     Payment,
     SettlementBatch,
@@ -44,7 +46,7 @@ from ledger.domain.orders.statuses import PaymentStatus
 _RefundEvent = RefundRequested | RefundAccepted | PaymentRefunded | RefundRefused | RefundReopened
 _DisputeEvent = DisputeOpened | DisputeWon | DisputeLost
 _SettlementEvent = SettlementListed | SettlementMatched | SettlementRefused
-AfterCaptureEvent = _RefundEvent | _DisputeEvent | _SettlementEvent
+AfterCaptureEvent = _RefundEvent | LateRefundReported | _DisputeEvent | _SettlementEvent
 
 _STATUSES_BY_SETTLEMENT: Final[dict[type, tuple[PaymentStatus, EntryStatus]]] = {
     SettlementListed: (PaymentStatus.PENDING_SETTLEMENT, EntryStatus.PENDING),
@@ -58,6 +60,8 @@ def evolve_after_capture(payment: Payment, event: AfterCaptureEvent) -> Payment:
     match event:
         case RefundRequested() | RefundAccepted() | PaymentRefunded() | RefundRefused() | RefundReopened():
             return _evolve_refund(payment, event)
+        case LateRefundReported():
+            return _refunded_late(payment, event)
         case DisputeOpened() | DisputeWon() | DisputeLost():
             return _evolve_dispute(payment, event)
         case SettlementListed() | SettlementMatched() | SettlementRefused():
@@ -80,7 +84,7 @@ def evolve_refunds(order: Order, payment: Payment, event: AfterCaptureEvent | Ca
             return _with_part(order, payment, event)
         case RefundAccepted():
             return _update_part(order, payment, event.refund_id, RefundStatus.PENDING, event.processor_reference)
-        case PaymentRefunded():
+        case PaymentRefunded() | LateRefundReported():
             return _update_part(order, payment, event.refund_id, RefundStatus.SUCCEEDED, event.processor_reference)
         case RefundRefused():
             message = event.message or event.code
@@ -120,7 +124,7 @@ def _evolve_refund(payment: Payment, event: _RefundEvent) -> Payment:
         case RefundAccepted():
             return replace(payment, intent=None, updated_at=event.at)
         case PaymentRefunded():
-            refunded = payment.refunded + event.amount
+            refunded = min(payment.refunded + event.amount, payment.captured)  # less only after a late refund
             pending = payment.status is PaymentStatus.PENDING_REFUND
             return replace(
                 payment,
@@ -170,6 +174,20 @@ def _refund_reopened(payment: Payment, event: RefundReopened) -> Payment:
         payment, EntryAction.REFUND, EntryStatus.PENDING, amount, event.at, refund_id=event.refund_id
     )
     return replace(_with_refund_in_flight(payment, amount), entries=entries, updated_at=event.at)
+
+
+def _refunded_late(payment: Payment, event: LateRefundReported) -> Payment:
+    """Returns the payment with more refunded money, at most what was captured (I4); the rest is only in the log."""
+    refunded = min(payment.refunded + event.amount, payment.captured)
+    entry = HistoryEntry(EntryAction.REFUND, EntryStatus.SUCCESS, event.amount, event.at, LATE_REASON, event.refund_id)
+    return replace(
+        payment,
+        refunded=refunded,
+        refunding=min(payment.refunding, payment.captured - refunded),
+        returns_to=None if payment.returns_to is None else _refunded_status(payment, refunded),
+        entries=(*payment.entries, entry),
+        updated_at=event.at,
+    )
 
 
 def _with_refund_in_flight(payment: Payment, amount: Decimal) -> Payment:

@@ -16,6 +16,8 @@ from ledger.domain.orders.payment import EntryAction, EntryStatus, HistoryEntry,
 
 _OPEN: Final = frozenset({EntryStatus.PENDING, EntryStatus.UNKNOWN})
 
+LATE_REASON: Final = "Reported late by the processor."
+
 
 def history_with(
     payment: Payment,

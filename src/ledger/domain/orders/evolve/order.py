@@ -21,6 +21,7 @@ from ledger.domain.orders.events import (
     CaptureRefused,
     CaptureRequested,
     CaptureScheduled,
+    LateAuthorizationReported,
     LateCaptureReported,
     OrderCreated,
     OrderEvent,
@@ -32,7 +33,7 @@ from ledger.domain.orders.events import (
 )
 from ledger.domain.orders.evolve.after_capture import AfterCaptureEvent, evolve_after_capture, evolve_refunds
 from ledger.domain.orders.evolve.cancellation import CancellationEvent, evolve_cancellation, evolve_payer_erasure
-from ledger.domain.orders.evolve.history import history_failed, history_with
+from ledger.domain.orders.evolve.history import LATE_REASON, history_failed, history_with
 from ledger.domain.orders.evolve.pending import PendingEvent, evolve_pending, inflows_with
 from ledger.domain.orders.evolve.unanswered_calls import (
     ABANDONED_REASONS,
@@ -54,6 +55,7 @@ _CardEvent = (
     | AuthorizationOutcomeUnknown
     | AuthorizationAbandoned
     | LateCaptureReported
+    | LateAuthorizationReported
 )
 
 _CARD_EVENTS: Final = frozenset(get_args(_CardEvent))
@@ -138,8 +140,8 @@ def _evolve_card(order: Order, payment: Payment, event: _CardEvent) -> Payment:
             message = ABANDONED_REASONS[event.because]
             failure = Failure(code=PROCESSOR_TIMEOUT, message=message, at=event.at, given_up=event.because)
             return _failed(payment, failure)
-        case LateCaptureReported():
-            return _captured_late(order, payment, event)
+        case LateCaptureReported() | LateAuthorizationReported():
+            return _reported_late(order, payment, event)
         case _:
             assert_never(event)
 
@@ -220,11 +222,14 @@ def _captured(order: Order, payment: Payment, event: PaymentCaptured) -> Payment
     )
 
 
-def _captured_late(order: Order, payment: Payment, event: LateCaptureReported) -> Payment:
+def _reported_late(order: Order, payment: Payment, event: LateCaptureReported | LateAuthorizationReported) -> Payment:
+    reference = payment.processor_reference or event.processor_reference
+    if isinstance(event, LateAuthorizationReported):
+        entry = HistoryEntry(EntryAction.AUTHORIZATION, EntryStatus.SUCCESS, event.amount, event.at, LATE_REASON)
+        entries = (*payment.entries, entry)
+        return replace(payment, processor_reference=reference, entries=entries, updated_at=event.at)
     captured = payment.captured + event.amount
-    entry = HistoryEntry(
-        EntryAction.CAPTURE, EntryStatus.SUCCESS, event.amount, event.at, "Reported late by the processor."
-    )
+    entry = HistoryEntry(EntryAction.CAPTURE, EntryStatus.SUCCESS, event.amount, event.at, LATE_REASON)
     return replace(
         payment,
         status=PaymentStatus.CAPTURED if payment.status in _REVIVED_BY_MONEY else payment.status,
@@ -233,7 +238,7 @@ def _captured_late(order: Order, payment: Payment, event: LateCaptureReported) -
         captured_at=event.at,
         capture_keys=_with_key(payment, event.idempotency_key),
         inflows=inflows_with(order, payment, captured),
-        processor_reference=payment.processor_reference or event.processor_reference,
+        processor_reference=reference,
         entries=(*payment.entries, entry),
         updated_at=event.at,
     )

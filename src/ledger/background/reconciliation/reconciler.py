@@ -1,0 +1,191 @@
+"""Reconciliation: compares what a processor carried out with the log, in both directions, and records what is missing.
+
+A call whose outcome is still open is left to the recovery. What only the ledger has recorded cannot be repaired: an
+operator asks the processor.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Final
+from uuid import UUID
+
+import structlog
+
+from ledger.background.periodic import run_periodically
+from ledger.background.reactions.quarantine import UNREADABLE
+from ledger.background.reconciliation.comparison import (
+    Difference,
+    Missing,
+    difference_of,
+    intent_of,
+    is_recorded,
+    payment_of,
+    possible_actions,
+    records_of,
+)
+from ledger.domain.orders.decide.outcomes import Outcome
+from ledger.domain.orders.events import CancelledBecause, PaymentCancelled, VoidRequested
+from ledger.domain.orders.payment import Intent, Payment
+from ledger.domain.orders.state import Order
+from ledger.domain.orders.statuses import PaymentStatus
+from ledger.operations.inputs import Actor
+from ledger.operations.ledger import Ledger
+from ledger.operations.pipeline.execute import record_outcome
+from ledger.operations.pipeline.processor_requests import look_up_call
+from ledger.operations.pipeline.unit_of_work import UnitOfWork, load_order
+from ledger.processors.contract import Processor, ProcessorRecord, ProcessorTimedOut, ProcessorUnavailable
+from ledger.telemetry.metrics import RECONCILIATION_DIFFERENCES
+
+_log = structlog.get_logger()
+
+MARGIN: Final = timedelta(minutes=15)
+"""How much older than now a record is at least: an outcome that has just been answered is about to be recorded."""
+OVERLAP: Final = timedelta(days=1)
+"""How far a day's comparison goes back into the day before, which an outage may have cut short."""
+_EVERY_S: Final = 600.0
+"""How often a worker looks whether a day has passed."""
+
+FindPayments = Callable[[UUID, str], Awaitable[Sequence[tuple[UUID, UUID]]]]
+"""Returns the (order, payment) of a merchant that have a name."""
+Moved = Callable[[datetime, datetime], Awaitable[Sequence[tuple[UUID, UUID]]]]
+"""Returns the (merchant, order) with money that moved in a time."""
+
+
+class Reconciliation:
+    """Compares the processor's records with the log. `find` and `moved` read what the projections have stored."""
+
+    def __init__(self, ledger: Ledger, find: FindPayments, moved: Moved) -> None:
+        self._ledger = ledger
+        self._find = find
+        self._moved = moved
+
+    async def run(self, take_day: Callable[[datetime], Awaitable[datetime | None]], stop: asyncio.Event) -> None:
+        """Compares once a day until `stop` is set. `take_day` returns since when, or None where no day has passed."""
+
+        async def compare() -> None:
+            until = datetime.now(UTC) - MARGIN
+            since = await take_day(until)
+            if since is None:
+                return
+            try:
+                async for _ in self.differences(since - OVERLAP, until):
+                    pass
+            except (ProcessorTimedOut, ProcessorUnavailable) as fault:
+                _log.warning("reconciliation_waits", reason=type(fault).__name__)
+
+        await run_periodically(compare, stop, pause_s=_EVERY_S)
+
+    async def differences(self, since: datetime, until: datetime, *, repair: bool = True) -> AsyncIterator[Difference]:
+        """Yields each difference of this time, counted and logged. Raises ProcessorTimedOut, ProcessorUnavailable."""
+        processor = self._ledger.processor
+        if processor is None:
+            return
+        found = set[tuple[UUID, str]]()
+        async for record in processor.records(since, until):
+            found.add((record.merchant_id, record.idempotency_key))
+            difference = await self._missing_in_ledger(processor, record, repair=repair)
+            if difference is not None:
+                yield _reported(difference)
+        for merchant_id, order_id in await self._moved(since, until):
+            async for difference in self._missing_at_processor(processor, merchant_id, order_id, found):
+                yield _reported(difference)
+
+    # ------------------------------------------------------------------------------- the processor has it, the log not
+
+    async def _missing_in_ledger(
+        self, processor: Processor, record: ProcessorRecord, *, repair: bool
+    ) -> Difference | None:
+        place = await self._place_of(record)
+        if place is None:
+            return difference_of(record)
+        order_id, payment_id = place
+        order = await self._load(record.merchant_id, order_id)
+        if order is None or is_recorded(order.payment(payment_id), order, record):
+            return None
+        difference = difference_of(record, order_id, payment_id)
+        if repair:
+            repaired = await self._repair(processor, order, order.payment(payment_id), record)
+            difference = difference_of(record, order_id, payment_id, repaired=repaired)
+        return difference
+
+    async def _place_of(self, record: ProcessorRecord) -> tuple[UUID, UUID] | None:
+        for name in (record.idempotency_key, record.processor_reference):
+            for place in await self._find(record.merchant_id, name):
+                return place
+        return None
+
+    async def _load(self, merchant_id: UUID, order_id: UUID) -> Order | None:
+        """Returns an order, or None where its log cannot be read: the quarantine reports that."""
+        try:
+            return await load_order(self._ledger, merchant_id, order_id)
+        except UNREADABLE:
+            return None
+
+    async def _repair(self, processor: Processor, order: Order, payment: Payment, record: ProcessorRecord) -> bool:
+        """Records the answer that the processor gives for the call now. Returns whether the log has it then."""
+        try:
+            answer = await self._look_up(processor, order, payment, record)
+        except (ProcessorTimedOut, ProcessorUnavailable, TimeoutError):
+            return False
+        if answer is None:
+            return False
+        intent, outcome = answer
+        actor = Actor(merchant_id=record.merchant_id, request_id="reconciliation")
+        uow = UnitOfWork(self._ledger, actor, cause=payment.payment_id)
+        await record_outcome(uow, order.terms.order_id, intent, outcome)
+        repaired = await uow.order(order.terms.order_id)
+        return is_recorded(repaired.payment(payment.payment_id), repaired, record)
+
+    async def _look_up(
+        self, processor: Processor, order: Order, payment: Payment, record: ProcessorRecord
+    ) -> tuple[Intent, Outcome] | None:
+        """Returns a record's call and the answer that the processor has for it, or None where it knows no such call."""
+        for action in possible_actions(record):
+            intent = intent_of(order, payment, record, action)
+            with self._ledger.timeouts.within(self._ledger.call_timeouts.processor_timeout_s):
+                outcome = await look_up_call(processor, record.merchant_id, order, intent)
+            if outcome is not None:
+                return intent, outcome
+        return None
+
+    # ------------------------------------------------------------------------------- the log has it, the processor not
+
+    async def _missing_at_processor(
+        self, processor: Processor, merchant_id: UUID, order_id: UUID, found: set[tuple[UUID, str]]
+    ) -> AsyncIterator[Difference]:
+        order = await self._load(merchant_id, order_id)
+        if order is None:
+            return
+        voids = await self._voids(merchant_id, order)
+        for record in records_of(order, merchant_id, processor.capabilities.name, voids):
+            if (merchant_id, record.idempotency_key) in found:
+                continue
+            payment = payment_of(order, record.idempotency_key)
+            try:
+                if await self._look_up(processor, order, payment, record) is not None:
+                    continue
+            except (ProcessorTimedOut, ProcessorUnavailable, TimeoutError):
+                continue  # the next comparison covers this time once more
+            yield difference_of(record, order_id, payment.payment_id, missing_in=Missing.AT_PROCESSOR)
+
+    async def _voids(self, merchant_id: UUID, order: Order) -> dict[UUID, str]:
+        """Returns the keys of the voids that have ended payments, by payment."""
+        if all(payment.status is not PaymentStatus.CANCELLED for payment in order.payments):
+            return {}
+        keys, voided = dict[UUID, str](), dict[UUID, str]()
+        for event in await self._ledger.journal.reader.stream(merchant_id, order.terms.order_id):
+            if isinstance(event, VoidRequested):
+                keys[event.payment_id] = event.idempotency_key
+            elif isinstance(event, PaymentCancelled) and event.because is CancelledBecause.VOIDED:
+                voided[event.payment_id] = keys[event.payment_id]
+        return voided
+
+
+def _reported(difference: Difference) -> Difference:
+    RECONCILIATION_DIFFERENCES.labels(difference.missing_in, str(difference.repaired).lower()).inc()
+    ids = {"merchant_id": str(difference.merchant_id), "order_id": str(difference.order_id)}
+    _log.error("reconciliation_differs", missing_in=difference.missing_in, repaired=difference.repaired, **ids)
+    return difference

@@ -1,0 +1,219 @@
+"""Reconciliation: what the processor carried out and the log lacks is found and recorded, and what only the log has is
+listed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+import psycopg
+import pytest
+from tests.background.conftest import Open, worker_connection
+from tests.operations.conftest import an_order, by_card
+from tests.operations.test_action_recovery import order_named, recover, wrap
+from tests.operations.test_actions import CHALLENGED, MANUAL
+
+from ledger.background.reactions.dispatcher import Dispatcher
+from ledger.background.reactions.payment_index import PaymentIndex
+from ledger.background.reconciliation.comparison import Difference, Missing
+from ledger.background.reconciliation.reconciler import Reconciliation
+from ledger.background.scheduler.jobs import Jobs
+from ledger.domain.orders.state import Order
+from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
+from ledger.operations.inputs import Actor, CancelInput, CaptureInput, RefundInput, ValidateInput
+from ledger.operations.ledger import Ledger
+from ledger.operations.orders.authenticate import validate
+from ledger.operations.orders.cancel import cancel_order
+from ledger.operations.orders.capture import capture_order
+from ledger.operations.orders.create import charge_order, create_order
+from ledger.operations.orders.refund import refund_order
+from ledger.operations.payment_lookup import open_lookup
+from projections.reconciliation import ReconciliationLog
+
+pytestmark = pytest.mark.anyio
+
+Compare = Callable[..., Awaitable[list[Difference]]]
+
+
+@pytest.fixture
+async def compare(ledger: Ledger, database_url: str, stack: AsyncExitStack) -> Compare:
+    """Compares the last hour and the next one, after the payments' names are stored."""
+    jobs = await stack.enter_async_context(Jobs(database_url, ledger, {}))
+    log = await stack.enter_async_context(ReconciliationLog(database_url))
+    connection = await worker_connection(database_url, stack)
+
+    async def compare(*, repair: bool = True) -> list[Difference]:
+        await Dispatcher(ledger.journal, jobs, [PaymentIndex()]).sweep(connection)
+        now, hour = datetime.now(UTC), timedelta(hours=1)
+        async with open_lookup(database_url) as lookup:
+            differences = Reconciliation(ledger, lookup.find, log.moved).differences(
+                now - hour, now + hour, repair=repair
+            )
+            return [difference async for difference in differences]
+
+    return compare
+
+
+def execute(database_url: str, statement: str) -> None:
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute(statement)
+
+
+async def late(
+    ledger: Ledger, stalling: Ledger, database_url: str, method: str, begin: Callable[[], Awaitable[Any]]
+) -> Callable[[], Awaitable[Any]]:
+    """Begins a request whose call stalls, lets the recovery settle it without a fence, and returns what makes the call."""
+    sent, requests = asyncio.Event(), list[Any]()
+
+    def stalled(call: Callable[..., Awaitable[Any]]) -> Callable[..., Any]:
+        async def never(request: Any) -> Any:
+            requests.append((call, request))
+            sent.set()
+            raise asyncio.CancelledError
+
+        return never
+
+    wrap(stalling, method, stalled)
+    with pytest.raises(asyncio.CancelledError):
+        await begin()
+    assert sent.is_set()
+    processor: Any = ledger.processor
+    processor.capabilities = msgspec.structs.replace(processor.capabilities, can_fence=False, late_arrival_s=-7200.0)
+    await recover(database_url, ledger)
+    ((call, request),) = requests
+    return lambda: call(request)
+
+
+def summary(differences: Sequence[Difference]) -> list[tuple[Any, ...]]:
+    return [(one.missing_in, one.captured, one.refunded, one.voided, one.repaired) for one in differences]
+
+
+async def test_both_sides_agree_about_every_kind_of_effect(ledger: Ledger, merchant: Actor, compare: Compare) -> None:
+    await create_order(ledger, merchant, an_order("sale", by_card()))
+    await refund_order(ledger, merchant, "sale", RefundInput(amount=Decimal(4_000)))
+    await create_order(ledger, merchant, an_order("manual", by_card(), **MANUAL))
+    await capture_order(ledger, merchant, "manual", CaptureInput(amount=Decimal(3_000)))
+    await create_order(ledger, merchant, an_order("void", by_card(), **MANUAL))
+    await cancel_order(ledger, merchant, "void", CancelInput())
+    await create_order(ledger, merchant, an_order("3ds", by_card(CHALLENGED)))
+    session = (await order_named(ledger, merchant, "3ds")).payments[0].session
+    assert session is not None
+    await validate(ledger, merchant, "3ds", ValidateInput(transaction_id=session.transaction_id))
+    assert await compare() == []
+
+
+async def test_a_refund_that_was_carried_out_after_it_was_settled_and_requested_again_is_recorded(
+    ledger: Ledger, merchant: Actor, open_another: Open, database_url: str, compare: Compare
+) -> None:
+    """The processor gave back 8,000; without reconciliation, the ledger would record 4,000."""
+    await create_order(ledger, merchant, an_order("1", by_card()))
+    stalling = await open_another()
+    request = RefundInput(amount=Decimal(4_000))
+    call = await late(ledger, stalling, database_url, "refund", lambda: refund_order(stalling, merchant, "1", request))
+    await refund_order(ledger, merchant, "1", request)
+    await call()
+    assert summary(await compare(repair=False)) == [(Missing.IN_LEDGER, 0, 4_000, False, False)]
+    assert (await order_named(ledger, merchant, "1")).amount_refunded == 4_000
+    assert summary(await compare()) == [(Missing.IN_LEDGER, 0, 4_000, False, True)]
+    order = await order_named(ledger, merchant, "1")
+    assert (order.amount_refunded, order.status) == (8_000, OrderStatus.PARTIALLY_REFUNDED)
+    assert await compare() == []
+
+
+async def test_a_capture_and_a_void_that_arrived_late_are_recorded(
+    ledger: Ledger, merchant: Actor, open_another: Open, database_url: str, compare: Compare
+) -> None:
+    stalling, calls = await open_another(), []
+    for name, method in (("captured", "capture"), ("voided", "void")):
+        await create_order(ledger, merchant, an_order(name, by_card(), **MANUAL))
+
+        def begin(name: str = name, method: str = method) -> Awaitable[Any]:
+            if method == "capture":
+                return capture_order(stalling, merchant, name, CaptureInput(amount=Decimal(6_000)))
+            return cancel_order(stalling, merchant, name, CancelInput())
+
+        calls.append(await late(ledger, stalling, database_url, method, begin))
+    for call in calls:
+        await call()
+    assert {(one.captured, one.voided, one.repaired) for one in await compare()} == {
+        (6_000, False, True),
+        (0, True, True),
+    }
+    assert (await order_named(ledger, merchant, "captured")).amount_paid == 6_000
+    assert (await order_named(ledger, merchant, "voided")).payments[0].status is PaymentStatus.CANCELLED
+    assert await compare() == []
+
+
+async def test_a_payment_that_failed_as_never_arrived_and_was_charged_is_recorded_beside_the_one_that_replaced_it(
+    ledger: Ledger, merchant: Actor, open_another: Open, database_url: str, compare: Compare
+) -> None:
+    stalling = await open_another()
+    call = await late(
+        ledger, stalling, database_url, "authorize",
+        lambda: create_order(stalling, merchant, an_order("1", by_card())),
+    )  # fmt: skip
+    await charge_order(ledger, merchant, "1", by_card())
+    await call()
+    assert summary(await compare()) == [(Missing.IN_LEDGER, 10_000, 0, False, True)]
+    order: Order = await order_named(ledger, merchant, "1")
+    assert (order.amount_paid, order.overpaid_amount) == (20_000, 10_000)
+    assert await compare() == []
+
+
+async def test_what_only_one_side_has_is_listed_and_not_repaired(
+    ledger: Ledger, merchant: Actor, database_url: str, compare: Compare
+) -> None:
+    await create_order(ledger, merchant, an_order("1", by_card()))
+    await refund_order(ledger, merchant, "1", RefundInput(amount=Decimal(4_000)))
+    execute(database_url, "delete from sandbox_call where kind = 'REFUND'")
+    execute(
+        database_url,
+        "insert into sandbox_charge (merchant_id, idempotency_key, amount, currency, capture, card_bin, card_last4, "
+        "authorized, captured, reference) select merchant_id, 'unknown', amount, currency, capture, card_bin, "
+        "card_last4, authorized, captured, 'unknown' from sandbox_charge",
+    )
+    first, second = await compare()
+    assert (first.idempotency_key, first.order_id, first.missing_in) == ("unknown", None, Missing.IN_LEDGER)
+    order = await order_named(ledger, merchant, "1")
+    assert (second.order_id, second.refunded, second.missing_in) == (
+        order.terms.order_id,
+        4_000,
+        Missing.AT_PROCESSOR,
+    )
+    assert [first.repaired, second.repaired] == [False, False]
+
+
+async def test_a_call_that_is_still_open_is_left_to_the_recovery(
+    ledger: Ledger, merchant: Actor, open_another: Open, database_url: str, compare: Compare
+) -> None:
+    await create_order(ledger, merchant, an_order("1", by_card()))
+    dying = await open_another()
+
+    def unrecorded(call: Callable[..., Awaitable[Any]]) -> Callable[..., Any]:
+        async def booked(request: Any) -> Any:
+            await call(request)
+            raise asyncio.CancelledError
+
+        return booked
+
+    wrap(dying, "refund", unrecorded)
+    with pytest.raises(asyncio.CancelledError):
+        await refund_order(dying, merchant, "1", RefundInput(amount=Decimal(4_000)))
+    assert await compare() == []
+
+
+async def test_one_of_several_workers_takes_a_day(database_url: str) -> None:
+    now = datetime.now(UTC)
+    async with ReconciliationLog(database_url) as one, ReconciliationLog(database_url) as other:
+        assert await one.take_day(now) is None, "no day has passed since the installation"
+        tomorrow = now + timedelta(days=1, minutes=1)
+        taken = await asyncio.gather(*[log.take_day(tomorrow) for log in (one, other) * 4])
+        assert sum(since is not None for since in taken) == 1
+        assert await one.take_day(tomorrow + timedelta(hours=23)) is None
+        assert await other.take_day(tomorrow + timedelta(hours=24)) == tomorrow
