@@ -25,7 +25,7 @@ PURE_STDLIB = (
 )  # fmt: skip
 DATABASE = tuple(
     f"ledger.postgres.{name}"
-    for name in ("arrays", "connection", "dataloader", "faults", "group_commit", "single_send")
+    for name in ("arrays", "connection", "dataloader", "faults", "group_commit", "single_send", "skip_scan")
 )
 STORE = ("ledger.journal.append", "ledger.journal.inline", *DATABASE, "ledger.telemetry.metrics", "ledger.ttl_cache")
 DECIDERS = r"ledger\.domain\.\w+\.(decide\b.*|commands)"

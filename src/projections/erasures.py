@@ -6,11 +6,13 @@ an unfinished erasure again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
 from ledger.postgres.connection import DatabaseClient
+from ledger.postgres.skip_scan import skip_scan
 
 # The next orders of a customer, by their ids.
 _ORDERS_OF: Final = """
@@ -18,11 +20,21 @@ select order_id from payment_order
  where merchant_id = %s and customer_id = %s and order_id > %s order by order_id limit %s
 """
 
-# Erased customers with orders that may still hold personal data, the first erased first.
-_UNFINISHED: Final = """
-select merchant_id, customer_id from data_key
- where destroyed_at is not null and forgotten_at is null order by destroyed_at limit %s
-"""
+# Erased customers with orders that may still hold personal data, without the skipped ones: of each merchant the first
+# erased first, and of the merchants each in turn.
+_UNFINISHED: Final = skip_scan(
+    table="data_key",
+    column="merchant_id",
+    where="destroyed_at is not null and forgotten_at is null",
+    then="""
+select f.value, erased.customer_id from found f cross join lateral (
+  select customer_id, destroyed_at, row_number() over (order by destroyed_at) as n from data_key
+   where merchant_id = f.value and destroyed_at is not null and forgotten_at is null
+     and customer_id not in (select unnest(%(skipped)s::uuid[]))
+   order by destroyed_at limit %(limit)s) erased
+ order by erased.n, erased.destroyed_at limit %(limit)s
+""",
+)
 
 # Records that every order of an erased customer is free of personal data.
 _FINISHED: Final = """
@@ -36,20 +48,25 @@ class Erasures(DatabaseClient):
 
     def __init__(self, url: str) -> None:
         super().__init__(url, "ledger-payers")
+        self._lock = asyncio.Lock()
 
     async def orders_of(self, merchant_id: UUID, customer_id: UUID, after: UUID, limit: int) -> Sequence[UUID]:
         """Returns at most `limit` orders of a customer whose ids come after `after`, in the order of their ids."""
         return [order_id for (order_id,) in await self._rows(_ORDERS_OF, (merchant_id, customer_id, after, limit))]
 
-    async def unfinished(self, limit: int) -> Sequence[tuple[UUID, UUID]]:
-        """Returns at most `limit` (merchant, customer) that were erased and may still appear in rows of orders."""
-        return [(merchant_id, customer_id) for merchant_id, customer_id in await self._rows(_UNFINISHED, (limit,))]
+    async def unfinished(self, limit: int, skipped: Collection[UUID] = ()) -> Sequence[tuple[UUID, UUID]]:
+        """Returns at most `limit` (merchant, customer) that were erased and may still appear in rows of orders.
+
+        The merchants follow each other in turn, without the `skipped` customers.
+        """
+        rows = await self._rows(_UNFINISHED, {"limit": limit, "skipped": list(skipped)})
+        return [(merchant_id, customer_id) for merchant_id, customer_id in rows]
 
     async def finished(self, merchant_id: UUID, customer_id: UUID) -> None:
         """Records that no row of an order shows the customer any more."""
         await self._rows(_FINISHED, (merchant_id, customer_id))
 
-    async def _rows(self, query: str, parameters: tuple[object, ...]) -> list[tuple[UUID, ...]]:
-        async with self._connected() as connection:
+    async def _rows(self, query: str, parameters: tuple[object, ...] | Mapping[str, object]) -> list[tuple[UUID, ...]]:
+        async with self._lock, self._connected() as connection:
             cursor = await connection.execute(query, parameters, binary=True)
             return await cursor.fetchall() if cursor.description else []

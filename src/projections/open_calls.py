@@ -5,18 +5,29 @@ The row holds the deadline of the call, in real time. How long recovery waits be
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Final
 from uuid import UUID
 
 from ledger.postgres.connection import DatabaseClient
+from ledger.postgres.skip_scan import skip_scan
 
-# The calls whose deadline lies at or before a time, the oldest first, from the partial index alone.
-_DUE: Final = """
-select merchant_id, order_id from payment_order
- where call_deadline_at is not null and call_deadline_at <= %s order by call_deadline_at limit %s
-"""
+# The calls whose deadline lies at or before a time, without those of the skipped orders: of each merchant the oldest
+# first, and of the merchants each in turn.
+_DUE: Final = skip_scan(
+    table="payment_order",
+    column="merchant_id",
+    where="call_deadline_at is not null",
+    then="""
+select f.value, due.order_id from found f cross join lateral (
+  select order_id, call_deadline_at, row_number() over (order by call_deadline_at) as n from payment_order
+   where merchant_id = f.value and call_deadline_at is not null and call_deadline_at <= %(before)s
+     and order_id not in (select unnest(%(skipped)s::uuid[]))
+   order by call_deadline_at limit %(limit)s) due
+ order by due.n, due.call_deadline_at limit %(limit)s
+""",
+)
 
 # The number of open calls, and the oldest deadline among them.
 COUNT: Final = "select count(*), min(call_deadline_at) from payment_order where call_deadline_at is not null"
@@ -28,11 +39,13 @@ class OpenCalls(DatabaseClient):
     def __init__(self, url: str) -> None:
         super().__init__(url, "ledger-open-intents")
 
-    async def due(self, before: datetime, limit: int) -> Sequence[tuple[UUID, UUID]]:
+    async def due(self, before: datetime, limit: int, skipped: Collection[UUID] = ()) -> Sequence[tuple[UUID, UUID]]:
         """Returns at most `limit` (merchant, order) whose call had its deadline at or before a real time.
 
-        Raises DatabaseUnavailable; the next call connects again.
+        The merchants follow each other in turn, each with its oldest calls first, without the `skipped` orders. Raises
+        DatabaseUnavailable; the next call connects again.
         """
+        values = {"before": before, "limit": limit, "skipped": list(skipped)}
         async with self._connected() as connection:
-            cursor = await connection.execute(_DUE, (before, limit), binary=True)
+            cursor = await connection.execute(_DUE, values, binary=True)
             return [(merchant_id, order_id) for merchant_id, order_id in await cursor.fetchall()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
@@ -167,6 +168,27 @@ async def test_a_worker_killed_after_the_commit_leaves_a_message_that_the_next_o
     assert [message_id for message_id, _ in in_the_inbox(database_url)] == [message.message_id]
     await run_until_empty(delivery, database_url)
     assert (await current(ledger, merchant, order)).amount_paid == 10_000
+
+
+async def test_messages_that_name_no_order_are_applied_one_after_the_other(
+    ledger: Ledger, merchant: Actor, applier: MessageApplier, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders = [await awaiting_transfer(ledger, merchant, str(n)) for n in range(2)]
+    await note_names(database_url, ledger)
+    record, running, most = applier._record, Counter[UUID](), Counter[UUID]()
+
+    async def watched(order_id: UUID, message: Message) -> Order:
+        running[order_id] += 1
+        most[order_id] = max(most[order_id], running[order_id])
+        recorded = await record(order_id, message)
+        running[order_id] -= 1
+        return recorded
+
+    monkeypatch.setattr(applier, "_record", watched)
+    sent = [deposited(merchant, order, 1_000, order_id=None) for order in orders for _ in range(5)]
+    assert await asyncio.gather(*[applier.take(message) for message in sent]) == [Applied()] * 10
+    assert most == {order.terms.order_id: 1 for order in orders}
+    assert [(await current(ledger, merchant, order)).amount_paid for order in orders] == [5_000] * 2
 
 
 async def test_two_workers_at_once_apply_every_message_once(

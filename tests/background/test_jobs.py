@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 import pytest
-from tests.background.conftest import LOOK_AFTER, NO_PAYMENT, Done, rows
+from tests.background.conftest import LOOK_AFTER, NO_PAYMENT, Done, register, rows
 from tests.metric_values import JobsCounted
 from uuid_utils.compat import uuid7
 
@@ -169,6 +170,70 @@ async def test_a_worker_that_is_stopped_finishes_what_has_begun_and_puts_the_res
     assert {stream for *_, stream in left} == {str(thing.stream_id) for thing in due} - set(map(str, begun))
     assert len(left) == 90 - len(begun)
     assert {tuple(states) for *states, _ in left} == {("todo", 0, False)}
+
+
+async def test_jobs_are_taken_in_turn_and_a_merchant_has_four_at_once(
+    ledger: Ledger, jobs: Jobs, connection: Connection, done: Done, database_url: str
+) -> None:
+    busy, *others = sorted([(await register(ledger)).merchant_id for _ in range(3)], key=lambda one: one.hex)
+    hang, stop, begun = asyncio.Event(), asyncio.Event(), Counter[UUID]()
+
+    async def hangs(_: Ledger, merchant_id: UUID, stream_id: UUID, payment_id: UUID, due_at: datetime) -> None:
+        begun[merchant_id] += 1
+        if merchant_id == busy:
+            await hang.wait()
+
+    jobs._handlers = {LOOK_AFTER: hangs}
+    for _ in range(20):  # each a job of its own
+        await jobs.enqueue(connection, [(busy, *tasks(1))])
+    running = asyncio.create_task(jobs.run(stop))
+    async with asyncio.timeout(60):
+        while begun[busy] < 4:  # noqa: ASYNC110 - a queue sends no event
+            await asyncio.sleep(0.01)
+        await jobs.enqueue(connection, [(merchant_id, *tasks(1)) for merchant_id in others])
+        while begun.keys() != {busy, *others}:  # noqa: ASYNC110 - a queue sends no event
+            await asyncio.sleep(0.01)
+        assert begun[busy] == 4
+        stop.set()
+        hang.set()
+        await running
+    assert begun == Counter({busy: 4} | dict.fromkeys(others, 1)), "a worker that stops takes no further job"
+    assert rows(database_url, "select count(*) from procrastinate_jobs where status = 'todo'") == [(16,)]
+
+
+async def test_the_next_job_is_of_the_merchant_whose_turn_it_is(
+    ledger: Ledger, jobs: Jobs, connection: Connection
+) -> None:
+    merchants = sorted([(await register(ledger)).merchant_id for _ in range(3)], key=lambda one: one.hex)
+    for merchant_id in merchants * 2:
+        await jobs.enqueue(connection, [(merchant_id, *tasks(1))])
+    taken = [await jobs._queue.fetch_job(None, None) for _ in range(7)]  # type: ignore[arg-type]
+    assert [job and job.queue for job in taken] == [one.hex for one in merchants * 2] + [None]
+
+
+async def test_the_tasks_of_a_merchants_jobs_share_its_slots(
+    merchant: Actor, jobs: Jobs, connection: Connection
+) -> None:
+    begun, hang, stop = 0, asyncio.Event(), asyncio.Event()
+
+    async def hangs(*_: Any) -> None:
+        nonlocal begun
+        begun += 1
+        await hang.wait()
+
+    jobs._handlers = {LOOK_AFTER: hangs}
+    await put(jobs, connection, merchant, tasks(250))
+    running = asyncio.create_task(jobs.run(stop))
+    async with asyncio.timeout(60):
+        while len(jobs._slots._waiting.get(merchant.merchant_id, ())) < 242:  # noqa: ASYNC110 - a queue sends no event
+            await asyncio.sleep(0.01)
+        assert begun == 8
+        stop.set()
+        while not jobs._stopping:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        hang.set()
+        await running
+    assert begun == 8
 
 
 async def test_a_job_that_was_given_up_is_listed_and_done_when_it_is_retried(

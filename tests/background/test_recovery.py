@@ -5,16 +5,20 @@ yet.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime, timedelta
+from unittest.mock import patch
 from uuid import UUID
 
 import psycopg
 import pytest
 from structlog.testing import capture_logs
 from tests.journal.samples import FISCAL
-from tests.operations.conftest import SILENT, Open, an_order, by_card
+from tests.operations.conftest import SILENT, Open, an_order, by_card, register
+from uuid_utils.compat import uuid7
 
+from ledger.background import recovery
 from ledger.background.recovery import Recovery, Windows
 from ledger.domain.orders.processor_outcomes import Approved, Declined
 from ledger.domain.orders.state import Order
@@ -72,7 +76,7 @@ async def test_a_call_within_its_margin_is_left_alone_where_another_call_of_its_
     receipt = await create_order(ledger, merchant, an_order("1", by_card(SILENT)))
     order_id = receipt.order.terms.order_id
 
-    async def due(_before: datetime, _limit: int) -> Sequence[tuple[UUID, UUID]]:
+    async def due(_before: datetime, _limit: int, _skipped: Collection[UUID]) -> Sequence[tuple[UUID, UUID]]:
         return [(merchant.merchant_id, order_id)]
 
     await Recovery(ledger, due, Windows(margin_s=30, late_s=0)).sweep()
@@ -255,6 +259,46 @@ async def test_a_call_that_the_processor_cannot_answer_about_delays_no_other(
         end_all_pauses(recovery)
         await recovery.sweep()
     assert (await order_of(ledger, merchant, orders[0].terms.order_id)).status is OrderStatus.COMPLETED
+
+
+async def test_look_ups_that_hang_fill_the_slots_of_their_merchant_alone(ledger: Ledger, merchant: Actor) -> None:
+    other, hang, asked = await register(ledger), asyncio.Event(), Counter[UUID]()
+    order = (await create_order(ledger, other, an_order("1", by_card(SILENT)))).order
+    answers = ledger.processor.look_up  # type: ignore[union-attr]
+    hanging = (await create_order(ledger, merchant, an_order("1", by_card(SILENT)))).order.terms.order_id
+
+    async def look_up(merchant_id: UUID, key: str, **fence: bool) -> object:
+        asked[merchant_id] += 1
+        if merchant_id == merchant.merchant_id:
+            await hang.wait()
+        return await answers(merchant_id, key, **fence)
+
+    ledger.processor.look_up = look_up  # type: ignore[union-attr, method-assign, assignment]
+    load = recovery.load_order  # type: ignore[attr-defined]
+
+    async def load_hanging(ledger: Ledger, merchant_id: UUID, order_id: UUID) -> Order:
+        return await load(ledger, merchant_id, hanging if merchant_id == merchant.merchant_id else order_id)
+
+    async def find(_before: datetime, _limit: int, skipped: Collection[UUID]) -> Sequence[tuple[UUID, UUID]]:
+        return [each for each in due if each[1] not in skipped]
+
+    due = [(merchant.merchant_id, uuid7()) for _ in range(30)]
+    stop = asyncio.Event()
+    with patch.object(recovery, "load_order", load_hanging):
+        windows = Windows(margin_s=-3600, late_s=3600, look_up_s=3600, poll_s=0.01)
+        running = asyncio.create_task(Recovery(ledger, find, windows).run(stop))
+        async with asyncio.timeout(60):
+            while asked[merchant.merchant_id] < 8:  # noqa: ASYNC110 - the recovery sends no event
+                await asyncio.sleep(0.01)
+            due.append((other.merchant_id, order.terms.order_id))
+            while asked[other.merchant_id] < 1:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            assert asked == {merchant.merchant_id: 8, other.merchant_id: 1}
+            stop.set()
+            hang.set()
+            await running
+    assert asked == {merchant.merchant_id: 8, other.merchant_id: 1}, "what waits for a slot is left to the next worker"
+    assert (await order_of(ledger, other, order.terms.order_id)).status is OrderStatus.COMPLETED
 
 
 async def test_a_processor_without_an_answer_for_days_is_called_every_minute(

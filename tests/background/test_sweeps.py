@@ -84,3 +84,28 @@ async def test_a_cursor_that_another_dispatcher_moves_during_the_statement_does_
     assert [position == head for position, head in cursors(database_url)] == [True]
     assert await dispatcher.sweep(connection)
     assert (due(database_url), enqueued(database_url)) == ([], sorted(made))
+
+
+async def test_after_a_full_batch_the_timers_of_each_merchant_are_taken_in_turn(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timers, "_AT_ONCE", 10)
+    busy, other = UUID(int=1), UUID(int=2)
+    batches: list[list[UUID]] = []
+
+    class Noting:
+        async def enqueue(self, _: Connection, due: list[tuple[UUID, EnqueueJob]]) -> None:
+            batches.append([merchant_id for merchant_id, _ in due])
+
+    for merchant_id, count, minutes in ((busy, 35, 60), (other, 3, 1)):
+        await connection.execute(
+            """
+            insert into due_time (merchant_id, kind, stream_id, payment_id, due_at)
+            select %s, 'test', gen_random_uuid(), gen_random_uuid(), now() - make_interval(mins => %s)
+              from generate_series(1, %s)
+            """,
+            (merchant_id, minutes, count),
+        )
+    assert await timers.enqueue_due(connection, Noting()) == 38  # type: ignore[arg-type]
+    assert [batch.count(other) for batch in batches] == [0, 3, 0, 0]
+    assert [len(batch) for batch in batches] == [10, 10, 10, 8]

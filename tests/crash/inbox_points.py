@@ -23,8 +23,8 @@ def arm(point: str, die: Callable[[], NoReturn]) -> None:
     """Makes this process die at a point."""
     claim, handled, commit = Inbox.claim, Inbox.handled, Journal.commit
 
-    async def deadly_claim(inbox: Inbox, limit: int = 100) -> Any:
-        claimed = await claim(inbox, limit)
+    async def deadly_claim(inbox: Inbox, limit: int = 100, **named: Any) -> Any:
+        claimed = await claim(inbox, limit, **named)
         if claimed and point == "claimed":
             die()
         return claimed

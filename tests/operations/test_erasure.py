@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 from uuid import UUID
 
 import pytest
 from msgspec import UNSET
-from tests.operations.conftest import DECLINED, Open, an_order, by_card
+from tests.operations.conftest import DECLINED, Open, an_order, by_card, register
 from tests.operations.test_sealing import NAMES, PLACES, XOCHITL, fetch, personal_order, places_of
 from tests.sealing import data_keys
+from uuid_utils.compat import uuid7
 
 from ledger.background.erasure import ErasureSweep
 from ledger.domain.orders.statuses import OrderStatus
@@ -24,6 +25,7 @@ from ledger.operations.inputs import Actor, CustomerInput
 from ledger.operations.ledger import Ledger
 from ledger.operations.orders.create import charge_order, create_order
 from ledger.postgres.connection import connect
+from ledger.postgres.faults import DatabaseUnavailable
 from ledger.ttl_cache import TtlCache
 from projections.erasures import Erasures
 from projections.rebuild import Rows, replay, stored
@@ -197,6 +199,32 @@ async def test_an_interrupted_erasure_is_finished_by_the_worker(
     await forgetting.sweep()
     assert await places_of_personal_data(database_url) == set()
     assert await payers.unfinished(10) == []
+
+
+async def test_an_erasure_that_fails_delays_no_other(
+    ledger: Ledger, database_url: str, payers: Erasures, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ledger.background.erasure._AT_ONCE", 1)
+    merchants = [(await register(ledger)).merchant_id for _ in range(2)]
+    customers = [uuid7() for _ in range(4)]
+    async with await connect(database_url, "test-erasures") as connection:
+        for n, customer_id in enumerate(customers):
+            insert = "insert into data_key (merchant_id, customer_id, destroyed_at) values (%s, %s, now())"
+            await connection.execute(insert, (merchants[n == 3], customer_id))
+    assert {merchant_id for merchant_id, _ in await payers.unfinished(2)} == {*merchants}, "each merchant in turn"
+    walked = []
+
+    async def fails(merchant_id: UUID, customer_id: UUID, *_: Any) -> Sequence[UUID]:
+        walked.append(customer_id)
+        if customer_id == customers[0]:
+            raise DatabaseUnavailable("for this customer alone")
+        return []
+
+    forgetting = ErasureSweep(ledger, payers.unfinished, fails, payers.finished)
+    for _ in range(5):
+        await forgetting.sweep()
+    assert sorted(walked) == sorted(customers), "the one that fails waits"
+    assert await payers.unfinished(10) == [(merchants[0], customers[0])]
 
 
 async def _interrupted(ledger: Ledger, merchant: Actor, orders_of: Any) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from datetime import datetime, timedelta
 from decimal import Decimal
+from typing import Any
 from uuid import UUID
 
 import psycopg
@@ -117,6 +118,115 @@ async def test_another_worker_claims_the_messages_of_a_killed_one(database_url: 
     assert await inbox.claim() == [opened()]
 
 
+async def test_an_applied_message_is_not_claimed_beside_one_that_is_due(database_url: str, inbox: Inbox):
+    for n in (1, 2):
+        await inbox.receive(opened(n))
+    await inbox.handled(opened(1))
+    all_due(database_url)
+    assert await inbox.claim() == [opened(2)]
+
+
+async def test_a_claim_takes_from_each_merchant_in_turn(inbox: Inbox):
+    busy, *others = sorted(uuid7() for _ in range(4))
+    for n in range(50):
+        await inbox.receive(opened(n, merchant_id=busy))
+    for merchant_id in others:
+        await inbox.receive(opened(merchant_id=merchant_id))
+    assert Counter(m.merchant_id for m in await inbox.claim(6)) == {busy: 3} | dict.fromkeys(others, 1)
+    for _ in range(3):
+        for merchant_id in others:
+            await inbox.receive(opened(100, merchant_id=merchant_id))
+        assert [m.merchant_id for _ in range(4) for m in await inbox.claim(1)] == [busy, *others]
+        for merchant_id in others:
+            await inbox.handled(opened(100, merchant_id=merchant_id))
+        with psycopg.connect(inbox._url, autocommit=True) as connection:
+            connection.execute("delete from processor_message where handled_at is not null")
+
+
+async def test_a_claim_leaves_a_merchant_no_more_than_it_may_have_running(inbox: Inbox):
+    busy, other = uuid7(), uuid7()
+    for n in range(50):
+        await inbox.receive(opened(n, merchant_id=busy))
+    await inbox.receive(opened(merchant_id=other))
+    claimed = await inbox.claim(20, of_a_merchant=5, running={busy: 3})
+    assert Counter(m.merchant_id for m in claimed) == {busy: 2, other: 1}
+    assert await inbox.claim(20, of_a_merchant=5, running={busy: 5, other: 1}) == []
+
+
+async def test_of_one_order_the_oldest_message_is_claimed_alone(inbox: Inbox, another: Inbox):
+    order_id = uuid7()
+    for n in (2, 1, 3):
+        await inbox.receive(opened(n, order_id=order_id))
+    await inbox.receive(opened(4, order_id=MERCHANT))
+    assert await inbox.claim() == [opened(2, order_id=order_id), opened(4, order_id=MERCHANT)]
+    assert await another.claim() == []
+    await inbox.handled(opened(2, order_id=order_id))
+    assert await another.claim() == [opened(1, order_id=order_id)]
+    await another.retry_later(opened(1, order_id=order_id), "something else")
+    assert await inbox.claim() == [opened(3, order_id=order_id)], "what waits does not hold up what follows it"
+
+
+async def test_the_next_message_of_an_order_is_claimed_when_the_lease_on_another_ends(database_url: str, inbox: Inbox):
+    order_id = uuid7()
+    async with Inbox(database_url, lease_s=0.2) as killed:
+        for n in (1, 2):
+            await killed.receive(opened(n, order_id=order_id))
+        assert await killed.claim() == [opened(1, order_id=order_id)]
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute("update processor_message set next_try_at = 'infinity' where message_id = 'open 1'")
+    assert await inbox.claim() == []
+    await asyncio.sleep(0.3)
+    assert await inbox.claim() == [opened(2, order_id=order_id)]
+
+
+async def test_a_message_that_another_one_wakes_keeps_the_lease_of_its_worker(inbox: Inbox, another: Inbox):
+    order_id = uuid7()
+    await inbox.receive(won(order_id=order_id))
+    await inbox.retry_later(won(order_id=order_id), "the dispute's opening")
+    all_due(inbox._url)
+    assert await inbox.claim() == [won(order_id=order_id)]
+    await another.receive(opened(order_id=order_id))
+    await another.handled(opened(order_id=order_id))
+    assert await another.claim() == []
+
+
+async def test_a_claim_reads_no_message_that_waits(database_url: str, inbox: Inbox):
+    await inbox.receive(opened(1, order_id=uuid7()))
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute(
+            """
+            insert into processor_message (processor, merchant_id, message_id, order_id, body, tries, next_try_at, waits_for)
+            select processor, merchant_id, n::text, gen_random_uuid(), body, 9,
+                   case when mod(n, 2) = 0 then now() + interval '5 minutes' else 'infinity' end, 'an order'
+              from processor_message, generate_series(1, 5000) n
+            """
+        )
+    execute, read = inbox._execute, 0
+
+    async def explained(statement: str, values: Any) -> Any:
+        nonlocal read
+        plan = await (await execute(f"explain (analyze, format json) {statement}", values)).fetchone()
+        assert plan is not None
+        read = sum(rows_read(plan[0][0]["Plan"]))
+        return await execute("select now(), body from processor_message where false", ())
+
+    inbox._execute = explained  # type: ignore[method-assign]
+    assert await inbox.claim() == []
+    assert 0 < read < 20
+    with psycopg.connect(database_url) as connection:
+        row = connection.execute("select max(claimed_until) is not null from processor_message").fetchone()
+        assert row == (True,), "the one that may be tried was claimed"
+
+
+def rows_read(plan: dict[str, Any]) -> Iterator[float]:
+    """Yields how many rows each scan of the inbox has read, returned or not."""
+    if plan.get("Relation Name") == "processor_message":
+        removed = plan.get("Rows Removed by Filter", 0) + plan.get("Rows Removed by Index Recheck", 0)
+        yield (plan["Actual Rows"] + removed) * plan["Actual Loops"]
+    for part in plan.get("Plans", ()):
+        yield from rows_read(part)
+
+
 async def test_a_message_that_cannot_be_applied_is_retried_with_back_off(database_url: str, inbox: Inbox):
     await inbox.receive(opened())
     pauses = []
@@ -162,6 +272,63 @@ async def test_an_early_message_is_kept_and_applied_after_the_one_before_it(inbo
     assert await work.sweep() == 1, "what waits for the same order is tried at once"
     assert disputes.won == ["d1"]
     assert await work.sweep() == 0
+
+
+async def test_messages_run_side_by_side_and_those_of_an_order_one_after_the_other(inbox: Inbox, another: Inbox):
+    orders, running, most, applied = (
+        [uuid7() for _ in range(6)],
+        Counter[UUID](),
+        Counter[UUID](),
+        list[DisputeOpened](),
+    )
+    together = asyncio.Barrier(len(orders))
+
+    async def slow(message: DisputeOpened) -> Applied:
+        assert message.order_id is not None
+        running[message.order_id] += 1
+        most[message.order_id] = max(most[message.order_id], running[message.order_id])
+        await together.wait()  # it opens only while a message of every order runs
+        running[message.order_id] -= 1
+        applied.append(message)
+        return Applied()
+
+    for n in range(24):
+        await inbox.receive(opened(n, order_id=orders[n % 6]))
+    async with asyncio.timeout(60):
+        await asyncio.gather(*[InboxConsumer(at, {DisputeOpened: slow}).sweep() for at in (inbox, another)])
+        while len(applied) < 24:
+            await InboxConsumer(inbox, {DisputeOpened: slow}).sweep()
+    assert most == dict.fromkeys(orders, 1)
+    for n, order_id in enumerate(orders):
+        of_order = [message.message_id for message in applied if message.order_id == order_id]
+        assert of_order == [f"open {number}" for number in range(n, 24, 6)]
+
+
+async def test_a_merchant_whose_messages_hang_delays_no_other(inbox: Inbox):
+    slow, other, hang, applied = uuid7(), uuid7(), asyncio.Event(), list[UUID]()
+
+    async def take(message: DisputeOpened) -> Applied:
+        if message.merchant_id == slow:
+            await hang.wait()
+        applied.append(message.merchant_id)
+        return Applied()
+
+    for n in range(30):
+        await inbox.receive(opened(n, merchant_id=slow))
+    stop = asyncio.Event()
+    work = InboxConsumer(inbox, {DisputeOpened: take})
+    running = asyncio.create_task(work.run(stop))
+    async with asyncio.timeout(60):
+        while not work._slots.running[slow]:  # noqa: ASYNC110 - the consumer sends no event
+            await asyncio.sleep(0.01)
+        await inbox.receive(opened(merchant_id=other))
+        while not applied:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        assert (applied, work._slots.running[slow]) == ([other], 8)
+        stop.set()
+        hang.set()
+        await running
+    assert Counter(applied) == {other: 1, slow: 8}, "what has begun is finished, and nothing else begins"
 
 
 async def test_an_applied_message_is_not_applied_again(inbox: Inbox):

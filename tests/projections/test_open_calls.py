@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from uuid import UUID
 
 import psycopg
 import pytest
@@ -34,6 +35,20 @@ async def test_no_more_calls_are_returned_than_the_limit(shop: Shop, database_ur
         await shop.order(f"open-{n}", started(1, 10_000), authorization_requested(1, 10_000))
     async with OpenCalls(database_url) as intents:
         assert len(await intents.due(LATER, 3)) == 3
+
+
+async def test_merchants_follow_each_other_in_turn_without_skipped_orders(shop: Shop, database_url: str) -> None:
+    orders = [await shop.order(f"{n}", started(1, 10_000), authorization_requested(1, 10_000)) for n in range(4)]
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        other = UUID(int=1)
+        moved = "update payment_order set merchant_id = %s, call_deadline_at = %s where order_id = %s"
+        connection.execute(moved, (other, LATER, orders[3].terms.order_id))
+    mine = [(shop.merchant_id, order.terms.order_id) for order in orders[:3]]
+    async with OpenCalls(database_url) as intents:
+        found = await intents.due(LATER, 2)
+        assert [merchant_id for merchant_id, _ in found] == [shop.merchant_id, other]
+        rest = await intents.due(LATER, 10, [order_id for _, order_id in found])
+        assert sorted(rest) == sorted({*mine} - {*found})
 
 
 async def test_a_lost_connection_fails_one_read(shop: Shop, database_url: str) -> None:

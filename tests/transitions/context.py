@@ -6,7 +6,7 @@ deadlines of the calls have passed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -119,8 +119,11 @@ class ScenarioContext:
         assert await self._due(_FAR_FUTURE), "no call is open"
         await Recovery(self.store.ledger, self._due, _ALL_DEADLINES_PASSED).sweep()
 
-    async def _due(self, before: datetime, limit: int = 1000) -> Sequence[tuple[UUID, UUID]]:
-        return [each for each in await self._open_calls.due(before, limit) if each[0] == self.merchant.merchant_id]
+    async def _due(
+        self, before: datetime, limit: int = 1000, skipped: Collection[UUID] = ()
+    ) -> Sequence[tuple[UUID, UUID]]:
+        found = await self._open_calls.due(before, limit, skipped)
+        return [each for each in found if each[0] == self.merchant.merchant_id]
 
     # ---------------------------------------------------------------- moves
 

@@ -2,14 +2,16 @@
 
 Never send a call again. "Not found" is final only when the processor can no longer apply the call late: it has fenced
 the call's key, or its time for late arrivals is over. An unreadable or missing answer is looked up again without end,
-with back-off, and so is an order that cannot be read; what waits does not delay other orders.
+with back-off, and so is an order that cannot be read; what waits does not delay other orders. Look-ups run side by
+side, at most eight at a time of each merchant: look-ups that hang delay their own merchant alone.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Final
 from uuid import UUID
 
@@ -17,6 +19,7 @@ import structlog
 from msgspec import Struct
 
 from ledger.background.back_off import back_off_s
+from ledger.background.fair_slots import FairSlots
 from ledger.background.periodic import run_periodically
 from ledger.background.reactions.quarantine import UNREADABLE
 from ledger.domain.orders.decide.outcomes import Outcome
@@ -35,13 +38,13 @@ from ledger.telemetry.metrics import SETTLED
 
 _log = structlog.get_logger()
 
-_AT_ONCE: Final = 20
 _ORDERS_MAX: Final = 1000
-"""How many orders one sweep handles."""
+"""How many orders one sweep begins with, and how many of one merchant wait for their look-ups."""
 _BACK_OFF_FIRST_S, _BACK_OFF_MAX_S = 1.0, 60.0
 
-Due = Callable[[datetime, int], Awaitable[Sequence[tuple[UUID, UUID]]]]
-"""Returns at most so many (merchant, order) whose open intent had its deadline before that real time."""
+Due = Callable[[datetime, int, Collection[UUID]], Awaitable[Sequence[tuple[UUID, UUID]]]]
+"""Returns at most so many (merchant, order) whose open intent had its deadline before that real time, without these
+orders, from each merchant in turn."""
 
 
 class Windows(Struct, frozen=True, kw_only=True):
@@ -67,31 +70,33 @@ class Recovery:
         self._due = due
         self._windows = windows
         self._tries: dict[str | UUID, tuple[int, datetime]] = {}  # by call, and by order
+        self._slots = FairSlots[UUID]()  # by order
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Sweeps every second until `stop` is set."""
+        """Begins with every call that is due, every second until `stop` is set. Finishes the look-ups that run then."""
         await run_periodically(
-            self.sweep,
+            self._begin,
             stop,
             pause_s=self._windows.poll_s,
             log_waiting=lambda reason: _log.warning("recovery_waits", reason=reason),
         )
+        await self._slots.stop()
 
     async def sweep(self) -> None:
         """Looks up every call that is due now."""
+        await self._begin()
+        await self._slots.drain()
+
+    async def _begin(self) -> None:
+        """Begins with every call that is due now, and does not wait for the look-ups."""
         now = datetime.now(UTC)
         self._tries = {key: tried for key, tried in self._tries.items() if tried[1] > now - timedelta(hours=1)}
-        delayed = {key for key, (_, next_at) in self._tries.items() if isinstance(key, UUID) and next_at > now}
+        skipped = {key for key, (_, next_at) in self._tries.items() if isinstance(key, UUID) and next_at > now}
+        skipped.update(self._slots.keys)
         before = now - timedelta(seconds=self._windows.margin_s)
-        found = await self._due(before, _ORDERS_MAX + len(delayed))
-        due = [(merchant_id, order_id) for merchant_id, order_id in found if order_id not in delayed]
-        slots = asyncio.Semaphore(_AT_ONCE)
-
-        async def recover(merchant_id: UUID, order_id: UUID) -> None:
-            async with slots:
-                await self._try(merchant_id, order_id)
-
-        await asyncio.gather(*[recover(*each) for each in due[:_ORDERS_MAX]])
+        for merchant_id, order_id in await self._due(before, _ORDERS_MAX, skipped):
+            if self._slots.started[merchant_id] < _ORDERS_MAX:
+                self._slots.start(merchant_id, order_id, partial(self._try, merchant_id, order_id))
 
     async def _try(self, merchant_id: UUID, order_id: UUID) -> None:
         """Finds an order's outcomes. An order that cannot be read, or fails in any other way, is tried again later."""

@@ -46,7 +46,9 @@ _WORKER: Final = Counter(
 )
 
 _SPARE: Final = 20
-"""What the embedded server accepts beyond the service's own: commands, an operator's sessions, a merchant's followers."""
+"""What the embedded server accepts beyond the service's own: commands, an operator's sessions, a merchant's
+followers.
+"""
 _EMBEDDED_MIN: Final = 100
 
 # How many connections this role may open here, by the limits of the server, the role and the database. Those that are

@@ -7,8 +7,9 @@ repeated message and changes nothing; the inbox does not check for it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any, Final, Self
 from uuid import UUID
 
@@ -19,6 +20,7 @@ from msgspec import Struct
 
 from ledger.postgres.connection import Connection, connect
 from ledger.postgres.faults import DatabaseUnavailable
+from ledger.postgres.skip_scan import skip_scan
 from ledger.processors import messages
 from ledger.processors.messages import Message
 
@@ -37,39 +39,69 @@ select received_at, handled_at, waits_for, body from processor_message
  where processor = %s and merchant_id = %s and message_id = %s
 """
 
-# Claims the messages that may be tried now, the oldest first, for as long as a worker should need; other workers skip
-# them. While a merchant's clock is being moved, the process that moves it applies this merchant's messages.
-_CLAIM: Final = """
-with mine as (
-  select processor, merchant_id, message_id from processor_message p
-   where handled_at is null and next_try_at <= now() and not exists (
-     select from merchant_clock c where c.merchant_id = p.merchant_id and c.moving_until > now())
-   order by next_try_at limit %s for update skip locked)
-update processor_message m set tries = tries + 1, next_try_at = now() + make_interval(secs => %s)
+# Claims messages that may be tried now, for as long as a worker should need; other workers skip them. Of the merchants,
+# each in turn: first those with the fewest running messages, after the merchant that was last. Of each the oldest
+# messages, at most as many as it may have running. A message is left where another one of its order is claimed, or is
+# older and may be tried too. While a merchant's clock is being moved, the process that moves it applies this merchant's
+# messages. The statement reads no message that waits, and nothing where every message waits: `offset 0` keeps the
+# planner from joining with all messages of a merchant.
+_PENDING: Final = """
+handled_at is null and exists (select from processor_message where handled_at is null and next_try_at <= now())"""
+_CLAIM: Final = skip_scan(
+    table="processor_message",
+    column="merchant_id",
+    where=_PENDING,
+    then=""", turn as (
+  select f.value as merchant_id, coalesce(r.n, 0) as running, f.value <= %(after)s as had_turn
+    from found f left join unnest(%(merchants)s::uuid[], %(running)s::int[]) as r(merchant_id, n) on r.merchant_id = f.value
+   where coalesce(r.n, 0) < %(of_a_merchant)s
+     and exists (select from processor_message p
+                  where p.merchant_id = f.value and p.handled_at is null and p.next_try_at <= now() offset 0)
+     and not exists (select from merchant_clock c where c.merchant_id = f.value and c.moving_until > now())
+   order by running, had_turn, merchant_id limit %(limit)s),
+mine as (
+  select t.merchant_id, next.processor, next.message_id from turn t cross join lateral (
+    select due.processor, due.message_id, row_number() over (order by due.next_try_at) as n from (
+      select p.processor, p.message_id, p.next_try_at from processor_message p
+       where p.merchant_id = t.merchant_id and p.handled_at is null and p.next_try_at <= now() and not exists (
+         select from processor_message o
+          where o.order_id = p.order_id and (o.merchant_id = p.merchant_id) is true and o.handled_at is null
+            and (o.processor, o.message_id) <> (p.processor, p.message_id)
+            and (o.claimed_until > now() or (o.next_try_at <= now()
+              and (o.received_at, o.processor, o.message_id) < (p.received_at, p.processor, p.message_id)))
+         offset 0)
+       order by p.next_try_at limit %(of_a_merchant)s - t.running for update skip locked) due) next
+   order by t.running + next.n, t.had_turn, t.merchant_id limit %(limit)s)
+update processor_message m
+   set tries = tries + 1, next_try_at = now() + make_interval(secs => %(lease_s)s),
+       claimed_until = now() + make_interval(secs => %(lease_s)s)
   from mine where (m.processor, m.merchant_id, m.message_id) = (mine.processor, mine.merchant_id, mine.message_id)
 returning m.received_at, m.body
-"""
+""",
+)
 
 # An order has applied the message. What waits for the same order may be tried now.
 _HANDLED: Final = """
 with handled as (
-  update processor_message set handled_at = coalesce(handled_at, now()), waits_for = null
+  update processor_message set handled_at = coalesce(handled_at, now()), waits_for = null, claimed_until = null
    where processor = %s and merchant_id = %s and message_id = %s returning merchant_id, order_id)
 update processor_message m set next_try_at = now()
   from handled h
  where m.merchant_id = h.merchant_id and m.order_id = h.order_id and m.handled_at is null and m.waits_for is not null
+   and coalesce(m.claimed_until, '-infinity') <= now()
 """
 
 # To be tried again in one second, in two, in four, at last every five minutes.
 _RETRY_LATER: Final = """
 update processor_message
-   set waits_for = %s, next_try_at = now() + make_interval(secs => least(2 ^ least(greatest(tries - 1, 0), 20), 300))
+   set waits_for = %s, claimed_until = null,
+       next_try_at = now() + make_interval(secs => least(2 ^ least(greatest(tries - 1, 0), 20), 300))
  where processor = %s and merchant_id = %s and message_id = %s and handled_at is null
 """
 
 # To be tried only after an operator, or another message of its order, makes it due.
 _QUARANTINE: Final = """
-update processor_message set waits_for = %s, next_try_at = 'infinity'
+update processor_message set waits_for = %s, claimed_until = null, next_try_at = 'infinity'
  where processor = %s and merchant_id = %s and message_id = %s and handled_at is null
 """
 
@@ -98,6 +130,7 @@ class Inbox:
         self._lease_s = lease_s
         self._connection: Connection | None = None
         self._lock = asyncio.Lock()
+        self._last = UUID(int=0)  # of the merchants with claimed messages
 
     async def __aenter__(self) -> Self:
         """Connects. Raises psycopg.OperationalError."""
@@ -134,13 +167,27 @@ class Inbox:
             waits_for=waits_for,
         )
 
-    async def claim(self, limit: int = 100) -> Sequence[Message]:
-        """Returns at most `limit` messages to try now, the oldest first.
+    async def claim(
+        self, limit: int = 100, *, of_a_merchant: int | None = None, running: Mapping[UUID, int] = MappingProxyType({})
+    ) -> Sequence[Message]:
+        """Returns at most `limit` messages to try now, from each merchant in turn, sorted by their receipt.
 
-        No other worker gets them until the lease ends.
+        No merchant gets more than `of_a_merchant` together with its `running` ones. Of one order there is at most one
+        message, and none while another of its messages is claimed. No other worker gets them until the lease ends.
         """
-        rows = await (await self._execute(_CLAIM, (limit, self._lease_s))).fetchall()
-        return [messages.decode(body.encode()) for _, body in sorted(rows, key=lambda row: row[0])]
+        values = {
+            "merchants": list(running),
+            "running": list(running.values()),
+            "of_a_merchant": limit if of_a_merchant is None else of_a_merchant,
+            "after": self._last,
+            "limit": limit,
+            "lease_s": self._lease_s,
+        }
+        rows = await (await self._execute(_CLAIM, values)).fetchall()
+        claimed = [messages.decode(body.encode()) for _, body in sorted(rows, key=lambda row: row[0])]
+        turns = [(message.merchant_id <= self._last, message.merchant_id) for message in claimed]
+        self._last = max(turns, default=(False, self._last))[1]
+        return claimed
 
     async def handled(self, message: Message) -> None:
         """Marks a message as applied by its order, now or before. It is not claimed again."""
@@ -157,7 +204,9 @@ class Inbox:
         """
         await self._execute(_QUARANTINE, (because, *_key(message)))
 
-    async def _execute(self, statement: str, values: tuple[Any, ...]) -> psycopg.AsyncCursor[tuple[Any, ...]]:
+    async def _execute(
+        self, statement: str, values: tuple[Any, ...] | Mapping[str, Any]
+    ) -> psycopg.AsyncCursor[tuple[Any, ...]]:
         async with self._lock:
             try:
                 if self._connection is None or self._connection.closed:

@@ -3,16 +3,24 @@
 Never drop a message; only `Applied` ends it. A message that cannot be applied yet, because its order does not exist or
 has not recorded what the message follows, is retried later. A message that contradicts its order for good becomes a
 dead letter, which operators see.
+
+Messages are tried side by side, one at a time of each order, and at most eight at a time of each merchant: a merchant
+whose processor is slow delays its own messages alone.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, Final
+from uuid import UUID
 
 import structlog
 from msgspec import Struct
 
+from ledger.background.fair_slots import FairSlots
+from ledger.background.periodic import run_periodically
 from ledger.journal.append import KeyUnavailable
 from ledger.operations.clock import Clock
 from ledger.operations.message_delivery import MessageSource
@@ -24,7 +32,7 @@ from ledger.telemetry.logs import stack_locations
 
 _log = structlog.get_logger()
 
-_LIMIT: Final = 100
+_PAUSE_S: Final = 0.25
 
 
 class Applied(Struct, frozen=True):
@@ -57,6 +65,7 @@ class InboxConsumer:
     def __init__(self, inbox: Inbox, handles: Handles) -> None:
         self._inbox = inbox
         self._handles = handles
+        self._slots = FairSlots[tuple[str, UUID, str]]()  # by the message's processor, merchant and id
 
     async def receive_and_apply(self, message: Message) -> InboxEntry:
         """Stores a message, tries it at once, and returns its entry afterwards. Raises a Fault."""
@@ -67,11 +76,45 @@ class InboxConsumer:
         assert entry is not None, "the message was stored"
         return entry
 
-    async def sweep(self) -> int:
-        """Tries every message that may be tried now; returns how many there were. Raises a Fault."""
-        claimed = await self._inbox.claim(_LIMIT)
+    async def run(self, stop: asyncio.Event) -> None:
+        """Tries messages until `stop` is set. A message that has begun is finished."""
+        try:
+            await run_periodically(
+                partial(self.sweep, stop),
+                stop,
+                pause_s=_PAUSE_S,
+                log_waiting=lambda reason: _log.warning("messages_wait", reason=reason),
+            )
+        finally:
+            await self._slots.stop()
+
+    async def sweep(self, stop: asyncio.Event | None = None) -> int:
+        """Tries messages until none may be tried now and none runs, or `stop` is set; returns how many it has tried.
+
+        Raises a Fault.
+        """
+        tried = 0
+        try:
+            while stop is None or not stop.is_set():
+                claimed = await self._start_claimed()
+                tried += claimed
+                if not claimed and not self._slots.keys:
+                    break
+                await self._slots.ended(_PAUSE_S)  # messages of other merchants may arrive meanwhile
+        except asyncio.CancelledError:
+            self._slots.cancel()
+            raise
+        return tried
+
+    async def _start_claimed(self) -> int:
+        """Claims as many messages as may begin now and starts them; returns how many. Raises a Fault."""
+        slots = self._slots
+        if not slots.free:
+            return 0
+        claimed = await self._inbox.claim(slots.free, of_a_merchant=slots.of_a_merchant, running=slots.running)
         for message in claimed:
-            await self._try(message)
+            key = message.processor, message.merchant_id, message.message_id
+            slots.start(message.merchant_id, key, partial(self._try, message))
         return len(claimed)
 
     async def _try(self, message: Message) -> None:

@@ -30,6 +30,8 @@ from ledger.processors.sandbox.processor import SandboxProcessor
 _log = structlog.get_logger()
 
 _PAUSE_S: Final = 0.5
+_LEASE_MARGIN_S: Final = 10.0
+"""How much longer a claim on a message lasts than the longest call to a processor that follows from the message."""
 
 
 class InboxDelivery:
@@ -78,25 +80,25 @@ class InboxDelivery:
     async def run(self, stop: asyncio.Event) -> None:
         """Fetches messages and tries them until `stop` is set. A message that has begun is finished."""
 
-        async def work() -> None:
-            busy = True
-            while busy and not stop.is_set():
-                fetched = await fetch(self._outbox, self._inbox, self._ledger.clock) if self._outbox else 0
-                busy = bool(fetched + await self._consumer.sweep())
+        async def fetch_due() -> None:
+            while self._outbox and not stop.is_set() and await fetch(self._outbox, self._inbox, self._ledger.clock):
+                pass
 
-        await run_periodically(
-            work,
+        fetching = run_periodically(
+            fetch_due,
             stop,
             pause_s=_PAUSE_S,
             log_waiting=lambda reason: _log.warning("messages_wait", reason=reason),
         )
+        await asyncio.gather(fetching, self._consumer.run(stop))
 
 
 @asynccontextmanager
 async def open_delivery(url: str, ledger: Ledger) -> AsyncIterator[InboxDelivery]:
     """Yields one process's delivery, open for as long as the context lasts. Raises psycopg.OperationalError."""
     async with AsyncExitStack() as stack:
-        inbox = await stack.enter_async_context(Inbox(url))
+        lease_s = ledger.call_timeouts.processor_timeout_s + _LEASE_MARGIN_S
+        inbox = await stack.enter_async_context(Inbox(url, lease_s=lease_s))
         names = PaymentLookup(url)
         await names.start()
         stack.push_async_callback(names.stop)

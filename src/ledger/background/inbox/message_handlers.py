@@ -7,11 +7,13 @@ a dead letter: it is not retried by itself, and an operator decides.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from datetime import datetime
 from decimal import Decimal
 from typing import Final, assert_never, get_args
 from uuid import UUID
+from weakref import WeakValueDictionary
 
 import msgspec
 import structlog
@@ -76,6 +78,7 @@ class MessageApplier:
     def __init__(self, ledger: Ledger, names: PaymentLookup) -> None:
         self._ledger = ledger
         self._names = names
+        self._locks: WeakValueDictionary[UUID, asyncio.Lock] = WeakValueDictionary()  # by order
 
     def handles(self) -> Handles:
         """Returns the handler of every kind of message."""
@@ -85,10 +88,11 @@ class MessageApplier:
         """Records a message on its order; a second time changes nothing. Raises a Fault."""
         try:
             order_id, message = await self._addressed(message)
-            order = await self._record(order_id, message)
-            if isinstance(message, DepositReceived):
-                _log_another_amount(message, order)
-                await refund_overpayment(self._ledger, message, order)
+            async with self._locks.setdefault(order_id, asyncio.Lock()):  # the inbox sees no order in some messages
+                order = await self._record(order_id, message)
+                if isinstance(message, DepositReceived):
+                    _log_another_amount(message, order)
+                    await refund_overpayment(self._ledger, message, order)
         except NotApplicableYet as reason:
             return RetryLater(str(reason))
         except _Contradicts as reason:

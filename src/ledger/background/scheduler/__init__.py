@@ -3,7 +3,7 @@
 In reading order:
 
 - `timers`: turns due timers into jobs. `jobs`: the queue of jobs, and what runs them.
-  `retry_policy`: when a failed job runs again.
+  `fair_queue`: which job is next. `retry_policy`: when a failed job runs again.
 - `failed_jobs`: jobs that failed, for operators.
 - `clock_lock`: the lease on a merchant's clock. `clock_advance`: moves a sandbox merchant's clock and does what becomes
   due.

@@ -29,8 +29,9 @@ from ledger.postgres.faults import DatabaseUnavailable
 
 _MOVES_AT_ONCE: Final = 2
 _JOB_CONNECTIONS_MAX: Final = 2
-"""How many clocks a process moves at once, and how many connections each move has for jobs beside its own. Further moves
-wait: all connections are counted in advance (see `service.connection_count`)."""
+"""How many clocks a process moves at once, and how many connections each move has for jobs beside its own. Further
+moves wait: all connections are counted in advance (see `service.connection_count`).
+"""
 
 _LAST: Final = datetime(2200, 1, 1, tzinfo=UTC)
 

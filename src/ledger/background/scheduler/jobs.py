@@ -5,7 +5,8 @@ other workers take over the jobs of a worker that is killed: the versions of str
 everything else.
 
 A job holds many tasks of one merchant, because the queue needs longer for a job than most tasks need. Each task of
-several that fails becomes a job of its own, and from then on has attempts and pauses of its own.
+several that fails becomes a job of its own, and from then on has attempts and pauses of its own. The merchants share
+what runs at once (see `fair_queue` and `background.fair_slots`).
 """
 
 from __future__ import annotations
@@ -25,8 +26,10 @@ from procrastinate import App, JobContext, PsycopgConnector, exceptions
 from procrastinate.jobs import DeleteJobCondition, Job
 from psycopg_pool import AsyncConnectionPool
 
+from ledger.background.fair_slots import FairSlots
 from ledger.background.periodic import pause
 from ledger.background.reactions.reaction import EnqueueJob
+from ledger.background.scheduler.fair_queue import PLANNING, FairQueue
 from ledger.background.scheduler.retry_policy import ATTEMPTS_MAX, JobRetry, next_attempt_at
 from ledger.operations.ledger import Ledger
 from ledger.telemetry.metrics import JOBS
@@ -40,9 +43,8 @@ It may be called twice. When it raises, it is called again later.
 """
 
 _TASK: Final = "ledger.due"
-_AT_ONCE: Final = 10
+_AT_ONCE: Final = 32
 _TASKS_PER_JOB: Final = 100
-_TASKS_AT_ONCE: Final = 32  # of one process, over all its jobs
 _HEARTBEAT_S, _STALLED_S = 2.0, 15.0
 """How often a worker updates its heartbeat, and after how long without one other workers take over its jobs."""
 _POLL_S: Final = 2.0
@@ -95,17 +97,18 @@ class Jobs:
         logging.getLogger("procrastinate").setLevel(logging.CRITICAL)
         self._ledger = ledger
         self._handlers = handlers
-        self._slots = asyncio.Semaphore(_TASKS_AT_ONCE)
+        self._slots = FairSlots[None]()
         self._stopping = self._connected = False
         self._connector = PsycopgConnector(
             conninfo=url,
             min_size=1,
             max_size=connections_max,
             configure=use_jobs_schema,
-            kwargs={"application_name": "ledger-jobs"},
+            kwargs={"application_name": "ledger-jobs", "options": PLANNING},
             pool_factory=_pool,
         )
         self._app = App(connector=self._connector)
+        self._queue = self._app.job_manager = FairQueue(self._connector, lambda: self._stopping)
         self._app.task(name=_TASK, pass_context=True, retry=JobRetry())(self._run_job)
 
     async def __aenter__(self) -> Self:
@@ -201,21 +204,24 @@ class Jobs:
         await self._app.run_worker_async(concurrency=_AT_ONCE, fetch_job_polling_interval=_POLL_S, **_WORKER_OPTIONS)
 
     async def _run_job(self, context: JobContext, *, merchant_id: str, things: list[list[str]]) -> None:
-        tasks = [_task(row) for row in things]
-        await self._ledger.clock.refresh(UUID(merchant_id))
+        with self._queue.running(context.job):
+            await self._ledger.clock.refresh(UUID(merchant_id))
+            await self._run_tasks(context.job, UUID(merchant_id), [_task(row) for row in things])
+
+    async def _run_tasks(self, job: Job, merchant_id: UUID, tasks: Sequence[EnqueueJob]) -> None:
         if len(tasks) == 1:
-            await self._run_task(UUID(merchant_id), tasks[0], context.job.attempts)
+            await self._run_task(merchant_id, tasks[0], job.attempts)
             return
         streams: dict[UUID, list[EnqueueJob]] = {}
         for task in tasks:
             streams.setdefault(task.stream_id, []).append(task)
-        undone = await asyncio.gather(*[self._run_in_order(UUID(merchant_id), some) for some in streams.values()])
-        await self._put_back(context.job, UUID(merchant_id), undone)
+        undone = await asyncio.gather(*[self._run_in_order(merchant_id, some) for some in streams.values()])
+        await self._put_back(job, merchant_id, undone)
 
     async def _run_in_order(self, merchant_id: UUID, tasks: Sequence[EnqueueJob]) -> _Undone:
         """Runs the tasks of one stream until one fails; returns that one and those after it."""
         for n, task in enumerate(tasks):
-            async with self._slots:
+            async with self._slots.slot(merchant_id):
                 if self._stopping:
                     return _Undone(begun=False, tasks=tasks[n:])
                 try:

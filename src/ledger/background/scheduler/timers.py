@@ -1,7 +1,7 @@
 """Turns due timers into jobs: by real time, and for sandbox merchants by their own clocks.
 
 Delete a timer in the transaction that enqueues its job. Timers of a leased clock are left to the holder of the lease,
-who runs what becomes due in the order of time.
+who runs what becomes due in the order of time. A merchant with many due timers delays another one's by one batch.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from uuid import UUID
 from ledger.background.reactions.reaction import EnqueueJob
 from ledger.background.scheduler.jobs import Jobs
 from ledger.postgres.connection import Connection
+from ledger.postgres.skip_scan import skip_scan
 
 _AT_ONCE: Final = 500
 
@@ -30,7 +31,25 @@ _DUE: Final = _TAKE.format(
   select merchant_id, stream_id, kind, payment_id from due_time t
    where due_at <= now() and not exists (
      select from merchant_clock c where c.merchant_id = t.merchant_id and c.moving_until > now())
-   order by due_at limit %s for update skip locked"""
+   order by due_at limit %(limit)s for update skip locked"""
+)
+
+# The same, from each merchant in turn. It reads more where many merchants have timers, so it follows a full batch
+# alone.
+_DUE_IN_TURN: Final = _TAKE.format(
+    which=skip_scan(
+        table="due_time",
+        column="merchant_id",
+        where="true",
+        then="""
+  select d.merchant_id, d.stream_id, d.kind, d.payment_id from (
+    select next.* from found f cross join lateral (
+      select t.*, row_number() over (order by due_at) as n from due_time t
+       where t.merchant_id = f.value and due_at <= now() order by due_at limit %(limit)s) next
+     where not exists (select from merchant_clock c where c.merchant_id = f.value and c.moving_until > now())
+     order by next.n, next.due_at limit %(limit)s) next
+    join due_time d using (merchant_id, stream_id, kind, payment_id) for update of d skip locked""",
+    )
 )
 
 # Timers that are due by clocks that are ahead of real time.
@@ -39,7 +58,7 @@ _DUE_AHEAD: Final = _TAKE.format(
   select t.merchant_id, t.stream_id, t.kind, t.payment_id from merchant_clock c
     join due_time t on t.merchant_id = c.merchant_id and t.due_at <= now() + c.ahead_us * interval '1 microsecond'
    where coalesce(c.moving_until, '-infinity') <= now()
-   order by t.due_at limit %s for update of t skip locked"""
+   order by t.due_at limit %(limit)s for update of t skip locked"""
 )
 
 # Whether there may be timers of either kind: read four times a second, and nearly always false.
@@ -67,15 +86,21 @@ async def enqueue_due(connection: Connection, jobs: Jobs) -> int:
     is_due = await (await connection.execute(_IS_DUE)).fetchone()
     assert is_due is not None, "a select without from has one row"
     found = 0
-    for statement, may_be in zip((_DUE, _DUE_AHEAD), is_due, strict=True):
-        full = may_be
-        while full:
-            async with connection.transaction():
-                rows = await (await connection.execute(statement, (_AT_ONCE,))).fetchall()
-                await jobs.enqueue(connection, _in_order(rows))
-            found += len(rows)
-            full = len(rows) == _AT_ONCE
+    for (first, next_ones), may_be in zip(((_DUE, _DUE_IN_TURN), (_DUE_AHEAD, _DUE_AHEAD)), is_due, strict=True):
+        count = await _take(connection, jobs, first) if may_be else 0
+        found += count
+        while count == _AT_ONCE:
+            count = await _take(connection, jobs, next_ones)
+            found += count
     return found
+
+
+async def _take(connection: Connection, jobs: Jobs, statement: str) -> int:
+    """Turns one batch of due timers into jobs; returns how many there were."""
+    async with connection.transaction():
+        rows = await (await connection.execute(statement, {"limit": _AT_ONCE})).fetchall()
+        await jobs.enqueue(connection, _in_order(rows))
+    return len(rows)
 
 
 async def next_of(connection: Connection, merchant_id: UUID, until: datetime) -> datetime | None:
