@@ -73,7 +73,8 @@ PACKAGES = {
     ),
     ("api",): (
         ("api", "projections", "ledger.operations", "ledger.postgres.faults", "ledger.journal.append", "ledger.processors.contract",
-         "ledger.processors.bins", "ledger.processors.messages", "ledger.processors.clabe", "ledger.security", "ledger.settings",
+         "ledger.processors.bins", "ledger.processors.messages", "ledger.processors.clabe",
+         "ledger.processors.pan_detection", "ledger.processors.cvc_detection", "ledger.security", "ledger.settings",
          "ledger.telemetry", "ledger.timeouts", "ledger.ttl_cache", "ledger.domain",
          "msgspec", "starlette", "structlog", "email_validator", "stdnum", "prometheus_client"),
         (r"ledger\.domain\.\w+\.(events|(evolve|decide)\b.*)",),
