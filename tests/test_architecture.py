@@ -20,7 +20,7 @@ WIDE = {"ledger"}  # packages that may have more than 13 modules and packages: t
 
 STREAMS = tuple(f"ledger.domain.{name}" for name in ("orders", "customers", "merchants", "idempotency"))
 PURE_STDLIB = (
-    "__future__", "bisect", "collections", "contextlib", "dataclasses", "datetime", "decimal", "enum", "functools", "itertools",
+    "__future__", "bisect", "collections", "contextlib", "dataclasses", "datetime", "decimal", "enum", "functools", "hashlib", "itertools",
     "operator", "re", "string", "types", "typing", "uuid", "zoneinfo",
 )  # fmt: skip
 DATABASE = tuple(f"ledger.postgres.{name}" for name in ("arrays", "connection", "dataloader", "faults", "group_commit"))

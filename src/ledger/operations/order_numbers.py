@@ -1,4 +1,4 @@
-"""Ordinals for order numbers: unique over the installation, taken from the database in blocks.
+"""Order numbers: made under the installation's key of ordinals that the database gives in blocks.
 
 An ordinal is used once or never: a process that ends leaves the rest of its block unused. Gaps have no meaning.
 """
@@ -10,6 +10,7 @@ from typing import Final
 
 import psycopg
 
+from ledger.domain.ids import order_number
 from ledger.postgres.connection import connect
 from ledger.postgres.faults import DatabaseUnavailable
 
@@ -20,15 +21,16 @@ _NEXT_BLOCK: Final = "select nextval('order_number_block')"
 
 
 class OrderNumbers:
-    """Issues ordinals, with one query for each thousand."""
+    """Issues order numbers, with one query for each thousand. All processes of an installation have the same `key`."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, key: bytes) -> None:
         self._url = url
+        self._key = key
         self._next = self._end = 0
         self._lock = asyncio.Lock()
 
-    async def take(self) -> int:
-        """Returns an ordinal that no other order has.
+    async def take(self) -> str:
+        """Returns a number that no other order has.
 
         Raises DatabaseUnavailable where a new block is needed and missing.
         """
@@ -38,7 +40,7 @@ class OrderNumbers:
                     await self._take_block()
         ordinal = self._next
         self._next += 1
-        return ordinal
+        return order_number(ordinal, self._key)
 
     async def _take_block(self) -> None:
         try:
