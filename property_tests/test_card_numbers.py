@@ -12,11 +12,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stdnum import luhn
 
-from api.fields.pan_detection import contains_pan
+from ledger.processors.pan_detection import contains_pan
 
 DIGIT = st.sampled_from("0123456789")
-STEMS = {16: ("4", "51", "2221", "6011", "35"), 15: ("34", "37"), 14: ("36", "300"), 19: ("4", "62")}
+STEMS = {
+    16: ("4", "51", "2221", "6011", "35", "62", "81", "9792", "2200", "5018", "508", "606282", "6362", "65"),
+    15: ("34", "37", "1"),
+    14: ("36", "300"),
+    19: ("4", "62", "81", "6759"),
+}
 GROUPS = {16: (4, 4, 4, 4), 15: (4, 6, 5), 14: (4, 6, 4), 19: (4, 4, 4, 4, 3)}
+SIGNS = (
+    *("", " ", "-", ".", " . ", "/", "_", "\u00b7", "\u00a0", "\u2013"),
+    *("\t", "\n", "\r\n", ",", ", ", "|", " | ", ":", "=", "   ", "      ", "\u200b", "\u2060", "\ufeff"),
+)
 
 
 @st.composite
@@ -32,9 +41,9 @@ def cards(draw: st.DrawFn) -> list[str]:
 
 @given(
     groups=cards(),
-    between=st.sampled_from(["", " ", "-", ".", " . ", "/", "_", "\u00b7", "\u00a0", "\u2013"]),
-    before=st.sampled_from(["", "pago ", "n.º ", "tel. 55.1234.5678, ", "(", "x"]),
-    after=st.sampled_from(["", ".", " gracias", ", 12/34", ")", "x"]),
+    between=st.sampled_from(SIGNS),
+    before=st.sampled_from(["", "pago ", "n.º ", "tel. 55.1234.5678, ", "(", "x", "card", "abc", "+", "é"]),
+    after=st.sampled_from(["", ".", " gracias", ", 12/34", ")", "x", "exp", "abc", "é"]),
 )
 def test_a_card_number_is_found_in_the_groups_that_are_printed_on_it(
     groups: list[str], between: str, before: str, after: str
@@ -75,6 +84,13 @@ def test_an_amount_with_a_sign_at_the_thousands_is_no_card_number(text: str, sig
 )
 def test_ids_addresses_and_times_are_no_card_numbers(text: str) -> None:
     assert not contains_pan(text)
+
+
+@given(st.floats(min_value=0, max_value=1e12).map(repr), st.sampled_from(["", "-", "lat ", "["]))
+def test_a_long_decimal_is_no_card_number(text: str, before: str) -> None:
+    whole, _, decimals = text.partition(".")
+    if len(whole) < 13 and "e" not in decimals:
+        assert not contains_pan(before + text)
 
 
 def test_a_uuid_of_digits_alone_is_no_card_number() -> None:

@@ -20,7 +20,7 @@ WIDE = {"ledger"}  # packages that may have more than 13 modules and packages: t
 
 STREAMS = tuple(f"ledger.domain.{name}" for name in ("orders", "customers", "merchants", "idempotency"))
 PURE_STDLIB = (
-    "__future__", "bisect", "collections", "contextlib", "dataclasses", "datetime", "decimal", "enum", "functools", "itertools",
+    "__future__", "bisect", "collections", "contextlib", "dataclasses", "datetime", "decimal", "enum", "functools", "hashlib", "itertools",
     "operator", "re", "string", "types", "typing", "uuid", "zoneinfo",
 )  # fmt: skip
 DATABASE = tuple(
@@ -77,7 +77,8 @@ PACKAGES = {
     ),
     ("api",): (
         ("api", "projections", "ledger.operations", "ledger.postgres.faults", "ledger.journal.append", "ledger.processors.contract",
-         "ledger.processors.bins", "ledger.processors.messages", "ledger.processors.clabe", "ledger.security", "ledger.settings",
+         "ledger.processors.bins", "ledger.processors.messages", "ledger.processors.clabe",
+         "ledger.processors.pan_detection", "ledger.processors.cvc_detection", "ledger.security", "ledger.settings",
          "ledger.telemetry", "ledger.timeouts", "ledger.ttl_cache", "ledger.domain",
          "msgspec", "starlette", "structlog", "email_validator", "stdnum", "prometheus_client"),
         (r"ledger\.domain\.\w+\.(events|(evolve|decide)\b.*)",),

@@ -35,6 +35,7 @@ FIELD_WORDS: Mapping[str, str | Mapping[int, str]] = {
     "LINE_ITEMS_SUM": "The lines do not add up to the amount.",
     "CONFLICTING_FIELDS": "It came twice, or under two names, with different values.",
     "CARD_NUMBER_NOT_ALLOWED": "It contains a card number.",
+    "SECURITY_CODE_NOT_ALLOWED": "It contains a card's security code.",
 }
 
 # Codes of answers without an `ApiError` with a literal status and without a `Rejected`.
@@ -42,6 +43,7 @@ _ELSEWHERE: Mapping[str, tuple[int, ...]] = {
     "VALIDATION_ERROR": (400,),
     "CONFLICTING_FIELDS": (400,),
     "CARD_NUMBER_NOT_ALLOWED": (400,),
+    "SECURITY_CODE_NOT_ALLOWED": (400,),
     "PAYMENT_DECLINED": (422,),
     "RISK_REJECTED": (422,),
     "RATE_LIMIT_EXCEEDED": (429,),
@@ -131,7 +133,7 @@ def known_codes() -> dict[str, tuple[int, ...]]:
 
 def _field_codes() -> set[str]:
     """Returns the codes of `errors[]`: the third argument of `invalid`, its default, and those of whole errors about fields."""
-    found = {"INVALID_VALUE", "CONFLICTING_FIELDS", "CARD_NUMBER_NOT_ALLOWED"}
+    found = {"INVALID_VALUE", "CONFLICTING_FIELDS", "CARD_NUMBER_NOT_ALLOWED", "SECURITY_CODE_NOT_ALLOWED"}
     for call in _calls("invalid"):
         found |= {argument.value for argument in call.args[2:3] if isinstance(argument, ast.Constant)}
     assert found == FIELD_WORDS.keys(), f"field codes and words differ: {sorted(found ^ FIELD_WORDS.keys())}"

@@ -19,7 +19,7 @@ from ledger.processors.contract import Processor
 from ledger.processors.sandbox.call_executor import CallExecutor
 from ledger.processors.sandbox.charge_writer import ChargeWriter
 from ledger.processors.sandbox.processor import SandboxProcessor
-from ledger.security.secrets import load_sealing_keys
+from ledger.security.secrets import Purpose, load_sealing_keys, load_secrets
 from ledger.settings import Settings, public_url
 from projections.inline import Inline
 
@@ -44,7 +44,8 @@ async def open_ledger(settings: Settings, *, clock: Clock | None = None) -> Asyn
             clock = clocks = MerchantClocks(url)
             await clocks.start()
             stack.push_async_callback(clocks.stop)
-        order_numbers = await stack.enter_async_context(OrderNumbers(url))
+        order_numbers_key = load_secrets(settings).key(Purpose.ORDER_NUMBERS)
+        order_numbers = await stack.enter_async_context(OrderNumbers(url, order_numbers_key))
         ledger = Ledger(journal, processor, order_numbers, clock=clock, call_timeouts=call_timeouts)
         stack.push_async_callback(ledger.drain)
         yield ledger

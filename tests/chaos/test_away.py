@@ -12,4 +12,4 @@ pytestmark = pytest.mark.anyio
 
 async def test_missing_order_numbers_are_a_fault_of_the_database() -> None:
     with pytest.raises(DatabaseUnavailable):
-        await OrderNumbers("host=/nowhere dbname=none").take()
+        await OrderNumbers("host=/nowhere dbname=none", b"k" * 32).take()

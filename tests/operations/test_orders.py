@@ -15,7 +15,7 @@ from tests.operations.conftest import DECLINED, SILENT, Open, an_order, by_card
 from uuid_utils.compat import uuid7
 
 from ledger.domain.orders.events import PaymentAuthorized
-from ledger.domain.orders.processor_outcomes import ActionRequired, AuthorizationOutcome
+from ledger.domain.orders.processor_outcomes import ActionRequired, AuthorizationOutcome, Declined
 from ledger.domain.orders.statuses import NextAction, OrderStatus, PaymentStatus
 from ledger.domain.rejections import CustomerNotFound, IdempotencyMismatch, OrderNotFound, OrderNotPayable
 from ledger.journal.append import Change, VersionConflict
@@ -183,6 +183,19 @@ async def test_a_challenge_that_the_request_did_not_allow_is_unknown(
     receipt = await create_order(ledger, merchant, an_order("1", by_card(virtual_terminal=True)))
     assert receipt.order.status is OrderStatus.PROCESSING
     assert receipt.order.payments[0].entries[-1].status == "UNKNOWN"
+
+
+async def test_a_card_number_in_a_processors_message_is_not_stored(
+    ledger: Ledger, merchant: Actor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def declines(_: AuthorizationRequest) -> AuthorizationOutcome:
+        return Declined(code="05", message="Card 4242-4242-4242-4242 declined")
+
+    monkeypatch.setattr(ledger.processor, "authorize", declines)
+    receipt = await create_order(ledger, merchant, an_order("1", by_card()))
+    failure = receipt.order.payments[0].failure
+    assert failure is not None
+    assert failure.message == "Card ****-****-****-**** declined"
 
 
 async def test_an_outcome_is_recorded_after_more_conflicts_than_a_request_may_meet(

@@ -19,6 +19,7 @@ METHODS = [  # what is overridden or called, with the names of its parameters
     (HttpToolsProtocol, "connection_made", ["transport"]),
     (HttpToolsProtocol, "connection_lost", ["exc"]),
     (HttpToolsProtocol, "data_received", ["data"]),
+    (HttpToolsProtocol, "eof_received", []),
     (HttpToolsProtocol, "on_message_begin", []),
     (HttpToolsProtocol, "on_message_complete", []),
     (HttpToolsProtocol, "on_response_complete", []),

@@ -93,11 +93,11 @@ def payment_method(method: PaymentMethod, today: date) -> PaymentInput:
 
 
 def sent_pan(method: PaymentMethod | None) -> str | None:
-    """Returns the card number as the request has it."""
+    """Returns the card number as the request has it, None where no CVC came with it."""
     if method is None:
         return None
     card = method.card_details or (method.options.card if method.options else None)
-    return card.number if card else None
+    return card.number if card and card.cvc is not None else None
 
 
 def _saved_method(method: PaymentMethod) -> PaymentInput:

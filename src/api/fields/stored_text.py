@@ -1,4 +1,4 @@
-"""Refuses card numbers and control characters in any text that would be stored.
+"""Refuses card numbers, security codes and control characters in any text that would be stored.
 
 Search all fields of the parsed input, never a list of fields, so that a new field is searched from its first day. The
 log cannot be cleaned afterwards.
@@ -13,19 +13,25 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, Raw, Struct
 
-from api.fields.pan_detection import contains_pan
-from api.http.errors import card_number_in, invalid
+from api.http.errors import card_number_in, invalid, security_code_in
 from ledger.processors.contract import Card
+from ledger.processors.cvc_detection import contains_cvc, json_contains_cvc
+from ledger.processors.pan_detection import contains_pan
 
 _CONTROLS: Final = re.compile("[\x00-\x1f\x7f-\x9f]")
 _CONTROLS_IN_PROSE: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _C1_CONTROLS: Final = re.compile(b"\xc2[\x80-\x9f]")
 
-# Every digit, and every byte of a character outside ASCII, becomes a 0; what may separate groups is removed. The
-# shortest card number then is thirteen zeros in a row.
-_DIGITS: Final = bytes(0x30 if 0x30 <= byte <= 0x39 or byte >= 0x80 else 0x78 for byte in range(256))
-_GAPS: Final = b" -._/"
+# Every digit, and every byte of a character outside ASCII, becomes a 0; letters become small ones; all other signs are
+# removed. The shortest card number then is thirteen zeros in a row, and a security code is three behind its name.
+_SQUEEZED: Final = bytes(0x30 if byte >= 0x80 or chr(byte).isdigit() else ord(chr(byte).lower()) for byte in range(256))
+_SIGNS: Final = bytes(byte for byte in range(128) if not chr(byte).isalnum())
 _THIRTEEN: Final = b"0" * 13
+_TYPED_CVC: Final = b"cvc000"
+# A part of each name of security codes. All begin with one letter, for which the search leaps: a tenth of the time.
+_CVC_NAME: Final = re.compile(
+    rb"c(?:v[cvnd]|av(?:0|code)|sc|id(?:0|code|number|value|data)|urity|ardverif|(?:o|00)d(?:igo)?(?:de)?(?:segur|verif))"
+)
 
 # Where the names of the parsed input differ from the interface's.
 _SPELLINGS: Final = (
@@ -38,15 +44,23 @@ _SPELLINGS: Final = (
 
 
 def check_stored_text(parsed: Struct, place: str, body: bytes, typed_number: str | None) -> None:
-    """Raises ApiError (400) where a card number or a control character would be stored; prose may have line breaks and
-    tabs.
+    """Raises ApiError (400) where a card number, a security code or a control character would be stored; prose may
+    have line breaks and tabs.
 
     `place` is the field of an `OrderInput` that has the type of `parsed`, or "" for another input. `body` is what was
-    parsed, and `typed_number` the card number in the field where it belongs: from the two, most bodies are known to be
-    harmless at once.
+    parsed, and `typed_number` the card number in the field where it belongs, where its CVC came with it: from the two,
+    most bodies are known to be harmless at once.
     """
     if not _is_harmless(body, typed_number):
         _check(parsed, place)
+
+
+def check_card_data(text: str, field: str) -> None:
+    """Raises ApiError (400) where the text holds a card number or a security code."""
+    if contains_pan(text):
+        raise card_number_in(field)
+    if contains_cvc(text):
+        raise security_code_in(field)
 
 
 def _is_harmless(body: bytes, typed_number: str | None) -> bool:
@@ -59,7 +73,10 @@ def _is_harmless(body: bytes, typed_number: str | None) -> bool:
         return False
     if typed_number is not None:
         body = body.replace(typed_number.encode(), b"x", 1)
-    return _THIRTEEN not in body.translate(_DIGITS, _GAPS)
+    squeezed = body.translate(_SQUEEZED, _SIGNS)
+    if typed_number is not None:
+        squeezed = squeezed.replace(_TYPED_CVC, b"x", 1)
+    return _THIRTEEN not in squeezed and _CVC_NAME.search(squeezed) is None
 
 
 def _unescaped(body: bytes) -> bytes:
@@ -90,8 +107,7 @@ def _check_text(text: str, place: str) -> None:
     controls = _CONTROLS_IN_PROSE if place.endswith("description") else _CONTROLS
     if controls.search(text):
         raise invalid(_published_name(place), "must not contain control characters", "INVALID_FORMAT")
-    if contains_pan(text):
-        raise card_number_in(_published_name(place))
+    check_card_data(text, _published_name(place))
 
 
 def _check_json(raw: Raw, place: str) -> None:
@@ -99,8 +115,12 @@ def _check_json(raw: Raw, place: str) -> None:
     for text in _texts(content):
         if _CONTROLS_IN_PROSE.search(text):
             raise invalid(_published_name(place), "must not contain control characters", "INVALID_FORMAT")
+        if contains_pan(text):
+            raise card_number_in(_published_name(place))
     if contains_pan(msgspec.json.encode(content).decode()):
         raise card_number_in(_published_name(place))
+    if json_contains_cvc(content):
+        raise security_code_in(_published_name(place))
 
 
 def _texts(content: Any) -> Iterator[str]:

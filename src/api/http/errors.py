@@ -94,6 +94,12 @@ def card_number_in(field: str) -> ApiError:
     return ApiError(400, code, f"{field} {message}.", errors=(FieldError(field, message, code),))
 
 
+def security_code_in(field: str) -> ApiError:
+    """Returns a 400 about a card's security code in a text that would be stored."""
+    code, message = "SECURITY_CODE_NOT_ALLOWED", "must not contain a card's security code"
+    return ApiError(400, code, f"{field} {message}.", errors=(FieldError(field, message, code),))
+
+
 def order_not_found() -> OrderNotFound:
     """Returns the rejection of an id under which the merchant has no order."""
     return OrderNotFound("The merchant has no payment order with this id or external id.")

@@ -11,10 +11,11 @@ from typing import Any, Final
 
 import msgspec
 
-from api.fields.pan_detection import contains_pan
+from api.fields.stored_text import check_card_data
 from api.http.decoding import bad_input_as_400
-from api.http.errors import card_number_in, invalid
+from api.http.errors import invalid
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey
+from ledger.processors.cvc_detection import is_cvc
 
 _KEY_MAX: Final = 255
 _SECRETS: Final = frozenset({"cvc", "cvv"})
@@ -25,14 +26,13 @@ def idempotency_key(header: bytes, pepper: bytes, method: str, path: str, body: 
     """Returns the key of a request and the request's fingerprint under `pepper`.
 
     The order of a body's members and the space between them make no difference. Raises ApiError (400) for a key that is
-    empty, longer than 255 characters or not printable ASCII, or that holds a card number: the log keeps the key for
-    ever.
+    empty, longer than 255 characters or not printable ASCII, or that holds a card number or a security code: the
+    log keeps the key for ever.
     """
     key = header.decode("latin-1")
     if not (0 < len(key) <= _KEY_MAX and key.isascii() and key.isprintable()):
         raise invalid("Idempotency-Key", f"must have 1 to {_KEY_MAX} printable ASCII characters", "INVALID_FORMAT")
-    if contains_pan(key):
-        raise card_number_in("Idempotency-Key")
+    check_card_data(key, "Idempotency-Key")
     with bad_input_as_400():  # a member that is ignored may still hold a number that Python cannot represent
         content = _encode([method, path, _without_secrets(msgspec.json.decode(body))])
     return IdempotencyKey(key, hmac.digest(pepper, content, "sha256").hex())
@@ -40,7 +40,11 @@ def idempotency_key(header: bytes, pepper: bytes, method: str, path: str, body: 
 
 def _without_secrets(content: Any) -> Any:
     if isinstance(content, dict):
-        return {name: _without_secrets(value) for name, value in content.items() if name.lower() not in _SECRETS}
+        return {
+            name: _without_secrets(value)
+            for name, value in content.items()
+            if name.lower() not in _SECRETS and not is_cvc(name, value)
+        }
     if isinstance(content, list):
         return [_without_secrets(value) for value in content]
     return content

@@ -16,13 +16,13 @@ from uuid import UUID
 
 from starlette.types import Receive, Scope, Send
 
-from api.fields.pan_detection import contains_pan
 from api.http.auth import Principal
 from api.http.errors import ApiError, ClientGone, invalid, order_not_found
 from api.http.idempotency_key import idempotency_key
 from api.http.response import ApiResponse, Headers
 from ledger.operations.inputs import Actor
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey
+from ledger.processors.pan_detection import contains_pan
 
 REQUEST_ID_HEADER: Final = b"x-request-id"
 IDEMPOTENCY_HEADER: Final = b"idempotency-key"

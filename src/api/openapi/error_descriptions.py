@@ -19,6 +19,8 @@ WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
     "other.",
     "CARD_NUMBER_NOT_ALLOWED": "A text that would be stored contains a card number. The answer does not "
     "repeat the number.",
+    "SECURITY_CODE_NOT_ALLOWED": "A text that would be stored contains a card's security code under its name, "
+    "such as `cvc` or `securityCode`. The answer does not repeat the code.",
     "INVALID_API_KEY": "The API key is missing, unknown or revoked.",
     "INVALID_SIGNATURE": "A processor's message is not signed with the processor's key, or its timestamp "
     "is more than five "

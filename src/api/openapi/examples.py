@@ -40,6 +40,7 @@ MESSAGES: Final[Mapping[str, str]] = {
     "different values: "
     "send one of them.",
     "CARD_NUMBER_NOT_ALLOWED": "description must not contain a card number.",
+    "SECURITY_CODE_NOT_ALLOWED": "metadata must not contain a card's security code.",
     "INVALID_API_KEY": "The API key is unknown or revoked: use another key.",
     "KEY_EXPIRED": "The API key has expired: use another key.",
     "KEY_ENVIRONMENT_MISMATCH": "The API key belongs to another environment: use a key of this one.",

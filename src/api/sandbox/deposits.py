@@ -12,12 +12,12 @@ from uuid import uuid4
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from api.dependencies import Dependencies
-from api.fields.pan_detection import contains_pan
+from api.fields.stored_text import check_card_data
 from api.fields.types import Id, PositiveNumber
 from api.fields.values import positive_amount, printable
 from api.http.decoding import BodyDecoder, bad_input_as_400
 from api.http.endpoint import WRITE, ScopedOperation
-from api.http.errors import card_number_in, conflicting, invalid
+from api.http.errors import conflicting, invalid
 from api.http.request import ApiRequest
 from api.http.response import ApiResponse
 from api.openapi.operation import ANY, BODY, SANDBOX, OperationSpec, codes_of
@@ -66,8 +66,8 @@ def _message_id(sent: SendDeposit) -> str:
     given = printable(sent.message_id, "messageId")
     if given is not None and given.startswith(_OWN_PREFIX):
         raise invalid("messageId", f"must not begin with {_OWN_PREFIX}", "INVALID_FORMAT")
-    if given is not None and contains_pan(given):
-        raise card_number_in("messageId")
+    if given is not None:
+        check_card_data(given, "messageId")
     return given or f"{_OWN_PREFIX}msg_{uuid4().hex}"
 
 

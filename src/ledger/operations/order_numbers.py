@@ -1,4 +1,4 @@
-"""Ordinals for order numbers: unique over the installation, taken from the database in blocks.
+"""Order numbers: made under the installation's key of ordinals that the database gives in blocks.
 
 An ordinal is used once or never: a process that ends leaves the rest of its block unused. Gaps have no meaning.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
+from ledger.domain.ids import order_number
 from ledger.postgres.connection import DatabaseClient, QueryTimeout
 from ledger.postgres.faults import DatabaseUnavailable
 
@@ -18,15 +19,16 @@ _NEXT_BLOCK: Final = "select nextval('order_number_block')"
 
 
 class OrderNumbers(DatabaseClient):
-    """Issues ordinals, with one query for each thousand."""
+    """Issues order numbers, with one query for each thousand. All processes of an installation have the same `key`."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, key: bytes) -> None:
         super().__init__(url, "ledger-ordinals")
+        self._key = key
         self._next = self._end = 0
         self._lock = asyncio.Lock()
 
-    async def take(self) -> int:
-        """Returns an ordinal that no other order has.
+    async def take(self) -> str:
+        """Returns a number that no other order has.
 
         Raises DatabaseUnavailable where a new block is needed and missing.
         """
@@ -34,7 +36,7 @@ class OrderNumbers(DatabaseClient):
             await self.provide()
         ordinal = self._next
         self._next += 1
-        return ordinal
+        return order_number(ordinal, self._key)
 
     async def provide(self) -> None:
         """Takes a new block where the last one is used up. Raises DatabaseUnavailable."""

@@ -1,11 +1,12 @@
 """What the first digits of a card number mean: its brand and, where the table has them, its type, country and bank.
 
 Use this to describe a card to people and in reports, never to refuse one. Ranges are sold, split and re-assigned, and
-only the processor has the present table.
+only the processor has the present table. `is_issued` is wider: it decides which numbers a text may not hold.
 """
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from typing import Final, NamedTuple
 
@@ -60,6 +61,32 @@ _RANGES: Final = sorted(
     ],
     key=lambda row: row[0],
 )
+_ISSUED: Final = re.compile(
+    # Visa; 13 and 19 digits are rare, and still accepted.
+    r"4[0-9]{12}(?:[0-9]{3}|[0-9]{6})?"
+    # American Express, UATP (the airlines' card) and the oldest JCB cards: 15 digits.
+    r"|(?:3[47]|1[0-9]|21(?=31))[0-9]{13}"
+    # Diners: 14 digits, 16 where Discover issues it.
+    r"|3(?:0[0-5]|09(?=5)|[689][0-9])[0-9]{11}(?:[0-9]{2})?"
+    # 16 digits: Mastercard, Mir and BORICA (2200 to 2205), Carnet 2869.
+    r"|(?:5[1-5][0-9]{2}|2(?:22[1-9]|2[3-9][0-9]|[3-6][0-9]{2}|7[01][0-9]|720)|220[0-5]|2869)[0-9]{12}"
+    # JCB, RuPay 353 and 356, LankaPay 357.
+    r"|35[0-9]{14}"
+    # Maestro, Elo, Verve, RuPay 508, Meeza, Cabal, Naranja, Carnet, Dankort, Uzcard 5614.
+    r"|5[0678][0-9]{14}"
+    # Discover, RuPay 60, 65, 81 and 82, Hipercard, UnionPay 62 and 81, Maestro, Elo, Carnet, Verve 650.
+    r"|(?:6[023457]|8[12])[0-9]{14}"
+    # Troy, Napas, Humo, Uzcard.
+    r"|(?:9792|9704|9860|8600)[0-9]{12}"
+    # 17 to 19 digits: UnionPay and Maestro, by Maestro's narrower ranges; Discover, Napas and Hipercard: 19.
+    r"|(?:62|81|67|50(?=18|20|38)|58(?=93)|63(?=04))[0-9]{15,17}"
+    r"|(?:6011|64[4-9][0-9]|65[0-9]{2}|9704|3841)[0-9]{15}"
+)
+"""First digits and lengths in which cards are issued (ISO/IEC 7812), over all schemes in use.
+
+They cover a third of the numbers of 16 digits, and 2 to 14 % of those of 17 to 19; one in ten of them passes Luhn.
+"""
+
 _FIRST: Final = [first for first, _, _ in _RANGES]
 
 # The ranges that the sandbox's test cards come from, with the banks that a Mexican merchant's payers would have.
@@ -108,3 +135,12 @@ def bin_info(number: str) -> Issuer:
     if at < 0 or int(bin_) > _RANGES[at][1]:
         return Issuer(UNKNOWN_BRAND)
     return _RANGES[at][2]
+
+
+def is_issued(number: str) -> bool:
+    """Returns whether cards with these first digits and this length are issued. The number consists of digits only.
+
+    >>> is_issued("9792030000000000"), is_issued("9892030000000000"), is_issued("979203000000000")
+    (True, False, False)
+    """
+    return _ISSUED.fullmatch(number) is not None

@@ -21,6 +21,8 @@ from uuid import UUID
 import msgspec
 from msgspec import Struct
 
+from ledger.processors.card_data import masked
+
 REPLAY_WINDOW: Final = timedelta(minutes=5)
 """How far the time of a signature may differ from the ledger's, either way."""
 
@@ -152,7 +154,7 @@ def encode(message: Message) -> bytes:
 
 
 def decode(body: bytes) -> Message:
-    """Returns the message in verified bytes. Raises MessageUnreadable."""
+    """Returns the message in verified bytes, without card data in its texts. Raises MessageUnreadable."""
     try:
         message = _decoder.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError) as fault:
@@ -161,7 +163,7 @@ def decode(body: bytes) -> Message:
         raise MessageUnreadable("a time without a zone, or an amount outside the allowed range")
     if not all(_is_text(value) for value in msgspec.structs.astuple(message) if isinstance(value, str)):
         raise MessageUnreadable(f"a text with control characters, or of more than {_TEXT_MAX} characters")
-    return message
+    return masked(message)
 
 
 def sign(body: bytes, keys: Iterable[bytes], now: datetime) -> Signed:

@@ -30,6 +30,7 @@ class Purpose(StrEnum):
     DATABASE_APP_ROLE = "database-app-role"
     DATABASE_VAULT_ROLE = "database-vault-role"
     DATA_KEY_WRAPPING = "data-key-wrapping"
+    ORDER_NUMBERS = "order-numbers"
 
 
 class Secrets:

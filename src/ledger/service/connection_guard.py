@@ -148,6 +148,18 @@ class GuardedConnection(HttpToolsProtocol):
             if self.size > HEAD_BYTES_MAX and self._awaits_head:
                 self.refuse(431, "head_too_large")
 
+    def eof_received(self) -> bool:  # type: ignore[override]  # asyncio reads what uvicorn's own never returns
+        """Returns True, which keeps the connection open, where a request that arrived whole has no answer yet."""
+        if self.cycle is None or self.cycle.response_complete:
+            return False
+        if not self._arriving or self._awaits_head:
+            self._stop_reading()
+        elif self.pipeline:  # the request that was cut off waits behind others
+            self.refuse(400, "malformed")
+        else:
+            return False
+        return True
+
     def on_message_begin(self) -> None:
         HttpToolsProtocol.on_message_begin(self)
         self.since = self._guard.now

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
+from random import Random
 from typing import Any
 
 import pytest
@@ -24,7 +25,8 @@ from tests.api.bodies import (
     refusal_of,
 )
 
-from api.fields.pan_detection import contains_pan
+from ledger.processors import bins
+from ledger.processors.pan_detection import contains_pan
 
 SPELLINGS = [
     APPROVED,
@@ -49,6 +51,32 @@ SPELLINGS = [
     "3056.930902.5904",
     "6799.9901.0000.0000.019",
     "4222.2222.2222.2",
+    "4242\t4242\t4242\t4242",
+    "4242\n4242\r\n4242\n4242",
+    "4242     4242     4242     4242",
+    "4242,4242,4242,4242",
+    "4242, 4242, 4242, 4242",
+    "4242|4242|4242|4242",
+    "4242 | 4242 | 4242 | 4242",
+    "4242:4242:4242:4242",
+    "4242=4242=4242=4242",
+    "4242,4242|4242:4242",
+    "4242 ~> 4242 ~> 4242 ~> 4242",
+    "4242\u200b4242\u200b4242\u200b4242",
+    "4\u200d2\u20604\ufeff2\u00ad424242424242",
+    "+378282246310005",
+    "+3782 822463 10005",
+    "card4242424242424242exp1229",
+    "abcdef4242424242424242abcdef",
+    "8171999900000018",
+    "6200000000000005",
+    "9792030394440796",
+    "135412345678911",
+    "371449635398431",
+    "2200000000000053",
+    "6062826786276634",
+    "6362970000457013",
+    "6521111111111110",
 ]
 
 INNOCENT = [
@@ -70,6 +98,12 @@ INNOCENT = [
     "4111.1111.1111.1112",
     "54111.1111.1111.1111",
     "4111.1111.1111.11111",
+    "0.4242424242424242",
+    "19.4242424242424242, -99.4111111111111111",
+    "9811111111111113",
+    "7011111111111115",
+    "4242,424,242,424,242",
+    "9f4242424242424242c0ffee",
 ]
 
 # Where a text can be sent that is stored, and the field that a refusal names.
@@ -125,6 +159,70 @@ def test_the_sum_of_digits_is_luhns_own():
         assert contains_pan(str(n)) == luhn.is_valid(str(n))
 
 
+CODES = [
+    "cvc: 123",
+    "12/29 CVV=1234",
+    "Cvv2 : 123",
+    "securityCode:999",
+    "security code: 999",
+    "código de seguridad: 123",
+]
+NAMES = [
+    "cvc", "CVV", "cvv2", "CVV_2", "cid", "csc", "cvn", "securityCode", "security_code", "card-security-code", "cardCvc",
+    "cardVerificationValue", "card_verification_code", "card[cvc]", "codigoSeguridad", "código_de_seguridad",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("code", CODES)
+@pytest.mark.parametrize("place", ["description", "lineItems[0].name", "metadata", "customerFiscalData.legalName"])
+def test_a_security_code_is_refused_in_a_text_that_is_stored(place: str, code: str):
+    for body in (encoded(PLACES[place](code)), json.dumps(PLACES[place](code)).encode()):
+        refusal = refusal_of(body)
+        assert (refusal.code, refusal.errors[0].field) == ("SECURITY_CODE_NOT_ALLOWED", place)
+        assert code not in refusal.message
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_security_code_is_refused_under_its_name_in_metadata(name: str):
+    for value in ("123", "1234", 123, 123.0, ["123"], " 123 ", "1\u200b23"):
+        _refuses_code(name, value)
+
+
+def _refuses_code(name: str, value: Any) -> None:
+    for metadata in ({name: value}, {"a": [{"b": {name: value}}]}):
+        for body in (order(metadata=metadata), paid_order(lineItems=[line(metadata=metadata)])):
+            assert refusal_of(body).code == "SECURITY_CODE_NOT_ALLOWED"
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"cvc": "no"},
+        {"cvv": "12345"},
+        {"cid": "GA1.2.123"},
+        {"cid": 12},
+        {"cvc": True},
+        {"acid": "123"},
+        {"code": 123},
+        {"postalCode": "1234"},
+        {"verificationCode": "1234"},
+        {"note": "cvc 2 pagos, placido: 123, cid: 123.50"},
+    ],
+)
+def test_other_names_and_values_are_left_alone(metadata: dict[str, Any]):
+    assert json.loads(bytes(drafted(order(metadata=metadata)).terms.metadata)) == metadata
+
+
+def test_the_cards_own_cvc_does_not_hide_another_one():
+    assert drafted(paid_order(metadata={"folio": 123})).terms
+    assert refusal_of(paid_order(metadata={"cvc": "123"})).code == "SECURITY_CODE_NOT_ALLOWED"
+    without = card()
+    del without["cvc"]
+    unused = {"type": "spei", "cardDetails": without}
+    refusal = refusal_of(order(paymentMethod=unused, metadata={"cvc": "123"}))
+    assert refusal.code == "SECURITY_CODE_NOT_ALLOWED"
+
+
 @pytest.mark.parametrize("place", PLACES)
 def test_a_card_number_is_refused_in_every_text_that_is_stored(place: str):
     refusal = refusal_of(PLACES[place]("4000 0000 0000 0002"))
@@ -158,6 +256,23 @@ def test_a_card_number_is_found_behind_escapes_and_accents(escaped: bool):
 )
 def test_a_card_number_is_found_in_keys_and_numbers_of_metadata(metadata: dict[str, Any]):
     assert refusal_of(order(metadata=metadata)).code == "CARD_NUMBER_NOT_ALLOWED"
+
+
+@pytest.mark.parametrize("sign", ["\t", "\n", ",", "|", ":", "=", "\u200b"])
+def test_a_card_number_is_found_in_metadata_whatever_is_between_its_groups(sign: str):
+    groups = ["4000", "0000", "0000", "0002"]
+    for metadata in ({"a": sign.join(groups)}, {sign.join(groups): 1}, {"a": groups}):
+        assert refusal_of(order(metadata=metadata)).code == "CARD_NUMBER_NOT_ALLOWED"
+
+
+def test_few_random_numbers_are_taken_for_cards():
+    """Only a number with a card's first digits, its length and its check digit is one."""
+    random = Random(11)
+    ids = [str(random.randrange(10**15, 10**20)) for _ in range(20_000)]
+    taken = [text for text in ids if contains_pan(text)]
+    assert all(luhn.is_valid(text) and bins.is_issued(text) for text in taken)
+    assert len(taken) < 200
+    assert not any(contains_pan(repr(random.random() * scale)) for scale in (1, 10, 1e3) for _ in range(2_000))
 
 
 def test_the_cards_own_number_is_found_in_another_field_too():

@@ -9,7 +9,6 @@ from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
-from ledger.domain.ids import order_number
 from ledger.domain.orders.commands import ChargeOrder, CreateOrder, NewPayment, ResubmitOrder
 from ledger.domain.orders.decide.payments import decide_charge, decide_create, decide_resubmission
 from ledger.domain.orders.terms import SurchargePolicy
@@ -91,7 +90,7 @@ async def _new_order(
     customer = await upsert_customer(uow, request.customer, conflict)
     command = CreateOrder(
         order_id=uuid7(),
-        order_number=order_number(await uow.ledger.order_numbers.take()),
+        order_number=await uow.ledger.order_numbers.take(),
         customer_id=customer.change.stream_id,
         at=uow.now,
         terms=request.terms,

@@ -48,6 +48,7 @@ from ledger.operations.pipeline.processor_requests import (
 )
 from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
 from ledger.operations.results import OrderResult
+from ledger.processors.card_data import masked
 from ledger.processors.contract import ProcessorTimedOut, ProcessorUnavailable
 from ledger.telemetry.metrics import CONTRADICTIONS
 
@@ -130,7 +131,7 @@ async def record_outcome(
     uow: UnitOfWork, order_id: UUID, intent: Intent, outcome: Outcome, secrets: SecretInputs = NO_SECRETS
 ) -> None:
     """Records the outcome of a call and makes the calls that follow from it. Raises a Fault of the journal."""
-    ledger = uow.ledger
+    ledger, outcome = uow.ledger, masked(outcome)
     uow.calls_open -= 1
     uow.calls_ended += 1
     uow.calls_sent += not isinstance(outcome, NotSent)

@@ -12,7 +12,8 @@ from uuid import UUID
 
 from msgspec.structs import replace
 
-from ledger.domain.orders.payment import EntryAction, EntryStatus, HistoryEntry, Payment
+from ledger.domain.orders.payment import EntryAction, EntryStatus, HistoryEntry, Inflow, Payment
+from ledger.domain.orders.state import Order
 
 _OPEN: Final = frozenset({EntryStatus.PENDING, EntryStatus.UNKNOWN})
 
@@ -62,3 +63,8 @@ def history_failed(payment: Payment, at: datetime, reason: str) -> tuple[History
     if entries != payment.entries:
         return entries
     return (*entries, HistoryEntry(EntryAction.AUTHORIZATION, EntryStatus.FAILED, payment.amount, at, reason))
+
+
+def inflows_with(order: Order, payment: Payment, captured: Decimal) -> tuple[Inflow, ...]:
+    """Returns the payment's inflows with one more, after all of the order; `captured` is the payment's total then."""
+    return (*payment.inflows, Inflow(1 + sum(len(other.inflows) for other in order.payments), captured))

@@ -33,8 +33,8 @@ from ledger.domain.orders.events import (
 )
 from ledger.domain.orders.evolve.after_capture import AfterCaptureEvent, evolve_after_capture, evolve_refunds
 from ledger.domain.orders.evolve.cancellation import CancellationEvent, evolve_cancellation, evolve_payer_erasure
-from ledger.domain.orders.evolve.history import LATE_REASON, history_failed, history_with
-from ledger.domain.orders.evolve.pending import PendingEvent, evolve_pending, inflows_with
+from ledger.domain.orders.evolve.history import LATE_REASON, history_failed, history_with, inflows_with
+from ledger.domain.orders.evolve.pending import PendingEvent, evolve_pending
 from ledger.domain.orders.evolve.unanswered_calls import (
     ABANDONED_REASONS,
     evolve_unanswered,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import Final, assert_never
 
 from msgspec.structs import replace
@@ -23,8 +22,8 @@ from ledger.domain.orders.events import (
     VoidRefused,
     VoidRequested,
 )
-from ledger.domain.orders.evolve.history import history_ended, history_failed, history_with
-from ledger.domain.orders.payment import EntryAction, EntryStatus, Failure, HistoryEntry, Inflow, Intent, Payment
+from ledger.domain.orders.evolve.history import history_ended, history_failed, history_with, inflows_with
+from ledger.domain.orders.payment import EntryAction, EntryStatus, Failure, HistoryEntry, Intent, Payment
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import NextAction, PaymentStatus
 
@@ -85,11 +84,6 @@ def authorized_status(payment: Payment) -> PaymentStatus:
     """Returns the status of a valid authorisation: AUTHORIZED in full, or PARTIALLY_AUTHORIZED."""
     in_full = payment.authorized >= payment.amount
     return PaymentStatus.AUTHORIZED if in_full else PaymentStatus.PARTIALLY_AUTHORIZED
-
-
-def inflows_with(order: Order, payment: Payment, captured: Decimal) -> tuple[Inflow, ...]:
-    """Returns the payment's inflows with one more, after all of the order; `captured` is the payment's total then."""
-    return (*payment.inflows, Inflow(1 + sum(len(other.inflows) for other in order.payments), captured))
 
 
 def _evolve_authentication(
