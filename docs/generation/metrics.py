@@ -7,7 +7,8 @@ from ledger.telemetry.metrics import REGISTRY, AllProcesses
 
 _INTRO = """
 `GET /metrics` reports these in Prometheus' text format, for all processes of a service together. Where
-`LEDGER_METRICS_TOKEN` is set, it answers clients that send it as bearer token; otherwise, clients on the same machine.
+`LEDGER_METRICS_TOKEN` is set, it answers clients that send it as bearer token. Otherwise it answers clients on the same machine, where the
+service listens on loopback alone and `LEDGER_PUBLIC_URL` names no other address; all others get a 404.
 Names and meanings do not change. No metric names a merchant, an order or a person.
 [What to be woken for](../how-to/operate.md#what-to-be-woken-for) lists those that matter at night.
 """

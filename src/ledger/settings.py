@@ -212,7 +212,11 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = 10
     metrics_token: Annotated[
         str | None,
-        Meta(description="The bearer token for /metrics; unset: /metrics answers only this machine.", extra=_SECRET),
+        Meta(
+            description="The bearer token for /metrics; unset: /metrics answers this machine where LEDGER_HOST and "
+            "LEDGER_PUBLIC_URL are loopback or unset, else no client.",
+            extra=_SECRET,
+        ),
     ] = None
     access_log: Annotated[Literal["on", "off"], Meta(description="Whether each request is logged, at level info.")] = (
         "on"

@@ -1,7 +1,8 @@
 """GET /metrics: the metrics of every process of the service, in Prometheus' text format.
 
-The endpoint is for operators. Without a token it answers only clients on this machine whose requests no proxy has
-forwarded; all others get a 404.
+The endpoint is for operators, who send the token of `LEDGER_METRICS_TOKEN`. Without such a setting it answers only
+clients on this machine, and only where the service can have no others: it listens on loopback alone, and no proxy is
+configured. All others get a 404.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ import asyncio
 import hmac
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from typing import Final
+from urllib.parse import urlsplit
 
 from prometheus_client import generate_latest
 from starlette.types import Receive, Scope, Send
@@ -36,6 +39,7 @@ class Metrics:
     def __init__(self, holder: DependencyHolder, settings: Settings) -> None:
         self._holder = holder
         self._token = settings.metrics_token
+        self._trusts_loopback = _is_local(settings.host) and not _has_proxy(settings)
         self._margin = timedelta(seconds=settings.recovery_margin_s)
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
@@ -58,7 +62,9 @@ class Metrics:
             sent = headers.get(b"authorization", b"")
             return hmac.compare_digest(sent, b"Bearer " + self._token.encode())
         client = scope.get("client")
-        return client is not None and client[0] in _LOOPBACK and _FORWARDED.isdisjoint(headers)
+        return (
+            self._trusts_loopback and client is not None and client[0] in _LOOPBACK and _FORWARDED.isdisjoint(headers)
+        )
 
     async def _ask_database(self) -> tuple[float | None, ...]:
         """Returns the values of `metrics.ASKED`, in seconds and numbers; None for each while the database is away."""
@@ -78,6 +84,19 @@ class Metrics:
             _seconds_since(waiting_since),
             _seconds_since(reacted_until),
         )
+
+
+def _has_proxy(settings: Settings) -> bool:
+    """Returns whether requests come from elsewhere although the service listens on loopback: its public address is."""
+    return not _is_local(urlsplit(settings.public_url).hostname or "localhost")
+
+
+def _is_local(host: str) -> bool:
+    """Returns whether only this machine reaches a host: a loopback address, or the name of one."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
 
 
 def _seconds_since(moment: datetime | None, margin: timedelta = timedelta()) -> float:

@@ -148,7 +148,7 @@ class GuardedConnection(HttpToolsProtocol):
             if self.size > HEAD_BYTES_MAX and self._awaits_head:
                 self.refuse(431, "head_too_large")
 
-    def eof_received(self) -> bool:  # type: ignore[override]  # asyncio reads what uvicorn's own never returns
+    def eof_received(self) -> bool:  # type: ignore[override]  # asyncio asks for it, uvicorn answers None
         """Returns True, which keeps the connection open, where a request that arrived whole has no answer yet."""
         if self.cycle is None or self.cycle.response_complete:
             return False

@@ -102,6 +102,29 @@ async def test_only_this_machine_may_look_and_no_proxy_may_pass_it_on(store: Sto
     assert (await store.client.post(METRICS)).status_code == 405
 
 
+@pytest.mark.parametrize(
+    ("changes", "status"),
+    [
+        ({"host": "0.0.0.0"}, 404),
+        ({"host": "::"}, 404),
+        ({"host": "10.0.0.7"}, 404),
+        ({"host": "ledger.example"}, 404),
+        ({"public_url": "https://pay.example.com"}, 404),
+        ({"host": "0.0.0.0", "public_url": "http://127.0.0.1:8000"}, 404),
+        ({"host": "127.0.0.2"}, 200),
+        ({"host": "::1", "public_url": "http://[::1]:8000"}, 200),
+        ({"host": "localhost", "public_url": "http://localhost:8000"}, 200),
+        ({"host": "0.0.0.0", "metrics_token": "let-me-see"}, 200),
+    ],
+)  # fmt: skip
+async def test_this_machine_is_trusted_only_where_no_other_can_reach_the_service(
+    settings: Settings, changes: dict[str, str], status: int
+):
+    async with opened(msgspec.structs.replace(settings, **changes)) as store:
+        sent = {"authorization": "Bearer let-me-see"}
+        assert (await store.client.get(METRICS, headers=sent)).status_code == status
+
+
 async def test_with_a_token_it_is_the_token_that_counts(settings: Settings):
     async with opened(msgspec.structs.replace(settings, metrics_token="let-me-see")) as store:
         for sent in ({}, {"authorization": "Bearer let-me"}, {"authorization": "let-me-see"}):
