@@ -36,7 +36,7 @@ class Wire(asyncio.Transport):
     def is_closing(self):
         return "close" in self.seen
 
-    def set_write_buffer_limits(self, high=None, low=None):
+    def set_write_buffer_limits(self, high=None):
         pass
 
     def pause_reading(self):

@@ -173,11 +173,11 @@ class BoundedProtocol(HttpToolsProtocol, ABC):
         self.flow.is_full = False
 
     def _discard(self) -> None:
-        """Frees what waits in the connection. A request that waits refers to its connection, which refers to it."""
+        """Frees what waits in the connection. A request refers to its connection, which refers to the last one."""
         self._ignore_rest()
-        for cycle, _ in self.pipeline:
-            cycle.on_response = _nothing
         self.pipeline.clear()
+        if self.cycle is not None:
+            self.cycle.on_response = _nothing
 
 
 def _piece_ends(data: bytes) -> Iterator[int]:
