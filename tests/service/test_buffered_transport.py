@@ -36,6 +36,9 @@ class Wire(asyncio.Transport):
     def is_closing(self):
         return "close" in self.seen
 
+    def set_write_buffer_limits(self, high=None):
+        pass
+
     def pause_reading(self):
         self.seen.append("pause")
 

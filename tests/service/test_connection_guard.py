@@ -31,6 +31,9 @@ class Wire(asyncio.Transport):
     def get_extra_info(self, _name, default=None):
         return default
 
+    def set_write_buffer_limits(self, high=None):
+        pass
+
     def pause_reading(self):
         pass
 

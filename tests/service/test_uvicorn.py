@@ -21,17 +21,41 @@ METHODS = [  # what is overridden or called, with the names of its parameters
     (HttpToolsProtocol, "data_received", ["data"]),
     (HttpToolsProtocol, "eof_received", []),
     (HttpToolsProtocol, "on_message_begin", []),
+    (HttpToolsProtocol, "on_header", ["name", "value"]),
+    (HttpToolsProtocol, "on_headers_complete", []),
+    (HttpToolsProtocol, "on_body", ["body"]),
     (HttpToolsProtocol, "on_message_complete", []),
     (HttpToolsProtocol, "on_response_complete", []),
     (HttpToolsProtocol, "shutdown", []),
     (HttpToolsProtocol, "_start_asgi_task", ["cycle", "app"]),
+    (FlowControl, "__init__", ["transport"]),
+    (FlowControl, "pause_reading", []),
     (FlowControl, "resume_reading", []),
     (uvicorn.Server, "serve", ["sockets"]),
     (uvicorn.Server, "startup", ["sockets"]),
     (uvicorn.Server, "shutdown", ["sockets"]),
 ]
-PROTOCOL = ("parser", "transport", "flow", "server_state", "cycle", "scope", "pipeline", "expect_100_continue")
-CYCLE = ("scope", "keep_alive", "disconnected", "message_event", "response_started", "response_complete", "body")
+PROTOCOL = (
+    "parser",
+    "transport",
+    "flow",
+    "server_state",
+    "cycle",
+    "scope",
+    "headers",
+    "pipeline",
+    "expect_100_continue",
+)
+CYCLE = (
+    "scope",
+    "keep_alive",
+    "disconnected",
+    "message_event",
+    "on_response",
+    "response_started",
+    "response_complete",
+    "body",
+)
 SERVER_STATE = ("connections", "tasks", "total_requests", "default_headers")
 
 

@@ -60,6 +60,8 @@ class Middleware:
             pass
         finally:
             self._traffic.observe(request, perf_counter() - began)
+            # It refers to the scope: the two, and a body that nothing read, would wait for the garbage collector.
+            del scope[REQUEST_SCOPE_KEY]
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send, request: ApiRequest) -> None:
         raw_path: bytes = scope.get("raw_path") or quote(scope["path"]).encode()

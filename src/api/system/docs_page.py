@@ -70,6 +70,7 @@ _POLICY: Final = (
     b"default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; "
     b"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
+_PIECE: Final = 16 << 10
 _PACKAGED: Final = {
     "swagger-ui.css": b"text/css; charset=utf-8",
     "swagger-ui-bundle.js": b"text/javascript; charset=utf-8",
@@ -116,7 +117,13 @@ class _Static:
         if not is_unchanged:
             headers += [(b"content-type", kind), (b"content-length", b"%d" % len(body))]
         await send({"type": "http.response.start", "status": 304 if is_unchanged else 200, "headers": headers})
-        await send({"type": "http.response.body", "body": b"" if is_unchanged else body})
+        if is_unchanged:
+            body = b""
+        for at in range(
+            0, len(body) or 1, _PIECE
+        ):  # so that each piece waits until the client has taken the one before
+            more = at + _PIECE < len(body)
+            await send({"type": "http.response.body", "body": body[at : at + _PIECE], "more_body": more})
 
 
 def _asset(scope: Scope) -> tuple[bytes, bytes]:

@@ -10,18 +10,23 @@ first time with nothing that it can use.
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, Final
+
+WRITE_BUFFER_MAX: Final = 16 << 10
+"""How many bytes of answers may wait for the client before the next piece of an answer waits for it, too."""
 
 
 class BufferedTransport:
     """A transport that keeps what is written until it is flushed, at the latest until the event loop's turn ends.
 
-    All that has nothing to do with writing is `transport`'s own.
+    More than 16 KiB are flushed at once, and wait for the client outside the process as far as the system has room. All that has nothing to do with writing is `transport`'s own.
     """
 
     def __init__(self, transport: asyncio.Transport) -> None:
+        transport.set_write_buffer_limits(high=WRITE_BUFFER_MAX)
         self._transport = transport
         self._written: list[bytes] = []
+        self._size = 0  # of these
         self._flushed = 0
         self._loop = asyncio.get_running_loop()
 
@@ -32,10 +37,13 @@ class BufferedTransport:
         if not self._written:
             self._loop.call_soon(self.flush)
         self._written.append(data)
+        self._size += len(data)
+        if self._size >= WRITE_BUFFER_MAX:
+            self.flush()
 
     def flush(self) -> None:
         """Sends what was written."""
-        written, self._written = self._written, []
+        written, self._written, self._size = self._written, [], 0
         if written:
             data = b"".join(written)
             self._flushed += len(data)
@@ -58,8 +66,8 @@ class BufferedTransport:
 
     def abort(self) -> None:
         """Closes at once; what has not left yet is lost."""
-        self._written.clear()
+        self._written, self._size = [], 0
         self._transport.abort()
 
     def get_write_buffer_size(self) -> int:
-        return sum(map(len, self._written)) + self._transport.get_write_buffer_size()
+        return self._size + self._transport.get_write_buffer_size()

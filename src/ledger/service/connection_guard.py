@@ -1,11 +1,11 @@
-"""The connections of one API process: how long they may take, how much they may send, how many there may be.
+"""The connections of one API process: how long they may take, how many there may be, how much they may hold together.
 
 Do nothing here per request but note the time: one sweep a second looks at all connections. A timer for each request
 would cost more than finding its route.
 
-uvicorn has no time-out for a request that arrives slowly and no bound on what its parser holds, and its limit on
-concurrency answers 503 to all clients as soon as one opens enough connections. `GuardedConnection` adds these to
-uvicorn's own protocol. tests/service/test_uvicorn.py lists what it relies on. docs/explanation/connections.md lists
+uvicorn has no time-out for a request that arrives slowly, and its limit on concurrency answers 503 to all clients as
+soon as one opens enough connections. `GuardedConnection` adds these to uvicorn's own protocol, and `BoundedProtocol`
+what one connection may hold. tests/service/test_uvicorn.py lists what it relies on. docs/explanation/connections.md lists
 what it leaves to a proxy.
 """
 
@@ -16,11 +16,10 @@ import time
 from collections import Counter
 from typing import Any, Final
 
-import httptools
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
-from ledger.service.buffered_transport import BufferedTransport
-from ledger.service.protocol_errors import HEAD_BYTES_MAX, error_response_bytes
+from ledger.service.bounded_protocol import BoundedProtocol
+from ledger.service.protocol_errors import error_response_bytes
 from ledger.settings import Settings
 from ledger.telemetry.metrics import CONNECTIONS, CONNECTIONS_ACCEPTED, CONNECTIONS_ENDED
 
@@ -32,6 +31,12 @@ LINGER_S: Final = 2.0
 
 DRAIN_IDLE_S: Final = 1.0
 """How long an idle connection stays open while the process ends: a request may be on its way."""
+
+HELD_BYTES_MAX: Final = 64 << 20
+"""How much all connections of a process may hold together: requests that arrive or wait, answers that are not read."""
+
+_RECEIVED_UNCHECKED_MAX: Final = 1 << 20
+"""After so many bytes from all clients, what they hold is counted: often enough, and at no cost for a request."""
 
 _SWEEP_S: Final = 1.0
 _DRAIN_SWEEP_S: Final = 0.1
@@ -54,6 +59,7 @@ class ConnectionGuard:
         self.connections: set[GuardedConnection] = set()
         self.is_draining = False
         self._connections_max = connections_max
+        self._received = 0  # bytes since what is held was counted
         self._timer: asyncio.TimerHandle | None = None
         CONNECTIONS.set(0)
 
@@ -66,6 +72,7 @@ class ConnectionGuard:
         self.now = time.monotonic()
         for connection in [each for each in self.connections if each.since + DRAIN_IDLE_S <= self.now]:
             connection.sweep(self.now)
+        self._limit_memory()
         pause = _DRAIN_SWEEP_S if self.is_draining else _SWEEP_S
         self._timer = asyncio.get_running_loop().call_later(pause, self.start_sweeping)
 
@@ -96,36 +103,48 @@ class ConnectionGuard:
                 victim.abort("crowded")
         CONNECTIONS.set(len(self.connections))
 
+    def count_received(self, size: int) -> None:
+        """Counts bytes that a client sent, and from time to time what all clients hold."""
+        self._received += size
+        if self._received > _RECEIVED_UNCHECKED_MAX:
+            self._limit_memory()
+
+    def _limit_memory(self) -> None:
+        """Closes the connections that hold the most, until all others hold no more than they may together."""
+        self._received = 0
+        held = {each: each.held for each in self.connections}
+        total = sum(held.values())
+        if total > HELD_BYTES_MAX:
+            for connection in sorted(held, key=held.__getitem__, reverse=True):
+                connection.abort("memory")
+                total -= held[connection]
+                if total <= HELD_BYTES_MAX * 3 // 4:  # so that the next is not closed at once
+                    break
+
     def remove(self, connection: GuardedConnection) -> None:
         self.connections.discard(connection)
         CONNECTIONS.set(len(self.connections))
 
 
-class GuardedConnection(HttpToolsProtocol):
-    """uvicorn's connection, with time-outs and bounds.
+class GuardedConnection(BoundedProtocol):
+    """A bounded connection with time-outs.
 
     `since` is when its present phase began: the connection, and by the guard's clock a request that arrives or an
-    answer that was given. `size` counts the bytes received since then.
+    answer that was given.
     """
-
-    transport: BufferedTransport  # type: ignore[assignment]  # it has the methods of one
-    cycle: RequestResponseCycle | None  # type: ignore[assignment]  # None until the headers of a request have arrived
 
     def __init__(self, guard: ConnectionGuard, **parts: Any) -> None:
         super().__init__(**parts)
         self.since = time.monotonic()  # the guard's clock does not move while the process is busy
-        self.size = 0
         self._guard = guard
-        self._arriving = False  # a request has begun and not ended
         self._current: RequestResponseCycle | None = None  # the request that is being answered
-        self._stopped_reading = False  # what else arrives is discarded
         self._refusal: int | None = None  # the status of the last request in the pipeline, where that is broken
         self._taken = 0  # bytes of answers that had left at the last sweep
 
     # ---------------------------------------------------------------- what uvicorn and the parser call
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(BufferedTransport(transport))  # type: ignore[arg-type]
+        super().connection_made(transport)
         self._guard.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -135,18 +154,8 @@ class GuardedConnection(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if self._stopped_reading:
-            return
-        try:
-            self.parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            self._stop_reading()  # there is no other protocol here: the request is answered as plain HTTP
-        except httptools.HttpParserError:
-            self.refuse(400, "malformed")
-        else:
-            self.size += len(data)
-            if self.size > HEAD_BYTES_MAX and self._awaits_head:
-                self.refuse(431, "head_too_large")
+        super().data_received(data)
+        self._guard.count_received(len(data))
 
     def eof_received(self) -> bool:  # type: ignore[override]  # asyncio asks for it, uvicorn answers None
         """Returns True, which keeps the connection open, where a request that arrived whole has no answer yet."""
@@ -161,14 +170,8 @@ class GuardedConnection(HttpToolsProtocol):
         return True
 
     def on_message_begin(self) -> None:
-        HttpToolsProtocol.on_message_begin(self)
+        super().on_message_begin()
         self.since = self._guard.now
-        self.size = 0
-        self._arriving = True
-
-    def on_message_complete(self) -> None:
-        HttpToolsProtocol.on_message_complete(self)
-        self._arriving = False
 
     def on_response_complete(self) -> None:
         """Does what uvicorn does, without its timer for idle connections: the sweep closes them."""
@@ -178,7 +181,6 @@ class GuardedConnection(HttpToolsProtocol):
             self.since = self._guard.now
         if self.transport.is_closing():
             return
-        self.flow.resume_reading()
         if self.pipeline:
             cycle, app = self.pipeline.pop()
             if self._refusal is None or self.pipeline:
@@ -187,6 +189,8 @@ class GuardedConnection(HttpToolsProtocol):
                 self._answer_and_close(self._refusal)
         elif self._arriving and self.expect_100_continue:
             self._close_write_side()  # the body may come or not, so the next bytes may be anything
+        self._parse()
+        self.flow.resume_reading()
 
     def shutdown(self) -> None:
         """Lets the answer that is being made be the last, and one to a request that arrives within the next second."""
@@ -237,7 +241,7 @@ class GuardedConnection(HttpToolsProtocol):
     def _sweep_arriving(self, elapsed: float, now: float) -> None:
         settings = self._guard.settings
         if self.flow.read_paused:
-            self.since, self.size = now, 0  # this process does not read at the moment: the client is not slow
+            self.since = now  # this process does not read at the moment: the client is not slow
         elif self._awaits_head:
             if elapsed > (DRAIN_IDLE_S if self._guard.is_draining else settings.head_timeout_s):
                 self.refuse(408, "head_timeout")
@@ -250,7 +254,9 @@ class GuardedConnection(HttpToolsProtocol):
         """
         self._guard.count(reason)
         cycle = self.cycle
-        if cycle is None or cycle.response_complete:
+        if cycle is not None and cycle.response_complete and self._arriving and not self._awaits_head:
+            self._close_write_side()  # it has its answer already
+        elif cycle is None or cycle.response_complete:
             self._answer_and_close(status)
         elif self._awaits_head or not self._arriving:
             self._stop_reading()
@@ -269,19 +275,8 @@ class GuardedConnection(HttpToolsProtocol):
         """Closes at once, whatever is on its way."""
         self._guard.count(reason)
         self._guard.remove(self)
-        self._stopped_reading = True
+        self._discard()
         self.transport.abort()
-
-    @property
-    def _awaits_head(self) -> bool:
-        """Whether a request has begun and its headers are incomplete."""
-        return self._arriving and (self.cycle is None or self.cycle.scope is not self.scope)
-
-    def _stop_reading(self) -> None:
-        """Closes after the answers to what has arrived so far."""
-        self._stopped_reading, self._arriving = True, False
-        if self.cycle is not None:
-            self.cycle.keep_alive = False
 
     def _answer_and_close(self, status: int) -> None:
         self.cycle = None
@@ -290,7 +285,8 @@ class GuardedConnection(HttpToolsProtocol):
 
     def _close_write_side(self) -> None:
         """Ends what is sent. The client may send on for a while; the sweep closes a connection that it leaves open."""
-        self._stopped_reading, self.since = True, self._guard.now
+        self._ignore_rest()
+        self.since = self._guard.now
         self.flow.resume_reading()
         if not self.transport.is_closing():
             self.transport.write_eof()

@@ -1,0 +1,195 @@
+"""uvicorn's HTTP protocol with bounds on what one client can make the process hold.
+
+Never parse more than one request per piece of what arrived: the parser cannot be stopped in the middle of a piece, so
+a read of 256 KiB would become fourteen thousand waiting requests.
+
+uvicorn bounds neither the fields of a head nor the requests that were sent ahead, and appends the trailers of a body to
+the headers of its request. tests/service/test_uvicorn.py lists what is relied on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any, Final
+
+import httptools
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+from ledger.service.buffered_transport import BufferedTransport
+from ledger.service.protocol_errors import HEAD_BYTES_MAX
+
+HEAD_FIELDS_MAX: Final = 128
+"""The most fields of a head that are kept: more than the application accepts, so that it refuses a head with more."""
+
+WAITING_MAX: Final = 16
+"""The most requests that wait in a connection behind the one that is being answered."""
+
+WAITING_BODIES_MAX: Final = 1 << 20
+"""The most bytes of their bodies."""
+
+_PIECE_MAX: Final = 16 << 10
+_HEAD_END: Final = b"\n\r\n"
+_REQUEST_BYTES: Final = 2048
+_FIELD_BYTES: Final = 160
+"""What the objects of a request and of a field take besides the bytes that were sent (measured, Python 3.11)."""
+
+
+class PausableFlow(FlowControl):
+    """uvicorn's flow control, which stays paused while the connection `is_full`, whatever a request asks for."""
+
+    is_full = False
+
+    def resume_reading(self) -> None:
+        if not self.is_full:
+            super().resume_reading()
+
+
+class BoundedProtocol(HttpToolsProtocol, ABC):
+    """uvicorn's connection with bounds.
+
+    `size` counts the bytes of the request that is arriving or arrived last.
+    """
+
+    transport: BufferedTransport  # type: ignore[assignment]  # it has the methods of one
+    cycle: RequestResponseCycle | None  # type: ignore[assignment]  # None until the headers of a request have arrived
+    flow: PausableFlow
+
+    def __init__(self, **parts: Any) -> None:
+        super().__init__(**parts)
+        self.size = 0
+        self._field_bytes = 0  # since the request began, or since its last byte of body
+        self._unparsed = b""
+        self._arriving = False  # a request has begun and not ended
+        self._awaits_head = False  # a request has begun and its headers are incomplete
+        self._stopped_reading = False  # what else arrives is discarded
+
+    @abstractmethod
+    def refuse(self, status: int, reason: str) -> None:
+        """Answers the request that is arriving with an error, and closes the connection."""
+
+    # ---------------------------------------------------------------- what uvicorn and the parser call
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(BufferedTransport(transport))  # type: ignore[arg-type]
+        self.flow = PausableFlow(self.transport)  # type: ignore[arg-type]
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._discard()
+
+    def data_received(self, data: bytes) -> None:
+        if not self._stopped_reading:
+            self._unparsed = self._unparsed + data if self._unparsed else data
+            self._parse()
+
+    def on_message_begin(self) -> None:
+        HttpToolsProtocol.on_message_begin(self)
+        self.size = self._field_bytes = 0
+        self._arriving = self._awaits_head = True
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Keeps a field of the head. One that follows the body is dropped, so that no trailer becomes a header."""
+        if self._awaits_head and len(self.headers) < HEAD_FIELDS_MAX:
+            HttpToolsProtocol.on_header(self, name, value)
+
+    def on_headers_complete(self) -> None:
+        HttpToolsProtocol.on_headers_complete(self)
+        self._awaits_head = False
+
+    def on_body(self, body: bytes) -> None:
+        self._field_bytes = 0
+        HttpToolsProtocol.on_body(self, body)
+
+    def on_message_complete(self) -> None:
+        HttpToolsProtocol.on_message_complete(self)
+        self._arriving = False
+
+    # ---------------------------------------------------------------- what is held
+
+    @property
+    def held(self) -> int:
+        """About how many bytes the process holds for this client: what it sent and what it has not taken."""
+        held = len(self._unparsed) + self.transport.get_write_buffer_size()
+        if self._awaits_head or not (self.cycle is None or self.cycle.response_complete):
+            held += self.size + _FIELD_BYTES * len(self.headers)
+        for cycle, _ in self.pipeline:
+            fields: list[tuple[bytes, bytes]] = cycle.scope["headers"]  # type: ignore[assignment]
+            held += _REQUEST_BYTES + len(cycle.body) + _FIELD_BYTES * len(fields)
+        return held
+
+    def _parse(self) -> None:
+        """Parses what has arrived while there is room for another request; the rest waits, and nothing is read."""
+        data, at = self._unparsed, 0
+        self._unparsed = b""
+        for end in _piece_ends(data):
+            if self._stopped_reading or not self._has_room:
+                break
+            self._parse_piece(data if end - at == len(data) else memoryview(data)[at:end])
+            at = end
+        if self._stopped_reading:
+            return
+        self._unparsed = data[at:]
+        self.flow.is_full = not self._has_room
+        if self.flow.is_full:
+            self.flow.pause_reading()
+
+    def _parse_piece(self, piece: bytes | memoryview) -> None:
+        self._field_bytes += len(piece)
+        try:
+            self.parser.feed_data(piece)
+        except httptools.HttpParserUpgrade:
+            self._stop_reading()  # there is no other protocol here: the request is answered as plain HTTP
+        except httptools.HttpParserError:
+            self.refuse(400, "malformed")
+        else:
+            self.size += len(piece)
+            if self._field_bytes > HEAD_BYTES_MAX and self._arriving:
+                self.refuse(431, "head_too_large")
+
+    @property
+    def _has_room(self) -> bool:
+        """Whether another piece may be parsed."""
+        waiting = self.pipeline
+        return not waiting or (
+            len(waiting) < WAITING_MAX
+            and sum(len(cycle.body) for cycle, _ in waiting) + _PIECE_MAX <= WAITING_BODIES_MAX
+        )
+
+    def _stop_reading(self) -> None:
+        """Closes after the answers to what has arrived so far."""
+        self._ignore_rest()
+        self._arriving = False
+        if self.cycle is not None:
+            self.cycle.keep_alive = False
+
+    def _ignore_rest(self) -> None:
+        """Discards what else arrives, and frees what was held of it."""
+        self._stopped_reading = True
+        self._unparsed, self.headers = b"", []
+        self.parser = None  # type: ignore[assignment]  # it holds the beginning of a field
+        self.flow.is_full = False
+
+    def _discard(self) -> None:
+        """Frees what waits in the connection. A request refers to its connection, which refers to the last one."""
+        self._ignore_rest()
+        self.pipeline.clear()
+        if self.cycle is not None:
+            self.cycle.on_response = _nothing
+
+
+def _piece_ends(data: bytes) -> Iterator[int]:
+    """Yields the ends of the pieces to parse: each is short, and contains the end of one head at most."""
+    at = 2 if data.startswith(b"\r\n") else 1 if data.startswith(b"\n") else 0  # the end of a head may arrive later
+    if at:
+        yield at
+    while at < len(data):
+        end = data.find(_HEAD_END, max(0, at - 2), at + _PIECE_MAX)
+        at = min(at + _PIECE_MAX, len(data)) if end < 0 else end + len(_HEAD_END)
+        yield at
+
+
+def _nothing() -> None:
+    pass
