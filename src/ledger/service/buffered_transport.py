@@ -19,7 +19,8 @@ WRITE_BUFFER_MAX: Final = 16 << 10
 class BufferedTransport:
     """A transport that keeps what is written until it is flushed, at the latest until the event loop's turn ends.
 
-    More than 16 KiB are flushed at once, and wait for the client outside the process as far as the system has room. All that has nothing to do with writing is `transport`'s own.
+    More than 16 KiB are flushed at once, and wait for the client outside the process as far as the system has room. All
+    that has nothing to do with writing is `transport`'s own.
     """
 
     def __init__(self, transport: asyncio.Transport) -> None:

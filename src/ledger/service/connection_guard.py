@@ -5,8 +5,8 @@ would cost more than finding its route.
 
 uvicorn has no time-out for a request that arrives slowly, and its limit on concurrency answers 503 to all clients as
 soon as one opens enough connections. `GuardedConnection` adds these to uvicorn's own protocol, and `BoundedProtocol`
-what one connection may hold. tests/service/test_uvicorn.py lists what it relies on. docs/explanation/connections.md lists
-what it leaves to a proxy.
+what one connection may hold. tests/service/test_uvicorn.py lists what it relies on. docs/explanation/connections.md
+lists what it leaves to a proxy.
 """
 
 from __future__ import annotations
