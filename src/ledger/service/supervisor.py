@@ -236,9 +236,8 @@ class _Supervisor:
 
     def _end_stopped_children(self) -> None:
         for child in self._children:
-            if child.end_if_stopped():
-                seconds = self._settings.ping_timeout_s
-                _report(f"the {child.role} process (pid {child.pid}) has not answered for {seconds:g} s; ending it")
+            if reason := child.end_if_stopped():
+                _report(f"the {child.role} process (pid {child.pid}) {reason}; ending it")
 
     def _replace_dead_children(self) -> None:
         for child in [child for child in self._children if not child.is_alive()]:
