@@ -197,12 +197,13 @@ class _Supervisor:
         self._database_is_up = is_up
 
     def _prepare(self) -> None:
-        from ledger.postgres.prepare import prepare
+        from ledger.postgres.prepare import connections_allowed, prepare
 
         owner_url = self._server.url if self._server is not None else self._settings.database_url
         assert owner_url is not None, "there is a server of our own or a URL"
         self._settings = prepare(self._settings, owner_url)
-        require_connections(self._settings)
+        assert self._settings.database_url is not None, "prepared"
+        require_connections(self._settings, connections_allowed(self._settings.database_url))
 
     def _spawn(self, role: Role, place: int) -> None:
         target = self._plan.api if role == "api" else self._plan.worker
