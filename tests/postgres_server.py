@@ -16,7 +16,7 @@ from ledger.postgres.embedded import cluster, server
 from ledger.postgres.embedded.cluster import SUPERUSER, Cluster
 from ledger.postgres.embedded.data_dir import make_data_dir
 
-_MANY = {"max_connections": "200"}
+_MANY = {"max_connections": "400"}
 
 
 @contextmanager

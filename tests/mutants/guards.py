@@ -306,6 +306,113 @@ JOURNAL: Final = (
     ),
 )
 
+PROCESSES: Final = (
+    Mutant(
+        "stopped-writer-left-alone",
+        "on Postgres 15 and 16, a process that stops in its commit does not hold a merchant's head without end",
+        "src/ledger/journal/commit/locked_merchants.py",
+        "        await self._end_stopped(connection)\n",
+        "",
+        ("tests/journal/test_stopped_writers.py",),
+    ),
+    Mutant(
+        "commit-without-a-time-limit",
+        "Postgres 17 and newer end a commit whose process stops",
+        "src/ledger/postgres/connection.py",
+        "if transaction_max_s is not None and",
+        "if False and",
+        ("tests/journal/test_stopped_writers.py",),
+    ),
+    Mutant(
+        "commit-sent-in-parts",
+        "a writer waits for nothing between the lock and the Sync of its commit",
+        "src/ledger/postgres/single_send.py",
+        "    pgconn.pipeline_sync()\n",
+        "    pgconn.flush()\n    yield generators.WAIT_W\n    pgconn.pipeline_sync()\n",
+        ("tests/journal/test_stopped_writers.py",),
+    ),
+    Mutant(
+        "waiting-writer-taken-for-a-stopped-one",
+        "a writer that waits for a lock keeps its connection",
+        "src/ledger/journal/commit/locked_merchants.py",
+        " and wait_event = 'ClientRead'",
+        "",
+        ("tests/journal/test_stopped_writers.py",),
+    ),
+    Mutant(
+        "parent's-own-stop-counted",
+        "a parent that was stopped together with its children does not end them when it wakes up",
+        "src/ledger/service/ping.py",
+        "min(now - self._last, _STEP_MAX_S)",
+        "now - self._last",
+        ("tests/service/test_ping.py",),
+    ),
+    Mutant(
+        "ping-answered-by-a-thread",
+        "a child whose event loop hangs does not answer its parent",
+        "src/ledger/service/ping.py",
+        "self._loop.call_soon_threadsafe(os.write, self._to_parent, _PING)",
+        "os.write(self._to_parent, _PING)",
+        ("tests/service/test_ping.py",),
+    ),
+    Mutant(
+        "start-that-never-ends",
+        "a child that stops before it is ready is ended",
+        "src/ledger/service/child_process.py",
+        "elif not self.is_ready and now - self._started > _START_MAX_S:",
+        "elif False:",
+        ("tests/service/test_child_process.py",),
+    ),
+    Mutant(
+        "clocks-moved-without-a-bound",
+        "requests that move clocks open no more connections than are counted",
+        "src/ledger/background/scheduler/clock_advance.py",
+        "async with self._permits, self._leased(merchant_id)",
+        "async with self._leased(merchant_id)",
+        ("tests/service/test_connection_count.py",),
+    ),
+    Mutant(
+        "too-few-connections-accepted",
+        "a service whose database allows too few connections does not start",
+        "src/ledger/postgres/connection_count.py",
+        "    if needed > allowed:",
+        "    if False:",
+        ("tests/service/test_connection_count.py",),
+    ),
+    Mutant(
+        "limit-of-the-role-ignored",
+        "the connections that are allowed include the limit of the role",
+        _PREPARE,
+        "  case when r.rolconnlimit >= 0 then r.rolconnlimit end,\n",
+        "",
+        ("tests/service/test_connection_count.py",),
+    ),
+    Mutant(
+        "embedded-server-without-the-count",
+        "the embedded server accepts the connections of all processes",
+        "src/ledger/service/supervisor.py",
+        "                server_settings=embedded_settings(self._settings),\n",
+        "",
+        ("tests/service/test_supervisor.py::test_the_embedded_server_accepts_what_all_processes_open",),
+    ),
+    Mutant(
+        "ready-without-a-processor",
+        "a process that cannot send calls to the processor is not ready",
+        "src/api/system/health.py",
+        "checks.processor = ledger.processor is None or ledger.processor.alive",
+        "checks.processor = True",
+        ("tests/api/system/test_health.py",),
+    ),
+    Mutant(
+        "ready-without-order-numbers",
+        "a process that has no order numbers and gets none is not ready",
+        "src/api/system/health.py",
+        "                await ledger.order_numbers.provide()\n",
+        "",
+        ("tests/api/system/test_health.py",),
+    ),
+)
+
 MONEY: Final = (
     Mutant(
         "payment-above-the-order",
@@ -1407,4 +1514,4 @@ HTTP: Final = (
     ),
 )
 
-MUTANTS: Final = (*JOURNAL, *MONEY, *CALLS, *BACKGROUND, *READS, *HTTP)
+MUTANTS: Final = (*JOURNAL, *PROCESSES, *MONEY, *CALLS, *BACKGROUND, *READS, *HTTP)

@@ -10,8 +10,6 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
-import psycopg
-
 from ledger.settings import CannotRun, Settings
 
 _EVERY: Final = Counter(
@@ -51,17 +49,6 @@ followers.
 """
 _EMBEDDED_MIN: Final = 100
 
-# How many connections this role may open here, by the limits of the server, the role and the database. Those that are
-# reserved for superusers are left out.
-_ALLOWED: Final = """
-select least(
-  current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
-    - coalesce(current_setting('reserved_connections', true), '0')::int,
-  case when r.rolconnlimit >= 0 then r.rolconnlimit end,
-  case when d.datconnlimit >= 0 then d.datconnlimit end)
-  from pg_roles r, pg_database d where r.rolname = current_user and d.datname = current_database()
-"""
-
 
 def api_connections(environment: str) -> Mapping[str, int]:
     """Returns the most connections of an API process in this environment, by their names."""
@@ -85,13 +72,9 @@ def embedded_settings(settings: Settings) -> Mapping[str, str]:
     return {"max_connections": str(max(_EMBEDDED_MIN, connections_max(settings) + reserved + _SPARE))}
 
 
-def require_connections(settings: Settings) -> None:
-    """Raises CannotRun where the database does not accept the connections of this service, however many are in use."""
-    assert settings.database_url is not None, "the database was prepared"
-    with psycopg.connect(settings.database_url) as connection:
-        row = connection.execute(_ALLOWED).fetchone()
-    assert row is not None, "every session has a role and a database"
-    (allowed,), needed = row, connections_max(settings)
+def require_connections(settings: Settings, allowed: int) -> None:
+    """Raises CannotRun where the database, which allows `allowed`, does not accept the connections of this service."""
+    needed = connections_max(settings)
     if needed > allowed:
         raise CannotRun(
             f"LEDGER_WORKERS {settings.workers} and a worker may open {needed} connections, and the database allows this "

@@ -25,6 +25,17 @@ _INSERT_ONLY: Final = ("event", "claim", "schema_migration")
 _NEVER_DELETED: Final = ("data_key",)  # a destroyed key is an empty row, not a missing one
 _MUST_BE_ON: Final = ("fsync", "full_page_writes", "synchronous_commit")
 
+# How many connections this role may open here, by the limits of the server, the role and the database. Those that are
+# reserved for superusers are left out.
+_ALLOWED: Final = """
+select least(
+  current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
+    - coalesce(current_setting('reserved_connections', true), '0')::int,
+  case when r.rolconnlimit >= 0 then r.rolconnlimit end,
+  case when d.datconnlimit >= 0 then d.datconnlimit end)
+  from pg_roles r, pg_database d where r.rolname = current_user and d.datname = current_database()
+"""
+
 
 @contextmanager
 def ready_database(settings: Settings) -> Iterator[Settings]:
@@ -64,6 +75,14 @@ def require_durability(database_url: str, environment: str) -> None:
     if environment == "production":
         raise CannotRun(f"{reason}; production refuses to start")
     _warn(reason)
+
+
+def connections_allowed(database_url: str) -> int:
+    """Returns how many connections the role of this connection string may open, those that are open included."""
+    with psycopg.connect(database_url) as connection:
+        row = connection.execute(_ALLOWED).fetchone()
+    assert row is not None, "every session has a role and a database"
+    return int(row[0])
 
 
 def _application_url(owner_url: str, secrets: Secrets) -> str:

@@ -13,10 +13,13 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 from ledger.service.child_main import ChildConfig, Role, encode_config
 from ledger.service.ping import Ping
 from ledger.settings import Settings
+
+_START_MAX_S: Final = 60.0
 
 
 class ChildProcess:
@@ -39,6 +42,7 @@ class ChildProcess:
         self.role = role
         self.place = place
         self.is_ready = False
+        self._started = time.monotonic()
         shared = {"PROMETHEUS_MULTIPROC_DIR": str(directory), "PROMETHEUS_MULTIPROC_PROCESS": f"{role}-{place}"}
         self._ready, ready = os.pipe()
         os.set_blocking(self._ready, False)
@@ -71,13 +75,22 @@ class ChildProcess:
                 self.is_ready = os.read(self._ready, 1) == b"1"
         return self._process.poll() is None
 
-    def end_if_stopped(self) -> bool:
-        """Kills it where it is ready and leaves a ping unanswered for too long. Returns whether it did."""
-        if not self.is_ready or not self.is_alive() or not self._ping.is_overdue(time.monotonic()):
-            return False
+    def end_if_stopped(self) -> str:
+        """Kills it where it leaves a ping unanswered, or its start unfinished, for too long.
+
+        Returns what it did not do, for a person; "" where it goes on.
+        """
+        now = time.monotonic()
+        if not self.is_alive():
+            return ""
+        if self.is_ready and self._ping.is_overdue(now):
+            reason = f"has not answered for {self._ping.timeout_s:g} s"
+        elif not self.is_ready and now - self._started > _START_MAX_S:
+            reason = f"was not ready after {_START_MAX_S:g} s"
+        else:
+            return ""
         self._process.kill()
-        self.is_ready = False
-        return True
+        return reason
 
     @property
     def ending(self) -> str:

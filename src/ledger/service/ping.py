@@ -21,7 +21,7 @@ class Ping:
 
     def __init__(self, to_child: int, from_child: int, timeout_s: float) -> None:
         self._to_child, self._from_child = to_child, from_child
-        self._timeout_s = timeout_s
+        self.timeout_s = timeout_s
         self._waited_s: float | None = None
         self._last = 0.0
 
@@ -41,7 +41,7 @@ class Ping:
         else:
             self._waited_s += min(now - self._last, _STEP_MAX_S)
         self._last = now
-        return self._waited_s > self._timeout_s
+        return self._waited_s > self.timeout_s
 
 
 class Responder:

@@ -197,12 +197,13 @@ class _Supervisor:
         self._database_is_up = is_up
 
     def _prepare(self) -> None:
-        from ledger.postgres.prepare import prepare
+        from ledger.postgres.prepare import connections_allowed, prepare
 
         owner_url = self._server.url if self._server is not None else self._settings.database_url
         assert owner_url is not None, "there is a server of our own or a URL"
         self._settings = prepare(self._settings, owner_url)
-        require_connections(self._settings)
+        assert self._settings.database_url is not None, "prepared"
+        require_connections(self._settings, connections_allowed(self._settings.database_url))
 
     def _spawn(self, role: Role, place: int) -> None:
         target = self._plan.api if role == "api" else self._plan.worker
@@ -236,9 +237,8 @@ class _Supervisor:
 
     def _end_stopped_children(self) -> None:
         for child in self._children:
-            if child.end_if_stopped():
-                seconds = self._settings.ping_timeout_s
-                _report(f"the {child.role} process (pid {child.pid}) has not answered for {seconds:g} s; ending it")
+            if reason := child.end_if_stopped():
+                _report(f"the {child.role} process (pid {child.pid}) {reason}; ending it")
 
     def _replace_dead_children(self) -> None:
         for child in [child for child in self._children if not child.is_alive()]:
