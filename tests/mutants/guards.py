@@ -369,7 +369,7 @@ PROCESSES: Final = (
         "src/ledger/background/scheduler/clock_advance.py",
         "async with self._permits, self._leased(merchant_id)",
         "async with self._leased(merchant_id)",
-        ("tests/service/test_connection_count.py",),
+        ("tests/postgres/test_connection_count.py",),
     ),
     Mutant(
         "too-few-connections-accepted",
@@ -377,7 +377,7 @@ PROCESSES: Final = (
         "src/ledger/postgres/connection_count.py",
         "    if needed > allowed:",
         "    if False:",
-        ("tests/service/test_connection_count.py",),
+        ("tests/postgres/test_connection_count.py",),
     ),
     Mutant(
         "limit-of-the-role-ignored",
@@ -385,7 +385,7 @@ PROCESSES: Final = (
         _PREPARE,
         "  case when r.rolconnlimit >= 0 then r.rolconnlimit end,\n",
         "",
-        ("tests/service/test_connection_count.py",),
+        ("tests/postgres/test_connection_count.py",),
     ),
     Mutant(
         "embedded-server-without-the-count",
