@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 
+import psycopg
 import pytest
 from tests.api.storefront import Merchant, Storefront, opened
 from tests.databases import Databases
@@ -29,6 +30,14 @@ def settings(databases: Databases) -> Iterator[Settings]:
 async def store(settings: Settings) -> AsyncIterator[Storefront]:
     async with opened(settings) as storefront:
         yield storefront
+
+
+@pytest.fixture
+def reacted(settings: Settings) -> None:
+    """Records that reactions are up to date: no worker runs, and the database is as old as its template."""
+    assert settings.database_url is not None
+    with psycopg.connect(settings.database_url) as connection:
+        connection.execute("update reaction_progress set as_of = now()")
 
 
 @pytest.fixture

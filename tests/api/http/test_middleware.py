@@ -226,7 +226,7 @@ async def test_head_is_get(merchant: Merchant):
     assert (await merchant.client.head(ORDERS, headers=merchant.key)).status_code == 200
 
 
-async def test_the_service_reports_that_it_is_alive_and_ready(store: Storefront):
+async def test_the_service_reports_that_it_is_alive_and_ready(store: Storefront, reacted):
     assert (await store.client.get("/health/live")).json() == {"status": "live"}
     ready = await store.client.get("/health/ready")
     assert (ready.status_code, ready.json()["status"]) == (200, "ready")

@@ -11,7 +11,7 @@ from ledger.operations.order_numbers import OrderNumbers
 from ledger.postgres.faults import DatabaseUnavailable
 from ledger.processors.sandbox.charge_writer import ChargeWriter
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("reacted")]
 
 
 @pytest.mark.parametrize(
