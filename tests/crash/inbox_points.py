@@ -11,11 +11,12 @@ from typing import Any, Final, NoReturn
 from ledger.domain.orders.events import DepositReceived, RefundRequested
 from ledger.journal.journal import Journal
 from ledger.processors.inbox_store import Inbox
+from ledger.processors.messages import DepositReceived as DepositMessage
 
 INBOX_POINTS: Final = ("claimed", "before-taken", "taken", "before-extra", "extra-asked", "marked")
 """After messages were claimed and before one is tried, before the order's commit of a deposit, after it and before the
 message is marked, before the intent to refund what was paid too much, after that and before the call, after the mark
-and before the next message.
+of the deposit and before the next message. Messages of other orders are applied side by side with it.
 """
 
 
@@ -31,7 +32,7 @@ def arm(point: str, die: Callable[[], NoReturn]) -> None:
 
     async def deadly_handled(inbox: Inbox, message: Any) -> None:
         await handled(inbox, message)
-        if point == "marked":
+        if point == "marked" and isinstance(message, DepositMessage):
             die()
 
     async def deadly_commit(journal: Journal, *given: Any, **named: Any) -> int:

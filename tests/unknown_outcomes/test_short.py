@@ -37,7 +37,7 @@ async def test_the_processor_and_the_ledger_agree_after_processes_were_stopped(s
     plan = Plan(payments=500, seed=5, clients=24, kill_every_s=None, stall_every_s=1.5, stall_max_s=20.0)
     result = await run(plan, home)
     assert list(result.verdict.violations) == []
-    assert result.stalls > 3
+    assert result.stalls > 0
 
 
 async def test_the_comparison_finds_every_difference(short_dir: Path):
