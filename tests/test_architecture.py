@@ -57,7 +57,7 @@ PACKAGES = {
         (r"ledger\.domain\.\w+\.(decide|evolve)\b.*",),
     ),
     ("ledger.operations.order_numbers", "ledger.operations.payment_lookup", "ledger.operations.clock"): (
-        (*STORE, "ledger.domain", "msgspec", "psycopg", "structlog"),  # each owns a table or a sequence, and nothing else of the database
+        (*STORE, "ledger.domain", "ledger.security.permutation", "msgspec", "psycopg", "structlog"),  # each owns a table or a sequence, and nothing else of the database
         (),
     ),
     ("ledger.background",): (  # owns due times, the cursors and the queue of jobs, and the only one that knows procrastinate

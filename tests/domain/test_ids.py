@@ -9,7 +9,9 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger.domain.ids import entry_id, order_number, parse_uuid
+from ledger.domain import ids
+from ledger.domain.ids import entry_id, parse_uuid
+from ledger.security.permutation import permute
 
 PAYMENT = UUID("01890a5d-ac96-774b-bcce-b302099a8004")
 
@@ -17,6 +19,15 @@ PAYMENT = UUID("01890a5d-ac96-774b-bcce-b302099a8004")
 KEY, ANOTHER_KEY = b"k" * 32, b"a" * 32
 MULTIPLIER, MASK = 0x2B5_9D3C_6A7F1, (1 << 50) - 1
 CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+
+
+def order_numbers(ordinals: range, key: bytes = KEY) -> list[str]:
+    return [ids.order_number(place) for place in permute(ordinals, key)]
+
+
+def order_number(ordinal: int, key: bytes) -> str:
+    [number] = order_numbers(range(ordinal, ordinal + 1), key)
+    return number
 
 
 def unkeyed(ordinal: int) -> str:
@@ -57,7 +68,7 @@ def test_a_number_never_equals_one_that_was_made_without_a_key(old, new):
 
 def test_a_number_shows_neither_its_ordinal_nor_the_order_in_which_it_was_made():
     """The reverse without the key gives values over the whole range, rising as often as falling."""
-    seen = [ordinal_without_key(order_number(ordinal, KEY)) - (1 << 49) for ordinal in range(4_000)]
+    seen = [ordinal_without_key(number) - (1 << 49) for number in order_numbers(range(4_000))]
     assert len({value >> 40 for value in seen}) == 256
     assert 1_800 < sum(after > before for before, after in itertools.pairwise(seen)) < 2_200
     assert 1_800 < sum(value % 2 for value in seen) < 2_200
@@ -67,18 +78,23 @@ def test_a_number_shows_neither_its_ordinal_nor_the_order_in_which_it_was_made()
 
 
 def test_another_key_gives_other_numbers_and_the_same_key_the_same():
-    assert order_number(0, KEY) == "PO9KS1V9RA2D"
-    assert all(order_number(n, KEY) != order_number(n, ANOTHER_KEY) for n in range(1_000))
+    assert order_number(0, KEY) == "POH6H02G0XTT"
+    pairs = zip(order_numbers(range(1_000)), order_numbers(range(1_000), ANOTHER_KEY), strict=True)
+    assert all(one != other for one, other in pairs)
+
+
+def test_a_number_is_the_same_alone_and_in_its_block():
+    assert [order_number(ordinal, KEY) for ordinal in range(995, 1_005)] == order_numbers(range(995, 1_005))
 
 
 def test_consecutive_orders_have_different_numbers():
-    numbers = {order_number(ordinal, KEY) for ordinal in range(50_000)}
+    numbers = set(order_numbers(range(50_000)))
     assert len(numbers) == 50_000
     assert all(re.fullmatch(r"PO[0-9A-HJKMNP-TV-Z]{10}", number) for number in numbers)
 
 
 def test_consecutive_orders_have_scattered_numbers():
-    assert len({order_number(ordinal, KEY)[:6] for ordinal in range(1000)}) > 900
+    assert len({number[:6] for number in order_numbers(range(1000))}) > 900
 
 
 def test_an_entry_has_the_same_id_in_every_replay():

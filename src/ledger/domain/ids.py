@@ -7,7 +7,6 @@ twice is the same decision.
 from __future__ import annotations
 
 import uuid
-from hashlib import blake2b
 from typing import Final
 
 _CROCKFORD: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
@@ -17,30 +16,15 @@ _MULTIPLIER: Final = 0x2B5_9D3C_6A7F1  # odd, so that multiplying is a bijection
 _MASK: Final = (1 << _NUMBER_BITS) - 1
 _KEYED: Final = 1 << 49
 """Numbers without a key were made of ordinals below this one, keyed numbers are made of what is from here on."""
-_HALF_BITS: Final = 24
-_HALF: Final = (1 << _HALF_BITS) - 1
-_KEYED_NUMBERS: Final = 1 << 2 * _HALF_BITS
-_ROUNDS: Final = tuple(b"%d" % n for n in range(8))
 
 
-def order_number(ordinal: int, key: bytes) -> str:
-    """Returns `PO` and ten Crockford characters for the n-th order of the installation (contract N20).
+def order_number(place: int) -> str:
+    """Returns `PO` and ten Crockford characters for an order's place in the installation's permutation (contract N20).
 
-    The numbers are unique because the ordinals are. Without the installation's `key`, of at most 64 bytes, nothing
-    follows from a number about the age of its order or about how many orders there are. A keyed number never equals one
-    that an earlier release made without a key: the two are images of disjoint ranges under one bijection.
+    Places are below 2^48. Different places give different numbers, and none that an earlier release made without a key:
+    the two are images of disjoint ranges under one bijection.
     """
-    return _spelled(_KEYED | _permuted(ordinal, key))
-
-
-def _permuted(ordinal: int, key: bytes) -> int:
-    """Returns the ordinal's place in a permutation of 48 bits: a Feistel network of eight rounds of keyed BLAKE2b."""
-    assert 0 <= ordinal < _KEYED_NUMBERS, "order numbers are used up"
-    left, right = ordinal >> _HALF_BITS, ordinal & _HALF
-    for person in _ROUNDS:
-        digest = blake2b(right.to_bytes(3, "big"), digest_size=3, key=key, person=person).digest()
-        left, right = right, left ^ int.from_bytes(digest, "big")
-    return left << _HALF_BITS | right
+    return _spelled(_KEYED | place)
 
 
 def _spelled(number: int) -> str:

@@ -11,6 +11,7 @@ from typing import Final
 from ledger.domain.ids import order_number
 from ledger.postgres.connection import DatabaseClient, QueryTimeout
 from ledger.postgres.faults import DatabaseUnavailable
+from ledger.security.permutation import permute
 
 _BLOCK: Final = 1000
 
@@ -24,7 +25,7 @@ class OrderNumbers(DatabaseClient):
     def __init__(self, url: str, key: bytes) -> None:
         super().__init__(url, "ledger-ordinals")
         self._key = key
-        self._next = self._end = 0
+        self._unused: list[int] = []
         self._lock = asyncio.Lock()
 
     async def take(self) -> str:
@@ -32,16 +33,14 @@ class OrderNumbers(DatabaseClient):
 
         Raises DatabaseUnavailable where a new block is needed and missing.
         """
-        while self._next == self._end:
+        while not self._unused:
             await self.provide()
-        ordinal = self._next
-        self._next += 1
-        return order_number(ordinal, self._key)
+        return order_number(self._unused.pop())
 
     async def provide(self) -> None:
         """Takes a new block where the last one is used up. Raises DatabaseUnavailable."""
         async with self._lock:
-            if self._next == self._end:
+            if not self._unused:
                 try:
                     await self._take_block()
                 except DatabaseUnavailable:  # the connection may have been lost since the last block, long ago
@@ -52,5 +51,5 @@ class OrderNumbers(DatabaseClient):
             with QueryTimeout(connection):
                 row = await (await connection.execute(_NEXT_BLOCK)).fetchone()
         assert row is not None, "a select without from has one row"
-        self._next = row[0] * _BLOCK
-        self._end = self._next + _BLOCK
+        first = row[0] * _BLOCK
+        self._unused = permute(range(first, first + _BLOCK), self._key)

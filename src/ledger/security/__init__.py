@@ -4,4 +4,5 @@ In reading order:
 
 - `secrets`: the master key, and the keys that are derived from it or given beside it.
 - `api_keys`: how an API key is made, and what is stored of it.
+- `permutation`: a keyed permutation, under which order numbers are made.
 """
