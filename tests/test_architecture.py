@@ -18,7 +18,9 @@ LONG = {  # module: why it may be longer than 300 lines
 }
 WIDE = {"ledger"}  # packages that may have more than 13 modules and packages: the root, whose map shows them in layers
 
-STREAMS = tuple(f"ledger.domain.{name}" for name in ("orders", "customers", "merchants", "idempotency"))
+STREAMS = tuple(
+    f"ledger.domain.{name}" for name in ("orders", "customers", "payment_methods", "merchants", "idempotency")
+)
 PURE_STDLIB = (
     "__future__", "bisect", "collections", "contextlib", "dataclasses", "datetime", "decimal", "enum", "functools", "hashlib", "itertools",
     "operator", "re", "string", "types", "typing", "uuid", "zoneinfo",
@@ -47,6 +49,11 @@ PACKAGES = {
     ("ledger.journal",): (
         ("ledger.journal", "ledger.domain", *DATABASE, "ledger.telemetry", "ledger.ttl_cache", "cryptography", "msgspec", "psycopg", "structlog"),
         (DECIDERS,),
+    ),
+    ("ledger.vault",): (  # alone reads card numbers
+        ("ledger.vault", "ledger.operations.payment_methods.card_vault", "ledger.journal.append", "ledger.journal.encryption.sealing_keys",
+         *DATABASE, "ledger.telemetry.metrics", "cryptography", "msgspec", "structlog", "uuid_utils"),
+        (),
     ),
     ("ledger.recorder",): (  # the only one that knows the library
         ("ledger.recorder", "ledger.journal", "ledger.postgres.arrays", "ledger.postgres.connection", "eventsourcing", "msgspec", "psycopg", "psycopg_pool"),
@@ -78,7 +85,7 @@ PACKAGES = {
     ("api",): (
         ("api", "projections", "ledger.operations", "ledger.postgres.faults", "ledger.journal.append", "ledger.processors.contract",
          "ledger.processors.bins", "ledger.processors.messages", "ledger.processors.clabe",
-         "ledger.processors.pan_detection", "ledger.processors.cvc_detection", "ledger.security", "ledger.settings",
+         "ledger.processors.pan_detection", "ledger.processors.cvc_detection", "ledger.processors.saved_card", "ledger.security", "ledger.settings",
          "ledger.telemetry", "ledger.timeouts", "ledger.ttl_cache", "ledger.domain",
          "msgspec", "starlette", "structlog", "email_validator", "stdnum", "prometheus_client"),
         (r"ledger\.domain\.\w+\.(events|(evolve|decide)\b.*)",),
@@ -235,3 +242,17 @@ def test_only_the_pipeline_handles_a_conflict():
         if re.search(r"\b(Version)?Conflict\b|\bClaimTaken\b", ast.unparse(node.type))
     }
     assert catching == {"ledger.operations.pipeline.execute", "ledger.operations.pipeline.unit_of_work"}
+
+
+def test_only_the_wiring_and_the_rotation_of_keys_open_the_vault():
+    """Operations get a `CardVault`; no other module can make a connection of the vault's role."""
+    importing = {
+        module
+        for module, path in MODULES.items()
+        if not lies_in(module, ["ledger.vault"]) and any(lies_in(to, ["ledger.vault"]) for to in imports(path))
+    }
+    assert importing == {"ledger.wiring", "ledger.cli.keys"}
+    naming = {module for module, path in MODULES.items() if re.search(r"\bvault_card\b", path.read_text())}
+    assert naming == {"ledger.vault.vault", "ledger.vault.rewrapping", "ledger.postgres.prepare"}
+    users = {module for module, path in MODULES.items() if "database_vault_url" in path.read_text()}
+    assert users == {"ledger.settings", "ledger.postgres.prepare", "ledger.wiring", "ledger.cli.keys"}

@@ -16,6 +16,7 @@ from ledger.domain.customers import events as customers
 from ledger.domain.idempotency import events as requests
 from ledger.domain.merchants import events as merchants
 from ledger.domain.orders import events as orders
+from ledger.domain.payment_methods import events as payment_methods
 
 GOLDEN = Path(__file__).parents[2] / "tests" / "golden"
 
@@ -36,10 +37,15 @@ default is left out of the bytes.
 _STREAMS: Sequence[tuple[str, str, Mapping[str, type[Struct]]]] = (
     ("Payment order", "The stream's id is the order's id.", orders.TOPICS),
     ("Customer", "The stream's id is the customer's id. All of it is personal data except the ids.", customers.TOPICS),
+    (
+        "Saved payment methods",
+        "One stream for all methods of a customer; its id follows from the customer's. No event has a card number.",
+        payment_methods.TOPICS,
+    ),
     ("Merchant", "The stream's id is the merchant's id.", merchants.TOPICS),
     ("Request under a key", "The stream's id follows from the merchant and the `Idempotency-Key`.", requests.TOPICS),
 )
-_SEALED = {**orders.PERSONAL, **customers.PERSONAL}
+_SEALED = {**orders.PERSONAL, **customers.PERSONAL, **payment_methods.PERSONAL}
 
 
 def page() -> str:

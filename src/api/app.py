@@ -23,6 +23,9 @@ from api.http.request_metrics import RequestMetrics
 from api.openapi import document
 from api.orders import add_payment, authenticate, cancel, capture, charge, create, payments, refund, refunds, show
 from api.orders import list as list_orders
+from api.payment_methods import delete, update
+from api.payment_methods import list as list_methods
+from api.payment_methods import show as show_method
 from api.processor_messages import ProcessorMessages
 from api.sandbox import clock, deposits, disputes, payer_pages, processor_mode, settlements
 from api.sandbox.payer_pages import PayerPage
@@ -68,6 +71,7 @@ def routes(settings: Settings, holder: DependencyHolder) -> list[Route]:
     """Returns every route of the service: each path with its operations by method."""
     orders = f"{settings.base_path}/v2/payment-orders"
     one = f"{orders}/{{id}}"
+    methods = f"{settings.base_path}/customers/{{customerId}}/payment-methods"
     route = partial(_route, holder)
     return [
         route(orders, GET=list_orders.LIST_ORDERS, POST=create.CREATE),
@@ -82,6 +86,9 @@ def routes(settings: Settings, holder: DependencyHolder) -> list[Route]:
         route(f"{one}/capture", POST=capture.CAPTURE),
         route(f"{one}/payer-authentication/device-data", POST=authenticate.SUBMIT_DEVICE_DATA),
         route(f"{one}/payer-authentication/validate", POST=authenticate.VALIDATE),
+        route(f"{methods}", GET=list_methods.LIST_METHODS),
+        route(f"{methods}/{{paymentMethodId}}", DELETE=delete.DELETE),
+        route(f"{settings.base_path}/payment-methods/{{id}}", GET=show_method.SHOW, PUT=update.UPDATE),
         Route(
             f"{settings.base_path}/processor-messages/{{processor}}",
             ProcessorMessages(holder, load_processor_keys(settings)),

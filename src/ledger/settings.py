@@ -56,6 +56,14 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             extra=_SECRET,
         ),
     ] = None
+    database_vault_url: Annotated[
+        str | None,
+        Meta(
+            description="The same database as the vault's role, which alone reads the numbers of saved cards; unset: "
+            "the owner creates the role.",
+            extra=_SECRET,
+        ),
+    ] = None
     data_dir: Annotated[
         Path, Meta(description="The directory of the embedded Postgres, its log and the sandbox's own secrets.")
     ] = Path(".ledger")
@@ -353,5 +361,9 @@ def _check_together(settings: Settings) -> None:
         raise SettingWrong("LEDGER_PROCESSOR_KEYS", "and LEDGER_PROCESSOR_KEYS_FILE must not both be set")
     if settings.sealing_keys and settings.sealing_keys_file:
         raise SettingWrong("LEDGER_SEALING_KEYS", "and LEDGER_SEALING_KEYS_FILE must not both be set")
-    if settings.database_app_url and not settings.database_url:
-        raise SettingWrong("LEDGER_DATABASE_APP_URL", "needs LEDGER_DATABASE_URL beside it")
+    for variable, url in (
+        ("LEDGER_DATABASE_APP_URL", settings.database_app_url),
+        ("LEDGER_DATABASE_VAULT_URL", settings.database_vault_url),
+    ):
+        if url and not settings.database_url:
+            raise SettingWrong(variable, "needs LEDGER_DATABASE_URL beside it")

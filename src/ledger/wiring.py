@@ -19,8 +19,9 @@ from ledger.processors.contract import Processor
 from ledger.processors.sandbox.call_executor import CallExecutor
 from ledger.processors.sandbox.charge_writer import ChargeWriter
 from ledger.processors.sandbox.processor import SandboxProcessor
-from ledger.security.secrets import Purpose, load_sealing_keys, load_secrets
+from ledger.security.secrets import Purpose, Secrets, load_sealing_keys, load_secrets
 from ledger.settings import Settings, public_url
+from ledger.vault.vault import Vault
 from projections.inline import Inline
 
 
@@ -44,11 +45,23 @@ async def open_ledger(settings: Settings, *, clock: Clock | None = None) -> Asyn
             clock = clocks = MerchantClocks(url)
             await clocks.start()
             stack.push_async_callback(clocks.stop)
-        order_numbers_key = load_secrets(settings).key(Purpose.ORDER_NUMBERS)
-        order_numbers = await stack.enter_async_context(OrderNumbers(url, order_numbers_key))
-        ledger = Ledger(journal, processor, order_numbers, clock=clock, call_timeouts=call_timeouts)
+        secrets = load_secrets(settings)
+        order_numbers = await stack.enter_async_context(OrderNumbers(url, secrets.key(Purpose.ORDER_NUMBERS)))
+        vault = await _vault(settings, secrets, stack)
+        ledger = Ledger(journal, processor, order_numbers, clock=clock, vault=vault, call_timeouts=call_timeouts)
         stack.push_async_callback(ledger.drain)
         yield ledger
+
+
+async def _vault(settings: Settings, secrets: Secrets, stack: AsyncExitStack) -> Vault | None:
+    """Returns the vault of saved cards. Without a role of its own there is none, and no card can be saved."""
+    if settings.database_vault_url is None:
+        return None
+    keys = SealingKeys(load_sealing_keys(settings, Purpose.CARD_KEY_WRAPPING), holder="payment method")
+    vault = Vault(settings.database_vault_url, keys, secrets.key(Purpose.CARD_FINGERPRINT))
+    await vault.start()
+    stack.push_async_callback(vault.stop)
+    return vault
 
 
 async def _processor(settings: Settings, url: str, stack: AsyncExitStack) -> Processor | None:

@@ -6,10 +6,10 @@ money. Rendering reads no clock, no random number and no environment: replaying 
 In reading order:
 
 - `queries`: every read of a request: point reads, which share round trips, and pages.
-- `orders`: one order, from its state to the bytes that a client reads. `customers`, `merchants`: the same for their
-  streams.
+- `orders`: one order, from its state to the bytes that a client reads. `customers`, `payment_methods`, `merchants`: the
+  same for their streams.
 - `lists`: pages of orders, their filters and totals. `search`: the text search of a page.
 - `inline`: all tables together, as the journal writes them. `binary`: values in Postgres' binary format.
-- `open_calls`, `erasures`, `operator_lookup`: the reads of recovery, of erasure and of operators.
+- `open_calls`, `erasures`: the reads of recovery and of erasure.
 - `rebuild`: the same rows from the log alone.
 """

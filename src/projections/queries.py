@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from ledger.postgres.connection import Connection
 from ledger.postgres.dataloader import DataLoader
-from projections import customers, merchants, open_calls
+from projections import customers, merchants, open_calls, payment_methods
 from projections.lists.pages import OrderQuery, page_body
 from projections.lists.pool import ListPool
 from projections.lists.related_customers import customers_found, customers_statement
@@ -43,11 +43,12 @@ select count(*), min(received_at), count(*) filter (where next_try_at = 'infinit
   from processor_message where handled_at is null
 """
 
-_ORDER, _CUSTOMER, _API_KEY = range(3)
+_ORDER, _CUSTOMER, _API_KEY, _PAYMENT_METHOD = range(4)
 _POINT_READS: Final = (
     _PointRead(table.FIND, table.find_parameters, table.found),
     _PointRead(customers.FIND, customers.find_parameters, customers.found),
     _PointRead(merchants.FIND_KEY, merchants.find_key_parameters, merchants.found_key),
+    _PointRead(payment_methods.FIND, payment_methods.find_parameters, payment_methods.found),
 )
 
 
@@ -86,6 +87,17 @@ class Queries:
         """Returns the JSON object of the merchant's customer, as orders contain it."""
         found: bytes | None = await self.points.get((_CUSTOMER, (merchant_id.bytes, customer_id.bytes)))
         return found
+
+    async def payment_method(self, merchant_id: UUID, payment_method_id: UUID) -> bytes | None:
+        """Returns the JSON object of the merchant's saved payment method, None also where it was deleted."""
+        key = (_PAYMENT_METHOD, (merchant_id.bytes, payment_method_id.bytes))
+        found: bytes | None = await self.points.get(key)
+        return found
+
+    async def payment_methods(self, merchant_id: UUID, customer_id: UUID, limit: int, offset: int) -> bytes:
+        """Returns one page of a customer's saved payment methods as JSON."""
+        parameters = payment_methods.page_parameters(merchant_id, customer_id, limit, offset)
+        return payment_methods.page_body(await self._lists.rows(payment_methods.PAGE, parameters), limit, offset)
 
     async def find_key(self, key_hash: bytes) -> FoundKey | None:
         """Returns the API key with this keyed hash, also an expired or revoked one."""

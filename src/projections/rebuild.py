@@ -25,6 +25,8 @@ from ledger.domain.merchants import events as merchant_events
 from ledger.domain.merchants.evolve import evolve as evolve_merchant
 from ledger.domain.orders import events as order_events
 from ledger.domain.orders.evolve.order import evolve as evolve_order
+from ledger.domain.payment_methods import events as payment_method_events
+from ledger.domain.payment_methods.evolve import evolve as evolve_payment_methods
 from ledger.journal.inline import Row
 from ledger.postgres.connection import Connection
 from projections.inline import TABLES, rows_of
@@ -36,6 +38,7 @@ Rows = dict[str, list[Row]]
 _FOLDS: Final[dict[type[Struct], Callable[[Any, Any], Any]]] = {
     **dict.fromkeys(order_events.TOPICS.values(), evolve_order),
     **dict.fromkeys(customer_events.TOPICS.values(), evolve_customer),
+    **dict.fromkeys(payment_method_events.TOPICS.values(), evolve_payment_methods),
     **dict.fromkeys(merchant_events.TOPICS.values(), evolve_merchant),
     **dict.fromkeys(request_events.TOPICS.values(), evolve_request),
 }

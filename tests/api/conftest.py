@@ -18,6 +18,7 @@ def settings(databases: Databases) -> Iterator[Settings]:
     with databases.lent() as url:
         yield Settings(
             database_url=url,
+            database_vault_url=url,
             master_key="11" * 32,
             sandbox_deadline_s=0.2,
             processor_timeout_s=15.0,

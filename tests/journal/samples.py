@@ -33,6 +33,7 @@ from ledger.domain.orders.terms import (
     SurchargePolicy,
     Tax,
 )
+from ledger.domain.payment_methods import events as payment_methods
 from ledger.journal.codec import CODEC
 from ledger.journal.encryption.sealing import Seal
 
@@ -96,6 +97,19 @@ CARD = CardSummary(
     exp_month=12,
     exp_year=2030,
     cardholder_name="ANA LOPEZ",
+)
+
+BILLING = payment_methods.Billing(
+    first_name="Ana",
+    last_name="López",
+    phone_number="+525512345678",
+    email="ana.lopez@example.com",
+    address_line1="Av. Insurgentes Sur 1602",
+    address_line2="Piso 3",
+    city="Ciudad de México",
+    state="CDMX",
+    postal_code="03940",
+    country="MX",
 )
 
 SAMPLES: dict[str, Any] = {
@@ -205,6 +219,22 @@ SAMPLES: dict[str, Any] = {
         phone_number="+525500000000",
     ),
     "customer-erased.v1": customers.CustomerErased(customer_id=CUSTOMER, at=AT),
+    "payment-method-saved.v1": payment_methods.PaymentMethodSaved(
+        payment_method_id=METHOD, customer_id=CUSTOMER, card=CARD, at=AT, is_default=True, billing=BILLING
+    ),
+    "payment-method-expiry-changed.v1": payment_methods.PaymentMethodExpiryChanged(
+        payment_method_id=METHOD, exp_month=7, exp_year=2034, at=AT
+    ),
+    "payment-method-billing-changed.v1": payment_methods.PaymentMethodBillingChanged(
+        payment_method_id=METHOD, at=AT, billing=BILLING
+    ),
+    "payment-method-renamed.v1": payment_methods.PaymentMethodRenamed(
+        payment_method_id=METHOD, at=AT, nickname="La de la nómina"
+    ),
+    "payment-method-made-default.v1": payment_methods.PaymentMethodMadeDefault(payment_method_id=METHOD, at=AT),
+    "payment-method-deleted.v1": payment_methods.PaymentMethodDeleted(
+        payment_method_id=METHOD, because=payment_methods.DeletedBecause.CUSTOMER_ERASED, at=AT
+    ),
     "merchant-registered.v1": merchants.MerchantRegistered(merchant_id=MERCHANT, name="Café Tacuba", at=AT),
     "merchant-settings-changed.v1": merchants.MerchantSettingsChanged(
         merchant_id=MERCHANT,

@@ -74,7 +74,13 @@ async def open_another(database_url: str) -> AsyncIterator[Open]:
 
     async def open_one() -> Ledger:
         context = open_ledger(
-            Settings(database_url=database_url, master_key=MASTER_KEY, sandbox_deadline_s=0.5, processor_timeout_s=20.0)
+            Settings(
+                database_url=database_url,
+                database_vault_url=database_url,
+                master_key=MASTER_KEY,
+                sandbox_deadline_s=0.5,
+                processor_timeout_s=20.0,
+            )
         )
         contexts.append(context)
         return await context.__aenter__()

@@ -4,6 +4,7 @@ from uuid import uuid4
 
 import psycopg
 import pytest
+from msgspec import structs
 
 from ledger.postgres.embedded import cluster, server
 from ledger.postgres.embedded.data_dir import make_data_dir
@@ -102,16 +103,15 @@ def test_a_database_that_does_not_answer_is_reported_in_one_line(settings):
     assert "hush" not in str(refusal.value)
 
 
-def test_the_vaults_role_exists_and_may_read_nothing(settings, database_url):
-    prepare(settings, database_url)
-    with psycopg.connect(database_url, autocommit=True) as connection:
-        (oid,) = connection.execute("select oid from pg_database where datname = current_database()").fetchone()
+def test_the_vaults_role_may_read_card_numbers_and_nothing_else(settings, database_url):
+    ready = prepare(settings, database_url)
     password = load_secrets(settings).key(Purpose.DATABASE_VAULT_ROLE).hex()
-    vault = psycopg.conninfo.make_conninfo(database_url, user=f"ledger_vault_{oid}", password=password)
-    with psycopg.connect(vault, autocommit=True) as connection:
-        tables = [name for (name,) in connection.execute("select tablename from pg_tables where schemaname = 'public'")]
+    assert psycopg.conninfo.conninfo_to_dict(ready.database_vault_url)["password"] == password
+    with psycopg.connect(ready.database_vault_url, autocommit=True) as connection:
+        tables = {name for (name,) in connection.execute("select tablename from pg_tables where schemaname = 'public'")}
+        assert connection.execute("select count(*) from vault_card").fetchone() == (0,)
         assert "data_key" in tables
-        for table in tables:
+        for table in tables - {"vault_card"}:
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
                 connection.execute(f"select * from {table}")
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
@@ -125,3 +125,66 @@ def test_the_application_can_empty_a_data_key_but_not_delete_it(settings, databa
         for change in ("delete from data_key", "truncate data_key"):
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
                 connection.execute(change)
+
+
+def test_the_application_cannot_touch_card_numbers(settings, database_url):
+    ready = prepare(settings, database_url)
+    with psycopg.connect(ready.database_url, autocommit=True) as connection:
+        for attempt in (
+            "select * from vault_card",
+            "select count(*) from vault_card",
+            "insert into vault_card default values",
+            "update vault_card set settled = true",
+            "delete from vault_card",
+            "truncate vault_card",
+            "copy vault_card to stdout",
+            "grant select on vault_card to current_user",
+            "alter table vault_card add column x int",
+            "create view cards as select * from vault_card",
+        ):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                connection.execute(attempt)
+
+
+def test_an_owner_without_superuser_cannot_read_card_numbers_and_names_both_roles_by_settings(
+    settings, database_url, capfd
+):
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        names = [f"{name}_{uuid4().hex[:8]}" for name in ("modest", "app", "vault")]
+        modest, application, _ = names
+        for name in names:
+            connection.execute(f"create role {name} login")
+        connection.execute(f"create schema {modest} authorization {modest}")
+        for name in names[1:]:
+            connection.execute(f"grant usage on schema {modest} to {name}")
+            connection.execute(f"alter role {name} set search_path = {modest}")
+    urls = [psycopg.conninfo.make_conninfo(database_url, user=name) for name in names]
+    try:
+        prepare(settings, urls[0])
+        assert "so no card can be saved: set LEDGER_DATABASE_VAULT_URL" in capfd.readouterr().err
+        with psycopg.connect(urls[0], autocommit=True) as connection:
+            connection.execute(f"grant select on all tables in schema {modest} to {application}")  # as a page advises
+        named = structs.replace(settings, database_app_url=urls[1], database_vault_url=urls[2])
+        ready = prepare(named, urls[0])
+        assert (ready.database_url, ready.database_vault_url) == (urls[1], urls[2])
+        assert capfd.readouterr().err == ""
+        for url, may_read in zip(urls, (False, False, True), strict=True):
+            with psycopg.connect(url, autocommit=True) as connection:
+                query = (
+                    "select has_table_privilege('vault_card', 'select'), has_table_privilege('vault_card', 'delete')"
+                )
+                assert connection.execute(query).fetchone() == (may_read, may_read), url
+    finally:
+        with psycopg.connect(database_url, autocommit=True) as connection:
+            for name in names:
+                connection.execute(f"drop owned by {name} cascade")
+                connection.execute(f"drop role {name}")
+
+
+def test_production_refuses_an_application_that_can_read_card_numbers(database_url, tmp_path):
+    production = Settings(
+        environment="production", data_dir=tmp_path, master_key="00" * 32, database_url=database_url,
+        database_app_url=database_url,
+    )  # fmt: skip
+    with pytest.raises(CannotRun, match="the application's role can read vault_card"):
+        prepare(production, database_url)

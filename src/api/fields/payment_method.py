@@ -20,6 +20,7 @@ from ledger.domain.orders.terms import CardSummary, MethodType
 from ledger.operations.inputs import PaymentInput
 from ledger.processors.bins import bin_info
 from ledger.processors.contract import Card
+from ledger.processors.saved_card import SecurityCode
 
 
 class CardDetails(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -104,7 +105,8 @@ def _saved_method(method: PaymentMethod) -> PaymentInput:
     if method.payment_method_id is None:
         raise required("paymentMethod.paymentMethodId")
     saved = printable(method.payment_method_id, "paymentMethod.paymentMethodId")
-    return PaymentInput(type=MethodType.CARD, saved_method_id=saved)
+    cvc = None if method.cvc is None else SecurityCode(method.cvc)
+    return PaymentInput(type=MethodType.CARD, saved_method_id=saved, saved_cvc=cvc)
 
 
 def _card_method(method: PaymentMethod, today: date) -> PaymentInput:

@@ -17,6 +17,7 @@ from api.http.errors import card_number_in, invalid, security_code_in
 from ledger.processors.contract import Card
 from ledger.processors.cvc_detection import contains_cvc, json_contains_cvc
 from ledger.processors.pan_detection import contains_pan
+from ledger.processors.saved_card import SecurityCode
 
 _CONTROLS: Final = re.compile("[\x00-\x1f\x7f-\x9f]")
 _CONTROLS_IN_PROSE: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
@@ -98,7 +99,7 @@ def _check(value: Any, place: str) -> None:
     elif isinstance(value, tuple):
         for at, entry in enumerate(value):
             _check(entry, f"{place}[{at}]")
-    elif isinstance(value, Struct) and not isinstance(value, Card):  # a card's number is not stored
+    elif isinstance(value, Struct) and not isinstance(value, Card | SecurityCode):  # neither is stored
         for field in value.__struct_fields__:
             _check(getattr(value, field), f"{place}.{field}" if place else field)
 

@@ -21,6 +21,8 @@ from ledger.security import api_keys
 
 READ: Final = api_keys.Scope.ORDERS_READ
 WRITE: Final = api_keys.Scope.ORDERS_WRITE
+READ_CUSTOMERS: Final = api_keys.Scope.CUSTOMERS_READ
+WRITE_CUSTOMERS: Final = api_keys.Scope.CUSTOMERS_WRITE
 
 Handler = Callable[[Dependencies, ApiRequest], Awaitable[ApiResponse]]
 

@@ -20,6 +20,7 @@ from api.http.errors import ApiError, FieldError, invalid
 from api.http.response import REPLAYED, ApiResponse, Headers, json_response
 from ledger.domain import rejections
 from ledger.domain.money import shortest
+from ledger.domain.orders.declines import Advice
 from ledger.domain.orders.statuses import OrderStatus
 from ledger.domain.rejections import Rejected
 from ledger.journal.append import CommitUnknown, DataRefused
@@ -34,6 +35,8 @@ STATUS: Final[Mapping[type[Rejected], int]] = {
     rejections.CustomerNotFound: 404,
     rejections.OrderNotFound: 404,
     rejections.PaymentMethodNotFound: 404,
+    rejections.PaymentMethodExpired: 422,
+    rejections.PaymentMethodInUse: 409,
     rejections.ApiKeyNotFound: 404,
     rejections.AmountMismatch: 409,
     rejections.ConcurrentUpdate: 409,
@@ -100,6 +103,13 @@ class Conflict(Error, kw_only=True, rename="camel"):
         Decimal | UnsetType, Meta(description="The only amount that is accepted, in minor units.")
     ] = UNSET
     payment_id: Annotated[UUID | UnsetType, Meta(description="The payment that prevents the operation.")] = UNSET
+    decline_code: Annotated[str | UnsetType, Meta(description="CARD_EXPIRED for a saved card that has expired.")] = (
+        UNSET
+    )
+    retryable: Annotated[bool | UnsetType, Meta(description="Whether the same card, unchanged, may be used later.")] = (
+        UNSET
+    )
+    advice: Annotated[Advice | UnsetType, Meta(description="What the merchant should do about the saved card.")] = UNSET
 
 
 class Wait(Struct, rename="camel"):

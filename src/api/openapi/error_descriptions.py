@@ -34,7 +34,10 @@ WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
     "NOT_FOUND": "There is no operation at this address.",
     "ORDER_NOT_FOUND": "The merchant has no order with this id or external id.",
     "CUSTOMER_NOT_FOUND": "The merchant has no customer with this `customer.id`.",
-    "PAYMENT_METHOD_NOT_FOUND": "The saved payment method does not exist.",
+    "PAYMENT_METHOD_NOT_FOUND": "The saved payment method does not exist, was deleted, or is another customer's.",
+    "PAYMENT_METHOD_EXPIRED": "The saved card has expired; nothing was charged. `advice` has what to do.",
+    "PAYMENT_METHOD_IN_USE": "A live subscription is paid by the method. `?force=true` deletes it anyway.",
+    "CARD_DETAILS_IMMUTABLE": "Card details cannot be updated: pay with the new card and `persist`.",
     "API_KEY_NOT_FOUND": "The merchant has no such key. Only the command line reports this code.",
     "METHOD_NOT_ALLOWED": "The address does not accept this method. `Allow` lists the methods that it accepts.",
     "REQUEST_TIMEOUT": {

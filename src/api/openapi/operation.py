@@ -11,6 +11,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 SANDBOX: Final = "Sandbox"
+PAYMENT_METHODS: Final = "Payment methods"
 Json = dict[str, Any]
 Codes = Mapping[int, tuple[str, ...]]
 
@@ -54,9 +55,9 @@ BODY: Final[Codes] = {
     415: ("UNSUPPORTED_MEDIA_TYPE",),
 }
 PAYMENT: Final[Codes] = {
-    404: ("PAYMENT_METHOD_NOT_FOUND",),
+    404: ("PAYMENT_METHOD_NOT_FOUND", "CUSTOMER_NOT_FOUND"),
     409: ("IDEMPOTENCY_MISMATCH", "IDEMPOTENCY_KEY_REUSED", "REQUEST_IN_PROGRESS", "CONCURRENT_UPDATE"),
-    422: ("METHOD_NOT_ENABLED", "PAYMENT_DECLINED", "RISK_REJECTED"),
+    422: ("METHOD_NOT_ENABLED", "PAYMENT_METHOD_EXPIRED", "PAYMENT_DECLINED", "RISK_REJECTED"),
     503: ("PROCESSOR_UNAVAILABLE",),
 }
 KEYED: Final[Codes] = {

@@ -20,6 +20,7 @@ from ledger.background.reconciliation.reconciler import Reconciliation
 from ledger.background.recovery import Recovery, Windows
 from ledger.background.scheduler.jobs import Jobs
 from ledger.operations.payment_lookup import open_lookup
+from ledger.operations.payment_methods.sweep import sweep_cards
 from ledger.settings import Settings
 from ledger.telemetry.metrics import PROCESS, QUARANTINED, sampling
 from ledger.wiring import open_ledger
@@ -63,6 +64,7 @@ async def run(settings: Settings, ready: Callable[[], None], stop: asyncio.Event
             recovery.run,
             partial(run_periodically, search.pack),
             erasure.run,
+            partial(run_periodically, partial(sweep_cards, ledger), pause_s=60.0),
             reactions.run,
             jobs.run,
             delivery.run,

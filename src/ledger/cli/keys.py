@@ -120,7 +120,7 @@ def revoke(
 
 @app.command(name="rewrap")
 def rewrap_(data_dir: DataDir = None) -> None:
-    """Seal every customer's data key with the newest sealing key, while the service runs.
+    """Seal every customer's data key and every saved card's key with the newest sealing key, while the service runs.
 
     Run it once every process has the newest key. Afterwards the older ones can be removed from LEDGER_SEALING_KEYS.
     """
@@ -128,19 +128,26 @@ def rewrap_(data_dir: DataDir = None) -> None:
     from ledger.journal.encryption.rewrapping import rewrap
     from ledger.journal.encryption.sealing_keys import SealingKeys
     from ledger.postgres.connection import connect
-    from ledger.security.secrets import load_sealing_keys
+    from ledger.security.secrets import Purpose, load_sealing_keys
+    from ledger.vault.rewrapping import rewrap_cards
 
-    async def work(settings: Settings) -> tuple[int, str]:
+    async def work(settings: Settings) -> tuple[int, int, str]:
         assert settings.database_url is not None, "the installation's settings name its database"
         keys = SealingKeys(load_sealing_keys(settings))
-        async with await connect(settings.database_url, "ledger-cli") as connection:
-            try:
-                return await rewrap(connection, keys), keys.newest
-            except (KeyUnavailable, SealBroken) as fault:
-                raise CannotRun(str(fault)) from None
+        card_keys = SealingKeys(load_sealing_keys(settings, Purpose.CARD_KEY_WRAPPING), holder="payment method")
+        try:
+            async with await connect(settings.database_url, "ledger-cli") as connection:
+                count = await rewrap(connection, keys)
+            if settings.database_vault_url is None:
+                return count, 0, keys.newest
+            async with await connect(settings.database_vault_url, "ledger-cli") as connection:
+                return count, await rewrap_cards(connection, card_keys), keys.newest
+        except (KeyUnavailable, SealBroken) as fault:
+            raise CannotRun(str(fault)) from None
 
-    count, newest = with_database(data_dir, work)
+    count, cards, newest = with_database(data_dir, work)
     typer.echo(f"{count} data keys were put under the sealing key {newest}; none is under another")
+    typer.echo(f"{cards} keys of saved cards were put under the newest too")
 
 
 def _scopes(arguments: list[str]) -> list[str]:

@@ -69,7 +69,7 @@ def replay(
 
 async def _history(connection: Connection, reader: LogReader, order: str) -> tuple[UUID, Sequence[RecordedEvent]]:
     """Returns the order's merchant and its stream. Raises CannotRun."""
-    from projections.operator_lookup import find_orders
+    from projections.orders.operator_lookup import find_orders
 
     found = await find_orders(connection, order)
     if not found:

@@ -47,6 +47,18 @@ class PaymentMethodNotFound(Rejected):
     code = "PAYMENT_METHOD_NOT_FOUND"
 
 
+class PaymentMethodExpired(Rejected):
+    """The saved card has expired: `declineCode`, `retryable` and `advice` in the facts, as in a decline."""
+
+    code = "PAYMENT_METHOD_EXPIRED"
+
+
+class PaymentMethodInUse(Rejected):
+    """A live subscription is paid by this method (contract N58)."""
+
+    code = "PAYMENT_METHOD_IN_USE"
+
+
 class ApiKeyNotFound(Rejected):
     code = "API_KEY_NOT_FOUND"
 

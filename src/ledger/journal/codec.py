@@ -18,6 +18,7 @@ from ledger.domain.customers import events as customer_events
 from ledger.domain.idempotency import events as request_events
 from ledger.domain.merchants import events as merchant_events
 from ledger.domain.orders import events as order_events
+from ledger.domain.payment_methods import events as payment_method_events
 from ledger.domain.personal_data import split
 from ledger.journal.append import EncodedEvent
 from ledger.journal.encryption.sealing import Seal
@@ -120,9 +121,12 @@ def _json_names(type_: type[Struct]) -> dict[str, str]:
 TOPICS: Final[dict[str, type[Struct]]] = {
     **order_events.TOPICS,
     **customer_events.TOPICS,
+    **payment_method_events.TOPICS,
     **merchant_events.TOPICS,
     **request_events.TOPICS,
 }
 """Every topic that the ledger writes to the log."""
 
-CODEC: Final = Codec(TOPICS, personal={**order_events.PERSONAL, **customer_events.PERSONAL})
+CODEC: Final = Codec(
+    TOPICS, personal={**order_events.PERSONAL, **customer_events.PERSONAL, **payment_method_events.PERSONAL}
+)

@@ -16,6 +16,7 @@ from msgspec import Struct
 from ledger.domain.customers.state import Customer
 from ledger.domain.fold import fold
 from ledger.domain.orders.state import Order
+from ledger.domain.payment_methods.state import SavedMethods
 from ledger.journal.append import Append, Change, Claim, ClaimKind, StreamWrite
 from ledger.journal.codec import CODEC, Codec, postgres_micros
 from ledger.journal.commit.notifier import Notifier
@@ -182,5 +183,6 @@ class Journal:
 
 def _customer_id(state: Any) -> UUID:
     """Returns the customer whose data key seals the personal data of a stream."""
-    assert isinstance(state, Customer | Order), f"no customer is known for {type(state).__name__}: add its case here"
-    return state.customer_id if isinstance(state, Customer) else state.terms.customer_id
+    known = isinstance(state, Customer | Order | SavedMethods)
+    assert known, f"no customer is known for {type(state).__name__}: add its case here"
+    return state.terms.customer_id if isinstance(state, Order) else state.customer_id

@@ -20,6 +20,7 @@ from ledger.domain.orders.terms import (
     OrderTerms,
 )
 from ledger.processors.contract import Card
+from ledger.processors.saved_card import SecurityCode
 
 
 class Actor(Struct, frozen=True, kw_only=True):
@@ -46,7 +47,9 @@ class CustomerInput(Struct, frozen=True, kw_only=True):
 
 
 class PaymentInput(Struct, frozen=True, kw_only=True):
-    """How one payment is to be made. `card` and `card_summary` come together; `saved_method_id` names a saved card.
+    """How one payment is to be made. `card` and `card_summary` come together, `persist` saves that card.
+
+    `saved_method_id` names a saved card, and `saved_cvc` is what the payer entered for it.
 
     A caller that may repeat the request fixes `payment_id`: an order that has this payment already gets no other.
     """
@@ -56,6 +59,7 @@ class PaymentInput(Struct, frozen=True, kw_only=True):
     card: Card | None = None
     card_summary: CardSummary | None = None
     saved_method_id: str | None = None
+    saved_cvc: SecurityCode | None = None
     persist: bool = False
     amount: Decimal | None = None
     external_id: str | None = None

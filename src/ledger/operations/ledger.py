@@ -19,6 +19,7 @@ from ledger.journal.journal import Journal
 from ledger.operations.clock import Clock
 from ledger.operations.customers.cache import CustomerCache
 from ledger.operations.order_numbers import OrderNumbers
+from ledger.operations.payment_methods.card_vault import CardVault
 from ledger.processors.contract import Processor
 from ledger.timeouts import Timeouts
 from ledger.ttl_cache import TtlCache
@@ -47,12 +48,14 @@ class Ledger:
         order_numbers: OrderNumbers,
         *,
         clock: Clock | None = None,
+        vault: CardVault | None = None,
         call_timeouts: CallTimeouts = CallTimeouts(),  # noqa: B008 - frozen, shared on purpose
     ) -> None:
         self.journal = journal
         self.processor = processor
         self.order_numbers = order_numbers
         self.clock = clock or Clock()
+        self.vault = vault
         self.call_timeouts = call_timeouts
         self.customers = CustomerCache(journal)
         self.timeouts = Timeouts()

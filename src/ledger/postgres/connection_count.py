@@ -22,6 +22,8 @@ _EVERY: Final = Counter(
         "ledger-ordinals": 1,
         "ledger-inbox": 1,
         "ledger-payment-names": 1,
+        "ledger-vault": 1,
+        "ledger-vault-changes": 1,
     }
 )
 _EVERY_SANDBOX: Final = Counter({"ledger-sandbox": 1, "ledger-sandbox-calls": 4, "ledger-clocks": 1})

@@ -1,7 +1,7 @@
 """Prepares a database for the service: its schema, the application's role, and a check that its commits are durable.
 
 Never run the application as the owner. Its role may only insert and read events, so that a bug cannot rewrite the log.
-The vault's role has no rights until it owns a table, and the application has none on such a table.
+The vault's role has rights on the table of card numbers and on no other; no other role has any right on that table.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 import psycopg
 from psycopg import sql
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from ledger.postgres.embedded.data_dir import database
 from ledger.postgres.migrate import migrate
@@ -23,6 +23,7 @@ from ledger.settings import CannotRun, Settings
 
 _INSERT_ONLY: Final = ("event", "claim", "schema_migration")
 _NEVER_DELETED: Final = ("data_key",)  # a destroyed key is an empty row, not a missing one
+_VAULT: Final = "vault_card"
 _MUST_BE_ON: Final = ("fsync", "full_page_writes", "synchronous_commit")
 
 # How many connections this role may open here, by the limits of the server, the role and the database. Those that are
@@ -57,11 +58,14 @@ def prepare(settings: Settings, owner_url: str) -> Settings:
     load_processor_keys(settings)  # the service loads them later; here a wrong one stops the start with one line
     try:
         migrate(owner_url)
-        application_url = settings.database_app_url or _application_url(owner_url, secrets)
+        application_url, vault_url = _role_urls(settings, owner_url, secrets)
         require_durability(application_url, settings.environment)
+        require_closed_vault(application_url, settings.environment)
     except psycopg.OperationalError as failure:
         raise CannotRun(f"the database does not answer: {' '.join(str(failure).split())}") from failure
-    return msgspec.structs.replace(settings, database_url=application_url, database_app_url=application_url)
+    return msgspec.structs.replace(
+        settings, database_url=application_url, database_app_url=application_url, database_vault_url=vault_url
+    )
 
 
 def require_durability(database_url: str, environment: str) -> None:
@@ -77,6 +81,18 @@ def require_durability(database_url: str, environment: str) -> None:
     _warn(reason)
 
 
+def require_closed_vault(database_url: str, environment: str) -> None:
+    """Checks that this role cannot read card numbers. Raises CannotRun in production, warns in the sandbox."""
+    with psycopg.connect(database_url) as connection:
+        row = connection.execute("select has_table_privilege(%s, 'select')", [_VAULT]).fetchone()
+    if row == (False,):
+        return
+    reason = f"the application's role can read {_VAULT}, which only the vault's role may: revoke all on it"
+    if environment == "production":
+        raise CannotRun(f"{reason}; production refuses to start")
+    _warn(reason)
+
+
 def connections_allowed(database_url: str) -> int:
     """Returns how many connections the role of this connection string may open, those that are open included."""
     with psycopg.connect(database_url) as connection:
@@ -85,12 +101,13 @@ def connections_allowed(database_url: str) -> int:
     return int(row[0])
 
 
-def _application_url(owner_url: str, secrets: Secrets) -> str:
-    """Returns the connection string of the application's role, which it creates or updates if the owner may do so.
+def _role_urls(settings: Settings, owner_url: str, secrets: Secrets) -> tuple[str, str | None]:
+    """Returns the connection strings of the application's role and of the vault's, None where there is no vault.
 
-    Returns the owner's connection string, with a warning, if the owner may not or if the role cannot log in.
+    Creates or updates the roles that the settings do not name if the owner may do so. Else the application runs as the
+    owner and no card can be saved; with a warning, as it is if a role cannot log in.
     """
-    password = secrets.key(Purpose.DATABASE_APP_ROLE).hex()
+    application_url, vault_url = settings.database_app_url, settings.database_vault_url
     with psycopg.connect(owner_url, autocommit=True) as connection:
         row = connection.execute(
             "select rolsuper or rolcreaterole, 'ledger_app_' || d.oid, 'ledger_vault_' || d.oid, current_schema()"
@@ -98,23 +115,59 @@ def _application_url(owner_url: str, secrets: Secrets) -> str:
         ).fetchone()
         assert row is not None, "every session has a role and a database"
         may_create, role, vault_role, schema = row
-        if not may_create:
-            _warn("the owner may not create roles, so the application runs as the owner: set LEDGER_DATABASE_APP_URL")
-            return owner_url
         with connection.transaction():
-            _provide_role(connection, role, schema, password)
-            _grant_tables(connection, role, schema)
-            _revoke_history(connection, role, schema)
-            if connection.execute("select 1 from pg_namespace where nspname = %s", [f"{schema}_jobs"]).fetchone():
-                _grant_tables(connection, role, f"{schema}_jobs")  # the queue of jobs, if it has a schema of its own
-            _provide_role(connection, vault_role, schema, secrets.key(Purpose.DATABASE_VAULT_ROLE).hex())
-    application_url = make_conninfo(owner_url, user=role, password=password)
+            if application_url is None and may_create:
+                password = secrets.key(Purpose.DATABASE_APP_ROLE).hex()
+                _provide_role(connection, role, schema, password)
+                _grant_tables(connection, role, schema)
+                _revoke_history(connection, role, schema)
+                if connection.execute("select 1 from pg_namespace where nspname = %s", [f"{schema}_jobs"]).fetchone():
+                    _grant_tables(connection, role, f"{schema}_jobs")  # the queue of jobs, if it has its own schema
+                application_url = make_conninfo(owner_url, user=role, password=password)
+            if vault_url is None and may_create:
+                password = secrets.key(Purpose.DATABASE_VAULT_ROLE).hex()
+                _provide_role(connection, vault_role, schema, password)
+                vault_url = make_conninfo(owner_url, user=vault_role, password=password)
+            _close_vault(connection, schema, _user_of(application_url), _user_of(vault_url))
+    if not _can_log_in(application_url):
+        _warn(f"{_reason(application_url)}, so the application runs as the owner: set LEDGER_DATABASE_APP_URL")
+        application_url = owner_url
+    if not _can_log_in(vault_url):
+        _warn(f"{_reason(vault_url)}, so no card can be saved: set LEDGER_DATABASE_VAULT_URL")
+        vault_url = None
+    assert application_url is not None, "the owner can log in"
+    return application_url, vault_url
+
+
+def _close_vault(connection: psycopg.Connection, schema: str, application: str | None, vault: str | None) -> None:
+    """Grants the table of card numbers to the vault's role and revokes it from the application's."""
+    table = sql.SQL("{}.{}").format(sql.Identifier(schema), sql.Identifier(_VAULT))
+    if connection.execute("select to_regclass(%s)", [f"{schema}.{_VAULT}"]).fetchone() == (None,):
+        return  # an older schema
+    if application is not None and application != vault:
+        connection.execute(sql.SQL("revoke all on {} from {}").format(table, sql.Identifier(application)))
+    if vault is not None:
+        grant = sql.SQL("grant select, insert, update, delete on {} to {}")
+        connection.execute(grant.format(table, sql.Identifier(vault)))
+
+
+def _user_of(url: str | None) -> str | None:
+    """Returns the role that a connection string names, None where it names none."""
+    user = None if url is None else conninfo_to_dict(url).get("user")
+    return None if user is None else str(user)
+
+
+def _can_log_in(url: str | None) -> bool:
     try:
-        psycopg.connect(application_url, connect_timeout=5).close()
+        if url is not None:
+            psycopg.connect(url, connect_timeout=5).close()
     except psycopg.OperationalError:
-        _warn(f"the role {role} cannot log in, so the application runs as the owner: set LEDGER_DATABASE_APP_URL")
-        return owner_url
-    return application_url
+        return False
+    return url is not None
+
+
+def _reason(url: str | None) -> str:
+    return "the owner may not create roles" if url is None else f"the role {_user_of(url)} cannot log in"
 
 
 def _provide_role(connection: psycopg.Connection, role: str, schema: str, password: str) -> None:

@@ -10,6 +10,8 @@ import re
 from bisect import bisect_right
 from typing import Final, NamedTuple
 
+from ledger.processors.mexican_issuers import mexican_issuers
+
 UNKNOWN_BRAND: Final = "UNKNOWN"
 
 
@@ -97,6 +99,7 @@ _TEST_RANGES: Final = {
     "424242": Issuer("VISA", "CREDIT", "MX", "BBVA MEXICO"),
     "555555": Issuer("MASTERCARD", "CREDIT", "MX", "BANAMEX"),
 }
+_MEXICAN: Final = {bin_: (kind, bank) for bin_, kind, bank in mexican_issuers()}
 
 
 # The electronic commerce indicator (EMV 3-D Secure) by which a network marks an authentication that succeeded, and one
@@ -125,6 +128,8 @@ def bin_info(number: str) -> Issuer:
     'MASTERCARD'
     >>> bin_info("4242424242424242")
     Issuer(brand='VISA', type='CREDIT', country='MX', issuer_bank='BBVA MEXICO')
+    >>> bin_info("4098510000000009")
+    Issuer(brand='VISA', type='DEBIT', country='MX', issuer_bank='BBVA MEXICO')
     """
     bin_ = number[:6]
     if bin_ in _TEST_RANGES:
@@ -134,7 +139,11 @@ def bin_info(number: str) -> Issuer:
     at = bisect_right(_FIRST, int(bin_)) - 1
     if at < 0 or int(bin_) > _RANGES[at][1]:
         return Issuer(UNKNOWN_BRAND)
-    return _RANGES[at][2]
+    issuer = _RANGES[at][2]
+    if bin_ in _MEXICAN:
+        kind, bank = _MEXICAN[bin_]
+        return Issuer(issuer.brand, kind or issuer.type, "MX", bank)
+    return issuer
 
 
 def is_issued(number: str) -> bool:

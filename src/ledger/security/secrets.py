@@ -31,6 +31,8 @@ class Purpose(StrEnum):
     DATABASE_VAULT_ROLE = "database-vault-role"
     DATA_KEY_WRAPPING = "data-key-wrapping"
     ORDER_NUMBERS = "order-numbers"
+    CARD_KEY_WRAPPING = "card-key-wrapping"
+    CARD_FINGERPRINT = "card-fingerprint"
 
 
 class Secrets:
@@ -69,8 +71,8 @@ def load_secrets(settings: Settings) -> Secrets:
     return Secrets(_read(f"{path}, the sandbox's own LEDGER_MASTER_KEY,", path))
 
 
-def load_sealing_keys(settings: Settings) -> list[bytes]:
-    """Returns the keys that wrap the customers' data keys, newest first.
+def load_sealing_keys(settings: Settings, purpose: Purpose = Purpose.DATA_KEY_WRAPPING) -> list[bytes]:
+    """Returns the keys that wrap the customers' data keys, or those that wrap the cards' keys, newest first.
 
     The master key's own is always among them: in the place of the word `master`, else last. Raises SettingWrong like
     `load_secrets`, for LEDGER_SEALING_KEYS or LEDGER_SEALING_KEYS_FILE.
@@ -80,7 +82,7 @@ def load_sealing_keys(settings: Settings) -> list[bytes]:
     sealing = [master if text == _MASTER else Secrets(_decoded(variable, text)) for text in texts]
     if master not in sealing:
         sealing.append(master)
-    return [secrets.key(Purpose.DATA_KEY_WRAPPING) for secrets in sealing]
+    return [secrets.key(purpose) for secrets in sealing]
 
 
 def load_processor_keys(settings: Settings) -> dict[str, tuple[bytes, ...]]:

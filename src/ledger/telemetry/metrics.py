@@ -122,6 +122,11 @@ QUARANTINED = _gauge(
     "Merchants whose log cannot be read: their timers do not run until it can.",
     ("process",),
 )
+CARDS_OPENED = _counter(
+    "ledger_vault_cards_opened_total",
+    "Saved card numbers that a payment's call asked of the vault, by outcome: opened, missing, broken.",
+    ("outcome",),
+)
 DUE_TIMES = _counter("ledger_due_times_total", "Due times that were reached and became jobs.")
 JOBS = _counter(
     "ledger_jobs_total",

@@ -180,7 +180,7 @@ TAXED = line(
         (201, order(amount=0.0001)),
         (422, paid_order(paymentMethod=by_card(cardDetails=card(number="4000000000000002")))),
         (422, paid_order(paymentMethod=by_card(cardDetails=card(number="4100000000000019")))),
-        (422, paid_order(paymentMethod=by_card(persist=True))),
+        (201, paid_order(paymentMethod=by_card(persist=True))),
         (201, paid_order(paymentMethod={"type": "spei"})),
         (201, paid_order(paymentMethod={"type": "paycash"})),
         (201, paid_order(paymentMethod={"type": "cie_cash_net"})),

@@ -38,8 +38,10 @@ def sealing_key_id(key: bytes) -> str:
 class SealingKeys:
     """The sealing keys of this process, 32 bytes each, newest first. Prints as stars."""
 
-    def __init__(self, keys: Sequence[bytes], draw: Draw = os.urandom) -> None:
+    def __init__(self, keys: Sequence[bytes], draw: Draw = os.urandom, *, holder: str = "customer") -> None:
+        """`holder` is what owns a wrapped key, in error texts."""
         assert keys, "an installation has a sealing key"
+        self._holder = holder
         self._ciphers = {sealing_key_id(key): AESGCM(key) for key in keys}
         self._draw = draw
         self.newest = sealing_key_id(keys[0])
@@ -58,13 +60,16 @@ class SealingKeys:
         cipher = self._ciphers.get(sealing_key)
         if cipher is None:
             raise KeyUnavailable(
-                f"customer {customer_id} is sealed under the sealing key {sealing_key}, which LEDGER_SEALING_KEYS lacks"
+                f"{self._holder} {customer_id} is sealed under the sealing key {sealing_key}, which LEDGER_SEALING_KEYS "
+                "lacks"
             )
         bound = _bound_to(sealing_key, merchant_id, customer_id)
         try:
             return cipher.decrypt(wrapped[:NONCE_BYTES], wrapped[NONCE_BYTES:], bound)
         except InvalidTag:
-            raise SealBroken(f"the data key of customer {customer_id} does not open under {sealing_key}") from None
+            raise SealBroken(
+                f"the data key of {self._holder} {customer_id} does not open under {sealing_key}"
+            ) from None
 
     def __repr__(self) -> str:
         return "SealingKeys(***)"

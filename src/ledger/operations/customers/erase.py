@@ -1,4 +1,4 @@
-"""Erases a customer: destroys the key of the personal data, then renders every order of the customer again.
+"""Erases a customer: destroys the key of the personal data and the saved cards, then renders every order again.
 
 Destroy the key first, in the commit that records the erasure. From then on nothing can be opened and no order can
 begin; the rest only takes the person out of the rows and may run any number of times.
@@ -17,6 +17,10 @@ from ledger.domain.customers.evolve import evolve
 from ledger.domain.customers.state import Customer
 from ledger.domain.orders.commands import ErasePayer
 from ledger.domain.orders.decide.payments import decide_payer_erasure
+from ledger.domain.payment_methods.commands import EraseMethods
+from ledger.domain.payment_methods.decide import decide_erase_methods
+from ledger.domain.payment_methods.evolve import evolve as evolve_methods
+from ledger.domain.payment_methods.state import SavedMethods, stream_of
 from ledger.domain.rejections import CustomerNotFound
 from ledger.journal.append import Conflict
 from ledger.operations.inputs import Actor
@@ -50,7 +54,12 @@ async def _erase(ledger: Ledger, actor: Actor, reference: str, orders_of: Orders
         customer_id = found.customer.customer_id
         uow.put(customer_id, found.customer, found.version)
         events = decide_erasure(found.customer, EraseCustomer(at=uow.now))
-        return Plan(changes=[uow.change(customer_id, evolve, events)])
+        changes = [uow.change(customer_id, evolve, events)]
+        methods: SavedMethods | None = await uow.load(stream_of(customer_id), evolve_methods)
+        if methods is not None:
+            deleted = decide_erase_methods(methods, EraseMethods(at=uow.now))
+            changes.append(uow.change(stream_of(customer_id), evolve_methods, deleted))
+        return Plan(changes=changes)
 
     customer: Customer = (await execute(uow, attempt)).changes[0].after
     await erase_payer(ledger, actor, customer.customer_id, orders_of)
@@ -60,7 +69,12 @@ async def _erase(ledger: Ledger, actor: Actor, reference: str, orders_of: Orders
 async def erase_payer(
     ledger: Ledger, actor: Actor, customer_id: UUID, orders_of: OrdersOf, cause: UUID | None = None
 ) -> None:
-    """Removes an erased customer from every order. No new order of theirs can begin, so one walk finds all of them."""
+    """Destroys the numbers of an erased customer's saved cards, and removes the customer from every order.
+
+    No new order of theirs can begin and no card be saved, so one walk finds all of them.
+    """
+    if ledger.vault is not None:
+        await ledger.vault.destroy_all(actor.merchant_id, customer_id)
     last = UUID(int=0)
     while order_ids := await orders_of(actor.merchant_id, customer_id, last, _AT_ONCE):
         await asyncio.gather(

@@ -28,13 +28,17 @@ class CustomerUpsert(Struct, frozen=True):
     claims: Sequence[Claim]
 
 
-async def upsert_customer(uow: UnitOfWork, request: CustomerInput, conflict: Conflict | None) -> CustomerUpsert:
+async def upsert_customer(
+    uow: UnitOfWork, request: CustomerInput, conflict: Conflict | None, *, look_up: bool = False
+) -> CustomerUpsert:
     """Decides what the commit of a new order does about its customer. `conflict` is what the previous attempt met.
+
+    `look_up` looks for an unknown customer in the log before it is taken for new: its saved cards are needed.
 
     Raises CustomerNotFound where `request.id` names no customer, and where the customer was erased: an erased person
     does not order again under the same name.
     """
-    found = await _find(uow, request, conflict)
+    found = await _find(uow, request, conflict, look_up)
     if found is not None and found.customer.erased:
         raise CustomerNotFound("The merchant has no customer with this id.")
     customer_id = uuid7() if found is None else found.customer.customer_id
@@ -55,7 +59,9 @@ async def upsert_customer(uow: UnitOfWork, request: CustomerInput, conflict: Con
     return CustomerUpsert(uow.change(customer_id, evolve, decide_upsert(found.customer, command)), ())
 
 
-async def _find(uow: UnitOfWork, request: CustomerInput, conflict: Conflict | None) -> CachedCustomer | None:
+async def _find(
+    uow: UnitOfWork, request: CustomerInput, conflict: Conflict | None, look_up: bool
+) -> CachedCustomer | None:
     """Returns the customer from the cache; from the log where the request names an id, and after a conflict."""
     customers, merchant_id = uow.ledger.customers, uow.merchant_id
     if request.id is not None:
@@ -68,4 +74,5 @@ async def _find(uow: UnitOfWork, request: CustomerInput, conflict: Conflict | No
     taken = isinstance(conflict, ClaimTaken) and conflict.claim.kind is ClaimKind.CUSTOMER_EXTERNAL_ID
     if taken or isinstance(conflict, VersionConflict):  # the cache was missing the customer, or outdated
         return await customers.by_external_id(merchant_id, request.external_id)
-    return customers.get(merchant_id, request.external_id)
+    found = customers.get(merchant_id, request.external_id)
+    return await customers.by_external_id(merchant_id, request.external_id) if look_up and found is None else found

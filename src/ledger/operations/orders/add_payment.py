@@ -6,14 +6,16 @@ the commit decides which of two payments was first.
 
 from __future__ import annotations
 
-from ledger.domain.orders.commands import AddPayment
+from collections.abc import Sequence
+
+from ledger.domain.orders.commands import AddPayment, NewPayment
 from ledger.domain.orders.decide.payments import decide_payment
+from ledger.domain.orders.events import OrderEvent
 from ledger.journal.append import Conflict
 from ledger.operations.inputs import Actor, PaymentInput
 from ledger.operations.ledger import Ledger
-from ledger.operations.orders.new_payment import new_payment, target_payment
+from ledger.operations.orders.new_payment import new_payment, payment_plan
 from ledger.operations.pipeline.execute import execute_request
-from ledger.operations.pipeline.processor_requests import SecretInputs
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork
 from ledger.operations.results import OrderResult
 
@@ -32,9 +34,10 @@ async def add_payment(
     async def attempt(_: Conflict | None) -> Plan:
         order = await uow.find_order(reference)
         payment = new_payment(ledger, await ledger.merchant(uow.merchant_id), request)
-        events = decide_payment(order, AddPayment(payment=payment, at=uow.now))
-        change = uow.change_order(order.terms.order_id, events)
-        target = target_payment(change.after, events, payment, request.external_id)
-        return Plan(changes=[change], target=target, secrets=SecretInputs(card=request.card))
+
+        def decide(payment: NewPayment) -> Sequence[OrderEvent]:
+            return decide_payment(order, AddPayment(payment=payment, at=uow.now))
+
+        return await payment_plan(uow, order, request, payment, decide)
 
     return await ledger.complete(execute_request(uow, attempt))

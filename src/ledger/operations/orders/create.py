@@ -5,21 +5,24 @@ The claim on the external id decides which of two creations was first; no look-u
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from uuid import UUID
 
+from msgspec.structs import replace
 from uuid_utils.compat import uuid7
 
 from ledger.domain.orders.commands import ChargeOrder, CreateOrder, NewPayment, ResubmitOrder
 from ledger.domain.orders.decide.payments import decide_charge, decide_create, decide_resubmission
+from ledger.domain.orders.events import OrderEvent
 from ledger.domain.orders.terms import SurchargePolicy
-from ledger.domain.rejections import CustomerNotFound
+from ledger.domain.rejections import CustomerNotFound, PaymentMethodExpired, PaymentMethodNotFound
 from ledger.journal.append import Claim, ClaimKind, ClaimTaken, Conflict
 from ledger.operations.customers.upsert import upsert_customer
 from ledger.operations.inputs import Actor, OrderInput, PaymentInput
 from ledger.operations.ledger import Ledger
-from ledger.operations.orders.new_payment import new_payment, target_payment
+from ledger.operations.orders.new_payment import new_payment, payment_plan, target_payment
+from ledger.operations.payment_methods.charge import decide_with_card
 from ledger.operations.pipeline.execute import execute_request
-from ledger.operations.pipeline.processor_requests import NO_SECRETS, SecretInputs
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork
 from ledger.operations.results import OrderResult, RequestTarget
 
@@ -39,7 +42,9 @@ async def create_order(
         nonlocal existing
         merchant = await ledger.merchant(uow.merchant_id)
         payment = None if request.payment is None else new_payment(ledger, merchant, request.payment)
-        if existing is None and _is_taken(conflict):
+        # A card is not kept for a request that only repeats another.
+        saves_card = conflict is None and request.payment is not None and request.payment.persist
+        if existing is None and (saves_card or _is_taken(conflict)):
             existing = await _order_with(uow, request.terms.external_id)
         if existing is None:
             surcharge = None
@@ -47,7 +52,8 @@ async def create_order(
                 surcharge = SurchargePolicy(rate=merchant.surcharge_rate, methods=merchant.surcharge_methods)
             try:
                 return await _new_order(uow, request, payment, surcharge, conflict)
-            except CustomerNotFound:  # an order outlives its customer: it is shown and paid by the same external id
+            except (CustomerNotFound, PaymentMethodNotFound, PaymentMethodExpired):
+                # An order outlives its customer and its saved card: it is shown by the same external id.
                 existing = await _order_with(uow, request.terms.external_id)
                 if existing is None:
                     raise
@@ -71,10 +77,11 @@ async def charge_order(
     async def attempt(_: Conflict | None) -> Plan:
         order = await uow.find_order(reference)
         payment = new_payment(ledger, await ledger.merchant(uow.merchant_id), request)
-        events = decide_charge(order, ChargeOrder(payment=payment, at=uow.now))
-        change = uow.change_order(order.terms.order_id, events)
-        target = target_payment(change.after, events, payment, request.external_id)
-        return Plan(changes=[change], target=target, secrets=SecretInputs(card=request.card))
+
+        def decide(payment: NewPayment) -> Sequence[OrderEvent]:
+            return decide_charge(order, ChargeOrder(payment=payment, at=uow.now))
+
+        return await payment_plan(uow, order, request, payment, decide)
 
     return await ledger.complete(execute_request(uow, attempt))
 
@@ -87,32 +94,51 @@ async def _new_order(
     conflict: Conflict | None,
 ) -> Plan:
     """Returns the plan of an order that does not exist yet, with its customer. Raises CustomerNotFound."""
-    customer = await upsert_customer(uow, request.customer, conflict)
+    uses_saved = request.payment is not None and (
+        request.payment.persist or request.payment.saved_method_id is not None
+    )
+    customer = await upsert_customer(uow, request.customer, conflict, look_up=uses_saved)
+    customer_id = customer.change.stream_id
     command = CreateOrder(
         order_id=uuid7(),
         order_number=await uow.ledger.order_numbers.take(),
-        customer_id=customer.change.stream_id,
+        customer_id=customer_id,
         at=uow.now,
         terms=request.terms,
         payment=payment,
         surcharge=surcharge,
     )
-    change = uow.change_order(command.order_id, decide_create(None, command))
-    claim = Claim(ClaimKind.ORDER_EXTERNAL_ID, request.terms.external_id, command.order_id)
+    claims = [Claim(ClaimKind.ORDER_EXTERNAL_ID, request.terms.external_id, command.order_id), *customer.claims]
+    if payment is None or request.payment is None:
+        change = uow.change_order(command.order_id, decide_create(None, command))
+        return Plan(changes=[change, customer.change], claims=claims)
+
+    def decide(payment: NewPayment) -> Sequence[OrderEvent]:
+        return decide_create(None, replace(command, payment=payment))
+
+    decided = await decide_with_card(
+        uow, customer_id, request.payment, payment, decide, request.terms.billing_address, customer_is_checked=True
+    )
     return Plan(
-        changes=[change, customer.change],
-        claims=[claim, *customer.claims],
-        target=RequestTarget(payment_id=None if payment is None else payment.payment_id),
-        secrets=_secrets(request),
+        changes=[uow.change_order(command.order_id, decided.events), customer.change, *decided.changes],
+        claims=claims,
+        target=RequestTarget(payment_id=payment.payment_id),
+        secrets=decided.secrets,
     )
 
 
 async def _resubmission(uow: UnitOfWork, request: OrderInput, payment: NewPayment | None, order_id: UUID) -> Plan:
     """Returns the plan of an external id that was sent again: shows the order, or pays one that failed."""
     order = await uow.order(order_id)
-    events = decide_resubmission(order, ResubmitOrder(terms=request.terms, payment=payment, at=uow.now))
-    change = uow.change_order(order_id, events)
-    return Plan(changes=[change], target=target_payment(change.after, events, payment, None), secrets=_secrets(request))
+
+    def decide(payment: NewPayment | None) -> Sequence[OrderEvent]:
+        return decide_resubmission(order, ResubmitOrder(terms=request.terms, payment=payment, at=uow.now))
+
+    if payment is None or request.payment is None:
+        events = decide(None)
+        change = uow.change_order(order_id, events)
+        return Plan(changes=[change], target=target_payment(change.after, events, None, None))
+    return await payment_plan(uow, order, request.payment, payment, decide)
 
 
 async def _order_with(uow: UnitOfWork, external_id: str) -> UUID | None:
@@ -122,7 +148,3 @@ async def _order_with(uow: UnitOfWork, external_id: str) -> UUID | None:
 def _is_taken(conflict: Conflict | None) -> bool:
     """Returns whether another order has the external id."""
     return isinstance(conflict, ClaimTaken) and conflict.claim.kind is ClaimKind.ORDER_EXTERNAL_ID
-
-
-def _secrets(request: OrderInput) -> SecretInputs:
-    return NO_SECRETS if request.payment is None else SecretInputs(card=request.payment.card)

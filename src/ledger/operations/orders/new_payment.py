@@ -14,26 +14,26 @@ from ledger.domain.orders.commands import NewPayment
 from ledger.domain.orders.events import OrderEvent
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.terms import MethodType, PaymentMethod
-from ledger.domain.rejections import MethodNotEnabled, PaymentMethodNotFound
+from ledger.domain.rejections import MethodNotEnabled
 from ledger.operations.inputs import PaymentInput
 from ledger.operations.ledger import Ledger
+from ledger.operations.payment_methods.charge import Decide, decide_with_card
+from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
 from ledger.operations.results import RequestTarget
 
 
 def new_payment(ledger: Ledger, merchant: Merchant, request: PaymentInput) -> NewPayment:
-    """Returns the payment that a request asks for, with ids. Raises MethodNotEnabled, PaymentMethodNotFound.
+    """Returns the payment that a request asks for, with ids. Raises MethodNotEnabled.
 
-    The decider, which knows the order, checks whether the processor takes the method in the order's currency.
+    `payment_methods.charge` puts a saved card into it. The decider, which knows the order, checks whether the processor
+    takes the method in the order's currency.
     """
-    if request.saved_method_id is not None:
-        raise PaymentMethodNotFound("The merchant has no saved payment method with this id.")
     if ledger.processor is None or request.type not in merchant.payment_methods:
         raise MethodNotEnabled(
             f"Payments by {request.type.lower()} are not enabled for this merchant: use another payment method."
         )
-    if request.persist:
+    if request.persist and ledger.vault is None:
         raise MethodNotEnabled("Saving cards is not enabled for this merchant: leave out persist.")
-    assert request.type is not MethodType.CARD or request.card_summary is not None, "a card comes with its summary"
     payment_id = request.payment_id or uuid7()
     capabilities = ledger.processor.capabilities
     return NewPayment(
@@ -52,6 +52,20 @@ def new_payment(ledger: Ledger, merchant: Merchant, request: PaymentInput) -> Ne
         reference_s=int(capabilities.reference_validity_s),
         currencies=None if request.type is MethodType.CARD else capabilities.reference_currencies,
     )
+
+
+async def payment_plan(
+    uow: UnitOfWork, order: Order, request: PaymentInput, payment: NewPayment, decide: Decide
+) -> Plan:
+    """Returns the plan of a payment on an existing order, with the card that it brings, saves or names.
+
+    Raises what `decide` raises, PaymentMethodNotFound, PaymentMethodExpired, CustomerNotFound, a Fault.
+    """
+    terms = order.terms
+    decided = await decide_with_card(uow, terms.customer_id, request, payment, decide, terms.billing_address)
+    change = uow.change_order(terms.order_id, decided.events)
+    target = target_payment(change.after, decided.events, payment, request.external_id)
+    return Plan(changes=[change, *decided.changes], target=target, secrets=decided.secrets)
 
 
 def target_payment(

@@ -35,7 +35,7 @@ from ledger.domain.orders.events import (
 from ledger.domain.orders.payment import Intent
 from ledger.domain.orders.processor_outcomes import ActionRequired, NotSent, Unanswered
 from ledger.domain.orders.state import Order
-from ledger.domain.rejections import ConcurrentUpdate, Rejected, RequestInProgress
+from ledger.domain.rejections import ConcurrentUpdate, PaymentMethodNotFound, Rejected, RequestInProgress
 from ledger.domain.time_limits import AUTHORIZATION_S, SESSION_S
 from ledger.journal.append import Change, Conflict
 from ledger.operations.ledger import Ledger
@@ -44,6 +44,7 @@ from ledger.operations.pipeline.processor_requests import (
     NO_SECRETS,
     SecretInputs,
     send_request,
+    with_number,
     withdraw_reference,
 )
 from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
@@ -170,6 +171,15 @@ async def _call(
     ledger = uow.ledger
     assert ledger.processor is not None, "no intent is committed without a processor"
     assert intent.payment_id is not None, "an intent is a payment's"
+    if secrets.saved_card is not None:
+        try:
+            opened = await with_number(ledger, uow.merchant_id, intent, secrets)
+        except ProcessorUnavailable:
+            return intent, NotSent()
+        if opened is None:
+            uow.not_sent_because = PaymentMethodNotFound("The saved payment method was deleted; nothing was charged.")
+            return intent, NotSent()
+        secrets = opened
     left_s = min((intent.deadline_at - datetime.now(UTC)).total_seconds(), latest_s - time.monotonic())
     if left_s <= 0:
         _log.warning(
@@ -202,7 +212,9 @@ async def _result(uow: UnitOfWork, plan: Plan) -> OrderResult:
         if uow.key is not None:
             await uow.record_answer(plan, replayed=True)
     elif uow.calls_ended and not uow.calls_sent:
-        raise ProcessorUnavailable("The payment processor cannot be reached; nothing was charged. Try again later.")
+        raise uow.not_sent_because or ProcessorUnavailable(
+            "The payment processor cannot be reached; nothing was charged. Try again later."
+        )
     order: Order = uow.states[change.stream_id]
     customer_id = order.terms.customer_id
     customer: Customer | None = uow.states.get(customer_id)

@@ -9,26 +9,52 @@ from uuid import UUID
 
 import structlog
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ledger.domain.orders.decide.outcomes import Outcome
 from ledger.domain.orders.payment import EntryAction, Intent, Payment
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.terms import Destination, MethodType
+from ledger.journal.append import SealBroken
 from ledger.operations.ledger import Ledger
+from ledger.postgres.faults import Fault
 from ledger.processors import contract
-from ledger.processors.contract import Card, Processor
+from ledger.processors.contract import Card, Processor, ProcessorUnavailable
+from ledger.processors.saved_card import SavedCard
 
 _log = structlog.get_logger()
 
 
 class SecretInputs(Struct, frozen=True, kw_only=True):
-    """What a processor call needs and no state keeps. It goes from the request to the call and nowhere else."""
+    """What a processor call needs and no state keeps. It goes from the request to the call and nowhere else.
+
+    A card is either the payer's, or a saved one, whose number `with_number` gets at the last moment.
+    """
 
     card: Card | None = None
+    saved_card: SavedCard | None = None
     destination: Destination | None = None
 
 
 NO_SECRETS: Final = SecretInputs()
+
+
+async def with_number(ledger: Ledger, merchant_id: UUID, intent: Intent, secrets: SecretInputs) -> SecretInputs | None:
+    """Returns what the call of an intent needs, with the number of its saved card from the vault.
+
+    Returns None where the card was deleted meanwhile. Raises ProcessorUnavailable where the vault cannot open it: the
+    call is not made.
+    """
+    saved = secrets.saved_card
+    if saved is None or intent.action is not EntryAction.AUTHORIZATION:
+        return secrets
+    assert ledger.vault is not None, "a saved card was found, so there is a vault"
+    try:
+        number = await ledger.vault.open(merchant_id, saved.payment_method_id, _payment_id(intent))
+    except (Fault, SealBroken) as fault:
+        _log.error("saved_card_unavailable", reason=type(fault).__name__, payment_id=str(intent.payment_id))
+        raise ProcessorUnavailable("the vault cannot open the saved card") from fault
+    return None if number is None else replace(secrets, card=saved.with_number(number))
 
 
 async def look_up_call(
@@ -104,6 +130,7 @@ def send_request(
                     capture=intent.capture,
                     virtual_terminal=payment.started.virtual_terminal,
                     authenticate=not payment.started.virtual_terminal,
+                    saved_card=secrets.saved_card is not None,
                     **about,
                 )
             )

@@ -28,7 +28,7 @@ from ledger.domain.ids import parse_uuid
 from ledger.domain.orders.events import OrderCreated, OrderEvent
 from ledger.domain.orders.evolve.order import evolve as evolve_order
 from ledger.domain.orders.state import Order
-from ledger.domain.rejections import OrderNotFound, RequestInProgress
+from ledger.domain.rejections import OrderNotFound, Rejected, RequestInProgress
 from ledger.journal.append import Change, Claim, ClaimKind, VersionConflict
 from ledger.journal.journal import Context
 from ledger.operations.inputs import Actor
@@ -72,7 +72,8 @@ class UnitOfWork:
     `now` is the merchant's time of the latest load, aware, in UTC. `states` holds the loaded streams as the last commit
     left them. `creates` is true where the request makes something new. `cause` is the id that the events name as their
     causation; the first commit that announces processor calls becomes the cause of the commits after it. `calls_open`
-    counts the announced calls without an outcome, `calls_ended` and `calls_sent` those with one.
+    counts the announced calls without an outcome, `calls_ended` and `calls_sent` those with one. `not_sent_because` is
+    why a call was not made where that was a decision of the merchant.
     """
 
     def __init__(
@@ -91,6 +92,7 @@ class UnitOfWork:
         self.now = ledger.clock.now(actor.merchant_id)
         self.states: dict[UUID, Any] = {}
         self.calls_open = self.calls_ended = self.calls_sent = 0
+        self.not_sent_because: Rejected | None = None
         self._actor = actor
         self._cause = cause
         self._versions: dict[UUID, int] = {}

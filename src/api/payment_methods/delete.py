@@ -1,0 +1,69 @@
+"""DELETE /customers/{customerId}/payment-methods/{paymentMethodId}: deletes a saved payment method (contract N58)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+from uuid import UUID
+
+from msgspec import Meta, Struct
+
+from api.dependencies import Dependencies
+from api.http.endpoint import WRITE_CUSTOMERS, ScopedOperation
+from api.http.errors import invalid
+from api.http.request import ApiRequest
+from api.http.response import ApiResponse, json_response
+from api.openapi.operation import ANY, PAYMENT_METHODS, Json, OperationSpec, codes_of
+from api.openapi.parameters import CUSTOMER_ID, PAYMENT_METHOD_ID
+from api.payment_methods.list import customer_of, parameters
+from api.payment_methods.show import method_id_of
+from ledger.operations.payment_methods.change import delete_payment_method
+
+
+class DeletedPaymentMethod(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The answer to a deletion."""
+
+    id: Annotated[UUID, Meta(description="The deleted payment method.")]
+    deleted: Annotated[Literal[True], Meta(description="Always true.")] = True
+
+
+async def delete(deps: Dependencies, request: ApiRequest) -> ApiResponse:
+    """DELETE /customers/{customerId}/payment-methods/{paymentMethodId}: 200, and 404 the second time."""
+    force = parameters(request.query).get("force", "false")
+    if force not in ("true", "false"):
+        raise invalid("force", "must be true or false")
+    customer_id = await customer_of(deps, request)
+    method_id = method_id_of(request, "paymentMethodId")
+    await delete_payment_method(deps.ledger, request.actor, customer_id, method_id, force=force == "true")
+    return json_response(200, DeletedPaymentMethod(id=method_id))
+
+
+_FORCE: Final[Json] = {
+    "name": "force",
+    "in": "query",
+    "description": "`true` deletes the method even where a live subscription is paid by it.",
+    "allowEmptyValue": True,
+    "schema": {"type": "boolean", "default": False},
+}
+
+DELETE: Final = ScopedOperation(
+    delete,
+    WRITE_CUSTOMERS,
+    OperationSpec(
+        name="deletePaymentMethod",
+        summary="Delete a saved payment method",
+        description="""
+Destroys the card's number. Orders that it paid keep its first six and last four digits. Where it was the default, the
+newest of the customer's other methods becomes the default.
+""",
+        parameters=(CUSTOMER_ID, PAYMENT_METHOD_ID | {"name": "paymentMethodId"}, _FORCE),
+        answers={200: ("The method is deleted.", DeletedPaymentMethod)},
+        codes=codes_of(
+            ANY,
+            {
+                404: ("CUSTOMER_NOT_FOUND", "PAYMENT_METHOD_NOT_FOUND"),
+                409: ("PAYMENT_METHOD_IN_USE", "CONCURRENT_UPDATE"),
+            },
+        ),
+        tag=PAYMENT_METHODS,
+    ),
+)

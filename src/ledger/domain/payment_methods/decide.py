@@ -1,0 +1,139 @@
+"""The deciders of saved payment methods.
+
+Exactly one of a customer's methods is the default, from the first that is saved until the last is deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+from typing import Any
+from uuid import UUID
+
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from ledger.domain.payment_methods.commands import DeletePaymentMethod, EraseMethods, SaveCard, UpdatePaymentMethod
+from ledger.domain.payment_methods.events import (
+    Billing,
+    DeletedBecause,
+    PaymentMethodBillingChanged,
+    PaymentMethodDeleted,
+    PaymentMethodEvent,
+    PaymentMethodExpiryChanged,
+    PaymentMethodMadeDefault,
+    PaymentMethodRenamed,
+    PaymentMethodSaved,
+)
+from ledger.domain.payment_methods.state import SavedMethod, SavedMethods
+from ledger.domain.rejections import InvalidField, PaymentMethodExpired, PaymentMethodInUse, PaymentMethodNotFound
+
+
+def decide_save(methods: SavedMethods | None, command: SaveCard) -> list[PaymentMethodEvent]:
+    """Saves a card, or records the new expiry of one that is saved already; no events where nothing differs."""
+    existing = None if methods is None else methods.method(command.payment_method_id)
+    if existing is None:
+        assert methods is None or not methods.had(command.payment_method_id), "a deleted method's id is not used again"
+        return [
+            PaymentMethodSaved(
+                payment_method_id=command.payment_method_id,
+                customer_id=command.customer_id,
+                card=command.card,
+                at=command.at,
+                is_default=methods is None or not methods.live,
+                billing=command.billing,
+            )
+        ]
+    card = existing.card
+    assert card is not None, "a live method has a card"
+    if (card.exp_month, card.exp_year) == (command.card.exp_month, command.card.exp_year):
+        return []
+    return [
+        PaymentMethodExpiryChanged(
+            payment_method_id=command.payment_method_id,
+            exp_month=command.card.exp_month,
+            exp_year=command.card.exp_year,
+            at=command.at,
+        )
+    ]
+
+
+def decide_update(methods: SavedMethods, command: UpdatePaymentMethod) -> list[PaymentMethodEvent]:
+    """Changes billing details, the nickname and the default (contract N59). Returns no events where nothing differs.
+
+    Raises PaymentMethodNotFound, InvalidField for `isDefault`.
+    """
+    method = _live(methods, command.payment_method_id)
+    if command.is_default is False and method.is_default:
+        raise InvalidField("isDefault", "must be true: make another payment method the default instead")
+    about: dict[str, Any] = {"payment_method_id": method.payment_method_id, "at": command.at}
+    events: list[PaymentMethodEvent] = []
+    billing: Billing = replace(method.billing, **command.billing)
+    if billing != method.billing:
+        events.append(PaymentMethodBillingChanged(billing=billing, **about))
+    if command.nickname is not UNSET and command.nickname != method.nickname:
+        events.append(PaymentMethodRenamed(nickname=command.nickname, **about))
+    if command.is_default is True and not method.is_default:
+        events.append(PaymentMethodMadeDefault(**about))
+    return events
+
+
+def decide_delete(methods: SavedMethods, command: DeletePaymentMethod) -> list[PaymentMethodEvent]:
+    """Deletes a method; the newest of the others becomes the default where it was (contract N58).
+
+    Raises PaymentMethodNotFound, also the second time, and PaymentMethodInUse where it pays a live subscription.
+    """
+    method = _live(methods, command.payment_method_id)
+    if command.used_by and not command.force:
+        raise PaymentMethodInUse(
+            "A live subscription is paid by this payment method: give the subscription another one, or repeat the "
+            "request with force=true."
+        )
+    deleted = PaymentMethodDeleted(
+        payment_method_id=method.payment_method_id, because=DeletedBecause.REQUESTED, at=command.at
+    )
+    others = [other for other in methods.live if other is not method]
+    if not (method.is_default and others):
+        return [deleted]
+    return [deleted, PaymentMethodMadeDefault(payment_method_id=others[-1].payment_method_id, at=command.at)]
+
+
+def decide_erase_methods(methods: SavedMethods | None, command: EraseMethods) -> Sequence[PaymentMethodEvent]:
+    """Deletes all methods of an erased customer. Returns no events where there are none."""
+    return [
+        PaymentMethodDeleted(
+            payment_method_id=method.payment_method_id, because=DeletedBecause.CUSTOMER_ERASED, at=command.at
+        )
+        for method in (methods.live if methods else ())
+    ]
+
+
+def method_to_charge(methods: SavedMethods | None, payment_method_id: UUID, today: date) -> SavedMethod:
+    """Returns the customer's method that a payment names. `today` is in the merchant's time zone.
+
+    A card can be used until the end of its month. Raises PaymentMethodNotFound, PaymentMethodExpired.
+    """
+    if methods is None:
+        raise not_found()
+    method = _live(methods, payment_method_id)
+    assert method.card is not None, "a live method has a card"
+    if (method.card.exp_year, method.card.exp_month) < (today.year, today.month):
+        raise PaymentMethodExpired(
+            "The saved card has expired: ask the payer for the card's new expiry or for another card.",
+            declineCode="CARD_EXPIRED",
+            retryable=False,
+            advice="FIX_DATA",
+        )
+    return method
+
+
+def not_found() -> PaymentMethodNotFound:
+    """Returns the rejection of an id under which the customer has no payment method."""
+    return PaymentMethodNotFound("The merchant has no saved payment method with this id.")
+
+
+def _live(methods: SavedMethods, payment_method_id: UUID) -> SavedMethod:
+    method = methods.method(payment_method_id)
+    if method is None:
+        raise not_found()
+    return method

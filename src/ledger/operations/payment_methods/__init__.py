@@ -1,0 +1,9 @@
+"""What can be done with saved payment methods.
+
+In reading order:
+
+- `card_vault`: what operations may ask of the vault.
+- `charge`: the card of a payment. `save`: saves it, in the commit that announces the payment.
+- `change`: changes billing details, deletes a method.
+- `sweep`: settles or destroys the numbers that a crash left between the vault and the log.
+"""

@@ -1,0 +1,133 @@
+"""The card of a payment: the payer's own, which may be saved, or a saved one.
+
+A payment that saves its card or pays by a saved one is committed together with the customer's saved methods, or with a
+check that they are unchanged: a method that is deleted meanwhile makes the request decide again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ledger.domain.ids import parse_uuid
+from ledger.domain.orders.commands import NewPayment
+from ledger.domain.orders.events import OrderEvent
+from ledger.domain.orders.terms import BillingAddress, MethodType, PaymentMethod
+from ledger.domain.payment_methods.decide import method_to_charge, not_found
+from ledger.domain.payment_methods.events import Billing
+from ledger.domain.payment_methods.evolve import evolve
+from ledger.domain.payment_methods.state import SavedMethod, SavedMethods, stream_of
+from ledger.domain.rejections import Rejected
+from ledger.journal.append import Change
+from ledger.operations.inputs import PaymentInput
+from ledger.operations.payment_methods.save import save_card
+from ledger.operations.pipeline.processor_requests import SecretInputs
+from ledger.operations.pipeline.unit_of_work import UnitOfWork
+from ledger.processors.saved_card import SavedCard
+
+Decide = Callable[[NewPayment], Sequence[OrderEvent]]
+"""Decides on an order with a payment. Returns no events where the order has that payment already."""
+
+
+class DecidedPayment(Struct, frozen=True, kw_only=True):
+    """A payment with its order's events, what its commit does to the saved methods, and what its call needs."""
+
+    payment: NewPayment
+    events: Sequence[OrderEvent]
+    changes: Sequence[Change] = ()
+    secrets: SecretInputs
+
+
+async def decide_with_card(
+    uow: UnitOfWork,
+    customer_id: UUID,
+    request: PaymentInput,
+    payment: NewPayment,
+    decide: Decide,
+    billing: BillingAddress | None,
+    *,
+    customer_is_checked: bool = False,
+) -> DecidedPayment:
+    """Decides on a payment with the card that the request brings, saves or names. `billing` is the order's address.
+
+    `customer_is_checked` where the commit has the customer's stream already. Raises what `decide` raises,
+    PaymentMethodNotFound, PaymentMethodExpired, CustomerNotFound, a Fault.
+    """
+    if request.saved_method_id is not None:
+        return await _by_saved_card(uow, customer_id, request, payment, decide, billing)
+    secrets = SecretInputs(card=request.card)
+    events = decide(payment)
+    if not (request.persist and events):
+        return DecidedPayment(payment=payment, events=events, secrets=secrets)
+    address = request.billing_address or billing
+    saved = await save_card(uow, customer_id, request, address, customer_is_checked=customer_is_checked)
+    payment = replace(payment, method=replace(payment.method, method_id=saved.payment_method_id))
+    return DecidedPayment(payment=payment, events=decide(payment), changes=saved.changes, secrets=secrets)
+
+
+async def _by_saved_card(
+    uow: UnitOfWork,
+    customer_id: UUID,
+    request: PaymentInput,
+    payment: NewPayment,
+    decide: Decide,
+    billing: BillingAddress | None,
+) -> DecidedPayment:
+    try:
+        method = await _method(uow, customer_id, request)
+    except Rejected:
+        if not _is_repeated(decide, payment):
+            raise
+        return DecidedPayment(payment=payment, events=(), secrets=SecretInputs())
+    payment = replace(
+        payment,
+        method=PaymentMethod(method_id=method.payment_method_id, type=MethodType.CARD, card=method.card),
+        billing_address=payment.billing_address or (None if billing else _address(method.billing)),
+    )
+    assert method.card is not None, "a live method has a card"
+    card = SavedCard(
+        payment_method_id=method.payment_method_id,
+        exp_month=method.card.exp_month,
+        exp_year=method.card.exp_year,
+        cvc=None if request.saved_cvc is None else request.saved_cvc.digits,
+        cardholder_name=method.card.cardholder_name,
+    )
+    unchanged = uow.change(stream_of(customer_id), evolve, ())
+    return DecidedPayment(
+        payment=payment, events=decide(payment), changes=(unchanged,), secrets=SecretInputs(saved_card=card)
+    )
+
+
+async def _method(uow: UnitOfWork, customer_id: UUID, request: PaymentInput) -> SavedMethod:
+    """Returns the customer's saved card that the request names. Raises PaymentMethodNotFound, PaymentMethodExpired."""
+    assert request.saved_method_id is not None, "the request names a saved card"
+    method_id = parse_uuid(request.saved_method_id)
+    if method_id is None or uow.ledger.vault is None:
+        raise not_found()
+    methods: SavedMethods | None = await uow.load(stream_of(customer_id), evolve)
+    merchant = await uow.ledger.merchant(uow.merchant_id)
+    return method_to_charge(methods, method_id, uow.now.astimezone(ZoneInfo(merchant.time_zone)).date())
+
+
+def _is_repeated(decide: Decide, payment: NewPayment) -> bool:
+    """Returns whether the order has this payment already: it is shown, even where its card was deleted since."""
+    try:
+        return not decide(payment)
+    except Rejected:
+        return False
+
+
+def _address(billing: Billing) -> BillingAddress | None:
+    """Returns the address of a saved card as a payment has it, None where it is empty."""
+    address = BillingAddress(
+        address=billing.address_line1,
+        city=billing.city,
+        state=billing.state,
+        postal_code=billing.postal_code,
+        country=billing.country,
+    )
+    return None if address == BillingAddress() else address

@@ -1,0 +1,103 @@
+"""Saves the card of a payment (`persist`, contract N11): its number in the vault, its method in the payment's commit.
+
+The number is kept first, and the method is saved by the commit that announces the payment. The card therefore stays
+saved whatever becomes of the payment: a payer who is sent to a challenge, or whose card is declined today, need not
+enter it again. A number without a method, left by a commit that failed, is destroyed by `sweep`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+from uuid import UUID
+
+from msgspec import Struct
+
+from ledger.domain.customers.evolve import evolve as evolve_customer
+from ledger.domain.customers.state import Customer
+from ledger.domain.orders.terms import BillingAddress
+from ledger.domain.payment_methods.commands import SaveCard
+from ledger.domain.payment_methods.decide import decide_save
+from ledger.domain.payment_methods.events import Billing
+from ledger.domain.payment_methods.evolve import evolve
+from ledger.domain.payment_methods.state import SavedMethods, stream_of
+from ledger.domain.rejections import ConcurrentUpdate, CustomerNotFound
+from ledger.journal.append import Change
+from ledger.operations.inputs import PaymentInput
+from ledger.operations.pipeline.unit_of_work import UnitOfWork
+
+_ATTEMPTS: Final = 5
+
+
+class SavedCardChanges(Struct, frozen=True):
+    """The id under which a card is saved, and what its commit appends or checks."""
+
+    payment_method_id: UUID
+    changes: Sequence[Change]
+
+
+async def save_card(
+    uow: UnitOfWork,
+    customer_id: UUID,
+    request: PaymentInput,
+    billing: BillingAddress | None,
+    *,
+    customer_is_checked: bool,
+) -> SavedCardChanges:
+    """Keeps the number of the request's card and decides how its method is saved for an order's customer.
+
+    The same card of the same customer is the same method, with the new expiry. `customer_is_checked` where the commit
+    has the customer's stream already. Raises CustomerNotFound where the
+    customer was erased, ConcurrentUpdate, a Fault.
+    """
+    assert request.card is not None, "only a card is saved"
+    assert request.card_summary is not None, "a card comes with its summary"
+    checks = () if customer_is_checked else (await _customer_check(uow, customer_id),)
+    method_id, methods = await _kept(uow, customer_id, request.card.number)
+    events = decide_save(
+        methods,
+        SaveCard(
+            payment_method_id=method_id,
+            customer_id=customer_id,
+            card=request.card_summary,
+            at=uow.now,
+            billing=_billing(billing),
+        ),
+    )
+    return SavedCardChanges(method_id, (uow.change(stream_of(customer_id), evolve, events), *checks))
+
+
+async def _customer_check(uow: UnitOfWork, customer_id: UUID) -> Change:
+    """Returns a check that the customer is not erased before the commit."""
+    customer: Customer | None = await uow.load(customer_id, evolve_customer)
+    if customer is None or customer.erased:
+        raise CustomerNotFound("The order's customer was removed: send the card without persist.")
+    return uow.change(customer_id, evolve_customer, ())
+
+
+async def _kept(uow: UnitOfWork, customer_id: UUID, number: str) -> tuple[UUID, SavedMethods | None]:
+    """Keeps a number. Returns its method's id, which the customer has or never had, and the customer's methods.
+
+    A method that is being deleted may still have its number: that number is destroyed, and kept under a new id.
+    """
+    vault = uow.ledger.vault
+    assert vault is not None, "without a vault no payment saves its card"
+    for _ in range(_ATTEMPTS):
+        method_id = await vault.keep(uow.merchant_id, customer_id, number)
+        methods: SavedMethods | None = await uow.load(stream_of(customer_id), evolve)
+        if methods is None or not methods.had(method_id):
+            return method_id, methods
+        await vault.destroy(uow.merchant_id, [method_id])
+    raise ConcurrentUpdate("Too many requests change this at once. Send the request again.")
+
+
+def _billing(address: BillingAddress | None) -> Billing | None:
+    if address is None:
+        return None
+    return Billing(
+        address_line1=address.address,
+        city=address.city,
+        state=address.state,
+        postal_code=address.postal_code,
+        country=address.country,
+    )

@@ -1,0 +1,200 @@
+"""A saved payment method: its document, its row, and how it is read.
+
+A deleted method leaves its ids behind, without a document: the row then shows nothing of the card and its person.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final, Literal
+from uuid import UUID
+
+import msgspec
+from msgspec import Meta, Struct
+
+from ledger.domain.payment_methods.state import SavedMethod, SavedMethods
+from ledger.journal.inline import InlineTable, Row
+from ledger.postgres.arrays import ENCODE_ARRAY
+from projections.binary import micros
+from projections.lists.pages import Pagination
+from projections.orders.formats import Moment, moment
+
+_encode: Final = msgspec.json.Encoder().encode
+
+# Writes the methods that changed as they are after the commit.
+_WRITE: Final = """
+insert into payment_method (merchant_id, payment_method_id, customer_id, is_default, created_at, doc)
+select merchant_id, payment_method_id, customer_id, is_default, created_at, doc from {rows}
+on conflict (merchant_id, payment_method_id) do update set is_default = excluded.is_default, doc = excluded.doc
+"""
+
+TABLE: Final = InlineTable(
+    "payment_method",
+    (
+        ("merchant_id", "uuid"),
+        ("payment_method_id", "uuid"),
+        ("customer_id", "uuid"),
+        ("is_default", "bool"),
+        ("created_at", "timestamptz"),
+        ("doc", "bytea"),
+    ),
+    _WRITE,
+)
+
+# The documents of payment methods by their ids. Each row begins with the number of the key that it answers.
+FIND: Final = """
+select q.n, p.doc
+  from unnest(%s::int4[], %s::uuid[], %s::uuid[]) as q(n, merchant_id, payment_method_id)
+  join payment_method p on p.merchant_id = q.merchant_id and p.payment_method_id = q.payment_method_id
+ where p.doc is not null
+"""
+
+# A page of a customer's methods, the default first, then the newest (contract N52); and how many there are.
+PAGE: Final = """
+with methods as (
+  select doc, is_default, created_at, payment_method_id from payment_method
+   where merchant_id = %(merchant_id)s and customer_id = %(customer_id)s and doc is not null)
+select (select count(*) from methods), p.doc from (select 1) as one left join (
+  select doc, is_default, created_at, payment_method_id from methods
+   order by is_default desc, created_at desc, payment_method_id desc limit %(limit)s offset %(offset)s) p on true
+ order by p.is_default desc, p.created_at desc, p.payment_method_id desc
+"""
+
+
+class SavedCardDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
+    """The details of a saved card that may be shown. They cannot be updated."""
+
+    bin: Annotated[str, Meta(description="The first six digits.")]
+    last4: Annotated[str, Meta(description="The last four digits.")]
+    type: Annotated[str | None, Meta(description="credit or debit; null where unknown.", examples=["credit"])]
+    brand: Annotated[str, Meta(description="For example VISA.")]
+    country: Annotated[str | None, Meta(description="ISO 3166 country of the issuer.")]
+    issuer_bank: Annotated[str | None, Meta(description="The bank that issued the card.")]
+    exp_month: Annotated[int, Meta(description="The month of expiry, 1 to 12.")]
+    exp_year: Annotated[int, Meta(description="The year of expiry, four digits.")]
+    expiry_month: Annotated[str, Meta(description="expMonth as two digits.")]
+    expiry_year: Annotated[str, Meta(description="expYear as four digits.")]
+    cardholder_name: Annotated[str | None, Meta(description="As printed on the card.")]
+
+
+class SavedPaymentMethod(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
+    """A saved payment method of a customer."""
+
+    id: Annotated[UUID, Meta(description="The service's id of the payment method: send it as paymentMethodId.")]
+    type: Annotated[Literal["CARD"], Meta(description="The kind of method.")]
+    customer_id: Annotated[UUID, Meta(description="The service's id of the customer.")]
+    is_default: Annotated[bool, Meta(description="True for exactly one of a customer's methods.")]
+    nickname: Annotated[str | None, Meta(description="A name for people.")]
+    billing_first_name: Annotated[str | None, Meta(description="Given name of the cardholder.")]
+    billing_last_name: Annotated[str | None, Meta(description="Family name of the cardholder.")]
+    billing_phone_number: Annotated[str | None, Meta(description="Phone of the cardholder.")]
+    billing_email: Annotated[str | None, Meta(description="E-mail address of the cardholder.")]
+    billing_address_line1: Annotated[str | None, Meta(description="Street and number.")]
+    billing_address_line2: Annotated[str | None, Meta(description="Further line of the address.")]
+    billing_city: Annotated[str | None, Meta(description="City.")]
+    billing_state: Annotated[str | None, Meta(description="State.")]
+    billing_postal_code: Annotated[str | None, Meta(description="Postal code.")]
+    billing_country: Annotated[str | None, Meta(description="ISO 3166 country.")]
+    card_details: SavedCardDocument
+    created_at: Moment
+    updated_at: Moment
+
+
+class SavedPaymentMethodPage(Struct, rename="camel"):
+    """A page of a customer's saved payment methods."""
+
+    data: Annotated[list[SavedPaymentMethod], Meta(description="The default first, then the newest.")]
+    pagination: Pagination
+
+
+def render_method(method: SavedMethod) -> bytes:
+    """Returns the JSON object of a method that is not deleted."""
+    card, billing = method.card, method.billing
+    assert card is not None, "a live method has a card"
+    return _encode(
+        SavedPaymentMethod(
+            id=method.payment_method_id,
+            type="CARD",
+            customer_id=method.customer_id,
+            is_default=method.is_default,
+            nickname=method.nickname,
+            billing_first_name=billing.first_name,
+            billing_last_name=billing.last_name,
+            billing_phone_number=billing.phone_number,
+            billing_email=billing.email,
+            billing_address_line1=billing.address_line1,
+            billing_address_line2=billing.address_line2,
+            billing_city=billing.city,
+            billing_state=billing.state,
+            billing_postal_code=billing.postal_code,
+            billing_country=billing.country,
+            card_details=SavedCardDocument(
+                bin=card.bin,
+                last4=card.last4,
+                type=None if card.type is None else card.type.lower(),
+                brand=card.brand,
+                country=card.country,
+                issuer_bank=card.issuer_bank,
+                exp_month=card.exp_month,
+                exp_year=card.exp_year,
+                expiry_month=f"{card.exp_month:02}",
+                expiry_year=str(card.exp_year),
+                cardholder_name=card.cardholder_name,
+            ),
+            created_at=moment(method.created_at),
+            updated_at=moment(method.updated_at),
+        )
+    )
+
+
+def rows(merchant_id: UUID, before: SavedMethods | None, after: SavedMethods) -> list[Row]:
+    """Returns the rows of the methods that changed from `before` (None if there were none)."""
+    known = {} if before is None else {method.payment_method_id: method for method in before.methods}
+    return [_row(merchant_id, each) for each in after.methods if known.get(each.payment_method_id) is not each]
+
+
+def _row(merchant_id: UUID, method: SavedMethod) -> Row:
+    return (
+        merchant_id.bytes,
+        method.payment_method_id.bytes,
+        method.customer_id.bytes,
+        method.is_default,
+        micros(method.created_at),
+        None if method.deleted else render_method(method),
+    )
+
+
+def find_parameters(keys: Sequence[tuple[bytes, bytes]]) -> list[bytes]:
+    """Returns the columns that FIND unnests, for keys of a merchant's and a method's id, as bytes."""
+    return [
+        ENCODE_ARRAY["int4"](range(len(keys))),
+        ENCODE_ARRAY["uuid"]([merchant_id for merchant_id, _ in keys]),
+        ENCODE_ARRAY["uuid"]([method_id for _, method_id in keys]),
+    ]
+
+
+def found(row: Sequence[Any]) -> bytes:
+    """Returns the method's document from a row of FIND."""
+    document: bytes = row[1]
+    return document
+
+
+def page_parameters(merchant_id: UUID, customer_id: UUID, limit: int, offset: int) -> Mapping[str, Any]:
+    return {"merchant_id": merchant_id, "customer_id": customer_id, "limit": limit, "offset": offset}
+
+
+def page_body(rows: Sequence[tuple[Any, ...]], limit: int, offset: int) -> bytes:
+    """Returns the JSON of a page from the rows of PAGE."""
+    total = rows[0][0]
+    documents: list[Any] = [msgspec.Raw(doc) for _, doc in rows if doc is not None]
+    pagination = Pagination(
+        page=offset // limit + 1,
+        limit=limit,
+        offset=offset,
+        total=total,
+        count=len(documents),
+        total_pages=-(-total // limit),
+        has_more=offset + len(documents) < total,
+        next_cursor=None,
+    )
+    return msgspec.json.encode(SavedPaymentMethodPage(data=documents, pagination=pagination))
