@@ -84,8 +84,8 @@ def require_durability(database_url: str, environment: str) -> None:
 def require_closed_vault(database_url: str, environment: str) -> None:
     """Checks that this role cannot read card numbers. Raises CannotRun in production, warns in the sandbox."""
     with psycopg.connect(database_url) as connection:
-        row = connection.execute("select has_table_privilege(%s, 'select')", [_VAULT]).fetchone()
-    if row == (False,):
+        row = connection.execute("select has_table_privilege(to_regclass(%s)::oid, 'select')", [_VAULT]).fetchone()
+    if row is None or not row[0]:
         return
     reason = f"the application's role can read {_VAULT}, which only the vault's role may: revoke all on it"
     if environment == "production":

@@ -15,9 +15,7 @@ from ledger.domain.orders.decide.outcomes import Outcome
 from ledger.domain.orders.payment import EntryAction, Intent, Payment
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.terms import Destination, MethodType
-from ledger.journal.append import SealBroken
 from ledger.operations.ledger import Ledger
-from ledger.postgres.faults import Fault
 from ledger.processors import contract
 from ledger.processors.contract import Card, Processor, ProcessorUnavailable
 from ledger.processors.saved_card import SavedCard
@@ -51,7 +49,7 @@ async def with_number(ledger: Ledger, merchant_id: UUID, intent: Intent, secrets
     assert ledger.vault is not None, "a saved card was found, so there is a vault"
     try:
         number = await ledger.vault.open(merchant_id, saved.payment_method_id, _payment_id(intent))
-    except (Fault, SealBroken) as fault:
+    except Exception as fault:  # whatever it was, nothing was sent
         _log.error("saved_card_unavailable", reason=type(fault).__name__, payment_id=str(intent.payment_id))
         raise ProcessorUnavailable("the vault cannot open the saved card") from fault
     return None if number is None else replace(secrets, card=saved.with_number(number))
