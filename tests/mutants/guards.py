@@ -300,8 +300,14 @@ JOURNAL: Final = (
         "production-without-durable-commits",
         "production does not start on a database that may lose commits",
         _PREPARE,
-        'if environment == "production":',
-        "if False:",
+        """\
+a crash would lose payments"
+    if environment == "production":
+""",
+        """\
+a crash would lose payments"
+    if False:
+""",
         ("tests/postgres/test_prepare.py",),
     ),
 )
@@ -1514,4 +1520,100 @@ HTTP: Final = (
     ),
 )
 
-MUTANTS: Final = (*JOURNAL, *PROCESSES, *MONEY, *CALLS, *BACKGROUND, *READS, *HTTP)
+_METHODS: Final = "src/ledger/operations/payment_methods"
+_SAVED: Final = "tests/operations/test_saved_cards.py"
+
+VAULT: Final = (
+    Mutant(
+        "saved-card-deleted-meanwhile",
+        "a payment by a saved card is announced only while the card is saved",
+        f"{_METHODS}/charge.py",
+        "changes=(unchanged,),",
+        "changes=(),",
+        (_SAVED,),
+    ),
+    Mutant(
+        "deleted-method-comes-back",
+        "a number whose method was deleted is kept under a new id",
+        f"{_METHODS}/save.py",
+        "if methods is None or not methods.had(method_id):",
+        "if True:",
+        (_SAVED,),
+    ),
+    Mutant(
+        "card-kept-during-its-sweep",
+        "a number that a request has just kept again is not destroyed by a sweep",
+        "src/ledger/vault/vault.py",
+        """\
+delete from vault_card where merchant_id = %s and payment_method_id = %s and touched_at = %s and not settled
+""",
+        """\
+delete from vault_card where merchant_id = %s and payment_method_id = %s and %s is not null and not settled
+""",
+        (_SAVED,),
+    ),
+    Mutant(
+        "card-of-an-erased-customer",
+        "no card of an erased customer is saved",
+        f"{_METHODS}/save.py",
+        "if customer is None or customer.erased:",
+        "if customer is None:",
+        (_SAVED,),
+    ),
+    Mutant(
+        "cards-after-an-erasure",
+        "an erased customer's numbers are destroyed",
+        "src/ledger/operations/customers/erase.py",
+        "    if ledger.vault is not None:",
+        "    if False:",
+        (_SAVED,),
+    ),
+    Mutant(
+        "number-sent-as-stored",
+        "the processor is informed that a card number is stored",
+        f"{_PIPELINE}/processor_requests.py",
+        "saved_card=secrets.saved_card is not None,",
+        "saved_card=False,",
+        (_SAVED,),
+    ),
+    Mutant(
+        "vault-open-to-the-application",
+        "the application's role has no right on the table of card numbers",
+        "src/ledger/postgres/prepare.py",
+        """\
+        connection.execute(sql.SQL("revoke all on {} from {}").format(table, sql.Identifier(application)))
+""",
+        """\
+        pass
+""",
+        ("tests/postgres/test_prepare.py",),
+    ),
+    Mutant(
+        "fingerprint-of-every-customer",
+        "equal numbers of two customers have different fingerprints",
+        "src/ledger/vault/sealed_card.py",
+        "about = _FINGERPRINT_LABEL + merchant_id.bytes + customer_id.bytes",
+        "about = _FINGERPRINT_LABEL",
+        ("tests/vault/test_vault.py",),
+    ),
+    Mutant(
+        "card-details-in-an-update",
+        "an update of a payment method refuses card details",
+        "src/api/payment_methods/update.py",
+        "        if name in _OF_THE_CARD:",
+        "        if False:",
+        ("tests/api/payment_methods/test_update_input.py",),
+    ),
+    Mutant(
+        "card-number-in-billing-details",
+        "billing details hold no card number",
+        "src/api/payment_methods/update.py",
+        """\
+    check_stored_text(parsed, "", body, None)
+""",
+        "",
+        ("tests/api/payment_methods/test_update_input.py",),
+    ),
+)
+
+MUTANTS: Final = (*JOURNAL, *PROCESSES, *MONEY, *CALLS, *BACKGROUND, *READS, *HTTP, *VAULT)

@@ -56,8 +56,10 @@ class Arena:
     async def assert_legal(self) -> None:
         """Checks that the vault and the log agree once the sweep has run."""
         await sweep_cards(self.one, age_s=0.0)
-        live = fetch(self.url, "select payment_method_id from payment_method where doc is not null order by 1")
-        assert live == fetch(self.url, "select payment_method_id from vault_card order by 1")
+        mine = f"merchant_id = '{self.merchant.merchant_id}'"
+        live = f"select payment_method_id from payment_method where doc is not null and {mine} order by 1"
+        kept = f"select payment_method_id from vault_card where {mine} order by 1"
+        assert fetch(self.url, live) == fetch(self.url, kept)
 
 
 async def at_once(*work: Awaitable[Any]) -> list[Any]:
@@ -163,8 +165,9 @@ async def test_every_race_comes_to_a_legal_end(arena: Arena) -> None:
 
 
 @pytest.mark.long
-async def test_five_hundred_races_come_to_a_legal_end(arena: Arena) -> None:
-    await run(arena, 100)
+async def test_a_hundred_races_come_to_a_legal_end(arena: Arena) -> None:
+    """`python -m tests.vault` runs five hundred."""
+    await run(arena, 20)
 
 
 async def test_a_number_without_a_method_is_not_charged_by_another_merchant(arena: Arena) -> None:

@@ -33,6 +33,7 @@ from ledger.operations.orders.add_payment import add_payment
 from ledger.operations.orders.create import charge_order, create_order
 from ledger.operations.payment_methods.change import MethodUpdate, delete_payment_method, update_payment_method
 from ledger.operations.payment_methods.sweep import sweep_cards
+from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
 from ledger.operations.results import OrderResult
 from ledger.processors.contract import AuthorizationRequest, ProcessorUnavailable
 from ledger.processors.saved_card import SecurityCode
@@ -242,6 +243,48 @@ async def test_a_method_deleted_between_the_intent_and_its_call_charges_nothing(
     assert seen.requests == []
     paid = await create_order(ledger, merchant, an_order("2", by_card()))
     assert (paid.order.status, len(paid.order.payments)) == (OrderStatus.COMPLETED, 2)
+
+
+async def test_a_method_deleted_before_the_intents_commit_is_not_charged_although_its_number_is_still_there(
+    ledger: Ledger, merchant: Actor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = await save(ledger, merchant, "1")
+    vault, seen, commit = ledger.vault, Seen(ledger, monkeypatch), UnitOfWork.commit
+    assert isinstance(vault, Vault)
+    deleted = []
+
+    async def nothing(*_: object) -> None:
+        """The deletion's last step has not come yet."""
+
+    async def after_a_deletion(uow: UnitOfWork, plan: Plan, calls: int = 0) -> None:
+        if not deleted:
+            deleted.append(True)
+            await delete_payment_method(ledger, merchant, first.customer.customer_id, method_of(first))
+        await commit(uow, plan, calls)
+
+    monkeypatch.setattr(vault, "destroy", nothing)
+    monkeypatch.setattr(UnitOfWork, "commit", after_a_deletion)
+    with pytest.raises(PaymentMethodNotFound):
+        await create_order(ledger, merchant, an_order("2", by_saved(method_of(first))))
+    assert seen.requests == []
+
+
+async def test_a_card_saved_again_before_its_deletion_has_ended_gets_a_new_method(
+    ledger: Ledger, merchant: Actor, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = await save(ledger, merchant, "1")
+    vault = ledger.vault
+    assert isinstance(vault, Vault)
+
+    async def nothing(*_: object) -> None:
+        """The deletion's last step has not come yet."""
+
+    with monkeypatch.context() as patch:
+        patch.setattr(vault, "destroy", nothing)
+        await delete_payment_method(ledger, merchant, first.customer.customer_id, method_of(first))
+    again = await save(ledger, merchant, "2")
+    assert method_of(again) != method_of(first)
+    assert cards(database_url) == [method_of(again)]
 
 
 async def test_a_number_that_does_not_open_charges_nothing(
