@@ -16,7 +16,7 @@ from api.app import routes
 from api.dependencies import DependencyHolder
 from api.http import auth
 from api.http.auth import Authenticator
-from api.http.endpoint import READ, WRITE, Endpoint
+from api.http.endpoint import READ, READ_CUSTOMERS, WRITE, WRITE_CUSTOMERS, Endpoint
 from api.http.errors import ApiError
 from ledger.operations.merchants import change_settings, revoke_key
 from ledger.security import api_keys
@@ -236,7 +236,9 @@ def test_an_operation_that_changes_something_needs_a_key_that_may_write():
     for route in routes(Settings(), DependencyHolder()):
         if isinstance(route.endpoint, Endpoint):
             for method, operation in route.endpoint.operations.items():
-                assert operation.scope is (READ if method == "GET" else WRITE), f"{method} {route.path}"
+                of_customers = "/customers" in route.path or "/payment-methods" in route.path
+                read, write = (READ_CUSTOMERS, WRITE_CUSTOMERS) if of_customers else (READ, WRITE)
+                assert operation.scope is (read if method == "GET" else write), f"{method} {route.path}"
 
 
 async def test_two_keys_live_side_by_side_until_one_is_revoked(store: Storefront, merchant: Merchant):
