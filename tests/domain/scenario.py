@@ -12,7 +12,7 @@ import pytest
 from tests.domain.builders import resubmit
 
 from ledger.domain.customers import decide as customers
-from ledger.domain.customers.commands import EraseCustomer, UpsertCustomer
+from ledger.domain.customers.commands import ChangeCustomer, CreateCustomer, EraseCustomer, UpsertCustomer
 from ledger.domain.customers.evolve import evolve as evolve_customer
 from ledger.domain.merchants import commands as merchant_commands
 from ledger.domain.merchants import decide as merchants
@@ -60,6 +60,8 @@ DECIDERS: dict[type, tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]
     order_commands.RecordSettlement: (decide_settlement, evolve_order),
     **dict.fromkeys(get_args(RecordOutcome), (decide_outcome, evolve_order)),
     ErasePayer: (decide_payer_erasure, evolve_order),
+    ChangeCustomer: (customers.decide_change, evolve_customer),
+    CreateCustomer: (customers.decide_create, evolve_customer),
     EraseCustomer: (customers.decide_erasure, evolve_customer),
     UpsertCustomer: (customers.decide_upsert, evolve_customer),
     merchant_commands.RegisterMerchant: (merchants.decide_registration, evolve_merchant),

@@ -204,6 +204,15 @@ SAMPLES: dict[str, Any] = {
         email=None,
         phone_number="+525500000000",
     ),
+    "customer-source-changed.v1": customers.CustomerSourceChanged(customer_id=CUSTOMER, at=AT, source_id=MERCHANT),
+    "customer-metadata-changed.v1": customers.CustomerMetadataChanged(
+        customer_id=CUSTOMER, at=AT, metadata=Raw(b'{"tier":"gold"}')
+    ),
+    "notification-preferences-changed.v1": customers.NotificationPreferencesChanged(
+        customer_id=CUSTOMER,
+        at=AT,
+        preferences=customers.NotificationPreferences(whatsapp=True, receipts=False, language="en"),
+    ),
     "customer-erased.v1": customers.CustomerErased(customer_id=CUSTOMER, at=AT),
     "merchant-registered.v1": merchants.MerchantRegistered(merchant_id=MERCHANT, name="Café Tacuba", at=AT),
     "merchant-settings-changed.v1": merchants.MerchantSettingsChanged(
