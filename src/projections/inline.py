@@ -16,7 +16,7 @@ from ledger.domain.orders.state import Order
 from ledger.journal.append import Change
 from ledger.journal.inline import InlineTable, Row
 from projections import customers, merchants
-from projections.lists import tally
+from projections.lists import customer_counts, tally
 from projections.orders import table
 from projections.search import lines
 
@@ -27,6 +27,7 @@ TABLES: Final[tuple[InlineTable, ...]] = (
     lines.TABLE,
     merchants.TABLE,
     merchants.KEY_TABLE,
+    customer_counts.TABLE,
 )
 
 
@@ -55,6 +56,7 @@ def rows_of(merchant_id: UUID, version: int, before: Any, after: Any) -> dict[st
             return {
                 customers.TABLE.name: [customers.row(merchant_id, version, after)],
                 lines.TABLE.name: lines.customer_rows(merchant_id, before, after),
+                customer_counts.TABLE.name: customer_counts.moves(merchant_id, before, after),
             }
         case IdempotencyRecord():
             return {}  # a repeated request is answered from the log itself

@@ -16,9 +16,12 @@ from msgspec import Struct
 from ledger.postgres.connection import Connection
 from ledger.postgres.dataloader import DataLoader
 from projections import customers, merchants, open_calls
+from projections.customers import RELATED_SHOWN_MAX, CustomerRow
+from projections.erasures import orders_of_statement
+from projections.lists.customers import CustomerQuery, customer_page_body, customer_page_statement
 from projections.lists.pages import OrderQuery, page_body
 from projections.lists.pool import ListPool
-from projections.lists.related_customers import customers_found, customers_statement
+from projections.lists.related_customers import customers_found, customers_statement, related_documents_statement
 from projections.lists.statements import page_statements
 from projections.merchants import FoundKey
 from projections.orders import table
@@ -43,11 +46,12 @@ select count(*), min(received_at), count(*) filter (where next_try_at = 'infinit
   from processor_message where handled_at is null
 """
 
-_ORDER, _CUSTOMER, _API_KEY = range(3)
+_ORDER, _CUSTOMER, _API_KEY, _CUSTOMER_BY_REFERENCE = range(4)
 _POINT_READS: Final = (
     _PointRead(table.FIND, table.find_parameters, table.found),
     _PointRead(customers.FIND, customers.find_parameters, customers.found),
     _PointRead(merchants.FIND_KEY, merchants.find_key_parameters, merchants.found_key),
+    _PointRead(customers.FIND_BY_REFERENCE, customers.find_by_reference_parameters, customers.found_by_reference),
 )
 
 
@@ -86,6 +90,32 @@ class Queries:
         """Returns the JSON object of the merchant's customer, as orders contain it."""
         found: bytes | None = await self.points.get((_CUSTOMER, (merchant_id.bytes, customer_id.bytes)))
         return found
+
+    async def customer_detail(self, merchant_id: UUID, reference: str) -> bytes | None:
+        """Returns the whole document of the customer with this service id, else with this external id, and the
+        customers that are related; None where there is none or the customer was erased.
+
+        Most customers are related to none, and need no second read.
+        """
+        if not _storable(reference):
+            return None
+        row: CustomerRow | None = await self.points.get((_CUSTOMER_BY_REFERENCE, (merchant_id.bytes, reference)))
+        if row is None:
+            return None
+        if not row.is_related:
+            return row.document()
+        statement = related_documents_statement(merchant_id, row.customer_id, RELATED_SHOWN_MAX + 1)
+        related = [document for (document,) in await self._lists.rows(*statement)]
+        return row.document(related[:RELATED_SHOWN_MAX], has_more=len(related) > RELATED_SHOWN_MAX)
+
+    async def customers(self, merchant_id: UUID, query: CustomerQuery) -> bytes:
+        """Returns one page of the merchant's customers as JSON."""
+        return customer_page_body(query, await self._lists.rows(*customer_page_statement(merchant_id, query)))
+
+    async def orders_of(self, merchant_id: UUID, customer_id: UUID, after: UUID, limit: int) -> Sequence[UUID]:
+        """Returns at most `limit` orders of a customer whose ids come after `after`, in the order of their ids."""
+        rows = await self._lists.rows(*orders_of_statement(merchant_id, customer_id, after, limit))
+        return [order_id for (order_id,) in rows]
 
     async def find_key(self, key_hash: bytes) -> FoundKey | None:
         """Returns the API key with this keyed hash, also an expired or revoked one."""

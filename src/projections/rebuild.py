@@ -28,10 +28,13 @@ from ledger.domain.orders.evolve.order import evolve as evolve_order
 from ledger.journal.inline import Row
 from ledger.postgres.connection import Connection
 from projections.inline import TABLES, rows_of
-from projections.lists import tally
+from projections.lists import customer_counts, tally
 
 Rows = dict[str, list[Row]]
 """All rows of a merchant by table, sorted. Counters at zero are left out."""
+
+_COUNTERS: Final = (tally.TABLE.name, customer_counts.TABLE.name)
+"""Tables that changes are added up in: the last column is the number."""
 
 _FOLDS: Final[dict[type[Struct], Callable[[Any, Any], Any]]] = {
     **dict.fromkeys(order_events.TOPICS.values(), evolve_order),
@@ -61,7 +64,8 @@ class Replay:
         for version, state in self._states.values():
             for name, of_stream in rows_of(self._merchant_id, version, None, state).items():
                 rows[name] += of_stream
-        rows[tally.TABLE.name] = _counted(rows[tally.TABLE.name])
+        for counters in _COUNTERS:
+            rows[counters] = _counted(rows[counters])
         return {name: sorted(of_table) for name, of_table in rows.items()}
 
 
@@ -82,7 +86,8 @@ async def stored(connection: Connection, merchant_id: UUID) -> Rows:
         for type_name, loader in _AS_SENT.items():
             cursor.adapters.register_loader(type_name, loader)
         rows[table.name] = sorted(await (await cursor.execute(query, (merchant_id,))).fetchall())
-    rows[tally.TABLE.name] = [row for row in rows[tally.TABLE.name] if row[3] != 0]
+    for counters in _COUNTERS:
+        rows[counters] = [row for row in rows[counters] if row[-1] != 0]
     return rows
 
 

@@ -68,7 +68,7 @@ def test_the_written_columns_are_those_of_the_schema_with_their_types(database_u
                 "where attrelid = %s::regclass and attnum > 0 and not attisdropped",
                 (table.name,),
             ).fetchall()
-            names = {"timestamp with time zone": "timestamptz", "integer": "int4", "bigint": "int8"}
+            names = {"timestamp with time zone": "timestamptz", "integer": "int4", "bigint": "int8", "boolean": "bool"}
             assert {(name, names.get(type_, type_)) for name, type_ in columns} == set(table.columns)
 
 
