@@ -13,6 +13,10 @@ from typing import Any
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from api.customers import change, delete
+from api.customers import create as create_customer
+from api.customers import list as list_customers
+from api.customers import show as show_customer
 from api.dependencies import Dependencies, DependencyHolder
 from api.http.auth import Authenticator
 from api.http.endpoint import Endpoint, ScopedOperation
@@ -68,6 +72,7 @@ def routes(settings: Settings, holder: DependencyHolder) -> list[Route]:
     """Returns every route of the service: each path with its operations by method."""
     orders = f"{settings.base_path}/v2/payment-orders"
     one = f"{orders}/{{id}}"
+    customers = f"{settings.base_path}/customers"
     route = partial(_route, holder)
     return [
         route(orders, GET=list_orders.LIST_ORDERS, POST=create.CREATE),
@@ -82,6 +87,8 @@ def routes(settings: Settings, holder: DependencyHolder) -> list[Route]:
         route(f"{one}/capture", POST=capture.CAPTURE),
         route(f"{one}/payer-authentication/device-data", POST=authenticate.SUBMIT_DEVICE_DATA),
         route(f"{one}/payer-authentication/validate", POST=authenticate.VALIDATE),
+        route(customers, GET=list_customers.LIST_CUSTOMERS, POST=create_customer.CREATE),
+        route(f"{customers}/{{id}}", GET=show_customer.SHOW, PUT=change.CHANGE, DELETE=delete.DELETE),
         Route(
             f"{settings.base_path}/processor-messages/{{processor}}",
             ProcessorMessages(holder, load_processor_keys(settings)),

@@ -44,6 +44,13 @@ class Merchant(Struct):
         content = body if isinstance(body, bytes) else encoded(body)
         return await self.client.post(path, content=content, headers=self.key | JSON | headers)
 
+    async def put(self, path: str, body: Any, **headers: str) -> httpx.Response:
+        content = body if isinstance(body, bytes) else encoded(body)
+        return await self.client.put(path, content=content, headers=self.key | JSON | headers)
+
+    async def delete(self, path: str, **headers: str) -> httpx.Response:
+        return await self.client.delete(path, headers=self.key | headers)
+
     async def create(self, body: Any) -> httpx.Response:
         return await self.post(ORDERS, body)
 

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
-from msgspec import inspect
+from msgspec import Raw, inspect
 
-from api.http.errors import ApiError, invalid, required
+from api.http.errors import ApiError, Problems, invalid, required
 
 T = TypeVar("T")
 
@@ -51,12 +51,63 @@ class BodyDecoder(Generic[T]):
     def __call__(self, body: bytes) -> T:
         """Returns the struct that the body decodes to. Raises ApiError (400)."""
         with bad_input_as_400():
-            if not body.isascii():
-                body.decode()  # msgspec skips unknown fields and raw values without checking their encoding
+            _check_encoding(body)
             try:
                 return self._decode(body)
             except msgspec.ValidationError as error:
                 raise _explained(str(error), self._schema) from None
+
+    def with_all_errors(self, body: bytes, problems: Problems) -> T:
+        """Returns the struct that the body decodes to, without the fields that `problems` now names.
+
+        For a struct whose fields all have defaults. Raises ApiError (400) where the body is no JSON object.
+        """
+        with bad_input_as_400():
+            _check_encoding(body)
+            try:
+                return self._decode(body)
+            except msgspec.ValidationError:
+                return self._schema(**_decode_each(self._schema, body, problems, self._schema))
+
+
+def _check_encoding(body: bytes) -> None:
+    if not body.isascii():
+        body.decode()  # msgspec skips unknown fields and raw values without checking their encoding
+
+
+def _decode_each(schema: Any, body: bytes | Raw, problems: Problems, root: Any, place: str = "") -> dict[str, Any]:
+    """Returns the fields of an object that decode, and adds the others to `problems`.
+
+    `place` is the path of the object, with a dot at its end, in a body of the struct `root`.
+    """
+    try:
+        members = msgspec.json.decode(body, type=dict[str, Raw])
+    except msgspec.ValidationError as error:
+        raise _explained(str(error), schema) from None
+    values = {}
+    for field in msgspec.structs.fields(schema):
+        raw = members.get(field.encode_name)
+        if raw is None:
+            continue
+        try:
+            values[field.name] = msgspec.json.decode(raw, type=field.type)
+        except msgspec.ValidationError as error:
+            inner = next(filter(_is_struct, _unwrapped(inspect.type_info(field.type))), None)
+            if isinstance(inner, inspect.StructType) and bytes(raw).startswith(b"{"):
+                _decode_each(inner.cls, raw, problems, root, f"{place}{field.encode_name}.")
+                continue
+            problems.add(_explained(_within(f"{place}{field.encode_name}", str(error)), root))
+    return values
+
+
+def _within(place: str, message: str) -> str:
+    """Returns msgspec's message about a value as that about the field at `place`, which has the value."""
+    problem, _, path = message.partition(" - at `$")
+    return f"{problem} - at `$.{place}{path or '`'}"
+
+
+def _is_struct(kind: inspect.Type) -> bool:
+    return isinstance(kind, inspect.StructType)
 
 
 @contextmanager

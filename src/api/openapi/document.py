@@ -28,13 +28,13 @@ Json = dict[str, Any]
 
 _VERSION: Final = "2.0.0"  # of the interface, whose addresses begin with v2
 _JSON: Final = "application/json"
-_ORDERS, _SERVICE = "Payment orders", "Service"
+_ORDERS, _CUSTOMERS, _SERVICE = "Payment orders", "Customers", "Service"
 _RATED: Final = frozenset({200, 201, 400, 404, 409, 422, 429})  # statuses with RateLimit headers
 
 _REPEATED: Final = frozenset({404, 409, 422})  # statuses that are answered again under the same Idempotency-Key
 
 _ABOUT: Final = """
-Payment orders: create them, collect their payments, and follow their progress.
+Payment orders: create them, collect their payments, and follow their progress. Customers: who pays them.
 
 Amounts of orders are JSON numbers in minor units (centavos, cents); amounts of payments are decimal strings in the same
 unit. Times are UTC, as in `2026-01-31T12:00:00.000Z`. Unknown fields of a body and unknown parameters of a query are
@@ -65,6 +65,7 @@ def describe(routes: Iterable[Route]) -> Json:
         "security": [{"apiKey": []}],
         "tags": [
             {"name": _ORDERS, "description": "Create, read, charge, capture, refund and cancel payment orders."},
+            {"name": _CUSTOMERS, "description": "Create, read, change and erase customers."},
             {
                 "name": SANDBOX,
                 "description": "Act as the payer, the bank, the acquirer and the clock. These operations do not "

@@ -33,7 +33,8 @@ WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
     "not.",
     "NOT_FOUND": "There is no operation at this address.",
     "ORDER_NOT_FOUND": "The merchant has no order with this id or external id.",
-    "CUSTOMER_NOT_FOUND": "The merchant has no customer with this `customer.id`.",
+    "CUSTOMER_NOT_FOUND": "The merchant has no customer with this id or external id, or the customer was erased. The "
+    "id is that of the path, `customer.id` or `sourceId`.",
     "PAYMENT_METHOD_NOT_FOUND": "The saved payment method does not exist.",
     "API_KEY_NOT_FOUND": "The merchant has no such key. Only the command line reports this code.",
     "METHOD_NOT_ALLOWED": "The address does not accept this method. `Allow` lists the methods that it accepts.",
@@ -44,7 +45,8 @@ WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
     },
     "ORDER_NOT_PAYABLE": "The order's status, `currentStatus`, does not allow a payment. "
     "`allowedStatuses` are those that do.",
-    "DUPLICATE_EXTERNAL_ID": "The order with this `externalId` was cancelled.",
+    "DUPLICATE_EXTERNAL_ID": "The order with this `externalId` was cancelled, or another customer has or had this "
+    "`externalId`.",
     "IDEMPOTENCY_MISMATCH": "An earlier request with the same `externalId` had another amount or "
     "currency. `field` names the "
     "one that differs.",

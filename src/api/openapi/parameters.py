@@ -17,6 +17,15 @@ ORDER_ID: Final[Json] = {
     "example": "pedido-2026-000184",
 }
 
+CUSTOMER_ID: Final[Json] = {
+    "name": "id",
+    "in": "path",
+    "required": True,
+    "description": "The service's id of the customer, or the merchant's own external id, percent-encoded.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": TEXT_MAX},
+    "example": "cliente-5521",
+}
+
 IDEMPOTENCY_KEY: Final[Json] = {
     "name": "Idempotency-Key",
     "in": "header",

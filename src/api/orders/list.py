@@ -11,11 +11,21 @@ import re
 from collections.abc import Mapping
 from datetime import date, datetime, time
 from typing import Final
-from urllib.parse import parse_qs
 
 import msgspec
 
 from api.dependencies import Dependencies
+from api.fields.query import (
+    LIMIT_DEFAULT,
+    LIMIT_MAX,
+    WHOLE_MAX,
+    described,
+    flag,
+    parameters,
+    require_one_place,
+    text,
+    whole,
+)
 from api.fields.types import TEXT_MAX
 from api.fields.values import moment
 from api.http.endpoint import READ, ScopedOperation
@@ -28,11 +38,6 @@ from ledger.domain.orders.statuses import OrderStatus
 from projections.lists.cursor import parse_cursor
 from projections.lists.pages import OrderPage, OrderQuery
 
-_LIMIT_MAX: Final = 100
-_LIMIT_DEFAULT: Final = 20
-_WHOLE_MAX: Final = 999_999_999
-_FIELDS_MAX: Final = 100
-_NUMBER: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
 _DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 _LAST_MOMENT: Final = time(23, 59, 59, 999_999)
 
@@ -70,13 +75,13 @@ PARAMETERS: Final[Mapping[str, tuple[str, Json]]] = {
     "endDate": ("Alias of dateTo.", _DATE),
     "page": (
         "The number of the page, from 1. Cannot be combined with offset or cursor.",
-        {"type": "integer", "minimum": 1, "maximum": _WHOLE_MAX, "default": 1},
+        {"type": "integer", "minimum": 1, "maximum": WHOLE_MAX, "default": 1},
     ),
     "limit": (
-        f"The number of orders on a page, 1 to {_LIMIT_MAX}; default {_LIMIT_DEFAULT}.",
-        {"type": "integer", "minimum": 1, "maximum": _LIMIT_MAX, "default": _LIMIT_DEFAULT},
+        f"The number of orders on a page, 1 to {LIMIT_MAX}; default {LIMIT_DEFAULT}.",
+        {"type": "integer", "minimum": 1, "maximum": LIMIT_MAX, "default": LIMIT_DEFAULT},
     ),
-    "offset": ("The number of orders to skip.", {"type": "integer", "minimum": 0, "maximum": _WHOLE_MAX}),
+    "offset": ("The number of orders to skip.", {"type": "integer", "minimum": 0, "maximum": WHOLE_MAX}),
     "cursor": (
         "The `nextCursor` of the page before: the fastest way to read the next page.",
         {"type": "string", "minLength": 1},
@@ -92,13 +97,9 @@ def parse_order_query(query: bytes, now: datetime) -> OrderQuery:
     (400).
     """
     given = _parameters(query)
-    limit = _whole(given, "limit", _LIMIT_DEFAULT, 1, _LIMIT_MAX)
-    places = [name for name in ("page", "offset", "cursor") if name in given]
-    if len(places) > 1:
-        raise conflicting(
-            places[0], places[1], "cannot be sent together, because each of them sets where the page begins"
-        )
-    page = _whole(given, "page", 1, 1, _WHOLE_MAX)
+    limit = whole(given, "limit", LIMIT_DEFAULT, 1, LIMIT_MAX)
+    require_one_place(given)
+    page = whole(given, "page", 1, 1, WHOLE_MAX)
     if given.get("sortField", "createdAt") != "createdAt":
         raise invalid("sortField", "must be createdAt")
     if given.get("sortOrder", "desc") not in ("asc", "desc"):
@@ -108,56 +109,21 @@ def parse_order_query(query: bytes, now: datetime) -> OrderQuery:
         raise invalid("cursor", "must be the nextCursor of another page")
     return OrderQuery(
         statuses=_statuses(given.get("status")),
-        customer=_text(given, "customerId"),
-        related=_flag(given, "includeRelatedCustomers"),
-        exclude_overdue=_flag(given, "excludeOverdue"),
-        search=_text(given, "search"),
+        customer=text(given, "customerId"),
+        related=flag(given, "includeRelatedCustomers"),
+        exclude_overdue=flag(given, "excludeOverdue"),
+        search=text(given, "search"),
         created_from=_date(given, ("dateFrom", "startDate"), now, time.min),
         created_to=_date(given, ("dateTo", "endDate"), now, _LAST_MOMENT),
         ascending=given.get("sortOrder") == "asc",
         limit=limit,
-        offset=_whole(given, "offset", (page - 1) * limit, 0, _WHOLE_MAX),
+        offset=whole(given, "offset", (page - 1) * limit, 0, WHOLE_MAX),
         cursor=cursor,
     )
 
 
 def _parameters(query: bytes) -> Mapping[str, str]:
-    """Returns each parameter once; a parameter without a value counts as absent."""
-    try:
-        lists = parse_qs(query.decode("ascii"), errors="strict", max_num_fields=_FIELDS_MAX)
-    except UnicodeError:
-        raise invalid("query", "must be percent-encoded UTF-8", "INVALID_ENCODING") from None
-    except ValueError:
-        raise invalid("query", f"must have at most {_FIELDS_MAX} parameters", "INVALID_LENGTH") from None
-    given = {}
-    for name, values in lists.items():
-        if len(set(values)) > 1 and name in PARAMETERS and name != "status":
-            raise invalid(name, "was sent twice with different values", "CONFLICTING_FIELDS")
-        given[name] = ",".join(values) if name == "status" else values[0]
-    return given
-
-
-def _whole(given: Mapping[str, str], name: str, default: int, least: int, most: int) -> int:
-    text = given.get(name)
-    if text is None:
-        return default
-    if not _NUMBER.fullmatch(text) or not least <= int(text) <= most:
-        raise invalid(name, f"must be a whole number from {least} to {most}", "OUT_OF_RANGE")
-    return int(text)
-
-
-def _text(given: Mapping[str, str], name: str) -> str | None:
-    text = given.get(name)
-    if text is not None and len(text) > TEXT_MAX:
-        raise invalid(name, f"must have at most {TEXT_MAX} characters", "INVALID_LENGTH")
-    return text
-
-
-def _flag(given: Mapping[str, str], name: str) -> bool:
-    text = given.get(name, "false")
-    if text not in ("true", "false"):
-        raise invalid(name, "must be true or false")
-    return text == "true"
+    return parameters(query, PARAMETERS.keys(), joined={"status"})
 
 
 def _statuses(text: str | None) -> tuple[OrderStatus, ...]:
@@ -198,18 +164,6 @@ async def list_orders(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     return ApiResponse(200, await deps.queries.orders(request.principal.merchant_id, query, now))
 
 
-def _described(name: str, description: str, schema: Json) -> Json:
-    # Forms send a parameter without a value where they have none: it counts as absent.
-    parameter: Json = {
-        "name": name,
-        "in": "query",
-        "description": description,
-        "allowEmptyValue": True,
-        "schema": schema,
-    }
-    return parameter | {"style": "form", "explode": False} if schema.get("type") == "array" else parameter
-
-
 LIST_ORDERS: Final = ScopedOperation(
     list_orders,
     READ,
@@ -217,7 +171,7 @@ LIST_ORDERS: Final = ScopedOperation(
         name="listPaymentOrders",
         summary="List payment orders",
         description="A page of the merchant's orders, without their payments, and the number of all orders.",
-        parameters=tuple(_described(name, *about) for name, about in PARAMETERS.items()),
+        parameters=tuple(described(name, *about) for name, about in PARAMETERS.items()),
         answers={200: ("A page of orders.", OrderPage)},
         codes=codes_of(ANY, {400: ("CONFLICTING_FIELDS",)}),
     ),

@@ -25,6 +25,8 @@ class Scope(StrEnum):
 
     ORDERS_READ = "orders:read"
     ORDERS_WRITE = "orders:write"
+    CUSTOMERS_READ = "customers:read"
+    CUSTOMERS_WRITE = "customers:write"
 
 
 class NewKey(NamedTuple):

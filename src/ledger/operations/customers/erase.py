@@ -11,18 +11,25 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 from uuid import UUID
 
+import structlog
+
 from ledger.domain.customers.commands import EraseCustomer
 from ledger.domain.customers.decide import decide_erasure
 from ledger.domain.customers.evolve import evolve
 from ledger.domain.customers.state import Customer
 from ledger.domain.orders.commands import ErasePayer
 from ledger.domain.orders.decide.payments import decide_payer_erasure
-from ledger.domain.rejections import CustomerNotFound
+from ledger.domain.rejections import ConcurrentUpdate, CustomerNotFound
 from ledger.journal.append import Conflict
+from ledger.operations.customers.requests import execute_customer_request, find_customer
 from ledger.operations.inputs import Actor
 from ledger.operations.ledger import Ledger
 from ledger.operations.pipeline.execute import execute
-from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
+from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork
+from ledger.operations.results import CustomerResult
+from ledger.postgres.faults import Fault
+
+_log = structlog.get_logger()
 
 _AT_ONCE: Final = 50
 
@@ -38,6 +45,32 @@ async def erase_customer(ledger: Ledger, actor: Actor, reference: str, orders_of
     ConcurrentUpdate, a Fault of the journal.
     """
     return await ledger.complete(_erase(ledger, actor, reference, orders_of))
+
+
+async def delete_customer(
+    ledger: Ledger, actor: Actor, reference: str, orders_of: OrdersOf, key: IdempotencyKey | None = None
+) -> CustomerResult:
+    """Erases the customer that a merchant's request names (contract N61): what is left, once the key is destroyed.
+
+    Where the orders cannot all be rendered again now, the worker finishes that. Raises like
+    `execute_customer_request`; CustomerNotFound, also where the customer is erased already.
+    """
+    return await ledger.complete(_delete(UnitOfWork(ledger, actor, key), actor, reference, orders_of))
+
+
+async def _delete(uow: UnitOfWork, actor: Actor, reference: str, orders_of: OrdersOf) -> CustomerResult:
+    async def attempt(_: Conflict | None) -> Plan:
+        customer = await find_customer(uow, reference)
+        events = decide_erasure(customer, EraseCustomer(at=uow.now))
+        return Plan(changes=[uow.change(customer.customer_id, evolve, events)])
+
+    result = await execute_customer_request(uow, attempt)
+    if not result.repeated:
+        try:
+            await erase_payer(uow.ledger, actor, result.customer.customer_id, orders_of)
+        except (Fault, ConcurrentUpdate) as fault:
+            _log.warning("forgetting_waits", reason=type(fault).__name__)
+    return result
 
 
 async def _erase(ledger: Ledger, actor: Actor, reference: str, orders_of: OrdersOf) -> Customer:

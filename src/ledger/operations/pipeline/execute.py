@@ -11,7 +11,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
 import structlog
@@ -52,6 +52,8 @@ from ledger.processors.card_data import masked
 from ledger.processors.contract import ProcessorTimedOut, ProcessorUnavailable
 from ledger.telemetry.metrics import CONTRADICTIONS
 
+R = TypeVar("R")
+
 ATTEMPTS: Final = 20
 ATTEMPTS_AT_A_FACT: Final = 1_000
 """An outcome has happened: it is recorded however many others change the order meanwhile."""
@@ -83,13 +85,26 @@ async def execute_request(uow: UnitOfWork, attempt: Attempt) -> OrderResult:
     Raises what `attempt` raises, ConcurrentUpdate, ProcessorUnavailable where nothing was sent, a Fault of the journal;
     with a key also IdempotencyKeyReused and RequestInProgress. Records a rejection that will not change.
     """
+    return await execute_once(uow, attempt, answered_before, _result)
+
+
+async def execute_once(
+    uow: UnitOfWork,
+    attempt: Attempt,
+    answered: Callable[[UnitOfWork], Awaitable[R | None]],
+    result: Callable[[UnitOfWork, Plan], Awaitable[R]],
+) -> R:
+    """Executes a request, or returns what `answered` finds under its idempotency key.
+
+    `result` returns the answer to a request that was executed. Raises like `execute_request`.
+    """
     if uow.key is None:
-        return await _result(uow, await execute(uow, attempt))
-    answer = await answered_before(uow)
+        return await result(uow, await execute(uow, attempt))
+    answer = await answered(uow)
     if answer is not None:
         return answer
     try:
-        return await _result(uow, await execute(uow, attempt))
+        return await result(uow, await execute(uow, attempt))
     except Rejected as rejection:
         if await uow.was_overtaken():  # by the same request, sent twice at once: not a rejection
             raise RequestInProgress(

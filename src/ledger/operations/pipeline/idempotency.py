@@ -14,6 +14,7 @@ import msgspec
 
 from ledger.domain.fold import fold
 from ledger.domain.idempotency.events import RequestRefused
+from ledger.domain.idempotency.state import IdempotencyRecord
 from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.state import Order
 from ledger.domain.rejections import IdempotencyKeyReused, Rejected, RequestInProgress, rejection_of
@@ -23,10 +24,11 @@ from ledger.operations.results import OrderResult, RequestTarget
 _encode: Final = msgspec.json.Encoder(decimal_format="number").encode
 
 
-async def answered_before(uow: UnitOfWork) -> OrderResult | None:
-    """Returns the answer that the key has already; None where the request is new, or where nothing of it was sent.
+async def recorded_request(uow: UnitOfWork) -> IdempotencyRecord | None:
+    """Returns the record of an accepted request under the key; None where the request is new, or where nothing of it
+    was sent.
 
-    Raises the recorded rejection, IdempotencyKeyReused, RequestInProgress, a Fault of the journal.
+    Raises the recorded rejection, IdempotencyKeyReused, a Fault of the journal.
     """
     record = await uow.load_record()
     if record is None:
@@ -36,7 +38,16 @@ async def answered_before(uow: UnitOfWork) -> OrderResult | None:
         raise IdempotencyKeyReused("This Idempotency-Key was used for another request: use another key.")
     if record.refusal is not None:
         raise _refused_before(record.refusal)
-    if record.released:
+    return None if record.released else record
+
+
+async def answered_before(uow: UnitOfWork) -> OrderResult | None:
+    """Returns the answer of an order's operation that the key has already; None where `recorded_request` returns it.
+
+    Raises like `recorded_request`; RequestInProgress.
+    """
+    record = await recorded_request(uow)
+    if record is None:
         return None
     assert record.order_id is not None, "an accepted request is about an order"
     target = RequestTarget(payment_id=record.payment_id, refund_id=record.refund_id)
