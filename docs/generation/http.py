@@ -11,6 +11,8 @@ from docs.generation.shapes import anchor, fields, parts, title
 from msgspec import Struct
 
 from api.app import routes
+from api.customers.fields import ChangeCustomer
+from api.customers.list import PARAMETERS as CUSTOMER_PARAMETERS
 from api.dependencies import DependencyHolder
 from api.http.endpoint import Endpoint
 from api.orders.add_payment import AddPayment
@@ -22,6 +24,7 @@ from api.orders.create import CreatePaymentOrder
 from api.orders.list import PARAMETERS
 from api.orders.refund import RefundPaymentOrder
 from ledger.settings import Settings
+from projections.customers import CustomerWithRelatedDocument
 from projections.lists.pages import Pagination
 from projections.orders.authentication import ValidationDocument
 from projections.orders.documents import OrderDocument
@@ -31,7 +34,7 @@ _HEADERS: Mapping[str, str] = {
     "x-api-key": "The merchant's key. Required.",
     "x-merchant-id": "Optional; must be the key's merchant. A merchant may require it.",
     "content-type": "`application/json`, with a body.",
-    "idempotency-key": "Optional, with POST: 1 to 255 printable characters. The same key and body again get the same answer.",
+    "idempotency-key": "Optional, with POST, PUT and DELETE: 1 to 255 printable characters. The same key and body again get the same answer.",
     "x-request-id": "Optional: your own id of the request, up to 64 letters, digits and `._:-`. It is returned and logged.",
 }
 
@@ -62,6 +65,7 @@ details, where it clears them. Errors are on [their own page](errors.md); [the c
 """
 
 _LIST = '{ "data": [ … orders, with "payments": [] … ], "pagination": { … } }'
+_CUSTOMERS = '{ "data": [ … customers … ], "pagination": { … } }'
 
 
 def page() -> str:
@@ -89,6 +93,15 @@ def page() -> str:
         '<a id="answered-order"></a>',
         "## A payment order, as it is answered",
         *_document(),
+        "## Create or change a customer: the body",
+        "A new customer needs `externalId` or `email`.",
+        *_body(ChangeCustomer),
+        "## List customers: the query",
+        table(("parameter", "meaning"), [(code(name), meaning) for name, (meaning, _) in CUSTOMER_PARAMETERS.items()]),
+        block(_CUSTOMERS, "text"),
+        "## A customer, as it is answered",
+        "The answer of a write and each entry of the list are without the last two fields.",
+        *_answered_whole(CustomerWithRelatedDocument),
         "## The answer of a refund",
         "The order as above, and `refund`:",
         *_answered_whole(RefundDocument, OrderDocument),

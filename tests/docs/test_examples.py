@@ -21,6 +21,7 @@ PRACTISED = (
     "practise-disputes-and-settlement",
     "practise-in-the-sandbox",
     "repeat-requests-safely",
+    "manage-customers",
 )
 
 

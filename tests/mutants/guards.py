@@ -1514,4 +1514,85 @@ HTTP: Final = (
     ),
 )
 
-MUTANTS: Final = (*JOURNAL, *PROCESSES, *MONEY, *CALLS, *BACKGROUND, *READS, *HTTP)
+_CUSTOMER_ROUTES: Final = "tests/api/customers/test_customer_routes.py"
+
+CUSTOMERS: Final = (
+    Mutant(
+        "source-erased-before-the-commit",
+        "a customer is not derived from one that was erased meanwhile",
+        "src/ledger/operations/customers/create.py",
+        "*([] if source is None else [source])",
+        "*[]",
+        (
+            "tests/operations/test_customer_races.py::"
+            "test_a_source_that_was_erased_between_the_look_up_and_the_commit_is_not_found",
+        ),
+    ),
+    Mutant(
+        "erased-customer-is-changed",
+        "an erased customer is found by no request",
+        "src/ledger/operations/customers/requests.py",
+        "    if found is None or found.customer.erased:",
+        "    if found is None:",
+        (f"{_CUSTOMER_ROUTES}::test_an_erased_customer_is_gone_and_its_orders_stay",),
+    ),
+    Mutant(
+        "erased-answer-is-repeated",
+        "an answer is not repeated once the customer is erased",
+        "src/ledger/operations/customers/requests.py",
+        "    if any(isinstance(event, CustomerErased) for event in later):",
+        "    if False:",
+        (f"{_CUSTOMER_ROUTES}::test_a_repeated_key_gets_the_first_answer",),
+    ),
+    Mutant(
+        "erased-customer-is-read",
+        "an erased customer cannot be read",
+        "src/projections/customers.py",
+        "coalesce(own.customer_id, named.stream_id) and not erased",
+        "coalesce(own.customer_id, named.stream_id)",
+        (f"{_CUSTOMER_ROUTES}::test_an_erased_customer_is_gone_and_its_orders_stay",),
+    ),
+    Mutant(
+        "erased-customer-is-listed",
+        "an erased customer is in no list",
+        "src/projections/lists/customers.py",
+        "not erased {beyond}",
+        "true {beyond}",
+        ("tests/api/customers/test_customer_list.py::test_the_list_is_newest_first_without_the_erased",),
+    ),
+    Mutant(
+        "erased-customer-is-related",
+        "an erased customer is not shown among the related ones",
+        "src/projections/lists/related_customers.py",
+        "customer_id = f.customer_id and not erased",
+        "customer_id = f.customer_id",
+        (f"{_CUSTOMER_ROUTES}::test_a_source_is_named_by_either_id_and_shown_by_the_services",),
+    ),
+    Mutant(
+        "customer-metadata-in-clear",
+        "the metadata of a customer is sealed in the log",
+        "src/ledger/domain/customers/events.py",
+        '    CustomerMetadataChanged: ("metadata",),\n',
+        "",
+        ("tests/journal/test_sealing.py",),
+    ),
+    Mutant(
+        "customers-without-their-scope",
+        "a key for orders does not read customers",
+        "src/api/customers/show.py",
+        "    Scope.CUSTOMERS_READ,",
+        "    Scope.ORDERS_READ,",
+        (f"{_CUSTOMER_ROUTES}::test_each_operation_needs_its_scope",),
+    ),
+    Mutant(
+        "one-wrong-field-hides-another",
+        "a 400 names every wrong field of a customer",
+        "src/api/http/decoding.py",
+        "            except msgspec.ValidationError:\n                return self._schema",
+        "            except msgspec.ValidationError as error:\n                raise _explained(str(error), self._schema) "
+        "from None\n                return self._schema",
+        (f"{_CUSTOMER_ROUTES}::test_every_wrong_field_is_named_at_once",),
+    ),
+)
+
+MUTANTS: Final = (*JOURNAL, *PROCESSES, *MONEY, *CALLS, *BACKGROUND, *READS, *HTTP, *CUSTOMERS)

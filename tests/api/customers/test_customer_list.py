@@ -10,7 +10,7 @@ from tests.api.customers.test_customer_routes import CUSTOMERS, created
 from tests.api.openapi.test_document import assert_described
 from tests.api.storefront import Merchant
 
-from api.customers.list import parse_customer_query
+from api.customers.list import PARAMETERS, parse_customer_query
 from api.http.errors import ApiError
 from projections.lists.customers import CustomerCursor, encode_customer_cursor
 
@@ -124,6 +124,23 @@ def test_every_wrong_parameter_is_named_at_once():
         with pytest.raises(ApiError) as refused:
             parse_customer_query(query)
         assert [each.field for each in refused.value.errors] == fields
+
+
+def test_every_parameter_is_described(monkeypatch: pytest.MonkeyPatch):
+    read = set()
+
+    class Given(dict[str, str]):
+        def get(self, name: str, default: Any = None) -> Any:
+            read.add(name)
+            return default
+
+        def __contains__(self, name: object) -> bool:
+            read.add(name)
+            return False
+
+    monkeypatch.setattr("api.customers.list.parameters", lambda *_: Given())
+    parse_customer_query(b"")
+    assert read == PARAMETERS.keys()
 
 
 def test_a_cursor_of_another_list_or_of_a_forger_is_refused():
