@@ -793,7 +793,7 @@ CALLS: Final = (
         "key-without-replay",
         "a repeated request is answered without a second call",
         f"{_PIPELINE}/execute.py",
-        "answer = await answered_before(uow)",
+        "answer = await answered(uow)",
         "answer = None",
         ("tests/operations/test_idempotency.py",),
     ),
@@ -1514,6 +1514,7 @@ HTTP: Final = (
     ),
 )
 
+_RACES: Final = "tests/operations/test_customer_races.py"
 _CUSTOMER_ROUTES: Final = "tests/api/customers/test_customer_routes.py"
 
 CUSTOMERS: Final = (
@@ -1523,10 +1524,7 @@ CUSTOMERS: Final = (
         "src/ledger/operations/customers/create.py",
         "*([] if source is None else [source])",
         "*[]",
-        (
-            "tests/operations/test_customer_races.py::"
-            "test_a_source_that_was_erased_between_the_look_up_and_the_commit_is_not_found",
-        ),
+        (f"{_RACES}::test_a_source_that_was_erased_between_the_look_up_and_the_commit_is_not_found",),
     ),
     Mutant(
         "erased-customer-is-changed",
