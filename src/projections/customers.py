@@ -90,12 +90,12 @@ select q.n, c.customer_id, c.doc, c.extras,
 class CustomerDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     """The customer of an order, with its current data."""
 
-    id: UUID
+    id: Annotated[UUID, Meta(description="The service's id of the customer.")]
     external_id: Annotated[str, Meta(description="The merchant's id of the customer.")]
-    first_name: str | None
-    last_name: str | None
-    email: str | None
-    phone_number: str | None
+    first_name: Annotated[str | None, Meta(description="Given name.")]
+    last_name: Annotated[str | None, Meta(description="Family name.")]
+    email: Annotated[str | None, Meta(description="E-mail address.")]
+    phone_number: Annotated[str | None, Meta(description="Phone.")]
     active: Annotated[bool, Meta(description="False once the customer was removed.")]
     source_id: Annotated[UUID | None, Meta(description="The customer that this one was derived from.")]
     created_at: Moment
@@ -105,20 +105,20 @@ class CustomerDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=Fal
 class NotificationPreferencesDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     """Which messages the customer wants, over which channels, and in which language."""
 
-    email: bool
-    sms: bool
-    whatsapp: bool
-    payment_reminders: bool
-    receipts: bool
-    invoices: bool
-    language: Literal["es", "en"]
+    email: Annotated[bool, Meta(description="Messages by e-mail.")]
+    sms: Annotated[bool, Meta(description="Messages by SMS.")]
+    whatsapp: Annotated[bool, Meta(description="Messages by WhatsApp.")]
+    payment_reminders: Annotated[bool, Meta(description="Reminders before a due date.")]
+    receipts: Annotated[bool, Meta(description="Receipts of payments.")]
+    invoices: Annotated[bool, Meta(description="Invoices.")]
+    language: Annotated[Literal["es", "en"], Meta(description="The language of messages.")]
 
 
 class CustomerDetailDocument(CustomerDocument, frozen=True, kw_only=True, rename="camel"):
     """A customer."""
 
     notification_preferences: NotificationPreferencesDocument
-    metadata: Annotated[dict[str, Any] | None, Meta(description="Arbitrary JSON that the merchant stored.")]
+    metadata: Annotated[Raw | None, Meta(description="JSON, exactly as the merchant sent it.")]
 
 
 class CustomerWithRelatedDocument(CustomerDetailDocument, frozen=True, kw_only=True, rename="camel"):

@@ -67,7 +67,7 @@ class ClientGone(Exception):
 
 
 class Problems:
-    """The errors of one request, so that a 400 names every wrong field at once (contract 9.6).
+    """The errors of one request, so that a 400 names every wrong field at once.
 
     A field is named once, by its first error, and at most twenty fields are named.
     """

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 from tests.api.customers.test_customer_routes import CUSTOMERS, created
-from tests.api.openapi.test_document import assert_described
+from tests.api.openapi.described import assert_described
 from tests.api.storefront import Merchant
 
 from api.customers.list import PARAMETERS, parse_customer_query

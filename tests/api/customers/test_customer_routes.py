@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 from tests.api.bodies import order
-from tests.api.openapi.test_document import assert_described
+from tests.api.openapi.described import assert_described
 from tests.api.storefront import ORDERS, Merchant, Storefront
 
 pytestmark = pytest.mark.anyio
