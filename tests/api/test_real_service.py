@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 from tests.api.bodies import by_card, card, charge, encoded, order, paid_order
-from tests.api.openapi.test_document import operations
+from tests.api.openapi.described import operations
 from tests.api.payer import DEVICE_THEN_CHALLENGE, path_of
 from tests.chaos.service import Service
 

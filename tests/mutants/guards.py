@@ -1572,7 +1572,15 @@ CUSTOMERS: Final = (
         "src/ledger/domain/customers/events.py",
         '    CustomerMetadataChanged: ("metadata",),\n',
         "",
-        ("tests/journal/test_sealing.py",),
+        ("tests/operations/test_sealing.py",),
+    ),
+    Mutant(
+        "customer-preferences-in-clear",
+        "the preferences of a customer are sealed in the log",
+        "src/ledger/domain/customers/events.py",
+        '    NotificationPreferencesChanged: ("preferences",),\n',
+        "",
+        ("tests/operations/test_sealing.py",),
     ),
     Mutant(
         "customers-without-their-scope",
