@@ -1073,6 +1073,14 @@ BACKGROUND: Final = (
         ("tests/background/test_fair_slots.py",),
     ),
     Mutant(
+        "slots-of-a-merchant-while-half-are-taken",
+        "a merchant gets more than its own slots only while more than half of all are free",
+        _FAIR_SLOTS,
+        "self.free > self._half",
+        "self.free",
+        ("tests/background/test_fair_slots.py",),
+    ),
+    Mutant(
         "slots-not-in-turn",
         "of the merchants that wait, each gets a slot in turn",
         _FAIR_SLOTS,
