@@ -141,6 +141,6 @@ class FairSlots(Generic[K]):
                 turn.set_result(None)
 
     def _next_merchant(self) -> UUID | None:
-        """Returns the waiting merchant whose turn it is: of those below their limit, or of all while there is plenty."""
+        """Returns the waiting merchant whose turn it is: of those below their limit, else of all."""
         below = next((each for each in self._waiting if self.running[each] < self.of_a_merchant), None)
         return next(iter(self._waiting), None) if below is None and self.free > self._half else below
