@@ -113,9 +113,13 @@ class Service:
 
     def freeze(self, random: Random) -> int:
         """Sends SIGSTOP to an API process or to the worker, and returns its pid. `thaw` lets it go on."""
-        pid = random.choice([pid for pid in _children_of(self._process().pid) if _role(pid) is not None])
+        pid = self.some_process(random)
         os.kill(pid, signal.SIGSTOP)
         return pid
+
+    def some_process(self, random: Random) -> int:
+        """Returns the pid of an API process or of the worker. Raises IndexError where there is none."""
+        return random.choice([pid for pid in _children_of(self._process().pid) if _role(pid) is not None])
 
     def thaw(self, pid: int) -> None:
         """Sends SIGCONT to a process, unless it has ended meanwhile."""
