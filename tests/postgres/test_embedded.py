@@ -19,6 +19,7 @@ from tests.service.trees import environment, eventually, is_alive
 
 from ledger.postgres.embedded import cluster
 from ledger.postgres.embedded import server as embedded
+from ledger.postgres.embedded.account import run_as, server_account
 from ledger.postgres.embedded.data_dir import ServerLease, database, make_data_dir
 from ledger.settings import CannotRun
 
@@ -258,11 +259,11 @@ def test_binaries_that_the_account_cannot_reach_are_copied_once(tmp_path, monkey
     monkeypatch.setattr(cluster, "_SYSTEM_STATES", (Path("/var/tmp") / f"ledger-{uuid4().hex[:8]}",))
     monkeypatch.setattr(cluster, "_runs", lambda *_: False)
     try:
-        first = cluster._reachable_binaries(cluster._account())
-        assert first == cluster._reachable_binaries(cluster._account())
+        first = cluster._reachable_binaries(server_account())
+        assert first == cluster._reachable_binaries(server_account())
         assert first.is_relative_to(cluster.system_state())
         for program in ("postgres", "initdb"):  # the second one needs the wheel's own libraries
-            version = cluster._run_as(cluster._account(), first / program, "--version").stdout
+            version = run_as(server_account(), first / program, "--version").stdout
             assert version.startswith(f"{program} (PostgreSQL) {cluster.MAJOR}")
     finally:
         shutil.rmtree(cluster.system_state())
