@@ -236,7 +236,16 @@ def test_root_runs_the_server_as_another_account(data_dir, server):
     assert (data_dir / "pg").stat().st_uid == Path(f"/proc/{server.pid}").stat().st_uid
 
 
+@pytest.fixture
+def closed_umask():
+    """Files that this process creates are its own, as hardened systems have it."""
+    before = os.umask(0o077)
+    yield
+    os.umask(before)
+
+
 @as_root
+@pytest.mark.usefixtures("closed_umask")
 def test_a_data_directory_that_the_account_cannot_enter_has_its_cluster_in_the_state_folder(tmp_path):
     tmp_path.chmod(0o700)
     homes = []
@@ -255,6 +264,7 @@ def test_a_data_directory_that_the_account_cannot_enter_has_its_cluster_in_the_s
 
 
 @as_root
+@pytest.mark.usefixtures("closed_umask")
 def test_binaries_that_the_account_cannot_reach_are_copied_once(tmp_path, monkeypatch):
     monkeypatch.setattr(cluster, "_SYSTEM_STATES", (Path("/var/tmp") / f"ledger-{uuid4().hex[:8]}",))
     monkeypatch.setattr(cluster, "_runs", lambda *_: False)

@@ -31,6 +31,7 @@ _LOCK: Final = Path("/run/payment-ledger.lock")
 """Only root can open it, so that no other user holds up a start."""
 _CREATE_TIMEOUT_S: Final = 60.0
 """`useradd` itself waits up to 15 seconds for another process that changes the accounts."""
+_NO_ACCOUNT: Final = f"this system cannot add the account `{NAME}`: add it, for Postgres refuses to run as root"
 _KEPT: Final = frozenset({"PATH", "TZ", "LANG", "LANGUAGE", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"})
 
 
@@ -73,9 +74,7 @@ def initdb_account(account: Account | None) -> Account | None:
         return account
     former = _named(FORMER_NAME)
     if former is None:
-        raise ClusterUnusable(
-            f"this system cannot add the account `{NAME}`: add it, for Postgres refuses to run as root"
-        )
+        raise ClusterUnusable(_NO_ACCOUNT)
     return Account(name=former.name, uid=former.uid, gid=account.gid)
 
 
@@ -166,9 +165,7 @@ def _unnamed() -> Account:
         (number for number in _NUMBERS if not _exists(pwd.getpwuid, number) and not _exists(grp.getgrgid, number)), None
     )
     if number is None:
-        raise ClusterUnusable(
-            f"this system cannot add the account `{NAME}`: add it, for Postgres refuses to run as root"
-        )
+        raise ClusterUnusable(_NO_ACCOUNT)
     return Account(name=None, uid=number, gid=number)
 
 

@@ -77,9 +77,10 @@ def open_cluster(data_dir: Path) -> Cluster:
 def _initialise(cluster: Cluster) -> None:
     runner = initdb_account(cluster.account)
     unfinished = cluster.home / f"pg.init.{os.getpid()}"
-    unfinished.mkdir(mode=0o710)
-    if cluster.account:
+    unfinished.mkdir(mode=0o700)
+    if cluster.account:  # its group may enter, whatever the umask is
         os.chown(unfinished, -1, cluster.account.gid)
+        unfinished.chmod(0o710)
     own_directory(unfinished / "pg", runner)
     rules = ["--auth-local=peer", "--auth-host=reject"]  # replaced before the first start
     locale = ["--encoding=UTF8", "--locale-provider=builtin", "--locale=C.UTF-8"]
@@ -126,6 +127,8 @@ def _copy_with_libraries(installed: Path, to: Path) -> None:
     libraries = package.with_name(f"{package.name}.libs")
     if libraries.exists():
         shutil.copytree(libraries, to / libraries.name, symlinks=True)
+    for made in (to, to / package.name):  # the account enters them, whatever the umask is
+        made.chmod(0o755)
 
 
 def _runs(program: Path, account: Account) -> bool:
@@ -148,7 +151,8 @@ def _home(data_dir: Path, account: Account | None) -> Path:
     if (data_dir / "pg").exists() or _enters(data_dir, account):
         return data_dir
     home = system_state() / f"data-{uuid4().hex[:12]}"
-    home.mkdir(mode=0o755)
+    home.mkdir()
+    home.chmod(0o755)  # whatever the umask is
     unfinished = data_dir / f"{_HOME_FILE}.{os.getpid()}"
     unfinished.write_text(f"{home}\n")
     unfinished.rename(data_dir / _HOME_FILE)
@@ -163,7 +167,10 @@ def system_state() -> Path:
     """Returns a folder of root that every account may enter. Only root may write there: its programs are executed."""
     for path in _SYSTEM_STATES:
         try:
-            path.mkdir(mode=0o755, parents=True, exist_ok=True)
+            path.mkdir(parents=True)
+            path.chmod(0o755)  # whatever the umask is
+        except FileExistsError:
+            pass
         except OSError:
             continue
         owner = path.lstat()
