@@ -1522,4 +1522,115 @@ HTTP: Final = (
     ),
 )
 
-MUTANTS: Final = (*JOURNAL, *PROCESSES, *MONEY, *CALLS, *BACKGROUND, *READS, *HTTP)
+_EMBEDDED: Final = "src/ledger/postgres/embedded"
+_ACCESS_TESTS: Final = "tests/postgres/test_embedded_access.py"
+
+EMBEDDED: Final = (
+    Mutant(
+        "embedded-with-the-whole-environment",
+        "no process of the embedded server has the service's secrets in its environment",
+        f"{_EMBEDDED}/account.py",
+        ' if name in _KEPT or name.startswith("LC_")}',
+        "}",
+        (f"{_ACCESS_TESTS}::test_no_secret_is_in_the_environment_of_any_process_of_the_server",),
+    ),
+    Mutant(
+        "embedded-under-nobody",
+        "the embedded server's account is its own",
+        f"{_EMBEDDED}/account.py",
+        'NAME: Final = "payment-ledger"',
+        'NAME: Final = "nobody"',
+        (f"{_ACCESS_TESTS}::test_the_account_is_not_shared",),
+    ),
+    Mutant(
+        "two-starts-create-the-account",
+        "of two starts at once, one creates the account",
+        f"{_EMBEDDED}/account.py",
+        "        fcntl.flock(lock, fcntl.LOCK_EX)\n",
+        "",
+        (f"{_ACCESS_TESTS}::test_starts_at_once_create_one_account",),
+    ),
+    Mutant(
+        "account-with-another-name",
+        "an account whose number another one has is refused",
+        f"{_EMBEDDED}/account.py",
+        "if entry.pw_uid == 0 or name_of(entry.pw_uid) != name:",
+        "if entry.pw_uid == 0:",
+        (f"{_ACCESS_TESTS}::test_an_account_that_shares_its_number_is_refused",),
+    ),
+    Mutant(
+        "embedded-trusts-its-socket",
+        "the embedded server asks the kernel which user is at the socket",
+        f"{_EMBEDDED}/authentication.py",
+        "local all all peer map=ledger",
+        "local all all trust",
+        (f"{_ACCESS_TESTS}::test_another_user_of_the_machine_cannot_connect",),
+    ),
+    Mutant(
+        "rules-of-the-cluster",
+        "no file of the cluster names other rules of authentication",
+        f"{_EMBEDDED}/server.py",
+        ", **authentication_settings(directory)}",
+        "}",
+        (f"{_ACCESS_TESTS}::test_rules_of_an_earlier_release_are_replaced",),
+    ),
+    Mutant(
+        "rules-of-an-earlier-release",
+        "each start replaces the rules that trust every user",
+        f"{_EMBEDDED}/server.py",
+        "        write_authentication(directory, self.cluster.account)\n",
+        "",
+        (f"{_ACCESS_TESTS}::test_rules_of_an_earlier_release_are_replaced",),
+    ),
+    Mutant(
+        "rules-through-a-link",
+        "root writes the rules beside a link that the server's account has put there",
+        f"{_EMBEDDED}/authentication.py",
+        "    with suppress(FileNotFoundError):\n        os.unlink(unfinished, dir_fd=folder)\n"
+        "    with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=folder)",
+        "    with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT, 0o600, dir_fd=folder)",
+        (f"{_ACCESS_TESTS}::test_rules_are_written_beside_a_link_and_not_through_it",),
+    ),
+    Mutant(
+        "files-stay-with-the-earlier-account",
+        "the account takes over the files of an earlier release",
+        f"{_EMBEDDED}/server.py",
+        "        take_over(directory, self.cluster.sockets, self.cluster.account)\n",
+        "",
+        (f"{_ACCESS_TESTS}::test_files_of_the_earlier_account_are_taken_over_once",),
+    ),
+    Mutant(
+        "files-taken-over-from-a-server-that-runs",
+        "files are taken over after the last process of the earlier server has ended",
+        f"{_EMBEDDED}/server.py",
+        "pid = process_in(self.cluster.directory) if is_former else 0",
+        "pid = 0",
+        (f"{_ACCESS_TESTS}::test_the_files_of_a_server_that_still_runs_are_left_to_it",),
+    ),
+    Mutant(
+        "files-of-any-owner",
+        "a file of another user in the cluster stays that user's",
+        f"{_EMBEDDED}/ownership.py",
+        "        if os.fstat(descriptor).st_uid == former:\n",
+        "        if True:\n",
+        (f"{_ACCESS_TESTS}::test_only_files_of_the_earlier_account_change_their_owner",),
+    ),
+    Mutant(
+        "files-behind-a-link",
+        "a link in the cluster gives no file outside to the account",
+        f"{_EMBEDDED}/ownership.py",
+        "os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK",
+        "os.O_RDONLY | os.O_NONBLOCK",
+        (f"{_ACCESS_TESTS}::test_only_files_of_the_earlier_account_change_their_owner",),
+    ),
+    Mutant(
+        "cluster-of-another-user",
+        "root takes over no cluster in another user's directory",
+        f"{_EMBEDDED}/ownership.py",
+        " or (parent.st_uid == 0 and not parent.st_mode & 0o022):",
+        " or True:",
+        (f"{_ACCESS_TESTS}::test_a_cluster_of_another_user_is_not_taken_over",),
+    ),
+)
+
+MUTANTS: Final = (*JOURNAL, *PROCESSES, *EMBEDDED, *MONEY, *CALLS, *BACKGROUND, *READS, *HTTP)

@@ -19,7 +19,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from ledger.postgres.embedded.cluster import SOCKET_NAME, SUPERUSER, Cluster, as_account, memory_bytes
+from ledger.postgres.embedded.account import as_account, environment
+from ledger.postgres.embedded.authentication import authentication_settings, write_authentication
+from ledger.postgres.embedded.cluster import PORT, SOCKET_NAME, SUPERUSER, Cluster, memory_bytes
+from ledger.postgres.embedded.ownership import former_owner, process_in, take_over
 from ledger.settings import CannotRun
 
 LOG_MAX_BYTES: Final = 16 << 20
@@ -32,6 +35,7 @@ _PR_SET_PDEATHSIG: Final = 1
 
 SETTINGS: Final[Mapping[str, str]] = {
     "listen_addresses": "",
+    "port": str(PORT),
     "unix_socket_permissions": "0700",
     # A 2xx depends on these. They are given on the command line, which no file of the cluster can override.
     "fsync": "on",
@@ -141,6 +145,9 @@ class EmbeddedServer:
     def _waits_for_another(self, now: float) -> bool:
         pid, _ = _status(self.cluster)
         if not _is_postgres(pid):
+            is_former = former_owner(self.cluster.directory, self.cluster.account) is not None
+            pid = process_in(self.cluster.directory) if is_former else 0
+        if not pid:
             self._other_since = None
             return False
         self._other_since = self._other_since or now
@@ -149,19 +156,16 @@ class EmbeddedServer:
         return True
 
     def _spawn(self) -> None:
+        directory = self.cluster.directory
+        take_over(directory, self.cluster.sockets, self.cluster.account)
+        write_authentication(directory, self.cluster.account)
         shared_buffers = min(256, max(32, memory_bytes() >> 23))  # an eighth of the memory, in MB
-        chosen = {"shared_buffers": f"{shared_buffers}MB", **SETTINGS, **self._settings}
+        computed = {"shared_buffers": f"{shared_buffers}MB", **authentication_settings(directory)}
+        chosen = {**computed, **SETTINGS, **self._settings}
         options = [option for name, value in chosen.items() for option in ("-c", f"{name}={value}")]
         with _log(self.cluster.log) as log:
             self._process = subprocess.Popen(
-                [
-                    self.cluster.binaries / "postgres",
-                    "-D",
-                    self.cluster.directory,
-                    "-k",
-                    self.cluster.sockets,
-                    *options,
-                ],
+                [self.cluster.binaries / "postgres", "-D", directory, "-k", self.cluster.sockets, *options],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -198,7 +202,11 @@ def _follow_parent(parent: int) -> Callable[[], None]:
 def guard(pid: int) -> subprocess.Popen[bytes]:
     """Starts a shell that requests a fast shutdown when this process ends, for kernels that do not signal it."""
     return subprocess.Popen(
-        ["/bin/sh", "-c", f"read -r _; kill -INT {pid}"], stdin=subprocess.PIPE, start_new_session=True, cwd="/"
+        ["/bin/sh", "-c", f"read -r _; kill -INT {pid}"],
+        stdin=subprocess.PIPE,
+        start_new_session=True,
+        cwd="/",
+        env=environment(),
     )
 
 
@@ -217,7 +225,7 @@ def start(cluster: Cluster, *, settings: Mapping[str, str] | None = None) -> Emb
 def url_of(cluster: Cluster) -> str:
     """Returns the libpq connection string of a cluster's owner, quoted as libpq requires."""
     host = str(cluster.sockets).replace("\\", "\\\\").replace("'", "\\'")
-    return f"host='{host}' user={SUPERUSER} dbname=postgres"
+    return f"host='{host}' port={PORT} user={SUPERUSER} dbname=postgres"
 
 
 def is_running(cluster: Cluster) -> bool:
