@@ -246,7 +246,7 @@ def test_a_service_without_its_worker_goes_on_starting_one_reports_it_once_and_i
 def test_a_service_whose_processes_are_all_killed_every_second_stays_and_comes_back(data_dir):
     with Running(data_dir, LEDGER_WORKERS="2") as service:
         counted = service.ready().count()
-        for _ in range(10):
+        for _ in range(6):
             for pid in service.children():
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)

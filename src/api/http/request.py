@@ -45,8 +45,8 @@ class ApiRequest:
     """One HTTP request. `principal` is set once the key is checked; `status` is 0 until an answer is begun.
 
     `is_reading` is true while the body is being received; `rate_headers` are the RateLimit headers of the answer.
-    `needs_database` is set where an endpoint begins to use the database, `lost_database` where the request is ended because
-    the database is away; `timeout` ends the request.
+    `needs_database` is set where an endpoint begins to use the database, `lost_database` where the request is ended
+    because the database is away; `timeout` ends the request.
     """
 
     __slots__ = (
