@@ -56,7 +56,11 @@ def create_app(settings: Settings) -> ASGIApp:
         traffic.close()
 
     router = Router(routes(settings, holder), redirect_slashes=False, default=_unknown_path, lifespan=lifespan)
-    return Middleware(router, traffic, timeout_s=settings.request_timeout_s)
+
+    def has_database() -> bool:
+        return holder.deps is None or holder.deps.ledger.has_database
+
+    return Middleware(router, traffic, timeout_s=settings.request_timeout_s, has_database=has_database)
 
 
 def describe_interface(settings: Settings) -> dict[str, Any]:

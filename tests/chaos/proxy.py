@@ -76,6 +76,7 @@ class Proxy:
         self.decide: Cut = never
         self.flowing = asyncio.Event()
         self.flowing.set()
+        self.is_away = False
         self.cuts = 0
         self.url = ""
         self._apart: int | None = None
@@ -102,6 +103,12 @@ class Proxy:
         self._carrying.add(task)
         task.add_done_callback(self._carrying.discard)
 
+    def go_away(self) -> None:
+        """Cuts all connections, and each new one until `is_away` is false again, as a server that is down."""
+        self.is_away = True
+        for wire in self.wires:
+            wire.cut()
+
     async def end(self) -> None:
         """Cuts all connections."""
         self.flowing.set()
@@ -111,6 +118,9 @@ class Proxy:
         await asyncio.gather(*self._carrying, return_exceptions=True)
 
     async def _join(self, reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
+        if self.is_away:
+            client.transport.abort()
+            return
         try:
             if self._host.startswith("/"):
                 back, server = await asyncio.open_unix_connection(f"{self._host}/.s.PGSQL.{self._port}")

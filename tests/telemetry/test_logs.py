@@ -39,6 +39,13 @@ def test_every_line_carries_the_request_that_it_belongs_to():
     assert own["request_id"] == "req-2", "a request id of the line's own is kept"
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="/dev/full is a full disk")
+def test_a_full_disk_under_the_log_ends_nothing():
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run([sys.executable, "-c", PROGRAM], env=environment(), stderr=full, check=False)
+    assert ended.returncode == 0
+
+
 async def test_a_reader_that_does_not_keep_up_loses_lines_and_no_request_waits():
     reading, writing = os.pipe()
     log = AccessLog(writing)

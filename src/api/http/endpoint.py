@@ -58,6 +58,7 @@ class Endpoint:
         deps = self._holder.deps
         if deps is None:
             raise not_started()
+        request.needs_database = True
         request.principal = principal = await deps.authenticator.identify(request.headers, operation.scope)
         request.rate_headers = deps.limiter.admit(principal.key_id, principal.per_minute, principal.per_second)
         await deps.ledger.clock.refresh(principal.merchant_id)

@@ -57,6 +57,10 @@ class TooManyRequests(Exception):
         self.headers = headers
 
 
+class DatabaseAway(Exception):
+    """The database went away while the request waited. What the request began may still be carried out."""
+
+
 class ClientGone(Exception):
     """The client has closed the connection: an answer could not be delivered."""
 

@@ -18,7 +18,7 @@ from uuid import UUID
 import structlog
 from msgspec import Struct
 
-from ledger.background.back_off import back_off_s
+from ledger.back_off import back_off_s
 from ledger.background.fair_slots import FairSlots
 from ledger.background.periodic import run_periodically
 from ledger.background.reactions.quarantine import UNREADABLE

@@ -14,7 +14,7 @@ import traceback
 from contextlib import suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, TextIO, cast
 from uuid import UUID
 
 import msgspec
@@ -43,7 +43,7 @@ def configure_logs(level: str) -> None:
     structlog.configure(
         processors=[*shared, structlog.processors.JSONRenderer()],
         wrapper_class=structlog.make_filtering_bound_logger(severity),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.PrintLoggerFactory(cast(TextIO, _Output(sys.stderr))),
         cache_logger_on_first_use=True,
     )
     handler = logging.StreamHandler(sys.stderr)
@@ -57,6 +57,22 @@ def configure_logs(level: str) -> None:
         )
     )
     logging.basicConfig(level=max(severity, logging.WARNING), handlers=[handler], force=True)
+
+
+class _Output:
+    """A text file whose faults are dropped: on a full disk a line is lost, and what it is about goes on."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def write(self, text: str) -> int:
+        with suppress(OSError):
+            self._file.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            self._file.flush()
 
 
 def stack_locations(failure: BaseException) -> list[str]:
