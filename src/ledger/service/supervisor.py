@@ -26,6 +26,7 @@ from ledger.postgres.embedded.data_dir import ServerLease
 from ledger.service.child_main import Role
 from ledger.service.child_process import ChildProcess
 from ledger.service.listen_socket import bind_socket, stop_accepting
+from ledger.service.ping import LOOK_S
 from ledger.service.shared_directory import shared_directory
 from ledger.settings import CannotRun, Settings
 
@@ -35,7 +36,6 @@ STOP_S: Final = 10.0
 _SAME_SIGNAL_S: Final = 0.1
 """Signals closer than this are one: a signal to a process group reaches `make` too, which passes it on once more."""
 _STARTING_POLL_S: Final = 0.02
-_WATCHING_POLL_S: Final = 0.5
 
 
 class ProcessPlan(Struct, frozen=True, kw_only=True):
@@ -167,7 +167,7 @@ class _Supervisor:
             self._tick_database()
             self._end_stopped_children()
             self._replace_dead_children()
-            self._signals.pause(_WATCHING_POLL_S if self._database_is_up else _STARTING_POLL_S)
+            self._signals.pause(LOOK_S if self._database_is_up else _STARTING_POLL_S)
 
     def stop(self) -> None:
         """Lets the children finish what is in flight, then stops the embedded Postgres; at once after a second
