@@ -68,7 +68,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             gt=0,
             le=3600,
             description="How long clients may wait for an API process or a worker that is stopped or hangs: its parent "
-            "ends it and starts another once it has left a ping unanswered for a second less.",
+            "ends it and starts another once it has left a ping unanswered for two seconds less.",
             extra=_SECONDS,
         ),
     ] = 10.0

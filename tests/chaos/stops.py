@@ -20,7 +20,7 @@ from tests.chaos.freeze import Connection, another_replaces
 from tests.chaos.rounds import NOTICED, RECOVERED, UNKNOWN, Campaign, show
 from tests.chaos.service import Service
 
-PING_TIMEOUT_S = 3.0
+PING_TIMEOUT_S = 10.0
 TIMES = 200
 _KILLS_A_MINUTE = 3
 """The fifth end of a child in a minute ends the service."""
@@ -65,7 +65,7 @@ class Stops:
                 kills.append(time.monotonic())
                 self.stopped["ended"] += 1
             else:
-                await asyncio.sleep(random.uniform(0, 0.5) * self._ping_timeout_s)
+                await asyncio.sleep(random.uniform(0, 0.3) * self._ping_timeout_s)
                 service.thaw(pid)
             if (number + 1) % 20 == 0:
                 show(f"  {number + 1} stops, {self.stopped['ended']} of them ended by the parent")

@@ -351,7 +351,7 @@ PROCESSES: Final = (
         "ping-overdue-after-the-time-out",
         "a stopped child is ended within the time-out, wherever the stop falls between two looks of its parent",
         "src/ledger/service/ping.py",
-        "timeout_s - 2 * LOOK_S",
+        "timeout_s - _MARGIN_S",
         "timeout_s",
         ("tests/service/test_ping.py",),
     ),
@@ -369,7 +369,9 @@ PROCESSES: Final = (
         "src/ledger/service/bounded_protocol.py",
         "        self.cycle = self._current\n",
         "",
-        ("tests/service/test_bounded_protocol.py::test_a_connection_that_is_closed_frees_its_waiting_requests_at_once",),
+        (
+            "tests/service/test_bounded_protocol.py::test_a_connection_that_is_closed_frees_its_waiting_requests_at_once",
+        ),
     ),
     Mutant(
         "ping-answered-by-a-thread",

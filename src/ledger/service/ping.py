@@ -14,6 +14,9 @@ from typing import Any, Final
 LOOK_S: Final = 0.5
 """How often the parent looks: a ping is sent up to so long after a stop, and its answer is missed up to so long late."""
 
+_MARGIN_S: Final = 2 * LOOK_S + 1.0
+"""How much sooner than clients may wait a child is ended: two looks, and a second to be answered by another process."""
+
 _PING: Final = b"."
 _READ_MAX: Final = 64
 _STEP_MAX_S: Final = 1.0
@@ -22,12 +25,13 @@ _STEP_MAX_S: Final = 1.0
 class Ping:
     """The parent's side: one ping after the other through `to_child`, their answers through `from_child`.
 
-    `timeout_s` is how long a stop may last. `limit_s`, for a ping's answer, is a second less: for both looks.
+    `timeout_s` is how long clients may wait for a stopped child. `limit_s`, for the answer to a ping, is two seconds
+    less.
     """
 
     def __init__(self, to_child: int, from_child: int, timeout_s: float) -> None:
         self._to_child, self._from_child = to_child, from_child
-        self.limit_s = max(timeout_s / 2, timeout_s - 2 * LOOK_S)
+        self.limit_s = max(timeout_s / 2, timeout_s - _MARGIN_S)
         self._waited_s: float | None = None
         self._last = 0.0
 
