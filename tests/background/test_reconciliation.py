@@ -37,6 +37,7 @@ from ledger.operations.orders.create import charge_order, create_order
 from ledger.operations.orders.refund import refund_order
 from ledger.operations.payment_lookup import open_lookup
 from ledger.processors.contract import ProcessorRecord
+from projections import reconciliation
 from projections.reconciliation import ReconciliationLog
 
 pytestmark = pytest.mark.anyio
@@ -246,6 +247,13 @@ async def test_a_call_that_is_still_open_is_left_to_the_recovery(
     with pytest.raises(asyncio.CancelledError):
         await refund_order(dying, merchant, "1", RefundInput(amount=Decimal(4_000)))
     assert await compare() == []
+
+
+async def test_the_events_of_a_day_are_found_by_an_index(database_url: str) -> None:
+    with psycopg.connect(database_url) as connection:
+        connection.execute("set enable_seqscan = off")
+        plan = connection.execute(f"explain {reconciliation._MOVED}", ([], datetime.now(UTC), datetime.now(UTC)))
+        assert any("event_recorded_at" in line for (line,) in plan)
 
 
 async def test_one_of_several_workers_takes_a_day(database_url: str) -> None:
