@@ -15,7 +15,7 @@ LOOK_S: Final = 0.5
 """How often the parent looks: a ping is sent up to so long after a stop, and its answer is missed up to so long late."""
 
 _MARGIN_S: Final = 2 * LOOK_S + 1.0
-"""How much sooner than clients may wait a child is ended: two looks, and a second to be answered by another process."""
+"""How much sooner than its time-out a child is ended: two looks, and a second to be answered by another process."""
 
 _PING: Final = b"."
 _READ_MAX: Final = 64
