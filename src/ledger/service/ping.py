@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 LOOK_S: Final = 0.5
-"""How often the parent looks: a ping is sent up to so long after a stop, and its answer is missed up to so long late."""
+"""How often the parent looks: a ping is sent at most so long after a stop, and missed as much too late."""
 
 _MARGIN_S: Final = 2 * LOOK_S + 1.0
 """How much sooner than its time-out a child is ended: two looks, and a second to be answered by another process."""
