@@ -107,7 +107,7 @@ class Service:
 
     def kill_parts(self, random: Random) -> None:
         """Sends SIGKILL to one of the API processes, and to the worker."""
-        parts = {pid: role for pid in _children_of(self._process().pid) if (role := _role(pid)) is not None}
+        parts = self.roles()
         for role in ("api", "worker"):
             os.kill(random.choice(sorted(pid for pid, its in parts.items() if its == role)), signal.SIGKILL)
 
@@ -119,7 +119,7 @@ class Service:
 
     def some_process(self, random: Random) -> int:
         """Returns the pid of an API process or of the worker. Raises IndexError where there is none."""
-        return random.choice([pid for pid in _children_of(self._process().pid) if _role(pid) is not None])
+        return random.choice(list(self.roles()))
 
     def thaw(self, pid: int) -> None:
         """Sends SIGCONT to a process, unless it has ended meanwhile."""
@@ -128,7 +128,11 @@ class Service:
 
     def api_processes(self) -> list[int]:
         """Returns the pids of the processes that answer requests."""
-        return sorted(pid for pid in _children_of(self._process().pid) if _role(pid) == "api")
+        return sorted(pid for pid, role in self.roles().items() if role == "api")
+
+    def roles(self) -> dict[int, str]:
+        """Returns what each child but Postgres was started for, by its pid: "api" or "worker"."""
+        return {pid: role for pid in _children_of(self._process().pid) if (role := _role(pid)) is not None}
 
     def stop(self) -> int | None:
         """Sends SIGTERM, and SIGKILL where that is not enough; returns the exit status, None where it had ended before."""

@@ -348,6 +348,32 @@ PROCESSES: Final = (
         ("tests/service/test_ping.py",),
     ),
     Mutant(
+        "ping-overdue-after-the-time-out",
+        "a stopped child is ended within the time-out, wherever the stop falls between two looks of its parent",
+        "src/ledger/service/ping.py",
+        "timeout_s - _MARGIN_S",
+        "timeout_s",
+        ("tests/service/test_ping.py",),
+    ),
+    Mutant(
+        "heads-ahead-uncounted",
+        "the heads of requests that wait in a connection count as held",
+        "src/ledger/service/bounded_protocol.py",
+        "self._waiting_heads.append(_REQUEST_BYTES + address + fields)",
+        "self._waiting_heads.append(_REQUEST_BYTES)",
+        ("tests/service/test_bounded_protocol.py",),
+    ),
+    Mutant(
+        "closed-connection-keeps-its-last-request",
+        "a connection that is closed for what it holds frees all of it before the loop's next turn",
+        "src/ledger/service/bounded_protocol.py",
+        "        self.cycle = self._current\n",
+        "",
+        (
+            "tests/service/test_bounded_protocol.py::test_a_connection_that_is_closed_frees_its_waiting_requests_at_once",
+        ),
+    ),
+    Mutant(
         "ping-answered-by-a-thread",
         "a child whose event loop hangs does not answer its parent",
         "src/ledger/service/ping.py",

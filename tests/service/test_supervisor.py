@@ -210,7 +210,7 @@ def test_an_api_process_that_dies_is_replaced_and_the_port_stays_open(shared):
 
 @pytest.mark.parametrize("role", ["api", "worker"])
 def test_a_child_that_is_stopped_is_ended_and_replaced(data_dir, role):
-    with Running(data_dir, LEDGER_PING_TIMEOUT_S="1") as service:
+    with Running(data_dir, LEDGER_PING_TIMEOUT_S="2") as service:
         pids = service.ready().roles()
         os.kill(pids[role], signal.SIGSTOP)
         eventually(lambda: pids[role] not in service.roles().values() and service.roles().keys() == pids.keys())

@@ -88,7 +88,7 @@ class ChildProcess:
         if self._killed or not self.is_alive():
             return ""
         if self.is_ready and self._ping.is_overdue(now):
-            reason = f"has not answered for {self._ping.timeout_s:g} s"
+            reason = f"has not answered for {self._ping.limit_s:g} s"
         elif not self.is_ready and now - self._started > _START_MAX_S:
             reason = f"was not ready after {_START_MAX_S:g} s"
         else:

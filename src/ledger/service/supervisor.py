@@ -25,6 +25,7 @@ from ledger.service.child_main import Role
 from ledger.service.child_process import ChildProcess
 from ledger.service.child_slot import ChildSlot
 from ledger.service.listen_socket import bind_socket, stop_accepting
+from ledger.service.ping import LOOK_S
 from ledger.service.shared_directory import shared_directory
 from ledger.service.stop_signals import StopSignals
 from ledger.settings import CannotRun, Settings
@@ -33,7 +34,6 @@ from ledger.telemetry import all_processes
 STOP_S: Final = 10.0
 _STARTING_POLL_S: Final = 0.02
 _MENDING_POLL_S: Final = 0.05
-_WATCHING_POLL_S: Final = 0.5
 
 
 class ProcessPlan(Struct, frozen=True, kw_only=True):
@@ -128,7 +128,7 @@ class _Supervisor:
                 if what := slot.tick(may_start=self._database_is_up):
                     _report(what)
             self._watch_readiness()
-            self._signals.pause(_WATCHING_POLL_S if self._all_ready and self._database_is_up else _MENDING_POLL_S)
+            self._signals.pause(LOOK_S if self._all_ready and self._database_is_up else _MENDING_POLL_S)
 
     def stop(self) -> None:
         """Lets the children finish what is in flight, then stops the embedded Postgres; at once after a second

@@ -24,6 +24,9 @@ from msgspec import Struct
 REQUEST_ID: Final[ContextVar[str | None]] = ContextVar("request_id", default=None)
 """The request that is being answered. The middleware sets it, and every line that is logged meanwhile carries it."""
 
+LINES_MAX: Final = 1000
+"""How many lines of requests wait to be written."""
+
 _FLUSH_S: Final = 0.2
 _LINES_AT_ONCE: Final = 10  # together less than a page, which a pipe that has room takes in one write
 _encode_lines: Final = msgspec.json.Encoder().encode_lines
@@ -117,6 +120,8 @@ class AccessLog:
         self, method: str, route: str, status: int, seconds: float, request_id: str, merchant_id: UUID | None
     ) -> None:
         """Keeps the line of a request that has just ended, and writes it within a fifth of a second."""
+        if len(self._lines) >= LINES_MAX:
+            self.flush()
         if not self._lines:
             asyncio.get_running_loop().call_later(_FLUSH_S, self.flush)
         ms = round(seconds * 1e3, 2)

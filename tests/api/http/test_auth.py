@@ -162,6 +162,18 @@ async def test_a_found_key_is_looked_up_once():
     assert shelf.questions == 2
 
 
+async def test_so_many_keys_are_remembered_and_no_more(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("api.http.auth._CACHED_MAX", 3)
+    shelf = Shelf()
+    keys = shelf.doorkeeper()
+    for n in range(10):
+        await refusal(keys, {b"x-api-key": b"sk_test_wrong-%d" % n})
+        assert len(keys._cached) <= 3
+    assert shelf.questions == 10
+    await refusal(keys, {b"x-api-key": b"sk_test_wrong-9"})
+    assert shelf.questions == 10, "the latest are remembered"
+
+
 async def test_a_key_does_only_what_it_was_issued_for():
     shelf = Shelf()
     keys = shelf.doorkeeper()
