@@ -75,22 +75,25 @@ class ProductDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=Fals
     """A product of the merchant's catalogue."""
 
     id: Annotated[str, Meta(description="The merchant's id of the product, or a generated one where it gave none.")]
-    external_id: str | None
-    name: str
-    description: str | None
+    external_id: Annotated[str | None, Meta(description="An id of the product in another system.")]
+    name: Annotated[str, Meta(description="Name of the product.")]
+    description: Annotated[str | None, Meta(description="Free text.")]
     price: Annotated[Decimal, Meta(description="In minor units (cents).")]
-    currency: str | None
+    currency: Annotated[str | None, Meta(description="ISO 4217 code of the price.", examples=["MXN"])]
     status: Annotated[str, Meta(description="active, inactive, archived, or the merchant's own.", examples=["active"])]
-    sku: str | None
-    product_key: str | None
-    unit_key: str | None
-    unit_name: str | None
-    tax_included: bool | None
-    taxes: tuple[Tax, ...] | None
-    category: str | None
-    image_url: str | None
-    stock: Decimal | None
-    metadata: Annotated[Raw, Meta(extra_json_schema={"type": "object"})] | None
+    sku: Annotated[str | None, Meta(description="The merchant's stock number.")]
+    product_key: Annotated[str | None, Meta(description="SAT c_ClaveProdServ.", examples=["50201706"])]
+    unit_key: Annotated[str | None, Meta(description="SAT c_ClaveUnidad.", examples=["H87"])]
+    unit_name: Annotated[str | None, Meta(description="Name of the unit.")]
+    tax_included: Annotated[bool | None, Meta(description="Whether price contains the taxes; null where not given.")]
+    taxes: Annotated[tuple[Tax, ...] | None, Meta(description="Taxes on the product; null where not given.")]
+    category: Annotated[str | None, Meta(description="The merchant's category.")]
+    image_url: Annotated[str | None, Meta(description="A web address.", examples=["https://example.com/1.jpg"])]
+    stock: Annotated[Decimal | None, Meta(description="How many there are.")]
+    metadata: Annotated[
+        Annotated[Raw, Meta(extra_json_schema={"type": "object"})] | None,
+        Meta(description="JSON object, as the merchant sent it."),
+    ]
     attributes: Annotated[
         Raw,
         Meta(

@@ -33,7 +33,7 @@ _WEB_ADDRESS: Final = re.compile(r"https?://[^\s/?#]\S*", re.ASCII | re.IGNORECA
 _ATTRIBUTES: Final = "attributes"
 
 
-class Product(Struct, frozen=True, kw_only=True, rename="camel"):
+class ProductToImport(Struct, frozen=True, kw_only=True, rename="camel"):
     """A product of an import. An absent field keeps its value; null clears a field other than id, name, price and
     status. Any further field is kept in `attributes`.
     """
@@ -83,9 +83,10 @@ class Product(Struct, frozen=True, kw_only=True, rename="camel"):
 
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _DECODERS: Final = {
-    field.encode_name: FieldDecoder[Any](field.encode_name, field.type) for field in msgspec.structs.fields(Product)
+    field.encode_name: FieldDecoder[Any](field.encode_name, field.type)
+    for field in msgspec.structs.fields(ProductToImport)
 }
-_NAMES: Final = {field.encode_name: field.name for field in msgspec.structs.fields(Product)}
+_NAMES: Final = {field.encode_name: field.name for field in msgspec.structs.fields(ProductToImport)}
 _KEPT_WHERE_NULL: Final = frozenset({"id", "name", "price", "status"})
 
 

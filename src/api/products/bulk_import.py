@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final
 from msgspec import Meta, Raw, Struct
 
 from api.dependencies import Dependencies
-from api.fields.product import Product, parse_product
+from api.fields.product import ProductToImport, parse_product
 from api.http.decoding import BodyDecoder, bad_input_as_400
 from api.http.endpoint import PRODUCTS, ScopedOperation
 from api.http.request import ApiRequest
@@ -29,7 +29,7 @@ class ImportProducts(Struct, frozen=True, kw_only=True):
     """The request to import products."""
 
     products: Annotated[
-        Annotated[list[Product], Meta(min_length=1, max_length=PRODUCTS_MAX)], Meta(description="The products.")
+        Annotated[list[ProductToImport], Meta(min_length=1, max_length=PRODUCTS_MAX)], Meta(description="The products.")
     ]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import Final
 
 from msgspec import Struct
 from uuid_utils.compat import uuid7
@@ -21,6 +22,8 @@ from ledger.operations.inputs import Actor
 from ledger.operations.ledger import Ledger
 from ledger.operations.pipeline.execute import execute
 from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
+
+_DECIDED_AT_ONCE: Final = 50
 
 
 class ProductInput(Struct, frozen=True, kw_only=True):
@@ -67,6 +70,8 @@ async def import_products(ledger: Ledger, actor: Actor, products: Sequence[Produ
         uow.now = await ledger.clock.refresh(uow.merchant_id)
         changes, claims, failed, created = list[Change](), list[Claim](), list[FailedProduct](), 0
         for product, existing in zip(products, found, strict=True):
+            if product.index % _DECIDED_AT_ONCE == _DECIDED_AT_ONCE - 1:
+                await asyncio.sleep(0)  # other requests are served in between
             problems = _problems(product, existing, is_repeated=product.index in repeated)
             if problems:
                 failed.append(FailedProduct(index=product.index, id=product.id, problems=problems))
