@@ -267,6 +267,9 @@ SAMPLES: dict[str, Any] = {
         at=AT,
     ),
     "request-released.v1": requests.RequestReleased(at=AT),
+    "request-completed.v1": requests.RequestCompleted(
+        fingerprint="cd" * 32, result=Raw(b'{"created":1,"updated":0,"failed":[]}'), at=AT
+    ),
 }
 
 

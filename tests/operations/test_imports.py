@@ -47,7 +47,7 @@ async def test_an_import_that_the_database_cuts_off_leaves_nothing_and_may_be_re
                 await importing
         assert await (await other.execute(_COUNT)).fetchone() == (0, 0)
         result = await import_products(ledger, merchant, some(20))
-        assert (result.created, result.updated, result.failed) == (20, 0, [])
+        assert (result.created, result.updated, result.failed) == (20, 0, ())
         assert await (await other.execute(_COUNT)).fetchone() == (20, 20)
 
 

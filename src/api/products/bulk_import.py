@@ -16,9 +16,10 @@ from api.fields.product import ProductToImport, parse_product
 from api.http.decoding import BodyDecoder, bad_input_as_400
 from api.http.endpoint import PRODUCTS, ScopedOperation
 from api.http.request import ApiRequest
-from api.http.response import ApiResponse, json_response
+from api.http.response import REPLAYED, ApiResponse, json_response
 from api.openapi import operation
 from api.openapi.operation import ANY, BODY, OperationSpec, codes_of
+from api.openapi.parameters import IDEMPOTENCY_KEY
 from ledger.operations.products.import_products import ImportResult, ProductInput, import_products
 
 PRODUCTS_MAX: Final = 1000
@@ -85,9 +86,11 @@ async def parse_import(body: bytes) -> Sequence[ProductInput]:
 
 async def bulk_import(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """POST /products/bulk-import: 200 with the number of products imported and the errors of those that failed."""
-    products = await parse_import(await request.body(deps.import_body_limit))
-    result = await import_products(deps.ledger, request.actor, products)
-    return json_response(200, _answer(result, len(products)))
+    body = await request.body(deps.import_body_limit)
+    products = await parse_import(body)
+    key = request.idempotency_key(deps.fingerprint_key, body)
+    result = await import_products(deps.ledger, request.actor, products, key)
+    return json_response(200, _answer(result, len(products)), REPLAYED if result.repeated else ())
 
 
 def _answer(result: ImportResult, total: int) -> ProductImport:
@@ -157,15 +160,23 @@ IMPORT_PRODUCTS: Final = ScopedOperation(
         description=f"""
 Creates products, and updates those whose `id` the merchant has already; at most {PRODUCTS_MAX} in one request. A product
 that is wrong is not imported and is listed in `errors`; the others are imported together, or, with any status other than
-200, none of them. A repeated request changes nothing more, except that products without an `id` are created again.
+200, none of them. A repeated request changes nothing more; where products have no `id`, send an `Idempotency-Key`, or
+they are created again.
 """,
+        parameters=(IDEMPOTENCY_KEY,),
         takes=ImportProducts,
         examples=EXAMPLES,
         answers={200: ("What became of the products.", ProductImport)},
         codes=codes_of(
-            ANY, {status: codes for status, codes in BODY.items() if status != 400}, {409: ("CONCURRENT_UPDATE",)}
+            ANY,
+            {status: codes for status, codes in BODY.items() if status != 400},
+            {
+                400: ("CARD_NUMBER_NOT_ALLOWED", "SECURITY_CODE_NOT_ALLOWED"),
+                409: ("IDEMPOTENCY_KEY_REUSED", "REQUEST_IN_PROGRESS", "CONCURRENT_UPDATE"),
+            },
         ),
         tag=operation.PRODUCTS,
+        replays=True,
     ),
     by_key_alone=True,
 )

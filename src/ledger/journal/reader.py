@@ -40,7 +40,7 @@ select k.n, c.stream_id from unnest(%s::int4[], %s::uuid[], %s::int4[], %s::text
 _CLAIMED_LAST: Final = """
 select k.n, c.stream_id, e.version, e.topic, e.data
   from unnest(%s::int4[], %s::uuid[], %s::int4[], %s::text[]) as k(n, m, kind, key)
-  join claim c on c.merchant_id = k.m and c.kind = k.kind and c.key = k.key
+  join claim c on (c.merchant_id, c.kind, c.key) = (k.m, k.kind, k.key)
  cross join lateral (select version, topic, data from event
                       where merchant_id = c.merchant_id and stream_id = c.stream_id
                       order by version desc limit 1) e

@@ -7,6 +7,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from tests.api.bodies import order as pending
 from tests.api.products.catalogue import IMPORT, PRODUCTS, coffee, imported, listed, problems, product, send
 from tests.api.storefront import Merchant, Storefront
 
@@ -211,6 +212,42 @@ async def test_imports_of_the_same_products_at_once_end_legally(merchant: Mercha
     shown = [await product(merchant, each) for each in ids]
     assert len({each["name"] for each in shown}) == 1, "the last import is whole"
     assert all(each["name"] == f"v{each['attributes']['n']}" for each in shown)
+
+
+@pytest.mark.parametrize(
+    "products",
+    [
+        [{"name": "Molino", "price": 1}, {"name": "Filtros", "price": 2}],
+        [coffee(), coffee(), {"id": "wrong"}],
+        [{"id": "wrong"}, 7],
+        [coffee(id="old")],
+    ],
+    ids=["without ids", "some fail", "all fail", "unchanged"],
+)
+async def test_the_same_import_under_a_key_gets_its_first_answer_and_is_made_once(merchant: Merchant, products: Any):
+    await imported(merchant, coffee(id="old"))
+    first = await send(merchant, *products, **{"idempotency-key": "import-1"})
+    assert first.status_code == 200
+    listed_first = await listed(merchant)
+    await imported(merchant, {"id": "old", "price": 5}, {"id": "wrong", "name": "a", "price": 1})
+    again = await send(merchant, *products, **{"idempotency-key": "import-1"})
+    assert again.json() == first.json()
+    assert (first.headers.get("idempotent-replayed"), again.headers["idempotent-replayed"]) == (None, "true")
+    assert (await listed(merchant))["pagination"]["total"] == listed_first["pagination"]["total"] + 1
+    assert (await product(merchant, "old"))["price"] == 5
+    other = await send(merchant, coffee(id="other"), **{"idempotency-key": "import-1"})
+    assert (other.status_code, other.json()["code"]) == (409, "IDEMPOTENCY_KEY_REUSED")
+    order = await merchant.post("/api/v2/payment-orders", pending(), **{"idempotency-key": "import-1"})
+    assert order.json()["code"] == "IDEMPOTENCY_KEY_REUSED"
+
+
+async def test_the_same_import_under_a_key_at_once_is_made_once(merchant: Merchant):
+    products = [{"name": f"Molino {n}", "price": 1} for n in range(20)]
+    answers = await asyncio.gather(*[send(merchant, *products, **{"idempotency-key": "once"}) for _ in range(6)])
+    codes = {answer.json().get("code", answer.status_code) for answer in answers}
+    assert codes <= {200, "REQUEST_IN_PROGRESS"}
+    assert 200 in codes
+    assert (await listed(merchant))["pagination"]["total"] == 20
 
 
 async def test_an_import_needs_the_key_alone_and_the_scope_of_products(store: Storefront):

@@ -1,7 +1,7 @@
 """Imports products: creates and updates them in one commit, except those with a problem (contract N70).
 
-Keep an import to one commit. A request that fails then has imported nothing, so that a repeated one cannot create the
-products without an id a second time.
+Keep an import to one commit, with the record of its idempotency key. A request that fails then has imported nothing,
+and a repeated one does not create the products without an id a second time.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from msgspec import Struct
+import msgspec
+from msgspec import Raw, Struct
+from msgspec.structs import replace
 from uuid_utils.compat import uuid7
 
 from ledger.domain.products.commands import ImportProduct, Problem, ProductDetails
@@ -21,7 +23,8 @@ from ledger.journal.append import Change, Claim, ClaimKind, Conflict
 from ledger.operations.inputs import Actor
 from ledger.operations.ledger import Ledger
 from ledger.operations.pipeline.execute import execute
-from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
+from ledger.operations.pipeline.idempotency import completed_before
+from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork
 
 _DECIDED_AT_ONCE: Final = 50
 
@@ -40,27 +43,38 @@ class FailedProduct(Struct, frozen=True, kw_only=True):
 
     index: int
     id: str | None
-    problems: Sequence[Problem]
+    problems: tuple[Problem, ...]
 
 
 class ImportResult(Struct, frozen=True, kw_only=True):
     """How many products an import created and updated, and those that failed.
 
-    A product that had every given detail already counts as updated.
+    A product that had every given detail already counts as updated. `repeated` marks the answer that this idempotency
+    key received the first time.
     """
 
     created: int
     updated: int
-    failed: Sequence[FailedProduct]
+    failed: tuple[FailedProduct, ...]
+    repeated: bool = False
 
 
-async def import_products(ledger: Ledger, actor: Actor, products: Sequence[ProductInput]) -> ImportResult:
+_encode: Final = msgspec.json.Encoder().encode
+_decode: Final = msgspec.json.Decoder(ImportResult).decode
+
+
+async def import_products(
+    ledger: Ledger, actor: Actor, products: Sequence[ProductInput], key: IdempotencyKey | None = None
+) -> ImportResult:
     """Creates and updates the products that have no problem, in one commit, and returns what became of each.
 
     A product whose id an earlier one of the request has fails. Raises ConcurrentUpdate where too many imports change
-    the same products, a Fault of the journal: nothing was imported then.
+    the same products, a Fault of the journal: nothing was imported then; with a key also IdempotencyKeyReused and
+    RequestInProgress.
     """
-    uow = UnitOfWork(ledger, actor)
+    uow = UnitOfWork(ledger, actor, key)
+    if key is not None and (answer := await completed_before(uow)) is not None:
+        return replace(_decode(answer), repeated=True)
     result = ImportResult(created=0, updated=0, failed=())
     repeated = _repeated(products)
 
@@ -74,18 +88,21 @@ async def import_products(ledger: Ledger, actor: Actor, products: Sequence[Produ
                 await asyncio.sleep(0)  # other requests are served in between
             problems = _problems(product, existing, is_repeated=product.index in repeated)
             if problems:
-                failed.append(FailedProduct(index=product.index, id=product.id, problems=problems))
+                failed.append(FailedProduct(index=product.index, id=product.id, problems=tuple(problems)))
                 continue
             change = _change(uow, product, existing)
             changes.append(change)
             if existing is None:
                 claims.append(Claim(ClaimKind.PRODUCT_ID, change.after.id, change.stream_id))
                 created += 1
-        result = ImportResult(created=created, updated=len(changes) - created, failed=failed)
+        result = ImportResult(created=created, updated=len(changes) - created, failed=tuple(failed))
         changed = [change for change in changes if change.events]
-        return Plan(changes=changed or changes[:1] or [_nothing()], claims=claims)
+        record = None if key is None else Raw(_encode(result))
+        return Plan(changes=changed or changes[:1] or [_nothing()], claims=claims, result=record)
 
-    await execute(uow, attempt)
+    plan = await execute(uow, attempt)
+    if plan.result is not None and not plan.events:
+        await uow.record_result(plan.result)
     return result
 
 
