@@ -6,7 +6,8 @@ In reading order:
 
 - `app`: every route on one page, and the wiring. `dependencies`: what endpoints work with.
 - `http`: what happens to every request: authentication, rate limits, decoding, errors, responses.
-- `orders`: the endpoints of payment orders, one file each. `fields`: parts of their bodies: shapes, limits and parsers.
+- `orders`, `products`: the endpoints of payment orders and of products, one file each. `fields`: parts of their bodies:
+  shapes, limits and parsers.
 - `sandbox`: helpers and payer pages that exist only there.
 - `processor_messages`: where processors deliver signed messages. `system`: health, metrics, the reference page.
 - `openapi`: the published description.

@@ -24,6 +24,9 @@ from api.openapi import document
 from api.orders import add_payment, authenticate, cancel, capture, charge, create, payments, refund, refunds, show
 from api.orders import list as list_orders
 from api.processor_messages import ProcessorMessages
+from api.products import bulk_import
+from api.products import list as list_products
+from api.products import show as show_product
 from api.sandbox import clock, deposits, disputes, payer_pages, processor_mode, settlements
 from api.sandbox.payer_pages import PayerPage
 from api.system import docs_page, health
@@ -72,6 +75,7 @@ def routes(settings: Settings, holder: DependencyHolder) -> list[Route]:
     """Returns every route of the service: each path with its operations by method."""
     orders = f"{settings.base_path}/v2/payment-orders"
     one = f"{orders}/{{id}}"
+    products = f"{settings.lps_base_path}/products"
     route = partial(_route, holder)
     return [
         route(orders, GET=list_orders.LIST_ORDERS, POST=create.CREATE),
@@ -86,6 +90,9 @@ def routes(settings: Settings, holder: DependencyHolder) -> list[Route]:
         route(f"{one}/capture", POST=capture.CAPTURE),
         route(f"{one}/payer-authentication/device-data", POST=authenticate.SUBMIT_DEVICE_DATA),
         route(f"{one}/payer-authentication/validate", POST=authenticate.VALIDATE),
+        route(products, GET=list_products.LIST_PRODUCTS),
+        route(f"{products}/bulk-import", POST=bulk_import.IMPORT_PRODUCTS),
+        route(f"{products}/{{id}}", GET=show_product.SHOW_PRODUCT),
         Route(
             f"{settings.base_path}/processor-messages/{{processor}}",
             ProcessorMessages(holder, load_processor_keys(settings)),
@@ -155,6 +162,7 @@ async def open_dependencies(settings: Settings) -> AsyncIterator[Dependencies]:
             authenticator=authenticator,
             limiter=limiter,
             body_limit=settings.body_limit,
+            import_body_limit=settings.import_body_limit,
             fingerprint_key=secrets.key(Purpose.REQUEST_FINGERPRINT),
             delivery=delivery,
             clock_control=clock_control,

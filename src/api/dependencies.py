@@ -23,6 +23,8 @@ class Dependencies(Struct, frozen=True):
     limiter: RateLimiter
     body_limit: int
     """The most bytes that a body may have."""
+    import_body_limit: int
+    """The same for an import of products."""
     fingerprint_key: bytes
     """Hashes the requests that come with an Idempotency-Key."""
     delivery: MessageDelivery

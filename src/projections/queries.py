@@ -6,7 +6,8 @@ answered like an id that does not exist.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -15,14 +16,15 @@ from msgspec import Struct
 
 from ledger.postgres.connection import Connection
 from ledger.postgres.dataloader import DataLoader
-from projections import customers, merchants, open_calls
+from projections import customers, merchants, products
 from projections.lists.pages import OrderQuery, page_body
 from projections.lists.pool import ListPool
 from projections.lists.related_customers import customers_found, customers_statement
 from projections.lists.statements import page_statements
 from projections.merchants import FoundKey
-from projections.orders import table
+from projections.orders import open_calls, table
 from projections.orders.table import OrderRow
+from projections.products import ProductDocument, ProductQuery
 
 Key = tuple[int, Any]
 """The kind of a point read, an index into _POINT_READS, and the key that is looked up."""
@@ -43,11 +45,12 @@ select count(*), min(received_at), count(*) filter (where next_try_at = 'infinit
   from processor_message where handled_at is null
 """
 
-_ORDER, _CUSTOMER, _API_KEY = range(3)
+_ORDER, _CUSTOMER, _API_KEY, _PRODUCT = range(4)
 _POINT_READS: Final = (
     _PointRead(table.FIND, table.find_parameters, table.found),
     _PointRead(customers.FIND, customers.find_parameters, customers.found),
     _PointRead(merchants.FIND_KEY, merchants.find_key_parameters, merchants.found_key),
+    _PointRead(products.FIND, products.find_parameters, products.found),
 )
 
 
@@ -86,6 +89,26 @@ class Queries:
         """Returns the JSON object of the merchant's customer, as orders contain it."""
         found: bytes | None = await self.points.get((_CUSTOMER, (merchant_id.bytes, customer_id.bytes)))
         return found
+
+    async def product(self, merchant_id: UUID, product_id: str) -> bytes | None:
+        """Returns the JSON object of the merchant's product with this id."""
+        if not _storable(product_id):
+            return None
+        found: bytes | None = await self.points.get((_PRODUCT, (merchant_id.bytes, product_id)))
+        return found
+
+    async def products_by_id(self, merchant_id: UUID, product_ids: Collection[str]) -> Mapping[str, ProductDocument]:
+        """Returns the merchant's products with these ids, without those that do not exist, in one round trip."""
+        documents = await asyncio.gather(*[self.product(merchant_id, product_id) for product_id in product_ids])
+        return {
+            product_id: products.read_document(document)
+            for product_id, document in zip(product_ids, documents, strict=True)
+            if document is not None
+        }
+
+    async def products(self, merchant_id: UUID, query: ProductQuery) -> bytes:
+        """Returns one page of the merchant's products as JSON."""
+        return products.page_body(query, await self._lists.rows(*products.page_statement(merchant_id, query)))
 
     async def find_key(self, key_hash: bytes) -> FoundKey | None:
         """Returns the API key with this keyed hash, also an expired or revoked one."""

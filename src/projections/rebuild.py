@@ -25,6 +25,8 @@ from ledger.domain.merchants import events as merchant_events
 from ledger.domain.merchants.evolve import evolve as evolve_merchant
 from ledger.domain.orders import events as order_events
 from ledger.domain.orders.evolve.order import evolve as evolve_order
+from ledger.domain.products import events as product_events
+from ledger.domain.products.evolve import evolve as evolve_product
 from ledger.journal.inline import Row
 from ledger.postgres.connection import Connection
 from projections.inline import TABLES, rows_of
@@ -37,6 +39,7 @@ _FOLDS: Final[dict[type[Struct], Callable[[Any, Any], Any]]] = {
     **dict.fromkeys(order_events.TOPICS.values(), evolve_order),
     **dict.fromkeys(customer_events.TOPICS.values(), evolve_customer),
     **dict.fromkeys(merchant_events.TOPICS.values(), evolve_merchant),
+    **dict.fromkeys(product_events.TOPICS.values(), evolve_product),
     **dict.fromkeys(request_events.TOPICS.values(), evolve_request),
 }
 

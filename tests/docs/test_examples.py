@@ -20,6 +20,7 @@ PRACTISED = (
     "capture-and-cancel",
     "practise-disputes-and-settlement",
     "practise-in-the-sandbox",
+    "import-products",
     "repeat-requests-safely",
 )
 

@@ -48,6 +48,7 @@ class Mutant(NamedTuple):
 _STATEMENT: Final = "src/ledger/journal/commit/append_statement.py"
 _BATCH: Final = "src/ledger/journal/commit/batch.py"
 _GROUP_COMMIT: Final = "src/ledger/postgres/group_commit.py"
+_IMPORT: Final = "src/ledger/operations/products/import_products.py"
 _READER: Final = "src/ledger/journal/reader.py"
 _CODEC: Final = "src/ledger/journal/codec.py"
 _SEALING: Final = "src/ledger/journal/encryption/sealing.py"
@@ -851,9 +852,73 @@ CALLS: Final = (
         "key-with-another-request",
         "an idempotency key is refused with another request",
         f"{_PIPELINE}/idempotency.py",
-        "if record.fingerprint != uow.key.fingerprint:",
+        "if record is not None and record.fingerprint != uow.key.fingerprint:",
         "if False:",
-        ("tests/operations/test_idempotency.py",),
+        ("tests/operations/test_idempotency.py", "tests/api/products/test_import.py"),
+    ),
+    Mutant(
+        "import-of-another-merchants-product",
+        "an import updates only its own merchant's products",
+        _READER,
+        "join claim c on (c.merchant_id, c.kind, c.key) = (k.m, k.kind, k.key)",
+        "join claim c on (c.kind, c.key) = (k.kind, k.key)",
+        ("tests/api/products/test_import.py",),
+    ),
+    Mutant(
+        "import-without-claims",
+        "two imports at once create a product once",
+        _IMPORT,
+        "                claims.append(Claim(ClaimKind.PRODUCT_ID, change.after.id, change.stream_id))",
+        "                pass",
+        ("tests/api/products/test_import.py",),
+    ),
+    Mutant(
+        "import-of-an-id-twice",
+        "the later product with an id fails",
+        _IMPORT,
+        "            if product.id in seen:",
+        "            if False:",
+        ("tests/api/products/test_import.py",),
+    ),
+    Mutant(
+        "import-without-a-record",
+        "an import under an idempotency key is made once",
+        _IMPORT,
+        "result=record)",
+        "result=None)",
+        ("tests/api/products/test_import.py",),
+    ),
+    Mutant(
+        "import-beyond-a-thousand",
+        "an import has at most a thousand products",
+        "src/api/products/bulk_import.py",
+        "    products: Annotated[list[Raw], Meta(min_length=1, max_length=PRODUCTS_MAX)]",
+        "    products: list[Raw]",
+        ("tests/api/products/test_import.py",),
+    ),
+    Mutant(
+        "card-data-in-a-product",
+        "no field of a product holds a card number",
+        "src/api/fields/product.py",
+        "    harmless = is_harmless(bytes(sent))",
+        "    harmless = True",
+        ("tests/api/products/test_import.py",),
+    ),
+    Mutant(
+        "products-of-any-merchant",
+        "a product is read by its own merchant alone",
+        "src/projections/products.py",
+        "select doc from product where merchant_id = q.merchant_id and id = q.id limit 1",
+        "select doc from product where id = q.id limit 1",
+        ("tests/api/products/test_import.py", "tests/api/products/test_lines_of_products.py"),
+    ),
+    Mutant(
+        "line-without-taxes-of-its-own",
+        "a line with taxes of its own takes none from its product",
+        "src/api/fields/line_items.py",
+        "taxes=line.taxes if item.taxes is not None else product.taxes or (),",
+        "taxes=product.taxes or (),",
+        ("tests/api/products/test_lines_of_products.py",),
     ),
     Mutant(
         "key-without-replay",

@@ -80,11 +80,12 @@ class Authenticator:
         self._monotonic = monotonic
         self._cached: OrderedDict[bytes, tuple[float, Principal | None]] = OrderedDict()
 
-    async def identify(self, headers: Mapping[bytes, bytes], scope: Scope) -> Principal:
+    async def identify(self, headers: Mapping[bytes, bytes], scope: Scope, *, by_key_alone: bool = False) -> Principal:
         """Returns the principal of a request's headers. Raises ApiError: 401 for the key, then 404 or 400 for the
         merchant.
 
-        Raises a Fault where the read model cannot be asked.
+        An operation `by_key_alone` needs no merchant header, whatever the merchant's settings. A header that is sent
+        has to agree nevertheless. Raises a Fault where the read model cannot be asked.
         """
         principal = await self._authenticate(headers.get(KEY_HEADER))
         if principal.expires_at is not None and principal.expires_at <= self._now():
@@ -93,7 +94,7 @@ class Authenticator:
             raise ApiError(
                 401, "INSUFFICIENT_SCOPE", f"The API key was not issued for {scope}: use a key with this scope."
             )
-        _check_merchant(headers.get(MERCHANT_HEADER), principal)
+        _check_merchant(headers.get(MERCHANT_HEADER), principal, by_key_alone=by_key_alone)
         return principal
 
     async def _authenticate(self, secret: bytes | None) -> Principal:
@@ -146,9 +147,9 @@ class Authenticator:
         )
 
 
-def _check_merchant(header: bytes | None, principal: Principal) -> None:
+def _check_merchant(header: bytes | None, principal: Principal, *, by_key_alone: bool) -> None:
     if header is None:
-        if principal.settings.require_merchant_header:
+        if principal.settings.require_merchant_header and not by_key_alone:
             raise required(MERCHANT_HEADER.decode())
     elif not hmac.compare_digest(header.strip().lower(), str(principal.merchant_id).encode()):
         raise ApiError(

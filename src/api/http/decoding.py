@@ -59,6 +59,26 @@ class BodyDecoder(Generic[T]):
                 raise _explained(str(error), self._schema) from None
 
 
+class FieldDecoder(Generic[T]):
+    """A decoder of one field, for a body whose fields are refused one by one."""
+
+    def __init__(self, name: str, schema: Any) -> None:
+        self._name, self._schema = name, schema
+        self._decode: Callable[[bytes], T] = msgspec.json.Decoder(schema).decode
+
+    def __call__(self, value: msgspec.Raw) -> T:
+        """Returns the value that the JSON decodes to. Raises ApiError (400), with the field's own name."""
+        with bad_input_as_400():
+            try:
+                return self._decode(value)
+            except msgspec.ValidationError as error:
+                explained = _explained(str(error), self._schema)
+        (problem,) = explained.errors
+        inner = "" if problem.field == BODY else problem.field
+        separator = "." if inner and not inner.startswith("[") else ""
+        raise invalid(f"{self._name}{separator}{inner}", problem.message, problem.code)
+
+
 @contextmanager
 def bad_input_as_400() -> Iterator[None]:
     """Turns what Python raises over an unusable value into a 400 that does not repeat the value."""

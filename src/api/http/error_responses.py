@@ -34,6 +34,7 @@ STATUS: Final[Mapping[type[Rejected], int]] = {
     rejections.CustomerNotFound: 404,
     rejections.OrderNotFound: 404,
     rejections.PaymentMethodNotFound: 404,
+    rejections.ProductNotFound: 404,
     rejections.ApiKeyNotFound: 404,
     rejections.AmountMismatch: 409,
     rejections.ConcurrentUpdate: 409,

@@ -35,6 +35,7 @@ WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
     "ORDER_NOT_FOUND": "The merchant has no order with this id or external id.",
     "CUSTOMER_NOT_FOUND": "The merchant has no customer with this `customer.id`.",
     "PAYMENT_METHOD_NOT_FOUND": "The saved payment method does not exist.",
+    "PRODUCT_NOT_FOUND": "The merchant has no product with this id.",
     "API_KEY_NOT_FOUND": "The merchant has no such key. Only the command line reports this code.",
     "METHOD_NOT_ALLOWED": "The address does not accept this method. `Allow` lists the methods that it accepts.",
     "REQUEST_TIMEOUT": {
@@ -67,7 +68,7 @@ WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
     "CAPTURE_EXCEEDS_AUTHORIZED": "The amount exceeds the rest of the authorisation, which is `authorizedAmount`.",
     "PAYER_AUTHENTICATION_FAILED": "The payer failed the challenge, and the payment failed.",
     "CONCURRENT_UPDATE": "Too many requests change the same data at once. Nothing was changed: send the request again.",
-    "BODY_TOO_LARGE": "The body exceeds `LEDGER_BODY_LIMIT`.",
+    "BODY_TOO_LARGE": "The body exceeds `LEDGER_BODY_LIMIT`, or that of an import of products `LEDGER_IMPORT_BODY_LIMIT`.",
     "URI_TOO_LONG": "The path and the query together exceed 8 KiB.",
     "UNSUPPORTED_MEDIA_TYPE": "The body is not `application/json` in UTF-8, or it is compressed.",
     "HEADERS_TOO_LARGE": "The request has more than 100 headers, or more than 32 KiB of headers.",

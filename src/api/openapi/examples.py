@@ -48,6 +48,7 @@ MESSAGES: Final[Mapping[str, str]] = {
     "MERCHANT_NOT_FOUND": "The merchant in x-merchant-id was not found: send the merchant of the API key.",
     "ORDER_NOT_FOUND": "The merchant has no payment order with this id or external id.",
     "CUSTOMER_NOT_FOUND": "The merchant has no customer with this id.",
+    "PRODUCT_NOT_FOUND": "The merchant has no product with this id.",
     "PAYMENT_METHOD_NOT_FOUND": "The merchant has no saved payment method with this id.",
     "ORDER_NOT_PAYABLE": "An order that is COMPLETED cannot be charged.",
     "DUPLICATE_EXTERNAL_ID": "The order with this externalId was cancelled: use another externalId.",

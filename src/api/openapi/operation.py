@@ -11,6 +11,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 SANDBOX: Final = "Sandbox"
+PRODUCTS: Final = "Products"
 Json = dict[str, Any]
 Codes = Mapping[int, tuple[str, ...]]
 

@@ -17,6 +17,15 @@ ORDER_ID: Final[Json] = {
     "example": "pedido-2026-000184",
 }
 
+PRODUCT_ID: Final[Json] = {
+    "name": "id",
+    "in": "path",
+    "required": True,
+    "description": "The merchant's id of the product, percent-encoded.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": TEXT_MAX},
+    "example": "cafe-coatepec-1kg",
+}
+
 IDEMPOTENCY_KEY: Final[Json] = {
     "name": "Idempotency-Key",
     "in": "header",

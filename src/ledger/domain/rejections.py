@@ -47,6 +47,10 @@ class PaymentMethodNotFound(Rejected):
     code = "PAYMENT_METHOD_NOT_FOUND"
 
 
+class ProductNotFound(Rejected):
+    code = "PRODUCT_NOT_FOUND"
+
+
 class ApiKeyNotFound(Rejected):
     code = "API_KEY_NOT_FOUND"
 

@@ -25,6 +25,7 @@ class Scope(StrEnum):
 
     ORDERS_READ = "orders:read"
     ORDERS_WRITE = "orders:write"
+    PRODUCTS = "products"
 
 
 class NewKey(NamedTuple):

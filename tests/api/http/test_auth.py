@@ -248,7 +248,10 @@ def test_an_operation_that_changes_something_needs_a_key_that_may_write():
     for route in routes(Settings(), DependencyHolder()):
         if isinstance(route.endpoint, Endpoint):
             for method, operation in route.endpoint.operations.items():
-                assert operation.scope is (READ if method == "GET" else WRITE), f"{method} {route.path}"
+                needed = READ if method == "GET" else WRITE
+                if route.path.startswith(Settings().lps_base_path):
+                    needed = Scope.PRODUCTS
+                assert operation.scope is needed, f"{method} {route.path}"
 
 
 async def test_two_keys_live_side_by_side_until_one_is_revoked(store: Storefront, merchant: Merchant):

@@ -11,9 +11,11 @@ from decimal import Decimal
 from typing import Final
 
 import msgspec
+from msgspec import Raw
 
 from ledger.domain.fold import fold
 from ledger.domain.idempotency.events import RequestRefused
+from ledger.domain.idempotency.state import IdempotencyRecord
 from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.state import Order
 from ledger.domain.rejections import IdempotencyKeyReused, Rejected, RequestInProgress, rejection_of
@@ -23,17 +25,35 @@ from ledger.operations.results import OrderResult, RequestTarget
 _encode: Final = msgspec.json.Encoder(decimal_format="number").encode
 
 
+async def completed_before(uow: UnitOfWork) -> Raw | None:
+    """Returns the result that the key has already, for a request that is not about one order; None for a new request.
+
+    Raises IdempotencyKeyReused, a Fault of the journal.
+    """
+    record = await _record_of(uow)
+    if record is None:
+        return None
+    assert record.result is not None, "the fingerprint contains the operation, which keeps its result"
+    return record.result
+
+
+async def _record_of(uow: UnitOfWork) -> IdempotencyRecord | None:
+    """Returns the record of the request. Raises IdempotencyKeyReused for the record of another one."""
+    record = await uow.load_record()
+    assert uow.key is not None, "only a request with a key has a record"
+    if record is not None and record.fingerprint != uow.key.fingerprint:
+        raise IdempotencyKeyReused("This Idempotency-Key was used for another request: use another key.")
+    return record
+
+
 async def answered_before(uow: UnitOfWork) -> OrderResult | None:
     """Returns the answer that the key has already; None where the request is new, or where nothing of it was sent.
 
     Raises the recorded rejection, IdempotencyKeyReused, RequestInProgress, a Fault of the journal.
     """
-    record = await uow.load_record()
+    record = await _record_of(uow)
     if record is None:
         return None
-    assert uow.key is not None, "only a request with a key has a record"
-    if record.fingerprint != uow.key.fingerprint:
-        raise IdempotencyKeyReused("This Idempotency-Key was used for another request: use another key.")
     if record.refusal is not None:
         raise _refused_before(record.refusal)
     if record.released:
