@@ -231,6 +231,9 @@ SAMPLES: dict[str, Any] = {
         expires_at=LATER,
     ),
     "api-key-revoked.v1": merchants.ApiKeyRevoked(merchant_id=MERCHANT, key_id=KEY, at=AT),
+    "api-key-rotated.v1": merchants.ApiKeyRotated(
+        merchant_id=MERCHANT, key_id=KEY, replaced_by=METHOD, expires_at=LATER, at=AT
+    ),
     "request-accepted.v1": requests.RequestAccepted(
         fingerprint="cd" * 32, order_id=ORDER, at=AT, payment_id=PAYMENT, refund_id=REFUND
     ),

@@ -26,12 +26,13 @@ Handler = Callable[[Dependencies, ApiRequest], Awaitable[ApiResponse]]
 
 
 class ScopedOperation(Struct, frozen=True):
-    """The function that answers one method of a path, the scope that a key needs for it, and its published
-    description.
+    """The function that answers one method of a path, the scope that a key needs for it, and its published description.
+
+    Without a scope, every valid key may ask.
     """
 
     handler: Handler
-    scope: api_keys.Scope
+    scope: api_keys.Scope | None
     spec: OperationSpec
 
 

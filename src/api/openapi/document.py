@@ -17,7 +17,7 @@ from api.http.error_responses import Conflict, Error, TooManyRequests
 from api.openapi import components, examples
 from api.openapi.error_descriptions import words
 from api.openapi.links import LINKS, REFUND_LINKS
-from api.openapi.operation import DECLINES, SANDBOX, OperationSpec
+from api.openapi.operation import DECLINES, MERCHANT, SANDBOX, OperationSpec
 from api.openapi.parameters import ANSWER_HEADERS, RATE, REQUEST_HEADERS
 from api.orders.responses import Declined
 from api.processor_messages import KEEP_MESSAGE, ProcessorMessages
@@ -65,6 +65,10 @@ def describe(routes: Iterable[Route]) -> Json:
         "security": [{"apiKey": []}],
         "tags": [
             {"name": _ORDERS, "description": "Create, read, charge, capture, refund and cancel payment orders."},
+            {
+                "name": MERCHANT,
+                "description": "API keys and settings of the merchant, and what a client should know of the service.",
+            },
             {
                 "name": SANDBOX,
                 "description": "Act as the payer, the bank, the acquirer and the clock. These operations do not "
