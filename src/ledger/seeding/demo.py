@@ -11,6 +11,7 @@ import os
 import shlex
 import sys
 from datetime import UTC, datetime
+from hmac import compare_digest
 from pathlib import Path
 from typing import Final
 from uuid import UUID, uuid4
@@ -138,7 +139,7 @@ async def _working_key(settings: Settings, access: DemoAccess) -> str:
     key = _key(settings, access.api_key)
     async with open_ledger(settings) as ledger:
         merchant = await merchant_of(ledger, access.merchant_id)
-        issued = next((one for one in merchant.keys if one.key_hash == key.key_hash), None)
+        issued = next((one for one in merchant.keys if compare_digest(one.key_hash, key.key_hash)), None)
         if issued is not None and issued.is_valid(datetime.now(UTC)):
             return key.secret
         if issued is not None:
