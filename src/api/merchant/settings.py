@@ -24,7 +24,7 @@ from api.merchant.documents import Moment, forget_keys
 from api.openapi.operation import ANY, BODY, IDEMPOTENT, MERCHANT, OperationSpec, codes_of
 from api.openapi.parameters import IDEMPOTENCY_KEY
 from ledger.domain.merchants.commands import ChangeSettings
-from ledger.domain.merchants.settings import INVOICE_TRIGGERS, SETTINGS, out_of_bounds, parse_setting
+from ledger.domain.merchants.settings import DELAY_MAX_S, INVOICE_TRIGGERS, SETTINGS, out_of_bounds, parse_setting
 from ledger.domain.orders.terms import MethodType
 from ledger.operations.merchants import change_settings
 from ledger.security.api_keys import Scope
@@ -35,6 +35,12 @@ _RATE: Final = (
     "Surcharge in percent, below 50, with at most four decimals; `null` for none. Orders keep the one they have."
 )
 _METHODS: Final = {"items": {"enum": list(MethodType)}, "minItems": 1}
+_PERCENT: Final = {
+    "type": ["number", "string", "null"],
+    "minimum": 0,
+    "exclusiveMaximum": 50,
+    "pattern": r"^[0-4]?[0-9](\.[0-9]{1,4})?$",
+}
 _SURCHARGED: Final = "The payment methods that carry the surcharge."
 _ACCEPTED: Final = "The payment methods that the merchant accepts; another one is 422 METHOD_NOT_ENABLED."
 _ZONE: Final = "The time zone of dates without an offset: a name of the IANA database."
@@ -51,7 +57,7 @@ class ChangeMerchantSettings(Struct, frozen=True, kw_only=True, rename="camel"):
     """The settings to change. One that is absent keeps its value."""
 
     surcharge_rate: Annotated[
-        Annotated[Raw, Meta(extra_json_schema={"type": ["number", "string", "null"]})] | UnsetType,
+        Annotated[Raw, Meta(extra_json_schema=_PERCENT)] | UnsetType,
         Meta(description=_RATE, examples=["3.5"]),
     ] = UNSET
     surcharge_methods: Annotated[
@@ -66,7 +72,7 @@ class ChangeMerchantSettings(Struct, frozen=True, kw_only=True, rename="camel"):
     require_merchant_header: Annotated[bool | None, Meta(description=_HEADER)] = None
     requests_per_minute: Annotated[Annotated[int, Meta(ge=0)] | None, Meta(description=_LIMIT.format("minute"))] = None
     requests_per_second: Annotated[Annotated[int, Meta(ge=0)] | None, Meta(description=_LIMIT.format("second"))] = None
-    capture_delay_seconds: Annotated[int | None, Meta(description=_DELAY)] = None
+    capture_delay_seconds: Annotated[Annotated[int, Meta(ge=0, le=DELAY_MAX_S)] | None, Meta(description=_DELAY)] = None
     invoice_trigger: Annotated[
         Annotated[str, Meta(extra_json_schema={"enum": list(INVOICE_TRIGGERS)})] | None, Meta(description=_TRIGGER)
     ] = None

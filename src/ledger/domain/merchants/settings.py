@@ -23,8 +23,10 @@ from ledger.domain.orders.terms import MethodType
 from ledger.domain.rejections import InvalidField
 
 _RATE_MAX: Final = 50  # at 50 % a surcharge can round up to the subtotal, and half a capture could cover the order
-_DELAY_MAX_S: Final = 7 * 24 * 3600  # as long as an authorisation is valid (contract 2.1)
 _REQUESTS_MAX: Final = 1_000_000
+
+DELAY_MAX_S: Final = 7 * 24 * 3600
+"""The longest delay of a capture: as long as an authorisation is valid (contract 2.1)."""
 
 _NOTHING: Final = frozenset({"", "null", "none", "off"})
 _SWITCH: Final = {
@@ -143,7 +145,7 @@ SETTINGS: Final[dict[str, Setting]] = {
     "requireMerchantHeader": Setting("require_merchant_header", _switch, _TRUE_OR_FALSE),
     "requestsPerMinute": Setting("requests_per_minute", _whole, _LIMIT),
     "requestsPerSecond": Setting("requests_per_second", _whole, _LIMIT),
-    "captureDelaySeconds": Setting("capture_delay_seconds", _whole, f"must be a whole number from 0 to {_DELAY_MAX_S}"),
+    "captureDelaySeconds": Setting("capture_delay_seconds", _whole, f"must be a whole number from 0 to {DELAY_MAX_S}"),
     "invoiceTrigger": Setting("invoice_trigger", _trigger, f"must be one of {', '.join(InvoiceTrigger)}"),
     "refundOverpayment": Setting("refund_overpayment", _switch, _TRUE_OR_FALSE),
 }
@@ -159,5 +161,5 @@ _IS_ALLOWED: Final[dict[str, Callable[[Any], bool]]] = {
     "payment_methods": bool,
     "requests_per_minute": lambda limit: 0 <= limit <= _REQUESTS_MAX,
     "requests_per_second": lambda limit: 0 <= limit <= _REQUESTS_MAX,
-    "capture_delay_seconds": lambda seconds: 0 <= seconds <= _DELAY_MAX_S,
+    "capture_delay_seconds": lambda seconds: 0 <= seconds <= DELAY_MAX_S,
 }
