@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.api.openapi.test_document import assert_described
+from tests.api.openapi.description import assert_described
 from tests.api.storefront import JSON, ORDERS, Merchant, Storefront, opened
 
 from api.http.auth import Authenticator

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 from tests.api.bodies import order
-from tests.api.openapi.test_document import assert_described
+from tests.api.openapi.description import assert_described
 from tests.api.storefront import JSON, Merchant, Storefront
 
 from api.merchant.settings import CHANGE_MERCHANT, ChangeMerchantSettings, MerchantSettingsDocument
