@@ -29,7 +29,10 @@ class CreateApiKey(Struct, frozen=True, kw_only=True, rename="camel"):
 
     name: Annotated[Id | None, Meta(description="A name of the key, for people.")] = None
     scopes: Annotated[
-        Annotated[list[str], Meta(extra_json_schema={"items": {"enum": list(Scope)}, "minItems": 1})] | None,
+        Annotated[
+            list[Annotated[str, Meta(extra_json_schema={"enum": list(Scope)})]], Meta(extra_json_schema={"minItems": 1})
+        ]
+        | None,
         Meta(description="What the key allows: scopes that the key of the request has. Absent: everything."),
     ] = None
     expires_at: Annotated[

@@ -34,7 +34,6 @@ from projections.orders.formats import moment
 _RATE: Final = (
     "Surcharge in percent, below 50, with at most four decimals; `null` for none. Orders keep the one they have."
 )
-_METHODS: Final = {"items": {"enum": list(MethodType)}, "minItems": 1}
 _PERCENT: Final = {
     "type": ["number", "string", "null"],
     "minimum": 0,
@@ -52,6 +51,8 @@ _LIMIT: Final = (
     "The requests of a key per {}; 0 means unlimited, `null` the limit of the service. Only the operator changes it."
 )
 
+_Method = Annotated[str, Meta(extra_json_schema={"enum": list(MethodType)})]
+
 
 class ChangeMerchantSettings(Struct, frozen=True, kw_only=True, rename="camel"):
     """The settings to change. One that is absent keeps its value."""
@@ -61,10 +62,10 @@ class ChangeMerchantSettings(Struct, frozen=True, kw_only=True, rename="camel"):
         Meta(description=_RATE, examples=["3.5"]),
     ] = UNSET
     surcharge_methods: Annotated[
-        Annotated[list[str], Meta(extra_json_schema=_METHODS)] | None, Meta(description=_SURCHARGED)
+        Annotated[list[_Method], Meta(extra_json_schema={"minItems": 1})] | None, Meta(description=_SURCHARGED)
     ] = None
     payment_methods: Annotated[
-        Annotated[list[str], Meta(extra_json_schema=_METHODS)] | None, Meta(description=_ACCEPTED)
+        Annotated[list[_Method], Meta(extra_json_schema={"minItems": 1})] | None, Meta(description=_ACCEPTED)
     ] = None
     time_zone: Annotated[
         Annotated[str, Meta(max_length=64)] | None, Meta(description=_ZONE, examples=["America/Tijuana"])
