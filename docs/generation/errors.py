@@ -31,6 +31,7 @@ FIELD_WORDS: Mapping[str, str | Mapping[int, str]] = {
     "INVALID_CARD_NUMBER": "The card number fails Luhn's check.",
     "INVALID_CLABE": "It is not a CLABE of 18 digits with a correct check digit.",
     "CARD_EXPIRED": "The card's month has passed.",
+    "READ_ONLY": "Only the operator of the service can change it.",
     "OUT_OF_RANGE": "The number or the time is outside the bounds.",
     "LINE_ITEMS_SUM": "The lines do not add up to the amount.",
     "CONFLICTING_FIELDS": "It came twice, or under two names, with different values.",

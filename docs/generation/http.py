@@ -13,6 +13,10 @@ from msgspec import Struct
 from api.app import routes
 from api.dependencies import DependencyHolder
 from api.http.endpoint import Endpoint
+from api.merchant.create_key import CreateApiKey
+from api.merchant.documents import RotatedApiKeyDocument
+from api.merchant.rotate_key import RotateApiKey
+from api.merchant.settings import ChangeMerchant, MerchantDocument
 from api.orders.add_payment import AddPayment
 from api.orders.authenticate import SubmitDeviceData, ValidatePayerAuthentication
 from api.orders.cancel import CancelPaymentOrder
@@ -34,7 +38,7 @@ _HEADERS: Mapping[str, str] = {
     "x-api-key": "The merchant's key. Required.",
     "x-merchant-id": "Optional; must be the key's merchant. A merchant may require it, but not of products.",
     "content-type": "`application/json`, with a body.",
-    "idempotency-key": "Optional, with POST: 1 to 255 printable characters. The same key and body again get the same answer.",
+    "idempotency-key": "Optional, with POST, PUT and DELETE: 1 to 255 printable characters. The same key and body again get the same answer.",
     "x-request-id": "Optional: your own id of the request, up to 64 letters, digits and `._:-`. It is returned and logged.",
 }
 
@@ -45,6 +49,9 @@ _ACTIONS: Mapping[str, type[Struct]] = {
     "Capture an authorisation": CapturePaymentOrder,
     "Continue after the device data of the payer": SubmitDeviceData,
     "Continue after the payer's challenge": ValidatePayerAuthentication,
+    "Create an API key": CreateApiKey,
+    "Rotate an API key": RotateApiKey,
+    "Change the merchant's settings": ChangeMerchant,
 }
 
 _ANSWER_HEADERS: Mapping[str, str] = {
@@ -97,6 +104,12 @@ def page() -> str:
         *_answered_whole(RefundDocument, OrderDocument),
         "## The answer of a validated payer",
         *_answered_whole(ValidationDocument, OrderDocument),
+        "## An API key, as a rotation answers it",
+        "`secret` is in the answers that issue a key only, `replaced` in that of a rotation only; `DELETE` adds "
+        "`deleted: true`. `GET /v1/api-keys` lists keys as `data` and `pagination`.",
+        *_answered_whole(RotatedApiKeyDocument),
+        "## The merchant, as it is answered",
+        *_answered_whole(MerchantDocument),
         "## Payments and refunds of an order, one by one",
         "A payment is answered as [above](#answered-payment), a refund as it is under [the answer of a refund]"
         '(#the-answer-of-a-refund). Lists of them are `{ "data": [ … ], "pagination": { … } }` on one page, the oldest first.',

@@ -8,6 +8,7 @@ In reading order:
 - `http`: what happens to every request: authentication, rate limits, decoding, errors, responses.
 - `orders`, `products`: the endpoints of payment orders and of products, one file each. `fields`: parts of their bodies:
   shapes, limits and parsers.
+- `merchant`: the endpoints of the merchant's own API keys and settings.
 - `sandbox`: helpers and payer pages that exist only there.
 - `processor_messages`: where processors deliver signed messages. `system`: health, metrics, the reference page.
 - `openapi`: the published description.

@@ -21,7 +21,7 @@ from projections.lists.pages import OrderQuery, page_body
 from projections.lists.pool import ListPool
 from projections.lists.related_customers import customers_found, customers_statement
 from projections.lists.statements import page_statements
-from projections.merchants import FoundKey
+from projections.merchants import FoundKey, FoundMerchant, ListedKey
 from projections.orders import open_calls, table
 from projections.orders.table import OrderRow
 from projections.products import ProductDocument, ProductQuery
@@ -114,6 +114,16 @@ class Queries:
         """Returns the API key with this keyed hash, also an expired or revoked one."""
         found: FoundKey | None = await self.points.get((_API_KEY, key_hash))
         return found
+
+    async def merchant(self, merchant_id: UUID) -> FoundMerchant:
+        """Returns a registered merchant."""
+        (row,) = await self._lists.rows(merchants.FIND, {"merchant_id": merchant_id})
+        return merchants.found_merchant(row)
+
+    async def api_keys(self, merchant_id: UUID) -> list[ListedKey]:
+        """Returns the merchant's API keys, the oldest first, expired and revoked ones included."""
+        rows = await self._lists.rows(merchants.KEYS, {"merchant_id": merchant_id})
+        return [merchants.listed_key(row) for row in rows]
 
     async def open_calls(self) -> tuple[int, datetime | None]:
         """Returns the number of open calls of all merchants, and the oldest deadline among them in real time."""

@@ -17,6 +17,7 @@ from tests.api.payer import DEVICE_THEN_CHALLENGE, path_of
 from tests.chaos.service import Service
 
 ORDERS, SANDBOX = "/api/v2/payment-orders", "/api/sandbox"
+KEYS = "/api/v1/api-keys"
 NOT_MERCHANTS = {("post", "/api/processor-messages/{processor}")}
 """The operation for processors' signed messages; it has tests of its own."""
 
@@ -76,6 +77,7 @@ def test_a_merchant_goes_through_every_operation_and_a_restart(service: Service)
     outside(shop)
     to_the_card = {"amount": 1000, "paymentId": shop.get(f"{ORDERS}/split/payments/part")["id"]}
     refunded = shop.ask("POST", f"{ORDERS}/split/refund", to_the_card, key="refund-1")
+    own_account(shop)
     for probe in ("/health/live", "/health/ready", "/metrics"):
         shop.ask("GET", probe)
     before = {name: shop.get(f"{ORDERS}/{name}") for name in ("split", "held", "secure", "contested")}
@@ -86,6 +88,18 @@ def test_a_merchant_goes_through_every_operation_and_a_restart(service: Service)
     assert (again.content, again.headers["idempotent-replayed"]) == (refunded.content, "true")
     assert operations().keys() - shop.done == NOT_MERCHANTS
     assert service.complaints() == []
+
+
+def own_account(shop: Shop) -> None:
+    """The merchant's own keys and settings; no key is left over."""
+    shop.ask("GET", "/api/v1/meta")
+    shop.ask("GET", "/api/v1/merchant")
+    shop.ask("PUT", "/api/v1/merchant", {"settings": {"captureDelaySeconds": 5}})
+    made = shop.ask("POST", KEYS, {"scopes": ["orders:read"]}).json()["id"]
+    shop.ask("GET", f"{KEYS}/{made}")
+    rotated = shop.ask("POST", f"{KEYS}/{made}/rotate", {"overlapSeconds": 0}).json()["id"]
+    shop.ask("DELETE", f"{KEYS}/{rotated}")
+    shop.ask("GET", KEYS)
 
 
 def split_tender(shop: Shop) -> None:

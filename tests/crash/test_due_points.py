@@ -45,7 +45,7 @@ _LEFT = "select (select count(*) from due_time), (select count(*) from procrasti
 async def killed_at(point: str, ledger: Ledger, installation: Installation, log: Path) -> Actor:
     """Returns a merchant with captures that are due, after a worker was killed at this point of them."""
     merchant = await register(ledger)
-    await change_settings(ledger, merchant.merchant_id, {"capture_delay_seconds": 1})
+    await change_settings(ledger, Actor(merchant_id=merchant.merchant_id), {"capture_delay_seconds": 1})
     for n in range(_ORDERS_EACH):
         await authenticated(ledger, merchant, str(n))
     command = [*LEDGER[:2], "-m", "tests.crash.launcher", "worker", point]

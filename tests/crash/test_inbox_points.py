@@ -100,7 +100,7 @@ class Shop(Struct, frozen=True):
 
 async def open_shop(ledger: Ledger) -> Shop:
     merchant = await register(ledger)
-    await change_settings(ledger, merchant.merchant_id, {"refund_overpayment": True})
+    await change_settings(ledger, Actor(merchant_id=merchant.merchant_id), {"refund_overpayment": True})
     requests = [an_order("1", BY_TRANSFER), an_order("2", by_card()), an_order("3", by_card())]
     orders = [(await create_order(ledger, merchant, request)).order for request in requests]
     shop = Shop(merchant, *orders)

@@ -69,6 +69,7 @@ DECIDERS: dict[type, tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]
     merchant_commands.RegisterMerchant: (merchants.decide_registration, evolve_merchant),
     merchant_commands.ChangeSettings: (merchants.decide_settings, evolve_merchant),
     merchant_commands.IssueApiKey: (merchants.decide_issue, evolve_merchant),
+    merchant_commands.RotateApiKey: (merchants.decide_rotation, evolve_merchant),
     merchant_commands.RevokeApiKey: (merchants.decide_revocation, evolve_merchant),
 }
 

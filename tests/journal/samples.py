@@ -255,6 +255,9 @@ SAMPLES: dict[str, Any] = {
         metadata=Raw(b'{"lot":7}'),
         attributes=Raw(b'{"roast":"medium"}'),
     ),
+    "api-key-rotated.v1": merchants.ApiKeyRotated(
+        merchant_id=MERCHANT, key_id=KEY, replaced_by=METHOD, expires_at=LATER, at=AT
+    ),
     "request-accepted.v1": requests.RequestAccepted(
         fingerprint="cd" * 32, order_id=ORDER, at=AT, payment_id=PAYMENT, refund_id=REFUND
     ),

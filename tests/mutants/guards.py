@@ -70,6 +70,7 @@ _LISTS: Final = "src/projections/lists/statements.py"
 _SEARCH: Final = "src/projections/search/statements.py"
 _HTTP: Final = "src/api/http"
 _STORED_TEXT: Final = "src/api/fields/stored_text.py"
+_MERCHANT_DECIDE: Final = "src/ledger/domain/merchants/decide.py"
 _PREPARE: Final = "src/ledger/postgres/prepare.py"
 
 JOURNAL: Final = (
@@ -852,7 +853,7 @@ CALLS: Final = (
         "key-with-another-request",
         "an idempotency key is refused with another request",
         f"{_PIPELINE}/idempotency.py",
-        "if record is not None and record.fingerprint != uow.key.fingerprint:",
+        "if record is not None and not hmac.compare_digest(record.fingerprint, uow.key.fingerprint):",
         "if False:",
         ("tests/operations/test_idempotency.py", "tests/api/products/test_import.py"),
     ),
@@ -955,9 +956,9 @@ CALLS: Final = (
     Mutant(
         "rejection-not-recorded",
         "a rejection that lasts is repeated under its key",
-        f"{_PIPELINE}/execute.py",
-        "        if rejection.lasting:",
-        "        if False:",
+        f"{_PIPELINE}/idempotency.py",
+        "    if rejection.lasting:",
+        "    if False:",
         ("tests/operations/test_idempotency.py",),
     ),
     Mutant(
@@ -1432,7 +1433,7 @@ HTTP: Final = (
         "key-without-its-scope",
         "a key that may only read cannot write",
         f"{_HTTP}/auth.py",
-        "if not principal.may(scope):",
+        "if scope is not None and not principal.may(scope):",
         "if False:",
         ("tests/api/http/test_auth.py",),
     ),
@@ -1764,4 +1765,96 @@ EMBEDDED: Final = (
     ),
 )
 
-MUTANTS: Final = (*JOURNAL, *PROCESSES, *EMBEDDED, *MONEY, *CALLS, *BACKGROUND, *READS, *HTTP)
+
+KEYS: Final = (
+    Mutant(
+        "key-gives-any-scope",
+        "a key gives only scopes that it has",
+        _MERCHANT_DECIDE,
+        "if giver.scopes and (lacking or not scopes):",
+        "if False:",
+        ("tests/domain/test_merchants.py",),
+    ),
+    Mutant(
+        "key-gives-all-scopes",
+        "a limited key gives no key without scopes, which allows everything",
+        _MERCHANT_DECIDE,
+        "if giver.scopes and (lacking or not scopes):",
+        "if giver.scopes and lacking:",
+        ("tests/domain/test_merchants.py",),
+    ),
+    Mutant(
+        "key-gives-any-validity",
+        "a key gives no validity beyond its own",
+        _MERCHANT_DECIDE,
+        "if giver.expires_at is not None and (expires_at is None or expires_at > giver.expires_at):",
+        "if False:",
+        ("tests/domain/test_merchants.py",),
+    ),
+    Mutant(
+        "key-acts-after-its-end",
+        "a key that another process has revoked meanwhile makes no other",
+        _MERCHANT_DECIDE,
+        "if key is None or not key.is_valid(real_at):",
+        "if key is None:",
+        ("tests/domain/test_merchants.py", "tests/api/merchant/test_api_keys.py"),
+    ),
+    Mutant(
+        "last-key-revokes-itself",
+        "a merchant keeps a key that can manage keys",
+        _MERCHANT_DECIDE,
+        "if command.acting_key_id is not None and not any(",
+        "if False and not any(",
+        ("tests/domain/test_merchants.py",),
+    ),
+    Mutant(
+        "rotation-lengthens-a-key",
+        "a rotated key does not outlive its own expiry",
+        _MERCHANT_DECIDE,
+        "until = command.replaced_until if old.expires_at is None else min(command.replaced_until, old.expires_at)",
+        "until = command.replaced_until",
+        ("tests/domain/test_merchants.py",),
+    ),
+    Mutant(
+        "change-of-a-merchant-not-heard",
+        "a revoked key is refused by every process before its caches expire",
+        "src/api/app.py",
+        "            authenticator.forget(merchant_id)\n",
+        "",
+        ("tests/api/merchant/test_api_keys.py",),
+    ),
+    Mutant(
+        "change-during-a-look-up",
+        "a key that was looked up before its revocation is not cached after it",
+        f"{_HTTP}/auth.py",
+        "if changes != self._changes:",
+        "if False:",
+        ("tests/api/http/test_auth.py",),
+    ),
+    Mutant(
+        "secret-in-a-repeated-answer",
+        "a repeated creation shows no secret, least of all one that is not the key's",
+        "src/api/merchant/documents.py",
+        "secret = None if result.repeated else key.secret",
+        "secret = key.secret",
+        ("tests/api/merchant/test_api_keys.py",),
+    ),
+    Mutant(
+        "merchant-lifts-its-rate-limits",
+        "only an operator changes the rate limits",
+        "src/api/merchant/settings.py",
+        "if value != getattr(current, field):",
+        "if False:",
+        ("tests/api/merchant/test_settings.py",),
+    ),
+    Mutant(
+        "keys-of-every-merchant",
+        "a merchant reads its own keys only",
+        "src/projections/merchants.py",
+        "from api_key where merchant_id = %(merchant_id)s order by",
+        "from api_key where true or merchant_id = %(merchant_id)s order by",
+        ("tests/api/isolation/test_isolation.py",),
+    ),
+)
+
+MUTANTS: Final = (*JOURNAL, *PROCESSES, *EMBEDDED, *MONEY, *CALLS, *BACKGROUND, *READS, *HTTP, *KEYS)

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
-from msgspec import inspect
+from msgspec import Raw, inspect
 
 from api.http.errors import ApiError, invalid, required
 
@@ -57,6 +57,53 @@ class BodyDecoder(Generic[T]):
                 return self._decode(body)
             except msgspec.ValidationError as error:
                 raise _explained(str(error), self._schema) from None
+
+    def gather(self, body: bytes) -> tuple[T, list[ApiError]]:
+        """Returns the struct with the fields that can be decoded, and an error for each of the others, which have their
+        defaults.
+
+        Every field of the schema has a default. Raises ApiError (400) where the body is no JSON object.
+        """
+        with bad_input_as_400():
+            body.decode()
+            try:
+                return self._decode(body), []
+            except msgspec.ValidationError:
+                wrong: list[ApiError] = []
+                return _decode_fields(body, self._schema, wrong), wrong
+        raise AssertionError("a body decodes or is refused")
+
+
+def _decode_fields(body: bytes | Raw, schema: type[T], wrong: list[ApiError]) -> T:
+    """Decodes each field of an object by itself, and an object in it likewise. Adds what is wrong to `wrong`."""
+    try:
+        members = msgspec.json.decode(body, type=dict[str, Raw])
+    except msgspec.ValidationError as error:
+        raise _explained(str(error), schema) from None
+    decoded: dict[str, Any] = {}
+    for field in msgspec.structs.fields(schema):  # type: ignore[arg-type]
+        raw = members.get(field.encode_name)
+        if raw is None:
+            continue
+        try:
+            decoded[field.name] = msgspec.json.decode(raw, type=field.type)
+        except msgspec.ValidationError as error:
+            inner = [kind for kind in _unwrapped(inspect.type_info(field.type)) if isinstance(kind, inspect.StructType)]
+            if inner and bytes(raw)[:1] == b"{":
+                inside: list[ApiError] = []
+                decoded[field.name] = _decode_fields(raw, inner[0].cls, inside)
+                wrong += [each.within(field.encode_name) for each in inside]
+            else:
+                wrong.append(_at(field.encode_name, _explained(str(error), schema)))
+    return schema(**decoded)
+
+
+def _at(place: str, error: ApiError) -> ApiError:
+    """Returns the error of a value that was decoded by itself, at its place."""
+    (problem,) = error.errors
+    inside = problem.field.removeprefix(BODY)
+    field = f"{place}{'.' if inside and not inside.startswith('[') else ''}{inside}"
+    return invalid(field, problem.message, problem.code)
 
 
 class FieldDecoder(Generic[T]):

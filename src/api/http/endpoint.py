@@ -27,14 +27,14 @@ Handler = Callable[[Dependencies, ApiRequest], Awaitable[ApiResponse]]
 
 
 class ScopedOperation(Struct, frozen=True):
-    """The function that answers one method of a path, the scope that a key needs for it, and its published
-    description.
+    """The function that answers one method of a path, the scope that a key needs for it, and its published description.
 
-    An operation `by_key_alone` needs no `x-merchant-id`, also where the merchant requires that header.
+    Without a scope, every valid key may ask. An operation
+    `by_key_alone` needs no `x-merchant-id`, also where the merchant requires that header.
     """
 
     handler: Handler
-    scope: api_keys.Scope
+    scope: api_keys.Scope | None
     spec: OperationSpec
     by_key_alone: bool = False
 

@@ -36,6 +36,11 @@ STATUS: Final[Mapping[type[Rejected], int]] = {
     rejections.PaymentMethodNotFound: 404,
     rejections.ProductNotFound: 404,
     rejections.ApiKeyNotFound: 404,
+    rejections.ApiKeyNotActive: 409,
+    rejections.ApiKeyLimitReached: 409,
+    rejections.LastManagingKey: 409,
+    rejections.InsufficientScope: 401,
+    rejections.ActingKeyEnded: 401,
     rejections.AmountMismatch: 409,
     rejections.ConcurrentUpdate: 409,
     rejections.DuplicateExternalId: 409,
@@ -174,8 +179,9 @@ def _refused(error: ApiError, request_id: str) -> ApiResponse:
 def _rejected(rejected: Rejected, request_id: str) -> ApiResponse:
     status = STATUS[type(rejected)]
     if isinstance(rejected, rejections.InvalidField):
-        problem = FieldError(rejected.field, rejected.problem, "INVALID_VALUE")
-        error = ApiError(status, rejected.code, rejected.message, errors=(problem,))
+        wrong = (rejected, *rejected.others)
+        problems = tuple(FieldError(each.field, each.problem, "INVALID_VALUE") for each in wrong)
+        error = ApiError(status, rejected.code, rejected.message, errors=problems)
         return _refused(error, request_id)
     facts = {_FACTS[name]: _fact(value) for name, value in rejected.facts.items() if name in _FACTS}
     body = Conflict(message=rejected.message, code=rejected.code, request_id=request_id, **facts)

@@ -17,7 +17,7 @@ from api.http.error_responses import Conflict, Error, TooManyRequests
 from api.openapi import components, examples
 from api.openapi.error_descriptions import words
 from api.openapi.links import LINKS, REFUND_LINKS
-from api.openapi.operation import DECLINES, PRODUCTS, SANDBOX, OperationSpec
+from api.openapi.operation import DECLINES, MERCHANT, PRODUCTS, SANDBOX, OperationSpec
 from api.openapi.parameters import ANSWER_HEADERS, RATE, REQUEST_HEADERS
 from api.orders.responses import Declined
 from api.processor_messages import KEEP_MESSAGE, ProcessorMessages
@@ -69,6 +69,10 @@ def describe(routes: Iterable[Route]) -> Json:
             {
                 "name": PRODUCTS,
                 "description": "Import products and read them. These operations need the API key alone.",
+            },
+            {
+                "name": MERCHANT,
+                "description": "API keys and settings of the merchant, and what a client should know of the service.",
             },
             {
                 "name": SANDBOX,

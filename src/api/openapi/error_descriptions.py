@@ -27,7 +27,8 @@ WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
     "minutes from the present.",
     "KEY_EXPIRED": "The `expiresAt` of the key has passed.",
     "KEY_ENVIRONMENT_MISMATCH": "The key is a sandbox key and the service is in production, or the reverse.",
-    "INSUFFICIENT_SCOPE": "The key was not issued for this operation.",
+    "INSUFFICIENT_SCOPE": "The key was not issued for this operation, or lacks a scope that it would give to another "
+    "key.",
     "MERCHANT_NOT_FOUND": "`x-merchant-id` is not the key's merchant. The answer is the same whether "
     "that merchant exists or "
     "not.",
@@ -36,7 +37,11 @@ WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
     "CUSTOMER_NOT_FOUND": "The merchant has no customer with this `customer.id`.",
     "PAYMENT_METHOD_NOT_FOUND": "The saved payment method does not exist.",
     "PRODUCT_NOT_FOUND": "The merchant has no product with this id.",
-    "API_KEY_NOT_FOUND": "The merchant has no such key. Only the command line reports this code.",
+    "API_KEY_NOT_FOUND": "The merchant has no API key with this id.",
+    "API_KEY_NOT_ACTIVE": "The API key is revoked or has expired, so it cannot be rotated: create another key.",
+    "API_KEY_LIMIT_REACHED": "The merchant has 100 valid API keys, the most that it may have: revoke one.",
+    "LAST_API_KEY": "No other valid API key can manage keys. Create one with the scope `keys` first, or rotate this "
+    "one; the service's operator can revoke every key.",
     "METHOD_NOT_ALLOWED": "The address does not accept this method. `Allow` lists the methods that it accepts.",
     "REQUEST_TIMEOUT": {
         408: "The body did not arrive in time: send the request again.",

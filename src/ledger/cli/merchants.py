@@ -114,13 +114,14 @@ def set_(
 ) -> None:
     """Change settings of a merchant. Existing orders keep the terms with which they were created."""
     from ledger.domain.merchants.settings import parse_settings
+    from ledger.operations.inputs import Actor
     from ledger.operations.merchants import change_settings
 
     merchant = uuid_of(merchant_id, "merchant")
     texts = _pairs(settings)
 
     async def change(ledger: Ledger, _: Settings) -> Merchant:
-        return await change_settings(ledger, merchant, parse_settings(texts))
+        return (await change_settings(ledger, Actor(merchant_id=merchant), parse_settings(texts))).state
 
     _echo(on_ledger(data_dir, change), json=json)
 

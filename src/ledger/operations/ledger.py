@@ -78,6 +78,10 @@ class Ledger:
             self._merchants.put(merchant_id, merchant)
         return merchant
 
+    def forget_merchant(self, merchant_id: UUID) -> None:
+        """Drops what is cached of a merchant, because the merchant has changed."""
+        self._merchants.drop(merchant_id)
+
     def complete(self, operation: Coroutine[Any, Any, T]) -> Awaitable[T]:
         """Runs an operation to its end in a task of its own, even where the caller that awaits it is cancelled."""
         task = self._start(operation)

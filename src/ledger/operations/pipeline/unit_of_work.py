@@ -26,6 +26,7 @@ from ledger.domain.idempotency.events import (
 from ledger.domain.idempotency.evolve import evolve as evolve_record
 from ledger.domain.idempotency.state import IdempotencyRecord
 from ledger.domain.ids import parse_uuid
+from ledger.domain.merchants.state import Merchant
 from ledger.domain.orders.events import OrderCreated, OrderEvent
 from ledger.domain.orders.evolve.order import evolve as evolve_order
 from ledger.domain.orders.state import Order
@@ -179,6 +180,8 @@ class UnitOfWork:
             self._versions[change.stream_id] = version
             if change.events and isinstance(change.after, Customer):
                 self.ledger.customers.put(self.merchant_id, change.after, version)
+            elif change.events and isinstance(change.after, Merchant):
+                self.ledger.forget_merchant(self.merchant_id)
         self._accepted = True
         self.calls_open += calls
         if calls and self._cause is None:
