@@ -14,10 +14,10 @@ from starlette.types import ASGIApp
 from tests.api.bodies import encoded
 
 from api.app import create_app
-from ledger.operations.api_keys import issue_key
 from ledger.operations.inputs import Actor
 from ledger.operations.ledger import Ledger
-from ledger.operations.merchants import register_merchant
+from ledger.operations.merchants.api_keys import issue_key
+from ledger.operations.merchants.registration import register_merchant
 from ledger.security.api_keys import new_key
 from ledger.security.secrets import Purpose, load_secrets
 from ledger.settings import Settings

@@ -32,7 +32,7 @@ from ledger.domain.orders.terms import MethodType
 from ledger.domain.rejections import InvalidField
 from ledger.operations.inputs import Actor, PaymentInput, RefundInput
 from ledger.operations.ledger import Ledger
-from ledger.operations.merchants import change_settings
+from ledger.operations.merchants.registration import change_settings
 from ledger.operations.orders.create import create_order
 from ledger.operations.orders.refund import refund_order
 from ledger.operations.payment_lookup import PaymentLookup

@@ -25,7 +25,7 @@ from ledger.domain.orders.terms import CaptureMethod
 from ledger.domain.orders.timers import TimerKind, timers_of
 from ledger.operations.inputs import Actor, DeviceDataInput
 from ledger.operations.ledger import Ledger
-from ledger.operations.merchants import change_settings
+from ledger.operations.merchants.registration import change_settings
 from ledger.operations.orders.authenticate import submit_device_data
 from ledger.operations.orders.create import create_order
 from ledger.operations.orders.timers import run_timer

@@ -27,7 +27,7 @@ from ledger.domain.orders.statuses import OrderStatus
 from ledger.domain.rejections import ConcurrentUpdate
 from ledger.operations.inputs import Actor
 from ledger.operations.ledger import Ledger
-from ledger.operations.merchants import change_settings
+from ledger.operations.merchants.registration import change_settings
 from ledger.settings import Settings
 from ledger.wiring import open_ledger
 

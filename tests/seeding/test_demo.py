@@ -6,9 +6,9 @@ import msgspec
 import psycopg
 import pytest
 
-from ledger.operations.api_keys import revoke_key
 from ledger.operations.inputs import Actor
-from ledger.operations.merchants import merchant_of
+from ledger.operations.merchants.api_keys import revoke_key
+from ledger.operations.merchants.registration import merchant_of
 from ledger.security.api_keys import hash_key
 from ledger.security.secrets import Purpose, load_secrets
 from ledger.seeding import demo

@@ -20,7 +20,7 @@ from api.merchant.documents import NewApiKeyDocument, created_response, forget_k
 from api.merchant.fields import key_expiry, key_name
 from api.openapi.operation import ANY, BODY, IDEMPOTENT, MERCHANT, OperationSpec, codes_of
 from api.openapi.parameters import IDEMPOTENCY_KEY
-from ledger.operations.api_keys import issue_key
+from ledger.operations.merchants.api_keys import issue_key
 from ledger.security.api_keys import Scope
 
 

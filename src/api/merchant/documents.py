@@ -13,7 +13,7 @@ from api.http.request import ApiRequest
 from api.http.response import REPLAYED, ApiResponse, json_response
 from api.openapi.operation import Json
 from ledger.domain.rejections import ApiKeyNotFound
-from ledger.operations.api_keys import KeyResult
+from ledger.operations.merchants.api_keys import KeyResult
 from ledger.security.api_keys import NewKey, Scope
 from projections.merchants import ListedKey, listed
 from projections.orders.formats import moment, moment_or_null

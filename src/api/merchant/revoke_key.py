@@ -11,7 +11,7 @@ from api.http.response import ApiResponse
 from api.merchant.documents import KEY_ID, RevokedApiKeyDocument, forget_keys, key_id_of, revoked_response
 from api.openapi.operation import ANY, IDEMPOTENT, MERCHANT, UNREADABLE, OperationSpec, codes_of
 from api.openapi.parameters import IDEMPOTENCY_KEY
-from ledger.operations.api_keys import revoke_key
+from ledger.operations.merchants.api_keys import revoke_key
 from ledger.security.api_keys import Scope
 
 

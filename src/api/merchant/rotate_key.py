@@ -18,7 +18,7 @@ from api.merchant.documents import KEY_ID, RotatedApiKeyDocument, created_respon
 from api.merchant.fields import key_expiry, key_name
 from api.openapi.operation import ANY, BODY, IDEMPOTENT, MERCHANT, OperationSpec, codes_of
 from api.openapi.parameters import IDEMPOTENCY_KEY
-from ledger.operations.api_keys import rotate_key
+from ledger.operations.merchants.api_keys import rotate_key
 from ledger.security.api_keys import OVERLAP_MAX_S, OVERLAP_S, Scope
 
 

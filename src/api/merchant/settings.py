@@ -26,7 +26,7 @@ from api.openapi.parameters import IDEMPOTENCY_KEY
 from ledger.domain.merchants.commands import ChangeSettings
 from ledger.domain.merchants.settings import DELAY_MAX_S, INVOICE_TRIGGERS, SETTINGS, out_of_bounds, parse_setting
 from ledger.domain.orders.terms import MethodType
-from ledger.operations.merchants import change_settings
+from ledger.operations.merchants.registration import change_settings
 from ledger.security.api_keys import Scope
 from projections.merchants import FoundMerchant, MerchantSettings, settings_of
 from projections.orders.formats import moment

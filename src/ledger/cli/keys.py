@@ -47,8 +47,8 @@ def create(
     json: AsJson = False,
 ) -> None:
     """Issue a further API key and print it. It is shown only once."""
-    from ledger.operations.api_keys import issue_key
     from ledger.operations.inputs import Actor
+    from ledger.operations.merchants.api_keys import issue_key
     from ledger.seeding.seed import fresh_keys
 
     merchant, scopes = uuid_of(merchant_id, "merchant"), _scopes(scope or [])
@@ -105,8 +105,8 @@ def rotate(
     json: AsJson = False,
 ) -> None:
     """Issue a key in the place of another, which stays valid for a while, and print it. It is shown only once."""
-    from ledger.operations.api_keys import KeyResult, rotate_key
     from ledger.operations.inputs import Actor
+    from ledger.operations.merchants.api_keys import KeyResult, rotate_key
     from ledger.seeding.seed import fresh_keys
 
     merchant, old = uuid_of(merchant_id, "merchant"), uuid_of(key_id, "key")
@@ -130,8 +130,8 @@ def revoke(
     data_dir: DataDir = None,
 ) -> None:
     """Revoke a key. A second time changes nothing."""
-    from ledger.operations.api_keys import revoke_key
     from ledger.operations.inputs import Actor
+    from ledger.operations.merchants.api_keys import revoke_key
 
     actor, key = Actor(merchant_id=uuid_of(merchant_id, "merchant")), uuid_of(key_id, "key")
     revoked = on_ledger(data_dir, lambda ledger, _: revoke_key(ledger, actor, key)).key

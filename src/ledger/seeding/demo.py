@@ -19,9 +19,9 @@ from uuid import UUID, uuid4
 import msgspec
 from msgspec import Struct
 
-from ledger.operations.api_keys import issue_key
 from ledger.operations.inputs import Actor
-from ledger.operations.merchants import merchant_of
+from ledger.operations.merchants.api_keys import issue_key
+from ledger.operations.merchants.registration import merchant_of
 from ledger.postgres.connection import connect
 from ledger.security.api_keys import NewKey, known_key
 from ledger.security.secrets import Purpose, load_secrets

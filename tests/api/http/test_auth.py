@@ -17,9 +17,9 @@ from api.dependencies import DependencyHolder
 from api.http.auth import Authenticator
 from api.http.endpoint import READ, WRITE, Endpoint
 from api.http.errors import ApiError
-from ledger.operations.api_keys import revoke_key
 from ledger.operations.inputs import Actor
-from ledger.operations.merchants import change_settings
+from ledger.operations.merchants.api_keys import revoke_key
+from ledger.operations.merchants.registration import change_settings
 from ledger.security.api_keys import PREFIXES, Scope, hash_key, new_key
 from ledger.settings import Settings
 from projections.merchants import FoundKey, MerchantSettings

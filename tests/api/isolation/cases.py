@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from tests.api.bodies import by_card, charge, order
+from tests.api.isolation.objects import PRODUCTS
 
 
 class NOTHING(NamedTuple):
@@ -57,8 +58,8 @@ CASES: Final[Mapping[tuple[str, str], Case]] = {
             "body.customer.externalId": "customer",
             "body.customerId": "customer",
             "body.paymentMethod.paymentMethodId": "method",
-            "body.lineItems[].productId": NOTHING("a text until products are looked up"),
-            "body.items[].productId": NOTHING("a text until products are looked up"),
+            "body.lineItems[].productId": "product",
+            "body.items[].productId": "product",
             "body.customerFiscalData.taxId": _TAX_ID,
             "body.fiscalData.taxId": _TAX_ID,
             "body.fiscalConfig.taxId": _TAX_ID,
@@ -103,6 +104,17 @@ CASES: Final[Mapping[tuple[str, str], Case]] = {
     ("GET", "/api/v1/merchant"): Case(),
     ("PUT", "/api/v1/merchant"): Case(body={"settings": {"captureDelaySeconds": 5}}),
     ("GET", "/api/v1/meta"): Case(),
+    ("GET", PRODUCTS): Case(
+        {"query.search": "search", "query.cursor": NOTHING("a position in the list, see the test of cursors")}
+    ),
+    ("GET", f"{PRODUCTS}/{{id}}"): Case({"path.id": "product"}),
+    ("POST", f"{PRODUCTS}/bulk-import"): Case(
+        {
+            "body.products[].id": "product",
+            "body.products[].externalId": NOTHING("a text of the product, by which none is found"),
+        },
+        body={"products": [{"id": "new-product", "name": "New", "price": 100}]},
+    ),
     ("GET", "/api/sandbox/clock"): Case(),
     ("POST", "/api/sandbox/clock"): Case(body={"advanceBy": "PT0S"}),
     ("POST", "/api/sandbox/deposits"): Case(

@@ -14,12 +14,14 @@ from uuid_utils.compat import uuid7
 
 from ledger.processors.clabe import check_digit
 
+PRODUCTS: Final = "/lps/products"
+
 Objects = Mapping[str, Sequence[str]]
 """The ids of a merchant's objects by their kind: the service's id first, then the merchant's own."""
 
 KINDS: Final = (
     "order", "payment", "payment id", "refund", "customer", "method", "search", "cursor", "session", "session's order",
-    "device session", "device session's order", "api key", "clabe", "cash reference", "deposit",
+    "device session", "device session's order", "api key", "clabe", "cash reference", "deposit", "product",
 )  # fmt: skip
 
 
@@ -39,6 +41,8 @@ async def objects_of(merchant: Merchant, name: str) -> Objects:
     page = (await merchant.get(f"{ORDERS}?limit=1")).json()
     keys = (await merchant.get("/api/v1/api-keys")).json()["data"]
     payment = paid["payment"]["id"]
+    product = {"id": f"{name}-product", "name": f"{name} product", "price": 100}
+    await _made(merchant, f"{PRODUCTS}/bulk-import", {"products": [product]})
     return {
         "order": (split["id"], f"{name}-order"),
         "payment": (payment, f"{name}-payment"),
@@ -56,6 +60,7 @@ async def objects_of(merchant: Merchant, name: str) -> Objects:
         "clabe": (clabe,),
         "cash reference": (cash["payment"]["cieDetails"]["reference"],),
         "deposit": (f"{name}-deposit",),
+        "product": (f"{name}-product",),
     }
 
 

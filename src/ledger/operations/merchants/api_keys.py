@@ -18,7 +18,7 @@ from ledger.domain.merchants.events import MerchantEvent
 from ledger.domain.merchants.state import ApiKey, Merchant
 from ledger.operations.inputs import Actor
 from ledger.operations.ledger import Ledger
-from ledger.operations.merchants import change_merchant
+from ledger.operations.merchants.registration import change_merchant
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey
 from ledger.security.api_keys import NewKey
 
