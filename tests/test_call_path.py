@@ -52,5 +52,8 @@ async def test_a_refund_is_followed_through_few_modules(database_url):
         answer = await merchant.post(f"/api/v2/payment-orders/{paid['id']}/refund", {"amount": 5000})
         sys.setprofile(None)
     assert answer.status_code == 200, answer.text
-    assert len(set(path.modules)) <= 65
+    beside = {
+        "ledger/postgres/listener.py"
+    }  # a task of its own, which wakes ten times a second and is not the refund's
+    assert len(set(path.modules) - beside) <= 65
     assert path.changes_in("ledger/operations") <= 40

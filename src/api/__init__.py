@@ -6,8 +6,9 @@ In reading order:
 
 - `app`: every route on one page, and the wiring. `dependencies`: what endpoints work with.
 - `http`: what happens to every request: authentication, rate limits, decoding, errors, responses.
-- `orders`: the endpoints of payment orders, one file each. `fields`: parts of their bodies: shapes, limits and parsers.
-- `customers`: the endpoints of customers.
+- `orders`, `customers`, `products`: the endpoints of payment orders, of customers and of products, one file each.
+  `fields`: parts of their bodies: shapes, limits and parsers.
+- `merchant`: the endpoints of the merchant's own API keys and settings.
 - `sandbox`: helpers and payer pages that exist only there.
 - `processor_messages`: where processors deliver signed messages. `system`: health, metrics, the reference page.
 - `openapi`: the published description.

@@ -13,10 +13,11 @@ from ledger.domain.customers.state import Customer
 from ledger.domain.idempotency.state import IdempotencyRecord
 from ledger.domain.merchants.state import Merchant
 from ledger.domain.orders.state import Order
+from ledger.domain.products.state import Product
 from ledger.journal.append import Change
 from ledger.journal.inline import InlineTable, Row
-from projections import customers, merchants
-from projections.lists import customer_counts, tally
+from projections import customers, merchants, products
+from projections.lists import tally
 from projections.orders import table
 from projections.search import lines
 
@@ -27,7 +28,7 @@ TABLES: Final[tuple[InlineTable, ...]] = (
     lines.TABLE,
     merchants.TABLE,
     merchants.KEY_TABLE,
-    customer_counts.TABLE,
+    products.TABLE,
 )
 
 
@@ -56,8 +57,9 @@ def rows_of(merchant_id: UUID, version: int, before: Any, after: Any) -> dict[st
             return {
                 customers.TABLE.name: [customers.row(merchant_id, version, after)],
                 lines.TABLE.name: lines.customer_rows(merchant_id, before, after),
-                customer_counts.TABLE.name: customer_counts.moves(merchant_id, before, after),
             }
+        case Product():
+            return {products.TABLE.name: [products.row(merchant_id, version, after)]}
         case IdempotencyRecord():
             return {}  # a repeated request is answered from the log itself
         case Merchant():

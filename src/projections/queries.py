@@ -6,7 +6,8 @@ answered like an id that does not exist.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -15,7 +16,7 @@ from msgspec import Struct
 
 from ledger.postgres.connection import Connection
 from ledger.postgres.dataloader import DataLoader
-from projections import customers, merchants, open_calls
+from projections import customers, merchants, products
 from projections.customers import RELATED_SHOWN_MAX, CustomerRow
 from projections.erasures import orders_of_statement
 from projections.lists.customers import CustomerQuery, customer_page_body, customer_page_statement
@@ -23,9 +24,10 @@ from projections.lists.pages import OrderQuery, page_body
 from projections.lists.pool import ListPool
 from projections.lists.related_customers import customers_found, customers_statement, related_documents_statement
 from projections.lists.statements import page_statements
-from projections.merchants import FoundKey
-from projections.orders import table
+from projections.merchants import FoundKey, FoundMerchant, ListedKey
+from projections.orders import open_calls, table
 from projections.orders.table import OrderRow
+from projections.products import ProductDocument, ProductQuery
 
 Key = tuple[int, Any]
 """The kind of a point read, an index into _POINT_READS, and the key that is looked up."""
@@ -46,12 +48,13 @@ select count(*), min(received_at), count(*) filter (where next_try_at = 'infinit
   from processor_message where handled_at is null
 """
 
-_ORDER, _CUSTOMER, _API_KEY, _CUSTOMER_BY_REFERENCE = range(4)
+_ORDER, _CUSTOMER, _API_KEY, _CUSTOMER_BY_REFERENCE, _PRODUCT = range(5)
 _POINT_READS: Final = (
     _PointRead(table.FIND, table.find_parameters, table.found),
     _PointRead(customers.FIND, customers.find_parameters, customers.found),
     _PointRead(merchants.FIND_KEY, merchants.find_key_parameters, merchants.found_key),
     _PointRead(customers.FIND_BY_REFERENCE, customers.find_by_reference_parameters, customers.found_by_reference),
+    _PointRead(products.FIND, products.find_parameters, products.found),
 )
 
 
@@ -117,10 +120,40 @@ class Queries:
         rows = await self._lists.rows(*orders_of_statement(merchant_id, customer_id, after, limit))
         return [order_id for (order_id,) in rows]
 
+    async def product(self, merchant_id: UUID, product_id: str) -> bytes | None:
+        """Returns the JSON object of the merchant's product with this id."""
+        if not _storable(product_id):
+            return None
+        found: bytes | None = await self.points.get((_PRODUCT, (merchant_id.bytes, product_id)))
+        return found
+
+    async def products_by_id(self, merchant_id: UUID, product_ids: Collection[str]) -> Mapping[str, ProductDocument]:
+        """Returns the merchant's products with these ids, without those that do not exist, in one round trip."""
+        documents = await asyncio.gather(*[self.product(merchant_id, product_id) for product_id in product_ids])
+        return {
+            product_id: products.read_document(document)
+            for product_id, document in zip(product_ids, documents, strict=True)
+            if document is not None
+        }
+
+    async def products(self, merchant_id: UUID, query: ProductQuery) -> bytes:
+        """Returns one page of the merchant's products as JSON."""
+        return products.page_body(query, await self._lists.rows(*products.page_statement(merchant_id, query)))
+
     async def find_key(self, key_hash: bytes) -> FoundKey | None:
         """Returns the API key with this keyed hash, also an expired or revoked one."""
         found: FoundKey | None = await self.points.get((_API_KEY, key_hash))
         return found
+
+    async def merchant(self, merchant_id: UUID) -> FoundMerchant:
+        """Returns a registered merchant."""
+        (row,) = await self._lists.rows(merchants.FIND, {"merchant_id": merchant_id})
+        return merchants.found_merchant(row)
+
+    async def api_keys(self, merchant_id: UUID) -> list[ListedKey]:
+        """Returns the merchant's API keys, the oldest first, expired and revoked ones included."""
+        rows = await self._lists.rows(merchants.KEYS, {"merchant_id": merchant_id})
+        return [merchants.listed_key(row) for row in rows]
 
     async def open_calls(self) -> tuple[int, datetime | None]:
         """Returns the number of open calls of all merchants, and the oldest deadline among them in real time."""

@@ -25,21 +25,21 @@ from ledger.domain.merchants import events as merchant_events
 from ledger.domain.merchants.evolve import evolve as evolve_merchant
 from ledger.domain.orders import events as order_events
 from ledger.domain.orders.evolve.order import evolve as evolve_order
+from ledger.domain.products import events as product_events
+from ledger.domain.products.evolve import evolve as evolve_product
 from ledger.journal.inline import Row
 from ledger.postgres.connection import Connection
 from projections.inline import TABLES, rows_of
-from projections.lists import customer_counts, tally
+from projections.lists import tally
 
 Rows = dict[str, list[Row]]
 """All rows of a merchant by table, sorted. Counters at zero are left out."""
-
-_COUNTERS: Final = (tally.TABLE.name, customer_counts.TABLE.name)
-"""Tables that changes are added up in: the last column is the number."""
 
 _FOLDS: Final[dict[type[Struct], Callable[[Any, Any], Any]]] = {
     **dict.fromkeys(order_events.TOPICS.values(), evolve_order),
     **dict.fromkeys(customer_events.TOPICS.values(), evolve_customer),
     **dict.fromkeys(merchant_events.TOPICS.values(), evolve_merchant),
+    **dict.fromkeys(product_events.TOPICS.values(), evolve_product),
     **dict.fromkeys(request_events.TOPICS.values(), evolve_request),
 }
 
@@ -64,8 +64,7 @@ class Replay:
         for version, state in self._states.values():
             for name, of_stream in rows_of(self._merchant_id, version, None, state).items():
                 rows[name] += of_stream
-        for counters in _COUNTERS:
-            rows[counters] = _counted(rows[counters])
+        rows[tally.TABLE.name] = _counted(rows[tally.TABLE.name])
         return {name: sorted(of_table) for name, of_table in rows.items()}
 
 
@@ -86,8 +85,7 @@ async def stored(connection: Connection, merchant_id: UUID) -> Rows:
         for type_name, loader in _AS_SENT.items():
             cursor.adapters.register_loader(type_name, loader)
         rows[table.name] = sorted(await (await cursor.execute(query, (merchant_id,))).fetchall())
-    for counters in _COUNTERS:
-        rows[counters] = [row for row in rows[counters] if row[-1] != 0]
+    rows[tally.TABLE.name] = [row for row in rows[tally.TABLE.name] if row[3] != 0]
     return rows
 
 

@@ -18,12 +18,12 @@ from ledger.operations.customers.erase import delete_customer
 from ledger.operations.inputs import Actor, CustomerFields, CustomerInput
 from ledger.operations.ledger import Ledger
 from ledger.operations.orders.create import create_order
+from ledger.operations.pipeline.execute_stream import StreamResult
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey
 from projections.erasures import Erasures
 
 pytestmark = pytest.mark.anyio
 
-ROUNDS = [pytest.param(8, id="short"), pytest.param(500, id="500", marks=pytest.mark.long)]
 _AT_ONCE = 8
 WORDS = ("Xochitl", "xochitl@example.com", "+525512345678", "Quetzalli")
 
@@ -60,6 +60,13 @@ async def outcome(operation: Awaitable[Any]) -> Any:
         return type(rejection)
 
 
+@pytest.fixture(params=[pytest.param(8, id="short"), pytest.param(200, id="long", marks=pytest.mark.long)])
+def rounds(request: pytest.FixtureRequest) -> int:
+    """How many rounds a race has. `--rounds 500` with `-m long` runs that many."""
+    given: int | None = request.config.getoption("--rounds")
+    return int(request.param) if given is None else given
+
+
 @pytest.fixture
 async def processes(ledger: Ledger, open_another: Open, merchant: Actor, database_url: str) -> Any:
     async with Erasures(database_url) as erasures:
@@ -76,7 +83,6 @@ async def in_rounds(race: Callable[[int], Awaitable[None]], rounds: int) -> None
         await asyncio.gather(*[race(n) for n in range(start, min(start + _AT_ONCE, rounds))])
 
 
-@pytest.mark.parametrize("rounds", ROUNDS)
 async def test_a_customer_that_is_changed_while_it_is_erased_is_erased(processes: Processes, rounds: int) -> None:
     async def race(n: int) -> None:
         name = f"c-{n}"
@@ -90,9 +96,9 @@ async def test_a_customer_that_is_changed_while_it_is_erased_is_erased(processes
         ]
         outcomes = await asyncio.gather(*work[n % 4 :], *work[: n % 4])
         assert set(rejections_of(outcomes)) <= {CustomerNotFound}
-        ended = [each.customer for each in outcomes if not isinstance(each, type)]
+        ended = [each.state for each in outcomes if isinstance(each, StreamResult)]
         assert any(customer.erased for customer in ended), "the erasure always succeeds"
-        again = await processes.change(processes.one, str(created.customer.customer_id), last_name="Quetzalli")
+        again = await processes.change(processes.one, str(created.state.customer_id), last_name="Quetzalli")
         assert again is CustomerNotFound
 
     await in_rounds(race, rounds)
@@ -100,7 +106,6 @@ async def test_a_customer_that_is_changed_while_it_is_erased_is_erased(processes
     await processes.assert_whole()
 
 
-@pytest.mark.parametrize("rounds", ROUNDS)
 async def test_of_two_creations_at_once_with_one_external_id_one_succeeds(processes: Processes, rounds: int) -> None:
     async def race(n: int) -> None:
         both = await asyncio.gather(
@@ -115,8 +120,8 @@ async def test_of_two_creations_at_once_with_one_external_id_one_succeeds(proces
         assert set(rejections_of(same)) <= {RequestInProgress}
         again = await processes.create(processes.one, f"k-{n}", key=request)
         assert again.repeated
-        made = {each.customer.customer_id for each in (*same, again) if not isinstance(each, type)}
-        assert made == {again.customer.customer_id}
+        made = {each.state.customer_id for each in (*same, again) if not isinstance(each, type)}
+        assert made == {again.state.customer_id}
 
     await in_rounds(race, rounds)
     await processes.assert_whole()
@@ -132,7 +137,7 @@ async def test_an_order_and_a_creation_at_once_share_the_customer(processes: Pro
         order, created = await asyncio.gather(*(work if n % 2 else reversed(work)))
         if not n % 2:
             order, created = created, order
-        assert created is DuplicateExternalId or created.customer.customer_id == order.customer.customer_id
+        assert created is DuplicateExternalId or created.state.customer_id == order.customer.customer_id
     await processes.assert_whole()
 
 
@@ -143,7 +148,7 @@ async def test_a_source_that_is_erased_at_once_is_a_source_or_not_found(processe
             processes.create(processes.one, f"child-{n}", source_id=f"source-{n}"),
             processes.delete(processes.other, f"source-{n}"),
         )
-        assert child is CustomerNotFound or child.customer.source_id is not None
+        assert child is CustomerNotFound or child.state.source_id is not None
         assert await processes.create(processes.one, f"late-{n}", source_id=f"source-{n}") is CustomerNotFound
     await processes.assert_whole()
 

@@ -210,7 +210,7 @@ async def test_a_deletion_is_answered_although_the_orders_cannot_be_read_and_the
         raise DatabaseUnavailable("for a moment")
 
     deleted = await delete_customer(ledger, merchant, "c-7", fails)
-    assert deleted.customer.erased
+    assert deleted.state.erased
     await ErasureSweep(ledger, payers.unfinished, payers.orders_of, payers.finished).sweep()
     assert await places_of_personal_data(database_url) == set()
 

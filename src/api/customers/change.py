@@ -24,7 +24,7 @@ async def change(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     key = request.idempotency_key(deps.fingerprint_key, body)
     result = await change_customer(deps.ledger, request.actor, reference, parsed, key)
     headers = REPLAYED if result.replayed or result.repeated else ()
-    return ApiResponse(200, render_detail(result.customer), headers)
+    return ApiResponse(200, render_detail(result.state), headers)
 
 
 CHANGE: Final = ScopedOperation(

@@ -22,7 +22,7 @@ async def create(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     parsed = parse_create(body)
     key = request.idempotency_key(deps.fingerprint_key, body)
     result = await create_customer(deps.ledger, request.actor, parsed, key)
-    return ApiResponse(201, render_detail(result.customer), REPLAYED if result.repeated else ())
+    return ApiResponse(201, render_detail(result.state), REPLAYED if result.repeated else ())
 
 
 CREATE: Final = ScopedOperation(

@@ -31,7 +31,7 @@ async def delete(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     reference = customer_reference(request)
     key = request.idempotency_key(deps.fingerprint_key, body)
     result = await delete_customer(deps.ledger, request.actor, reference, deps.queries.orders_of, key)
-    content = DeletedCustomer(id=result.customer.customer_id)
+    content = DeletedCustomer(id=result.state.customer_id)
     return json_response(200, content, REPLAYED if result.repeated else ())
 
 

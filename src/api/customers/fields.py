@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any, Final, Literal
 
-import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from api.fields.stored_text import check_stored_text
 from api.fields.types import Email, Id, Metadata, Text
 from api.fields.values import email, is_given, metadata, printable
 from api.http.decoding import BodyDecoder, bad_input_as_400
-from api.http.errors import ApiError, Problems, customer_not_found, invalid
+from api.http.errors import ApiError, customer_not_found, invalid
+from api.http.field_errors import FieldErrors
 from api.http.request import ApiRequest
 from api.openapi.operation import Codes, Json
 from ledger.operations.inputs import CustomerFields
@@ -79,22 +79,22 @@ def parse_change(body: bytes) -> CustomerFields:
 
 _decode_create: Final = BodyDecoder(CreateCustomer)
 _decode_change: Final = BodyDecoder(ChangeCustomer)
-_members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
-def _parse(decode: BodyDecoder[Any], body: bytes, require: Callable[[CustomerBody, Problems], None]) -> CustomerFields:
-    problems = Problems()
-    sent: CustomerBody = decode.with_all_errors(body, problems)
+def _parse(
+    decode: BodyDecoder[Any], body: bytes, require: Callable[[CustomerBody, FieldErrors], None]
+) -> CustomerFields:
+    sent, errors = decode.gather(body)
     with bad_input_as_400():
         for text, name in ((sent.external_id, "externalId"), (sent.source_id, "sourceId")):
             if isinstance(text, str):
-                problems.check(printable, text, name)
+                errors.check(printable, text, name)
         if isinstance(sent.email, str):
-            problems.check(email, sent.email, "email")
-        content = problems.check(metadata, sent.metadata)
+            errors.check(email, sent.email, "email")
+        content = errors.check(metadata, sent.metadata)
         if isinstance(sent.metadata, Raw) and not is_given(sent.metadata):
             content = None
-        require(sent, problems)
+        require(sent, errors)
         parsed = CustomerFields(
             external_id=sent.external_id,
             first_name=sent.first_name,
@@ -105,28 +105,28 @@ def _parse(decode: BodyDecoder[Any], body: bytes, require: Callable[[CustomerBod
             metadata=content,
             preferences=_preferences(sent.notification_preferences),
         )
-        _check_texts(parsed, body, problems)
-    problems.raise_all(list(_members(body)))
+        _check_texts(parsed, body, errors)
+    errors.refuse()
     return parsed
 
 
-def _check_texts(parsed: CustomerFields, body: bytes, problems: Problems) -> None:
+def _check_texts(parsed: CustomerFields, body: bytes, errors: FieldErrors) -> None:
     try:
         check_stored_text(parsed, "", body, None)
     except ApiError:
         for name in parsed.__struct_fields__:
             alone = CustomerFields(**{name: getattr(parsed, name)})
-            problems.check(check_stored_text, alone, "", body, None)
+            errors.check(check_stored_text, alone, "", body, None)
 
 
-def _require_a_name(sent: CustomerBody, problems: Problems) -> None:
-    if not isinstance(sent.external_id, str) and not isinstance(sent.email, str) and "email" not in problems:
-        problems.add(invalid("externalId", "is required where email is absent", "REQUIRED"))
+def _require_a_name(sent: CustomerBody, errors: FieldErrors) -> None:
+    if not isinstance(sent.external_id, str) and not isinstance(sent.email, str) and not errors.has("email"):
+        errors.add(invalid("externalId", "is required where email is absent", "REQUIRED"))
 
 
-def _require_external_id(sent: CustomerBody, problems: Problems) -> None:
+def _require_external_id(sent: CustomerBody, errors: FieldErrors) -> None:
     if sent.external_id is None:
-        problems.add(invalid("externalId", "cannot be null, because every customer has one"))
+        errors.add(invalid("externalId", "cannot be null, because every customer has one"))
 
 
 def _preferences(sent: NotificationPreferences | None | UnsetType) -> dict[str, Any] | None | UnsetType:

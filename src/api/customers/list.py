@@ -6,44 +6,28 @@ in one 400.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 from api.customers.fields import TAG
 from api.dependencies import Dependencies
 from api.fields.query import (
-    LIMIT_DEFAULT,
-    LIMIT_MAX,
-    WHOLE_MAX,
-    described,
-    parameters,
-    require_one_place,
-    text,
-    whole,
+    PLACE_PARAMETERS,
+    Parameters,
+    described_parameters,
+    parse_parameters,
+    parse_place,
+    parse_text,
 )
 from api.fields.types import TEXT_MAX
 from api.http.endpoint import ScopedOperation
-from api.http.errors import Problems, invalid
+from api.http.field_errors import FieldErrors
 from api.http.request import ApiRequest
 from api.http.response import ApiResponse
-from api.openapi.operation import ANY, Json, OperationSpec, codes_of
+from api.openapi.operation import ANY, OperationSpec, codes_of
 from ledger.security.api_keys import Scope
-from projections.lists.customers import CustomerCursor, CustomerPage, CustomerQuery, parse_customer_cursor
+from projections.lists.customers import CustomerPage, CustomerQuery, parse_customer_cursor
 
-PARAMETERS: Final[Mapping[str, tuple[str, Json]]] = {
-    "limit": (
-        f"The number of customers on a page, 1 to {LIMIT_MAX}; default {LIMIT_DEFAULT}.",
-        {"type": "integer", "minimum": 1, "maximum": LIMIT_MAX, "default": LIMIT_DEFAULT},
-    ),
-    "offset": (
-        "The number of customers to skip. Cannot be combined with page or cursor.",
-        {"type": "integer", "minimum": 0, "maximum": WHOLE_MAX, "default": 0},
-    ),
-    "page": ("The number of the page, from 1.", {"type": "integer", "minimum": 1, "maximum": WHOLE_MAX}),
-    "cursor": (
-        "The `nextCursor` of the page before: the fastest way to read the next page.",
-        {"type": "string", "minLength": 1},
-    ),
+PARAMETERS: Final[Parameters] = {
     "email": (
         "Customers with this e-mail address; upper and lower case are equal.",
         {"type": "string", "maxLength": TEXT_MAX},
@@ -53,37 +37,27 @@ PARAMETERS: Final[Mapping[str, tuple[str, Json]]] = {
         "Part of the external id, the full name, the e-mail or the phone; upper and lower case are equal.",
         {"type": "string", "maxLength": TEXT_MAX},
     ),
+    **PLACE_PARAMETERS,
 }
-"""The query of the list of customers: what a parameter means, and its schema. All may be given once."""
+"""The query of the list of customers. All may be given once."""
 
 
 def parse_customer_query(query: bytes) -> CustomerQuery:
     """Returns the list that a query string asks for. Raises ApiError (400)."""
-    given = parameters(query, PARAMETERS.keys())
-    problems = Problems()
-    limit = problems.check(whole, given, "limit", LIMIT_DEFAULT, 1, LIMIT_MAX) or LIMIT_DEFAULT
-    page = problems.check(whole, given, "page", 1, 1, WHOLE_MAX) or 1
-    offset = problems.check(whole, given, "offset", (page - 1) * limit, 0, WHOLE_MAX) or 0
-    problems.check(require_one_place, given)
-    parsed = CustomerQuery(
-        email=problems.check(text, given, "email"),
-        external_id=problems.check(text, given, "externalId"),
-        search=problems.check(text, given, "search"),
-        limit=limit,
-        offset=offset,
-        cursor=problems.check(_cursor, given),
+    given = parse_parameters(query, PARAMETERS)
+    errors = FieldErrors(given)
+    place = errors.check(parse_place, given, parse_customer_cursor)
+    email, external_id, search = [errors.check(parse_text, given, name) for name in ("email", "externalId", "search")]
+    errors.refuse()
+    assert place is not None, "what was not parsed was refused"
+    return CustomerQuery(
+        email=email,
+        external_id=external_id,
+        search=search,
+        limit=place.limit,
+        offset=place.offset,
+        cursor=place.cursor,
     )
-    problems.raise_all(list(given))
-    return parsed
-
-
-def _cursor(given: Mapping[str, str]) -> CustomerCursor | None:
-    if "cursor" not in given:
-        return None
-    cursor = parse_customer_cursor(given["cursor"])
-    if cursor is None:
-        raise invalid("cursor", "must be the nextCursor of another page")
-    return cursor
 
 
 async def list_customers(deps: Dependencies, request: ApiRequest) -> ApiResponse:
@@ -99,7 +73,7 @@ LIST_CUSTOMERS: Final = ScopedOperation(
         name="listCustomers",
         summary="List customers",
         description="A page of the merchant's customers, the newest first, and the number of all of them.",
-        parameters=tuple(described(name, *about) for name, about in PARAMETERS.items()),
+        parameters=described_parameters(PARAMETERS),
         answers={200: ("A page of customers.", CustomerPage)},
         codes=codes_of(ANY, {400: ("CONFLICTING_FIELDS",)}),
         tag=TAG,

@@ -5,18 +5,13 @@ Never repeat a value that was sent: it may be a card number in the wrong place. 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Annotated, Final, ParamSpec, TypeVar
+from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
 from api.http.response import Headers
 from ledger.domain.rejections import CustomerNotFound, OrderNotFound
 
-P = ParamSpec("P")
-T = TypeVar("T")
-
-_ERRORS_MAX: Final = 20
 _DIFFER: Final = "are two names of one field and have different values: send one of them"
 
 
@@ -62,50 +57,12 @@ class TooManyRequests(Exception):
         self.headers = headers
 
 
+class DatabaseAway(Exception):
+    """The database went away while the request waited. What the request began may still be carried out."""
+
+
 class ClientGone(Exception):
     """The client has closed the connection: an answer could not be delivered."""
-
-
-class Problems:
-    """The errors of one request, so that a 400 names every wrong field at once.
-
-    A field is named once, by its first error, and at most twenty fields are named.
-    """
-
-    def __init__(self) -> None:
-        self._errors: dict[str, FieldError] = {}
-        self._codes: set[str] = set()
-
-    def __contains__(self, field: str) -> bool:
-        return field in self._errors
-
-    def add(self, error: ApiError) -> None:
-        """Adds a 400. Another status is raised at once."""
-        if error.status != 400:
-            raise error
-        self._codes.add(error.code)
-        for each in error.errors:
-            self._errors.setdefault(each.field, each)
-
-    def check(self, parse: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
-        """Returns what `parse` returns, or None where it raises an ApiError, which is added."""
-        try:
-            return parse(*args, **kwargs)
-        except ApiError as error:
-            self.add(error)
-            return None
-
-    def raise_all(self, order: Sequence[str] = ()) -> None:
-        """Raises ApiError (400) where errors were added, sorted by the first names of their paths in `order`."""
-        if not self._errors:
-            return
-        places = {name: place for place, name in enumerate(order)}
-        errors = sorted(self._errors.values(), key=lambda each: places.get(each.field.partition(".")[0], len(places)))
-        code = self._codes.pop() if len(self._codes) == 1 else "VALIDATION_ERROR"
-        first, more = errors[0], len(errors) - 1
-        rest = f" {more} more field{'s are' if more > 1 else ' is'} wrong: see errors." if more else ""
-        message = f"{first.field} {first.message}.{rest}"
-        raise ApiError(400, code, message, errors=tuple(errors[:_ERRORS_MAX]))
 
 
 def invalid(field: str, message: str, code: str = "INVALID_VALUE") -> ApiError:

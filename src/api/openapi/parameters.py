@@ -26,6 +26,15 @@ CUSTOMER_ID: Final[Json] = {
     "example": "cliente-5521",
 }
 
+PRODUCT_ID: Final[Json] = {
+    "name": "id",
+    "in": "path",
+    "required": True,
+    "description": "The merchant's id of the product, percent-encoded.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": TEXT_MAX},
+    "example": "cafe-coatepec-1kg",
+}
+
 IDEMPOTENCY_KEY: Final[Json] = {
     "name": "Idempotency-Key",
     "in": "header",

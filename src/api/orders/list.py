@@ -16,15 +16,12 @@ import msgspec
 
 from api.dependencies import Dependencies
 from api.fields.query import (
-    LIMIT_DEFAULT,
-    LIMIT_MAX,
-    WHOLE_MAX,
-    described,
-    flag,
-    parameters,
-    require_one_place,
-    text,
-    whole,
+    PLACE_PARAMETERS,
+    described_parameters,
+    parse_flag,
+    parse_parameters,
+    parse_place,
+    parse_text,
 )
 from api.fields.types import TEXT_MAX
 from api.fields.values import moment
@@ -73,19 +70,7 @@ PARAMETERS: Final[Mapping[str, tuple[str, Json]]] = {
     "dateTo": ("Orders created up to this time, inclusive. A date alone includes that whole day.", _DATE),
     "startDate": ("Alias of dateFrom.", _DATE),
     "endDate": ("Alias of dateTo.", _DATE),
-    "page": (
-        "The number of the page, from 1. Cannot be combined with offset or cursor.",
-        {"type": "integer", "minimum": 1, "maximum": WHOLE_MAX, "default": 1},
-    ),
-    "limit": (
-        f"The number of orders on a page, 1 to {LIMIT_MAX}; default {LIMIT_DEFAULT}.",
-        {"type": "integer", "minimum": 1, "maximum": LIMIT_MAX, "default": LIMIT_DEFAULT},
-    ),
-    "offset": ("The number of orders to skip.", {"type": "integer", "minimum": 0, "maximum": WHOLE_MAX}),
-    "cursor": (
-        "The `nextCursor` of the page before: the fastest way to read the next page.",
-        {"type": "string", "minLength": 1},
-    ),
+    **PLACE_PARAMETERS,
     "sortField": ("`createdAt`.", {"type": "string", "enum": ["createdAt"], "default": "createdAt"}),
     "sortOrder": ("`desc` (default) or `asc`.", {"type": "string", "enum": ["desc", "asc"], "default": "desc"}),
 }
@@ -97,33 +82,28 @@ def parse_order_query(query: bytes, now: datetime) -> OrderQuery:
     (400).
     """
     given = _parameters(query)
-    limit = whole(given, "limit", LIMIT_DEFAULT, 1, LIMIT_MAX)
-    require_one_place(given)
-    page = whole(given, "page", 1, 1, WHOLE_MAX)
+    place = parse_place(given, parse_cursor)
     if given.get("sortField", "createdAt") != "createdAt":
         raise invalid("sortField", "must be createdAt")
     if given.get("sortOrder", "desc") not in ("asc", "desc"):
         raise invalid("sortOrder", "must be asc or desc")
-    cursor = parse_cursor(given["cursor"]) if "cursor" in given else None
-    if "cursor" in given and cursor is None:
-        raise invalid("cursor", "must be the nextCursor of another page")
     return OrderQuery(
         statuses=_statuses(given.get("status")),
-        customer=text(given, "customerId"),
-        related=flag(given, "includeRelatedCustomers"),
-        exclude_overdue=flag(given, "excludeOverdue"),
-        search=text(given, "search"),
+        customer=parse_text(given, "customerId"),
+        related=parse_flag(given, "includeRelatedCustomers"),
+        exclude_overdue=parse_flag(given, "excludeOverdue"),
+        search=parse_text(given, "search"),
         created_from=_date(given, ("dateFrom", "startDate"), now, time.min),
         created_to=_date(given, ("dateTo", "endDate"), now, _LAST_MOMENT),
         ascending=given.get("sortOrder") == "asc",
-        limit=limit,
-        offset=whole(given, "offset", (page - 1) * limit, 0, WHOLE_MAX),
-        cursor=cursor,
+        limit=place.limit,
+        offset=place.offset,
+        cursor=place.cursor,
     )
 
 
 def _parameters(query: bytes) -> Mapping[str, str]:
-    return parameters(query, PARAMETERS.keys(), joined={"status"})
+    return parse_parameters(query, PARAMETERS, lists=("status",))
 
 
 def _statuses(text: str | None) -> tuple[OrderStatus, ...]:
@@ -171,7 +151,7 @@ LIST_ORDERS: Final = ScopedOperation(
         name="listPaymentOrders",
         summary="List payment orders",
         description="A page of the merchant's orders, without their payments, and the number of all orders.",
-        parameters=tuple(described(name, *about) for name, about in PARAMETERS.items()),
+        parameters=described_parameters(PARAMETERS),
         answers={200: ("A page of orders.", OrderPage)},
         codes=codes_of(ANY, {400: ("CONFLICTING_FIELDS",)}),
     ),

@@ -19,6 +19,7 @@ from ledger.domain.idempotency import events as request_events
 from ledger.domain.merchants import events as merchant_events
 from ledger.domain.orders import events as order_events
 from ledger.domain.personal_data import split
+from ledger.domain.products import events as product_events
 from ledger.journal.append import EncodedEvent
 from ledger.journal.encryption.sealing import Seal
 
@@ -121,6 +122,7 @@ TOPICS: Final[dict[str, type[Struct]]] = {
     **order_events.TOPICS,
     **customer_events.TOPICS,
     **merchant_events.TOPICS,
+    **product_events.TOPICS,
     **request_events.TOPICS,
 }
 """Every topic that the ledger writes to the log."""

@@ -1,4 +1,4 @@
-"""What a request is about, and what an operation on an order or a customer returns."""
+"""What a request is about, and what an operation on an order returns."""
 
 from __future__ import annotations
 
@@ -37,15 +37,3 @@ class OrderResult(Struct, frozen=True, kw_only=True):
     replayed: bool = False
     repeated: bool = False
     refund_id: UUID | None = None
-
-
-class CustomerResult(Struct, frozen=True, kw_only=True):
-    """The customer after an operation.
-
-    `replayed` marks a request that changed nothing because it was already so. `repeated` marks the answer that this
-    idempotency key received the first time.
-    """
-
-    customer: Customer
-    replayed: bool = False
-    repeated: bool = False

@@ -7,8 +7,8 @@ from uuid import UUID
 
 import pytest
 from tests.api.customers.test_customer_routes import CUSTOMERS, created
-from tests.api.openapi.described import assert_described
-from tests.api.storefront import Merchant
+from tests.api.openapi.description import assert_described
+from tests.api.storefront import Merchant, Storefront
 
 from api.customers.list import PARAMETERS, parse_customer_query
 from api.http.errors import ApiError
@@ -112,6 +112,11 @@ async def test_a_changed_detail_is_found_at_once_and_the_old_one_is_not(seven: M
     assert names(await listed(seven, "search=ana%20l%C3%B3pez%203")) == []
 
 
+async def test_an_email_finds_no_customer_of_another_merchant(store: Storefront, merchant: Merchant):
+    await created(await store.register(), email="theirs@example.com")
+    assert (await listed(merchant, "email=theirs@example.com"))["data"] == []
+
+
 def test_every_wrong_parameter_is_named_at_once():
     with pytest.raises(ApiError) as refused:
         parse_customer_query(b"page=0&limit=101&cursor=x&email=" + b"a" * 256)
@@ -138,7 +143,7 @@ def test_every_parameter_is_described(monkeypatch: pytest.MonkeyPatch):
             read.add(name)
             return False
 
-    monkeypatch.setattr("api.customers.list.parameters", lambda *_: Given())
+    monkeypatch.setattr("api.customers.list.parse_parameters", lambda *_: Given())
     parse_customer_query(b"")
     assert read == PARAMETERS.keys()
 

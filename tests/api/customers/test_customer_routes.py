@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 from tests.api.bodies import order
-from tests.api.openapi.described import assert_described
+from tests.api.openapi.description import assert_described
 from tests.api.storefront import ORDERS, Merchant, Storefront
 
 pytestmark = pytest.mark.anyio
@@ -220,33 +220,6 @@ async def test_a_body_that_is_no_object_is_refused(merchant: Merchant, body: byt
     for answer in (await merchant.post(CUSTOMERS, body), await merchant.put(f"{CUSTOMERS}/ana", body)):
         assert answer.status_code == 400, answer.text
         assert answer.json()["errors"]
-
-
-async def test_another_merchants_customer_is_like_an_unknown_one(store: Storefront, merchant: Merchant):
-    theirs = await created(await store.register(), externalId="theirs", email="t@example.com")
-    await created(merchant, externalId="ours", email="o@example.com")
-
-    async def answers(reference: str) -> list[tuple[int, str]]:
-        path = f"{CUSTOMERS}/{reference}"
-        return [
-            (answer.status_code, answer.text.replace(answer.headers["x-request-id"], ""))
-            for answer in (
-                await merchant.get(path),
-                await merchant.put(path, {"firstName": "X"}),
-                await merchant.delete(path),
-                await merchant.post(CUSTOMERS, {"externalId": "new", "sourceId": reference}),
-                await merchant.put(f"{CUSTOMERS}/ours", {"sourceId": reference}),
-                await merchant.get(f"{CUSTOMERS}?externalId={reference}"),
-                await merchant.get(f"{CUSTOMERS}?email={reference}@example.com"),
-                await merchant.get(f"{CUSTOMERS}?search={reference}"),
-            )
-        ]
-
-    absent = "01890a5d-ac96-774b-bcce-b302099a8099"
-    assert await answers(theirs["id"]) == await answers(absent)
-    assert await answers("theirs") == await answers("absent")
-    assert [status for status, _ in await answers(absent)] == [404, 404, 404, 404, 404, 200, 200, 200]
-    assert (await merchant.get(f"{CUSTOMERS}?email=t@example.com")).json()["data"] == []
 
 
 async def test_each_operation_needs_its_scope(store: Storefront, merchant: Merchant):

@@ -4,5 +4,5 @@ The id of its stream follows from the merchant and the key, so that the stream's
 The stream stores a keyed hash of the request and the version of the order's (or customer's) stream that was answered,
 never the request itself.
 
-In reading order: `events` (accepted, answered, refused, released), `state`, `evolve`.
+In reading order: `events` (accepted, answered, refused, released, completed), `state`, `evolve`.
 """

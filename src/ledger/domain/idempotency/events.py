@@ -58,11 +58,20 @@ class RequestReleased(Struct, frozen=True, kw_only=True, omit_defaults=True, ren
     at: datetime
 
 
-RequestEvent = RequestAccepted | RequestAnswered | RequestRefused | RequestReleased
+class RequestCompleted(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """A request that is not about one order was carried out. A repetition gets the same `result`, which is JSON."""
+
+    fingerprint: str
+    result: Raw
+    at: datetime
+
+
+RequestEvent = RequestAccepted | RequestAnswered | RequestRefused | RequestReleased | RequestCompleted
 
 TOPICS: Final[dict[str, type[Struct]]] = {
     "request-accepted.v1": RequestAccepted,
     "request-answered.v1": RequestAnswered,
     "request-refused.v1": RequestRefused,
     "request-released.v1": RequestReleased,
+    "request-completed.v1": RequestCompleted,
 }

@@ -18,15 +18,15 @@ from ledger.journal.append import Change, Conflict
 from ledger.operations.customers.requests import execute_customer_request, find_customer, find_source
 from ledger.operations.inputs import Actor, CustomerFields
 from ledger.operations.ledger import Ledger
+from ledger.operations.pipeline.execute_stream import StreamResult
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork
-from ledger.operations.results import CustomerResult
 
 _AS_GIVEN = ("external_id", "first_name", "last_name", "email", "phone_number", "metadata")
 
 
 async def change_customer(
     ledger: Ledger, actor: Actor, reference: str, fields: CustomerFields, key: IdempotencyKey | None = None
-) -> CustomerResult:
+) -> StreamResult[Customer]:
     """Changes the customer that `reference` (service id or external id) names (contract N61).
 
     Raises like `execute_customer_request`; CustomerNotFound for the customer and for `sourceId`, InvalidField for
@@ -46,7 +46,7 @@ async def change_customer(
         events = decide_change(customer, command)
         return Plan(changes=[uow.change(customer.customer_id, evolve, events), *checks])
 
-    return await execute_customer_request(uow, attempt)
+    return await ledger.complete(execute_customer_request(uow, attempt))
 
 
 async def _source(uow: UnitOfWork, customer: Customer, given: str | None | UnsetType) -> tuple[Any, list[Change]]:

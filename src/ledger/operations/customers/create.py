@@ -13,17 +13,18 @@ from ledger.domain.customers.commands import CreateCustomer
 from ledger.domain.customers.decide import decide_create
 from ledger.domain.customers.events import NotificationPreferences
 from ledger.domain.customers.evolve import evolve
+from ledger.domain.customers.state import Customer
 from ledger.journal.append import Claim, ClaimKind, ClaimTaken, Conflict
 from ledger.operations.customers.requests import execute_customer_request, find_source
 from ledger.operations.inputs import Actor, CustomerFields
 from ledger.operations.ledger import Ledger
+from ledger.operations.pipeline.execute_stream import StreamResult
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork
-from ledger.operations.results import CustomerResult
 
 
 async def create_customer(
     ledger: Ledger, actor: Actor, fields: CustomerFields, key: IdempotencyKey | None = None
-) -> CustomerResult:
+) -> StreamResult[Customer]:
     """Creates a customer (contract N61); one without an external id gets its service id as external id (N9).
 
     Raises like `execute_customer_request`; DuplicateExternalId, CustomerNotFound for `sourceId`.
@@ -56,4 +57,4 @@ async def create_customer(
             claims=[Claim(ClaimKind.CUSTOMER_EXTERNAL_ID, external_id, customer_id)],
         )
 
-    return await execute_customer_request(uow, attempt)
+    return await ledger.complete(execute_customer_request(uow, attempt))

@@ -25,8 +25,8 @@ from ledger.operations.customers.requests import execute_customer_request, find_
 from ledger.operations.inputs import Actor
 from ledger.operations.ledger import Ledger
 from ledger.operations.pipeline.execute import execute
+from ledger.operations.pipeline.execute_stream import StreamResult
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork
-from ledger.operations.results import CustomerResult
 from ledger.postgres.faults import Fault
 
 _log = structlog.get_logger()
@@ -49,7 +49,7 @@ async def erase_customer(ledger: Ledger, actor: Actor, reference: str, orders_of
 
 async def delete_customer(
     ledger: Ledger, actor: Actor, reference: str, orders_of: OrdersOf, key: IdempotencyKey | None = None
-) -> CustomerResult:
+) -> StreamResult[Customer]:
     """Erases the customer that a merchant's request names (contract N61): what is left, once the key is destroyed.
 
     Where the orders cannot all be rendered again now, the worker finishes that. Raises like
@@ -58,7 +58,7 @@ async def delete_customer(
     return await ledger.complete(_delete(UnitOfWork(ledger, actor, key), actor, reference, orders_of))
 
 
-async def _delete(uow: UnitOfWork, actor: Actor, reference: str, orders_of: OrdersOf) -> CustomerResult:
+async def _delete(uow: UnitOfWork, actor: Actor, reference: str, orders_of: OrdersOf) -> StreamResult[Customer]:
     async def attempt(_: Conflict | None) -> Plan:
         customer = await find_customer(uow, reference)
         events = decide_erasure(customer, EraseCustomer(at=uow.now))
@@ -67,7 +67,7 @@ async def _delete(uow: UnitOfWork, actor: Actor, reference: str, orders_of: Orde
     result = await execute_customer_request(uow, attempt)
     if not result.repeated:
         try:
-            await erase_payer(uow.ledger, actor, result.customer.customer_id, orders_of)
+            await erase_payer(uow.ledger, actor, result.state.customer_id, orders_of)
         except (Fault, ConcurrentUpdate) as fault:
             _log.warning("forgetting_waits", reason=type(fault).__name__)
     return result

@@ -8,22 +8,22 @@ from __future__ import annotations
 from ledger.domain.customers.events import CustomerErased
 from ledger.domain.customers.evolve import evolve
 from ledger.domain.customers.state import Customer
-from ledger.domain.fold import fold
 from ledger.domain.rejections import CustomerNotFound
 from ledger.journal.append import Change
-from ledger.operations.pipeline.execute import Attempt, execute_once
-from ledger.operations.pipeline.idempotency import recorded_request
-from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
-from ledger.operations.results import CustomerResult
+from ledger.operations.pipeline.execute import Attempt
+from ledger.operations.pipeline.execute_stream import StreamResult, execute_on_stream
+from ledger.operations.pipeline.unit_of_work import UnitOfWork
 
 
-async def execute_customer_request(uow: UnitOfWork, attempt: Attempt) -> CustomerResult:
+async def execute_customer_request(uow: UnitOfWork, attempt: Attempt) -> StreamResult[Customer]:
     """Executes a request on a customer, or returns the answer that its idempotency key received before.
 
-    Raises what `attempt` raises, ConcurrentUpdate, a Fault of the journal; with a key also IdempotencyKeyReused and
-    RequestInProgress.
+    Raises like `execute_on_stream`; CustomerNotFound where the customer was erased after that answer.
     """
-    return await execute_once(uow, attempt, _answered_before, _result)
+    result = await execute_on_stream(uow, attempt, evolve)
+    if any(isinstance(event, CustomerErased) for event in result.later):
+        raise CustomerNotFound("The merchant has no customer with this id.")
+    return result
 
 
 async def find_customer(uow: UnitOfWork, reference: str) -> Customer:
@@ -49,23 +49,3 @@ async def find_source(uow: UnitOfWork, reference: str) -> Change:
     except CustomerNotFound:
         raise CustomerNotFound("The merchant has no customer with this sourceId.") from None
     return uow.change(source.customer_id, evolve, [])
-
-
-async def _answered_before(uow: UnitOfWork) -> CustomerResult | None:
-    """Returns the answer that the key has already. Raises CustomerNotFound where the customer was erased after it."""
-    record = await recorded_request(uow)
-    if record is None:
-        return None
-    assert record.order_id is not None, "an accepted request is about a stream"
-    assert record.answer is not None, "a request on a customer is answered in its commit"
-    events = await uow.ledger.journal.reader.stream(uow.merchant_id, record.order_id)
-    answered, later = events[: record.answer.order_version], events[record.answer.order_version :]
-    if any(isinstance(event, CustomerErased) for event in later):
-        raise CustomerNotFound("The merchant has no customer with this id.")
-    return CustomerResult(customer=fold(evolve, None, answered), replayed=record.answer.replayed, repeated=True)
-
-
-async def _result(uow: UnitOfWork, plan: Plan) -> CustomerResult:
-    if not plan.events and uow.key is not None:
-        await uow.record_answer(plan, replayed=True)
-    return CustomerResult(customer=uow.states[plan.stream_id], replayed=not plan.events)

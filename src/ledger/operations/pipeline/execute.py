@@ -11,7 +11,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 from uuid import UUID
 
 import structlog
@@ -35,11 +35,11 @@ from ledger.domain.orders.events import (
 from ledger.domain.orders.payment import Intent
 from ledger.domain.orders.processor_outcomes import ActionRequired, NotSent, Unanswered
 from ledger.domain.orders.state import Order
-from ledger.domain.rejections import ConcurrentUpdate, Rejected, RequestInProgress
+from ledger.domain.rejections import ConcurrentUpdate, Rejected
 from ledger.domain.time_limits import AUTHORIZATION_S, SESSION_S
 from ledger.journal.append import Change, Conflict
 from ledger.operations.ledger import Ledger
-from ledger.operations.pipeline.idempotency import answered_before, has_open_call, record_refusal
+from ledger.operations.pipeline.idempotency import answered_before, has_open_call, record_rejection
 from ledger.operations.pipeline.processor_requests import (
     NO_SECRETS,
     SecretInputs,
@@ -51,8 +51,6 @@ from ledger.operations.results import OrderResult
 from ledger.processors.card_data import masked
 from ledger.processors.contract import ProcessorTimedOut, ProcessorUnavailable
 from ledger.telemetry.metrics import CONTRADICTIONS
-
-R = TypeVar("R")
 
 ATTEMPTS: Final = 20
 ATTEMPTS_AT_A_FACT: Final = 1_000
@@ -85,33 +83,15 @@ async def execute_request(uow: UnitOfWork, attempt: Attempt) -> OrderResult:
     Raises what `attempt` raises, ConcurrentUpdate, ProcessorUnavailable where nothing was sent, a Fault of the journal;
     with a key also IdempotencyKeyReused and RequestInProgress. Records a rejection that will not change.
     """
-    return await execute_once(uow, attempt, answered_before, _result)
-
-
-async def execute_once(
-    uow: UnitOfWork,
-    attempt: Attempt,
-    answered: Callable[[UnitOfWork], Awaitable[R | None]],
-    result: Callable[[UnitOfWork, Plan], Awaitable[R]],
-) -> R:
-    """Executes a request, or returns what `answered` finds under its idempotency key.
-
-    `result` returns the answer to a request that was executed. Raises like `execute_request`.
-    """
     if uow.key is None:
-        return await result(uow, await execute(uow, attempt))
-    answer = await answered(uow)
+        return await _result(uow, await execute(uow, attempt))
+    answer = await answered_before(uow)
     if answer is not None:
         return answer
     try:
-        return await result(uow, await execute(uow, attempt))
+        return await _result(uow, await execute(uow, attempt))
     except Rejected as rejection:
-        if await uow.was_overtaken():  # by the same request, sent twice at once: not a rejection
-            raise RequestInProgress(
-                "A request with this Idempotency-Key is being carried out: send the request again after a second."
-            ) from rejection
-        if rejection.lasting:
-            await record_refusal(uow, rejection)
+        await record_rejection(uow, rejection)
         raise
 
 

@@ -1,4 +1,4 @@
-"""The published description, and whether an answer is as it is described."""
+"""The published description, and the comparison of an answer with it."""
 
 from __future__ import annotations
 
