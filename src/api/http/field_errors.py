@@ -24,8 +24,9 @@ class FieldErrors:
     """
 
     def __init__(self, sent: Mapping[str, Any], place: str = "") -> None:
-        self._members: dict[str, Mapping[str, Any]] = {"": sent}
+        self._sent = sent
         self._place = place
+        self._ranks: dict[str, Mapping[str, int]] = {}
         self._fields: dict[str, tuple[FieldError, ApiError]] = {}
 
     def check(self, parse: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
@@ -70,24 +71,29 @@ class FieldErrors:
         raise ApiError(400, first.code, f"{first.message}{rest}", errors=errors)
 
     def _rank(self, path: str) -> tuple[int, ...]:
+        """Returns the place of a field in the body, which sorts like the body."""
         rank, place = [], ""
         for step in path.split("."):
             name, _, index = step.partition("[")
-            names = list(self._members_at(place))
-            rank.append(names.index(name) if name in names else len(names))
+            ranks = self._ranks_at(place)
+            rank.append(ranks.get(name, len(ranks)))
             if index:
                 return (*rank, int(index.partition("]")[0]))
             place = f"{place}.{name}" if place else name
         return tuple(rank)
 
+    def _ranks_at(self, place: str) -> Mapping[str, int]:
+        """Returns the order of the members of the object at a path of the body, empty where there is no object."""
+        if place not in self._ranks:
+            self._ranks[place] = {name: rank for rank, name in enumerate(self._members_at(place))}
+        return self._ranks[place]
+
     def _members_at(self, place: str) -> Mapping[str, Any]:
-        """Returns the members of the object at a path of the body, none where there is no object."""
-        if place not in self._members:
-            parent, _, name = place.rpartition(".")
-            raw = self._members_at(parent).get(name)
-            try:
-                members = msgspec.json.decode(raw, type=dict[str, Raw]) if isinstance(raw, Raw) else {}
-            except msgspec.MsgspecError:
-                members = {}
-            self._members[place] = members
-        return self._members[place]
+        if not place:
+            return self._sent
+        parent, _, name = place.rpartition(".")
+        raw = self._members_at(parent).get(name)
+        try:
+            return msgspec.json.decode(raw, type=dict[str, Raw]) if isinstance(raw, Raw) else {}
+        except msgspec.MsgspecError:
+            return {}
