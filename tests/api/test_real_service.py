@@ -18,6 +18,7 @@ from tests.chaos.service import Service
 
 ORDERS, SANDBOX = "/api/v2/payment-orders", "/api/sandbox"
 KEYS = "/api/v1/api-keys"
+PRODUCTS = "/lps/products"
 NOT_MERCHANTS = {("post", "/api/processor-messages/{processor}")}
 """The operation for processors' signed messages; it has tests of its own."""
 
@@ -78,6 +79,7 @@ def test_a_merchant_goes_through_every_operation_and_a_restart(service: Service)
     to_the_card = {"amount": 1000, "paymentId": shop.get(f"{ORDERS}/split/payments/part")["id"]}
     refunded = shop.ask("POST", f"{ORDERS}/split/refund", to_the_card, key="refund-1")
     own_account(shop)
+    own_products(shop)
     for probe in ("/health/live", "/health/ready", "/metrics"):
         shop.ask("GET", probe)
     before = {name: shop.get(f"{ORDERS}/{name}") for name in ("split", "held", "secure", "contested")}
@@ -100,6 +102,14 @@ def own_account(shop: Shop) -> None:
     rotated = shop.ask("POST", f"{KEYS}/{made}/rotate", {"overlapSeconds": 0}).json()["id"]
     shop.ask("DELETE", f"{KEYS}/{rotated}")
     shop.ask("GET", KEYS)
+
+
+def own_products(shop: Shop) -> None:
+    """Imported, listed and read."""
+    imported = shop.post(f"{PRODUCTS}/bulk-import", {"products": [{"id": "cup", "name": "Cup", "price": 100}]})
+    assert (imported["created"], imported["failed"]) == (1, 0)
+    assert [each["id"] for each in shop.get(PRODUCTS)["data"]] == ["cup"]
+    assert shop.get(f"{PRODUCTS}/cup")["name"] == "Cup"
 
 
 def split_tender(shop: Shop) -> None:
