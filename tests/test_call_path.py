@@ -14,6 +14,7 @@ from ledger.settings import Settings
 
 SRC = f"{Path(ledger.__file__).parents[1]}/"
 PER_COLUMN = {"ledger/postgres/arrays.py"}  # entered once per column
+BESIDE = {"ledger/postgres/listener.py", "api/http/outage.py"}  # a connection and a timer, ten times a second
 
 
 class CallPath:
@@ -51,7 +52,7 @@ async def test_a_refund_is_followed_through_few_modules(database_url, monkeypatc
         paid = (await merchant.create(body)).json()
         paths = [await followed(merchant, f"/api/v2/payment-orders/{paid['id']}/refund") for _ in range(3)]
     # What runs beside a refund, such as a timer of the process, comes between on a busy machine.
-    assert min(len(set(path.modules)) for path in paths) <= 65
+    assert min(len(set(path.modules) - BESIDE) for path in paths) <= 65
     assert min(path.changes_in("ledger/operations") for path in paths) <= 40
 
 
