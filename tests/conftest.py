@@ -16,6 +16,10 @@ from tests.databases import Databases
 from ledger.postgres.migrate import migrate
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--rounds", type=int, help="how many rounds the races of customers have")
+
+
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
     return "asyncio"

@@ -13,8 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ledger.postgres.embedded import cluster, server
+from ledger.postgres.embedded.account import as_account, server_account
 from ledger.postgres.embedded.cluster import SUPERUSER, Cluster
 from ledger.postgres.embedded.data_dir import make_data_dir
+from ledger.postgres.embedded.ownership import own_directory
 
 _MANY = {"max_connections": "400"}
 
@@ -31,8 +33,14 @@ def running(home: Path) -> Iterator[str]:
         yield given
         return
     major = os.environ.get("LEDGER_TEST_POSTGRES") or cluster.MAJOR
-    made = cluster.open_cluster(make_data_dir(home)) if major == cluster.MAJOR else packaged(major, home)
-    running = server.start(made, settings=_MANY)
+    settings: dict[str, str] = {}
+    if major == cluster.MAJOR:
+        made = cluster.open_cluster(make_data_dir(home))
+    else:
+        made = packaged(major, home)
+        # The map of the embedded server lets a user be any role, which PostgreSQL 15 does not know.
+        settings = {"hba_file": str(trusting(home))}
+    running = server.start(made, settings=_MANY | settings)
     try:
         yield running.url
     finally:
@@ -43,13 +51,21 @@ def packaged(major: str, home: Path) -> Cluster:
     """Creates a cluster in `home` with Debian's programs of that major version, for the account of the embedded one."""
     binaries = Path("/usr/lib/postgresql") / major / "bin"
     assert (binaries / "initdb").exists(), f"there is no PostgreSQL {major}: apt-get install postgresql-{major}"
-    account = cluster._account()
+    account = server_account()
     home.mkdir()
     sockets = home / "run"
     for place in (home, sockets):
-        cluster._own_directory(place, account)
+        own_directory(place, account)
     made = Cluster(binaries=binaries, home=home, log=home / "postgres.log", sockets=sockets, account=account)
     initdb = [binaries / "initdb", f"--pgdata={made.directory}", f"--username={SUPERUSER}", "--auth=trust"]
     options = ["--encoding=UTF8", "--locale=C.UTF-8", "--no-sync"]
-    subprocess.run([*initdb, *options], check=True, capture_output=True, **cluster.as_account(account))
+    subprocess.run([*initdb, *options], check=True, capture_output=True, **as_account(account))
     return made
+
+
+def trusting(home: Path) -> Path:
+    """Writes rules by which every user is any role. Only the account can enter the directory of the socket."""
+    path = home / "pg_hba.conf"
+    path.write_text("local all all trust\n")
+    path.chmod(0o644)
+    return path

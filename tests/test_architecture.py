@@ -19,7 +19,8 @@ LONG = {  # module: why it may be longer than 300 lines
 WIDE = {"ledger"}  # packages that may have more than 13 modules and packages: the root, whose map shows them in layers
 
 STREAMS = tuple(
-    f"ledger.domain.{name}" for name in ("orders", "customers", "payment_methods", "merchants", "idempotency")
+    f"ledger.domain.{name}"
+    for name in ("orders", "customers", "payment_methods", "merchants", "products", "idempotency")
 )
 PURE_STDLIB = (
     "__future__", "bisect", "collections", "contextlib", "dataclasses", "datetime", "decimal", "enum", "functools", "hashlib", "itertools",
@@ -41,11 +42,11 @@ WIRING = re.compile(
 PACKAGES = {
     ("ledger.domain",): (("ledger.domain", *PURE_STDLIB, "msgspec"), ()),
     ("ledger.telemetry",): (("ledger.telemetry", "msgspec", "prometheus_client", "structlog"), ()),
-    ("ledger.ttl_cache", "ledger.timeouts"): ((), ()),
+    ("ledger.ttl_cache", "ledger.timeouts", "ledger.back_off"): ((), ()),
     ("ledger.settings",): (("ledger.domain", "msgspec"), ()),
     ("ledger.security",): (("ledger.settings", "ledger.domain", "cryptography", "msgspec", "structlog"), ()),
-    ("ledger.postgres",): (("ledger.telemetry", "ledger.settings", "msgspec", "procrastinate", "psycopg", "structlog"), ()),
-    ("ledger.service",): (("ledger.settings", "ledger.telemetry", "ledger.timeouts", "httptools", "msgspec", "starlette", "structlog", "uvicorn"), ()),
+    ("ledger.postgres",): (("ledger.back_off", "ledger.telemetry", "ledger.settings", "msgspec", "procrastinate", "psycopg", "structlog"), ()),
+    ("ledger.service",): (("ledger.back_off", "ledger.settings", "ledger.telemetry", "ledger.timeouts", "httptools", "msgspec", "starlette", "structlog", "uvicorn"), ()),
     ("ledger.journal",): (
         ("ledger.journal", "ledger.domain", *DATABASE, "ledger.telemetry", "ledger.ttl_cache", "cryptography", "msgspec", "psycopg", "structlog"),
         (DECIDERS,),
@@ -68,7 +69,7 @@ PACKAGES = {
         (),
     ),
     ("ledger.background",): (  # owns due times, the cursors and the queue of jobs, and the only one that knows procrastinate
-        ("ledger.operations", "ledger.background", "ledger.journal", "ledger.processors", "ledger.settings", "ledger.telemetry",
+        ("ledger.operations", "ledger.background", "ledger.journal", "ledger.processors", "ledger.back_off", "ledger.settings", "ledger.telemetry",
          "ledger.domain", *DATABASE, "msgspec", "structlog", "psycopg", "psycopg_pool", "procrastinate", "uuid_utils"),
         (r"ledger\.journal\.commit\.(?!notifier).*",),
     ),

@@ -9,10 +9,12 @@ from tests.api.bodies import by_card, order
 from tests.api.storefront import opened
 
 import ledger
+from ledger.operations import clock
 from ledger.settings import Settings
 
 SRC = f"{Path(ledger.__file__).parents[1]}/"
 PER_COLUMN = {"ledger/postgres/arrays.py"}  # entered once per column
+BESIDE = {"ledger/postgres/listener.py", "api/http/outage.py"}  # a connection and a timer, ten times a second
 
 
 class CallPath:
@@ -39,7 +41,8 @@ class CallPath:
 
 
 @pytest.mark.anyio
-async def test_a_refund_is_followed_through_few_modules(database_url):
+async def test_a_refund_is_followed_through_few_modules(database_url, monkeypatch):
+    monkeypatch.setattr(clock, "BELIEVED_S", 600.0)  # a slow machine would read the merchant's clock once more
     settings = Settings(
         database_url=database_url, database_app_url=database_url, master_key="11" * 32, access_log="off"
     )
@@ -47,10 +50,16 @@ async def test_a_refund_is_followed_through_few_modules(database_url):
         merchant = await store.register()
         body = order(pending=False, paymentMethod=by_card(), billingAddress={"country": "MX"})
         paid = (await merchant.create(body)).json()
-        path = CallPath()
-        sys.setprofile(path)
-        answer = await merchant.post(f"/api/v2/payment-orders/{paid['id']}/refund", {"amount": 5000})
-        sys.setprofile(None)
+        paths = [await followed(merchant, f"/api/v2/payment-orders/{paid['id']}/refund") for _ in range(3)]
+    # What runs beside a refund, such as a timer of the process, comes between on a busy machine.
+    assert min(len(set(path.modules) - BESIDE) for path in paths) <= 65
+    assert min(path.changes_in("ledger/operations") for path in paths) <= 40
+
+
+async def followed(merchant, refund):
+    path = CallPath()
+    sys.setprofile(path)
+    answer = await merchant.post(refund, {"amount": 5000})
+    sys.setprofile(None)
     assert answer.status_code == 200, answer.text
-    assert len(set(path.modules)) <= 65
-    assert path.changes_in("ledger/operations") <= 40
+    return path

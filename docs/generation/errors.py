@@ -31,9 +31,11 @@ FIELD_WORDS: Mapping[str, str | Mapping[int, str]] = {
     "INVALID_CARD_NUMBER": "The card number fails Luhn's check.",
     "INVALID_CLABE": "It is not a CLABE of 18 digits with a correct check digit.",
     "CARD_EXPIRED": "The card's month has passed.",
+    "READ_ONLY": "Only the operator of the service can change it.",
     "OUT_OF_RANGE": "The number or the time is outside the bounds.",
     "LINE_ITEMS_SUM": "The lines do not add up to the amount.",
     "CONFLICTING_FIELDS": "It came twice, or under two names, with different values.",
+    "DUPLICATE_ID": "An earlier product of the import has the same id.",
     "CARD_NUMBER_NOT_ALLOWED": "It contains a card number.",
     "SECURITY_CODE_NOT_ALLOWED": "It contains a card's security code.",
 }
@@ -132,8 +134,14 @@ def known_codes() -> dict[str, tuple[int, ...]]:
 
 
 def _field_codes() -> set[str]:
-    """Returns the codes of `errors[]`: the third argument of `invalid`, its default, and those of whole errors about fields."""
-    found = {"INVALID_VALUE", "CONFLICTING_FIELDS", "CARD_NUMBER_NOT_ALLOWED", "SECURITY_CODE_NOT_ALLOWED"}
+    """Returns the codes of `errors[]`: the third argument of `invalid`, its default, and those of whole errors about fields, and that of an import."""
+    found = {
+        "INVALID_VALUE",
+        "CONFLICTING_FIELDS",
+        "CARD_NUMBER_NOT_ALLOWED",
+        "SECURITY_CODE_NOT_ALLOWED",
+        "DUPLICATE_ID",
+    }
     for call in _calls("invalid"):
         found |= {argument.value for argument in call.args[2:3] if isinstance(argument, ast.Constant)}
     assert found == FIELD_WORDS.keys(), f"field codes and words differ: {sorted(found ^ FIELD_WORDS.keys())}"

@@ -17,6 +17,7 @@ from ledger.domain.idempotency import events as requests
 from ledger.domain.merchants import events as merchants
 from ledger.domain.orders import events as orders
 from ledger.domain.payment_methods import events as payment_methods
+from ledger.domain.products import events as products
 
 GOLDEN = Path(__file__).parents[2] / "tests" / "golden"
 
@@ -43,6 +44,7 @@ _STREAMS: Sequence[tuple[str, str, Mapping[str, type[Struct]]]] = (
         payment_methods.TOPICS,
     ),
     ("Merchant", "The stream's id is the merchant's id.", merchants.TOPICS),
+    ("Product", "The stream's id is generated; the merchant's id of the product is a claim.", products.TOPICS),
     ("Request under a key", "The stream's id follows from the merchant and the `Idempotency-Key`.", requests.TOPICS),
 )
 _SEALED = {**orders.PERSONAL, **customers.PERSONAL, **payment_methods.PERSONAL}

@@ -11,8 +11,14 @@ from docs.generation.shapes import anchor, fields, parts, title
 from msgspec import Struct
 
 from api.app import routes
+from api.customers.fields import ChangeCustomer
+from api.customers.list import PARAMETERS as CUSTOMER_PARAMETERS
 from api.dependencies import DependencyHolder
 from api.http.endpoint import Endpoint
+from api.merchant.create_key import CreateApiKey
+from api.merchant.documents import RotatedApiKeyDocument
+from api.merchant.rotate_key import RotateApiKey
+from api.merchant.settings import ChangeMerchant, MerchantDocument
 from api.orders.add_payment import AddPayment
 from api.orders.authenticate import SubmitDeviceData, ValidatePayerAuthentication
 from api.orders.cancel import CancelPaymentOrder
@@ -21,17 +27,21 @@ from api.orders.charge import ChargePaymentOrder
 from api.orders.create import CreatePaymentOrder
 from api.orders.list import PARAMETERS
 from api.orders.refund import RefundPaymentOrder
+from api.products.bulk_import import ImportProducts, ProductImport
+from api.products.list import PARAMETERS as PRODUCT_PARAMETERS
 from ledger.settings import Settings
+from projections.customers import CustomerWithRelatedDocument
 from projections.lists.pages import Pagination
 from projections.orders.authentication import ValidationDocument
 from projections.orders.documents import OrderDocument
 from projections.orders.refunds import RefundDocument
+from projections.products import ProductDocument
 
 _HEADERS: Mapping[str, str] = {
     "x-api-key": "The merchant's key. Required.",
-    "x-merchant-id": "Optional; must be the key's merchant. A merchant may require it.",
+    "x-merchant-id": "Optional; must be the key's merchant. A merchant may require it, but not of products.",
     "content-type": "`application/json`, with a body.",
-    "idempotency-key": "Optional, with POST: 1 to 255 printable characters. The same key and body again get the same answer.",
+    "idempotency-key": "Optional, with POST, PUT and DELETE: 1 to 255 printable characters. The same key and body again get the same answer.",
     "x-request-id": "Optional: your own id of the request, up to 64 letters, digits and `._:-`. It is returned and logged.",
 }
 
@@ -42,6 +52,9 @@ _ACTIONS: Mapping[str, type[Struct]] = {
     "Capture an authorisation": CapturePaymentOrder,
     "Continue after the device data of the payer": SubmitDeviceData,
     "Continue after the payer's challenge": ValidatePayerAuthentication,
+    "Create an API key": CreateApiKey,
+    "Rotate an API key": RotateApiKey,
+    "Change the merchant's settings": ChangeMerchant,
 }
 
 _ANSWER_HEADERS: Mapping[str, str] = {
@@ -54,14 +67,15 @@ _ANSWER_HEADERS: Mapping[str, str] = {
 
 _INTRO = """
 The address of the API is the service's address followed by `LEDGER_BASE_PATH`: `http://127.0.0.1:8000/api`. Health checks are
-outside that path and need no key. Bodies are JSON. Order amounts are JSON numbers in minor units (centavos, cents);
+outside that path and need no key. Products have a path of their own, `LEDGER_LPS_BASE_PATH`. Bodies are JSON. Order amounts are JSON numbers in minor units (centavos, cents);
 amounts of payments are decimal strings in the same unit. Times are `2026-01-31T12:00:00.000Z`.
 
-Unknown fields of a body and unknown parameters of a query are ignored. `null` is the same as absent, except in a customer's
-details, where it clears them. Errors are on [their own page](errors.md); [the contract](contract.md) gives the reasons.
+Unknown fields of a body, except of a product, and unknown parameters of a query are ignored. `null` is the same as absent,
+except in the details of a customer and of a product, where it clears them. Errors are on [their own page](errors.md); [the contract](contract.md) gives the reasons.
 """
 
 _LIST = '{ "data": [ … orders, with "payments": [] … ], "pagination": { … } }'
+_CUSTOMERS = '{ "data": [ … customers … ], "pagination": { … } }'
 
 
 def page() -> str:
@@ -71,7 +85,7 @@ def page() -> str:
         "HTTP interface",
         _INTRO,
         table(("method", "path", "answers"), [*routes, *_around()]),
-        "`{id}` is the service's id or your own external id, percent-encoded. HEAD works wherever GET does.",
+        "`{id}` is the service's id or your own external id, of a product your own id of it, percent-encoded. HEAD works wherever GET does.",
         "## Headers",
         table(("sent", "meaning"), [(code(name), words) for name, words in _HEADERS.items()]),
         table(("answered", "meaning"), [(code(name), words) for name, words in _ANSWER_HEADERS.items()]),
@@ -89,14 +103,38 @@ def page() -> str:
         '<a id="answered-order"></a>',
         "## A payment order, as it is answered",
         *_document(),
+        "## Create or change a customer: the body",
+        "A new customer needs `externalId` or `email`.",
+        *_body(ChangeCustomer),
+        "## List customers: the query",
+        table(("parameter", "meaning"), [(code(name), meaning) for name, (meaning, _) in CUSTOMER_PARAMETERS.items()]),
+        block(_CUSTOMERS, "text"),
+        "## A customer, as it is answered",
+        "The answer of a write and each entry of the list are without the last two fields.",
+        *_answered_whole(CustomerWithRelatedDocument),
         "## The answer of a refund",
         "The order as above, and `refund`:",
         *_answered_whole(RefundDocument, OrderDocument),
         "## The answer of a validated payer",
         *_answered_whole(ValidationDocument, OrderDocument),
+        "## An API key, as a rotation answers it",
+        "`secret` is in the answers that issue a key only, `replaced` in that of a rotation only; `DELETE` adds "
+        "`deleted: true`. `GET /v1/api-keys` lists keys as `data` and `pagination`.",
+        *_answered_whole(RotatedApiKeyDocument),
+        "## The merchant, as it is answered",
+        *_answered_whole(MerchantDocument),
         "## Payments and refunds of an order, one by one",
         "A payment is answered as [above](#answered-payment), a refund as it is under [the answer of a refund]"
         '(#the-answer-of-a-refund). Lists of them are `{ "data": [ … ], "pagination": { … } }` on one page, the oldest first.',
+        "## Import products: the body",
+        *_body(ImportProducts, CreatePaymentOrder),
+        "## The answer of an import",
+        *_answered_whole(ProductImport),
+        "## List products: the query",
+        table(("parameter", "meaning"), [(code(name), meaning) for name, (meaning, _) in PRODUCT_PARAMETERS.items()]),
+        'Answered as `{ "data": [ … products ], "pagination": { … } }`, as [the list of orders](#list-payment-orders-the-query).',
+        "## A product, as it is answered",
+        _answered(ProductDocument),
     )
 
 

@@ -59,11 +59,14 @@ class Inbox:
             self.waiting.append(sent)
 
     def work(self) -> list[SentMessage]:
-        """Applies the pending messages, oldest first, until none can be applied. Returns those that were applied."""
+        """Applies the pending messages until none can be applied, and returns those that were applied.
+
+        The oldest one that can be applied is next: each that was applied makes the older ones of its order due again.
+        """
         taken: list[SentMessage] = []
-        while done := [sent for sent in list(self.waiting) if self._take(sent)]:
-            self.waiting = [sent for sent in self.waiting if sent not in done]
-            taken += done
+        while (sent := next((each for each in self.waiting if self._take(each)), None)) is not None:
+            self.waiting.remove(sent)
+            taken.append(sent)
         return taken
 
     def _take(self, sent: SentMessage) -> bool:

@@ -6,7 +6,9 @@ In reading order:
 
 - `app`: every route on one page, and the wiring. `dependencies`: what endpoints work with.
 - `http`: what happens to every request: authentication, rate limits, decoding, errors, responses.
-- `orders`: the endpoints of payment orders, one file each. `fields`: parts of their bodies: shapes, limits and parsers.
+- `orders`, `customers`, `products`: the endpoints of payment orders, of customers and of products, one file each.
+  `fields`: parts of their bodies: shapes, limits and parsers.
+- `merchant`: the endpoints of the merchant's own API keys and settings.
 - `payment_methods`: the endpoints of saved cards.
 - `sandbox`: helpers and payer pages that exist only there.
 - `processor_messages`: where processors deliver signed messages. `system`: health, metrics, the reference page.

@@ -13,6 +13,11 @@ from typing import Any
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from api.customers import change
+from api.customers import create as create_customer
+from api.customers import delete as delete_customer
+from api.customers import list as list_customers
+from api.customers import show as show_customer
 from api.dependencies import Dependencies, DependencyHolder
 from api.http.auth import Authenticator
 from api.http.endpoint import Endpoint, ScopedOperation
@@ -20,6 +25,8 @@ from api.http.errors import ApiError
 from api.http.middleware import Middleware
 from api.http.rate_limits import RateLimiter
 from api.http.request_metrics import RequestMetrics
+from api.merchant import create_key, list_keys, meta, revoke_key, rotate_key
+from api.merchant import settings as merchant
 from api.openapi import document
 from api.orders import add_payment, authenticate, cancel, capture, charge, create, payments, refund, refunds, show
 from api.orders import list as list_orders
@@ -27,6 +34,9 @@ from api.payment_methods import delete, update
 from api.payment_methods import list as list_methods
 from api.payment_methods import show as show_method
 from api.processor_messages import ProcessorMessages
+from api.products import bulk_import
+from api.products import list as list_products
+from api.products import show as show_product
 from api.sandbox import clock, deposits, disputes, payer_pages, processor_mode, settlements
 from api.sandbox.payer_pages import PayerPage
 from api.system import docs_page, health
@@ -34,12 +44,16 @@ from api.system.metrics import METRICS, Metrics
 from ledger.background.inbox.delivery import open_delivery
 from ledger.background.reactions.registry import HANDLERS, REACTIONS
 from ledger.background.scheduler.clock_advance import ClockAdvancer
+from ledger.operations.ledger import Ledger
 from ledger.operations.payment_lookup import PaymentLookup
+from ledger.postgres.listener import Listener
+from ledger.security.api_keys import new_key
 from ledger.security.secrets import Purpose, load_processor_keys, load_secrets
 from ledger.settings import Settings
 from ledger.telemetry.logs import AccessLog
 from ledger.telemetry.metrics import SHARED_DIRECTORY, sampling
 from ledger.wiring import open_ledger
+from projections.merchants import CHANGES, merchant_in
 from projections.queries import Queries
 
 
@@ -59,7 +73,11 @@ def create_app(settings: Settings) -> ASGIApp:
         traffic.close()
 
     router = Router(routes(settings, holder), redirect_slashes=False, default=_unknown_path, lifespan=lifespan)
-    return Middleware(router, traffic, timeout_s=settings.request_timeout_s)
+
+    def has_database() -> bool:
+        return holder.deps is None or holder.deps.ledger.has_database
+
+    return Middleware(router, traffic, timeout_s=settings.request_timeout_s, has_database=has_database)
 
 
 def describe_interface(settings: Settings) -> dict[str, Any]:
@@ -70,8 +88,11 @@ def describe_interface(settings: Settings) -> dict[str, Any]:
 def routes(settings: Settings, holder: DependencyHolder) -> list[Route]:
     """Returns every route of the service: each path with its operations by method."""
     orders = f"{settings.base_path}/v2/payment-orders"
+    keys = f"{settings.base_path}/v1/api-keys"
     one = f"{orders}/{{id}}"
     methods = f"{settings.base_path}/customers/{{customerId}}/payment-methods"
+    customers = f"{settings.base_path}/customers"
+    products = f"{settings.lps_base_path}/products"
     route = partial(_route, holder)
     return [
         route(orders, GET=list_orders.LIST_ORDERS, POST=create.CREATE),
@@ -89,6 +110,16 @@ def routes(settings: Settings, holder: DependencyHolder) -> list[Route]:
         route(f"{methods}", GET=list_methods.LIST_METHODS),
         route(f"{methods}/{{paymentMethodId}}", DELETE=delete.DELETE),
         route(f"{settings.base_path}/payment-methods/{{id}}", GET=show_method.SHOW, PUT=update.UPDATE),
+        route(customers, GET=list_customers.LIST_CUSTOMERS, POST=create_customer.CREATE),
+        route(f"{customers}/{{id}}", GET=show_customer.SHOW, PUT=change.CHANGE, DELETE=delete_customer.DELETE),
+        route(products, GET=list_products.LIST_PRODUCTS),
+        route(f"{products}/bulk-import", POST=bulk_import.IMPORT_PRODUCTS),
+        route(f"{products}/{{id}}", GET=show_product.SHOW_PRODUCT),
+        route(keys, GET=list_keys.LIST_KEYS, POST=create_key.CREATE_KEY),
+        route(f"{keys}/{{id}}", GET=list_keys.SHOW_KEY, DELETE=revoke_key.REVOKE_KEY),
+        route(f"{keys}/{{id}}/rotate", POST=rotate_key.ROTATE_KEY),
+        route(f"{settings.base_path}/v1/merchant", GET=merchant.SHOW_MERCHANT, PUT=merchant.CHANGE_MERCHANT),
+        route(f"{settings.base_path}/v1/meta", GET=meta.SHOW_META),
         Route(
             f"{settings.base_path}/processor-messages/{{processor}}",
             ProcessorMessages(holder, load_processor_keys(settings)),
@@ -144,6 +175,7 @@ async def open_dependencies(settings: Settings) -> AsyncIterator[Dependencies]:
             per_minute=settings.requests_per_minute,
             per_second=settings.requests_per_second,
         )
+        await _follow_merchants(settings.database_url, ledger, authenticator, stack)
         delivery = await stack.enter_async_context(open_delivery(settings.database_url, ledger))
         payment_lookup, clock_control = None, None
         if settings.environment == "sandbox":
@@ -158,11 +190,28 @@ async def open_dependencies(settings: Settings) -> AsyncIterator[Dependencies]:
             authenticator=authenticator,
             limiter=limiter,
             body_limit=settings.body_limit,
+            import_body_limit=settings.import_body_limit,
             fingerprint_key=secrets.key(Purpose.REQUEST_FINGERPRINT),
+            environment=settings.environment,
+            new_key=partial(new_key, settings.environment, secrets.key(Purpose.API_KEY_PEPPER)),
             delivery=delivery,
             clock_control=clock_control,
             payment_lookup=payment_lookup,
         )
+
+
+async def _follow_merchants(url: str, ledger: Ledger, authenticator: Authenticator, stack: AsyncExitStack) -> None:
+    """Lets this process drop what it has cached of a merchant whenever any process changes its keys or settings."""
+
+    def forget(payload: str) -> None:
+        merchant_id = merchant_in(payload)
+        if merchant_id is not None:
+            authenticator.forget(merchant_id)
+            ledger.forget_merchant(merchant_id)
+
+    listener = Listener(url, "ledger-merchants", CHANGES, forget, authenticator.forget)
+    await listener.start()
+    stack.push_async_callback(listener.stop)
 
 
 async def _unknown_path(_scope: Scope, _receive: Receive, _send: Send) -> None:

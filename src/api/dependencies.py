@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Literal
+
 from msgspec import Struct
 
 from api.http.auth import Authenticator
@@ -11,6 +14,7 @@ from ledger.operations.ledger import Ledger
 from ledger.operations.message_delivery import MessageDelivery
 from ledger.operations.payment_lookup import PaymentLookup
 from ledger.postgres.faults import DatabaseUnavailable
+from ledger.security.api_keys import NewKey
 from projections.queries import Queries
 
 
@@ -23,8 +27,13 @@ class Dependencies(Struct, frozen=True):
     limiter: RateLimiter
     body_limit: int
     """The most bytes that a body may have."""
+    import_body_limit: int
+    """The same for an import of products."""
     fingerprint_key: bytes
     """Hashes the requests that come with an Idempotency-Key."""
+    environment: Literal["sandbox", "production"]
+    new_key: Callable[[], NewKey]
+    """Draws a new API key of this installation."""
     delivery: MessageDelivery
     """Keeps and delivers processors' messages."""
     clock_control: ClockControl | None = None

@@ -91,6 +91,7 @@ class ProcessorMessages:
         deps = self._holder.deps
         if deps is None:
             raise not_started()
+        request.needs_database = True
         entry = await deps.delivery.keep(message)
         content = MessageKept(accepted=True, processor_message_id=message.message_id)
         await request.respond(json_response(202 if entry.is_new else 200, content), send)

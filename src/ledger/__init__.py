@@ -10,7 +10,8 @@ The layers, from the inside out; each imports only those above it:
 5. `service`, `cli`, `seeding`, `bench`: the processes, the command line, the demo's scenarios, the benchmarks. `wiring`
    puts one process's ledger together.
 
-Beside the layers: `settings`, `security` (keys and secrets), `telemetry` (logs and metrics), `timeouts`, `ttl_cache`.
+Beside the layers: `settings`, `security` (keys and secrets), `telemetry` (logs and metrics), `timeouts`, `ttl_cache`,
+`back_off`.
 
 `projections` answers reads; `api` serves HTTP. `docs/` explains why. `tests/test_architecture.py` checks every
 direction of import.

@@ -75,8 +75,8 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         Meta(
             gt=0,
             le=3600,
-            description="How long an API process or the worker may leave a ping of its parent unanswered; then the "
-            "parent ends it and starts another.",
+            description="How long clients may wait for an API process or a worker that is stopped or hangs: its parent "
+            "ends it and starts another once it has left a ping unanswered for two seconds less.",
             extra=_SECONDS,
         ),
     ] = 10.0
@@ -90,7 +90,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         ),
     ] = ""
     lps_base_path: Annotated[
-        str, Meta(pattern=_BASE_PATH, description="The path at which the products' API begins. This release has none.")
+        str, Meta(pattern=_BASE_PATH, description="The path at which the products' API begins.")
     ] = "/lps"
     master_key: Annotated[
         str | None,
@@ -124,6 +124,10 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     body_limit: Annotated[
         int, Meta(ge=1024, le=64 << 20, description="The largest request body.", extra={"unit": "bytes"})
     ] = 256 << 10
+    import_body_limit: Annotated[
+        int,
+        Meta(ge=1024, le=64 << 20, description="The largest body of an import of products.", extra={"unit": "bytes"}),
+    ] = 5 << 20
     head_timeout_s: Annotated[
         float,
         Meta(gt=0, le=600, description="How long a request's line and headers may take to arrive.", extra=_SECONDS),

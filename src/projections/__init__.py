@@ -7,9 +7,9 @@ In reading order:
 
 - `queries`: every read of a request: point reads, which share round trips, and pages.
 - `orders`: one order, from its state to the bytes that a client reads. `customers`, `payment_methods`, `merchants`: the
-  same for their streams.
+  same for their streams. `products`: their rows and pages of them.
 - `lists`: pages of orders, their filters and totals. `search`: the text search of a page.
 - `inline`: all tables together, as the journal writes them. `binary`: values in Postgres' binary format.
-- `open_calls`, `erasures`: the reads of recovery and of erasure.
+- `erasures`, `operator_lookup`: the reads of erasure and of operators.
 - `rebuild`: the same rows from the log alone.
 """

@@ -1,4 +1,5 @@
-"""The customer's row, with the document that every order of that customer contains.
+"""The customer's row, with the document that every order of that customer contains, and what the customer's own has
+beyond it.
 
 An order shows its customer as it is now. Copy only the customer's id into the order's row: then the erasure of a person
 changes one row.
@@ -7,28 +8,36 @@ changes one row.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 from uuid import UUID
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta, Raw, Struct
 
+from ledger.domain.customers.events import NotificationPreferences
 from ledger.domain.customers.state import Customer
+from ledger.domain.ids import parse_uuid
 from ledger.journal.inline import InlineTable, Row
 from ledger.postgres.arrays import ENCODE_ARRAY
 from projections.binary import text
 from projections.orders.formats import Moment, moment
-from projections.search.lines import fold
+from projections.search.lines import FIELD_END, fold
+
+RELATED_SHOWN_MAX: Final = 100
+"""How many related customers the document of one customer shows."""
 
 _encode: Final = msgspec.json.Encoder().encode
 
 # Writes the customer's row as it is after the commit.
 _WRITE: Final = """
-insert into customer (merchant_id, customer_id, version, external_id, email, email_folded, source_id, doc)
-select merchant_id, customer_id, version, external_id, email, email_folded, source_id, doc from {rows}
+insert into customer (merchant_id, customer_id, version, external_id, email, email_folded, source_id, doc, extras,
+                      erased, text_folded)
+select merchant_id, customer_id, version, external_id, email, email_folded, source_id, doc, extras, erased, text_folded
+  from {rows}
 on conflict (merchant_id, customer_id) do update set
   version = excluded.version, external_id = excluded.external_id, email = excluded.email,
-  email_folded = excluded.email_folded, source_id = excluded.source_id, doc = excluded.doc
+  email_folded = excluded.email_folded, source_id = excluded.source_id, doc = excluded.doc, extras = excluded.extras,
+  erased = excluded.erased, text_folded = excluded.text_folded
 """
 
 TABLE: Final = InlineTable(
@@ -42,6 +51,9 @@ TABLE: Final = InlineTable(
         ("email_folded", "text"),
         ("source_id", "uuid"),
         ("doc", "bytea"),
+        ("extras", "bytea"),
+        ("erased", "bool"),
+        ("text_folded", "text"),
     ),
     _WRITE,
 )
@@ -53,20 +65,125 @@ select q.n, c.doc
   join customer c on c.merchant_id = q.merchant_id and c.customer_id = q.customer_id
 """
 
+# Customers by service id or external id, erased ones left out, as FIND of `projections.orders.table` finds orders. The
+# last column is whether another customer is related: this one has a source, or is a source. Kind 2 is
+# ClaimKind.CUSTOMER_EXTERNAL_ID.
+FIND_BY_REFERENCE: Final = """
+select q.n, c.customer_id, c.doc, c.extras,
+       c.source_id is not null or exists (
+         select from customer d where d.merchant_id = q.merchant_id and d.source_id = c.customer_id)
+  from unnest(%s::int4[], %s::uuid[], %s::uuid[], %s::text[]) as q(n, merchant_id, customer_id, reference)
+  left join lateral (
+    select customer_id from customer
+     where merchant_id = q.merchant_id and customer_id = q.customer_id limit 1) own on true
+  left join lateral (
+    select k.stream_id from claim k
+     where own.customer_id is null and k.merchant_id = q.merchant_id and k.kind = 2 and k.key = q.reference
+     limit 1) named on true
+  join lateral (
+    select customer_id, doc, extras, source_id from customer
+     where merchant_id = q.merchant_id and customer_id = coalesce(own.customer_id, named.stream_id) and not erased
+     limit 1) c on true
+"""
+
 
 class CustomerDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     """The customer of an order, with its current data."""
 
-    id: UUID
+    id: Annotated[UUID, Meta(description="The service's id of the customer.")]
     external_id: Annotated[str, Meta(description="The merchant's id of the customer.")]
-    first_name: str | None
-    last_name: str | None
-    email: str | None
-    phone_number: str | None
+    first_name: Annotated[str | None, Meta(description="Given name.")]
+    last_name: Annotated[str | None, Meta(description="Family name.")]
+    email: Annotated[str | None, Meta(description="E-mail address.")]
+    phone_number: Annotated[str | None, Meta(description="Phone.")]
     active: Annotated[bool, Meta(description="False once the customer was removed.")]
     source_id: Annotated[UUID | None, Meta(description="The customer that this one was derived from.")]
     created_at: Moment
     updated_at: Moment
+
+
+class NotificationPreferencesDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
+    """Which messages the customer wants, over which channels, and in which language."""
+
+    email: Annotated[bool, Meta(description="Messages by e-mail.")]
+    sms: Annotated[bool, Meta(description="Messages by SMS.")]
+    whatsapp: Annotated[bool, Meta(description="Messages by WhatsApp.")]
+    payment_reminders: Annotated[bool, Meta(description="Reminders before a due date.")]
+    receipts: Annotated[bool, Meta(description="Receipts of payments.")]
+    invoices: Annotated[bool, Meta(description="Invoices.")]
+    language: Annotated[Literal["es", "en"], Meta(description="The language of messages.")]
+
+
+class CustomerDetailDocument(CustomerDocument, frozen=True, kw_only=True, rename="camel"):
+    """A customer."""
+
+    notification_preferences: NotificationPreferencesDocument
+    metadata: Annotated[Raw | None, Meta(description="JSON, exactly as the merchant sent it.")]
+
+
+class CustomerWithRelatedDocument(CustomerDetailDocument, frozen=True, kw_only=True, rename="camel"):
+    """A customer, with the customers that `sourceId` connects with it."""
+
+    related_customers: Annotated[
+        list[CustomerDocument],
+        Meta(description="The customers of the whole chain of `sourceId`, in both directions, without this one."),
+    ]
+    has_more_related_customers: Annotated[
+        bool, Meta(description=f"True where more than {RELATED_SHOWN_MAX} are related: only so many are shown.")
+    ]
+
+
+class CustomerRow(Struct, frozen=True, gc=False):
+    """A customer as it is stored. `is_related` is true where a chain of sourceId may lead to others."""
+
+    customer_id: UUID
+    doc: bytes
+    extras: bytes | None
+    is_related: bool
+
+    def document(self, related: Sequence[bytes] = (), *, has_more: bool = False) -> bytes:
+        """Returns the customer's whole document, with these documents of related customers."""
+        more = b"true}" if has_more else b"false}"
+        members = (b',"relatedCustomers":[', b",".join(related), b'],"hasMoreRelatedCustomers":', more)
+        return b"".join((detail(self.doc, self.extras)[:-1], *members))
+
+
+def detail(doc: bytes, extras: bytes | None) -> bytes:
+    """Returns a customer's own document from the one that orders contain."""
+    return doc[:-1] + (_PLAIN if extras is None else extras)
+
+
+def render_detail(customer: Customer) -> bytes:
+    """Returns the customer's own document."""
+    return detail(render_customer(customer), render_extras(customer))
+
+
+def render_extras(customer: Customer) -> bytes | None:
+    """Returns the last members of a customer's own document, or None for those of most customers."""
+    if customer.metadata is None and customer.preferences == _DEFAULTS:
+        return None
+    return _extras(customer.preferences, customer.metadata)
+
+
+def _extras(preferences: NotificationPreferences, metadata: Raw | None) -> bytes:
+    content = b"null" if metadata is None else bytes(metadata)
+    return b"".join((b',"notificationPreferences":', _encode(preferences), b',"metadata":', content, b"}"))
+
+
+_DEFAULTS: Final = NotificationPreferences()
+_PLAIN: Final = _extras(_DEFAULTS, None)
+
+
+def text_folded(customer: Customer) -> str | None:
+    """Returns the text in which a search of customers looks, or None for an erased customer.
+
+    Its fields are external id, full name, e-mail and phone.
+    """
+    if customer.erased:
+        return None
+    name = " ".join(filter(None, (customer.first_name, customer.last_name)))
+    fields = (customer.external_id, name, customer.email or "", customer.phone_number or "")
+    return fold(FIELD_END.join(fields))
 
 
 def render_customer(customer: Customer) -> bytes:
@@ -98,6 +215,9 @@ def row(merchant_id: UUID, version: int, customer: Customer) -> Row:
         None if customer.email is None else fold(customer.email).encode(),
         None if customer.source_id is None else customer.source_id.bytes,
         render_customer(customer),
+        render_extras(customer),
+        customer.erased,
+        text(text_folded(customer)),
     )
 
 
@@ -114,3 +234,21 @@ def found(row: Sequence[Any]) -> bytes:
     """Returns the customer's document from a row of FIND."""
     document: bytes = row[1]
     return document
+
+
+def find_by_reference_parameters(keys: Sequence[tuple[bytes, str]]) -> list[bytes]:
+    """Returns the columns that FIND_BY_REFERENCE unnests, for keys of a merchant's id and a service id or external
+    id.
+    """
+    ids = [parse_uuid(reference) for _, reference in keys]
+    return [
+        ENCODE_ARRAY["int4"](range(len(keys))),
+        ENCODE_ARRAY["uuid"]([merchant_id for merchant_id, _ in keys]),
+        ENCODE_ARRAY["uuid"]([None if customer_id is None else customer_id.bytes for customer_id in ids]),
+        ENCODE_ARRAY["text"]([reference.encode() for _, reference in keys]),
+    ]
+
+
+def found_by_reference(row: Sequence[Any]) -> CustomerRow:
+    """Returns the customer of a row of FIND_BY_REFERENCE."""
+    return CustomerRow(*row[1:])

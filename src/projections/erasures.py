@@ -17,7 +17,8 @@ from ledger.postgres.skip_scan import skip_scan
 # The next orders of a customer, by their ids.
 _ORDERS_OF: Final = """
 select order_id from payment_order
- where merchant_id = %s and customer_id = %s and order_id > %s order by order_id limit %s
+ where merchant_id = %(merchant_id)s and customer_id = %(customer_id)s and order_id > %(after)s
+ order by order_id limit %(limit)s
 """
 
 # Erased customers with orders that may still hold personal data, without the skipped ones: of each merchant the first
@@ -43,6 +44,13 @@ update data_key set forgotten_at = current_timestamp
 """
 
 
+def orders_of_statement(merchant_id: UUID, customer_id: UUID, after: UUID, limit: int) -> tuple[str, dict[str, object]]:
+    """Returns the statement for at most `limit` orders of a customer whose ids come after `after`, and its
+    parameters.
+    """
+    return _ORDERS_OF, {"merchant_id": merchant_id, "customer_id": customer_id, "after": after, "limit": limit}
+
+
 class Erasures(DatabaseClient):
     """The erasures of all merchants' customers. Every method raises DatabaseUnavailable."""
 
@@ -52,7 +60,8 @@ class Erasures(DatabaseClient):
 
     async def orders_of(self, merchant_id: UUID, customer_id: UUID, after: UUID, limit: int) -> Sequence[UUID]:
         """Returns at most `limit` orders of a customer whose ids come after `after`, in the order of their ids."""
-        return [order_id for (order_id,) in await self._rows(_ORDERS_OF, (merchant_id, customer_id, after, limit))]
+        rows = await self._rows(*orders_of_statement(merchant_id, customer_id, after, limit))
+        return [order_id for (order_id,) in rows]
 
     async def unfinished(self, limit: int, skipped: Collection[UUID] = ()) -> Sequence[tuple[UUID, UUID]]:
         """Returns at most `limit` (merchant, customer) that were erased and may still appear in rows of orders.

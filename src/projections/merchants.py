@@ -44,10 +44,12 @@ TABLE: Final = InlineTable(
 
 # Writes the row of a key as it is after the commit. Only its scopes and the end of its validity can change.
 _WRITE_KEYS: Final = """
-insert into api_key (key_hash, merchant_id, key_id, name, hint, scopes, created_at, expires_at, revoked_at)
-select key_hash, merchant_id, key_id, name, hint, scopes, created_at, expires_at, revoked_at from {rows}
+insert into api_key
+  (key_hash, merchant_id, key_id, name, hint, scopes, created_at, expires_at, revoked_at, replaced_by)
+select key_hash, merchant_id, key_id, name, hint, scopes, created_at, expires_at, revoked_at, replaced_by from {rows}
 on conflict (key_hash) do update set
-  scopes = excluded.scopes, expires_at = excluded.expires_at, revoked_at = excluded.revoked_at
+  scopes = excluded.scopes, expires_at = excluded.expires_at, revoked_at = excluded.revoked_at,
+  replaced_by = excluded.replaced_by
 """
 
 KEY_TABLE: Final = InlineTable(
@@ -62,6 +64,7 @@ KEY_TABLE: Final = InlineTable(
         ("created_at", "timestamptz"),
         ("expires_at", "timestamptz"),
         ("revoked_at", "timestamptz"),
+        ("replaced_by", "uuid"),
     ),
     _WRITE_KEYS,
 )
@@ -78,11 +81,20 @@ select q.n, k.merchant_id, k.key_id, k.scopes, k.expires_at, k.revoked_at, m.set
 # All merchants, the oldest first, for operators.
 _MERCHANTS: Final = "select merchant_id, name, settings, created_at from merchant order by created_at, merchant_id"
 
-# A merchant's keys, the oldest first, for operators.
-_KEYS: Final = """
-select key_id, name, hint, scopes, created_at, expires_at, revoked_at
-  from api_key where merchant_id = %s order by created_at, key_id
+# One merchant, as the merchant reads itself.
+FIND: Final = """
+select merchant_id, name, settings, created_at, updated_at from merchant where merchant_id = %(merchant_id)s
 """
+
+# A merchant's keys, the oldest first.
+KEYS: Final = """
+select key_id, name, hint, scopes, created_at, expires_at, revoked_at, replaced_by
+  from api_key where merchant_id = %(merchant_id)s order by created_at, key_id
+"""
+
+CHANGES: Final = "ledger_merchant"
+"""The channel on which the table's trigger notifies the id of a merchant whose row changed, in the commit (migration
+0023). Every change of a merchant's settings and keys changes its row."""
 
 
 class MerchantSettings(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -120,8 +132,18 @@ class ListedMerchant(Struct, frozen=True, kw_only=True):
     created_at: datetime
 
 
+class FoundMerchant(Struct, frozen=True, kw_only=True):
+    """A merchant with its settings."""
+
+    merchant_id: UUID
+    name: str
+    settings: MerchantSettings
+    created_at: datetime
+    updated_at: datetime
+
+
 class ListedKey(Struct, frozen=True, kw_only=True):
-    """An API key in an operator's list: its hint, never the key."""
+    """An API key in a list: its hint, never the key."""
 
     key_id: UUID
     name: str | None
@@ -130,6 +152,7 @@ class ListedKey(Struct, frozen=True, kw_only=True):
     created_at: datetime
     expires_at: datetime | None
     revoked_at: datetime | None
+    replaced_by: UUID | None
 
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -144,7 +167,7 @@ def row(merchant_id: UUID, version: int, merchant: Merchant) -> Row:
         merchant_id.bytes,
         version,
         merchant.name.encode(),
-        _encode(_settings_of(merchant)),
+        _encode(settings_of(merchant)),
         micros(merchant.registered_at),
         micros(merchant.updated_at),
     )
@@ -167,10 +190,12 @@ def _key_row(merchant_id: UUID, key: ApiKey) -> Row:
         micros(key.issued_at),
         None if key.expires_at is None else micros(key.expires_at),
         None if key.revoked_at is None else micros(key.revoked_at),
+        None if key.replaced_by is None else key.replaced_by.bytes,
     )
 
 
-def _settings_of(merchant: Merchant) -> MerchantSettings:
+def settings_of(merchant: Merchant) -> MerchantSettings:
+    """Returns the settings of the merchant's state as its row has them."""
     return MerchantSettings(
         surcharge_rate=None if merchant.surcharge_rate is None else format(merchant.surcharge_rate, "f"),
         surcharge_methods=merchant.surcharge_methods,
@@ -214,11 +239,50 @@ async def list_merchants(connection: Connection) -> list[ListedMerchant]:
 
 async def list_keys(connection: Connection, merchant_id: UUID) -> list[ListedKey]:
     """Returns a merchant's API keys, the oldest first, expired and revoked ones included."""
-    rows = await connection.execute(_KEYS, (merchant_id,), binary=True)
-    return [
-        ListedKey(
-            key_id=key_id, name=name, hint=hint, scopes=_scopes(scopes), created_at=created_at, expires_at=expires_at,
-            revoked_at=revoked_at,
-        )
-        for key_id, name, hint, scopes, created_at, expires_at, revoked_at in await rows.fetchall()
-    ]  # fmt: skip
+    rows = await connection.execute(KEYS, {"merchant_id": merchant_id}, binary=True)
+    return [listed_key(row) for row in await rows.fetchall()]
+
+
+def listed_key(row: Sequence[Any]) -> ListedKey:
+    """Returns the API key of a row of KEYS."""
+    key_id, name, hint, scopes, created_at, expires_at, revoked_at, replaced_by = row
+    return ListedKey(
+        key_id=key_id,
+        name=name,
+        hint=hint,
+        scopes=_scopes(scopes),
+        created_at=created_at,
+        expires_at=expires_at,
+        revoked_at=revoked_at,
+        replaced_by=replaced_by,
+    )
+
+
+def listed(key: ApiKey) -> ListedKey:
+    """Returns a key of the merchant's state as lists show it."""
+    return ListedKey(
+        key_id=key.key_id,
+        name=key.name,
+        hint=key.hint,
+        scopes=key.scopes,
+        created_at=key.issued_at,
+        expires_at=key.expires_at,
+        revoked_at=key.revoked_at,
+        replaced_by=key.replaced_by,
+    )
+
+
+def found_merchant(row: Sequence[Any]) -> FoundMerchant:
+    """Returns the merchant of a row of FIND."""
+    merchant_id, name, settings, created_at, updated_at = row
+    return FoundMerchant(
+        merchant_id=merchant_id, name=name, settings=_settings(settings), created_at=created_at, updated_at=updated_at
+    )
+
+
+def merchant_in(payload: str) -> UUID | None:
+    """Returns the merchant that a notification on CHANGES names, None where another program sent it."""
+    try:
+        return UUID(payload)
+    except ValueError:
+        return None

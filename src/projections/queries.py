@@ -6,7 +6,8 @@ answered like an id that does not exist.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -15,14 +16,18 @@ from msgspec import Struct
 
 from ledger.postgres.connection import Connection
 from ledger.postgres.dataloader import DataLoader
-from projections import customers, merchants, open_calls, payment_methods
+from projections import customers, merchants, payment_methods, products
+from projections.customers import RELATED_SHOWN_MAX, CustomerRow
+from projections.erasures import orders_of_statement
+from projections.lists.customers import CustomerQuery, customer_page_body, customer_page_statement
 from projections.lists.pages import OrderQuery, page_body
 from projections.lists.pool import ListPool
-from projections.lists.related_customers import customers_found, customers_statement
+from projections.lists.related_customers import customers_found, customers_statement, related_documents_statement
 from projections.lists.statements import page_statements
-from projections.merchants import FoundKey
-from projections.orders import table
+from projections.merchants import FoundKey, FoundMerchant, ListedKey
+from projections.orders import open_calls, table
 from projections.orders.table import OrderRow
+from projections.products import ProductDocument, ProductQuery
 
 Key = tuple[int, Any]
 """The kind of a point read, an index into _POINT_READS, and the key that is looked up."""
@@ -43,11 +48,13 @@ select count(*), min(received_at), count(*) filter (where next_try_at = 'infinit
   from processor_message where handled_at is null
 """
 
-_ORDER, _CUSTOMER, _API_KEY, _PAYMENT_METHOD = range(4)
+_ORDER, _CUSTOMER, _API_KEY, _CUSTOMER_BY_REFERENCE, _PRODUCT, _PAYMENT_METHOD = range(6)
 _POINT_READS: Final = (
     _PointRead(table.FIND, table.find_parameters, table.found),
     _PointRead(customers.FIND, customers.find_parameters, customers.found),
     _PointRead(merchants.FIND_KEY, merchants.find_key_parameters, merchants.found_key),
+    _PointRead(customers.FIND_BY_REFERENCE, customers.find_by_reference_parameters, customers.found_by_reference),
+    _PointRead(products.FIND, products.find_parameters, products.found),
     _PointRead(payment_methods.FIND, payment_methods.find_parameters, payment_methods.found),
 )
 
@@ -88,6 +95,52 @@ class Queries:
         found: bytes | None = await self.points.get((_CUSTOMER, (merchant_id.bytes, customer_id.bytes)))
         return found
 
+    async def customer_detail(self, merchant_id: UUID, reference: str) -> bytes | None:
+        """Returns the whole document of the customer with this service id, else with this external id, and the
+        customers that are related; None where there is none or the customer was erased.
+
+        Most customers are related to none, and need no second read.
+        """
+        if not _storable(reference):
+            return None
+        row: CustomerRow | None = await self.points.get((_CUSTOMER_BY_REFERENCE, (merchant_id.bytes, reference)))
+        if row is None:
+            return None
+        if not row.is_related:
+            return row.document()
+        statement = related_documents_statement(merchant_id, row.customer_id, RELATED_SHOWN_MAX + 1)
+        related = [document for (document,) in await self._lists.rows(*statement)]
+        return row.document(related[:RELATED_SHOWN_MAX], has_more=len(related) > RELATED_SHOWN_MAX)
+
+    async def customers(self, merchant_id: UUID, query: CustomerQuery) -> bytes:
+        """Returns one page of the merchant's customers as JSON."""
+        return customer_page_body(query, await self._lists.rows(*customer_page_statement(merchant_id, query)))
+
+    async def orders_of(self, merchant_id: UUID, customer_id: UUID, after: UUID, limit: int) -> Sequence[UUID]:
+        """Returns at most `limit` orders of a customer whose ids come after `after`, in the order of their ids."""
+        rows = await self._lists.rows(*orders_of_statement(merchant_id, customer_id, after, limit))
+        return [order_id for (order_id,) in rows]
+
+    async def product(self, merchant_id: UUID, product_id: str) -> bytes | None:
+        """Returns the JSON object of the merchant's product with this id."""
+        if not _storable(product_id):
+            return None
+        found: bytes | None = await self.points.get((_PRODUCT, (merchant_id.bytes, product_id)))
+        return found
+
+    async def products_by_id(self, merchant_id: UUID, product_ids: Collection[str]) -> Mapping[str, ProductDocument]:
+        """Returns the merchant's products with these ids, without those that do not exist, in one round trip."""
+        documents = await asyncio.gather(*[self.product(merchant_id, product_id) for product_id in product_ids])
+        return {
+            product_id: products.read_document(document)
+            for product_id, document in zip(product_ids, documents, strict=True)
+            if document is not None
+        }
+
+    async def products(self, merchant_id: UUID, query: ProductQuery) -> bytes:
+        """Returns one page of the merchant's products as JSON."""
+        return products.page_body(query, await self._lists.rows(*products.page_statement(merchant_id, query)))
+
     async def payment_method(self, merchant_id: UUID, payment_method_id: UUID) -> bytes | None:
         """Returns the JSON object of the merchant's saved payment method, None also where it was deleted."""
         key = (_PAYMENT_METHOD, (merchant_id.bytes, payment_method_id.bytes))
@@ -103,6 +156,16 @@ class Queries:
         """Returns the API key with this keyed hash, also an expired or revoked one."""
         found: FoundKey | None = await self.points.get((_API_KEY, key_hash))
         return found
+
+    async def merchant(self, merchant_id: UUID) -> FoundMerchant:
+        """Returns a registered merchant."""
+        (row,) = await self._lists.rows(merchants.FIND, {"merchant_id": merchant_id})
+        return merchants.found_merchant(row)
+
+    async def api_keys(self, merchant_id: UUID) -> list[ListedKey]:
+        """Returns the merchant's API keys, the oldest first, expired and revoked ones included."""
+        rows = await self._lists.rows(merchants.KEYS, {"merchant_id": merchant_id})
+        return [merchants.listed_key(row) for row in rows]
 
     async def open_calls(self) -> tuple[int, datetime | None]:
         """Returns the number of open calls of all merchants, and the oldest deadline among them in real time."""

@@ -17,7 +17,7 @@ _TOPICS: Final = [
     "late-refund-reported.v1",
 ]
 
-# The orders with such an event in this time.
+# The orders with such an event in this time. The index of times leaves out the rows of all other days.
 _MOVED: Final = """
 select distinct merchant_id, stream_id from event where topic = any(%s) and recorded_at >= %s and recorded_at < %s
 """

@@ -14,8 +14,10 @@ from starlette.types import ASGIApp
 from tests.api.bodies import encoded
 
 from api.app import create_app
+from ledger.operations.inputs import Actor
 from ledger.operations.ledger import Ledger
-from ledger.operations.merchants import issue_key, register_merchant
+from ledger.operations.merchants.api_keys import issue_key
+from ledger.operations.merchants.registration import register_merchant
 from ledger.security.api_keys import new_key
 from ledger.security.secrets import Purpose, load_secrets
 from ledger.settings import Settings
@@ -44,6 +46,13 @@ class Merchant(Struct):
         content = body if isinstance(body, bytes) else encoded(body)
         return await self.client.post(path, content=content, headers=self.key | JSON | headers)
 
+    async def put(self, path: str, body: Any, **headers: str) -> httpx.Response:
+        content = body if isinstance(body, bytes) else encoded(body)
+        return await self.client.put(path, content=content, headers=self.key | JSON | headers)
+
+    async def delete(self, path: str, **headers: str) -> httpx.Response:
+        return await self.client.delete(path, headers=self.key | headers)
+
     async def create(self, body: Any) -> httpx.Response:
         return await self.post(ORDERS, body)
 
@@ -66,7 +75,7 @@ class Storefront:
     async def another_key(self, merchant: Merchant, **limits: Any) -> Merchant:
         """The same merchant with a further key."""
         key = new_key(self.settings.environment, self._pepper)
-        await issue_key(self.ledger, merchant.merchant_id, key, **limits)
+        await issue_key(self.ledger, Actor(merchant_id=merchant.merchant_id), key, **limits)
         return Merchant(merchant.merchant_id, key.secret, self.client)
 
 

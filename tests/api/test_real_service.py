@@ -12,11 +12,13 @@ from typing import Any
 import httpx
 import pytest
 from tests.api.bodies import by_card, card, charge, encoded, order, paid_order
-from tests.api.openapi.test_document import operations
+from tests.api.isolation.objects import CUSTOMERS, PRODUCTS
+from tests.api.openapi.description import operations
 from tests.api.payer import DEVICE_THEN_CHALLENGE, path_of
 from tests.chaos.service import Service
 
 ORDERS, SANDBOX = "/api/v2/payment-orders", "/api/sandbox"
+KEYS = "/api/v1/api-keys"
 NOT_MERCHANTS = {("post", "/api/processor-messages/{processor}")}
 """The operation for processors' signed messages; it has tests of its own."""
 
@@ -76,6 +78,9 @@ def test_a_merchant_goes_through_every_operation_and_a_restart(service: Service)
     outside(shop)
     to_the_card = {"amount": 1000, "paymentId": shop.get(f"{ORDERS}/split/payments/part")["id"]}
     refunded = shop.ask("POST", f"{ORDERS}/split/refund", to_the_card, key="refund-1")
+    own_account(shop)
+    own_customers(shop)
+    own_products(shop)
     for probe in ("/health/live", "/health/ready", "/metrics"):
         shop.ask("GET", probe)
     before = {name: shop.get(f"{ORDERS}/{name}") for name in ("split", "held", "secure", "contested")}
@@ -86,6 +91,36 @@ def test_a_merchant_goes_through_every_operation_and_a_restart(service: Service)
     assert (again.content, again.headers["idempotent-replayed"]) == (refunded.content, "true")
     assert operations().keys() - shop.done == NOT_MERCHANTS
     assert service.complaints() == []
+
+
+def own_account(shop: Shop) -> None:
+    """The merchant's own keys and settings; no key is left over."""
+    shop.ask("GET", "/api/v1/meta")
+    shop.ask("GET", "/api/v1/merchant")
+    shop.ask("PUT", "/api/v1/merchant", {"settings": {"captureDelaySeconds": 5}})
+    made = shop.ask("POST", KEYS, {"scopes": ["orders:read"]}).json()["id"]
+    shop.ask("GET", f"{KEYS}/{made}")
+    rotated = shop.ask("POST", f"{KEYS}/{made}/rotate", {"overlapSeconds": 0}).json()["id"]
+    shop.ask("DELETE", f"{KEYS}/{rotated}")
+    shop.ask("GET", KEYS)
+
+
+def own_customers(shop: Shop) -> None:
+    """Created, changed, found, erased."""
+    eva = shop.post(CUSTOMERS, {"externalId": "eva", "email": "eva@example.com"})
+    assert shop.ask("PUT", f"{CUSTOMERS}/eva", {"firstName": "Eva"}).json()["firstName"] == "Eva"
+    assert shop.get(f"{CUSTOMERS}/{eva['id']}")["externalId"] == "eva"
+    assert [each["id"] for each in shop.get(f"{CUSTOMERS}?search=eva@")["data"]] == [eva["id"]]
+    assert shop.ask("DELETE", f"{CUSTOMERS}/eva").json() == {"id": eva["id"], "deleted": True}
+    assert shop.ask("GET", f"{CUSTOMERS}/eva").status_code == 404
+
+
+def own_products(shop: Shop) -> None:
+    """Imported, listed and read."""
+    imported = shop.post(f"{PRODUCTS}/bulk-import", {"products": [{"id": "cup", "name": "Cup", "price": 100}]})
+    assert (imported["created"], imported["failed"]) == (1, 0)
+    assert [each["id"] for each in shop.get(PRODUCTS)["data"]] == ["cup"]
+    assert shop.get(f"{PRODUCTS}/cup")["name"] == "Cup"
 
 
 def split_tender(shop: Shop) -> None:

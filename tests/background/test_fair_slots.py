@@ -63,6 +63,21 @@ async def test_a_merchant_fills_its_own_slots_and_no_others() -> None:
     assert (slots.free, slots.running, slots.started, list(slots.keys)) == (4, Counter(), Counter(), [])
 
 
+async def test_a_merchant_that_is_alone_gets_half_of_all_slots_and_leaves_the_others_free() -> None:
+    slots = FairSlots[int](at_once=8, of_a_merchant=1)
+    calls = Calls(slots)
+    calls.start(A, *range(100))
+    calls.start(B, *range(100, 200))
+    calls.start(C, 200)
+    await settle()
+    assert calls.begun == [A, A, A, A, B, C]
+    assert (slots.free, slots.running) == (2, Counter({A: 4, B: 1, C: 1}))
+    await calls.end(0, 1, 2, 3)
+    assert (slots.free, slots.running) == (4, Counter({A: 1, B: 2, C: 1}))
+    slots.cancel()
+    await slots.drain()
+
+
 async def test_merchants_that_wait_get_slots_in_turn() -> None:
     slots = FairSlots[int](at_once=1, of_a_merchant=1)
     calls = Calls(slots)
@@ -85,7 +100,7 @@ async def test_work_is_started_once_for_each_key() -> None:
 
 
 async def test_work_that_fails_frees_its_slot_and_is_reported_once() -> None:
-    slots = FairSlots[int](of_a_merchant=1)
+    slots = FairSlots[int](at_once=1, of_a_merchant=1)
 
     async def fails() -> None:
         raise ZeroDivisionError
@@ -98,7 +113,7 @@ async def test_work_that_fails_frees_its_slot_and_is_reported_once() -> None:
 
 
 async def test_a_stop_finishes_what_runs_and_gives_up_what_waits() -> None:
-    slots = FairSlots[int](of_a_merchant=1)
+    slots = FairSlots[int](at_once=1, of_a_merchant=1)
     calls = Calls(slots)
     calls.start(A, 1, 2, 3)
     await settle()

@@ -39,7 +39,7 @@ from ledger.processors import messages
 from ledger.processors.inbox_store import Inbox
 from ledger.processors.messages import DisputeOpened
 from projections.erasures import Erasures
-from projections.open_calls import OpenCalls
+from projections.orders.open_calls import OpenCalls
 
 pytestmark = pytest.mark.anyio
 

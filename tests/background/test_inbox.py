@@ -32,7 +32,7 @@ from ledger.domain.orders.terms import MethodType
 from ledger.domain.rejections import InvalidField
 from ledger.operations.inputs import Actor, PaymentInput, RefundInput
 from ledger.operations.ledger import Ledger
-from ledger.operations.merchants import change_settings
+from ledger.operations.merchants.registration import change_settings
 from ledger.operations.orders.create import create_order
 from ledger.operations.orders.refund import refund_order
 from ledger.operations.payment_lookup import PaymentLookup
@@ -448,7 +448,7 @@ async def test_the_largest_order_is_paid_and_contested_with_its_surcharge_on_top
     ledger: Ledger, merchant: Actor, delivery: InboxDelivery
 ) -> None:
     settings = {"surcharge_rate": Decimal(49), "surcharge_methods": (MethodType.SPEI,)}
-    await change_settings(ledger, merchant.merchant_id, settings)
+    await change_settings(ledger, Actor(merchant_id=merchant.merchant_id), settings)
     order = await awaiting_transfer(ledger, merchant, amount=Decimal(999_999_999_999))
     gross = int(order.payments[0].amount)
     assert gross > 10**12
@@ -562,7 +562,7 @@ async def deposit_at_bank(ledger: Ledger, merchant: Actor, order: Order) -> None
 async def test_an_overpayment_is_refunded_once_where_the_merchant_wants_that(
     ledger: Ledger, merchant: Actor, applier: MessageApplier, delivery: InboxDelivery
 ) -> None:
-    await change_settings(ledger, merchant.merchant_id, {"refund_overpayment": True})
+    await change_settings(ledger, Actor(merchant_id=merchant.merchant_id), {"refund_overpayment": True})
     order = await awaiting_transfer(ledger, merchant)
     message = await paid_by_transfer(ledger, merchant, order, 12_500)
     for _ in range(2):
@@ -582,7 +582,7 @@ async def test_an_overpayment_is_refunded_once_where_the_merchant_wants_that(
 async def test_an_overpayments_refund_is_requested_until_the_processor_has_received_it(
     ledger: Ledger, merchant: Actor, applier: MessageApplier, delivery: InboxDelivery
 ) -> None:
-    await change_settings(ledger, merchant.merchant_id, {"refund_overpayment": True})
+    await change_settings(ledger, Actor(merchant_id=merchant.merchant_id), {"refund_overpayment": True})
     order = await awaiting_transfer(ledger, merchant)
     message = await paid_by_transfer(ledger, merchant, order, 12_500)
     for _ in range(2):
@@ -599,7 +599,7 @@ async def test_an_overpayments_refund_is_requested_until_the_processor_has_recei
 async def test_an_overpayment_stays_where_the_processor_has_no_partial_payouts(
     ledger: Ledger, merchant: Actor, applier: MessageApplier
 ) -> None:
-    await change_settings(ledger, merchant.merchant_id, {"refund_overpayment": True})
+    await change_settings(ledger, Actor(merchant_id=merchant.merchant_id), {"refund_overpayment": True})
     processor = bank(ledger)
     processor.capabilities = msgspec.structs.replace(processor.capabilities, partial_payouts=False)
     order = await awaiting_transfer(ledger, merchant)

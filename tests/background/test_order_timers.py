@@ -25,7 +25,7 @@ from ledger.domain.orders.terms import CaptureMethod
 from ledger.domain.orders.timers import TimerKind, timers_of
 from ledger.operations.inputs import Actor, DeviceDataInput
 from ledger.operations.ledger import Ledger
-from ledger.operations.merchants import change_settings
+from ledger.operations.merchants.registration import change_settings
 from ledger.operations.orders.authenticate import submit_device_data
 from ledger.operations.orders.create import create_order
 from ledger.operations.orders.timers import run_timer
@@ -64,7 +64,7 @@ def moved(url: str, kind: str) -> list[int]:
 async def test_money_is_captured_when_the_clock_is_moved_past_the_delay(
     ledger: Ledger, merchant: Actor, database_url: str
 ) -> None:
-    await change_settings(ledger, merchant.merchant_id, {"capture_delay_seconds": 3600})
+    await change_settings(ledger, Actor(merchant_id=merchant.merchant_id), {"capture_delay_seconds": 3600})
     order_id = await authenticated(ledger, merchant, "1")
     advancer = ClockAdvancer(database_url, ledger, REACTIONS, HANDLERS)
     order = await order_at(ledger, merchant, order_id)
@@ -81,7 +81,7 @@ async def test_money_is_captured_when_the_clock_is_moved_past_the_delay(
 async def test_a_worker_captures_after_the_merchants_delay_in_real_time(
     ledger: Ledger, merchant: Actor, database_url: str
 ) -> None:
-    await change_settings(ledger, merchant.merchant_id, {"capture_delay_seconds": 1})
+    await change_settings(ledger, Actor(merchant_id=merchant.merchant_id), {"capture_delay_seconds": 1})
     settings = Settings(database_url=database_url, master_key=MASTER_KEY)
     stop, ready = asyncio.Event(), asyncio.Event()
     workers = [asyncio.create_task(run(settings, ready.set, stop)) for _ in range(2)]

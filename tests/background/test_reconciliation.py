@@ -5,16 +5,18 @@ listed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import msgspec
 import psycopg
 import pytest
-from tests.background.conftest import Open, worker_connection
+from tests.background.conftest import Open, register, worker_connection
 from tests.operations.conftest import an_order, by_card
 from tests.operations.test_action_recovery import order_named, recover, wrap
 from tests.operations.test_actions import CHALLENGED, MANUAL
@@ -34,6 +36,8 @@ from ledger.operations.orders.capture import capture_order
 from ledger.operations.orders.create import charge_order, create_order
 from ledger.operations.orders.refund import refund_order
 from ledger.operations.payment_lookup import open_lookup
+from ledger.processors.contract import ProcessorRecord
+from projections import reconciliation
 from projections.reconciliation import ReconciliationLog
 
 pytestmark = pytest.mark.anyio
@@ -189,6 +193,44 @@ async def test_what_only_one_side_has_is_listed_and_not_repaired(
     assert [first.repaired, second.repaired] == [False, False]
 
 
+async def test_look_ups_that_hang_for_one_merchant_delay_no_other(
+    ledger: Ledger, merchant: Actor, database_url: str, stack: AsyncExitStack
+) -> None:
+    """The processor lists nothing, so it is asked about each capture, those of the slow merchant first."""
+    slow, log = await register(ledger), await stack.enter_async_context(ReconciliationLog(database_url))
+    for n in range(10):
+        await create_order(ledger, slow, an_order(f"{n}", by_card()))
+    await create_order(ledger, merchant, an_order("1", by_card()))
+    hang, asked, answers = asyncio.Event(), Counter[UUID](), ledger.processor.look_up  # type: ignore[union-attr]
+
+    async def look_up(merchant_id: UUID, key: str, **fence: bool) -> object:
+        asked[merchant_id] += 1
+        if merchant_id == slow.merchant_id:
+            await hang.wait()
+        return await answers(merchant_id, key, **fence)
+
+    async def none(_since: datetime, _until: datetime) -> AsyncIterator[ProcessorRecord]:
+        return
+        yield
+
+    async def slow_first(since: datetime, until: datetime) -> Sequence[tuple[UUID, UUID]]:
+        return sorted(await log.moved(since, until), key=lambda place: place[0] != slow.merchant_id)
+
+    execute(database_url, f"delete from sandbox_charge where merchant_id = '{merchant.merchant_id}'")
+    ledger.processor.look_up = look_up  # type: ignore[union-attr, method-assign, assignment]
+    ledger.processor.records = none  # type: ignore[union-attr, method-assign, assignment]
+    now, hour = datetime.now(UTC), timedelta(hours=1)
+    async with open_lookup(database_url) as lookup, asyncio.timeout(60):
+        differences = Reconciliation(ledger, lookup.find, slow_first).differences(now - hour, now + hour)
+        first = await anext(differences)
+        assert first.merchant_id == merchant.merchant_id
+        assert asked[merchant.merchant_id] == 1
+        assert asked[slow.merchant_id] > 0
+        hang.set()
+        assert [one async for one in differences] == [], "the processor knows the others"
+    assert asked[slow.merchant_id] >= 10
+
+
 async def test_a_call_that_is_still_open_is_left_to_the_recovery(
     ledger: Ledger, merchant: Actor, open_another: Open, database_url: str, compare: Compare
 ) -> None:
@@ -206,6 +248,13 @@ async def test_a_call_that_is_still_open_is_left_to_the_recovery(
     with pytest.raises(asyncio.CancelledError):
         await refund_order(dying, merchant, "1", RefundInput(amount=Decimal(4_000)))
     assert await compare() == []
+
+
+async def test_the_events_of_a_day_are_found_by_an_index(database_url: str) -> None:
+    with psycopg.connect(database_url) as connection:
+        connection.execute("set enable_seqscan = off")
+        plan = connection.execute(f"explain {reconciliation._MOVED}", ([], datetime.now(UTC), datetime.now(UTC)))
+        assert any("event_recorded_at" in line for (line,) in plan)
 
 
 async def test_one_of_several_workers_takes_a_day(database_url: str) -> None:

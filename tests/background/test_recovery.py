@@ -27,7 +27,7 @@ from ledger.operations.inputs import Actor, CustomerInput
 from ledger.operations.ledger import Ledger
 from ledger.operations.orders.create import create_order
 from ledger.operations.pipeline.unit_of_work import load_order
-from projections.open_calls import OpenCalls
+from projections.orders.open_calls import OpenCalls
 
 pytestmark = pytest.mark.anyio
 
@@ -282,22 +282,22 @@ async def test_look_ups_that_hang_fill_the_slots_of_their_merchant_alone(ledger:
     async def find(_before: datetime, _limit: int, skipped: Collection[UUID]) -> Sequence[tuple[UUID, UUID]]:
         return [each for each in due if each[1] not in skipped]
 
-    due = [(merchant.merchant_id, uuid7()) for _ in range(30)]
+    due = [(merchant.merchant_id, uuid7()) for _ in range(50)]
     stop = asyncio.Event()
     with patch.object(recovery, "load_order", load_hanging):
         windows = Windows(margin_s=-3600, late_s=3600, look_up_s=3600, poll_s=0.01)
         running = asyncio.create_task(Recovery(ledger, find, windows).run(stop))
         async with asyncio.timeout(60):
-            while asked[merchant.merchant_id] < 8:  # noqa: ASYNC110 - the recovery sends no event
+            while asked[merchant.merchant_id] < 32:  # noqa: ASYNC110 - the recovery sends no event
                 await asyncio.sleep(0.01)
             due.append((other.merchant_id, order.terms.order_id))
             while asked[other.merchant_id] < 1:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
-            assert asked == {merchant.merchant_id: 8, other.merchant_id: 1}
+            assert asked == {merchant.merchant_id: 32, other.merchant_id: 1}
             stop.set()
             hang.set()
             await running
-    assert asked == {merchant.merchant_id: 8, other.merchant_id: 1}, "what waits for a slot is left to the next worker"
+    assert asked == {merchant.merchant_id: 32, other.merchant_id: 1}, "what waits for a slot is left to the next worker"
     assert (await order_of(ledger, other, order.terms.order_id)).status is OrderStatus.COMPLETED
 
 

@@ -1,4 +1,4 @@
-"""`python -m tests.chaos [NAME…] [--rounds N] [--seed S]`: kills parts of a service under load and checks every answer.
+"""`python -m tests.chaos [NAME…] [--rounds N] [--times N] [--seed S]`: kills parts of a service under load and checks every answer.
 
 It exits 1 on any violation, and on a fault that hit nothing.
 """
@@ -23,11 +23,12 @@ from tests.chaos.kill_postgres import KILL_POSTGRES
 from tests.chaos.kill_service import KILL_ALL, KILL_SERVICE
 from tests.chaos.rounds import Campaign, Result, run, show
 from tests.chaos.stop_service import STOP_SERVICE
+from tests.chaos.stops import STOPS, TIMES, stops
 
 CAMPAIGNS = {
     campaign.name: campaign
     for campaign in (
-        KILL_SERVICE, KILL_POSTGRES, KILL_ALL, KILL_PARTS, FREEZE, STOP_SERVICE, HELD_HEAD, HELD_TABLE, NO_CONNECTIONS,
+        KILL_SERVICE, KILL_POSTGRES, KILL_ALL, KILL_PARTS, FREEZE, STOPS, STOP_SERVICE, HELD_HEAD, HELD_TABLE, NO_CONNECTIONS,
         FULL_POOL, CUT_COMMITS, FULL_DATA, FULL_LOG, HOSTILE_CLIENTS,
     )
 }  # fmt: skip
@@ -46,6 +47,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--rounds", type=int, default=None, help="strikes of each fault (10, where one takes a minute 1)"
     )
+    parser.add_argument("--times", type=int, default=TIMES, help=f"stops in a round of {STOPS.name} ({TIMES})")
     parser.add_argument("--clients", type=int, default=24, help="clients that send requests all the time (24)")
     parser.add_argument(
         "--seed", type=int, default=None, help="which requests, and when it strikes; drawn where absent"
@@ -56,7 +58,7 @@ def main(arguments: Sequence[str]) -> int:
     seed = int(time.time()) % 1_000_000 if options.seed is None else options.seed
     results = []
     for name in options.names or CAMPAIGNS:
-        campaign: Campaign = CAMPAIGNS[name]
+        campaign: Campaign = stops(options.times) if name == STOPS.name else CAMPAIGNS[name]
         show(f"{name}: {campaign.about} (seed {seed})")
         rounds = campaign.rounds if options.rounds is None else options.rounds
         result = asyncio.run(run(campaign, rounds=rounds, seed=seed, clients=options.clients))

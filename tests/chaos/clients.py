@@ -50,12 +50,14 @@ class Merchant(Struct, frozen=True, kw_only=True):
 
 
 class Ended(Struct, frozen=True):
-    """When a request began and ended, by the monotonic clock, and its status; None where no answer came."""
+    """When a request began and ended, by the monotonic clock, its status (None where no answer came), and its client."""
 
     began: float
     ended: float
     do: str
     status: int | None
+    merchant_id: UUID
+    client: int
 
 
 class Load:
@@ -94,7 +96,7 @@ class Load:
                 seen = len(self.ended)
                 await asyncio.sleep(0.005)
 
-    async def send(self, wire: Wire, asked: Asked, api_key: str) -> str | None:
+    async def send(self, wire: Wire, asked: Asked, api_key: str, client: int) -> str | None:
         """Sends one request and records it; returns how it ended, or None where no connection could be opened."""
         port = self._port()
         try:
@@ -109,13 +111,13 @@ class Load:
             answer = await wire.ask(*_request(asked, api_key), key=asked.key)
         except Lost as lost:
             await self._witness.ended(n, "info", why=str(lost))
-            self.ended.append(Ended(began, time.monotonic(), asked.do, None))
+            self.ended.append(Ended(began, time.monotonic(), asked.do, None, asked.merchant_id, client))
             return "info"
         finally:
             self.in_flight -= 1
         outcome = _outcome(answer)
         await self._witness.ended(n, outcome, _recorded(asked, answer))
-        self.ended.append(Ended(began, time.monotonic(), asked.do, answer.status))
+        self.ended.append(Ended(began, time.monotonic(), asked.do, answer.status, asked.merchant_id, client))
         return outcome
 
     def names(self, merchant: Merchant) -> _Names:
@@ -154,7 +156,7 @@ class _Client:
         names = self._load.names(self._merchant)
         while not stop.is_set():
             asked = self._next(names)
-            outcome = await self._load.send(wire, asked, self._merchant.api_key)
+            outcome = await self._load.send(wire, asked, self._merchant.api_key, self._number)
             if outcome == "info":
                 names.unknown.append(asked)
             if outcome in {None, "info"}:

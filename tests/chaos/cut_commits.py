@@ -12,7 +12,9 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from random import Random
+from typing import Any
 
 from tests.chaos.clients import Ended
 from tests.chaos.proxy import SYNC, Proxy, Wire, proxied
@@ -49,12 +51,13 @@ class Cutter:
 class ThroughProxy(Service):
     """`ledger serve` on a Postgres of the harness, behind a proxy that cuts connections."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
         place = make_data_dir(self.home / "postgres")
         self._server = server.start(cluster.open_cluster(place))
         self._ended = threading.Event()
         self._proxying = threading.Thread(target=lambda: asyncio.run(self._proxy_until_ended()))
+        self._proxying_loop: asyncio.AbstractEventLoop | None = None
         self._proxy_is_up = threading.Event()
         self._proxying.start()
         assert self._proxy_is_up.wait(10), "the proxy does not come up"
@@ -73,6 +76,12 @@ class ThroughProxy(Service):
             self._server.stop()
             super().__exit__(*reason)
 
+    def part_from_database(self, pid: int | None) -> None:
+        """Forwards nothing between this process and Postgres until None is given."""
+        assert self._proxying_loop is not None, "the proxy is up"
+        part = self.proxy.join if pid is None else partial(self.proxy.part, pid)
+        self._proxying_loop.call_soon_threadsafe(part)
+
     def database(self) -> AbstractContextManager[str]:
         return self._directly()
 
@@ -81,6 +90,7 @@ class ThroughProxy(Service):
         yield self._server.url
 
     async def _proxy_until_ended(self) -> None:
+        self._proxying_loop = asyncio.get_running_loop()
         async with proxied(self._server.url) as self.proxy:
             self._proxy_is_up.set()
             while not self._ended.is_set():  # noqa: ASYNC110 - set by another thread

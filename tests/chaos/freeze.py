@@ -20,14 +20,19 @@ from tests.chaos.rounds import NOTICED, RECOVERED, UNKNOWN, Campaign, Unmet
 from tests.chaos.service import Service
 
 _PING_TIMEOUT_S = 3.0
-_REPLACED_S = 30.0
+_REPLACED_S = 90.0
+"""A process that is stopped before it is ready is ended a minute after its start."""
 _STRIKES_MAX = 4
 _EXPLAINED = frozenset({None, 200, 201, 404, 409, 422, 503})
 
 Connection = psycopg.AsyncConnection[tuple[Any, ...]]
 
-# The API processes that are connected.
-_READERS = "select count(*) from pg_stat_activity where application_name = 'ledger-reads'"
+# The API processes and the workers that are connected: by a connection of each, which a worker opens at the end of its start.
+_CONNECTED = """
+select count(*) filter (where application_name = 'ledger-reads'),
+       count(*) filter (where application_name = 'ledger-reconciliation')
+  from pg_stat_activity
+"""
 _POSITIONS = "select merchant_id, position from merchant_head where position > 0"
 
 
@@ -39,14 +44,14 @@ async def _stop_one(service: Service, random: Random) -> float:
     with service.database() as url:
         async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
             await _every_log_grows(connection)
-            await _another_replaces(service, stopped, connection)
+            await another_replaces(service, stopped, connection)
     return time.monotonic()
 
 
-async def _another_replaces(service: Service, stopped: int, connection: Connection) -> None:
-    """Returns once another API process is connected in the place of the stopped one. Raises Unmet where none comes."""
+async def another_replaces(service: Service, stopped: int, connection: Connection) -> None:
+    """Returns once another process is connected in the place of the stopped one. Raises Unmet where none comes."""
     deadline = time.monotonic() + _REPLACED_S
-    while stopped in service.api_processes() or await (await connection.execute(_READERS)).fetchone() != (2,):
+    while stopped in service.roles() or await (await connection.execute(_CONNECTED)).fetchone() != (2, 1):
         if time.monotonic() > deadline:
             raise Unmet(f"the stopped process {stopped} was not replaced: {service.last_words()}")
         await asyncio.sleep(0.02)

@@ -1,6 +1,6 @@
 """A proxy between a client and Postgres that cuts connections at chosen moments, or stops forwarding.
 
-It never changes a byte: what arrives is what was sent, up to a cut.
+It never changes a byte: what arrives is what was sent, up to a cut. Another server than Postgres may be behind it too.
 """
 
 from __future__ import annotations
@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -31,7 +32,13 @@ class Wire:
     name: str = ""
     commits: int = 0
     commits_now: bool = False
+    flowing: asyncio.Event = field(default_factory=asyncio.Event)
     _appends: bool = False
+
+    @property
+    def client_port(self) -> int:
+        name = self.client.get_extra_info("peername")
+        return int(name[1]) if name else 0
 
     def note(self, piece: bytes) -> None:
         """Reads name and commits from what the client sends."""
@@ -69,8 +76,23 @@ class Proxy:
         self.decide: Cut = never
         self.flowing = asyncio.Event()
         self.flowing.set()
+        self.is_away = False
         self.cuts = 0
         self.url = ""
+        self._apart: int | None = None
+
+    def part(self, pid: int) -> None:
+        """Forwards nothing from or to this process any more, on the connections that it has and on new ones."""
+        self._apart, ports = pid, _ports_of(pid)
+        for wire in self.wires:
+            if wire.client_port in ports:
+                wire.flowing.clear()
+
+    def join(self) -> None:
+        """Ends the partition. What was sent meanwhile arrives now."""
+        self._apart = None
+        for wire in self.wires:
+            wire.flowing.set()
 
     def reached_at(self, port: int) -> None:
         """Sets the address that clients connect to."""
@@ -81,14 +103,24 @@ class Proxy:
         self._carrying.add(task)
         task.add_done_callback(self._carrying.discard)
 
+    def go_away(self) -> None:
+        """Cuts all connections, and each new one until `is_away` is false again, as a server that is down."""
+        self.is_away = True
+        for wire in self.wires:
+            wire.cut()
+
     async def end(self) -> None:
         """Cuts all connections."""
         self.flowing.set()
+        self.join()
         for wire in self.wires:
             wire.cut()
         await asyncio.gather(*self._carrying, return_exceptions=True)
 
     async def _join(self, reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
+        if self.is_away:
+            client.transport.abort()
+            return
         try:
             if self._host.startswith("/"):
                 back, server = await asyncio.open_unix_connection(f"{self._host}/.s.PGSQL.{self._port}")
@@ -99,6 +131,8 @@ class Proxy:
             return
         wire = Wire(client, server)
         self.wires.add(wire)
+        if self._apart is None or wire.client_port not in _ports_of(self._apart):
+            wire.flowing.set()
         await asyncio.gather(
             self._carry(wire, reader, server, from_client=True), self._carry(wire, back, client, from_client=False)
         )
@@ -110,6 +144,7 @@ class Proxy:
         with suppress(OSError):
             while piece := await reader.read(1 << 16):
                 await self.flowing.wait()
+                await wire.flowing.wait()
                 if from_client:
                     wire.note(piece)
                 passing = self.decide(wire, piece, from_client)
@@ -119,6 +154,17 @@ class Proxy:
                     self.cuts += 1
                     break
         wire.cut()
+
+
+def _ports_of(pid: int) -> set[int]:
+    """Returns the local ports of a process's TCP connections over IPv4."""
+    sockets = set()
+    with suppress(OSError):  # the process has ended
+        for place in Path(f"/proc/{pid}/fd").iterdir():
+            with suppress(OSError):
+                sockets.add(str(place.readlink()).removeprefix("socket:[").removesuffix("]"))
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return {int(row[1].rpartition(":")[2], 16) for row in rows if row[9] in sockets}
 
 
 @asynccontextmanager

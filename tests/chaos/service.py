@@ -107,15 +107,19 @@ class Service:
 
     def kill_parts(self, random: Random) -> None:
         """Sends SIGKILL to one of the API processes, and to the worker."""
-        parts = {pid: role for pid in _children_of(self._process().pid) if (role := _role(pid)) is not None}
+        parts = self.roles()
         for role in ("api", "worker"):
             os.kill(random.choice(sorted(pid for pid, its in parts.items() if its == role)), signal.SIGKILL)
 
     def freeze(self, random: Random) -> int:
         """Sends SIGSTOP to an API process or to the worker, and returns its pid. `thaw` lets it go on."""
-        pid = random.choice([pid for pid in _children_of(self._process().pid) if _role(pid) is not None])
+        pid = self.some_process(random)
         os.kill(pid, signal.SIGSTOP)
         return pid
+
+    def some_process(self, random: Random) -> int:
+        """Returns the pid of an API process or of the worker. Raises IndexError where there is none."""
+        return random.choice(list(self.roles()))
 
     def thaw(self, pid: int) -> None:
         """Sends SIGCONT to a process, unless it has ended meanwhile."""
@@ -124,7 +128,11 @@ class Service:
 
     def api_processes(self) -> list[int]:
         """Returns the pids of the processes that answer requests."""
-        return sorted(pid for pid in _children_of(self._process().pid) if _role(pid) == "api")
+        return sorted(pid for pid, role in self.roles().items() if role == "api")
+
+    def roles(self) -> dict[int, str]:
+        """Returns what each child but Postgres was started for, by its pid: "api" or "worker"."""
+        return {pid: role for pid in _children_of(self._process().pid) if (role := _role(pid)) is not None}
 
     def stop(self) -> int | None:
         """Sends SIGTERM, and SIGKILL where that is not enough; returns the exit status, None where it had ended before."""

@@ -107,6 +107,18 @@ def test_a_key_is_live_until_it_is_revoked(ledger, merchant):
     assert created["apiKey"] not in ledger("keys", "list", merchant).done
 
 
+def test_a_rotated_key_is_replaced_and_expires(ledger, merchant):
+    old = ledger("keys", "list", merchant, "--json").json[0]["keyId"]
+    created = ledger("keys", "rotate", merchant, old, "--overlap", "3600", "--json").json
+    assert list(created) == ["keyId", "merchantId", "apiKey", "name", "scopes", "expiresAt"]
+    first, second = ledger("keys", "list", merchant, "--json").json
+    assert (first["replacedBy"], second["keyId"], first["state"]) == (created["keyId"], created["keyId"], "live")
+    assert first["expiresAt"] is not None
+    assert "is valid until" in ledger("keys", "rotate", merchant, created["keyId"]).done
+    ledger("keys", "revoke", merchant, old)
+    assert "create another key instead" in ledger("keys", "rotate", merchant, old).one_line
+
+
 def test_a_key_of_another_merchant_cannot_be_revoked(ledger, merchant):
     other = ledger("merchants", "create", "Otro", "--json").json["merchantId"]
     key = ledger("keys", "list", other, "--json").json[0]["keyId"]

@@ -27,7 +27,7 @@ from ledger.domain.orders.statuses import OrderStatus
 from ledger.domain.rejections import ConcurrentUpdate
 from ledger.operations.inputs import Actor
 from ledger.operations.ledger import Ledger
-from ledger.operations.merchants import change_settings
+from ledger.operations.merchants.registration import change_settings
 from ledger.settings import Settings
 from ledger.wiring import open_ledger
 
@@ -45,7 +45,7 @@ _LEFT = "select (select count(*) from due_time), (select count(*) from procrasti
 async def killed_at(point: str, ledger: Ledger, installation: Installation, log: Path) -> Actor:
     """Returns a merchant with captures that are due, after a worker was killed at this point of them."""
     merchant = await register(ledger)
-    await change_settings(ledger, merchant.merchant_id, {"capture_delay_seconds": 1})
+    await change_settings(ledger, Actor(merchant_id=merchant.merchant_id), {"capture_delay_seconds": 1})
     for n in range(_ORDERS_EACH):
         await authenticated(ledger, merchant, str(n))
     command = [*LEDGER[:2], "-m", "tests.crash.launcher", "worker", point]

@@ -30,7 +30,7 @@ from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
 from ledger.operations.inputs import Actor
 from ledger.operations.ledger import Ledger
-from ledger.operations.merchants import change_settings
+from ledger.operations.merchants.registration import change_settings
 from ledger.operations.orders.create import create_order
 from ledger.processors.messages import (
     DisputeLost,
@@ -100,7 +100,7 @@ class Shop(Struct, frozen=True):
 
 async def open_shop(ledger: Ledger) -> Shop:
     merchant = await register(ledger)
-    await change_settings(ledger, merchant.merchant_id, {"refund_overpayment": True})
+    await change_settings(ledger, Actor(merchant_id=merchant.merchant_id), {"refund_overpayment": True})
     requests = [an_order("1", BY_TRANSFER), an_order("2", by_card()), an_order("3", by_card())]
     orders = [(await create_order(ledger, merchant, request)).order for request in requests]
     shop = Shop(merchant, *orders)

@@ -20,8 +20,10 @@ PRACTISED = (
     "capture-and-cancel",
     "practise-disputes-and-settlement",
     "practise-in-the-sandbox",
+    "import-products",
     "repeat-requests-safely",
     "save-and-charge-cards",
+    "manage-customers",
 )
 
 
@@ -55,8 +57,8 @@ def test_the_tutorials_commands_have_its_output(service, tmp_path):
         shell.follow(TUTORIAL)
 
 
-def test_the_page_about_rotating_keys_works(service):
-    with Shell(service) as shell:
+def test_the_page_about_rotating_keys_works(service, tmp_path):
+    with Shell(service, **{f"/tmp/{name}.json": f"{tmp_path}/{name}.json" for name in ("shop", "next")}) as shell:
         shell.follow(HOW_TO / "rotate-api-keys.md")
 
 

@@ -43,7 +43,7 @@ OTHERS = ("stands", "stood", "the rule a stranger would break")
 FORBIDDEN = re.compile(rf"\b({'|'.join((*UNNAMED, *SPEAKING, *OTHERS))})\b", re.IGNORECASE)
 
 ALLOWED: Mapping[str, str] = {
-    "`nobody`": "the account of the operating system that Postgres runs as where root starts the service",
+    "`nobody`": "the account of the operating system that Postgres ran as in earlier releases where root starts the service",
 }
 """Texts that may contain such a word, with the reason. A text that no file contains is taken out of this list."""
 

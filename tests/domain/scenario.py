@@ -12,7 +12,7 @@ import pytest
 from tests.domain.builders import resubmit
 
 from ledger.domain.customers import decide as customers
-from ledger.domain.customers.commands import EraseCustomer, UpsertCustomer
+from ledger.domain.customers.commands import ChangeCustomer, CreateCustomer, EraseCustomer, UpsertCustomer
 from ledger.domain.customers.evolve import evolve as evolve_customer
 from ledger.domain.merchants import commands as merchant_commands
 from ledger.domain.merchants import decide as merchants
@@ -35,6 +35,9 @@ from ledger.domain.orders.decide.payments import (
 from ledger.domain.orders.decide.references import decide_deposit
 from ledger.domain.orders.decide.refunds import decide_refund
 from ledger.domain.orders.evolve.order import evolve as evolve_order
+from ledger.domain.products import decide as products
+from ledger.domain.products.commands import ImportProduct
+from ledger.domain.products.evolve import evolve as evolve_product
 from ledger.domain.rejections import Rejected
 
 
@@ -60,11 +63,15 @@ DECIDERS: dict[type, tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]
     order_commands.RecordSettlement: (decide_settlement, evolve_order),
     **dict.fromkeys(get_args(RecordOutcome), (decide_outcome, evolve_order)),
     ErasePayer: (decide_payer_erasure, evolve_order),
+    ChangeCustomer: (customers.decide_change, evolve_customer),
+    CreateCustomer: (customers.decide_create, evolve_customer),
     EraseCustomer: (customers.decide_erasure, evolve_customer),
     UpsertCustomer: (customers.decide_upsert, evolve_customer),
+    ImportProduct: (products.decide_import, evolve_product),
     merchant_commands.RegisterMerchant: (merchants.decide_registration, evolve_merchant),
     merchant_commands.ChangeSettings: (merchants.decide_settings, evolve_merchant),
     merchant_commands.IssueApiKey: (merchants.decide_issue, evolve_merchant),
+    merchant_commands.RotateApiKey: (merchants.decide_rotation, evolve_merchant),
     merchant_commands.RevokeApiKey: (merchants.decide_revocation, evolve_merchant),
 }
 

@@ -11,20 +11,37 @@ import pytest
 from tests.domain.builders import NOON
 from tests.domain.scenario import given
 
-from ledger.domain.merchants.commands import ChangeSettings, IssueApiKey, RegisterMerchant, RevokeApiKey
+from ledger.domain.merchants.commands import (
+    ChangeSettings,
+    IssueApiKey,
+    RegisterMerchant,
+    RevokeApiKey,
+    RotateApiKey,
+)
+from ledger.domain.merchants.decide import KEYS_MAX, decide_issue
 from ledger.domain.merchants.events import (
     ApiKeyIssued,
     ApiKeyRevoked,
+    ApiKeyRotated,
     InvoiceTrigger,
     MerchantEvent,
     MerchantRegistered,
     MerchantSettingsChanged,
 )
+from ledger.domain.merchants.evolve import evolve
 from ledger.domain.merchants.settings import SETTINGS, parse_settings, settings_of
 from ledger.domain.orders.terms import MethodType
-from ledger.domain.rejections import ApiKeyNotFound, InvalidField
+from ledger.domain.rejections import (
+    ActingKeyEnded,
+    ApiKeyLimitReached,
+    ApiKeyNotActive,
+    ApiKeyNotFound,
+    InsufficientScope,
+    InvalidField,
+    LastManagingKey,
+)
 
-MERCHANT, FIRST, SECOND = (UUID(int=n) for n in (1, 2, 3))
+MERCHANT, FIRST, SECOND, THIRD = (UUID(int=n) for n in (1, 2, 3, 4))
 REGISTERED = MerchantRegistered(merchant_id=MERCHANT, name="Café Tacuba", at=NOON)
 
 
@@ -37,7 +54,32 @@ def changed(**settings):
 
 
 def issue(key_id=FIRST, **details):
-    return IssueApiKey(key_id=key_id, key_hash="ab" * 32, hint="9f3a", at=NOON, **details)
+    return IssueApiKey(key_id=key_id, key_hash="ab" * 32, hint="9f3a", at=NOON, real_at=NOON, **details)
+
+
+def revoke(key_id, acting=None, real_at=NOON):
+    return RevokeApiKey(key_id=key_id, at=NOON, real_at=real_at, acting_key_id=acting)
+
+
+def rotate(old=FIRST, new=SECOND, **details):
+    return RotateApiKey(
+        replaced_id=old,
+        replaced_until=NOON + timedelta(days=1),
+        key_id=new,
+        key_hash="ab" * 32,
+        hint="9f3a",
+        at=NOON,
+        real_at=NOON,
+        **details,
+    )
+
+
+def rotated(old=FIRST, new=SECOND, until=NOON + timedelta(days=1)):
+    return ApiKeyRotated(merchant_id=MERCHANT, key_id=old, replaced_by=new, expires_at=until, at=NOON)
+
+
+def revoked(key_id=FIRST):
+    return ApiKeyRevoked(merchant_id=MERCHANT, key_id=key_id, at=NOON)
 
 
 def issued(key_id=FIRST, **details):
@@ -170,7 +212,7 @@ def test_two_keys_can_be_valid_at_once():
     assert [key.revoked_at for key in merchant.keys] == [None, None]
     merchant = (
         given(REGISTERED, issued(), issued(SECOND))
-        .when(RevokeApiKey(key_id=FIRST, at=NOON))
+        .when(revoke(FIRST))
         .then(ApiKeyRevoked(merchant_id=MERCHANT, key_id=FIRST, at=NOON))
     )
     assert [key.revoked_at for key in merchant.keys] == [NOON, None]
@@ -187,9 +229,117 @@ def test_a_key_cannot_expire_before_it_is_issued():
     given(REGISTERED).when(issue(expires_at=NOON)).then_rejected(InvalidField, field="expiresAt")
 
 
+LATER = NOON + timedelta(days=30)
+READS = {"scopes": ("orders:read",)}
+MANAGES = {"scopes": ("keys", "orders:read")}
+
+
+@pytest.mark.parametrize("name", ["", "x" * 256, "two\nlines"])
+def test_everything_that_is_wrong_with_a_new_key_is_refused_at_once(name):
+    with pytest.raises(InvalidField) as refused:
+        decide_issue(evolve(None, REGISTERED), issue(name=name, expires_at=NOON))
+    assert [refused.value.field, *(other.field for other in refused.value.others)] == ["name", "expiresAt"]
+
+
+def test_a_key_gives_no_scope_that_it_lacks():
+    limited = given(REGISTERED, issued(**MANAGES))
+    limited.when(issue(SECOND, acting_key_id=FIRST, **READS)).then(issued(SECOND, **READS))
+    limited.when(issue(SECOND, acting_key_id=FIRST, scopes=("keys", "settings"))).then_rejected(InsufficientScope)
+    limited.when(issue(SECOND, acting_key_id=FIRST)).then_rejected(InsufficientScope)  # without scopes: all of them
+    given(REGISTERED, issued()).when(issue(SECOND, acting_key_id=FIRST)).then(issued(SECOND))
+
+
+def test_a_key_gives_no_validity_beyond_its_own():
+    passing = given(REGISTERED, issued(expires_at=LATER))
+    passing.when(issue(SECOND, acting_key_id=FIRST, expires_at=LATER)).then(issued(SECOND, expires_at=LATER))
+    for longer in (None, LATER + timedelta(seconds=1)):
+        command = issue(SECOND, acting_key_id=FIRST, expires_at=longer)
+        passing.when(command).then_rejected(InvalidField, field="expiresAt")
+
+
+def test_a_key_that_ended_issues_rotates_and_revokes_nothing_more():
+    expired = issued(expires_at=NOON)
+    for ended in ((issued(), revoked()), (expired,)):
+        context = given(REGISTERED, *ended, issued(THIRD))
+        for command in (issue(SECOND, acting_key_id=FIRST), rotate(THIRD, acting_key_id=FIRST), revoke(THIRD, FIRST)):
+            context.when(command).then_rejected(ActingKeyEnded)
+
+
+def test_a_key_expires_by_real_time_also_where_the_merchants_clock_is_ahead():
+    command = IssueApiKey(
+        key_id=FIRST, key_hash="ab" * 32, hint="9f3a", at=LATER, real_at=NOON, expires_at=NOON + timedelta(hours=1)
+    )
+    given(REGISTERED).when(command).then(
+        ApiKeyIssued(
+            merchant_id=MERCHANT,
+            key_id=FIRST,
+            key_hash="ab" * 32,
+            hint="9f3a",
+            at=LATER,
+            expires_at=NOON + timedelta(hours=1),
+        )
+    )
+
+
+def test_a_rotated_key_is_replaced_by_one_like_it_and_expires():
+    details = {"name": "backend", "scopes": ("keys",)}
+    merchant = given(REGISTERED, issued(**details)).when(rotate()).then(issued(SECOND, **details), rotated())
+    old, new = merchant.keys
+    assert (old.replaced_by, old.expires_at) == (SECOND, NOON + timedelta(days=1))
+    assert (new.replaced_by, new.expires_at) == (None, None)
+
+
+def test_a_rotation_never_lengthens_the_old_key():
+    soon = NOON + timedelta(hours=1)
+    given(REGISTERED, issued(expires_at=soon)).when(rotate(expires_at=LATER, name="next")).then(
+        issued(SECOND, name="next", expires_at=LATER), rotated(until=soon)
+    )
+
+
+def test_a_key_that_ended_or_is_unknown_cannot_be_rotated():
+    given(REGISTERED, issued(), revoked()).when(rotate()).then_rejected(ApiKeyNotActive)
+    given(REGISTERED, issued(expires_at=NOON)).when(rotate()).then_rejected(ApiKeyNotActive)
+    given(REGISTERED, issued()).when(rotate(THIRD)).then_rejected(ApiKeyNotFound)
+
+
+def test_a_key_rotates_none_that_may_do_more():
+    keys = given(REGISTERED, issued(), issued(THIRD, **MANAGES))
+    keys.when(rotate(acting_key_id=THIRD)).then_rejected(InsufficientScope)
+    keys.when(rotate(THIRD, acting_key_id=THIRD)).then(issued(SECOND, **MANAGES), rotated(THIRD))
+    passing = given(REGISTERED, issued(), issued(THIRD, expires_at=LATER))
+    passing.when(rotate(acting_key_id=THIRD)).then_rejected(InvalidField, field="expiresAt")
+
+
+def test_the_last_key_that_manages_keys_is_not_revoked_by_a_request():
+    for others in (
+        (),
+        (issued(SECOND, **READS),),
+        (issued(SECOND, expires_at=NOON),),
+        (issued(SECOND), revoked(SECOND)),
+    ):
+        keys = given(REGISTERED, issued(), *others)
+        keys.when(revoke(FIRST, FIRST)).then_rejected(LastManagingKey)
+        keys.when(revoke(FIRST)).then(revoked())  # an operator can
+    given(REGISTERED, issued(), issued(SECOND, **MANAGES)).when(revoke(FIRST, FIRST)).then(revoked())
+
+
+def test_a_merchant_has_a_bounded_number_of_valid_keys():
+    keys = [issued(UUID(int=1000 + n), expires_at=LATER) for n in range(KEYS_MAX)]
+    full = given(REGISTERED, *keys)
+    full.when(issue()).then_rejected(ApiKeyLimitReached)
+    full.when(rotate(UUID(int=1000))).then_rejected(ApiKeyLimitReached)
+    given(REGISTERED, *keys, revoked(UUID(int=1000))).when(issue()).then(issued())
+
+
 def test_an_unknown_key_cannot_be_revoked():
-    given(REGISTERED, issued()).when(RevokeApiKey(key_id=SECOND, at=NOON)).then_rejected(ApiKeyNotFound)
+    given(REGISTERED, issued()).when(revoke(SECOND)).then_rejected(ApiKeyNotFound)
 
 
 def test_every_event_is_folded():
-    assert set(get_args(MerchantEvent)) == {MerchantRegistered, MerchantSettingsChanged, ApiKeyIssued, ApiKeyRevoked}
+    assert set(get_args(MerchantEvent)) == {
+        MerchantRegistered,
+        MerchantSettingsChanged,
+        ApiKeyIssued,
+        ApiKeyRevoked,
+        ApiKeyRotated,
+    }

@@ -2,8 +2,8 @@
 
 It has no access to the ledger: the two share only HTTP on loopback.
 
-It prints `ready http://127.0.0.1:PORT`. `POST /calls` is a call, `GET /calls/KIND/MERCHANT/KEY` a look-up. `POST
-/modes` with a JSON list sets the modes of the next calls. The calls after those get a random failure, by `--seed`, with
+It prints `ready http://127.0.0.1:PORT`. `POST /calls` is a call, `GET /calls/KIND/MERCHANT/KEY` a look-up, and `GET
+/fences/KIND/MERCHANT/KEY` a look-up that has the key refused from then on where it is unknown (410). `POST /modes` with a JSON list sets the modes of the next calls. The calls after those get a random failure, by `--seed`, with
 the probability `--trouble`.
 """
 
@@ -69,9 +69,11 @@ class Server:
             return 200, b"{}"
         if (method, path) == ("POST", "/calls"):
             return await self._call(msgspec.json.decode(body, type=Call))
-        _, _, kind, merchant_id, key = path.split("/", 4)
+        _, place, kind, merchant_id, key = path.split("/", 4)
         if self._random.random() < self._trouble / 3:
             return 500, b"not now"
+        if place == "fences":
+            self._state.fence(cast("Kind", kind), UUID(merchant_id), key)
         answer = self._state.answer_to(cast("Kind", kind), UUID(merchant_id), key)
         return (404, b"{}") if answer is None else (200, msgspec.json.encode(answer))
 
@@ -104,7 +106,8 @@ class Server:
             case Mode.OTHER_KEY:
                 other = self._state.answer_to_another(call.kind, call.key)
                 return 200, msgspec.json.encode(other) if other else b"{}"
-        return 200, msgspec.json.encode(self._state.answer_to(call.kind, call.merchant_id, call.key))
+        answer = self._state.answer_to(call.kind, call.merchant_id, call.key)
+        return (410, b'{"message": "this key is refused"}') if answer is None else (200, msgspec.json.encode(answer))
 
     async def _apply_late(self, call: Call) -> None:
         await asyncio.sleep(self._random.uniform(*self._late_s))

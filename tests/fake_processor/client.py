@@ -32,9 +32,9 @@ from ledger.processors.sandbox.processor import SandboxProcessor
 class FakeCards(SandboxProcessor):
     """The sandbox processor, with cards charged by the fake processor at `port`. It authenticates no payer."""
 
-    def __init__(self, *given: Any, port: int, **named: Any) -> None:
+    def __init__(self, *given: Any, port: int, can_fence: bool = False, **named: Any) -> None:
         super().__init__(*given, **named)
-        self.capabilities = msgspec.structs.replace(self.capabilities, can_fence=False, late_arrival_s=0.0)
+        self.capabilities = msgspec.structs.replace(self.capabilities, can_fence=can_fence, late_arrival_s=0.0)
         self._port = port
         self._wires: list[Wire] = []
 
@@ -55,20 +55,26 @@ class FakeCards(SandboxProcessor):
         call = _call("REFUND", request, amount=request.amount, about=request.processor_reference)
         return _expected((await self._send(request, call)).refund)
 
-    async def look_up(self, merchant_id: UUID, idempotency_key: str, **_: bool) -> AuthorizationAnswer | None:
-        answer = await self._look_up("AUTHORIZE", merchant_id, idempotency_key)
+    async def look_up(
+        self, merchant_id: UUID, idempotency_key: str, *, fence: bool = False
+    ) -> AuthorizationAnswer | None:
+        answer = await self._look_up("AUTHORIZE", merchant_id, idempotency_key, fence=fence)
         return _expected(answer.authorization).answer if answer else None
 
-    async def look_up_capture(self, merchant_id: UUID, idempotency_key: str, **_: bool) -> CaptureAnswer | None:
-        answer = await self._look_up("CAPTURE", merchant_id, idempotency_key)
+    async def look_up_capture(
+        self, merchant_id: UUID, idempotency_key: str, *, fence: bool = False
+    ) -> CaptureAnswer | None:
+        answer = await self._look_up("CAPTURE", merchant_id, idempotency_key, fence=fence)
         return _expected(answer.capture) if answer else None
 
-    async def look_up_void(self, merchant_id: UUID, idempotency_key: str, **_: bool) -> VoidAnswer | None:
-        answer = await self._look_up("VOID", merchant_id, idempotency_key)
+    async def look_up_void(self, merchant_id: UUID, idempotency_key: str, *, fence: bool = False) -> VoidAnswer | None:
+        answer = await self._look_up("VOID", merchant_id, idempotency_key, fence=fence)
         return _expected(answer.void) if answer else None
 
-    async def look_up_refund(self, merchant_id: UUID, idempotency_key: str, **_: bool) -> RefundAnswer | None:
-        answer = await self._look_up("REFUND", merchant_id, idempotency_key)
+    async def look_up_refund(
+        self, merchant_id: UUID, idempotency_key: str, *, fence: bool = False
+    ) -> RefundAnswer | None:
+        answer = await self._look_up("REFUND", merchant_id, idempotency_key, fence=fence)
         return _expected(answer.refund) if answer else None
 
     async def _send(self, request: Request, call: Call) -> CallAnswer:
@@ -79,8 +85,8 @@ class FakeCards(SandboxProcessor):
             raise ProcessorTimedOut("no answer before the deadline") from None
         return _read(answer, call.key)
 
-    async def _look_up(self, kind: Kind, merchant_id: UUID, key: str) -> CallAnswer | None:
-        answer = await self._ask("GET", f"/calls/{kind}/{merchant_id}/{key}")
+    async def _look_up(self, kind: Kind, merchant_id: UUID, key: str, *, fence: bool) -> CallAnswer | None:
+        answer = await self._ask("GET", f"/{'fences' if fence else 'calls'}/{kind}/{merchant_id}/{key}")
         return None if answer.status == 404 else _read(answer, key)
 
     async def _ask(self, method: str, path: str, body: bytes | None = None) -> Answer:

@@ -1,7 +1,7 @@
 """`python -m tests.fake_processor.service PORT`: the service, with the fake processor instead of the sandbox.
 
 The product has no setting for this. This module replaces the name under which the service's processes find the sandbox
-processor. FAKE_PROCESSOR_PORT is the port of the fake processor.
+processor. FAKE_PROCESSOR_PORT is the port of the fake processor. It fences keys where FAKE_PROCESSOR_FENCES is set.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from ledger.service.supervisor import ProcessPlan, serve
 from ledger.settings import Settings, read_settings
 
 PORT = "FAKE_PROCESSOR_PORT"
+FENCES = "FAKE_PROCESSOR_FENCES"
 _HERE = "tests.fake_processor.service"
 
 
@@ -44,15 +45,15 @@ async def run(settings: Settings, ready: Callable[[], None], stop: asyncio.Event
 
 def _use_the_fake(settings: Settings) -> None:
     assert settings.environment == "sandbox", "the fake processor is only for sandbox environments"
-    wiring.SandboxProcessor = partial(FakeCards, port=int(os.environ[PORT]))  # type: ignore[misc, assignment]
+    wiring.SandboxProcessor = partial(FakeCards, port=int(os.environ[PORT]), can_fence=FENCES in os.environ)  # type: ignore[misc, assignment]
 
 
 class FakedService(Service):
     """`ledger serve` under test, with cards charged by the fake processor at `fake_port`."""
 
-    def __init__(self, fake_port: int, **given: Any) -> None:
+    def __init__(self, fake_port: int, *, can_fence: bool = False, **given: Any) -> None:
         super().__init__(**given)
-        self._environ = {**self._environ, PORT: str(fake_port)}
+        self._environ = {**self._environ, PORT: str(fake_port), **({FENCES: "yes"} if can_fence else {})}
 
     def spawn(self) -> None:
         assert self._running is None or not self._running.runs, "it runs already"

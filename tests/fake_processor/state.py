@@ -43,6 +43,12 @@ class ProcessorState:
         self._record = record
         self._charges: dict[tuple[UUID, str], Charge] = {}
         self._answers: dict[tuple[Kind, UUID, str], CallAnswer] = {}
+        self._fenced: set[tuple[Kind, UUID, str]] = set()
+
+    def fence(self, kind: Kind, merchant_id: UUID, key: str) -> None:
+        """Refuses this key from now on, unless it took effect."""
+        if (kind, merchant_id, key) not in self._answers:
+            self._fenced.add((kind, merchant_id, key))
 
     def answer_to(self, kind: Kind, merchant_id: UUID, key: str) -> CallAnswer | None:
         """Returns the answer of a call that took effect."""
@@ -52,14 +58,12 @@ class ProcessorState:
         """Returns the answer of a call of this kind with another key."""
         return next((answer for (its, _, other), answer in self._answers.items() if its == kind and other != key), None)
 
-    def apply(self, call: Call) -> CallAnswer:
-        """Carries out a call, unless its key was used before, and returns its answer."""
+    def apply(self, call: Call) -> None:
+        """Carries out a call, unless its key was used before or is fenced."""
         key = (call.kind, call.merchant_id, call.key)
-        if key not in self._answers:
-            answer, line = self._apply(call)
+        if key not in self._answers and key not in self._fenced:
+            self._answers[key], line = self._apply(call)
             self._record.write(line)
-            self._answers[key] = answer
-        return self._answers[key]
 
     def _apply(self, call: Call) -> tuple[CallAnswer, Line]:
         def line(**moved: Decimal) -> Line:

@@ -125,3 +125,15 @@ async def test_a_charge_is_captured_voided_and_refunded(shop: Shop, record: Path
 
 async def test_a_card_is_declined(shop: Shop):
     assert isinstance(await shop.sandbox.authorize(shop.authorization("4000000000000002")), Declined)
+
+
+async def test_a_fenced_key_is_refused_and_one_that_took_effect_is_not(shop: Shop, set_modes: SetModes, record: Path):
+    await set_modes(Mode.OK, Mode.OK)
+    done, late = request_of(shop), request_of(shop)
+    await shop.sandbox.authorize(done)
+    for request, approved in ((done, Approved), (late, type(None))):
+        found = await shop.sandbox.look_up(request.merchant_id, request.idempotency_key, fence=True)
+        assert type(found) is approved
+    with pytest.raises(ProcessorTimedOut, match="410"):
+        await shop.sandbox.authorize(late)
+    assert [line.key for line in read(record) if line.applied] == [done.idempotency_key]

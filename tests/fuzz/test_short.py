@@ -10,7 +10,17 @@ from tests.fuzz.running import fuzzed
 
 # Their bounds make two thirds of all requests, and are sent by name below and in tests/api; of the two helpers, each request takes
 # half a second. `make fuzz` covers them.
-LONG = ("createPaymentOrder", "chargePaymentOrder", "addPayment", "listPaymentOrders", "moveClock", "reportDispute")
+LONG = (
+    "createPaymentOrder",
+    "chargePaymentOrder",
+    "addPayment",
+    "listPaymentOrders",
+    "createCustomer",
+    "changeCustomer",
+    "listCustomers",
+    "moveClock",
+    "reportDispute",
+)
 
 
 @pytest.mark.long

@@ -34,13 +34,14 @@ from ledger.domain.orders.terms import (
     Tax,
 )
 from ledger.domain.payment_methods import events as payment_methods
+from ledger.domain.products import events as products
 from ledger.journal.codec import CODEC
 from ledger.journal.encryption.sealing import Seal
 
 AT = datetime(2026, 1, 31, 18, 30, 15, 123456, tzinfo=UTC)
 LATER = datetime(2026, 1, 31, 18, 30, 45, tzinfo=UTC)
-MERCHANT, CUSTOMER, ORDER, PAYMENT, METHOD, KEY = (
-    UUID(f"01890a5d-ac96-774b-bcce-b302099a80{n:02x}") for n in range(1, 7)
+MERCHANT, CUSTOMER, ORDER, PAYMENT, METHOD, KEY, PRODUCT = (
+    UUID(f"01890a5d-ac96-774b-bcce-b302099a80{n:02x}") for n in range(1, 8)
 )
 
 ADDRESS = BillingAddress(
@@ -218,6 +219,15 @@ SAMPLES: dict[str, Any] = {
         email=None,
         phone_number="+525500000000",
     ),
+    "customer-source-changed.v1": customers.CustomerSourceChanged(customer_id=CUSTOMER, at=AT, source_id=MERCHANT),
+    "customer-metadata-changed.v1": customers.CustomerMetadataChanged(
+        customer_id=CUSTOMER, at=AT, metadata=Raw(b'{"tier":"gold"}')
+    ),
+    "notification-preferences-changed.v1": customers.NotificationPreferencesChanged(
+        customer_id=CUSTOMER,
+        at=AT,
+        preferences=customers.NotificationPreferences(whatsapp=True, receipts=False, language="en"),
+    ),
     "customer-erased.v1": customers.CustomerErased(customer_id=CUSTOMER, at=AT),
     "payment-method-saved.v1": payment_methods.PaymentMethodSaved(
         payment_method_id=METHOD, customer_id=CUSTOMER, card=CARD, at=AT, is_default=True, billing=BILLING
@@ -261,6 +271,32 @@ SAMPLES: dict[str, Any] = {
         expires_at=LATER,
     ),
     "api-key-revoked.v1": merchants.ApiKeyRevoked(merchant_id=MERCHANT, key_id=KEY, at=AT),
+    "product-imported.v1": products.ProductImported(
+        product_id=PRODUCT,
+        id="cafe-1kg",
+        name="Café de altura, 1 kg",
+        price=Decimal("389.5"),
+        status="active",
+        created_at=AT,
+        at=LATER,
+        external_id="erp-7",
+        description="Grano entero",
+        sku="CAF-1",
+        currency="MXN",
+        product_key="50201706",
+        unit_key="KGM",
+        unit_name="Kilogramo",
+        tax_included=False,
+        taxes=LINE.taxes,
+        category="Café",
+        image_url="https://example.com/cafe.jpg",
+        stock=Decimal("12.5"),
+        metadata=Raw(b'{"lot":7}'),
+        attributes=Raw(b'{"roast":"medium"}'),
+    ),
+    "api-key-rotated.v1": merchants.ApiKeyRotated(
+        merchant_id=MERCHANT, key_id=KEY, replaced_by=METHOD, expires_at=LATER, at=AT
+    ),
     "request-accepted.v1": requests.RequestAccepted(
         fingerprint="cd" * 32, order_id=ORDER, at=AT, payment_id=PAYMENT, refund_id=REFUND
     ),
@@ -273,6 +309,9 @@ SAMPLES: dict[str, Any] = {
         at=AT,
     ),
     "request-released.v1": requests.RequestReleased(at=AT),
+    "request-completed.v1": requests.RequestCompleted(
+        fingerprint="cd" * 32, result=Raw(b'{"created":1,"updated":0,"failed":[]}'), at=AT
+    ),
 }
 
 

@@ -32,10 +32,11 @@ class Mutant(NamedTuple):
             return (
                 f"{self.name}: its old text occurs {count} times in {self.file}, not once: bring the mutant up to date"
             )
-        try:
-            compile(text.replace(self.old, self.new), self.file, "exec")
-        except SyntaxError as error:
-            return f"{self.name}: its new text makes {self.file} invalid: {error}"
+        if self.file.endswith(".py"):
+            try:
+                compile(text.replace(self.old, self.new), self.file, "exec")
+            except SyntaxError as error:
+                return f"{self.name}: its new text makes {self.file} invalid: {error}"
         for test in self.tests:
             file, _, function = test.partition("::")
             if not (ROOT / file).is_file():
@@ -48,6 +49,7 @@ class Mutant(NamedTuple):
 _STATEMENT: Final = "src/ledger/journal/commit/append_statement.py"
 _BATCH: Final = "src/ledger/journal/commit/batch.py"
 _GROUP_COMMIT: Final = "src/ledger/postgres/group_commit.py"
+_IMPORT: Final = "src/ledger/operations/products/import_products.py"
 _READER: Final = "src/ledger/journal/reader.py"
 _CODEC: Final = "src/ledger/journal/codec.py"
 _SEALING: Final = "src/ledger/journal/encryption/sealing.py"
@@ -69,6 +71,7 @@ _LISTS: Final = "src/projections/lists/statements.py"
 _SEARCH: Final = "src/projections/search/statements.py"
 _HTTP: Final = "src/api/http"
 _STORED_TEXT: Final = "src/api/fields/stored_text.py"
+_MERCHANT_DECIDE: Final = "src/ledger/domain/merchants/decide.py"
 _PREPARE: Final = "src/ledger/postgres/prepare.py"
 
 JOURNAL: Final = (
@@ -354,6 +357,32 @@ PROCESSES: Final = (
         ("tests/service/test_ping.py",),
     ),
     Mutant(
+        "ping-overdue-after-the-time-out",
+        "a stopped child is ended within the time-out, wherever the stop falls between two looks of its parent",
+        "src/ledger/service/ping.py",
+        "timeout_s - _MARGIN_S",
+        "timeout_s",
+        ("tests/service/test_ping.py",),
+    ),
+    Mutant(
+        "heads-ahead-uncounted",
+        "the heads of requests that wait in a connection count as held",
+        "src/ledger/service/bounded_protocol.py",
+        "self._waiting_heads.append(_REQUEST_BYTES + address + fields)",
+        "self._waiting_heads.append(_REQUEST_BYTES)",
+        ("tests/service/test_bounded_protocol.py",),
+    ),
+    Mutant(
+        "closed-connection-keeps-its-last-request",
+        "a connection that is closed for what it holds frees all of it before the loop's next turn",
+        "src/ledger/service/bounded_protocol.py",
+        "        self.cycle = self._current\n",
+        "",
+        (
+            "tests/service/test_bounded_protocol.py::test_a_connection_that_is_closed_frees_its_waiting_requests_at_once",
+        ),
+    ),
+    Mutant(
         "ping-answered-by-a-thread",
         "a child whose event loop hangs does not answer its parent",
         "src/ledger/service/ping.py",
@@ -400,6 +429,46 @@ PROCESSES: Final = (
         "                server_settings=embedded_settings(self._settings),\n",
         "",
         ("tests/service/test_supervisor.py::test_the_embedded_server_accepts_what_all_processes_open",),
+    ),
+    Mutant(
+        "service-ended-by-postgres",
+        "a service that was ready stays while its Postgres does not start",
+        "src/ledger/service/supervisor.py",
+        "            self._keep_database()\n",
+        "            self._tick_database()\n",
+        ("tests/service/test_supervisor.py::test_a_postgres_that_cannot_start_is_tried_again_until_it_can",),
+    ),
+    Mutant(
+        "restart-without-a-pause",
+        "a process that keeps ending is started again only after a pause",
+        "src/ledger/service/child_slot.py",
+        "if may_start and now >= self._next_start",
+        "if may_start",
+        ("tests/service/test_child_slot.py",),
+    ),
+    Mutant(
+        "failed-start-reported-each-time",
+        "a process that never becomes ready is reported once",
+        "src/ledger/service/child_slot.py",
+        '        if what == self._reported:\n            return ""\n',
+        "",
+        ("tests/service/test_child_slot.py",),
+    ),
+    Mutant(
+        "ready-without-the-worker",
+        "a service that lacks a process is not ready",
+        "src/api/system/health.py",
+        "processes=all_ready(),",
+        "processes=True,",
+        ("tests/api/system/test_health.py",),
+    ),
+    Mutant(
+        "request-that-waits-for-the-outage",
+        "a request whose commit is of unknown fate is answered during the outage",
+        "src/api/http/outage.py",
+        "                request.timeout.expire()\n",
+        "                pass\n",
+        ("tests/api/http/test_outage.py",),
     ),
     Mutant(
         "ready-without-a-processor",
@@ -791,9 +860,73 @@ CALLS: Final = (
         "key-with-another-request",
         "an idempotency key is refused with another request",
         f"{_PIPELINE}/idempotency.py",
-        "if record.fingerprint != uow.key.fingerprint:",
+        "if record is not None and not hmac.compare_digest(record.fingerprint, uow.key.fingerprint):",
         "if False:",
-        ("tests/operations/test_idempotency.py",),
+        ("tests/operations/test_idempotency.py", "tests/api/products/test_import.py"),
+    ),
+    Mutant(
+        "import-of-another-merchants-product",
+        "an import updates only its own merchant's products",
+        _READER,
+        "join claim c on (c.merchant_id, c.kind, c.key) = (k.m, k.kind, k.key)",
+        "join claim c on (c.kind, c.key) = (k.kind, k.key)",
+        ("tests/api/products/test_import.py",),
+    ),
+    Mutant(
+        "import-without-claims",
+        "two imports at once create a product once",
+        _IMPORT,
+        "                claims.append(Claim(ClaimKind.PRODUCT_ID, change.after.id, change.stream_id))",
+        "                pass",
+        ("tests/api/products/test_import.py",),
+    ),
+    Mutant(
+        "import-of-an-id-twice",
+        "the later product with an id fails",
+        _IMPORT,
+        "            if product.id in seen:",
+        "            if False:",
+        ("tests/api/products/test_import.py",),
+    ),
+    Mutant(
+        "import-without-a-record",
+        "an import under an idempotency key is made once",
+        _IMPORT,
+        "result=record)",
+        "result=None)",
+        ("tests/api/products/test_import.py",),
+    ),
+    Mutant(
+        "import-beyond-a-thousand",
+        "an import has at most a thousand products",
+        "src/api/products/bulk_import.py",
+        "    products: Annotated[list[Raw], Meta(min_length=1, max_length=PRODUCTS_MAX)]",
+        "    products: list[Raw]",
+        ("tests/api/products/test_import.py",),
+    ),
+    Mutant(
+        "card-data-in-a-product",
+        "no field of a product holds a card number",
+        "src/api/fields/product.py",
+        "    harmless = is_harmless(bytes(sent))",
+        "    harmless = True",
+        ("tests/api/products/test_import.py",),
+    ),
+    Mutant(
+        "products-of-any-merchant",
+        "a product is read by its own merchant alone",
+        "src/projections/products.py",
+        "select doc from product where merchant_id = q.merchant_id and id = q.id limit 1",
+        "select doc from product where id = q.id limit 1",
+        ("tests/api/products/test_import.py", "tests/api/products/test_lines_of_products.py"),
+    ),
+    Mutant(
+        "line-without-taxes-of-its-own",
+        "a line with taxes of its own takes none from its product",
+        "src/api/fields/line_items.py",
+        "taxes=line.taxes if item.taxes is not None else product.taxes or (),",
+        "taxes=product.taxes or (),",
+        ("tests/api/products/test_lines_of_products.py",),
     ),
     Mutant(
         "key-without-replay",
@@ -830,9 +963,9 @@ CALLS: Final = (
     Mutant(
         "rejection-not-recorded",
         "a rejection that lasts is repeated under its key",
-        f"{_PIPELINE}/execute.py",
-        "        if rejection.lasting:",
-        "        if False:",
+        f"{_PIPELINE}/idempotency.py",
+        "    if rejection.lasting:",
+        "    if False:",
         ("tests/operations/test_idempotency.py",),
     ),
     Mutant(
@@ -1079,6 +1212,14 @@ BACKGROUND: Final = (
         ("tests/background/test_fair_slots.py",),
     ),
     Mutant(
+        "slots-of-a-merchant-while-half-are-taken",
+        "a merchant gets more than its own slots only while more than half of all are free",
+        _FAIR_SLOTS,
+        "self.free > self._half",
+        "self.free",
+        ("tests/background/test_fair_slots.py",),
+    ),
+    Mutant(
         "slots-not-in-turn",
         "of the merchants that wait, each gets a slot in turn",
         _FAIR_SLOTS,
@@ -1299,7 +1440,7 @@ HTTP: Final = (
         "key-without-its-scope",
         "a key that may only read cannot write",
         f"{_HTTP}/auth.py",
-        "if not principal.may(scope):",
+        "if scope is not None and not principal.may(scope):",
         "if False:",
         ("tests/api/http/test_auth.py",),
     ),
@@ -1616,4 +1757,333 @@ delete from vault_card where merchant_id = %s and payment_method_id = %s and %s 
     ),
 )
 
-MUTANTS: Final = (*JOURNAL, *PROCESSES, *MONEY, *CALLS, *BACKGROUND, *READS, *HTTP, *VAULT)
+
+_RACES: Final = "tests/operations/test_customer_races.py"
+_OLDER_RELEASE: Final = "tests/projections/test_customers_of_an_older_release.py"
+_CUSTOMER_ROUTES: Final = "tests/api/customers/test_customer_routes.py"
+
+CUSTOMERS: Final = (
+    Mutant(
+        "source-erased-before-the-commit",
+        "a customer is not derived from one that was erased meanwhile",
+        "src/ledger/operations/customers/create.py",
+        "*([] if source is None else [source])",
+        "*[]",
+        (f"{_RACES}::test_a_source_that_was_erased_between_the_look_up_and_the_commit_is_not_found",),
+    ),
+    Mutant(
+        "erased-customer-is-changed",
+        "an erased customer is found by no request",
+        "src/ledger/operations/customers/requests.py",
+        "    if found is None or found.customer.erased:",
+        "    if found is None:",
+        (f"{_CUSTOMER_ROUTES}::test_an_erased_customer_is_gone_and_its_orders_stay",),
+    ),
+    Mutant(
+        "erased-answer-is-repeated",
+        "an answer is not repeated once the customer is erased",
+        "src/ledger/operations/customers/requests.py",
+        "    if any(isinstance(event, CustomerErased) for event in result.later):",
+        "    if False:",
+        (f"{_CUSTOMER_ROUTES}::test_a_repeated_key_gets_the_first_answer",),
+    ),
+    Mutant(
+        "erased-customer-is-read",
+        "an erased customer cannot be read",
+        "src/projections/customers.py",
+        "coalesce(own.customer_id, named.stream_id) and not erased",
+        "coalesce(own.customer_id, named.stream_id)",
+        (f"{_CUSTOMER_ROUTES}::test_an_erased_customer_is_gone_and_its_orders_stay",),
+    ),
+    Mutant(
+        "erased-customer-is-listed",
+        "an erased customer is in no list",
+        "src/projections/lists/customers.py",
+        "not erased {beyond}",
+        "true {beyond}",
+        ("tests/api/customers/test_customer_list.py::test_the_list_is_newest_first_without_the_erased",),
+    ),
+    Mutant(
+        "erased-customer-is-related",
+        "an erased customer is not shown among the related ones",
+        "src/projections/lists/related_customers.py",
+        "customer_id = f.customer_id and not erased",
+        "customer_id = f.customer_id",
+        (f"{_CUSTOMER_ROUTES}::test_a_source_is_named_by_either_id_and_shown_by_the_services",),
+    ),
+    Mutant(
+        "customers-of-an-older-release-uncounted",
+        "a customer that a process of an older release creates is counted",
+        "src/ledger/postgres/migrations/0021_customers.sql",
+        "from added where not erased group",
+        "from added where false group",
+        (_OLDER_RELEASE,),
+    ),
+    Mutant(
+        "customers-of-an-older-release-unfound",
+        "a search finds what a process of an older release has written",
+        "src/ledger/postgres/migrations/0021_customers.sql",
+        "  new.text_folded := text_now;\n",
+        "",
+        (_OLDER_RELEASE,),
+    ),
+    Mutant(
+        "erased-by-an-older-release",
+        "an erasure by a process of an older release removes the metadata too",
+        "src/ledger/postgres/migrations/0021_customers.sql",
+        "    new.extras := null;",
+        "    null;",
+        (_OLDER_RELEASE,),
+    ),
+    Mutant(
+        "customer-metadata-in-clear",
+        "the metadata of a customer is sealed in the log",
+        "src/ledger/domain/customers/events.py",
+        '    CustomerMetadataChanged: ("metadata",),\n',
+        "",
+        ("tests/operations/test_sealing.py",),
+    ),
+    Mutant(
+        "customer-preferences-in-clear",
+        "the preferences of a customer are sealed in the log",
+        "src/ledger/domain/customers/events.py",
+        '    NotificationPreferencesChanged: ("preferences",),\n',
+        "",
+        ("tests/operations/test_sealing.py",),
+    ),
+    Mutant(
+        "customers-without-their-scope",
+        "a key for orders does not read customers",
+        "src/api/customers/show.py",
+        "    Scope.CUSTOMERS_READ,",
+        "    Scope.ORDERS_READ,",
+        (f"{_CUSTOMER_ROUTES}::test_each_operation_needs_its_scope",),
+    ),
+    Mutant(
+        "one-wrong-field-hides-another",
+        "a 400 names every wrong field of a customer",
+        "src/api/http/decoding.py",
+        "            except msgspec.ValidationError:\n                return _decode_fields",
+        "            except msgspec.ValidationError as error:\n                raise _explained(str(error), self._schema) "
+        "from None\n                return _decode_fields",
+        (f"{_CUSTOMER_ROUTES}::test_every_wrong_field_is_named_at_once",),
+    ),
+)
+
+
+_EMBEDDED: Final = "src/ledger/postgres/embedded"
+_ACCESS_TESTS: Final = "tests/postgres/test_embedded_access.py"
+
+EMBEDDED: Final = (
+    Mutant(
+        "embedded-with-the-whole-environment",
+        "no process of the embedded server has the service's secrets in its environment",
+        f"{_EMBEDDED}/account.py",
+        ' if name in _KEPT or name.startswith("LC_")}',
+        "}",
+        (f"{_ACCESS_TESTS}::test_no_secret_is_in_the_environment_of_any_process_of_the_server",),
+    ),
+    Mutant(
+        "embedded-under-nobody",
+        "the embedded server's account is its own",
+        f"{_EMBEDDED}/account.py",
+        'NAME: Final = "payment-ledger"',
+        'NAME: Final = "nobody"',
+        (f"{_ACCESS_TESTS}::test_the_account_is_not_shared",),
+    ),
+    Mutant(
+        "two-starts-create-the-account",
+        "of two starts at once, one creates the account",
+        f"{_EMBEDDED}/account.py",
+        "        fcntl.flock(lock, fcntl.LOCK_EX)\n",
+        "",
+        (f"{_ACCESS_TESTS}::test_starts_at_once_create_one_account",),
+    ),
+    Mutant(
+        "account-with-another-name",
+        "an account whose number another one has is refused",
+        f"{_EMBEDDED}/account.py",
+        "if entry.pw_uid == 0 or name_of(entry.pw_uid) != name:",
+        "if entry.pw_uid == 0:",
+        (f"{_ACCESS_TESTS}::test_an_account_that_shares_its_number_is_refused",),
+    ),
+    Mutant(
+        "embedded-trusts-its-socket",
+        "the embedded server asks the kernel which user is at the socket",
+        f"{_EMBEDDED}/authentication.py",
+        "local all all peer map=ledger",
+        "local all all trust",
+        (f"{_ACCESS_TESTS}::test_another_user_of_the_machine_cannot_connect",),
+    ),
+    Mutant(
+        "rules-of-the-cluster",
+        "no file of the cluster names other rules of authentication",
+        f"{_EMBEDDED}/server.py",
+        ", **authentication_settings(directory)}",
+        "}",
+        (f"{_ACCESS_TESTS}::test_rules_of_an_earlier_release_are_replaced",),
+    ),
+    Mutant(
+        "rules-of-an-earlier-release",
+        "each start replaces the rules that trust every user",
+        f"{_EMBEDDED}/server.py",
+        "        write_authentication(directory, self.cluster.account)\n",
+        "",
+        (f"{_ACCESS_TESTS}::test_rules_of_an_earlier_release_are_replaced",),
+    ),
+    Mutant(
+        "rules-through-a-link",
+        "root writes the rules beside a link that the server's account has put there",
+        f"{_EMBEDDED}/authentication.py",
+        "    with suppress(FileNotFoundError):\n        os.unlink(unfinished, dir_fd=folder)\n"
+        "    with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=folder)",
+        "    with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT, 0o600, dir_fd=folder)",
+        (f"{_ACCESS_TESTS}::test_rules_are_written_beside_a_link_and_not_through_it",),
+    ),
+    Mutant(
+        "files-stay-with-the-earlier-account",
+        "the account takes over the files of an earlier release",
+        f"{_EMBEDDED}/server.py",
+        "        take_over(directory, self.cluster.sockets, self.cluster.account)\n",
+        "",
+        (f"{_ACCESS_TESTS}::test_files_of_the_earlier_account_are_taken_over_once",),
+    ),
+    Mutant(
+        "files-taken-over-from-a-server-that-runs",
+        "files are taken over after the last process of the earlier server has ended",
+        f"{_EMBEDDED}/server.py",
+        "pid = process_in(self.cluster.directory) if is_former else 0",
+        "pid = 0",
+        (f"{_ACCESS_TESTS}::test_the_files_of_a_server_that_still_runs_are_left_to_it",),
+    ),
+    Mutant(
+        "files-of-any-owner",
+        "a file of another user in the cluster stays that user's",
+        f"{_EMBEDDED}/ownership.py",
+        "        if os.fstat(descriptor).st_uid == former:\n",
+        "        if True:\n",
+        (f"{_ACCESS_TESTS}::test_only_files_of_the_earlier_account_change_their_owner",),
+    ),
+    Mutant(
+        "files-behind-a-link",
+        "a link in the cluster gives no file outside to the account",
+        f"{_EMBEDDED}/ownership.py",
+        "os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK",
+        "os.O_RDONLY | os.O_NONBLOCK",
+        (f"{_ACCESS_TESTS}::test_only_files_of_the_earlier_account_change_their_owner",),
+    ),
+    Mutant(
+        "cluster-of-another-user",
+        "root takes over no cluster in another user's directory",
+        f"{_EMBEDDED}/ownership.py",
+        " or (parent.st_uid == 0 and not parent.st_mode & 0o022):",
+        " or True:",
+        (f"{_ACCESS_TESTS}::test_a_cluster_of_another_user_is_not_taken_over",),
+    ),
+)
+
+
+KEYS: Final = (
+    Mutant(
+        "key-gives-any-scope",
+        "a key gives only scopes that it has",
+        _MERCHANT_DECIDE,
+        "if giver.scopes and (lacking or not scopes):",
+        "if False:",
+        ("tests/domain/test_merchants.py",),
+    ),
+    Mutant(
+        "key-gives-all-scopes",
+        "a limited key gives no key without scopes, which allows everything",
+        _MERCHANT_DECIDE,
+        "if giver.scopes and (lacking or not scopes):",
+        "if giver.scopes and lacking:",
+        ("tests/domain/test_merchants.py",),
+    ),
+    Mutant(
+        "key-gives-any-validity",
+        "a key gives no validity beyond its own",
+        _MERCHANT_DECIDE,
+        "if giver.expires_at is not None and (expires_at is None or expires_at > giver.expires_at):",
+        "if False:",
+        ("tests/domain/test_merchants.py",),
+    ),
+    Mutant(
+        "key-acts-after-its-end",
+        "a key that another process has revoked meanwhile makes no other",
+        _MERCHANT_DECIDE,
+        "if key is None or not key.is_valid(real_at):",
+        "if key is None:",
+        ("tests/domain/test_merchants.py", "tests/api/merchant/test_api_keys.py"),
+    ),
+    Mutant(
+        "last-key-revokes-itself",
+        "a merchant keeps a key that can manage keys",
+        _MERCHANT_DECIDE,
+        "if command.acting_key_id is not None and not any(",
+        "if False and not any(",
+        ("tests/domain/test_merchants.py",),
+    ),
+    Mutant(
+        "rotation-lengthens-a-key",
+        "a rotated key does not outlive its own expiry",
+        _MERCHANT_DECIDE,
+        "until = command.replaced_until if old.expires_at is None else min(command.replaced_until, old.expires_at)",
+        "until = command.replaced_until",
+        ("tests/domain/test_merchants.py",),
+    ),
+    Mutant(
+        "change-of-a-merchant-not-heard",
+        "a revoked key is refused by every process before its caches expire",
+        "src/api/app.py",
+        "            authenticator.forget(merchant_id)\n",
+        "",
+        ("tests/api/merchant/test_api_keys.py",),
+    ),
+    Mutant(
+        "change-during-a-look-up",
+        "a key that was looked up before its revocation is not cached after it",
+        f"{_HTTP}/auth.py",
+        "if changes != self._changes:",
+        "if False:",
+        ("tests/api/http/test_auth.py",),
+    ),
+    Mutant(
+        "secret-in-a-repeated-answer",
+        "a repeated creation shows no secret, least of all one that is not the key's",
+        "src/api/merchant/documents.py",
+        "secret = None if result.repeated else key.secret",
+        "secret = key.secret",
+        ("tests/api/merchant/test_api_keys.py",),
+    ),
+    Mutant(
+        "merchant-lifts-its-rate-limits",
+        "only an operator changes the rate limits",
+        "src/api/merchant/settings.py",
+        "if value != getattr(current, field):",
+        "if False:",
+        ("tests/api/merchant/test_settings.py",),
+    ),
+    Mutant(
+        "keys-of-every-merchant",
+        "a merchant reads its own keys only",
+        "src/projections/merchants.py",
+        "from api_key where merchant_id = %(merchant_id)s order by",
+        "from api_key where true or merchant_id = %(merchant_id)s order by",
+        ("tests/api/isolation/test_isolation.py",),
+    ),
+)
+
+MUTANTS: Final = (
+    *JOURNAL,
+    *PROCESSES,
+    *EMBEDDED,
+    *MONEY,
+    *CALLS,
+    *BACKGROUND,
+    *READS,
+    *HTTP,
+    *CUSTOMERS,
+    *KEYS,
+    *VAULT,
+)

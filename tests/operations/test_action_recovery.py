@@ -30,7 +30,7 @@ from ledger.operations.orders.refund import refund_order
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, find_order
 from ledger.postgres.faults import DatabaseUnavailable
 from ledger.processors.contract import ProcessorTimedOut
-from projections.open_calls import OpenCalls
+from projections.orders.open_calls import OpenCalls
 
 pytestmark = pytest.mark.anyio
 

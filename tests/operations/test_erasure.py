@@ -20,7 +20,7 @@ from ledger.domain.rejections import CustomerNotFound
 from ledger.journal.codec import CODEC
 from ledger.journal.reader import LogReader
 from ledger.operations.customers import cache
-from ledger.operations.customers.erase import erase_customer
+from ledger.operations.customers.erase import delete_customer, erase_customer
 from ledger.operations.inputs import Actor, CustomerInput
 from ledger.operations.ledger import Ledger
 from ledger.operations.orders.create import charge_order, create_order
@@ -199,6 +199,26 @@ async def test_an_interrupted_erasure_is_finished_by_the_worker(
     await forgetting.sweep()
     assert await places_of_personal_data(database_url) == set()
     assert await payers.unfinished(10) == []
+
+
+async def test_a_deletion_is_answered_although_the_orders_cannot_be_read_and_the_worker_finishes_it(
+    ledger: Ledger, merchant: Actor, database_url: str, payers: Erasures
+) -> None:
+    await create_order(ledger, merchant, personal_order("1"))
+
+    async def fails(*_: Any) -> list[UUID]:
+        raise DatabaseUnavailable("for a moment")
+
+    deleted = await delete_customer(ledger, merchant, "c-7", fails)
+    assert deleted.state.erased
+    await ErasureSweep(ledger, payers.unfinished, payers.orders_of, payers.finished).sweep()
+    assert await places_of_personal_data(database_url) == set()
+
+
+def test_the_planner_keeps_no_samples_of_customers(database_url: str) -> None:
+    columns = "select attname from pg_attribute where attrelid = 'customer'::regclass and attstattarget = 0"
+    personal = {"email", "email_folded", "text_folded", "doc", "extras"}
+    assert {name for (name,) in fetch(database_url, columns)} == personal
 
 
 async def test_an_erasure_that_fails_delays_no_other(

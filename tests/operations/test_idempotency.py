@@ -21,7 +21,7 @@ from ledger.postgres.faults import DatabaseUnavailable
 from ledger.processors.contract import ProcessorUnavailable
 from ledger.processors.sandbox.charge_rows import Mode
 from ledger.processors.sandbox.processor import SandboxProcessor
-from projections.open_calls import OpenCalls
+from projections.orders.open_calls import OpenCalls
 
 pytestmark = pytest.mark.anyio
 

@@ -20,7 +20,9 @@ from tests.sealing import MASTER_KEY
 from ledger.journal.append import ClaimKind, KeyUnavailable, SealBroken
 from ledger.journal.encryption.rewrapping import rewrap
 from ledger.journal.encryption.sealing_keys import SealingKeys
-from ledger.operations.inputs import Actor, CustomerInput, OrderInput
+from ledger.operations.customers.change import change_customer
+from ledger.operations.customers.create import create_customer
+from ledger.operations.inputs import Actor, CustomerFields, CustomerInput, OrderInput
 from ledger.operations.ledger import Ledger
 from ledger.operations.orders.create import create_order
 from ledger.postgres.connection import connect
@@ -80,6 +82,28 @@ async def test_no_personal_data_is_in_the_log(ledger: Ledger, merchant: Actor, d
     assert seen > {"Xochitl", "XOCHITL Q", "Insurgentes", "EKU9003173C9", "otra@example.com"}, (
         "the scan finds what is there"
     )
+
+
+async def test_what_only_a_customers_own_request_gives_is_sealed_in_the_log_too(
+    ledger: Ledger, merchant: Actor, database_url: str
+) -> None:
+    given = CustomerFields(
+        external_id="c-7",
+        first_name="Xochitl",
+        metadata=Raw(b'{"a":"huesped"}'),
+        preferences={"language": "en"},
+        email="xochitl@example.com",
+    )
+    await create_customer(ledger, merchant, given)
+    changed = CustomerFields(last_name="Quetzalli", metadata=Raw(b'{"b":"Pachuca"}'), preferences={"sms": False})
+    await change_customer(ledger, merchant, "c-7", changed)
+    words = ("Xochitl", "xochitl@example.com", "Quetzalli", "huesped", "Pachuca", "paymentReminders")
+    assert places_of(database_url, words, "event", "claim", "data_key") == set()
+    assert {word for _, word in places_of(database_url, words, "customer")} >= {
+        "Xochitl",
+        "Pachuca",
+        "paymentReminders",
+    }
 
 
 async def test_another_process_reads_what_one_has_sealed(ledger: Ledger, merchant: Actor, open_another: Open) -> None:

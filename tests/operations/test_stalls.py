@@ -31,7 +31,7 @@ from ledger.operations.ledger import Ledger
 from ledger.operations.pipeline import execute
 from ledger.processors.contract import ProcessorUnavailable
 from ledger.settings import SettingWrong, read_settings
-from projections.open_calls import OpenCalls
+from projections.orders.open_calls import OpenCalls
 
 pytestmark = pytest.mark.anyio
 

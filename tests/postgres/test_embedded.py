@@ -19,6 +19,7 @@ from tests.service.trees import environment, eventually, is_alive
 
 from ledger.postgres.embedded import cluster
 from ledger.postgres.embedded import server as embedded
+from ledger.postgres.embedded.account import run_as, server_account
 from ledger.postgres.embedded.data_dir import ServerLease, database, make_data_dir
 from ledger.settings import CannotRun
 
@@ -235,7 +236,16 @@ def test_root_runs_the_server_as_another_account(data_dir, server):
     assert (data_dir / "pg").stat().st_uid == Path(f"/proc/{server.pid}").stat().st_uid
 
 
+@pytest.fixture
+def closed_umask():
+    """Files that this process creates are its own, as hardened systems have it."""
+    before = os.umask(0o077)
+    yield
+    os.umask(before)
+
+
 @as_root
+@pytest.mark.usefixtures("closed_umask")
 def test_a_data_directory_that_the_account_cannot_enter_has_its_cluster_in_the_state_folder(tmp_path):
     tmp_path.chmod(0o700)
     homes = []
@@ -254,15 +264,16 @@ def test_a_data_directory_that_the_account_cannot_enter_has_its_cluster_in_the_s
 
 
 @as_root
+@pytest.mark.usefixtures("closed_umask")
 def test_binaries_that_the_account_cannot_reach_are_copied_once(tmp_path, monkeypatch):
     monkeypatch.setattr(cluster, "_SYSTEM_STATES", (Path("/var/tmp") / f"ledger-{uuid4().hex[:8]}",))
     monkeypatch.setattr(cluster, "_runs", lambda *_: False)
     try:
-        first = cluster._reachable_binaries(cluster._account())
-        assert first == cluster._reachable_binaries(cluster._account())
+        first = cluster._reachable_binaries(server_account())
+        assert first == cluster._reachable_binaries(server_account())
         assert first.is_relative_to(cluster.system_state())
         for program in ("postgres", "initdb"):  # the second one needs the wheel's own libraries
-            version = cluster._run_as(cluster._account(), first / program, "--version").stdout
+            version = run_as(server_account(), first / program, "--version").stdout
             assert version.startswith(f"{program} (PostgreSQL) {cluster.MAJOR}")
     finally:
         shutil.rmtree(cluster.system_state())

@@ -11,7 +11,7 @@ from tests.domain.builders import DEADLINE, authorization_requested, declined, s
 from tests.projections.shop import Shop
 
 from ledger.postgres.faults import DatabaseUnavailable
-from projections.open_calls import OpenCalls
+from projections.orders.open_calls import OpenCalls
 
 pytestmark = pytest.mark.anyio
 

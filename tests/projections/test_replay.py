@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
 import psycopg
 import pytest
 from msgspec import Raw
+from msgspec.structs import replace
 from tests.domain.builders import (
     NOON,
     THREE_PERCENT,
@@ -19,14 +21,22 @@ from tests.domain.builders import (
     started,
     unanswered,
 )
+from tests.domain.test_products import COFFEE
 from tests.projections import merchants
 from tests.projections.shop import Shop
 from uuid_utils.compat import uuid7
 
-from ledger.domain.customers.events import CustomerDetailsChanged
+from ledger.domain.customers.events import (
+    CustomerDetailsChanged,
+    CustomerMetadataChanged,
+    NotificationPreferences,
+    NotificationPreferencesChanged,
+)
 from ledger.domain.customers.evolve import evolve as evolve_customer
+from ledger.domain.fold import fold
 from ledger.domain.merchants.events import ApiKeyRevoked
 from ledger.domain.orders.terms import BillingAddress, FiscalData
+from ledger.domain.products.evolve import evolve as evolve_product
 from ledger.journal.append import ClaimTaken
 from ledger.journal.journal import Journal
 from projections.rebuild import Replay, replay, stored
@@ -63,7 +73,15 @@ async def various_events(shop: Shop, journal: Journal) -> None:
         late_capture(1, 10_000),
     )
     changed = CustomerDetailsChanged(customer_id=shop.ana.customer_id, at=NOON, last_name=None, email="ana@example.org")
-    await shop.change(shop.ana.customer_id, 1, [changed], shop.customer, evolve_customer(shop.customer, changed))
+    metadata = CustomerMetadataChanged(customer_id=shop.ana.customer_id, at=NOON, metadata=Raw(b'{"vip":true}'))
+    chosen = NotificationPreferences(sms=False, language="en")
+    preferences = NotificationPreferencesChanged(customer_id=shop.ana.customer_id, at=NOON, preferences=chosen)
+    events = [changed, metadata, preferences]
+    await shop.change(shop.ana.customer_id, 1, events, shop.customer, fold(evolve_customer, shop.customer, events))
+    product = evolve_product(None, COFFEE)
+    await shop.change(product.product_id, 0, [COFFEE], None, product)
+    cheaper = replace(COFFEE, price=Decimal("1.50"), status="archived")
+    await shop.change(product.product_id, 1, [cheaper], product, evolve_product(product, cheaper))
 
 
 async def the_log(journal: Journal, database_url: str, merchant_id: UUID) -> list[tuple[UUID, int, Any]]:
@@ -81,6 +99,7 @@ async def test_a_replay_of_the_log_gives_the_stored_rows(shop: Shop, journal: Jo
     assert {name: len(some) for name, some in rows.items()} == {
         "payment_order": 5, "customer": 1, "tally": 3, "search_line": 6, "merchant": 1, "api_key": 1,
         "payment_method": 0,
+        "product": 1,
     }  # fmt: skip
 
 
@@ -90,11 +109,11 @@ async def test_a_replay_in_pieces_gives_the_same_rows(
 ) -> None:
     await various_events(shop, journal)
     log = await the_log(journal, database_url, shop.merchant_id)
-    fold = Replay(shop.merchant_id)
+    whole = Replay(shop.merchant_id)
     for start in range(0, len(log), size):
-        fold.take(log[start : start + size])
-        fold.rows()
-    assert fold.rows() == replay(shop.merchant_id, log)
+        whole.take(log[start : start + size])
+        whole.rows()
+    assert whole.rows() == replay(shop.merchant_id, log)
 
 
 async def test_a_changed_row_is_detected(shop: Shop, journal: Journal, database_url: str) -> None:

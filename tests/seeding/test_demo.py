@@ -6,7 +6,9 @@ import msgspec
 import psycopg
 import pytest
 
-from ledger.operations.merchants import merchant_of, revoke_key
+from ledger.operations.inputs import Actor
+from ledger.operations.merchants.api_keys import revoke_key
+from ledger.operations.merchants.registration import merchant_of
 from ledger.security.api_keys import hash_key
 from ledger.security.secrets import Purpose, load_secrets
 from ledger.seeding import demo
@@ -90,7 +92,7 @@ async def test_a_revoked_key_is_replaced(settings, database_url, short_scenario)
     first = await provide(settings)
     async with open_ledger(settings) as ledger:
         merchant = await merchant_of(ledger, first.merchant_id)
-        await revoke_key(ledger, merchant.merchant_id, merchant.keys[0].key_id)
+        await revoke_key(ledger, Actor(merchant_id=merchant.merchant_id), merchant.keys[0].key_id)
     second = await provide(settings)
     assert second.api_key != first.api_key
     assert is_valid(settings, database_url, second)

@@ -9,6 +9,7 @@ import psycopg
 
 from ledger.service.supervisor import ProcessPlan, serve
 from ledger.settings import CannotRun, read_settings
+from ledger.telemetry.all_processes import all_ready
 
 
 def create_app(settings):
@@ -27,8 +28,8 @@ def create_app(settings):
             await asyncio.sleep(60)
         elif scope["path"] == "/die":
             os._exit(7)
-        elif scope["path"] == "/role":
-            body = settings.database_url
+        elif scope["path"] in {"/role", "/all-ready"}:
+            body = settings.database_url if scope["path"] == "/role" else str(all_ready())
         elif scope["path"] == "/count":
             try:
                 body = str(await asyncio.to_thread(_count, settings.database_url))
@@ -66,6 +67,18 @@ async def work(settings, ready, stop):
     ready()
     await stop.wait()
     await asyncio.to_thread(Path(settings.data_dir, "worker.done").write_text, "clean")
+
+
+async def work_once(settings, ready, stop):
+    """A worker that ends before it is ready, except for the first of a data directory."""
+    if await asyncio.to_thread(_attempts, Path(settings.data_dir, "attempts")) > 1:
+        os._exit(9)
+    await work(settings, ready, stop)
+
+
+def _attempts(file):
+    with file.open("a") as attempts:
+        return attempts.write("x") and attempts.tell()
 
 
 def prepare(settings):

@@ -345,3 +345,53 @@ async def test_what_waited_is_freed_with_its_connection_without_the_garbage_coll
         assert [each() for each in gone] == [None] * len(gone)
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize(
+    ("head", "takes"),
+    [
+        (b"GET / HTTP/1.1\r\n" + b"x-a: " + b"a" * 50_000 + b"\r\n\r\n", 50_000),
+        (b"GET /" + b"a" * 50_000 + b" HTTP/1.1\r\n\r\n", 150_000),
+        (b"GET /%F0%9F%98%80" + b"a" * 50_000 + b" HTTP/1.1\r\n\r\n", 300_000),
+    ],
+    ids=["fields", "an address", "an address that takes four bytes a character"],
+)
+async def test_the_head_of_a_request_is_counted_while_it_waits_and_while_it_is_answered(connect, app, head, takes):
+    connection, _ = connect()
+    app.answer = b""
+    connection.data_received(GET)
+    for _ in range(3):
+        connection.data_received(head)
+    assert 3 * takes < connection.held < 4.5 * takes
+    await turns()
+    connection._current.on_response()
+    connection.data_received(GET)
+    assert 3 * takes < connection.held < 4.5 * takes, "the first of them is being answered"
+    app.go.set()
+    await turns()
+    assert connection.held == 0
+
+
+async def test_a_count_of_what_is_held_looks_at_no_waiting_request(connect, app):
+    """The guard counts all connections after every mebibyte: 35,000 waiting requests would hold up the process."""
+    connection, _ = connect()
+    connection.data_received(GET * 10)
+    held = connection.held
+    connection.pipeline = connection._waiting_heads = None
+    assert connection.held == held > 9 * 2048
+
+
+async def test_a_connection_that_is_closed_frees_its_waiting_requests_at_once(connect, app):
+    """The loop reads from a thousand connections before it calls `connection_lost`."""
+    connection, _ = connect()
+    connection.data_received(GET * 10)
+    await turns()
+    waiting = [weakref.ref(cycle) for cycle, _ in connection.pipeline]
+    gc.disable()
+    try:
+        connection.abort("memory")
+        assert [each() for each in waiting] == [None] * 9
+    finally:
+        gc.enable()
+    assert not connection.scope
+    assert not connection.url

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from ledger.service.ping import Ping, Responder
+from ledger.service.ping import LOOK_S, Ping, Responder
 
 pytestmark = pytest.mark.anyio
 
@@ -23,9 +23,9 @@ def pipes():
             os.close(end)
 
 
-def test_a_ping_is_overdue_after_the_time_out_and_each_answer_begins_a_new_one():
+def test_a_ping_is_overdue_two_seconds_before_the_time_out_and_each_answer_begins_a_new_one():
     with pipes() as (at_child, to_child, at_parent, to_parent):
-        ping = Ping(to_child, at_parent, timeout_s=2.0)
+        ping = Ping(to_child, at_parent, timeout_s=4.0)
         assert [ping.is_overdue(now) for now in (0.0, 1.0, 2.0)] == [False] * 3
         os.write(to_parent, b".")
         assert [ping.is_overdue(now) for now in (2.5, 3.5, 4.5)] == [False] * 3
@@ -33,9 +33,26 @@ def test_a_ping_is_overdue_after_the_time_out_and_each_answer_begins_a_new_one()
         assert os.read(at_child, 64) == b"..", "the next ping is sent only after the answer"
 
 
+def test_a_stop_ends_within_the_time_out_wherever_it_falls_between_two_looks():
+    """A stop right behind an answer: the next ping is sent at the next look, and found overdue at the last one in time."""
+    with pipes() as (_, to_child, at_parent, to_parent):
+        ping = Ping(to_child, at_parent, timeout_s=10.0)
+        looks = (n * LOOK_S for n in range(100))
+        assert not ping.is_overdue(next(looks))
+        os.write(to_parent, b".")
+        stopped_at = 0.0
+        assert next(now for now in looks if ping.is_overdue(now)) - stopped_at <= 10.0 - 1.0
+
+
+@pytest.mark.parametrize("timeout_s", [0.1, 1.0])
+def test_a_short_time_out_leaves_half_of_it_for_the_answer(timeout_s):
+    with pipes() as (_, to_child, at_parent, _):
+        assert Ping(to_child, at_parent, timeout_s).limit_s == timeout_s / 2
+
+
 def test_a_parent_that_was_stopped_with_its_children_lets_them_answer():
     with pipes() as (_, to_child, at_parent, to_parent):
-        ping = Ping(to_child, at_parent, timeout_s=2.0)
+        ping = Ping(to_child, at_parent, timeout_s=4.0)
         assert not ping.is_overdue(0.0)
         assert not ping.is_overdue(600.0)
         os.write(to_parent, b".")
@@ -46,7 +63,7 @@ def test_a_child_that_has_ended_is_no_error():
     reader, writer = os.pipe()
     os.close(reader)
     with pipes() as (_, _, at_parent, _):
-        assert not Ping(writer, at_parent, timeout_s=2.0).is_overdue(0.0)
+        assert not Ping(writer, at_parent, timeout_s=4.0).is_overdue(0.0)
     os.close(writer)
 
 

@@ -6,14 +6,17 @@ import socket
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from uuid import uuid4
 
+import httpx
 import psycopg
 import pytest
 from tests.clusters import lay_cluster
 from tests.service.trees import Running, eventually, is_alive
 
 from ledger.postgres.connection_count import embedded_settings
+from ledger.postgres.embedded.server import FAILURES_MAX
 from ledger.settings import Settings
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes through /proc")
@@ -177,17 +180,25 @@ def test_a_postmaster_that_dies_alone_comes_back_and_requests_meanwhile_are_answ
         before = after
 
 
-def test_after_five_failed_restarts_of_postgres_it_gives_up_with_the_reason(data_dir):
+def test_a_postgres_that_cannot_start_is_tried_again_until_it_can(data_dir):
     with Running(data_dir) as service:
-        service.ready()
-        pids = service.children()
-        (data_dir / "pg" / "global" / "pg_control").unlink()
+        before = service.ready().count()
+        control = data_dir / "pg" / "global" / "pg_control"
+        removed = control.rename(data_dir / "removed")
         os.kill(service.postmaster(), signal.SIGKILL)
-        status, stderr = service.end(timeout=30)
-        assert status == 1
-        assert "Postgres does not start" in stderr.splitlines()[-1]
-        assert "pg_control" in stderr.splitlines()[-1]
-        assert not any(is_alive(pid) for pid in pids)
+        log = data_dir / "postgres.log"
+        eventually(lambda: log.read_text().count("could not find the database system") > FAILURES_MAX)
+        assert service.count() is None
+        removed.rename(control)
+        assert eventually(service.count) == before + 1
+        service.send(signal.SIGTERM)
+        status, stderr = service.end()
+    assert status == 0
+    ended, fails, back = stderr.splitlines()
+    assert ended == "ledger: Postgres has ended; starting it again"
+    assert fails.startswith("ledger: Postgres does not start: ")
+    assert fails.endswith("; trying again until it starts")
+    assert back == "ledger: Postgres is back"
 
 
 def test_an_api_process_that_dies_is_replaced_and_the_port_stays_open(shared):
@@ -199,7 +210,7 @@ def test_an_api_process_that_dies_is_replaced_and_the_port_stays_open(shared):
 
 @pytest.mark.parametrize("role", ["api", "worker"])
 def test_a_child_that_is_stopped_is_ended_and_replaced(data_dir, role):
-    with Running(data_dir, LEDGER_PING_TIMEOUT_S="1") as service:
+    with Running(data_dir, LEDGER_PING_TIMEOUT_S="2") as service:
         pids = service.ready().roles()
         os.kill(pids[role], signal.SIGSTOP)
         eventually(lambda: pids[role] not in service.roles().values() and service.roles().keys() == pids.keys())
@@ -209,23 +220,51 @@ def test_a_child_that_is_stopped_is_ended_and_replaced(data_dir, role):
         service.send(signal.SIGTERM)
         status, stderr = service.end()
     assert status == 0
-    assert [line.split(";")[0] for line in stderr.splitlines()] == [
+    assert [line.split(";")[0] for line in stderr.splitlines()][:2] == [
         f"ledger: the {role} process (pid {pids[role]}) has not answered for 1 s",
         f"ledger: the {role} process (pid {pids[role]}) was ended by SIGKILL",
     ]
 
 
-def test_an_api_process_that_keeps_dying_ends_the_service(data_dir):
-    with Running(data_dir) as service:
-        service.ready()
-        for _ in range(5):
-            with pytest.raises(Exception, match=r"disconnected|reset|refused"):
-                service.get("/die")
+def test_a_service_without_its_worker_goes_on_starting_one_reports_it_once_and_is_not_ready(data_dir):
+    with Running(data_dir, "worker=tests.service.stand_ins:work_once") as service:
+        worker = service.ready().roles()["worker"]
+        assert service.get("/all-ready").text == "True"
+        os.kill(worker, signal.SIGKILL)
+        eventually(lambda: (data_dir / "attempts").read_text().count("x") > 2)
+        assert service.get("/all-ready").text == "False"
+        service.send(signal.SIGTERM)
         status, stderr = service.end()
-        assert status == 1
-        assert (
-            stderr.splitlines()[-1] == "ledger: the api process exited with 7, the fifth end of a process in a minute"
-        )
+    assert status == 0
+    assert [line.partition(" in ")[0] for line in stderr.splitlines()] == [
+        f"ledger: the worker process (pid {worker}) was ended by SIGKILL; starting another",
+        "ledger: the worker process exited with 9 before it was ready; starting another",
+    ]
+
+
+@pytest.mark.long
+def test_a_service_whose_processes_are_all_killed_every_second_stays_and_comes_back(data_dir):
+    with Running(data_dir, LEDGER_WORKERS="2") as service:
+        counted = service.ready().count()
+        for _ in range(6):
+            for pid in service.children():
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(1)
+        assert service.process.poll() is None
+        eventually(lambda: answered(service, "/all-ready") == "True", 60)
+        assert eventually(service.count) > counted
+        service.send(signal.SIGTERM)
+        status, stderr = service.end()
+    assert status == 0
+    assert stderr.splitlines()[-1] == "ledger: every process is ready again"
+
+
+def answered(service, path):
+    """What the service answers, or None while no process does."""
+    with suppress(httpx.TransportError):
+        return service.get(path).text
+    return None
 
 
 def test_an_application_that_cannot_be_made_ends_the_start_with_the_reason(data_dir):

@@ -42,6 +42,7 @@ PROTOCOL = (
     "server_state",
     "cycle",
     "scope",
+    "url",
     "headers",
     "pipeline",
     "expect_100_continue",

@@ -12,7 +12,7 @@ import pytest
 from tests.service.trees import environment
 
 import ledger
-from ledger.telemetry.logs import AccessLog
+from ledger.telemetry.logs import LINES_MAX, AccessLog
 
 pytestmark = pytest.mark.anyio
 
@@ -39,6 +39,13 @@ def test_every_line_carries_the_request_that_it_belongs_to():
     assert own["request_id"] == "req-2", "a request id of the line's own is kept"
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="/dev/full is a full disk")
+def test_a_full_disk_under_the_log_ends_nothing():
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run([sys.executable, "-c", PROGRAM], env=environment(), stderr=full, check=False)
+    assert ended.returncode == 0
+
+
 async def test_a_reader_that_does_not_keep_up_loses_lines_and_no_request_waits():
     reading, writing = os.pipe()
     log = AccessLog(writing)
@@ -52,6 +59,17 @@ async def test_a_reader_that_does_not_keep_up_loses_lines_and_no_request_waits()
     assert len(lines) == 2000 - log.dropped
     assert [json.loads(line)["request_id"] for line in lines] == [f"req-{n}" for n in range(len(lines))]
     await asyncio.sleep(0.25)  # its own flush finds nothing more to do
+
+
+async def test_so_many_lines_wait_and_no_more():
+    reading, writing = os.pipe()
+    log = AccessLog(writing)
+    for n in range(LINES_MAX * 3):
+        log.note("GET", "/a/{id}", 200, 0.001, f"req-{n}", None)
+        assert len(log._lines) <= LINES_MAX
+    log.flush()
+    os.close(writing)
+    os.close(reading)
 
 
 def test_no_line_repeats_the_text_of_a_failure():

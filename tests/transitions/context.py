@@ -23,7 +23,7 @@ from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.state import Order
 from ledger.journal.reader import RecordedEvent
 from ledger.postgres.connection import Connection
-from projections.open_calls import OpenCalls
+from projections.orders.open_calls import OpenCalls
 
 SANDBOX = "/api/sandbox"
 AMOUNT = 10_000

@@ -20,7 +20,7 @@ from tests.transitions.context import Move, OrderMoves, ScenarioContext
 from tests.transitions.scenario import Scenario
 
 from ledger.postgres.connection import connect
-from projections.open_calls import OpenCalls
+from projections.orders.open_calls import OpenCalls
 
 _CONCURRENT = 32
 

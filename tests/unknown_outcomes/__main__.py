@@ -1,4 +1,4 @@
-"""`python -m tests.unknown_outcomes [--payments N] [--seed S] [--stall-every S]`: compares what the processor took with the ledger's log.
+"""`python -m tests.unknown_outcomes [--payments N] [--seed S] [--disturb-every S]`: compares what the processor took with the log.
 
 It exits with 1 on any difference, and if a kind of failure never occurred.
 """
@@ -15,6 +15,7 @@ from pathlib import Path
 
 from msgspec import structs
 from tests.unknown_outcomes.campaign import Plan, run
+from tests.unknown_outcomes.disturbances import KINDS, Disturbances, can_move_the_clock
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -23,15 +24,19 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--payments", type=int, default=5000)
     parser.add_argument("--clients", type=int, default=24)
     parser.add_argument("--seed", type=int, default=None)
-    parser.add_argument("--stall-every", type=float, default=None, metavar="SECONDS", help="instead of kills: stalls")
-    parser.add_argument("--stall-max", type=float, default=20.0, metavar="SECONDS")
+    parser.add_argument("--disturb-every", type=float, default=None, metavar="SECONDS", help="instead of kills")
+    parser.add_argument("--disturb-max", type=float, default=20.0, metavar="SECONDS")
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=[*KINDS], help="what disturbs, in turn (all)")
     options = parser.parse_args(arguments)
     seed = int(time.time()) % 1_000_000 if options.seed is None else options.seed
     with tempfile.TemporaryDirectory(prefix="ledger-unknown-", dir="/tmp") as home:
         plan = Plan(payments=options.payments, clients=options.clients, seed=seed)
-        if options.stall_every is not None:
-            stalls = {"stall_every_s": options.stall_every, "stall_max_s": options.stall_max}
-            plan = structs.replace(plan, kill_every_s=None, **stalls)
+        if options.disturb_every is not None:
+            if "clock" in options.kinds and not can_move_the_clock():
+                parser.error("the clock is moved by libfaketime: install it (Debian: faketime), or leave out clock")
+            every_s, max_s, kinds = options.disturb_every, options.disturb_max, tuple(options.kinds)
+            disturbances = Disturbances(every_s=every_s, max_s=max_s, kinds=kinds)
+            plan = structs.replace(plan, kill_every_s=None, disturbances=disturbances)
         result = asyncio.run(run(plan, Path(home)))
     totals = result.verdict.totals
     for violation in result.verdict.violations[:50]:
@@ -39,8 +44,9 @@ def main(arguments: Sequence[str]) -> int:
     _print(
         f"seed {seed}: {totals.payments:,} payments, {totals.captured:,} minor units captured and "
         f"{totals.refunded:,} refunded on both sides, {totals.voided:,} voided, "
-        f"{totals.unknown:,} of unknown outcome for a while, {result.kills} kills, {result.stalls} stalls, {result.seconds:.0f} s"
+        f"{totals.unknown:,} of unknown outcome for a while, {result.kills} kills, {result.seconds:.0f} s"
     )
+    _print("disturbed: " + (", ".join(f"{kind} {n}" for kind, n in result.disturbances.items()) or "not"))
     _print(", ".join(f"{mode} {n:,}" for mode, n in sorted(totals.calls.items())))
     return 1 if result.verdict.violations else 0
 

@@ -1,4 +1,4 @@
-"""Payments with a processor that fails in every way, while the service is killed, or its processes stopped, at random.
+"""Payments with a processor that fails in every way, while the service is killed or its processes are disturbed at random.
 
 Each client repeats its request until the answer is final, as a merchant's program does. Then the campaign waits for as
 long as the recovery may take, and only then compares.
@@ -9,22 +9,26 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from pathlib import Path
 from random import Random
-from typing import Any
 from urllib.parse import quote
 
 import psycopg
 from msgspec import Struct
+from psycopg.conninfo import conninfo_to_dict
 from tests.chaos import bodies
 from tests.chaos.clients import Merchant, amount_of
 from tests.chaos.evidence import gather
+from tests.chaos.proxy import proxied
 from tests.chaos.running import environ
 from tests.chaos.wire import Lost, NotSent, Wire
 from tests.fake_processor.modes import Mode
 from tests.fake_processor.record import read
 from tests.fake_processor.service import FakedService, fake_processor
 from tests.unknown_outcomes.comparison import Verdict, compare
+from tests.unknown_outcomes.disturbances import Disturbances, DisturbedService, disturb
 
 _NOT_FOUND_FINAL_S = 8.0
 _SETTLE_S = 60.0
@@ -45,8 +49,6 @@ class Plan(Struct, frozen=True, kw_only=True):
     """The size of a campaign.
 
     `kill_every_s` is the mean time between two kills, None for no kills. `trouble` is the share of calls that fail.
-    `stall_every_s` is the mean time between two stalls, None for none: an API process or the worker is stopped by
-    SIGSTOP for up to `stall_max_s` seconds, which is longer than the recovery waits, and then goes on.
     """
 
     payments: int = 5000
@@ -54,17 +56,16 @@ class Plan(Struct, frozen=True, kw_only=True):
     seed: int = 1
     trouble: float = 0.3
     kill_every_s: float | None = 5.0
-    stall_every_s: float | None = None
-    stall_max_s: float = 20.0
+    disturbances: Disturbances | None = None
 
 
 class Result(Struct, frozen=True):
-    """The result: the verdict, how often the service was killed or stalled, and how many seconds the campaign took."""
+    """The result: the verdict, how often the service was killed and disturbed, and how many seconds the campaign took."""
 
     verdict: Verdict
     kills: int
     seconds: float
-    stalls: int = 0
+    disturbances: Mapping[str, int] = {}
 
 
 async def run(plan: Plan, home: Path) -> Result:
@@ -72,24 +73,32 @@ async def run(plan: Plan, home: Path) -> Result:
     began = time.monotonic()
     record = home / "processor.jsonl"
     options = ("--seed", str(plan.seed), "--trouble", str(plan.trouble))
-    with fake_processor(record, home / "processor.log", environ({}), *options) as fake:
-        settings = {"LEDGER_NOT_FOUND_FINAL_S": str(_NOT_FOUND_FINAL_S)}
-        with FakedService(fake.wait_port(), settings=settings) as service:
-            service.start()
-            merchant = service.merchant("Unknown outcomes")
-            kills, stalls = await pay(service, merchant, plan)
-            await _settle(service)
-            with service.database() as url:
-                verdict = compare(read(record), await gather(url))
+    settings = {"LEDGER_NOT_FOUND_FINAL_S": str(_NOT_FOUND_FINAL_S)}
+    async with AsyncExitStack() as stack:
+        fake = stack.enter_context(fake_processor(record, home / "processor.log", environ({}), *options))
+        if plan.disturbances is None:
+            service = stack.enter_context(FakedService(fake.wait_port(), settings=settings))
+        else:
+            # A stopped process is to go on, so its parent waits for it.
+            settings |= {"LEDGER_PING_TIMEOUT_S": "3600"}
+            proxy = await stack.enter_async_context(proxied(f"host=127.0.0.1 port={fake.wait_port()}"))
+            port = int(conninfo_to_dict(proxy.url)["port"] or 0)
+            service = stack.enter_context(DisturbedService(proxy, port, can_fence=True, settings=settings))
+        service.start()
+        merchant = service.merchant("Unknown outcomes")
+        kills, disturbances = await pay(service, merchant, plan)
+        await _settle(service, _SETTLE_S + (plan.disturbances.clock_max_s if plan.disturbances else 0))
+        with service.database() as url:
+            verdict = compare(read(record), await gather(url))
     missed = [f"no call was treated as {mode}" for mode in Mode if not verdict.totals.calls.get(mode)]
     if verdict.totals.payments < plan.payments:
         missed.append(f"only {verdict.totals.payments} of {plan.payments} payments were made")
     verdict = Verdict([*verdict.violations, *missed], verdict.totals)
-    return Result(verdict, kills, time.monotonic() - began, stalls)
+    return Result(verdict, kills, time.monotonic() - began, disturbances)
 
 
-async def pay(service: FakedService, merchant: Merchant, plan: Plan) -> tuple[int, int]:
-    """Makes all payments, and returns how often the service was killed and stalled meanwhile."""
+async def pay(service: FakedService, merchant: Merchant, plan: Plan) -> tuple[int, Mapping[str, int]]:
+    """Makes all payments, and returns how often the service was killed and disturbed meanwhile."""
     random = Random(plan.seed)
     names = [f"unknown/{plan.seed}/{n}" for n in range(plan.payments)]
     remaining = iter(names)
@@ -105,7 +114,10 @@ async def pay(service: FakedService, merchant: Merchant, plan: Plan) -> tuple[in
         await wire.close()
 
     paying = asyncio.gather(*[client() for _ in range(plan.clients)])
-    stalling = asyncio.create_task(_stall(service, plan, paying))
+    disturbing = None
+    if plan.disturbances is not None:
+        assert isinstance(service, DisturbedService), "the campaign makes one"
+        disturbing = asyncio.create_task(disturb(service, plan.disturbances, plan.seed + 1, paying))
     kills = 0
     while plan.kill_every_s is not None:
         done, _ = await asyncio.wait([paying], timeout=random.uniform(0.3, 1.7) * plan.kill_every_s)
@@ -116,24 +128,7 @@ async def pay(service: FakedService, merchant: Merchant, plan: Plan) -> tuple[in
         await asyncio.to_thread(service.wait_ready)
         kills += 1
     await paying
-    return kills, await stalling
-
-
-async def _stall(service: FakedService, plan: Plan, paying: asyncio.Future[Any]) -> int:
-    """Stops one process after another until all payments are made, and returns how many."""
-    random, stalls = Random(plan.seed + 1), 0
-    while plan.stall_every_s is not None:
-        done, _ = await asyncio.wait([paying], timeout=random.uniform(0.3, 1.7) * plan.stall_every_s)
-        if done:
-            break
-        try:
-            pid = service.freeze(random)
-        except (IndexError, ProcessLookupError):
-            continue  # the service was killed a moment ago
-        stalls += 1
-        await asyncio.wait([paying], timeout=random.uniform(1.0, plan.stall_max_s))
-        service.thaw(pid)
-    return stalls
+    return kills, {} if disturbing is None else await disturbing
 
 
 async def _until_answered(
@@ -187,9 +182,9 @@ def _action_body(name: str, action: str) -> dict[str, object]:
     return {}
 
 
-async def _settle(service: FakedService) -> None:
-    """Waits until no call is open and nothing is due, for at most a minute: a call that is open then is a violation."""
-    deadline, quiet = time.monotonic() + _SETTLE_S, 0
+async def _settle(service: FakedService, patience_s: float) -> None:
+    """Waits until no call is open and nothing is due, for at most so long: a call that is open then is a violation."""
+    deadline, quiet = time.monotonic() + patience_s, 0
     with service.database() as url:
         async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
             while time.monotonic() < deadline:

@@ -6,17 +6,19 @@ one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Annotated, Final, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec.structs import replace
 
 from api.fields.types import LINE_ITEMS_MAX, TAXES_MAX, LongText, Metadata, Number, PositiveNumber, Text
 from api.fields.values import amount, is_given, measure, metadata
 from api.http.errors import ApiError, invalid, required
 from ledger.domain.money import ZERO
 from ledger.domain.orders import terms
+from projections.products import ProductDocument
 
 _TOLERANCE: Final = Decimal("0.001")
 
@@ -38,7 +40,9 @@ class Tax(Struct, frozen=True, kw_only=True, rename="camel"):
 class LineItem(Struct, frozen=True, kw_only=True, rename="camel"):
     """One line of the order. The sum of quantity × unitPrice over all lines is the order's amount, within 0.001."""
 
-    description: Annotated[LongText | None, Meta(description="What is sold. Required unless name is given.")] = None
+    description: Annotated[
+        LongText | None, Meta(description="What is sold. Required unless name or the productId of a product is given.")
+    ] = None
     name: Annotated[
         Text | None, Meta(description="Name of the product; used as the description where that is absent.")
     ] = None
@@ -49,7 +53,13 @@ class LineItem(Struct, frozen=True, kw_only=True, rename="camel"):
         Number | UnsetType, Meta(description="Required. Price of one, in minor units (cents).", examples=[75000])
     ] = UNSET
     sku: Annotated[Text | None, Meta(description="The merchant's stock number.")] = None
-    product_id: Annotated[Text | None, Meta(description="Id of the product.")] = None
+    product_id: Annotated[
+        Text | None,
+        Meta(
+            description="Id of the product. Of an imported product, the line takes name, productKey, unitKey, unitName, "
+            "and taxes with taxIncluded, where it has none of its own; an unknown id is kept."
+        ),
+    ] = None
     product_key: Annotated[Text | None, Meta(description="SAT c_ClaveProdServ.", examples=["50201706"])] = None
     unit_key: Annotated[Text | None, Meta(description="SAT c_ClaveUnidad.", examples=["H87"])] = None
     unit_name: Annotated[Text | None, Meta(description="Name of the unit.")] = None
@@ -64,17 +74,30 @@ class LineItem(Struct, frozen=True, kw_only=True, rename="camel"):
 LineItems = Annotated[list[LineItem], Meta(max_length=LINE_ITEMS_MAX)]
 
 
-def line_items(items: Sequence[LineItem] | None, total: Decimal) -> tuple[terms.LineItem, ...]:
+Products = Mapping[str, ProductDocument]
+"""The merchant's products by its ids of them."""
+
+NO_PRODUCTS: Final[Products] = {}
+
+
+def product_ids(items: Sequence[LineItem] | None) -> set[str]:
+    """Returns the products that the lines name."""
+    return {item.product_id for item in items or () if item.product_id is not None}
+
+
+def line_items(
+    items: Sequence[LineItem] | None, total: Decimal, products: Products = NO_PRODUCTS
+) -> tuple[terms.LineItem, ...]:
     """Returns the lines, whose quantity × unitPrice must add up to `total`, the order's subtotal (contract N5).
 
-    Without lines nothing is added up. Raises ApiError (400).
+    A line takes what it does not give from its product. Without lines nothing is added up. Raises ApiError (400).
     """
     if not items:
         return ()
     lines = []
     for at, item in enumerate(items):
         try:
-            lines.append(_line(item))
+            lines.append(_line(item, products))
         except ApiError as error:
             raise error.within(f"lineItems[{at}]") from None
     added = sum([line.quantity * line.unit_price for line in lines], ZERO)
@@ -83,18 +106,20 @@ def line_items(items: Sequence[LineItem] | None, total: Decimal) -> tuple[terms.
     return tuple(lines)
 
 
-def _line(item: LineItem) -> terms.LineItem:
-    description = item.description or item.name
+def _line(item: LineItem, products: Products) -> terms.LineItem:
+    product = None if item.product_id is None else products.get(item.product_id)
+    name = item.name or (None if product is None else product.name)
+    description = item.description or name
     if not description:
         raise required("description")
     quantity = measure(item.quantity, "quantity")
     if not quantity:
         raise invalid("quantity", "must be greater than 0", "OUT_OF_RANGE")
-    return terms.LineItem(
+    line = terms.LineItem(
         description=description,
         quantity=quantity,
         unit_price=amount(item.unit_price, "unitPrice"),
-        name=item.name,
+        name=name,
         sku=item.sku,
         product_id=item.product_id,
         product_key=item.product_key,
@@ -105,19 +130,39 @@ def _line(item: LineItem) -> terms.LineItem:
         taxes=_taxes(item.taxes),
         metadata=metadata(item.metadata),
     )
+    return line if product is None else _with_product(line, item, product)
+
+
+def _with_product(line: terms.LineItem, item: LineItem, product: ProductDocument) -> terms.LineItem:
+    """Returns the line with the product's keys and taxes where the line gives none.
+
+    The product's `taxIncluded` belongs to its taxes and its price: a line with taxes of its own keeps the default.
+    """
+    tax_included = line.tax_included
+    if item.taxes is None and item.tax_included is None and product.tax_included is not None:
+        tax_included = product.tax_included
+    return replace(
+        line,
+        product_key=item.product_key or product.product_key,
+        unit_key=item.unit_key or product.unit_key,
+        unit_name=item.unit_name or product.unit_name,
+        tax_included=tax_included,
+        taxes=line.taxes if item.taxes is not None else product.taxes or (),
+    )
 
 
 def _taxes(taxes: Sequence[Tax] | None) -> tuple[terms.Tax, ...]:
     parsed = []
     for at, tax in enumerate(taxes or ()):
         try:
-            parsed.append(_tax(tax))
+            parsed.append(parse_tax(tax))
         except ApiError as error:
             raise error.within(f"taxes[{at}]") from None
     return tuple(parsed)
 
 
-def _tax(tax: Tax) -> terms.Tax:
+def parse_tax(tax: Tax) -> terms.Tax:
+    """Returns the tax as it is stored. Raises ApiError (400), within the tax."""
     exempt = tax.factor == "Exento" and not is_given(tax.rate)
     return terms.Tax(
         type=tax.type,

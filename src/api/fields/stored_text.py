@@ -52,8 +52,13 @@ def check_stored_text(parsed: Struct, place: str, body: bytes, typed_number: str
     parsed, and `typed_number` the card number in the field where it belongs, where its CVC came with it: from the two,
     most bodies are known to be harmless at once.
     """
-    if not _is_harmless(body, typed_number):
+    if not is_harmless(body, typed_number):
         _check(parsed, place)
+
+
+def check_stored_field(value: Any, field: str) -> None:
+    """Raises ApiError (400) like `check_stored_text`, for the value of one field."""
+    _check(value, field)
 
 
 def check_card_data(text: str, field: str) -> None:
@@ -64,7 +69,7 @@ def check_card_data(text: str, field: str) -> None:
         raise security_code_in(field)
 
 
-def _is_harmless(body: bytes, typed_number: str | None) -> bool:
+def is_harmless(body: bytes, typed_number: str | None = None) -> bool:
     """Returns True only where no text of the body can hold what is refused; False asks for the full search."""
     if b"\\" in body:
         body = _unescaped(body)

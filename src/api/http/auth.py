@@ -52,7 +52,10 @@ class Principal(Struct, frozen=True):
 
 
 class Authenticator:
-    """Finds the principal of an API key, and caches it for three seconds: a revoked key works for at most that long.
+    """Finds the principal of an API key, and caches it for three seconds, or until `forget` is called.
+
+    A process calls `forget` when the database notifies it of a change. Only where the notification is lost does a
+    revoked key work for three more seconds.
 
     `pepper` is the installation's key for hashing; `find` asks the read model for a hash; `environment` is `sandbox` or
     `production`. The limits hold for merchants that have none of their own. `now` is real time, `monotonic` a monotonic
@@ -79,21 +82,32 @@ class Authenticator:
         self._now = now
         self._monotonic = monotonic
         self._cached: OrderedDict[bytes, tuple[float, Principal | None]] = OrderedDict()
+        self._changes = 0
 
-    async def identify(self, headers: Mapping[bytes, bytes], scope: Scope) -> Principal:
+    def forget(self, merchant_id: UUID | None = None) -> None:
+        """Drops the keys of a merchant, because they or its settings have changed; without a merchant, all keys."""
+        self._changes += 1
+        for digest, (_, principal) in list(self._cached.items()):
+            if merchant_id is None or (principal is not None and principal.merchant_id == merchant_id):
+                del self._cached[digest]
+
+    async def identify(
+        self, headers: Mapping[bytes, bytes], scope: Scope | None, *, by_key_alone: bool = False
+    ) -> Principal:
         """Returns the principal of a request's headers. Raises ApiError: 401 for the key, then 404 or 400 for the
         merchant.
 
-        Raises a Fault where the read model cannot be asked.
+        An operation `by_key_alone` needs no merchant header, whatever the merchant's settings. A header that is sent
+        has to agree nevertheless. Raises a Fault where the read model cannot be asked.
         """
         principal = await self._authenticate(headers.get(KEY_HEADER))
         if principal.expires_at is not None and principal.expires_at <= self._now():
             raise ApiError(401, "KEY_EXPIRED", "The API key has expired: use another key.")
-        if not principal.may(scope):
+        if scope is not None and not principal.may(scope):
             raise ApiError(
                 401, "INSUFFICIENT_SCOPE", f"The API key was not issued for {scope}: use a key with this scope."
             )
-        _check_merchant(headers.get(MERCHANT_HEADER), principal)
+        _check_merchant(headers.get(MERCHANT_HEADER), principal, by_key_alone=by_key_alone)
         return principal
 
     async def _authenticate(self, secret: bytes | None) -> Principal:
@@ -120,8 +134,11 @@ class Authenticator:
         cached = self._cached.get(digest)
         if cached is not None and cached[0] > self._monotonic():
             return cached[1]
+        changes = self._changes
         found = await self._find(hmac.digest(self._pepper, secret, "sha256"))
         principal = None if found is None or found.revoked_at is not None else self._principal(found)
+        if changes != self._changes:  # what was found may be older than the change
+            return principal
         self._cached[digest] = (self._monotonic() + _TTL_S, principal)
         self._cached.move_to_end(digest)
         if len(self._cached) > _CACHED_MAX:
@@ -146,9 +163,9 @@ class Authenticator:
         )
 
 
-def _check_merchant(header: bytes | None, principal: Principal) -> None:
+def _check_merchant(header: bytes | None, principal: Principal, *, by_key_alone: bool) -> None:
     if header is None:
-        if principal.settings.require_merchant_header:
+        if principal.settings.require_merchant_header and not by_key_alone:
             raise required(MERCHANT_HEADER.decode())
     elif not hmac.compare_digest(header.strip().lower(), str(principal.merchant_id).encode()):
         raise ApiError(

@@ -12,9 +12,10 @@ from contextlib import contextmanager
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
-from msgspec import inspect
+from msgspec import Raw, inspect
 
 from api.http.errors import ApiError, invalid, required
+from api.http.field_errors import FieldErrors
 
 T = TypeVar("T")
 
@@ -51,12 +52,87 @@ class BodyDecoder(Generic[T]):
     def __call__(self, body: bytes) -> T:
         """Returns the struct that the body decodes to. Raises ApiError (400)."""
         with bad_input_as_400():
-            if not body.isascii():
-                body.decode()  # msgspec skips unknown fields and raw values without checking their encoding
+            _check_encoding(body)
             try:
                 return self._decode(body)
             except msgspec.ValidationError as error:
                 raise _explained(str(error), self._schema) from None
+
+    def gather(self, body: bytes, place: str = "") -> tuple[T, FieldErrors]:
+        """Returns the struct with the fields that can be decoded, and the errors of the others, which have their
+        defaults. Fields that are checked afterwards are inside `place`.
+
+        Every field of the schema has a default. Raises ApiError (400) where the body is no JSON object.
+        """
+        with bad_input_as_400():
+            _check_encoding(body)
+            errors = FieldErrors(_members_of(body, self._schema), place)
+            try:
+                return self._decode(body), errors
+            except msgspec.ValidationError:
+                return _decode_fields(body, self._schema, errors, self._schema), errors
+        raise AssertionError("a body decodes or is refused")
+
+
+def _check_encoding(body: bytes) -> None:
+    if not body.isascii():
+        body.decode()  # msgspec skips unknown fields and raw values without checking their encoding
+
+
+def _members_of(body: bytes | Raw, schema: Any) -> dict[str, Raw]:
+    try:
+        return msgspec.json.decode(body, type=dict[str, Raw])
+    except msgspec.ValidationError as error:
+        raise _explained(str(error), schema) from None
+
+
+def _decode_fields(body: bytes | Raw, schema: Any, errors: FieldErrors, root: Any, place: str = "") -> Any:
+    """Decodes each field of an object by itself, and an object in it likewise. Adds what is wrong to `errors`.
+
+    `place` is the path of the object, with a dot at its end, in a body of the struct `root`.
+    """
+    members = _members_of(body, schema)
+    decoded: dict[str, Any] = {}
+    for field in msgspec.structs.fields(schema):
+        raw = members.get(field.encode_name)
+        if raw is None:
+            continue
+        path = f"{place}{field.encode_name}"
+        try:
+            decoded[field.name] = msgspec.json.decode(raw, type=field.type)
+        except msgspec.ValidationError as error:
+            inner = [kind for kind in _unwrapped(inspect.type_info(field.type)) if isinstance(kind, inspect.StructType)]
+            if inner and bytes(raw)[:1] == b"{":
+                decoded[field.name] = _decode_fields(raw, inner[0].cls, errors, root, f"{path}.")
+            else:
+                errors.add_of_body(_explained(_within(path, str(error)), root))
+    return schema(**decoded)
+
+
+def _within(place: str, message: str) -> str:
+    """Returns msgspec's message about a value as that about the field at `place`, which has the value."""
+    problem, _, path = message.partition(" - at `$")
+    return f"{problem} - at `$.{place}{path or '`'}"
+
+
+class FieldDecoder(Generic[T]):
+    """A decoder of one field, for a body whose fields are refused one by one."""
+
+    def __init__(self, name: str, schema: Any) -> None:
+        self._name, self._schema = name, schema
+        self._decode: Callable[[bytes], T] = msgspec.json.Decoder(schema).decode
+
+    def __call__(self, value: msgspec.Raw) -> T:
+        """Returns the value that the JSON decodes to. Raises ApiError (400), with the field's own name."""
+        with bad_input_as_400():
+            try:
+                return self._decode(value)
+            except msgspec.ValidationError as error:
+                explained = _explained(str(error), self._schema)
+        (problem,) = explained.errors
+        inner = "" if problem.field == BODY else problem.field
+        separator = "." if inner and not inner.startswith("[") else ""
+        raise invalid(f"{self._name}{separator}{inner}", problem.message, problem.code)
 
 
 @contextmanager

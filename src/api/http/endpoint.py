@@ -23,18 +23,22 @@ READ: Final = api_keys.Scope.ORDERS_READ
 WRITE: Final = api_keys.Scope.ORDERS_WRITE
 READ_CUSTOMERS: Final = api_keys.Scope.CUSTOMERS_READ
 WRITE_CUSTOMERS: Final = api_keys.Scope.CUSTOMERS_WRITE
+PRODUCTS: Final = api_keys.Scope.PRODUCTS
 
 Handler = Callable[[Dependencies, ApiRequest], Awaitable[ApiResponse]]
 
 
 class ScopedOperation(Struct, frozen=True):
-    """The function that answers one method of a path, the scope that a key needs for it, and its published
-    description.
+    """The function that answers one method of a path, the scope that a key needs for it, and its published description.
+
+    Without a scope, every valid key may ask. An operation
+    `by_key_alone` needs no `x-merchant-id`, also where the merchant requires that header.
     """
 
     handler: Handler
-    scope: api_keys.Scope
+    scope: api_keys.Scope | None
     spec: OperationSpec
+    by_key_alone: bool = False
 
 
 class Endpoint:
@@ -60,7 +64,10 @@ class Endpoint:
         deps = self._holder.deps
         if deps is None:
             raise not_started()
-        request.principal = principal = await deps.authenticator.identify(request.headers, operation.scope)
+        request.needs_database = True
+        request.principal = principal = await deps.authenticator.identify(
+            request.headers, operation.scope, by_key_alone=operation.by_key_alone
+        )
         request.rate_headers = deps.limiter.admit(principal.key_id, principal.per_minute, principal.per_second)
         await deps.ledger.clock.refresh(principal.merchant_id)
         await request.respond(await operation.handler(deps, request), send)

@@ -25,7 +25,7 @@ from ledger.domain.orders.statuses import OrderStatus
 from ledger.domain.rejections import Rejected
 from ledger.journal.append import CommitUnknown, DataRefused
 from ledger.postgres.faults import Fault
-from ledger.processors.contract import ProcessorUnavailable
+from ledger.processors.contract import ProcessorTimedOut, ProcessorUnavailable
 from ledger.telemetry.logs import stack_locations
 
 _log = structlog.get_logger()
@@ -37,7 +37,13 @@ STATUS: Final[Mapping[type[Rejected], int]] = {
     rejections.PaymentMethodNotFound: 404,
     rejections.PaymentMethodExpired: 422,
     rejections.PaymentMethodInUse: 409,
+    rejections.ProductNotFound: 404,
     rejections.ApiKeyNotFound: 404,
+    rejections.ApiKeyNotActive: 409,
+    rejections.ApiKeyLimitReached: 409,
+    rejections.LastManagingKey: 409,
+    rejections.InsufficientScope: 401,
+    rejections.ActingKeyEnded: 401,
     rejections.AmountMismatch: 409,
     rejections.ConcurrentUpdate: 409,
     rejections.DuplicateExternalId: 409,
@@ -63,6 +69,20 @@ STATUS: Final[Mapping[type[Rejected], int]] = {
 
 RETRY_AFTER_S: Final = 1
 _RETRY: Final[Headers] = ((b"retry-after", b"%d" % RETRY_AFTER_S),)
+
+_UNAVAILABLE: Final[Mapping[type[Exception], tuple[str, str]]] = {
+    ProcessorUnavailable: ("PROCESSOR_UNAVAILABLE", "The payment processor cannot be reached."),
+    # Operations record it as an outcome; the sandbox's helpers and pages raise it.
+    ProcessorTimedOut: (
+        "PROCESSOR_UNAVAILABLE",
+        "The payment processor did not answer; it may still carry out the request.",
+    ),
+    errors.DatabaseAway: ("DATABASE_UNAVAILABLE", "The database is away; the request may still be carried out."),
+    CommitUnknown: ("DATABASE_UNAVAILABLE", "The service is stopping; the request may have been carried out."),
+    Fault: ("DATABASE_UNAVAILABLE", "The service cannot store anything at the moment."),
+    TimeoutError: ("REQUEST_TIMEOUT", "The request took too long; it may still be carried out."),
+}
+"""The code and the message of a 503, by the first of these classes that the failure has."""
 
 
 class Error(Struct, kw_only=True, rename="camel"):
@@ -145,22 +165,13 @@ def error_response(failure: Exception, request_id: str) -> ApiResponse:
             return _too_many(failure, request_id)
         case Rejected():
             return _rejected(failure, request_id)
-        case ProcessorUnavailable():
-            return _unavailable("PROCESSOR_UNAVAILABLE", "The payment processor cannot be reached.", request_id)
-        case CommitUnknown():
-            return _unavailable(
-                "DATABASE_UNAVAILABLE", "The service is stopping; the request may have been carried out.", request_id
-            )
-        case Fault():
-            return _unavailable("DATABASE_UNAVAILABLE", "The service cannot store anything at the moment.", request_id)
-        case TimeoutError():
-            return _unavailable(
-                "REQUEST_TIMEOUT", "The request took too long; it may still be carried out.", request_id
-            )
         case DataRefused():
             _log_failure(failure, request_id)
             return _refused(invalid("body", "contains a value that cannot be stored"), request_id)
         case _:
+            for kind, (code, message) in _UNAVAILABLE.items():
+                if isinstance(failure, kind):
+                    return _unavailable(code, message, request_id)
             _log_failure(failure, request_id)
             return _failed(request_id)
 
@@ -178,8 +189,9 @@ def _refused(error: ApiError, request_id: str) -> ApiResponse:
 def _rejected(rejected: Rejected, request_id: str) -> ApiResponse:
     status = STATUS[type(rejected)]
     if isinstance(rejected, rejections.InvalidField):
-        problem = FieldError(rejected.field, rejected.problem, "INVALID_VALUE")
-        error = ApiError(status, rejected.code, rejected.message, errors=(problem,))
+        wrong = (rejected, *rejected.others)
+        problems = tuple(FieldError(each.field, each.problem, "INVALID_VALUE") for each in wrong)
+        error = ApiError(status, rejected.code, rejected.message, errors=problems)
         return _refused(error, request_id)
     facts = {_FACTS[name]: _fact(value) for name, value in rejected.facts.items() if name in _FACTS}
     body = Conflict(message=rejected.message, code=rejected.code, request_id=request_id, **facts)

@@ -10,7 +10,7 @@ from typing import Annotated, Final
 from msgspec import Meta, Struct
 
 from api.http.response import Headers
-from ledger.domain.rejections import OrderNotFound
+from ledger.domain.rejections import CustomerNotFound, OrderNotFound
 
 _DIFFER: Final = "are two names of one field and have different values: send one of them"
 
@@ -55,6 +55,10 @@ class TooManyRequests(Exception):
         super().__init__("RATE_LIMIT_EXCEEDED")
         self.retry_after = retry_after
         self.headers = headers
+
+
+class DatabaseAway(Exception):
+    """The database went away while the request waited. What the request began may still be carried out."""
 
 
 class ClientGone(Exception):
@@ -103,3 +107,8 @@ def security_code_in(field: str) -> ApiError:
 def order_not_found() -> OrderNotFound:
     """Returns the rejection of an id under which the merchant has no order."""
     return OrderNotFound("The merchant has no payment order with this id or external id.")
+
+
+def customer_not_found() -> CustomerNotFound:
+    """Returns the rejection of an id under which the merchant has no customer, or an erased one."""
+    return CustomerNotFound("The merchant has no customer with this id.")

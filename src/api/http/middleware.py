@@ -7,7 +7,7 @@ another path.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from time import perf_counter
 from typing import Final
 from urllib.parse import quote
@@ -15,7 +15,8 @@ from urllib.parse import quote
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.http.error_responses import error_response
-from api.http.errors import ApiError, ClientGone
+from api.http.errors import ApiError, ClientGone, DatabaseAway
+from api.http.outage import Outage
 from api.http.request import ApiRequest
 from api.http.request_metrics import RequestMetrics
 from ledger.telemetry.logs import REQUEST_ID
@@ -34,11 +35,19 @@ class Middleware:
     exception, and a measurement of every request.
     """
 
-    def __init__(self, router: ASGIApp, traffic: RequestMetrics, *, timeout_s: float) -> None:
+    def __init__(
+        self,
+        router: ASGIApp,
+        traffic: RequestMetrics,
+        *,
+        timeout_s: float,
+        has_database: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._router = router
         self._traffic = traffic
         self._timeout_s = timeout_s
-        self._timeouts = Timeouts()
+        self._outage = Outage(has_database)
+        self._timeouts = Timeouts(self._outage.look)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers an HTTP request; passes the server's lifespan events on."""
@@ -48,6 +57,7 @@ class Middleware:
         began = perf_counter()
         scope[REQUEST_SCOPE_KEY] = request = ApiRequest(scope, receive)
         REQUEST_ID.set(request.request_id)
+        self._outage.requests[request] = began
 
         def record_status(message: Message) -> Awaitable[None]:
             if not request.status:
@@ -59,6 +69,7 @@ class Middleware:
         except ClientGone:
             pass
         finally:
+            del self._outage.requests[request]
             self._traffic.observe(request, perf_counter() - began)
             # It refers to the scope: the two, and a body that nothing read, would wait for the garbage collector.
             del scope[REQUEST_SCOPE_KEY]
@@ -67,7 +78,7 @@ class Middleware:
         raw_path: bytes = scope.get("raw_path") or quote(scope["path"]).encode()
         scope["path"] = raw_path.decode("latin-1")
         try:
-            with self._timeouts.within(self._timeout_s):
+            with self._timeouts.within(self._timeout_s) as request.timeout:
                 _check_size(scope, raw_path)
                 await self._router(scope, receive, send)
         except ClientGone:
@@ -90,7 +101,11 @@ def _check_size(scope: Scope, raw_path: bytes) -> None:
 
 
 def _blamed(failure: Exception, request: ApiRequest) -> Exception:
-    """Returns the failure, or a 408 for a time-out while the body was still coming: that one is the client's."""
+    """Returns the failure, or what a time-out really is: the client's, while the body was still coming, or the
+    database's.
+    """
+    if isinstance(failure, TimeoutError) and request.lost_database:
+        return DatabaseAway()
     if isinstance(failure, TimeoutError) and request.is_reading:
         return ApiError(
             408,

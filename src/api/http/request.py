@@ -23,6 +23,7 @@ from api.http.response import ApiResponse, Headers
 from ledger.operations.inputs import Actor
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey
 from ledger.processors.pan_detection import contains_pan
+from ledger.timeouts import Timeout
 
 REQUEST_ID_HEADER: Final = b"x-request-id"
 IDEMPOTENCY_HEADER: Final = b"idempotency-key"
@@ -44,11 +45,26 @@ class ApiRequest:
     """One HTTP request. `principal` is set once the key is checked; `status` is 0 until an answer is begun.
 
     `is_reading` is true while the body is being received; `rate_headers` are the RateLimit headers of the answer.
+    `needs_database` is set where an endpoint begins to use the database, `lost_database` where the request is ended
+    because the database is away; `timeout` ends the request.
     """
 
-    __slots__ = ("headers", "is_reading", "principal", "rate_headers", "receive", "request_id", "scope", "status")
+    __slots__ = (
+        "headers",
+        "is_reading",
+        "lost_database",
+        "needs_database",
+        "principal",
+        "rate_headers",
+        "receive",
+        "request_id",
+        "scope",
+        "status",
+        "timeout",
+    )
 
     principal: Principal
+    timeout: Timeout
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         self.scope = scope
@@ -57,6 +73,7 @@ class ApiRequest:
         self.request_id = _request_id(self.headers.get(REQUEST_ID_HEADER))
         self.rate_headers: Headers = ()
         self.is_reading = False
+        self.needs_database = self.lost_database = False
         self.status = 0
 
     @property

@@ -17,6 +17,10 @@ from ledger.telemetry.metrics import REQUEST_SECONDS, REQUESTS
 NO_ROUTE: Final = "(none)"
 """The template of a request that no route matched."""
 
+OTHER_METHOD: Final = "(other)"
+"""The label of the methods that no operation has: the parser accepts 35, each with a histogram for each route."""
+
+_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _CLASSES: Final = ("none", "1xx", "2xx", "3xx", "4xx", "5xx")
 
 
@@ -32,11 +36,12 @@ class RequestMetrics:
         scope, status = request.scope, request.status
         route = scope["route"].path if "route" in scope else NO_ROUTE
         method = scope["method"]
-        key = method, route, status // 100
+        label = method if method in _METHODS else OTHER_METHOD
+        key = label, route, status // 100
         metrics = self._metrics.get(key)
         if metrics is None:
-            counter = REQUESTS.labels(method, route, _CLASSES[status // 100])
-            metrics = self._metrics[key] = counter, REQUEST_SECONDS.labels(method, route)
+            counter = REQUESTS.labels(label, route, _CLASSES[status // 100])
+            metrics = self._metrics[key] = counter, REQUEST_SECONDS.labels(label, route)
         metrics[0].inc()
         metrics[1].observe(seconds)
         if self._log is not None:

@@ -17,6 +17,7 @@ _NAMES: Final = {
     "OrderDocument": "PaymentOrder",
     "CustomerDocument": "CustomerOfOrder",
     "PaymentMethodDocument": "PaymentMethodOfOrder",
+    "NotificationPreferencesDocument": "NotificationPreferencesOfCustomer",
     "FiscalData": "CustomerFiscalDataOfOrder",
 }
 

@@ -17,7 +17,7 @@ from api.http.error_responses import Conflict, Error, TooManyRequests
 from api.openapi import components, examples
 from api.openapi.error_descriptions import words
 from api.openapi.links import LINKS, REFUND_LINKS
-from api.openapi.operation import DECLINES, PAYMENT_METHODS, SANDBOX, OperationSpec
+from api.openapi.operation import DECLINES, MERCHANT, PAYMENT_METHODS, PRODUCTS, SANDBOX, OperationSpec
 from api.openapi.parameters import ANSWER_HEADERS, RATE, REQUEST_HEADERS
 from api.orders.responses import Declined
 from api.processor_messages import KEEP_MESSAGE, ProcessorMessages
@@ -28,18 +28,18 @@ Json = dict[str, Any]
 
 _VERSION: Final = "2.0.0"  # of the interface, whose addresses begin with v2
 _JSON: Final = "application/json"
-_ORDERS, _SERVICE = "Payment orders", "Service"
+_ORDERS, _CUSTOMERS, _SERVICE = "Payment orders", "Customers", "Service"
 _RATED: Final = frozenset({200, 201, 400, 404, 409, 422, 429})  # statuses with RateLimit headers
 
 _REPEATED: Final = frozenset({404, 409, 422})  # statuses that are answered again under the same Idempotency-Key
 
 _ABOUT: Final = """
-Payment orders: create them, collect their payments, and follow their progress.
+Payment orders: create them, collect their payments, and follow their progress. Customers: who pays them.
 
 Amounts of orders are JSON numbers in minor units (centavos, cents); amounts of payments are decimal strings in the same
 unit. Times are UTC, as in `2026-01-31T12:00:00.000Z`. Unknown fields of a body and unknown parameters of a query are
-ignored. `null` is the same as absent, except in a customer's details and in billing
-details, where it clears them.
+ignored, except in a product, which keeps them. `null` is the same as absent, except in the details of a customer and of
+a product and in billing details, where it clears them.
 
 Every answer other than a 2xx has the same shape; match on its `code`. HEAD works wherever GET does. Another method is
 answered with 405 and `Allow`, an address without an operation with 404 `NOT_FOUND`.
@@ -66,6 +66,15 @@ def describe(routes: Iterable[Route]) -> Json:
         "security": [{"apiKey": []}],
         "tags": [
             {"name": _ORDERS, "description": "Create, read, charge, capture, refund and cancel payment orders."},
+            {"name": _CUSTOMERS, "description": "Create, read, change and erase customers."},
+            {
+                "name": PRODUCTS,
+                "description": "Import products and read them. These operations need the API key alone.",
+            },
+            {
+                "name": MERCHANT,
+                "description": "API keys and settings of the merchant, and what a client should know of the service.",
+            },
             {
                 "name": PAYMENT_METHODS,
                 "description": "Read, update and delete the cards that payments have saved for a customer.",

@@ -27,18 +27,25 @@ WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
     "minutes from the present.",
     "KEY_EXPIRED": "The `expiresAt` of the key has passed.",
     "KEY_ENVIRONMENT_MISMATCH": "The key is a sandbox key and the service is in production, or the reverse.",
-    "INSUFFICIENT_SCOPE": "The key was not issued for this operation.",
+    "INSUFFICIENT_SCOPE": "The key was not issued for this operation, or lacks a scope that it would give to another "
+    "key.",
     "MERCHANT_NOT_FOUND": "`x-merchant-id` is not the key's merchant. The answer is the same whether "
     "that merchant exists or "
     "not.",
     "NOT_FOUND": "There is no operation at this address.",
     "ORDER_NOT_FOUND": "The merchant has no order with this id or external id.",
-    "CUSTOMER_NOT_FOUND": "The merchant has no customer with this `customer.id`.",
+    "CUSTOMER_NOT_FOUND": "The merchant has no customer with this id or external id, or the customer was erased. The "
+    "id is that of the path, `customer.id` or `sourceId`.",
     "PAYMENT_METHOD_NOT_FOUND": "The saved payment method does not exist, was deleted, or is another customer's.",
     "PAYMENT_METHOD_EXPIRED": "The saved card has expired; nothing was charged. `advice` has what to do.",
     "PAYMENT_METHOD_IN_USE": "A live subscription is paid by the method. `?force=true` deletes it anyway.",
     "CARD_DETAILS_IMMUTABLE": "Card details cannot be updated: pay with the new card and `persist`.",
-    "API_KEY_NOT_FOUND": "The merchant has no such key. Only the command line reports this code.",
+    "PRODUCT_NOT_FOUND": "The merchant has no product with this id.",
+    "API_KEY_NOT_FOUND": "The merchant has no API key with this id.",
+    "API_KEY_NOT_ACTIVE": "The API key is revoked or has expired, so it cannot be rotated: create another key.",
+    "API_KEY_LIMIT_REACHED": "The merchant has 100 valid API keys, the most that it may have: revoke one.",
+    "LAST_API_KEY": "No other valid API key can manage keys. Create one with the scope `keys` first, or rotate this "
+    "one; the service's operator can revoke every key.",
     "METHOD_NOT_ALLOWED": "The address does not accept this method. `Allow` lists the methods that it accepts.",
     "REQUEST_TIMEOUT": {
         408: "The body did not arrive in time: send the request again.",
@@ -47,7 +54,8 @@ WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
     },
     "ORDER_NOT_PAYABLE": "The order's status, `currentStatus`, does not allow a payment. "
     "`allowedStatuses` are those that do.",
-    "DUPLICATE_EXTERNAL_ID": "The order with this `externalId` was cancelled.",
+    "DUPLICATE_EXTERNAL_ID": "The order with this `externalId` was cancelled, or another customer has or had this "
+    "`externalId`.",
     "IDEMPOTENCY_MISMATCH": "An earlier request with the same `externalId` had another amount or "
     "currency. `field` names the "
     "one that differs.",
@@ -70,7 +78,7 @@ WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
     "CAPTURE_EXCEEDS_AUTHORIZED": "The amount exceeds the rest of the authorisation, which is `authorizedAmount`.",
     "PAYER_AUTHENTICATION_FAILED": "The payer failed the challenge, and the payment failed.",
     "CONCURRENT_UPDATE": "Too many requests change the same data at once. Nothing was changed: send the request again.",
-    "BODY_TOO_LARGE": "The body exceeds `LEDGER_BODY_LIMIT`.",
+    "BODY_TOO_LARGE": "The body exceeds `LEDGER_BODY_LIMIT`, or that of an import of products `LEDGER_IMPORT_BODY_LIMIT`.",
     "URI_TOO_LONG": "The path and the query together exceed 8 KiB.",
     "UNSUPPORTED_MEDIA_TYPE": "The body is not `application/json` in UTF-8, or it is compressed.",
     "HEADERS_TOO_LARGE": "The request has more than 100 headers, or more than 32 KiB of headers.",

@@ -51,7 +51,12 @@ MESSAGES: Final[Mapping[str, str]] = {
     "PAYMENT_METHOD_IN_USE": "A live subscription is paid by this payment method.",
     "CARD_DETAILS_IMMUTABLE": "cardDetails cannot be updated: pay with the new card and persist.",
     "CUSTOMER_NOT_FOUND": "The merchant has no customer with this id.",
+    "PRODUCT_NOT_FOUND": "The merchant has no product with this id.",
     "PAYMENT_METHOD_NOT_FOUND": "The merchant has no saved payment method with this id.",
+    "API_KEY_NOT_FOUND": "The merchant has no such API key.",
+    "API_KEY_NOT_ACTIVE": "The API key is revoked or has expired: create another key instead.",
+    "API_KEY_LIMIT_REACHED": "The merchant has 100 valid API keys: revoke one that is no longer used.",
+    "LAST_API_KEY": "No other valid API key can manage keys: create one with the scope keys first, or rotate this key.",
     "ORDER_NOT_PAYABLE": "An order that is COMPLETED cannot be charged.",
     "DUPLICATE_EXTERNAL_ID": "The order with this externalId was cancelled: use another externalId.",
     "IDEMPOTENCY_MISMATCH": "The order with this externalId has another amount: repeat that amount or "

@@ -12,6 +12,8 @@ from msgspec import Struct
 
 SANDBOX: Final = "Sandbox"
 PAYMENT_METHODS: Final = "Payment methods"
+PRODUCTS: Final = "Products"
+MERCHANT: Final = "Merchant"
 Json = dict[str, Any]
 Codes = Mapping[int, tuple[str, ...]]
 
@@ -65,6 +67,8 @@ KEYED: Final[Codes] = {
     409: ("IDEMPOTENCY_KEY_REUSED", "REQUEST_IN_PROGRESS", "CONCURRENT_UPDATE"),
     503: ("PROCESSOR_UNAVAILABLE",),
 }
+IDEMPOTENT: Final[Codes] = {409: ("IDEMPOTENCY_KEY_REUSED", "REQUEST_IN_PROGRESS", "CONCURRENT_UPDATE")}
+UNREADABLE: Final[Codes] = {408: ("REQUEST_TIMEOUT",), 413: ("BODY_TOO_LARGE",), 415: ("UNSUPPORTED_MEDIA_TYPE",)}
 DECLINED: Final[Codes] = {422: ("PAYMENT_DECLINED", "RISK_REJECTED")}
 DECLINES: Final = frozenset({"PAYMENT_DECLINED", "RISK_REJECTED"})
 

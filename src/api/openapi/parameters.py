@@ -18,12 +18,23 @@ ORDER_ID: Final[Json] = {
 }
 
 CUSTOMER_ID: Final[Json] = {
-    "name": "customerId",
+    "name": "id",
     "in": "path",
     "required": True,
     "description": "The service's id of the customer, or the merchant's own external id, percent-encoded.",
     "schema": {"type": "string", "minLength": 1, "maxLength": TEXT_MAX},
     "example": "cliente-5521",
+}
+
+OF_CUSTOMER: Final[Json] = CUSTOMER_ID | {"name": "customerId"}
+
+PRODUCT_ID: Final[Json] = {
+    "name": "id",
+    "in": "path",
+    "required": True,
+    "description": "The merchant's id of the product, percent-encoded.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": TEXT_MAX},
+    "example": "cafe-coatepec-1kg",
 }
 
 PAYMENT_METHOD_ID: Final[Json] = {

@@ -10,7 +10,7 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
 from api.dependencies import Dependencies
-from api.fields.line_items import LineItems, line_items
+from api.fields.line_items import NO_PRODUCTS, LineItems, Products, line_items, product_ids
 from api.fields.payment_method import PaymentMethod, payment_method, sent_pan
 from api.fields.people import (
     BillingAddress,
@@ -95,15 +95,20 @@ _decode: Final = BodyDecoder(CreatePaymentOrder)
 
 
 def parse_create(body: bytes, now: datetime) -> OrderInput:
-    """Returns the order that a body asks for. `now` is aware, in the merchant's time zone. Raises ApiError (400)."""
-    sent = _decode(body)
+    """Returns the order that a body asks for, without the data of products. `now` is aware, in the merchant's time
+    zone. Raises ApiError (400).
+    """
+    return _parsed(_decode(body), body, now, NO_PRODUCTS)
+
+
+def _parsed(sent: CreatePaymentOrder, body: bytes, now: datetime, products: Products) -> OrderInput:
     with bad_input_as_400():
-        parsed = _order_input(sent, now)
+        parsed = _order_input(sent, now, products)
         check_stored_text(parsed, "", body, sent_pan(sent.payment_method))
     return parsed
 
 
-def _order_input(sent: CreatePaymentOrder, now: datetime) -> OrderInput:
+def _order_input(sent: CreatePaymentOrder, now: datetime, products: Products) -> OrderInput:
     amount = positive_amount(sent.amount, "amount")
     external_id = one_of_aliases(
         "externalId", sent.external_id, "externalMerchantReference", sent.external_merchant_reference
@@ -134,7 +139,7 @@ def _order_input(sent: CreatePaymentOrder, now: datetime) -> OrderInput:
         billing_address=billing,
         device_information=sent.device_information,
         fiscal=fiscal_data(sent.customer_fiscal_data, sent.fiscal_data, sent.fiscal_config),
-        line_items=line_items(lines, amount),
+        line_items=line_items(lines, amount, products),
     )
     return OrderInput(
         terms=terms,
@@ -147,7 +152,11 @@ def _order_input(sent: CreatePaymentOrder, now: datetime) -> OrderInput:
 async def create(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """POST /v2/payment-orders: 201 for a new order or a new payment, 200 for one that existed, 422 for a decline."""
     body = await request.body(deps.body_limit)
-    parsed = parse_create(body, merchant_now(deps, request))
+    sent = _decode(body)
+    products = NO_PRODUCTS
+    if named := product_ids(sent.line_items or sent.items):
+        products = await deps.queries.products_by_id(request.principal.merchant_id, named)
+    parsed = _parsed(sent, body, merchant_now(deps, request), products)
     key = request.idempotency_key(deps.fingerprint_key, body)
     result = await create_order(deps.ledger, request.actor, parsed, key)
     return order_response(result, 201 if result.created else 200, deps, request)

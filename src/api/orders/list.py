@@ -11,11 +11,18 @@ import re
 from collections.abc import Mapping
 from datetime import date, datetime, time
 from typing import Final
-from urllib.parse import parse_qs
 
 import msgspec
 
 from api.dependencies import Dependencies
+from api.fields.query import (
+    PLACE_PARAMETERS,
+    described_parameters,
+    parse_flag,
+    parse_parameters,
+    parse_place,
+    parse_text,
+)
 from api.fields.types import TEXT_MAX
 from api.fields.values import moment
 from api.http.endpoint import READ, ScopedOperation
@@ -28,11 +35,6 @@ from ledger.domain.orders.statuses import OrderStatus
 from projections.lists.cursor import parse_cursor
 from projections.lists.pages import OrderPage, OrderQuery
 
-_LIMIT_MAX: Final = 100
-_LIMIT_DEFAULT: Final = 20
-_WHOLE_MAX: Final = 999_999_999
-_FIELDS_MAX: Final = 100
-_NUMBER: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
 _DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 _LAST_MOMENT: Final = time(23, 59, 59, 999_999)
 
@@ -68,19 +70,7 @@ PARAMETERS: Final[Mapping[str, tuple[str, Json]]] = {
     "dateTo": ("Orders created up to this time, inclusive. A date alone includes that whole day.", _DATE),
     "startDate": ("Alias of dateFrom.", _DATE),
     "endDate": ("Alias of dateTo.", _DATE),
-    "page": (
-        "The number of the page, from 1. Cannot be combined with offset or cursor.",
-        {"type": "integer", "minimum": 1, "maximum": _WHOLE_MAX, "default": 1},
-    ),
-    "limit": (
-        f"The number of orders on a page, 1 to {_LIMIT_MAX}; default {_LIMIT_DEFAULT}.",
-        {"type": "integer", "minimum": 1, "maximum": _LIMIT_MAX, "default": _LIMIT_DEFAULT},
-    ),
-    "offset": ("The number of orders to skip.", {"type": "integer", "minimum": 0, "maximum": _WHOLE_MAX}),
-    "cursor": (
-        "The `nextCursor` of the page before: the fastest way to read the next page.",
-        {"type": "string", "minLength": 1},
-    ),
+    **PLACE_PARAMETERS,
     "sortField": ("`createdAt`.", {"type": "string", "enum": ["createdAt"], "default": "createdAt"}),
     "sortOrder": ("`desc` (default) or `asc`.", {"type": "string", "enum": ["desc", "asc"], "default": "desc"}),
 }
@@ -92,72 +82,28 @@ def parse_order_query(query: bytes, now: datetime) -> OrderQuery:
     (400).
     """
     given = _parameters(query)
-    limit = _whole(given, "limit", _LIMIT_DEFAULT, 1, _LIMIT_MAX)
-    places = [name for name in ("page", "offset", "cursor") if name in given]
-    if len(places) > 1:
-        raise conflicting(
-            places[0], places[1], "cannot be sent together, because each of them sets where the page begins"
-        )
-    page = _whole(given, "page", 1, 1, _WHOLE_MAX)
+    place = parse_place(given, parse_cursor)
     if given.get("sortField", "createdAt") != "createdAt":
         raise invalid("sortField", "must be createdAt")
     if given.get("sortOrder", "desc") not in ("asc", "desc"):
         raise invalid("sortOrder", "must be asc or desc")
-    cursor = parse_cursor(given["cursor"]) if "cursor" in given else None
-    if "cursor" in given and cursor is None:
-        raise invalid("cursor", "must be the nextCursor of another page")
     return OrderQuery(
         statuses=_statuses(given.get("status")),
-        customer=_text(given, "customerId"),
-        related=_flag(given, "includeRelatedCustomers"),
-        exclude_overdue=_flag(given, "excludeOverdue"),
-        search=_text(given, "search"),
+        customer=parse_text(given, "customerId"),
+        related=parse_flag(given, "includeRelatedCustomers"),
+        exclude_overdue=parse_flag(given, "excludeOverdue"),
+        search=parse_text(given, "search"),
         created_from=_date(given, ("dateFrom", "startDate"), now, time.min),
         created_to=_date(given, ("dateTo", "endDate"), now, _LAST_MOMENT),
         ascending=given.get("sortOrder") == "asc",
-        limit=limit,
-        offset=_whole(given, "offset", (page - 1) * limit, 0, _WHOLE_MAX),
-        cursor=cursor,
+        limit=place.limit,
+        offset=place.offset,
+        cursor=place.cursor,
     )
 
 
 def _parameters(query: bytes) -> Mapping[str, str]:
-    """Returns each parameter once; a parameter without a value counts as absent."""
-    try:
-        lists = parse_qs(query.decode("ascii"), errors="strict", max_num_fields=_FIELDS_MAX)
-    except UnicodeError:
-        raise invalid("query", "must be percent-encoded UTF-8", "INVALID_ENCODING") from None
-    except ValueError:
-        raise invalid("query", f"must have at most {_FIELDS_MAX} parameters", "INVALID_LENGTH") from None
-    given = {}
-    for name, values in lists.items():
-        if len(set(values)) > 1 and name in PARAMETERS and name != "status":
-            raise invalid(name, "was sent twice with different values", "CONFLICTING_FIELDS")
-        given[name] = ",".join(values) if name == "status" else values[0]
-    return given
-
-
-def _whole(given: Mapping[str, str], name: str, default: int, least: int, most: int) -> int:
-    text = given.get(name)
-    if text is None:
-        return default
-    if not _NUMBER.fullmatch(text) or not least <= int(text) <= most:
-        raise invalid(name, f"must be a whole number from {least} to {most}", "OUT_OF_RANGE")
-    return int(text)
-
-
-def _text(given: Mapping[str, str], name: str) -> str | None:
-    text = given.get(name)
-    if text is not None and len(text) > TEXT_MAX:
-        raise invalid(name, f"must have at most {TEXT_MAX} characters", "INVALID_LENGTH")
-    return text
-
-
-def _flag(given: Mapping[str, str], name: str) -> bool:
-    text = given.get(name, "false")
-    if text not in ("true", "false"):
-        raise invalid(name, "must be true or false")
-    return text == "true"
+    return parse_parameters(query, PARAMETERS, lists=("status",))
 
 
 def _statuses(text: str | None) -> tuple[OrderStatus, ...]:
@@ -198,18 +144,6 @@ async def list_orders(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     return ApiResponse(200, await deps.queries.orders(request.principal.merchant_id, query, now))
 
 
-def _described(name: str, description: str, schema: Json) -> Json:
-    # Forms send a parameter without a value where they have none: it counts as absent.
-    parameter: Json = {
-        "name": name,
-        "in": "query",
-        "description": description,
-        "allowEmptyValue": True,
-        "schema": schema,
-    }
-    return parameter | {"style": "form", "explode": False} if schema.get("type") == "array" else parameter
-
-
 LIST_ORDERS: Final = ScopedOperation(
     list_orders,
     READ,
@@ -217,7 +151,7 @@ LIST_ORDERS: Final = ScopedOperation(
         name="listPaymentOrders",
         summary="List payment orders",
         description="A page of the merchant's orders, without their payments, and the number of all orders.",
-        parameters=tuple(_described(name, *about) for name, about in PARAMETERS.items()),
+        parameters=described_parameters(PARAMETERS),
         answers={200: ("A page of orders.", OrderPage)},
         codes=codes_of(ANY, {400: ("CONFLICTING_FIELDS",)}),
     ),

@@ -13,7 +13,7 @@ from api.http.errors import invalid
 from api.http.request import ApiRequest
 from api.http.response import ApiResponse, json_response
 from api.openapi.operation import ANY, PAYMENT_METHODS, Json, OperationSpec, codes_of
-from api.openapi.parameters import CUSTOMER_ID, PAYMENT_METHOD_ID
+from api.openapi.parameters import OF_CUSTOMER, PAYMENT_METHOD_ID
 from api.payment_methods.list import customer_of, parameters
 from api.payment_methods.show import method_id_of
 from ledger.operations.payment_methods.change import delete_payment_method
@@ -55,7 +55,7 @@ DELETE: Final = ScopedOperation(
 Destroys the card's number. Orders that it paid keep its first six and last four digits. Where it was the default, the
 newest of the customer's other methods becomes the default.
 """,
-        parameters=(CUSTOMER_ID, PAYMENT_METHOD_ID | {"name": "paymentMethodId"}, _FORCE),
+        parameters=(OF_CUSTOMER, PAYMENT_METHOD_ID | {"name": "paymentMethodId"}, _FORCE),
         answers={200: ("The method is deleted.", DeletedPaymentMethod)},
         codes=codes_of(
             ANY,

@@ -13,7 +13,7 @@ from api.http.errors import conflicting, invalid
 from api.http.request import ApiRequest
 from api.http.response import ApiResponse
 from api.openapi.operation import ANY, PAYMENT_METHODS, Json, OperationSpec, codes_of
-from api.openapi.parameters import CUSTOMER_ID
+from api.openapi.parameters import OF_CUSTOMER
 from ledger.domain.rejections import CustomerNotFound
 from ledger.operations.payment_methods.change import find_customer
 from projections.payment_methods import SavedPaymentMethodPage
@@ -97,7 +97,7 @@ LIST_METHODS: Final = ScopedOperation(
         summary="List a customer's payment methods",
         description="A page of the customer's saved payment methods without deleted ones: the default first, then "
         "the newest.",
-        parameters=(CUSTOMER_ID, *(_described(name, *about) for name, about in PARAMETERS.items())),
+        parameters=(OF_CUSTOMER, *(_described(name, *about) for name, about in PARAMETERS.items())),
         answers={200: ("A page of payment methods.", SavedPaymentMethodPage)},
         codes=codes_of(ANY, {400: ("CONFLICTING_FIELDS",), 404: ("CUSTOMER_NOT_FOUND",)}),
         tag=PAYMENT_METHODS,

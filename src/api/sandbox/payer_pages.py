@@ -78,6 +78,7 @@ class PayerPage:
             deps = self._holder.deps
             if deps is None:
                 raise not_started()
+            request.needs_database = True
             page = await self._show(deps, Visit(session_id, decision, self._base_path))
         await send_html(page, send, request.answer_headers)
 

@@ -23,6 +23,7 @@ from api.http.response import ApiResponse, json_response
 from api.openapi.operation import ANY, OperationSpec
 from api.system.metrics import METRICS
 from ledger.postgres.faults import Fault
+from ledger.telemetry.all_processes import all_ready
 
 LIVE: Final = "/health/live"
 READY: Final = "/health/ready"
@@ -40,7 +41,7 @@ class Live(Struct):
 
 
 class Checks(Struct, rename="camel"):
-    """The results of the checks: all that a request needs to create an order."""
+    """The results of the checks: all that a request needs to create an order, and the other processes."""
 
     database: Annotated[bool, Meta(description="Whether the database answers.")]
     writer: Annotated[bool, Meta(description="Whether the journal can read and write.")]
@@ -49,6 +50,9 @@ class Checks(Struct, rename="camel"):
     ]
     order_numbers: Annotated[bool, Meta(description="Whether new orders get their numbers.")]
     reactions: Annotated[bool, Meta(description="Whether the reactions to events are less than a minute behind.")]
+    processes: Annotated[
+        bool, Meta(description="Whether every process of the service runs; true in a process that runs alone.")
+    ]
 
 
 class Readiness(Struct):
@@ -64,7 +68,7 @@ def live() -> ASGIApp:
 
 
 def ready(holder: DependencyHolder) -> ASGIApp:
-    """GET /health/ready: an order can be created, and the reactions are not behind; else 503."""
+    """GET /health/ready: an order can be created, the reactions are not behind, and every process runs; else 503."""
     return _Probe(holder)
 
 
@@ -82,7 +86,14 @@ class _Probe:
 
 
 async def _readiness(deps: Dependencies | None) -> ApiResponse:
-    checks = Checks(database=False, writer=False, processor=False, order_numbers=False, reactions=False)
+    checks = Checks(
+        database=False,
+        writer=False,
+        processor=False,
+        order_numbers=False,
+        reactions=False,
+        processes=all_ready(),
+    )
     if deps is not None:
         ledger = deps.ledger
         checks.writer = ledger.journal.alive
@@ -113,8 +124,8 @@ PROBES: Final[Mapping[str, OperationSpec]] = {
     READY: OperationSpec(
         name="isReady",
         summary="Whether the service is ready",
-        description="Checks what a new order needs (the database, the journal, the processor, order numbers) and the "
-        "reactions to events. Needs no key.",
+        description="Checks what a new order needs (the database, the journal, the processor, order numbers), the "
+        "reactions to events and the other processes of the service. Needs no key.",
         answers={
             200: ("The service is ready.", Readiness),
             503: ("The service is not ready: `checks` shows which check failed.", Readiness),

@@ -1,7 +1,7 @@
 """Slots for work that runs side by side, shared fairly by the merchants.
 
-A merchant whose processor is slow fills its own slots and no others. Of the merchants that wait for a slot, each gets
-one in turn.
+A merchant whose processor is slow fills its own slots and no others: while more than half of all slots are free, these
+include the slots of the half that nothing uses. Of the merchants that wait for a slot, each gets one in turn.
 """
 
 from __future__ import annotations
@@ -25,12 +25,15 @@ _Turn = asyncio.Future[None]
 class FairSlots(Generic[K]):
     """The slots of one process for one kind of work: `at_once` in total, `of_a_merchant` for each merchant.
 
+    A merchant gets more while more than half of all slots are free, so that one that is alone is done sooner.
+
     `running` counts the occupied slots of each merchant, `started` the started work that has not ended.
     """
 
     def __init__(self, at_once: int = AT_ONCE, of_a_merchant: int = AT_ONCE_OF_A_MERCHANT) -> None:
         self.of_a_merchant = of_a_merchant
         self.free = at_once
+        self._half = at_once // 2
         self.running: Counter[UUID] = Counter()
         self.started: Counter[UUID] = Counter()
         self._waiting: dict[UUID, deque[_Turn]] = {}  # in the order of the merchants' turns
@@ -138,5 +141,6 @@ class FairSlots(Generic[K]):
                 turn.set_result(None)
 
     def _next_merchant(self) -> UUID | None:
-        """Returns the waiting merchant whose turn it is, of those below their limit."""
-        return next((each for each in self._waiting if self.running[each] < self.of_a_merchant), None)
+        """Returns the waiting merchant whose turn it is: of those below their limit, else of all."""
+        below = next((each for each in self._waiting if self.running[each] < self.of_a_merchant), None)
+        return next(iter(self._waiting), None) if below is None and self.free > self._half else below

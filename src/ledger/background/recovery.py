@@ -3,7 +3,7 @@
 Never send a call again. "Not found" is final only when the processor can no longer apply the call late: it has fenced
 the call's key, or its time for late arrivals is over. An unreadable or missing answer is looked up again without end,
 with back-off, and so is an order that cannot be read; what waits does not delay other orders. Look-ups run side by
-side, at most eight at a time of each merchant: look-ups that hang delay their own merchant alone.
+side in fair slots: look-ups that hang delay their own merchant alone.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from uuid import UUID
 import structlog
 from msgspec import Struct
 
-from ledger.background.back_off import back_off_s
+from ledger.back_off import back_off_s
 from ledger.background.fair_slots import FairSlots
 from ledger.background.periodic import run_periodically
 from ledger.background.reactions.quarantine import UNREADABLE

@@ -25,7 +25,7 @@ from ledger.settings import Settings
 from ledger.telemetry.metrics import PROCESS, QUARANTINED, sampling
 from ledger.wiring import open_ledger
 from projections.erasures import Erasures
-from projections.open_calls import OpenCalls
+from projections.orders.open_calls import OpenCalls
 from projections.reconciliation import ReconciliationLog
 from projections.search.compaction import SearchCompactor
 

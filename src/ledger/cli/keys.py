@@ -1,4 +1,4 @@
-"""`ledger keys`: create, list, revoke; and rewrap, which is about the keys that seal personal data.
+"""`ledger keys`: create, list, rotate, revoke; and rewrap, which is about the keys that seal personal data.
 
 A merchant may have several valid API keys, so that one can replace another. A key's secret is printed once, by the
 command that makes it, and is not stored.
@@ -6,14 +6,16 @@ command that makes it, and is not stored.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
+from uuid import UUID
 
 import typer
 
 from ledger.cli.installation import on_connection, on_ledger, time_of, uuid_of, with_database
 from ledger.cli.options import AsJson, DataDir, MerchantId
 from ledger.cli.output import day_and_time, echo_json, echo_table
+from ledger.security.api_keys import OVERLAP_MAX_S, OVERLAP_S
 from ledger.settings import CannotRun, Settings
 
 if TYPE_CHECKING:
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from ledger.operations.ledger import Ledger
     from ledger.postgres.connection import Connection
     from projections.merchants import ListedKey
+
+KeyId = Annotated[str, typer.Argument(metavar="KEY_ID", help="The key's id, as `list` shows it.")]
 
 app = typer.Typer(no_args_is_help=True, help="The API keys of a merchant; and the keys that seal personal data.")
 
@@ -43,34 +47,20 @@ def create(
     json: AsJson = False,
 ) -> None:
     """Issue a further API key and print it. It is shown only once."""
-    from ledger.operations.merchants import issue_key
+    from ledger.operations.inputs import Actor
+    from ledger.operations.merchants.api_keys import issue_key
     from ledger.seeding.seed import fresh_keys
-    from projections.orders.formats import moment_or_null
 
     merchant, scopes = uuid_of(merchant_id, "merchant"), _scopes(scope or [])
     until = None if expires_at is None else time_of(expires_at)
 
     async def issue(ledger: Ledger, settings: Settings) -> tuple[str, ApiKey]:
         key = fresh_keys(settings)()
-        return key.secret, await issue_key(ledger, merchant, key, name=name, scopes=scopes, expires_at=until)
+        actor = Actor(merchant_id=merchant)
+        issued = await issue_key(ledger, actor, key, name=name, scopes=scopes, expires_at=until)
+        return key.secret, issued.key
 
-    secret, key = on_ledger(data_dir, issue)
-    if json:
-        echo_json(
-            {
-                "keyId": key.key_id,
-                "merchantId": merchant,
-                "apiKey": secret,
-                "name": key.name,
-                "scopes": key.scopes,
-                "expiresAt": moment_or_null(key.expires_at),
-            }
-        )
-        return
-    typer.echo(f"key      {key.key_id}  {key.name or ''}".rstrip())
-    typer.echo(f"API key  {secret}")
-    typer.echo(f"allows   {', '.join(key.scopes) or 'everything'}, until {day_and_time(until) or 'it is revoked'}")
-    typer.echo("The key is shown this once and kept nowhere: store it now.")
+    _echo_new(merchant, *on_ledger(data_dir, issue), json=json)
 
 
 @app.command(name="list")
@@ -105,16 +95,46 @@ def list_(merchant_id: MerchantId, data_dir: DataDir = None, json: AsJson = Fals
 
 
 @app.command()
+def rotate(
+    merchant_id: MerchantId,
+    key_id: KeyId,
+    overlap: Annotated[
+        int, typer.Option(metavar="SECONDS", help="How long the old key stays valid.", min=0, max=OVERLAP_MAX_S)
+    ] = OVERLAP_S,
+    data_dir: DataDir = None,
+    json: AsJson = False,
+) -> None:
+    """Issue a key in the place of another, which stays valid for a while, and print it. It is shown only once."""
+    from ledger.operations.inputs import Actor
+    from ledger.operations.merchants.api_keys import KeyResult, rotate_key
+    from ledger.seeding.seed import fresh_keys
+
+    merchant, old = uuid_of(merchant_id, "merchant"), uuid_of(key_id, "key")
+
+    async def replace(ledger: Ledger, settings: Settings) -> tuple[str, KeyResult]:
+        key = fresh_keys(settings)()
+        actor = Actor(merchant_id=merchant)
+        return key.secret, await rotate_key(ledger, actor, old, key, overlap=timedelta(seconds=overlap))
+
+    secret, rotated = on_ledger(data_dir, replace)
+    _echo_new(merchant, secret, rotated.key, json=json)
+    if not json and rotated.replaced is not None:
+        until = day_and_time(rotated.replaced.expires_at)
+        typer.echo(f"The key that ends in {rotated.replaced.hint} is valid until {until}.")
+
+
+@app.command()
 def revoke(
     merchant_id: MerchantId,
-    key_id: Annotated[str, typer.Argument(metavar="KEY_ID", help="The key's id, as `list` shows it.")],
+    key_id: KeyId,
     data_dir: DataDir = None,
 ) -> None:
     """Revoke a key. A second time changes nothing."""
-    from ledger.operations.merchants import revoke_key
+    from ledger.operations.inputs import Actor
+    from ledger.operations.merchants.api_keys import revoke_key
 
-    merchant, key = uuid_of(merchant_id, "merchant"), uuid_of(key_id, "key")
-    revoked = on_ledger(data_dir, lambda ledger, _: revoke_key(ledger, merchant, key))
+    actor, key = Actor(merchant_id=uuid_of(merchant_id, "merchant")), uuid_of(key_id, "key")
+    revoked = on_ledger(data_dir, lambda ledger, _: revoke_key(ledger, actor, key)).key
     typer.echo(f"the key that ends in {revoked.hint} is revoked, since {day_and_time(revoked.revoked_at)}")
 
 
@@ -150,6 +170,28 @@ def rewrap_(data_dir: DataDir = None) -> None:
     typer.echo(f"{cards} keys of saved cards were put under the newest too")
 
 
+def _echo_new(merchant_id: UUID, secret: str, key: ApiKey, *, json: bool) -> None:
+    from projections.orders.formats import moment_or_null
+
+    if json:
+        echo_json(
+            {
+                "keyId": key.key_id,
+                "merchantId": merchant_id,
+                "apiKey": secret,
+                "name": key.name,
+                "scopes": key.scopes,
+                "expiresAt": moment_or_null(key.expires_at),
+            }
+        )
+        return
+    until = day_and_time(key.expires_at) or "it is revoked"
+    typer.echo(f"key      {key.key_id}  {key.name or ''}".rstrip())
+    typer.echo(f"API key  {secret}")
+    typer.echo(f"allows   {', '.join(key.scopes) or 'everything'}, until {until}")
+    typer.echo("The key is shown this once and kept nowhere: store it now.")
+
+
 def _scopes(arguments: list[str]) -> list[str]:
     from ledger.security.api_keys import Scope
 
@@ -171,6 +213,7 @@ def _listed(key: ListedKey) -> dict[str, object]:
         "createdAt": moment(key.created_at),
         "expiresAt": moment_or_null(key.expires_at),
         "revokedAt": moment_or_null(key.revoked_at),
+        "replacedBy": key.replaced_by,
     }
 
 

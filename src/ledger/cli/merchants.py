@@ -40,7 +40,7 @@ def create(
 ) -> None:
     """Register a merchant and print its first API key. It is shown only once."""
     from ledger.domain.merchants.settings import parse_settings
-    from ledger.operations.merchants import register_merchant
+    from ledger.operations.merchants.registration import register_merchant
     from ledger.seeding.seed import fresh_keys
 
     options = {
@@ -99,7 +99,7 @@ def list_(data_dir: DataDir = None, json: AsJson = False) -> None:
 @app.command()
 def show(merchant_id: MerchantId, data_dir: DataDir = None, json: AsJson = False) -> None:
     """Show a merchant with its settings."""
-    from ledger.operations.merchants import merchant_of
+    from ledger.operations.merchants.registration import merchant_of
 
     merchant = uuid_of(merchant_id, "merchant")
     _echo(on_ledger(data_dir, lambda ledger, _: merchant_of(ledger, merchant)), json=json)
@@ -114,13 +114,14 @@ def set_(
 ) -> None:
     """Change settings of a merchant. Existing orders keep the terms with which they were created."""
     from ledger.domain.merchants.settings import parse_settings
-    from ledger.operations.merchants import change_settings
+    from ledger.operations.inputs import Actor
+    from ledger.operations.merchants.registration import change_settings
 
     merchant = uuid_of(merchant_id, "merchant")
     texts = _pairs(settings)
 
     async def change(ledger: Ledger, _: Settings) -> Merchant:
-        return await change_settings(ledger, merchant, parse_settings(texts))
+        return (await change_settings(ledger, Actor(merchant_id=merchant), parse_settings(texts))).state
 
     _echo(on_ledger(data_dir, change), json=json)
 

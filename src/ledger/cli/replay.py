@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from ledger.journal.reader import LogReader, RecordedEvent
     from ledger.operations.ledger import Ledger
-    from ledger.operations.order_history import ReplayStep
+    from ledger.operations.orders.history import ReplayStep
     from ledger.postgres.connection import Connection
 
 _HEADINGS = (
@@ -40,7 +40,7 @@ def replay(
     json: AsJson = False,
 ) -> None:
     """Show an order's events one by one: when each happened, who requested it, and the order afterwards."""
-    from ledger.operations.order_history import replay_document, steps
+    from ledger.operations.orders.history import replay_document, steps
     from ledger.postgres.connection import connect
 
     until = None if at is None else time_of(at)

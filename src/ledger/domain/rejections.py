@@ -5,6 +5,7 @@ Keep HTTP out of this module: one table of the `api` package gives every rejecti
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 
@@ -28,15 +29,23 @@ class Rejected(Exception):
 class InvalidField(Rejected):
     """A field of the request has a value that this order cannot take. `field` is its name in the interface.
 
-    `problem` completes the field's name, as in "amount" "must be a multiple of 1".
+    `problem` completes the field's name, as in "amount" "must be a multiple of 1". `others` are further wrong fields.
     """
 
     code = "VALIDATION_ERROR"
 
-    def __init__(self, field: str, problem: str) -> None:
+    def __init__(self, field: str, problem: str, others: Sequence[InvalidField] = ()) -> None:
         super().__init__(f"{field} {problem}.", field=field)
         self.field = field
         self.problem = problem
+        self.others = others
+
+
+def refuse_fields(problems: Sequence[InvalidField]) -> None:
+    """Raises the first of these problems, with the others in `others`. Returns where there is none."""
+    if problems:
+        first, *others = problems
+        raise InvalidField(first.field, first.problem, others)
 
 
 class CustomerNotFound(Rejected):
@@ -59,8 +68,42 @@ class PaymentMethodInUse(Rejected):
     code = "PAYMENT_METHOD_IN_USE"
 
 
+class ProductNotFound(Rejected):
+    code = "PRODUCT_NOT_FOUND"
+
+
 class ApiKeyNotFound(Rejected):
     code = "API_KEY_NOT_FOUND"
+
+
+class ApiKeyNotActive(Rejected):
+    """The API key is revoked or has expired, so no other can take its place."""
+
+    code = "API_KEY_NOT_ACTIVE"
+
+
+class ApiKeyLimitReached(Rejected):
+    """The merchant has as many valid API keys as it may have."""
+
+    code = "API_KEY_LIMIT_REACHED"
+
+
+class LastManagingKey(Rejected):
+    """No other valid key can manage keys, so the merchant could not make one."""
+
+    code = "LAST_API_KEY"
+
+
+class InsufficientScope(Rejected):
+    """The key of the request lacks a scope that it would give to another."""
+
+    code = "INSUFFICIENT_SCOPE"
+
+
+class ActingKeyEnded(Rejected):
+    """The key of the request was revoked or has expired since the request was authenticated."""
+
+    code = "INVALID_API_KEY"
 
 
 class MethodNotEnabled(Rejected):

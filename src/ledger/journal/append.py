@@ -21,6 +21,7 @@ class ClaimKind(IntEnum):
 
     ORDER_EXTERNAL_ID = 1
     CUSTOMER_EXTERNAL_ID = 2
+    PRODUCT_ID = 3
 
 
 class Claim(Struct, frozen=True):

@@ -20,6 +20,7 @@ from ledger.domain.merchants import events as merchant_events
 from ledger.domain.orders import events as order_events
 from ledger.domain.payment_methods import events as payment_method_events
 from ledger.domain.personal_data import split
+from ledger.domain.products import events as product_events
 from ledger.journal.append import EncodedEvent
 from ledger.journal.encryption.sealing import Seal
 
@@ -123,6 +124,7 @@ TOPICS: Final[dict[str, type[Struct]]] = {
     **customer_events.TOPICS,
     **payment_method_events.TOPICS,
     **merchant_events.TOPICS,
+    **product_events.TOPICS,
     **request_events.TOPICS,
 }
 """Every topic that the ledger writes to the log."""

@@ -36,6 +36,16 @@ select k.n, c.stream_id from unnest(%s::int4[], %s::uuid[], %s::int4[], %s::text
   join claim c on c.merchant_id = k.m and c.kind = k.kind and c.key = k.key
 """
 
+# The last events of the streams that hold these keys.
+_CLAIMED_LAST: Final = """
+select k.n, c.stream_id, e.version, e.topic, e.data
+  from unnest(%s::int4[], %s::uuid[], %s::int4[], %s::text[]) as k(n, m, kind, key)
+  join claim c on (c.merchant_id, c.kind, c.key) = (k.m, k.kind, k.key)
+ cross join lateral (select version, topic, data from event
+                      where merchant_id = c.merchant_id and stream_id = c.stream_id
+                      order by version desc limit 1) e
+"""
+
 # A stretch of one merchant's log, in commit order.
 _FEED: Final = """
 select position, stream_id, version, recorded_at, command_id, topic, data, context
@@ -58,6 +68,8 @@ select position, stream_id, version, recorded_at, command_id, topic, data, conte
 _Stored = tuple[list[tuple[int, str, bytes]], Mapping[Owner, DataKey]]
 StreamKey = tuple[UUID, UUID]
 ClaimKey = tuple[UUID, ClaimKind, str]
+_LastKey = tuple[UUID, ClaimKind, str, None]
+"""A claim of which the last event of its stream is read; its value is a row of _CLAIMED_LAST without the number."""
 
 
 class RecordedEvent(Struct, frozen=True):
@@ -82,7 +94,7 @@ class LogReader:
     def __init__(self, url: str, codec: Codec, keys: DataKeys | None = None) -> None:
         self._codec, self._keys = codec, keys
         self._streams = DataLoader[StreamKey, _Stored](url, "ledger-streams", self._fetch_streams)
-        self._claims = DataLoader[ClaimKey, UUID](url, "ledger-claims", _fetch_claims)
+        self._claims = DataLoader[ClaimKey | _LastKey, Any](url, "ledger-claims", _fetch_claims)
 
     @property
     def alive(self) -> bool:
@@ -129,7 +141,19 @@ class LogReader:
 
     async def claim_owner(self, merchant_id: UUID, kind: ClaimKind, key: str) -> UUID | None:
         """Returns the stream that took a key, or None."""
-        return await self._claims.get((merchant_id, kind, key))
+        owner: UUID | None = await self._claims.get((merchant_id, kind, key))
+        return owner
+
+    async def last_event(self, merchant_id: UUID, kind: ClaimKind, key: str) -> tuple[UUID, int, Any] | None:
+        """Returns the stream that took a key, with the version and the content of its last event, or None.
+
+        For streams without personal data, whose last event has the whole state.
+        """
+        found = await self._claims.get((merchant_id, kind, key, None))
+        if found is None:
+            return None
+        stream_id, version, topic, data = found
+        return stream_id, version, self._codec.decode(topic, data)
 
     async def _fetch_streams(self, connection: Connection, keys: Sequence[StreamKey]) -> Mapping[StreamKey, _Stored]:
         merchants, streams = [key[0].bytes for key in keys], [key[1].bytes for key in keys]
@@ -201,14 +225,26 @@ class LogReader:
         return self._codec.decode(topic, data)
 
 
-async def _fetch_claims(connection: Connection, keys: Sequence[ClaimKey]) -> Mapping[ClaimKey, UUID]:
-    rows = await connection.cursor(binary=True).execute(
-        _CLAIMS,
-        (
-            ENCODE_ARRAY["int4"](range(len(keys))),
-            ENCODE_ARRAY["uuid"]([merchant.bytes for merchant, _, _ in keys]),
-            ENCODE_ARRAY["int4"]([kind for _, kind, _ in keys]),
-            ENCODE_ARRAY["text"]([key.encode() for _, _, key in keys]),
-        ),
+async def _fetch_claims(
+    connection: Connection, keys: Sequence[ClaimKey | _LastKey]
+) -> Mapping[ClaimKey | _LastKey, Any]:
+    """Looks up the owners of claims, and the last events of owners, with one statement for each kind of key."""
+    owners = [key for key in keys if len(key) == 3]
+    lasts = [key for key in keys if len(key) == 4]
+    found: dict[ClaimKey | _LastKey, Any] = {}
+    if owners:
+        rows = await connection.cursor(binary=True).execute(_CLAIMS, _claim_parameters(owners))
+        found |= {owners[n]: owner for n, owner in await rows.fetchall()}
+    if lasts:
+        rows = await connection.cursor(binary=True).execute(_CLAIMED_LAST, _claim_parameters(lasts))
+        found |= {lasts[n]: event for n, *event in await rows.fetchall()}
+    return found
+
+
+def _claim_parameters(keys: Sequence[ClaimKey | _LastKey]) -> tuple[bytes, ...]:
+    return (
+        ENCODE_ARRAY["int4"](range(len(keys))),
+        ENCODE_ARRAY["uuid"]([key[0].bytes for key in keys]),
+        ENCODE_ARRAY["int4"]([key[1] for key in keys]),
+        ENCODE_ARRAY["text"]([key[2].encode() for key in keys]),
     )
-    return {keys[n]: owner for n, owner in await rows.fetchall()}

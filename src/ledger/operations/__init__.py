@@ -7,7 +7,8 @@ In reading order:
 
 - `inputs`: parsed requests. `results`: what an operation returns. `ledger`: what every operation is given.
 - `pipeline`: the one way in which a stream is changed.
-- `orders`, `customers`: a module for each operation. `merchants`: operators' commands about merchants and keys.
+- `orders`, `customers`, `payment_methods`, `products`: a module for each operation. `merchants`: merchants and their
+  keys.
 - `clock`, `order_numbers`, `payment_lookup`, `rate_limits`: each owns a table or a sequence.
-- `message_delivery`: how messages of processors come to the ledger. `order_history`: an order's past, event by event.
+- `message_delivery`: how messages of processors come to the ledger.
 """

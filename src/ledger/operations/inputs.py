@@ -5,7 +5,9 @@ The parsers have checked every limit of the interface; an operation checks what 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from decimal import Decimal
+from typing import Any
 from uuid import UUID
 
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -44,6 +46,23 @@ class CustomerInput(Struct, frozen=True, kw_only=True):
     last_name: str | None | UnsetType = UNSET
     email: str | None | UnsetType = UNSET
     phone_number: str | None | UnsetType = UNSET
+
+
+class CustomerFields(Struct, frozen=True, kw_only=True):
+    """What a request to create or to change a customer gives; UNSET is absent, None clears.
+
+    `source_id` is a service id or an external id. `preferences` are the fields of `NotificationPreferences` that are
+    given.
+    """
+
+    external_id: str | None | UnsetType = UNSET
+    first_name: str | None | UnsetType = UNSET
+    last_name: str | None | UnsetType = UNSET
+    email: str | None | UnsetType = UNSET
+    phone_number: str | None | UnsetType = UNSET
+    source_id: str | None | UnsetType = UNSET
+    metadata: Raw | None | UnsetType = UNSET
+    preferences: Mapping[str, Any] | None | UnsetType = UNSET
 
 
 class PaymentInput(Struct, frozen=True, kw_only=True):

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
+import structlog
 from msgspec import Struct
 
 from ledger.domain.merchants.evolve import evolve as evolve_merchant
@@ -25,6 +26,8 @@ from ledger.timeouts import Timeouts
 from ledger.ttl_cache import TtlCache
 
 T = TypeVar("T")
+
+_log = structlog.get_logger()
 
 _MERCHANTS_MAX: Final = 50_000
 _MERCHANT_TTL_S: Final = 2.0
@@ -62,6 +65,13 @@ class Ledger:
         self._merchants = TtlCache[UUID, Merchant](_MERCHANTS_MAX, _MERCHANT_TTL_S)
         self._running: set[asyncio.Task[Any]] = set()
 
+    @property
+    def has_database(self) -> bool:
+        """Whether the connections for which operations wait are open. A simulated processor has the same database."""
+        processor = self.processor
+        is_simulated = processor is not None and processor.capabilities.is_simulated
+        return self.journal.alive and self.clock.alive and (processor is None or not is_simulated or processor.alive)
+
     async def merchant(self, merchant_id: UUID) -> Merchant:
         """Returns a registered merchant with its settings, at most two seconds old. Raises a Fault."""
         merchant = self._merchants.get(merchant_id)
@@ -71,9 +81,16 @@ class Ledger:
             self._merchants.put(merchant_id, merchant)
         return merchant
 
+    def forget_merchant(self, merchant_id: UUID) -> None:
+        """Drops what is cached of a merchant, because the merchant has changed."""
+        self._merchants.drop(merchant_id)
+
     def complete(self, operation: Coroutine[Any, Any, T]) -> Awaitable[T]:
         """Runs an operation to its end in a task of its own, even where the caller that awaits it is cancelled."""
-        return asyncio.shield(self._start(operation))
+        task = self._start(operation)
+        awaited = asyncio.shield(task)
+        awaited.add_done_callback(lambda _: task.add_done_callback(_log_failure) if awaited.cancelled() else None)
+        return awaited
 
     def call_deadline(self) -> datetime:
         """Returns the real time until which a processor call that is announced now must be answered."""
@@ -93,3 +110,9 @@ class Ledger:
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         return task
+
+
+def _log_failure(task: asyncio.Task[Any]) -> None:
+    """Logs the failure of an operation for which no request waits any more."""
+    if not task.cancelled() and (failure := task.exception()) is not None:
+        _log.warning("operation_failed_unanswered", reason=type(failure).__name__)

@@ -11,11 +11,13 @@ import os
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from itertools import count
 from typing import Any, Final, Self
 
 import psycopg
 from psycopg.rows import tuple_row
 
+from ledger.back_off import back_off_s
 from ledger.postgres import arrays
 from ledger.postgres.faults import DatabaseUnavailable
 
@@ -94,13 +96,12 @@ async def reconnect(
     url: str, name: str, *, lock_timeout: str = _LOCK_TIMEOUT, transaction_max_s: float | None = None
 ) -> Connection:
     """Returns a connection as soon as the database answers again. Retries without end, with back-off."""
-    pause = _RETRY_FIRST_S
-    while True:
+    for tries in count():
         try:
             return await connect(url, name, lock_timeout=lock_timeout, transaction_max_s=transaction_max_s)
         except psycopg.OperationalError:
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, _RETRY_MAX_S)
+            await asyncio.sleep(back_off_s(tries, _RETRY_MAX_S, _RETRY_FIRST_S))
+    raise AssertionError("it is tried without end")
 
 
 class DatabaseClient:

@@ -12,8 +12,15 @@ from enum import StrEnum
 from string import ascii_letters, digits
 from typing import Final, NamedTuple
 
+from ledger.domain.merchants.state import MANAGES_KEYS
+
 PREFIXES: Final = {"sandbox": "sk_test_", "production": "sk_live_"}
 """The beginning of a key in each environment (contract N74)."""
+
+OVERLAP_S: Final = 24 * 3600
+"""How long a key that was rotated stays valid, unless the request gives another time."""
+
+OVERLAP_MAX_S: Final = 7 * 24 * 3600
 
 _ALPHABET: Final = digits + ascii_letters
 _LENGTH: Final = 40  # of 62 characters each: 238 bits
@@ -21,12 +28,23 @@ _HINT: Final = 4
 
 
 class Scope(StrEnum):
-    """What a key may be limited to. A key without scopes allows everything."""
+    """What a key may be limited to (contract N74). A key without scopes allows everything.
+
+    Some scopes belong to operations of a later release, so that keys can be issued for them before it is installed.
+    """
 
     ORDERS_READ = "orders:read"
     ORDERS_WRITE = "orders:write"
     CUSTOMERS_READ = "customers:read"
     CUSTOMERS_WRITE = "customers:write"
+    PRODUCTS = "products"
+    KEYS = MANAGES_KEYS
+    SETTINGS = "settings"
+    FISCAL = "fiscal"
+    SUBSCRIPTIONS = "subscriptions"
+    EVENTS_READ = "events:read"
+    WEBHOOKS = "webhooks"
+    AUDIT = "audit"
 
 
 class NewKey(NamedTuple):

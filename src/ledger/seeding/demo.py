@@ -10,6 +10,8 @@ import hashlib
 import os
 import shlex
 import sys
+from datetime import UTC, datetime
+from hmac import compare_digest
 from pathlib import Path
 from typing import Final
 from uuid import UUID, uuid4
@@ -17,7 +19,9 @@ from uuid import UUID, uuid4
 import msgspec
 from msgspec import Struct
 
-from ledger.operations.merchants import issue_key, merchant_of
+from ledger.operations.inputs import Actor
+from ledger.operations.merchants.api_keys import issue_key
+from ledger.operations.merchants.registration import merchant_of
 from ledger.postgres.connection import connect
 from ledger.security.api_keys import NewKey, known_key
 from ledger.security.secrets import Purpose, load_secrets
@@ -121,7 +125,10 @@ async def _is_valid(settings: Settings, access: DemoAccess) -> bool:
     key_hash = bytes.fromhex(_key(settings, access.api_key).key_hash)
     async with await connect(settings.database_url, "ledger-demo") as connection:
         row = await (await connection.execute(FIND_KEY, ([0], [key_hash]), binary=True)).fetchone()
-    return row is not None and found_key(row).revoked_at is None
+    if row is None:
+        return False
+    found = found_key(row)
+    return found.revoked_at is None and (found.expires_at is None or found.expires_at > datetime.now(UTC))
 
 
 async def _working_key(settings: Settings, access: DemoAccess) -> str:
@@ -132,12 +139,12 @@ async def _working_key(settings: Settings, access: DemoAccess) -> str:
     key = _key(settings, access.api_key)
     async with open_ledger(settings) as ledger:
         merchant = await merchant_of(ledger, access.merchant_id)
-        issued = next((one for one in merchant.keys if one.key_hash == key.key_hash), None)
-        if issued is not None and issued.revoked_at is None:
+        issued = next((one for one in merchant.keys if compare_digest(one.key_hash, key.key_hash)), None)
+        if issued is not None and issued.is_valid(datetime.now(UTC)):
             return key.secret
         if issued is not None:
             key = fresh_keys(settings)()
-        await issue_key(ledger, access.merchant_id, key, name="demo")
+        await issue_key(ledger, Actor(merchant_id=access.merchant_id), key, name="demo")
     return key.secret
 
 

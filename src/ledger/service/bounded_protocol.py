@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Iterator
+from sys import getsizeof
 from typing import Any, Final
 
 import httptools
@@ -60,8 +62,12 @@ class BoundedProtocol(HttpToolsProtocol, ABC):
     def __init__(self, **parts: Any) -> None:
         super().__init__(**parts)
         self.size = 0
+        self._current: RequestResponseCycle | None = None  # the request that is being answered
         self._field_bytes = 0  # since the request began, or since its last byte of body
         self._unparsed = b""
+        self._waiting_heads: deque[int] = deque()  # about how many bytes each waiting request holds without its body
+        self._waiting = 0  # the same of all of them, with what has arrived of their bodies
+        self._waited = 0  # the same of the request that is being answered, where it has waited
         self._arriving = False  # a request has begun and not ended
         self._awaits_head = False  # a request has begun and its headers are incomplete
         self._stopped_reading = False  # what else arrives is discarded
@@ -98,6 +104,12 @@ class BoundedProtocol(HttpToolsProtocol, ABC):
     def on_headers_complete(self) -> None:
         HttpToolsProtocol.on_headers_complete(self)
         self._awaits_head = False
+        if len(self.pipeline) > len(self._waiting_heads):
+            fields = sum(len(name) + len(value) + _FIELD_BYTES for name, value in self.headers)
+            address = 2 * len(self.url) + getsizeof(
+                self.scope["path"]
+            )  # a single emoji makes all characters four bytes
+            self._waiting_heads.append(_REQUEST_BYTES + address + fields)
 
     def on_body(self, body: bytes) -> None:
         self._field_bytes = 0
@@ -107,17 +119,21 @@ class BoundedProtocol(HttpToolsProtocol, ABC):
         HttpToolsProtocol.on_message_complete(self)
         self._arriving = False
 
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._current = cycle
+        super()._start_asgi_task(cycle, app)
+
     # ---------------------------------------------------------------- what is held
 
     @property
     def held(self) -> int:
-        """About how many bytes the process holds for this client: what it sent and what it has not taken."""
-        held = len(self._unparsed) + self.transport.get_write_buffer_size()
+        """About how many bytes the process holds for this client: what it sent and what it has not taken.
+
+        The guard asks all connections at once, so this looks at no waiting request.
+        """
+        held = self._waited + self._waiting + len(self._unparsed) + self.transport.get_write_buffer_size()
         if self._awaits_head or not (self.cycle is None or self.cycle.response_complete):
             held += self.size + _FIELD_BYTES * len(self.headers)
-        for cycle, _ in self.pipeline:
-            fields: list[tuple[bytes, bytes]] = cycle.scope["headers"]  # type: ignore[assignment]
-            held += _REQUEST_BYTES + len(cycle.body) + _FIELD_BYTES * len(fields)
         return held
 
     def _parse(self) -> None:
@@ -129,12 +145,28 @@ class BoundedProtocol(HttpToolsProtocol, ABC):
                 break
             self._parse_piece(data if end - at == len(data) else memoryview(data)[at:end])
             at = end
+        self._count_waiting()
         if self._stopped_reading:
             return
         self._unparsed = data[at:]
         self.flow.is_full = not self._has_room
         if self.flow.is_full:
             self.flow.pause_reading()
+
+    def next_waiting(self) -> tuple[RequestResponseCycle, Any] | None:
+        """Returns the oldest request that waits, with the application, and removes it; None where no request waits."""
+        self._waited = 0
+        if not self.pipeline:
+            return None
+        cycle, app = self.pipeline.pop()
+        self._waited = self._waiting_heads.popleft() + len(cycle.body)
+        self._count_waiting()
+        return cycle, app
+
+    def _count_waiting(self) -> None:
+        self._waiting = 0
+        if self.pipeline:
+            self._waiting = sum(self._waiting_heads) + sum(len(cycle.body) for cycle, _ in self.pipeline)
 
     def _parse_piece(self, piece: bytes | memoryview) -> None:
         self._field_bytes += len(piece)
@@ -173,9 +205,16 @@ class BoundedProtocol(HttpToolsProtocol, ABC):
         self.flow.is_full = False
 
     def _discard(self) -> None:
-        """Frees what waits in the connection. A request refers to its connection, which refers to the last one."""
+        """Frees what waits in the connection, at once: many connections may be closed before the loop's next turn.
+
+        A request refers to its connection, which refers to the one that is being answered and to the last one.
+        """
         self._ignore_rest()
         self.pipeline.clear()
+        self._waiting_heads.clear()
+        self._waiting = self._waited = 0
+        self.url, self.scope = b"", {}  # type: ignore[typeddict-item]
+        self.cycle = self._current
         if self.cycle is not None:
             self.cycle.on_response = _nothing
 

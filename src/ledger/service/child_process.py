@@ -43,6 +43,7 @@ class ChildProcess:
         self.place = place
         self.is_ready = False
         self._started = time.monotonic()
+        self._killed = False
         shared = {"PROMETHEUS_MULTIPROC_DIR": str(directory), "PROMETHEUS_MULTIPROC_PROCESS": f"{role}-{place}"}
         self._ready, ready = os.pipe()
         os.set_blocking(self._ready, False)
@@ -55,6 +56,9 @@ class ChildProcess:
                 pass_fds=[each for each in (ready, listener) if each is not None],
                 env=os.environ | (shared if directory else {}),
             )
+        except OSError:  # it is tried again: each try would leave one more descriptor
+            os.close(self._ready)
+            raise
         finally:
             os.close(ready)
         assert self._process.stdin is not None, "it is a pipe"
@@ -81,15 +85,16 @@ class ChildProcess:
         Returns what it did not do, for a person; "" where it goes on.
         """
         now = time.monotonic()
-        if not self.is_alive():
+        if self._killed or not self.is_alive():
             return ""
         if self.is_ready and self._ping.is_overdue(now):
-            reason = f"has not answered for {self._ping.timeout_s:g} s"
+            reason = f"has not answered for {self._ping.limit_s:g} s"
         elif not self.is_ready and now - self._started > _START_MAX_S:
             reason = f"was not ready after {_START_MAX_S:g} s"
         else:
             return ""
         self._process.kill()
+        self._killed = True
         return reason
 
     @property

@@ -137,7 +137,6 @@ class GuardedConnection(BoundedProtocol):
         super().__init__(**parts)
         self.since = time.monotonic()  # the guard's clock does not move while the process is busy
         self._guard = guard
-        self._current: RequestResponseCycle | None = None  # the request that is being answered
         self._refusal: int | None = None  # the status of the last request in the pipeline, where that is broken
         self._taken = 0  # bytes of answers that had left at the last sweep
 
@@ -181,8 +180,8 @@ class GuardedConnection(BoundedProtocol):
             self.since = self._guard.now
         if self.transport.is_closing():
             return
-        if self.pipeline:
-            cycle, app = self.pipeline.pop()
+        if waiting := self.next_waiting():
+            cycle, app = waiting
             if self._refusal is None or self.pipeline:
                 self._start_asgi_task(cycle, app)
             else:
@@ -199,7 +198,6 @@ class GuardedConnection(BoundedProtocol):
             self.cycle.keep_alive = False
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        self._current = cycle
         if self._guard.is_draining:
             cycle.keep_alive = False
         super()._start_asgi_task(cycle, app)

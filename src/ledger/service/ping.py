@@ -11,22 +11,32 @@ from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any, Final
 
+LOOK_S: Final = 0.5
+"""How often the parent looks: a ping is sent at most so long after a stop, and missed as much too late."""
+
+_MARGIN_S: Final = 2 * LOOK_S + 1.0
+"""How much sooner than its time-out a child is ended: two looks, and a second to be answered by another process."""
+
 _PING: Final = b"."
 _READ_MAX: Final = 64
 _STEP_MAX_S: Final = 1.0
 
 
 class Ping:
-    """The parent's side: one ping after the other through `to_child`, their answers through `from_child`."""
+    """The parent's side: one ping after the other through `to_child`, their answers through `from_child`.
+
+    `timeout_s` is how long clients may wait for a stopped child. `limit_s`, for the answer to a ping, is two seconds
+    less.
+    """
 
     def __init__(self, to_child: int, from_child: int, timeout_s: float) -> None:
         self._to_child, self._from_child = to_child, from_child
-        self.timeout_s = timeout_s
+        self.limit_s = max(timeout_s / 2, timeout_s - _MARGIN_S)
         self._waited_s: float | None = None
         self._last = 0.0
 
     def is_overdue(self, now: float) -> bool:
-        """Returns whether the last ping has been unanswered for longer than the time-out; sends the next one.
+        """Returns whether the last ping has been unanswered for longer than `limit_s`; sends the next one.
 
         `now` is by the monotonic clock. Between two calls at most a second counts: a parent that was stopped together
         with its children lets them answer first.
@@ -41,7 +51,7 @@ class Ping:
         else:
             self._waited_s += min(now - self._last, _STEP_MAX_S)
         self._last = now
-        return self._waited_s > self.timeout_s
+        return self._waited_s > self.limit_s
 
 
 class Responder:

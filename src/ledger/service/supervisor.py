@@ -7,35 +7,33 @@ connection to it. So it has nothing to lose when a child ends.
 
 from __future__ import annotations
 
-import select
-import signal
 import socket
 import sys
 import time
-from collections import deque
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from types import FrameType
-from typing import Final, Self
+from typing import Final
 
 import msgspec
 from msgspec import Struct
 
 from ledger.postgres.connection_count import embedded_settings, require_connections
 from ledger.postgres.embedded.data_dir import ServerLease
+from ledger.postgres.embedded.server import PostgresFailed
 from ledger.service.child_main import Role
 from ledger.service.child_process import ChildProcess
+from ledger.service.child_slot import ChildSlot
 from ledger.service.listen_socket import bind_socket, stop_accepting
+from ledger.service.ping import LOOK_S
 from ledger.service.shared_directory import shared_directory
+from ledger.service.stop_signals import StopSignals
 from ledger.settings import CannotRun, Settings
+from ledger.telemetry import all_processes
 
-ENDINGS_MAX: Final = 5
-ENDINGS_WINDOW_S: Final = 60.0
 STOP_S: Final = 10.0
-_SAME_SIGNAL_S: Final = 0.1
-"""Signals closer than this are one: a signal to a process group reaches `make` too, which passes it on once more."""
 _STARTING_POLL_S: Final = 0.02
-_WATCHING_POLL_S: Final = 0.5
+_MENDING_POLL_S: Final = 0.05
 
 
 class ProcessPlan(Struct, frozen=True, kw_only=True):
@@ -58,9 +56,9 @@ def serve(settings: Settings, plan: ProcessPlan) -> int:
     short.
 
     Prints `ready http://host:port` (`ready` without an API) once every part is ready. Raises CannotRun with the reason
-    where a part cannot start or stay up.
+    where a part does not get that far. Afterwards, it starts what ends again and again.
     """
-    with _Signals() as signals, shared_directory() as directory:
+    with StopSignals() as signals, shared_directory() as directory:
         service = _Supervisor(settings, plan, signals, directory)
         try:
             service.start()
@@ -72,60 +70,19 @@ def serve(settings: Settings, plan: ProcessPlan) -> int:
     return 1 if signals.hurry else 0
 
 
-class _Signals:
-    """SIGTERM and SIGINT, as a count that loops read; each ends a `pause`."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self._last = float("-inf")
-        self._wake, self._waker = socket.socketpair()
-
-    @property
-    def stopping(self) -> bool:
-        return self.count > 0
-
-    @property
-    def hurry(self) -> bool:
-        return self.count > 1
-
-    def __enter__(self) -> Self:
-        for end in (self._wake, self._waker):
-            end.setblocking(False)
-        signal.set_wakeup_fd(self._waker.fileno(), warn_on_full_buffer=False)
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._count)
-        signal.signal(signal.SIGCHLD, lambda *_: None)  # only to wake up when a child ends
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        signal.set_wakeup_fd(-1)
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
-            signal.signal(number, signal.SIG_DFL)
-
-    def _count(self, _number: int, _frame: FrameType | None) -> None:
-        now = time.monotonic()
-        if now - self._last > _SAME_SIGNAL_S:
-            self.count += 1
-        self._last = now
-
-    def pause(self, seconds: float) -> None:
-        """Waits until the time is over or a signal arrives."""
-        select.select([self._wake], [], [], seconds)
-        with suppress(BlockingIOError):
-            self._wake.recv(4096)
-
-
 class _Supervisor:
-    def __init__(self, settings: Settings, plan: ProcessPlan, signals: _Signals, directory: Path) -> None:
+    def __init__(self, settings: Settings, plan: ProcessPlan, signals: StopSignals, directory: Path) -> None:
         self._settings = settings
         self._plan = plan
         self._signals = signals
         self._listener: socket.socket | None = None
         self._server: ServerLease | None = None
-        self._children: list[ChildProcess] = []
+        self._children: list[ChildSlot] = []
         self._directory = directory
-        self._endings: deque[float] = deque(maxlen=ENDINGS_MAX)
         self._database_is_up = True
+        self._database_fails = False
+        self._all_ready = False
+        self._reported_ready = False
 
     def start(self) -> None:
         """Starts all processes, in the order in which each needs the one before."""
@@ -156,18 +113,22 @@ class _Supervisor:
             for place in range(self._settings.workers):
                 self._spawn("api", place)
         self._await_children()
+        self._all_ready = True
+        self._report_readiness()
         address = f" {url_of(self._settings)}" if self._plan.api is not None else ""
         with suppress(BrokenPipeError):  # the process that started this one may have closed the pipe
             sys.stdout.write(f"ready{address}\n")
             sys.stdout.flush()
 
     def watch(self) -> None:
-        """Restarts what ends, until a signal asks to stop. Raises CannotRun when a process ends again and again."""
+        """Starts again what has ended, until a signal asks to stop."""
         while not self._signals.stopping:
-            self._tick_database()
-            self._end_stopped_children()
-            self._replace_dead_children()
-            self._signals.pause(_WATCHING_POLL_S if self._database_is_up else _STARTING_POLL_S)
+            self._keep_database()
+            for slot in self._children:
+                if what := slot.tick(may_start=self._database_is_up):
+                    _report(what)
+            self._watch_readiness()
+            self._signals.pause(LOOK_S if self._all_ready and self._database_is_up else _MENDING_POLL_S)
 
     def stop(self) -> None:
         """Lets the children finish what is in flight, then stops the embedded Postgres; at once after a second
@@ -177,16 +138,26 @@ class _Supervisor:
         if self._listener is not None:
             stop_accepting(self._listener)
             self._listener.close()
-        for child in self._children:
+        children = [slot.child for slot in self._children if slot.child is not None]
+        for child in children:
             child.ask_to_stop()
-        while any(child.is_alive() for child in self._children):
+        while any(child.is_alive() for child in children):
             if self._signals.hurry or time.monotonic() > end - 1:
                 break
             self._signals.pause(_STARTING_POLL_S)
-        for child in self._children:
+        for child in children:
             child.end()
         if self._server is not None:
             self._server.stop(max(0.5, end - time.monotonic()), at_once=self._signals.hurry)
+
+    def _keep_database(self) -> None:
+        """Ticks the database. Failed starts are reported once, and do not end a service that was ready."""
+        try:
+            self._tick_database()
+        except PostgresFailed as failure:
+            if not self._database_fails:
+                _report(f"{failure}; trying again until it starts")
+            self._database_fails = True
 
     def _tick_database(self) -> None:
         if self._server is None:
@@ -194,7 +165,19 @@ class _Supervisor:
         is_up = self._server.tick()
         if is_up != self._database_is_up:
             _report("Postgres is back" if is_up else "Postgres has ended; starting it again")
+            self._database_fails = False
         self._database_is_up = is_up
+
+    def _watch_readiness(self) -> None:
+        all_ready = all(slot.is_ready() for slot in self._children)
+        if all_ready and not self._all_ready:
+            _report("every process is ready again")
+        self._all_ready = all_ready
+        self._report_readiness()
+
+    def _report_readiness(self) -> None:
+        if self._all_ready != self._reported_ready and all_processes.report(self._directory, all_ready=self._all_ready):
+            self._reported_ready = self._all_ready
 
     def _prepare(self) -> None:
         from ledger.postgres.prepare import connections_allowed, prepare
@@ -209,23 +192,27 @@ class _Supervisor:
         target = self._plan.api if role == "api" else self._plan.worker
         assert target is not None, "only what is in the plan is spawned"
         listener = self._listener.fileno() if role == "api" and self._listener is not None else None
-        child = ChildProcess(role, target, self._settings, listener=listener, place=place, directory=self._directory)
-        self._children.append(child)
+        start = partial(
+            ChildProcess, role, target, self._settings, listener=listener, place=place, directory=self._directory
+        )
+        self._children.append(ChildSlot(role, start))
 
     def _run_errand(self, target: str) -> None:
         errand = ChildProcess("once", target, self._settings)
-        self._children.append(errand)
+        slot = ChildSlot("once", lambda: errand)
+        self._children.append(slot)
         while errand.is_alive():
             self._await_something()
-        self._children.remove(errand)
+        self._children.remove(slot)
         done = errand.is_ready
         errand.end()
         if not done:
             raise CannotRun(f"{target} {errand.ending}")
 
     def _await_children(self) -> None:
-        while not all(child.is_ready for child in self._children):
-            for child in self._children:
+        children = [slot.child for slot in self._children if slot.child is not None]
+        while not all(child.is_ready for child in children):
+            for child in children:
                 if not child.is_alive():
                     raise CannotRun(f"the {child.role} process {child.ending} before it was ready")
             self._await_something()
@@ -234,21 +221,6 @@ class _Supervisor:
         self._tick_database()
         self._stop_if_asked()
         self._signals.pause(_STARTING_POLL_S)
-
-    def _end_stopped_children(self) -> None:
-        for child in self._children:
-            if reason := child.end_if_stopped():
-                _report(f"the {child.role} process (pid {child.pid}) {reason}; ending it")
-
-    def _replace_dead_children(self) -> None:
-        for child in [child for child in self._children if not child.is_alive()]:
-            self._children.remove(child)
-            child.end()
-            self._endings.append(time.monotonic())
-            if len(self._endings) == ENDINGS_MAX and self._endings[-1] - self._endings[0] <= ENDINGS_WINDOW_S:
-                raise CannotRun(f"the {child.role} process {child.ending}, the fifth end of a process in a minute")
-            _report(f"the {child.role} process (pid {child.pid}) {child.ending}; starting another")
-            self._spawn(child.role, child.place)
 
     def _stop_if_asked(self) -> None:
         if self._signals.stopping:
@@ -262,5 +234,6 @@ def url_of(settings: Settings) -> str:
 
 
 def _report(message: str) -> None:
-    sys.stderr.write(f"ledger: {message}\n")
-    sys.stderr.flush()
+    with suppress(OSError):  # its file's disk may be full, and the process that read it may have ended
+        sys.stderr.write(f"ledger: {message}\n")
+        sys.stderr.flush()

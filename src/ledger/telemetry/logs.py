@@ -14,7 +14,7 @@ import traceback
 from contextlib import suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, TextIO, cast
 from uuid import UUID
 
 import msgspec
@@ -23,6 +23,9 @@ from msgspec import Struct
 
 REQUEST_ID: Final[ContextVar[str | None]] = ContextVar("request_id", default=None)
 """The request that is being answered. The middleware sets it, and every line that is logged meanwhile carries it."""
+
+LINES_MAX: Final = 1000
+"""How many lines of requests wait to be written."""
 
 _FLUSH_S: Final = 0.2
 _LINES_AT_ONCE: Final = 10  # together less than a page, which a pipe that has room takes in one write
@@ -43,7 +46,7 @@ def configure_logs(level: str) -> None:
     structlog.configure(
         processors=[*shared, structlog.processors.JSONRenderer()],
         wrapper_class=structlog.make_filtering_bound_logger(severity),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.PrintLoggerFactory(cast(TextIO, _Output(sys.stderr))),
         cache_logger_on_first_use=True,
     )
     handler = logging.StreamHandler(sys.stderr)
@@ -57,6 +60,22 @@ def configure_logs(level: str) -> None:
         )
     )
     logging.basicConfig(level=max(severity, logging.WARNING), handlers=[handler], force=True)
+
+
+class _Output:
+    """A text file whose faults are dropped: on a full disk a line is lost, and what it is about goes on."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def write(self, text: str) -> int:
+        with suppress(OSError):
+            self._file.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            self._file.flush()
 
 
 def stack_locations(failure: BaseException) -> list[str]:
@@ -101,6 +120,8 @@ class AccessLog:
         self, method: str, route: str, status: int, seconds: float, request_id: str, merchant_id: UUID | None
     ) -> None:
         """Keeps the line of a request that has just ended, and writes it within a fifth of a second."""
+        if len(self._lines) >= LINES_MAX:
+            self.flush()
         if not self._lines:
             asyncio.get_running_loop().call_later(_FLUSH_S, self.flush)
         ms = round(seconds * 1e3, 2)

@@ -1,4 +1,5 @@
-"""The customers of a list by customer: one, or all that a chain of sourceId connects with it.
+"""The customers that a chain of sourceId connects: those of a list of orders by customer, and those that one customer
+shows.
 
 Follow the chain in both directions and to its end (contract N50). Refuse a chain with more customers than a list can
 hold; never shorten it silently.
@@ -25,7 +26,7 @@ select stream_id from claim where merchant_id = %(merchant_id)s and kind = 2 and
 
 # The connected component around that customer, step by step: the customers it was derived from, those derived from it,
 # and those that share with it a source without a row. UNION visits each customer once.
-_RELATED: Final = """
+_FAMILY: Final = """
 with recursive named as ({named}),
 family as (
   select c.customer_id, c.source_id from named n cross join lateral (
@@ -38,8 +39,17 @@ family as (
     (select customer_id, source_id from customer where merchant_id = %(merchant_id)s and source_id = f.customer_id)
     union all
     (select customer_id, source_id from customer where merchant_id = %(merchant_id)s and source_id = f.source_id)) c)
-select customer_id from family limit %(limit)s
+{shown}
 """
+
+_IDS: Final = "select customer_id from family limit %(limit)s"
+
+# The documents of the family without the customer itself and those that were erased.
+_DOCUMENTS: Final = """
+select c.doc from family f join lateral (
+  select doc from customer
+   where merchant_id = %(merchant_id)s and customer_id = f.customer_id and not erased limit 1) c on true
+ where f.customer_id <> %(customer_id)s limit %(limit)s"""
 
 
 def customers_statement(merchant_id: UUID, reference: str, *, related: bool) -> tuple[str, dict[str, Any]]:
@@ -51,7 +61,7 @@ def customers_statement(merchant_id: UUID, reference: str, *, related: bool) -> 
     }
     if related:
         parameters["limit"] = RELATED_MAX + 1
-    return (_RELATED.format(named=_NAMED) if related else _NAMED), parameters
+    return (_FAMILY.format(named=_NAMED, shown=_IDS) if related else _NAMED), parameters
 
 
 def customers_found(rows: Sequence[tuple[Any, ...]]) -> list[UUID]:
@@ -59,3 +69,10 @@ def customers_found(rows: Sequence[tuple[Any, ...]]) -> list[UUID]:
     if len(rows) > RELATED_MAX:
         raise InvalidField("includeRelatedCustomers", f"leads to more than {RELATED_MAX} customers")
     return [customer_id for (customer_id,) in rows]
+
+
+def related_documents_statement(merchant_id: UUID, customer_id: UUID, limit: int) -> tuple[str, dict[str, Any]]:
+    """Returns the statement for the documents of at most `limit` related customers, and its parameters."""
+    named = "select %(customer_id)s::uuid as customer_id"
+    parameters = {"merchant_id": merchant_id, "customer_id": customer_id, "limit": limit}
+    return _FAMILY.format(named=named, shown=_DOCUMENTS), parameters

@@ -7,5 +7,5 @@ In reading order:
   to do.
 - `documents`: the whole document, put together from stored bytes.
 - `refunds`, `authentication`: the documents of two operations.
-- `table`: the order's row, and how orders are found.
+- `table`: the order's row, and how orders are found. `open_calls`: the orders that recovery looks up.
 """

@@ -32,6 +32,9 @@ Moment = Annotated[
     str, Meta(description="ISO 8601, UTC, milliseconds.", examples=["2026-01-31T12:00:00.000Z"],
               extra_json_schema={"format": "date-time"})
 ]  # fmt: skip
+DECIMALS: Final = {"MXN": 2, "USD": 2}
+"""The supported currencies, and the decimals of each."""
+
 Currency = Annotated[str, Meta(description="ISO 4217 currency code.", examples=["MXN", "USD"])]
 MethodKind = Annotated[str, Meta(description="CARD, SPEI or CIE_CASH_NET.", examples=["CARD"])]
 

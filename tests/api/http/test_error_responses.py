@@ -41,7 +41,7 @@ def test_every_rejection_of_the_domain_has_a_status():
         if not module.name.startswith("ledger.bench"):
             importlib.import_module(module.name)
     assert set(STATUS) == rejections()
-    assert set(STATUS.values()) <= {400, 404, 409, 422}
+    assert set(STATUS.values()) <= {400, 401, 404, 409, 422}
 
 
 @pytest.mark.parametrize("kind", sorted(STATUS, key=lambda kind: kind.__name__))

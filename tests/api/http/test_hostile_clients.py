@@ -209,6 +209,29 @@ async def test_a_body_with_contradictory_lengths_is_refused(store: Served, merch
     writer.close()
 
 
+@pytest.mark.parametrize("ahead", [0, 1], ids=["alone", "behind another request"])
+async def test_a_key_in_a_trailer_authenticates_no_request(store: Served, merchant: Merchant, ahead: int):
+    """Sent at once, the trailer has arrived before the request is looked at. A head with the key creates the order."""
+    body = encoded(order(externalId="by trailer"))
+    chunks = b"%x\r\n%b\r\n0\r\n" % (len(body), body)
+    trailer = b"x-api-key: %b\r\nx-merchant-id: %b\r\n" % (
+        merchant.secret.encode(),
+        str(merchant.merchant_id).encode(),
+    )
+    first = b"GET /health/live HTTP/1.1\r\nhost: x\r\n\r\n" * ahead
+    for head, answered in ((HEAD, b"401"), (head_of(merchant), b"201")):
+        reader, writer = await store.dial()
+        framing = b"transfer-encoding: chunked\r\ntrailer: x-api-key\r\nconnection: close\r\n\r\n"
+        writer.write(first + head + framing + chunks + trailer + b"\r\n")
+        answers = (await heard(reader, 60)).split(b"HTTP/1.1 ")[1:]
+        assert [answer[:3] for answer in answers] == [b"200"] * ahead + [answered]
+        if answered == b"401":
+            assert status_and_code(b"HTTP/1.1 " + answers[-1]) == (401, "INVALID_API_KEY")
+            assert (await merchant.get(ORDERS)).json()["pagination"]["total"] == 0
+        writer.close()
+    assert (await merchant.get(ORDERS)).json()["pagination"]["total"] == 1
+
+
 @pytest.mark.parametrize("earlier", [1, 3])
 @pytest.mark.parametrize("before", [b"", b"2\r\n{}\r\n"], ids=["at once", "later on"])
 async def test_a_request_before_a_broken_body_is_answered_first(

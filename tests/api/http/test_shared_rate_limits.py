@@ -19,7 +19,7 @@ from uuid_utils.compat import uuid7
 from api import app
 from api.http.errors import TooManyRequests
 from api.http.rate_limits import RateLimiter
-from ledger.operations.merchants import register_merchant
+from ledger.operations.merchants.registration import register_merchant
 from ledger.security.api_keys import new_key
 from ledger.security.secrets import Purpose, load_secrets
 from ledger.settings import Settings

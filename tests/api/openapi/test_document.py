@@ -15,6 +15,7 @@ from docs.generation.errors import known_codes
 from jsonschema import Draft202012Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
 from tests.api.bodies import NOW, by_card, card, charge, line, order, paid_order
+from tests.api.openapi.description import DESCRIBED, assert_described, operations
 from tests.api.storefront import ORDERS, Merchant, Storefront
 
 import api
@@ -27,13 +28,13 @@ from api.orders import charge as charge_endpoint
 from api.orders import create
 from api.orders import list as list_orders
 from api.processor_messages import ProcessorMessages
+from api.products import bulk_import
 from api.sandbox.payer_pages import PayerPage
 from api.system.docs_page import ASSET, DESCRIPTION, PAGE
 from api.system.health import PROBES
 from api.system.metrics import METRICS
 from ledger.settings import Settings
 
-DESCRIBED: dict[str, Any] = json.loads(as_json(describe_interface(Settings())))
 SEEDS = Path(__file__).parents[3] / "seeds"
 ONE = f"{ORDERS}/{{id}}"
 
@@ -48,27 +49,6 @@ def specs() -> list[OperationSpec]:
                 if isinstance(spec, OperationSpec):
                     found[id(spec)] = spec
     return list(found.values())
-
-
-def operations() -> dict[tuple[str, str], dict[str, Any]]:
-    return {(method, path): found for path, item in DESCRIBED["paths"].items() for method, found in item.items()}
-
-
-def schema_of(method: str, path: str, status: int) -> dict[str, Any]:
-    """Returns the schema of an answer, with everything that it refers to."""
-    content = DESCRIBED["paths"][path][method]["responses"][str(status)]["content"]
-    return {**content["application/json"]["schema"], "components": DESCRIBED["components"]}
-
-
-def assert_described(answer: Any, method: str, path: str) -> None:
-    """Asserts that an answer has a described status, the described body and all required headers."""
-    responses = DESCRIBED["paths"][path][method]["responses"]
-    assert str(answer.status_code) in responses, answer.text
-    described = responses[str(answer.status_code)]
-    Draft202012Validator(schema_of(method, path, answer.status_code)).validate(answer.json())
-    for name, header in described["headers"].items():
-        if "$ref" in header and DESCRIBED["components"]["headers"][name].get("required"):
-            assert name in answer.headers
 
 
 def test_the_description_is_openapi_3_1():
@@ -132,7 +112,6 @@ def test_every_code_that_can_be_answered_is_described_with_its_status():
     answered = {(code, status) for code, statuses in known_codes().items() for status in statuses}
     elsewhere = {
         ("BAD_REQUEST", 400),  # an invalid HTTP request reaches no operation
-        ("API_KEY_NOT_FOUND", 404),  # comes only from the command line
         ("METHOD_NOT_ALLOWED", 405),  # described once for all operations, at the top
     }
     assert answered - described == elsewhere
@@ -153,6 +132,21 @@ async def test_the_examples_work(merchant: Merchant):
         charged = await merchant.post(f"{ORDERS}/{waiting.json()['id']}/charge", example["value"])
         assert charged.status_code == 200
         assert_described(charged, "post", f"{ONE}/charge")
+
+
+@pytest.mark.anyio
+async def test_the_example_of_an_import_works_and_products_are_answered_as_described(merchant: Merchant):
+    products = Settings().lps_base_path + "/products"
+    for example in bulk_import.EXAMPLES.values():
+        done = await merchant.post(f"{products}/bulk-import", example["value"])
+        assert done.json()["failed"] == 0
+        assert_described(done, "post", f"{products}/bulk-import")
+    failed = await merchant.post(f"{products}/bulk-import", {"products": [1, {"id": "a"}]})
+    assert_described(failed, "post", f"{products}/bulk-import")
+    assert_described(await merchant.post(f"{products}/bulk-import", {}), "post", f"{products}/bulk-import")
+    assert_described(await merchant.get(products), "get", products)
+    for product_id in ("cafe-coatepec-1kg", "molino-manual", "nothing"):
+        assert_described(await merchant.get(f"{products}/{product_id}"), "get", f"{products}/{{id}}")
 
 
 def test_the_examples_of_answers_are_as_they_are_described():

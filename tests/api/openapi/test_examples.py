@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 from tests.api.bodies import by_card, card, order, paid_order
-from tests.api.openapi.test_document import DESCRIBED, ONE, assert_described, operations
+from tests.api.openapi.description import DESCRIBED, assert_described, operations
+from tests.api.openapi.test_document import ONE
 from tests.api.payer import CHALLENGED, FRICTIONLESS
 from tests.api.storefront import ORDERS, Merchant
 
+from api.customers import change
+from api.customers import create as create_customer
 from api.http.endpoint import ScopedOperation
 from api.openapi.links import LINKS, REFUND_LINKS
 from api.orders import add_payment, authenticate, cancel, capture, charge, refund
@@ -129,6 +132,18 @@ async def test_the_examples_of_the_sandbox_work(merchant: Merchant):
             answer = await merchant.post(f"{SANDBOX}/{helper}", example["value"] | changes)
             assert answer.status_code in (200, 202), answer.text
             assert_described(answer, "post", f"{SANDBOX}/{helper}")
+
+
+async def test_the_examples_of_customers_work(merchant: Merchant):
+    customers = "/api/customers"
+    example = create_customer.CREATE.spec.examples["customer"]["value"]
+    assert_described(await merchant.post(customers, example), "post", customers)
+    one = f"{customers}/{example['externalId']}"
+    for shown in change.CHANGE.spec.examples.values():
+        assert_described(await merchant.put(one, shown["value"]), "put", f"{customers}/{{id}}")
+    for method, path, described in (("get", one, f"{customers}/{{id}}"), ("get", customers, customers)):
+        assert_described(await merchant.get(path), method, described)
+    assert_described(await merchant.delete(one), "delete", f"{customers}/{{id}}")
 
 
 def test_a_create_leads_to_everything_that_can_be_done_with_an_order():

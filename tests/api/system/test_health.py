@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
+from pathlib import Path
+
 import pytest
 from tests.api.storefront import Storefront
 
+from api.system import health
 from ledger.journal.encryption.data_keys import DataKeys
 from ledger.operations.clock import MerchantClocks
 from ledger.operations.order_numbers import OrderNumbers
 from ledger.postgres.faults import DatabaseUnavailable
 from ledger.processors.sandbox.charge_writer import ChargeWriter
+from ledger.telemetry import all_processes
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("reacted")]
 
@@ -36,3 +41,16 @@ async def test_a_process_without_order_numbers_is_not_ready(store: Storefront, m
     assert answer.status_code == 503
     assert [name for name, passed in answer.json()["checks"].items() if not passed] == ["orderNumbers"]
     assert (await store.client.get("/health/ready")).status_code == 200
+
+
+async def test_a_process_whose_service_lacks_another_process_is_not_ready(
+    store: Storefront, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(health, "all_ready", partial(all_processes.all_ready, str(tmp_path)))
+    answer = await store.client.get("/health/ready")
+    assert answer.status_code == 503
+    assert [name for name, passed in answer.json()["checks"].items() if not passed] == ["processes"]
+    assert all_processes.report(tmp_path, all_ready=True)
+    assert (await store.client.get("/health/ready")).status_code == 200
+    assert all_processes.report(tmp_path, all_ready=False)
+    assert (await store.client.get("/health/ready")).status_code == 503

@@ -61,6 +61,19 @@ async def test_requests_are_counted_by_route_and_outcome_and_never_by_address(st
         assert never not in text
 
 
+async def test_methods_without_an_operation_share_a_label(store: Storefront):
+    before = await now(store)
+    for method in ("MKCALENDAR", "PURGE", "BIND"):
+        assert (await store.client.request(method, ORDERS)).status_code == 405
+    after = await now(store)
+    new = {name for name in after if name[0] == "ledger_http_requests_total" and after[name] != before.get(name, 0)}
+    assert new == {
+        ("ledger_http_requests_total", "(other)", ORDERS, "4xx"),
+        ("ledger_http_requests_total", "GET", METRICS, "2xx"),
+    }
+    assert not [name for name in after if not {"MKCALENDAR", "PURGE", "BIND"}.isdisjoint(name)]
+
+
 async def test_every_family_is_explained_even_before_it_has_a_figure(store: Storefront):
     text = (await store.client.get(METRICS)).text
     for family in AllProcesses().collect():

@@ -14,7 +14,7 @@ from uuid import UUID
 import structlog
 from msgspec import Struct
 
-from ledger.background.back_off import back_off_s
+from ledger.back_off import back_off_s
 from ledger.journal.append import KeyUnavailable, SealBroken
 from ledger.journal.codec import UnknownTopic
 

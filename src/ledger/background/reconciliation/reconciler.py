@@ -1,19 +1,23 @@
 """Reconciliation: compares what a processor carried out with the log, in both directions, and records what is missing.
 
 A call whose outcome is still open is left to the recovery. What only the ledger has recorded cannot be repaired: an
-operator asks the processor.
+operator asks the processor. Look-ups run side by side, at most eight at a time of each merchant: a merchant whose
+look-ups hang delays no other.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Final
 from uuid import UUID
 
 import structlog
 
+from ledger.background.fair_slots import FairSlots
 from ledger.background.periodic import run_periodically
 from ledger.background.reactions.quarantine import UNREADABLE
 from ledger.background.reconciliation.comparison import (
@@ -47,6 +51,7 @@ OVERLAP: Final = timedelta(days=1)
 """How far a day's comparison goes back into the day before, which an outage may have cut short."""
 _EVERY_S: Final = 600.0
 """How often a worker looks whether a day has passed."""
+_LOOK_S: Final = 60.0
 
 FindPayments = Callable[[UUID, str], Awaitable[Sequence[tuple[UUID, UUID]]]]
 """Returns the (order, payment) of a merchant that have a name."""
@@ -84,32 +89,40 @@ class Reconciliation:
         if processor is None:
             return
         found = set[tuple[UUID, str]]()
-        async for record in processor.records(since, until):
-            found.add((record.merchant_id, record.idempotency_key))
-            difference = await self._missing_in_ledger(processor, record, repair=repair)
-            if difference is not None:
+        asked = _Questions()
+        try:
+            async for record in processor.records(since, until):
+                found.add((record.merchant_id, record.idempotency_key))
+                place = await self._place_of(record)
+                if place is None:
+                    yield _reported(difference_of(record))
+                elif not await self._is_recorded(record, place):
+                    asked.start(record, partial(self._missing_in_ledger, processor, record, place, repair=repair))
+            for merchant_id, order_id in await self._moved(since, until):
+                async for record, order in self._unfound(processor, merchant_id, order_id, found):
+                    asked.start(record, partial(self._missing_at_processor, processor, record, order))
+            async for difference in asked.differences():
                 yield _reported(difference)
-        for merchant_id, order_id in await self._moved(since, until):
-            async for difference in self._missing_at_processor(processor, merchant_id, order_id, found):
-                yield _reported(difference)
+        finally:
+            asked.cancel()
 
     # ------------------------------------------------------------------------------- the processor has it, the log not
 
     async def _missing_in_ledger(
-        self, processor: Processor, record: ProcessorRecord, *, repair: bool
+        self, processor: Processor, record: ProcessorRecord, place: tuple[UUID, UUID], *, repair: bool
     ) -> Difference | None:
-        place = await self._place_of(record)
-        if place is None:
-            return difference_of(record)
         order_id, payment_id = place
         order = await self._load(record.merchant_id, order_id)
         if order is None or is_recorded(order.payment(payment_id), order, record):
-            return None
-        difference = difference_of(record, order_id, payment_id)
-        if repair:
-            repaired = await self._repair(processor, order, order.payment(payment_id), record)
-            difference = difference_of(record, order_id, payment_id, repaired=repaired)
-        return difference
+            return None  # it has waited for its turn
+        repaired = repair and await self._repair(processor, order, order.payment(payment_id), record)
+        return difference_of(record, order_id, payment_id, repaired=repaired)
+
+    async def _is_recorded(self, record: ProcessorRecord, place: tuple[UUID, UUID]) -> bool:
+        """Returns whether the log has an effect, or cannot be read."""
+        order_id, payment_id = place
+        order = await self._load(record.merchant_id, order_id)
+        return order is None or is_recorded(order.payment(payment_id), order, record)
 
     async def _place_of(self, record: ProcessorRecord) -> tuple[UUID, UUID] | None:
         for name in (record.idempotency_key, record.processor_reference):
@@ -153,23 +166,27 @@ class Reconciliation:
 
     # ------------------------------------------------------------------------------- the log has it, the processor not
 
-    async def _missing_at_processor(
+    async def _unfound(
         self, processor: Processor, merchant_id: UUID, order_id: UUID, found: set[tuple[UUID, str]]
-    ) -> AsyncIterator[Difference]:
+    ) -> AsyncIterator[tuple[ProcessorRecord, Order]]:
+        """Yields what the processor should have carried out for an order and did not list."""
         order = await self._load(merchant_id, order_id)
-        if order is None:
-            return
-        voids = await self._voids(merchant_id, order)
-        for record in records_of(order, merchant_id, processor.capabilities.name, voids):
-            if (merchant_id, record.idempotency_key) in found:
-                continue
-            payment = payment_of(order, record.idempotency_key)
-            try:
-                if await self._look_up(processor, order, payment, record) is not None:
-                    continue
-            except (ProcessorTimedOut, ProcessorUnavailable, TimeoutError):
-                continue  # the next comparison covers this time once more
-            yield difference_of(record, order_id, payment.payment_id, missing_in=Missing.AT_PROCESSOR)
+        if order is not None:
+            voids = await self._voids(merchant_id, order)
+            for record in records_of(order, merchant_id, processor.capabilities.name, voids):
+                if (merchant_id, record.idempotency_key) not in found:
+                    yield record, order
+
+    async def _missing_at_processor(
+        self, processor: Processor, record: ProcessorRecord, order: Order
+    ) -> Difference | None:
+        payment = payment_of(order, record.idempotency_key)
+        try:
+            if await self._look_up(processor, order, payment, record) is not None:
+                return None
+        except (ProcessorTimedOut, ProcessorUnavailable, TimeoutError):
+            return None  # the next comparison covers this time once more
+        return difference_of(record, order.terms.order_id, payment.payment_id, missing_in=Missing.AT_PROCESSOR)
 
     async def _voids(self, merchant_id: UUID, order: Order) -> dict[UUID, str]:
         """Returns the keys of the voids that have ended payments, by payment."""
@@ -182,6 +199,31 @@ class Reconciliation:
             elif isinstance(event, PaymentCancelled) and event.because is CancelledBecause.VOIDED:
                 voided[event.payment_id] = keys[event.payment_id]
         return voided
+
+
+class _Questions:
+    """The comparisons that ask the processor, side by side and shared fairly by the merchants."""
+
+    def __init__(self) -> None:
+        self._slots = FairSlots[tuple[UUID, str]]()
+        self._found = deque[Difference]()
+        self.cancel = self._slots.cancel
+
+    def start(self, record: ProcessorRecord, compare: Callable[[], Awaitable[Difference | None]]) -> None:
+        async def ask() -> None:
+            difference = await compare()
+            if difference is not None:
+                self._found.append(difference)
+
+        self._slots.start(record.merchant_id, (record.merchant_id, record.idempotency_key), ask)
+
+    async def differences(self) -> AsyncIterator[Difference]:
+        """Yields each difference as it is found, until all comparisons have ended. Raises what one has raised."""
+        while self._slots.keys or self._found:
+            while self._found:
+                yield self._found.popleft()
+            if self._slots.keys:
+                await self._slots.ended(_LOOK_S)
 
 
 def _reported(difference: Difference) -> Difference:

@@ -9,7 +9,7 @@ from typing import Final
 from procrastinate import BaseRetryStrategy, RetryDecision
 from procrastinate.jobs import Job
 
-from ledger.background.back_off import back_off_s
+from ledger.back_off import back_off_s
 
 ATTEMPTS_MAX: Final = 40
 """About five hours: longer than an outage that stays unnoticed."""

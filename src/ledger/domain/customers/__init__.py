@@ -1,4 +1,4 @@
-"""The customer of a merchant: a stream of its own, created or reused by the orders that name it.
+"""The customer of a merchant: a stream of its own, created by itself or by the first order that names it.
 
-In reading order: `events` (created, details changed, erased), `state`, `commands`, `decide`, `evolve`.
+In reading order: `events` (created, changed, erased), `state`, `commands`, `decide`, `evolve`.
 """

@@ -5,7 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from uuid import UUID
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from ledger.domain.customers.events import NotificationPreferences
 
 
 class UpsertCustomer(Struct, frozen=True, kw_only=True):
@@ -21,6 +23,38 @@ class UpsertCustomer(Struct, frozen=True, kw_only=True):
     last_name: str | None | UnsetType = UNSET
     email: str | None | UnsetType = UNSET
     phone_number: str | None | UnsetType = UNSET
+
+
+class CreateCustomer(Struct, frozen=True, kw_only=True):
+    """Creates a customer (contract N61). `source_id` is the service id of a customer that exists."""
+
+    customer_id: UUID
+    external_id: str
+    at: datetime
+    first_name: str | None = None
+    last_name: str | None = None
+    email: str | None = None
+    phone_number: str | None = None
+    source_id: UUID | None = None
+    metadata: Raw | None = None
+    preferences: NotificationPreferences = NotificationPreferences()
+
+
+class ChangeCustomer(Struct, frozen=True, kw_only=True):
+    """Changes a customer (contract N61). None sets a field to null, and the preferences to their defaults.
+
+    `external_id`, where given, is what the customer has already: it never changes.
+    """
+
+    at: datetime
+    external_id: str | UnsetType = UNSET
+    first_name: str | None | UnsetType = UNSET
+    last_name: str | None | UnsetType = UNSET
+    email: str | None | UnsetType = UNSET
+    phone_number: str | None | UnsetType = UNSET
+    source_id: UUID | None | UnsetType = UNSET
+    metadata: Raw | None | UnsetType = UNSET
+    preferences: NotificationPreferences | None | UnsetType = UNSET
 
 
 class EraseCustomer(Struct, frozen=True, kw_only=True):

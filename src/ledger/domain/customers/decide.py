@@ -1,16 +1,29 @@
 """The deciders of a customer.
 
-Never overwrite a detail that the order leaves out: only details that are given and differ are recorded. Where none
+Never overwrite a field that the request leaves out: only fields that are given and differ are recorded. Where none
 differs, there is no event.
 """
 
 from __future__ import annotations
 
+from datetime import datetime
+from typing import Any
+
 from msgspec import UNSET
 
-from ledger.domain.customers.commands import EraseCustomer, UpsertCustomer
-from ledger.domain.customers.events import CustomerCreated, CustomerDetailsChanged, CustomerErased, CustomerEvent
+from ledger.domain.customers.commands import ChangeCustomer, CreateCustomer, EraseCustomer, UpsertCustomer
+from ledger.domain.customers.events import (
+    CustomerCreated,
+    CustomerDetailsChanged,
+    CustomerErased,
+    CustomerEvent,
+    CustomerMetadataChanged,
+    CustomerSourceChanged,
+    NotificationPreferences,
+    NotificationPreferencesChanged,
+)
 from ledger.domain.customers.state import DETAILS, Customer
+from ledger.domain.rejections import CustomerNotFound, DuplicateExternalId, InvalidField
 
 
 def decide_upsert(customer: Customer | None, command: UpsertCustomer) -> list[CustomerEvent]:
@@ -19,15 +32,84 @@ def decide_upsert(customer: Customer | None, command: UpsertCustomer) -> list[Cu
     Returns no events where every given detail has its value already.
     """
     assert customer is None or not customer.erased, "a search never finds an erased customer"
-    given = {name: value for name in DETAILS if (value := getattr(command, name)) is not UNSET}
     if customer is None:
         return [
-            CustomerCreated(customer_id=command.customer_id, external_id=command.external_id, at=command.at, **given)
+            CustomerCreated(
+                customer_id=command.customer_id, external_id=command.external_id, at=command.at, **_given(command)
+            )
         ]
-    changed = {name: value for name, value in given.items() if value != getattr(customer, name)}
-    return [CustomerDetailsChanged(customer_id=customer.customer_id, at=command.at, **changed)] if changed else []
+    return _changed_details(customer, _given(command), command.at)
+
+
+def decide_create(customer: Customer | None, command: CreateCustomer) -> list[CustomerEvent]:
+    """Creates a customer; returns no events where it is created already (contract N61).
+
+    Raises DuplicateExternalId where `customer` is another one, erased or not, with the external id (section 8).
+    """
+    if customer is not None and customer.customer_id == command.customer_id:
+        return []
+    if customer is not None:
+        raise DuplicateExternalId(
+            "Another customer has or had this externalId: change that customer or use another externalId.",
+            field="externalId",
+        )
+    created = CustomerCreated(
+        customer_id=command.customer_id,
+        external_id=command.external_id,
+        at=command.at,
+        source_id=command.source_id,
+        metadata=UNSET if command.metadata is None else command.metadata,
+        **_given(command),
+    )
+    if command.preferences == NotificationPreferences():
+        return [created]
+    chosen = NotificationPreferencesChanged(
+        customer_id=command.customer_id, at=command.at, preferences=command.preferences
+    )
+    return [created, chosen]
+
+
+def decide_change(customer: Customer, command: ChangeCustomer) -> list[CustomerEvent]:
+    """Records what of a customer changes; returns no events where nothing differs.
+
+    Raises CustomerNotFound where the customer is erased, InvalidField for `externalId` and `sourceId`.
+    """
+    if customer.erased:
+        raise CustomerNotFound("The merchant has no customer with this id.")
+    if command.external_id not in (UNSET, customer.external_id):
+        raise InvalidField("externalId", "cannot be changed: send the one that the customer has, or leave it out")
+    if command.source_id == customer.customer_id:
+        raise InvalidField("sourceId", "must be another customer")
+    return [*_changed_details(customer, _given(command), command.at), *_changed_extras(customer, command)]
 
 
 def decide_erasure(customer: Customer, command: EraseCustomer) -> list[CustomerEvent]:
     """Erases the customer (contract N61). Returns no events where the customer is erased already."""
     return [] if customer.erased else [CustomerErased(customer_id=customer.customer_id, at=command.at)]
+
+
+def _given(command: UpsertCustomer | CreateCustomer | ChangeCustomer) -> dict[str, Any]:
+    return {name: value for name in DETAILS if (value := getattr(command, name)) is not UNSET}
+
+
+def _changed_details(customer: Customer, given: dict[str, Any], at: datetime) -> list[CustomerEvent]:
+    changed = {name: value for name, value in given.items() if value != getattr(customer, name)}
+    return [CustomerDetailsChanged(customer_id=customer.customer_id, at=at, **changed)] if changed else []
+
+
+def _changed_extras(customer: Customer, command: ChangeCustomer) -> list[CustomerEvent]:
+    """Returns the events of the source, the metadata and the preferences, which no order can contain."""
+    customer_id, at = customer.customer_id, command.at
+    events: list[CustomerEvent] = []
+    if command.source_id not in (UNSET, customer.source_id):
+        events.append(CustomerSourceChanged(customer_id=customer_id, at=at, source_id=command.source_id or None))
+    metadata = command.metadata
+    if metadata is not UNSET and metadata != customer.metadata:
+        new = UNSET if metadata is None else metadata
+        events.append(CustomerMetadataChanged(customer_id=customer_id, at=at, metadata=new))
+    preferences = command.preferences
+    if preferences is not UNSET:
+        chosen = NotificationPreferences() if preferences is None else preferences
+        if chosen != customer.preferences:
+            events.append(NotificationPreferencesChanged(customer_id=customer_id, at=at, preferences=preferences))
+    return events

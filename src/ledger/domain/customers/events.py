@@ -38,6 +38,45 @@ class CustomerDetailsChanged(Struct, frozen=True, kw_only=True, omit_defaults=Tr
     phone_number: str | None | UnsetType = UNSET
 
 
+class CustomerSourceChanged(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The merchant changed the customer that this one was derived from; null: from none."""
+
+    customer_id: UUID
+    at: datetime
+    source_id: UUID | None = None
+
+
+class CustomerMetadataChanged(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The merchant replaced the metadata of a customer, or removed it where the field is absent."""
+
+    customer_id: UUID
+    at: datetime
+    metadata: Raw | UnsetType = UNSET
+
+
+class NotificationPreferences(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Which messages a customer wants, over which channels, and in which language (contract N49).
+
+    Events store every field, so that a later change of a default leaves earlier choices as they are.
+    """
+
+    email: bool = True
+    sms: bool = True
+    whatsapp: bool = False
+    payment_reminders: bool = True
+    receipts: bool = True
+    invoices: bool = True
+    language: str = "es"
+
+
+class NotificationPreferencesChanged(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The notification preferences of a customer changed. Null: to the defaults."""
+
+    customer_id: UUID
+    at: datetime
+    preferences: NotificationPreferences | None = None
+
+
 class CustomerErased(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """The customer was erased. The commit of this event destroys the key of all their personal data."""
 
@@ -45,17 +84,29 @@ class CustomerErased(Struct, frozen=True, kw_only=True, omit_defaults=True, rena
     at: datetime
 
 
-CustomerEvent = CustomerCreated | CustomerDetailsChanged | CustomerErased
+CustomerEvent = (
+    CustomerCreated
+    | CustomerDetailsChanged
+    | CustomerSourceChanged
+    | CustomerMetadataChanged
+    | NotificationPreferencesChanged
+    | CustomerErased
+)
 
 TOPICS: Final[dict[str, type[Struct]]] = {
     "customer-created.v1": CustomerCreated,
     "customer-details-changed.v1": CustomerDetailsChanged,
+    "customer-source-changed.v1": CustomerSourceChanged,
+    "customer-metadata-changed.v1": CustomerMetadataChanged,
+    "notification-preferences-changed.v1": NotificationPreferencesChanged,
     "customer-erased.v1": CustomerErased,
 }
 
 PERSONAL: Final[dict[type[Struct], tuple[str, ...]]] = {
     CustomerCreated: ("first_name", "last_name", "email", "phone_number", "metadata"),
     CustomerDetailsChanged: ("first_name", "last_name", "email", "phone_number"),
+    CustomerMetadataChanged: ("metadata",),
+    NotificationPreferencesChanged: ("preferences",),
 }
 """The fields that are stored sealed under the customer's data key. The merchant's own id of the customer stays
 readable, because customers are found by it."""

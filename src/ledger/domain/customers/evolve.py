@@ -7,27 +7,54 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from msgspec import UNSET
+from msgspec import UNSET, Raw, UnsetType
 from msgspec.structs import replace
 
-from ledger.domain.customers.events import CustomerCreated, CustomerDetailsChanged, CustomerErased, CustomerEvent
+from ledger.domain.customers.events import (
+    CustomerCreated,
+    CustomerDetailsChanged,
+    CustomerErased,
+    CustomerEvent,
+    CustomerMetadataChanged,
+    CustomerSourceChanged,
+    NotificationPreferences,
+    NotificationPreferencesChanged,
+)
 from ledger.domain.customers.state import DETAILS, Customer
 
 
 def evolve(customer: Customer | None, event: CustomerEvent) -> Customer:
     """Returns the customer after `event`. `customer` is None before `CustomerCreated`."""
+    if isinstance(event, CustomerCreated):
+        return _created(event)
+    assert customer is not None, "a stream begins with its creation"
     match event:
-        case CustomerCreated():
-            return _created(event)
         case CustomerDetailsChanged():
-            assert customer is not None, "a stream begins with its creation"
             changed = {name: value for name in DETAILS if (value := getattr(event, name)) is not UNSET}
             return replace(customer, updated_at=event.at, **changed)
+        case CustomerSourceChanged():
+            return replace(customer, updated_at=event.at, source_id=event.source_id)
+        case CustomerMetadataChanged():
+            return replace(customer, updated_at=event.at, metadata=_metadata(event.metadata))
+        case NotificationPreferencesChanged():
+            preferences = NotificationPreferences() if event.preferences is None else event.preferences
+            return replace(customer, updated_at=event.at, preferences=preferences)
         case CustomerErased():
-            assert customer is not None, "a stream begins with its creation"
-            return replace(customer, active=False, erased=True, updated_at=event.at, **dict.fromkeys(DETAILS))
+            return replace(
+                customer,
+                active=False,
+                erased=True,
+                updated_at=event.at,
+                metadata=None,
+                preferences=NotificationPreferences(),
+                **dict.fromkeys(DETAILS),
+            )
         case _:
             assert_never(event)
+
+
+def _metadata(metadata: Raw | UnsetType) -> Raw | None:
+    return None if isinstance(metadata, UnsetType) else metadata
 
 
 def _created(event: CustomerCreated) -> Customer:
@@ -41,4 +68,5 @@ def _created(event: CustomerCreated) -> Customer:
         email=event.email,
         phone_number=event.phone_number,
         source_id=event.source_id,
+        metadata=_metadata(event.metadata),
     )

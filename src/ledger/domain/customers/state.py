@@ -6,7 +6,9 @@ from datetime import datetime
 from typing import Final
 from uuid import UUID
 
-from msgspec import Struct
+from msgspec import Raw, Struct
+
+from ledger.domain.customers.events import NotificationPreferences
 
 DETAILS: Final = ("first_name", "last_name", "email", "phone_number")
 """The details of its customer that an order can contain."""
@@ -24,5 +26,7 @@ class Customer(Struct, frozen=True, kw_only=True):
     email: str | None = None
     phone_number: str | None = None
     source_id: UUID | None = None
+    metadata: Raw | None = None
+    preferences: NotificationPreferences = NotificationPreferences()
     active: bool = True
     erased: bool = False

@@ -16,7 +16,8 @@ from msgspec import Raw, Struct
 class RequestAccepted(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """A request under an idempotency key was accepted and is being carried out.
 
-    It is recorded in the commit of the intent that it leads to, so that a crash cannot separate the two.
+    It is recorded in the commit of the intent that it leads to, so that a crash cannot separate the two. `order_id` is
+    the id of the stream that the request is about: an order, or the customer of a request about customers.
     """
 
     fingerprint: str
@@ -27,7 +28,7 @@ class RequestAccepted(Struct, frozen=True, kw_only=True, omit_defaults=True, ren
 
 
 class RequestAnswered(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The request was answered with the order at `order_version`; a repetition is answered from that version.
+    """The request was answered with the order (or customer) at `order_version`; a repetition is answered from it.
 
     `created`: the answer was for a new order or payment. `replayed`: the request changed nothing.
     """
@@ -57,11 +58,20 @@ class RequestReleased(Struct, frozen=True, kw_only=True, omit_defaults=True, ren
     at: datetime
 
 
-RequestEvent = RequestAccepted | RequestAnswered | RequestRefused | RequestReleased
+class RequestCompleted(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """A request that is not about one order was carried out. A repetition gets the same `result`, which is JSON."""
+
+    fingerprint: str
+    result: Raw
+    at: datetime
+
+
+RequestEvent = RequestAccepted | RequestAnswered | RequestRefused | RequestReleased | RequestCompleted
 
 TOPICS: Final[dict[str, type[Struct]]] = {
     "request-accepted.v1": RequestAccepted,
     "request-answered.v1": RequestAnswered,
     "request-refused.v1": RequestRefused,
     "request-released.v1": RequestReleased,
+    "request-completed.v1": RequestCompleted,
 }

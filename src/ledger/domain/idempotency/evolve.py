@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from ledger.domain.idempotency.events import (
     RequestAccepted,
     RequestAnswered,
+    RequestCompleted,
     RequestEvent,
     RequestRefused,
     RequestReleased,
@@ -37,5 +38,7 @@ def evolve(record: IdempotencyRecord | None, event: RequestEvent) -> Idempotency
         case RequestReleased():
             assert record is not None, "a release follows its acceptance"
             return replace(record, released=True)
+        case RequestCompleted():
+            return IdempotencyRecord(fingerprint=event.fingerprint, result=event.result)
         case _:
             assert_never(event)

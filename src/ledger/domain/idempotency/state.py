@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from ledger.domain.idempotency.events import RequestAnswered, RequestRefused
 
@@ -22,3 +22,5 @@ class IdempotencyRecord(Struct, frozen=True, kw_only=True):
     released: bool = False
     answer: RequestAnswered | None = None
     refusal: RequestRefused | None = None
+    result: Raw | None = None
+    """The answer to a completed request that is not about one order, as JSON."""

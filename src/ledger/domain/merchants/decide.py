@@ -1,30 +1,49 @@
 """The deciders of a merchant: registration, settings, API keys.
 
-Check the bounds of settings here only: every reader of a setting relies on these checks.
+Let a key give only what it has itself: a limited key could otherwise make itself an unlimited one.
 """
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Final
+from uuid import UUID
 
 from msgspec import UNSET
 
-from ledger.domain.merchants.commands import ChangeSettings, IssueApiKey, RegisterMerchant, RevokeApiKey
+from ledger.domain.merchants.commands import (
+    ChangeSettings,
+    IssueApiKey,
+    RegisterMerchant,
+    RevokeApiKey,
+    RotateApiKey,
+)
 from ledger.domain.merchants.events import (
     ApiKeyIssued,
     ApiKeyRevoked,
+    ApiKeyRotated,
     MerchantEvent,
     MerchantRegistered,
     MerchantSettingsChanged,
 )
-from ledger.domain.merchants.state import Merchant
+from ledger.domain.merchants.settings import SETTING_FIELDS, out_of_bounds
+from ledger.domain.merchants.state import MANAGES_KEYS, ApiKey, Merchant
 from ledger.domain.money import shortest
-from ledger.domain.rejections import ApiKeyNotFound, InvalidField
+from ledger.domain.rejections import (
+    ActingKeyEnded,
+    ApiKeyLimitReached,
+    ApiKeyNotActive,
+    ApiKeyNotFound,
+    InsufficientScope,
+    InvalidField,
+    LastManagingKey,
+    refuse_fields,
+)
 
-_RATE_MAX: Final = 50  # at 50 % a surcharge can round up to the subtotal, and half a capture could cover the order
 _NAME_MAX: Final = 255
-_DELAY_MAX_S: Final = 7 * 24 * 3600  # as long as an authorisation is valid (contract 2.1)
-_REQUESTS_MAX: Final = 1_000_000
+
+KEYS_MAX: Final = 100
+"""The most valid API keys of a merchant. All keys are part of the merchant's state, and each has a rate of its own."""
 
 
 def decide_registration(merchant: Merchant | None, command: RegisterMerchant) -> list[MerchantEvent]:
@@ -38,11 +57,11 @@ def decide_registration(merchant: Merchant | None, command: RegisterMerchant) ->
 
 
 def decide_settings(merchant: Merchant, command: ChangeSettings) -> list[MerchantEvent]:
-    """Changes the settings that differ; returns no events where none does. Raises InvalidField with the public name."""
-    _require_valid_surcharge(command)
-    _require_valid_limits(command)
-    fields = [field for field in ChangeSettings.__struct_fields__ if field != "at"]
-    given = {field: value for field in fields if (value := getattr(command, field)) is not UNSET}
+    """Changes the settings that differ; returns no events where none does. Raises InvalidField with the public
+    name of every setting that is out of bounds.
+    """
+    refuse_fields(out_of_bounds(command))
+    given = {field: value for field in SETTING_FIELDS if (value := getattr(command, field)) is not UNSET}
     if command.surcharge_rate:
         given["surcharge_rate"] = shortest(command.surcharge_rate)
     elif command.surcharge_rate is not UNSET:
@@ -54,54 +73,132 @@ def decide_settings(merchant: Merchant, command: ChangeSettings) -> list[Merchan
 def decide_issue(merchant: Merchant, command: IssueApiKey) -> list[MerchantEvent]:
     """Issues a further API key; the existing keys stay valid. The same key id again is absorbed.
 
-    Raises InvalidField for `expiresAt`.
+    Raises ActingKeyEnded, InsufficientScope; InvalidField for `name` and `expiresAt`; ApiKeyLimitReached.
     """
-    if any(key.key_id == command.key_id for key in merchant.keys):
+    if _key(merchant, command.key_id) is not None:
         return []
-    if command.expires_at is not None and command.expires_at <= command.at:
-        raise InvalidField("expiresAt", "must be later than now: a key cannot expire before it is issued")
+    _require_may_give(merchant, command, command.scopes, command.expires_at)
+    _require_valid_key(command)
+    _require_room(merchant, command.real_at)
+    return [_issued(merchant, command, command.name, command.scopes, command.expires_at)]
+
+
+def decide_rotation(merchant: Merchant, command: RotateApiKey) -> list[MerchantEvent]:
+    """Issues a key in the place of another, which then expires. The same new key id again is absorbed.
+
+    Raises ActingKeyEnded, ApiKeyNotFound, ApiKeyNotActive, InsufficientScope; InvalidField for `name` and `expiresAt`;
+    ApiKeyLimitReached.
+    """
+    if _key(merchant, command.key_id) is not None:
+        return []
+    _require_active(merchant, command.acting_key_id, command.real_at)
+    old = _known_key(merchant, command.replaced_id)
+    if not old.is_valid(command.real_at):
+        raise ApiKeyNotActive("The API key is revoked or has expired: create another key instead.")
+    expires_at = old.expires_at if command.expires_at is None else command.expires_at
+    _require_may_give(merchant, command, old.scopes, expires_at)
+    _require_valid_key(command)
+    _require_room(merchant, command.real_at)
+    until = command.replaced_until if old.expires_at is None else min(command.replaced_until, old.expires_at)
     return [
-        ApiKeyIssued(
+        _issued(merchant, command, old.name if command.name is None else command.name, old.scopes, expires_at),
+        ApiKeyRotated(
             merchant_id=merchant.merchant_id,
-            key_id=command.key_id,
-            key_hash=command.key_hash,
-            hint=command.hint,
+            key_id=old.key_id,
+            replaced_by=command.key_id,
+            expires_at=until,
             at=command.at,
-            name=command.name,
-            scopes=command.scopes,
-            expires_at=command.expires_at,
-        )
+        ),
     ]
 
 
 def decide_revocation(merchant: Merchant, command: RevokeApiKey) -> list[MerchantEvent]:
-    """Revokes an API key; returns no events where it is revoked already. Raises ApiKeyNotFound."""
-    key = next((key for key in merchant.keys if key.key_id == command.key_id), None)
-    if key is None:
-        raise ApiKeyNotFound("The merchant has no such API key.")
-    if key.revoked_at is not None:
+    """Revokes an API key; returns no events where it is revoked already.
+
+    Raises ApiKeyNotFound; for a request with a key also ActingKeyEnded, and LastManagingKey where no other valid key
+    could manage keys. An operator can revoke every key.
+    """
+    key = _key(merchant, command.key_id)
+    if key is not None and key.revoked_at is not None:
         return []
+    _require_active(merchant, command.acting_key_id, command.real_at)
+    key = _known_key(merchant, command.key_id)
+    others = (each for each in merchant.keys if each is not key and each.is_valid(command.real_at))
+    if command.acting_key_id is not None and not any(each.allows(MANAGES_KEYS) for each in others):
+        raise LastManagingKey(
+            "No other valid API key can manage keys: create one with the scope keys first, or rotate this key."
+        )
     return [ApiKeyRevoked(merchant_id=merchant.merchant_id, key_id=command.key_id, at=command.at)]
 
 
-def _require_valid_surcharge(command: ChangeSettings) -> None:
-    rate = command.surcharge_rate
-    if (
-        rate is not UNSET
-        and rate is not None
-        and not (rate.is_finite() and 0 <= rate < _RATE_MAX and rate == round(rate, 4))
-    ):
-        raise InvalidField("surchargeRate", f"must be a percentage below {_RATE_MAX} with at most four decimals")
-    for name, methods in (("surchargeMethods", command.surcharge_methods), ("paymentMethods", command.payment_methods)):
-        if methods is not UNSET and not methods:
-            raise InvalidField(name, "must name at least one payment method")
+def _issued(
+    merchant: Merchant,
+    command: IssueApiKey | RotateApiKey,
+    name: str | None,
+    scopes: tuple[str, ...],
+    expires_at: datetime | None,
+) -> ApiKeyIssued:
+    return ApiKeyIssued(
+        merchant_id=merchant.merchant_id,
+        key_id=command.key_id,
+        key_hash=command.key_hash,
+        hint=command.hint,
+        at=command.at,
+        name=name,
+        scopes=scopes,
+        expires_at=expires_at,
+    )
 
 
-def _require_valid_limits(command: ChangeSettings) -> None:
-    for name, limit, maximum in (
-        ("requestsPerMinute", command.requests_per_minute, _REQUESTS_MAX),
-        ("requestsPerSecond", command.requests_per_second, _REQUESTS_MAX),
-        ("captureDelaySeconds", command.capture_delay_seconds, _DELAY_MAX_S),
-    ):
-        if limit is not UNSET and not 0 <= limit <= maximum:
-            raise InvalidField(name, f"must be a whole number from 0 to {maximum}")
+def _key(merchant: Merchant, key_id: UUID) -> ApiKey | None:
+    return next((key for key in merchant.keys if key.key_id == key_id), None)
+
+
+def _known_key(merchant: Merchant, key_id: UUID) -> ApiKey:
+    key = _key(merchant, key_id)
+    if key is None:
+        raise ApiKeyNotFound("The merchant has no such API key.")
+    return key
+
+
+def _require_active(merchant: Merchant, acting_key_id: UUID | None, real_at: datetime) -> ApiKey | None:
+    """Returns the key of the request, None for an operator. A process may have accepted it for a moment after its
+    revocation; the commit must not.
+    """
+    if acting_key_id is None:
+        return None
+    key = _key(merchant, acting_key_id)
+    if key is None or not key.is_valid(real_at):
+        raise ActingKeyEnded("The API key is unknown or revoked: use another key.")
+    return key
+
+
+def _require_may_give(
+    merchant: Merchant, command: IssueApiKey | RotateApiKey, scopes: tuple[str, ...], expires_at: datetime | None
+) -> None:
+    """Checks that the key of the request has what it gives: all scopes, and a validity as long."""
+    giver = _require_active(merchant, command.acting_key_id, command.real_at)
+    if giver is None:
+        return
+    lacking = [scope for scope in scopes if not giver.allows(scope)]
+    if giver.scopes and (lacking or not scopes):
+        missing = ", ".join(lacking) or "all scopes"
+        raise InsufficientScope(
+            f"The API key of the request lacks {missing}, so it cannot give it: give scopes among {', '.join(giver.scopes)}."
+        )
+    if giver.expires_at is not None and (expires_at is None or expires_at > giver.expires_at):
+        raise InvalidField("expiresAt", "must not be later than the expiry of the API key that sends the request")
+
+
+def _require_valid_key(command: IssueApiKey | RotateApiKey) -> None:
+    problems = []
+    if command.name is not None and not (0 < len(command.name) <= _NAME_MAX and command.name.isprintable()):
+        problems.append(InvalidField("name", f"must have 1 to {_NAME_MAX} printable characters"))
+    if command.expires_at is not None and command.expires_at <= command.real_at:
+        problems.append(InvalidField("expiresAt", "must be later than now: a key cannot expire before it is issued"))
+    refuse_fields(problems)
+
+
+def _require_room(merchant: Merchant, real_at: datetime) -> None:
+    if sum(key.is_valid(real_at) for key in merchant.keys) >= KEYS_MAX:
+        raise ApiKeyLimitReached(f"The merchant has {KEYS_MAX} valid API keys: revoke one that is no longer used.")

@@ -51,7 +51,10 @@ class MerchantSettingsChanged(Struct, frozen=True, kw_only=True, omit_defaults=T
 
 
 class ApiKeyIssued(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """An API key was issued for the merchant. `key_hash` is HMAC-SHA256 under the installation's pepper, in hex."""
+    """An API key was issued for the merchant. `key_hash` is HMAC-SHA256 under the installation's pepper, in hex.
+
+    Without `scopes` it allows everything. `expires_at` is real time, also where the merchant's clock was moved.
+    """
 
     merchant_id: UUID
     key_id: UUID
@@ -71,11 +74,25 @@ class ApiKeyRevoked(Struct, frozen=True, kw_only=True, omit_defaults=True, renam
     at: datetime
 
 
-MerchantEvent = MerchantRegistered | MerchantSettingsChanged | ApiKeyIssued | ApiKeyRevoked
+class ApiKeyRotated(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """Another API key of the merchant, `replaced_by`, took the place of this one, which expires at `expires_at`.
+
+    `expires_at` is real time, also where the merchant's clock was moved.
+    """
+
+    merchant_id: UUID
+    key_id: UUID
+    replaced_by: UUID
+    expires_at: datetime
+    at: datetime
+
+
+MerchantEvent = MerchantRegistered | MerchantSettingsChanged | ApiKeyIssued | ApiKeyRevoked | ApiKeyRotated
 
 TOPICS: Final[dict[str, type[Struct]]] = {
     "merchant-registered.v1": MerchantRegistered,
     "merchant-settings-changed.v1": MerchantSettingsChanged,
     "api-key-issued.v1": ApiKeyIssued,
     "api-key-revoked.v1": ApiKeyRevoked,
+    "api-key-rotated.v1": ApiKeyRotated,
 }

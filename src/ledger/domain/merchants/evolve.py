@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from ledger.domain.merchants.events import (
     ApiKeyIssued,
     ApiKeyRevoked,
+    ApiKeyRotated,
     MerchantEvent,
     MerchantRegistered,
     MerchantSettingsChanged,
@@ -37,8 +38,9 @@ def evolve(merchant: Merchant | None, event: MerchantEvent) -> Merchant:
         case ApiKeyIssued():
             return replace(merchant, updated_at=event.at, keys=(*merchant.keys, _issued(event)))
         case ApiKeyRevoked():
-            keys = tuple(_after_revocation(key, event) for key in merchant.keys)
-            return replace(merchant, updated_at=event.at, keys=keys)
+            return _with_key(merchant, event, revoked_at=event.at)
+        case ApiKeyRotated():
+            return _with_key(merchant, event, replaced_by=event.replaced_by, expires_at=event.expires_at)
         case _:
             assert_never(event)
 
@@ -60,5 +62,6 @@ def _issued(event: ApiKeyIssued) -> ApiKey:
     )
 
 
-def _after_revocation(key: ApiKey, event: ApiKeyRevoked) -> ApiKey:
-    return replace(key, revoked_at=event.at) if key.key_id == event.key_id else key
+def _with_key(merchant: Merchant, event: ApiKeyRevoked | ApiKeyRotated, **changes: Any) -> Merchant:
+    keys = tuple(replace(key, **changes) if key.key_id == event.key_id else key for key in merchant.keys)
+    return replace(merchant, updated_at=event.at, keys=keys)

@@ -3,5 +3,6 @@
 In reading order:
 
 - `upsert`: finds or creates the customer of a new order. `cache`: customers that this process has loaded lately.
-- `erase`: erases a customer.
+- `requests`: a merchant's request on a customer: `create`, `change`.
+- `erase`: erases a customer, for a merchant or an operator.
 """

@@ -11,6 +11,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 from uuid import UUID
 
+import structlog
+
 from ledger.domain.customers.commands import EraseCustomer
 from ledger.domain.customers.decide import decide_erasure
 from ledger.domain.customers.evolve import evolve
@@ -21,12 +23,17 @@ from ledger.domain.payment_methods.commands import EraseMethods
 from ledger.domain.payment_methods.decide import decide_erase_methods
 from ledger.domain.payment_methods.evolve import evolve as evolve_methods
 from ledger.domain.payment_methods.state import SavedMethods, stream_of
-from ledger.domain.rejections import CustomerNotFound
+from ledger.domain.rejections import ConcurrentUpdate, CustomerNotFound
 from ledger.journal.append import Conflict
+from ledger.operations.customers.requests import execute_customer_request, find_customer
 from ledger.operations.inputs import Actor
 from ledger.operations.ledger import Ledger
 from ledger.operations.pipeline.execute import execute
-from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
+from ledger.operations.pipeline.execute_stream import StreamResult
+from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork
+from ledger.postgres.faults import Fault
+
+_log = structlog.get_logger()
 
 _AT_ONCE: Final = 50
 
@@ -42,6 +49,32 @@ async def erase_customer(ledger: Ledger, actor: Actor, reference: str, orders_of
     ConcurrentUpdate, a Fault of the journal.
     """
     return await ledger.complete(_erase(ledger, actor, reference, orders_of))
+
+
+async def delete_customer(
+    ledger: Ledger, actor: Actor, reference: str, orders_of: OrdersOf, key: IdempotencyKey | None = None
+) -> StreamResult[Customer]:
+    """Erases the customer that a merchant's request names (contract N61): what is left, once the key is destroyed.
+
+    Where the orders cannot all be rendered again now, the worker finishes that. Raises like
+    `execute_customer_request`; CustomerNotFound, also where the customer is erased already.
+    """
+    return await ledger.complete(_delete(UnitOfWork(ledger, actor, key), actor, reference, orders_of))
+
+
+async def _delete(uow: UnitOfWork, actor: Actor, reference: str, orders_of: OrdersOf) -> StreamResult[Customer]:
+    async def attempt(_: Conflict | None) -> Plan:
+        customer = await find_customer(uow, reference)
+        events = decide_erasure(customer, EraseCustomer(at=uow.now))
+        return Plan(changes=[uow.change(customer.customer_id, evolve, events)])
+
+    result = await execute_customer_request(uow, attempt)
+    if not result.repeated:
+        try:
+            await erase_payer(uow.ledger, actor, result.state.customer_id, orders_of)
+        except (Fault, ConcurrentUpdate) as fault:
+            _log.warning("forgetting_waits", reason=type(fault).__name__)
+    return result
 
 
 async def _erase(ledger: Ledger, actor: Actor, reference: str, orders_of: OrdersOf) -> Customer:

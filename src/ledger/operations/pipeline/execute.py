@@ -35,11 +35,11 @@ from ledger.domain.orders.events import (
 from ledger.domain.orders.payment import Intent
 from ledger.domain.orders.processor_outcomes import ActionRequired, NotSent, Unanswered
 from ledger.domain.orders.state import Order
-from ledger.domain.rejections import ConcurrentUpdate, PaymentMethodNotFound, Rejected, RequestInProgress
+from ledger.domain.rejections import ConcurrentUpdate, PaymentMethodNotFound, Rejected
 from ledger.domain.time_limits import AUTHORIZATION_S, SESSION_S
 from ledger.journal.append import Change, Conflict
 from ledger.operations.ledger import Ledger
-from ledger.operations.pipeline.idempotency import answered_before, has_open_call, record_refusal
+from ledger.operations.pipeline.idempotency import answered_before, has_open_call, record_rejection
 from ledger.operations.pipeline.processor_requests import (
     NO_SECRETS,
     SecretInputs,
@@ -92,12 +92,7 @@ async def execute_request(uow: UnitOfWork, attempt: Attempt) -> OrderResult:
     try:
         return await _result(uow, await execute(uow, attempt))
     except Rejected as rejection:
-        if await uow.was_overtaken():  # by the same request, sent twice at once: not a rejection
-            raise RequestInProgress(
-                "A request with this Idempotency-Key is being carried out: send the request again after a second."
-            ) from rejection
-        if rejection.lasting:
-            await record_refusal(uow, rejection)
+        await record_rejection(uow, rejection)
         raise
 
 

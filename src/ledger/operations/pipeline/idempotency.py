@@ -6,14 +6,17 @@ neither answered nor refused.
 
 from __future__ import annotations
 
+import hmac
 import json
 from decimal import Decimal
 from typing import Final
 
 import msgspec
+from msgspec import Raw
 
 from ledger.domain.fold import fold
 from ledger.domain.idempotency.events import RequestRefused
+from ledger.domain.idempotency.state import IdempotencyRecord
 from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.state import Order
 from ledger.domain.rejections import IdempotencyKeyReused, Rejected, RequestInProgress, rejection_of
@@ -23,20 +26,48 @@ from ledger.operations.results import OrderResult, RequestTarget
 _encode: Final = msgspec.json.Encoder(decimal_format="number").encode
 
 
+async def completed_before(uow: UnitOfWork) -> Raw | None:
+    """Returns the result that the key has already, for a request that is not about one order; None for a new request.
+
+    Raises IdempotencyKeyReused, a Fault of the journal.
+    """
+    record = await _record_of(uow)
+    if record is None:
+        return None
+    assert record.result is not None, "the fingerprint contains the operation, which keeps its result"
+    return record.result
+
+
+async def _record_of(uow: UnitOfWork) -> IdempotencyRecord | None:
+    """Returns the record of the request. Raises IdempotencyKeyReused for the record of another one."""
+    record = await uow.load_record()
+    assert uow.key is not None, "only a request with a key has a record"
+    if record is not None and not hmac.compare_digest(record.fingerprint, uow.key.fingerprint):
+        raise IdempotencyKeyReused("This Idempotency-Key was used for another request: use another key.")
+    return record
+
+
+async def find_record(uow: UnitOfWork) -> IdempotencyRecord | None:
+    """Returns the record of an accepted request under the key; None where the request is new, or nothing of it was
+    sent.
+
+    Raises the recorded rejection, IdempotencyKeyReused, a Fault of the journal.
+    """
+    record = await _record_of(uow)
+    if record is None:
+        return None
+    if record.refusal is not None:
+        raise _refused_before(record.refusal)
+    return None if record.released else record
+
+
 async def answered_before(uow: UnitOfWork) -> OrderResult | None:
     """Returns the answer that the key has already; None where the request is new, or where nothing of it was sent.
 
-    Raises the recorded rejection, IdempotencyKeyReused, RequestInProgress, a Fault of the journal.
+    Raises like `find_record`; RequestInProgress.
     """
-    record = await uow.load_record()
+    record = await find_record(uow)
     if record is None:
-        return None
-    assert uow.key is not None, "only a request with a key has a record"
-    if record.fingerprint != uow.key.fingerprint:
-        raise IdempotencyKeyReused("This Idempotency-Key was used for another request: use another key.")
-    if record.refusal is not None:
-        raise _refused_before(record.refusal)
-    if record.released:
         return None
     assert record.order_id is not None, "an accepted request is about an order"
     target = RequestTarget(payment_id=record.payment_id, refund_id=record.refund_id)
@@ -63,6 +94,18 @@ async def answered_before(uow: UnitOfWork) -> OrderResult | None:
         replayed=record.answer is not None and record.answer.replayed,
         repeated=True,
     )
+
+
+async def record_rejection(uow: UnitOfWork, rejection: Rejected) -> None:
+    """Records a rejection if it will not change. Raises RequestInProgress where the request was sent twice at once, and
+    the other one has changed what this one met.
+    """
+    if await uow.was_overtaken():
+        raise RequestInProgress(
+            "A request with this Idempotency-Key is being carried out: send the request again after a second."
+        ) from rejection
+    if rejection.lasting:
+        await record_refusal(uow, rejection)
 
 
 async def record_refusal(uow: UnitOfWork, rejection: Rejected) -> None:

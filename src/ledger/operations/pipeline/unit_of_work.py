@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 from uuid import UUID, uuid5
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 from uuid_utils.compat import uuid7
 
 from ledger.domain.customers.state import Customer
@@ -18,6 +18,7 @@ from ledger.domain.fold import fold
 from ledger.domain.idempotency.events import (
     RequestAccepted,
     RequestAnswered,
+    RequestCompleted,
     RequestEvent,
     RequestRefused,
     RequestReleased,
@@ -25,6 +26,7 @@ from ledger.domain.idempotency.events import (
 from ledger.domain.idempotency.evolve import evolve as evolve_record
 from ledger.domain.idempotency.state import IdempotencyRecord
 from ledger.domain.ids import parse_uuid
+from ledger.domain.merchants.state import Merchant
 from ledger.domain.orders.events import OrderCreated, OrderEvent
 from ledger.domain.orders.evolve.order import evolve as evolve_order
 from ledger.domain.orders.state import Order
@@ -49,13 +51,15 @@ class IdempotencyKey(Struct, frozen=True):
 class Plan(Struct, frozen=True, kw_only=True):
     """What an attempt decided.
 
-    The first change is of the stream that the request is about; without events it is already so.
+    The first change is of the stream that the request is about; without events it is already so. `result` is the JSON
+    with which a request is answered that is not about one order.
     """
 
     changes: Sequence[Change]
     claims: Sequence[Claim] = ()
     target: RequestTarget = WHOLE_ORDER
     secrets: SecretInputs = NO_SECRETS
+    result: Raw | None = None
 
     @property
     def stream_id(self) -> UUID:
@@ -178,6 +182,8 @@ class UnitOfWork:
             self._versions[change.stream_id] = version
             if change.events and isinstance(change.after, Customer):
                 self.ledger.customers.put(self.merchant_id, change.after, version)
+            elif change.events and isinstance(change.after, Merchant):
+                self.ledger.forget_merchant(self.merchant_id)
         self._accepted = True
         self.calls_open += calls
         if calls and self._cause is None:
@@ -208,6 +214,10 @@ class UnitOfWork:
         )
         await self._commit_record(events)
 
+    async def record_result(self, result: Raw) -> None:
+        """Records the result of a request that changed nothing. Raises RequestInProgress, a Fault of the journal."""
+        await self._commit_record([self._completion(result)])
+
     async def record_refusal(self, refusal: RequestRefused) -> None:
         """Records that the request is refused for good. Raises RequestInProgress, a Fault of the journal."""
         await self._commit_record([refusal])
@@ -221,6 +231,8 @@ class UnitOfWork:
         assert self._record_id is not None, "only a request with a key has a record"
         if plan.stream_id == self._record_id:
             return None
+        if plan.result is not None:
+            return self.change(self._record_id, evolve_record, [self._completion(plan.result)])
         events: list[RequestEvent] = [] if self._accepted else [self._acceptance(plan)]
         if self.calls_open + calls == 0:
             if self.calls_ended and not self.calls_sent:
@@ -229,6 +241,10 @@ class UnitOfWork:
                 change = plan.changes[0]
                 events.append(self._answer(change.expected + len(change.events), created=self.creates))
         return self.change(self._record_id, evolve_record, events) if events else None
+
+    def _completion(self, result: Raw) -> RequestCompleted:
+        assert self.key is not None, "only a request with a key has a record"
+        return RequestCompleted(fingerprint=self.key.fingerprint, result=result, at=self.now)
 
     def _acceptance(self, plan: Plan) -> RequestAccepted:
         assert self.key is not None, "only a request with a key has a record"

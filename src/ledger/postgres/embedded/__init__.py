@@ -2,7 +2,10 @@
 
 In reading order:
 
-- `cluster`: its files: the binaries, the cluster, the account that owns them.
+- `account`: the account that it runs as, and its environment.
+- `ownership`: the owner of its files, also after the account has changed.
+- `authentication`: which users of the machine may connect.
+- `cluster`: its files: the binaries, the cluster, its sockets.
 - `server`: its process, started and stopped by the service.
 - `data_dir`: which process of a data directory may start it.
 """

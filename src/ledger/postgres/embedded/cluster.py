@@ -1,7 +1,7 @@
 """The files of the embedded Postgres: its binaries, its cluster in the data directory, and their account.
 
 Create a cluster by a rename, so that `pg/PG_VERSION` exists only after initdb has finished and synced. Write nothing
-below `pg/`: before the rename it does not exist, and afterwards it belongs to Postgres.
+below `pg/` but the rules of authentication: before the rename it does not exist, and afterwards it belongs to Postgres.
 """
 
 from __future__ import annotations
@@ -9,39 +9,28 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
-import pwd
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from uuid import uuid4
 
 from msgspec import Struct
 
-from ledger.settings import CannotRun
+from ledger.postgres.embedded.account import Account, ClusterUnusable, initdb_account, run_as, server_account
+from ledger.postgres.embedded.ownership import change_owner, former_owner, own_directory
 
 SUPERUSER: Final = "ledger"
 MAJOR: Final = "18"
 _SYSTEM_STATES: Final = (Path("/var/lib/payment-ledger"), Path("/var/tmp/payment-ledger"))  # noqa: S108 - owner checked
 _SOCKET_PATH_MAX: Final = 103
 """sun_path has 104 bytes with its NUL on macOS and 108 on Linux; the smaller number is used for both."""
-SOCKET_NAME: Final = ".s.PGSQL.5432"
+PORT: Final = 5432
+"""The number in the name of the socket. Neither the server nor its clients take it from `PGPORT`."""
+SOCKET_NAME: Final = f".s.PGSQL.{PORT}"
 _HOME_FILE: Final = "cluster"
 """The file in a data directory that names another directory for its cluster."""
-
-
-class ClusterUnusable(CannotRun):
-    """The embedded Postgres cannot use this directory or machine. The message has the reason in one line."""
-
-
-class Account(Struct, frozen=True):
-    """The unprivileged account of the server process if this process runs as root, which Postgres refuses."""
-
-    name: str
-    uid: int
-    gid: int
 
 
 class Cluster(Struct, frozen=True):
@@ -69,7 +58,7 @@ def open_cluster(data_dir: Path) -> Cluster:
 
     Raises ClusterUnusable: no binaries for this machine, another major version, no account, or an error of initdb.
     """
-    account = _account()
+    account = server_account()
     binaries = _reachable_binaries(account)
     home = _home(data_dir, account)
     cluster = Cluster(
@@ -86,38 +75,28 @@ def open_cluster(data_dir: Path) -> Cluster:
 
 
 def _initialise(cluster: Cluster) -> None:
+    runner = initdb_account(cluster.account)
     unfinished = cluster.home / f"pg.init.{os.getpid()}"
-    _own_directory(unfinished, cluster.account)
-    options = f"--username={SUPERUSER} --auth=trust --encoding=UTF8 --locale-provider=builtin --locale=C.UTF-8".split()
-    run = _run_as(cluster.account, cluster.binaries / "initdb", f"--pgdata={unfinished}", *options)
+    unfinished.mkdir(mode=0o700)
+    if cluster.account:  # its group may enter, whatever the umask is
+        os.chown(unfinished, -1, cluster.account.gid)
+        unfinished.chmod(0o710)
+    own_directory(unfinished / "pg", runner)
+    rules = ["--auth-local=peer", "--auth-host=reject"]  # replaced before the first start
+    locale = ["--encoding=UTF8", "--locale-provider=builtin", "--locale=C.UTF-8"]
+    run = run_as(
+        runner, cluster.binaries / "initdb", f"--pgdata={unfinished / 'pg'}", f"--username={SUPERUSER}", *rules, *locale
+    )
     if run.returncode:
         shutil.rmtree(unfinished, ignore_errors=True)
         raise ClusterUnusable(f"initdb failed: {' '.join((run.stderr or run.stdout).split())[-400:]}")
-    unfinished.rename(cluster.directory)
+    if cluster.account and runner and runner.uid != cluster.account.uid:
+        change_owner(unfinished / "pg", runner.uid, cluster.account)
+    (unfinished / "pg").rename(cluster.directory)
+    unfinished.rmdir()
     descriptor = os.open(cluster.home, os.O_RDONLY)
     os.fsync(descriptor)
     os.close(descriptor)
-
-
-def as_account(account: Account | None) -> dict[str, Any]:
-    """Returns the arguments by which `subprocess` runs a program as that account, in a directory that it may enter."""
-    if account is None:
-        return {"cwd": "/"}
-    return {"cwd": "/", "user": account.uid, "group": account.gid, "extra_groups": []}
-
-
-def _run_as(account: Account | None, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(arguments, **as_account(account), capture_output=True, text=True, check=False)
-
-
-def _account() -> Account | None:
-    if os.geteuid() != 0:
-        return None
-    try:
-        entry = pwd.getpwnam("nobody")
-    except KeyError:
-        raise ClusterUnusable("Postgres does not run as root, and this system has no account `nobody`") from None
-    return Account(name=entry.pw_name, uid=entry.pw_uid, gid=entry.pw_gid)
 
 
 def _reachable_binaries(account: Account | None) -> Path:
@@ -148,11 +127,13 @@ def _copy_with_libraries(installed: Path, to: Path) -> None:
     libraries = package.with_name(f"{package.name}.libs")
     if libraries.exists():
         shutil.copytree(libraries, to / libraries.name, symlinks=True)
+    for made in (to, to / package.name):  # the account enters them, whatever the umask is
+        made.chmod(0o755)
 
 
 def _runs(program: Path, account: Account) -> bool:
     try:
-        return _run_as(account, program, "--version").returncode == 0
+        return run_as(account, program, "--version").returncode == 0
     except OSError:
         return False
 
@@ -170,7 +151,8 @@ def _home(data_dir: Path, account: Account | None) -> Path:
     if (data_dir / "pg").exists() or _enters(data_dir, account):
         return data_dir
     home = system_state() / f"data-{uuid4().hex[:12]}"
-    home.mkdir(mode=0o755)
+    home.mkdir()
+    home.chmod(0o755)  # whatever the umask is
     unfinished = data_dir / f"{_HOME_FILE}.{os.getpid()}"
     unfinished.write_text(f"{home}\n")
     unfinished.rename(data_dir / _HOME_FILE)
@@ -178,14 +160,17 @@ def _home(data_dir: Path, account: Account | None) -> Path:
 
 
 def _enters(directory: Path, account: Account) -> bool:
-    return _run_as(account, "/bin/sh", "-c", 'cd "$0"', directory).returncode == 0
+    return run_as(account, "/bin/sh", "-c", 'cd "$0"', directory).returncode == 0
 
 
 def system_state() -> Path:
     """Returns a folder of root that every account may enter. Only root may write there: its programs are executed."""
     for path in _SYSTEM_STATES:
         try:
-            path.mkdir(mode=0o755, parents=True, exist_ok=True)
+            path.mkdir(parents=True)
+            path.chmod(0o755)  # whatever the umask is
+        except FileExistsError:
+            pass
         except OSError:
             continue
         owner = path.lstat()
@@ -201,23 +186,8 @@ def _sockets(home: Path, account: Account | None) -> Path:
         path = Path(tempfile.gettempdir()) / f"ledger-{os.geteuid()}-{_digest(os.fsencode(home))}"
         if len(os.fsencode(path / SOCKET_NAME)) > _SOCKET_PATH_MAX:
             path = Path("/tmp") / path.name  # noqa: S108 - checked for its owner below
-    _own_directory(path, account)
+    own_directory(path, account, former_owner(home / "pg", account))
     return path
-
-
-def _own_directory(path: Path, account: Account | None) -> None:
-    uid = account.uid if account else os.geteuid()
-    try:
-        path.mkdir(mode=0o700)
-        if account:
-            os.chown(path, account.uid, account.gid)
-    except FileExistsError:
-        owner = path.lstat()
-        if path.is_symlink() or owner.st_uid not in {uid, os.geteuid()}:
-            found = "is a link" if path.is_symlink() else f"belongs to user {owner.st_uid}"
-            raise ClusterUnusable(f"{path} {found}; it must be a directory of user {uid}") from None
-        if account and owner.st_uid != uid:  # a process ended between mkdir and chown
-            os.chown(path, account.uid, account.gid)
 
 
 def _digest(of: bytes) -> str:

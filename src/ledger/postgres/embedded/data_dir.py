@@ -13,7 +13,7 @@ import fcntl
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -175,8 +175,9 @@ def _take_serve_lock(data_dir: Path, name: str | None) -> int | None:
         os.close(descriptor)
         return None
     if name is not None:
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{name} (pid {os.getpid()})\n".encode(), 0)
+        with suppress(OSError):  # on a full disk; the name is only for the messages of other processes
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"{name} (pid {os.getpid()})\n".encode(), 0)
     return descriptor
 
 

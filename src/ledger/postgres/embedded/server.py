@@ -13,25 +13,28 @@ import socket
 import subprocess
 import sys
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from ledger.postgres.embedded.cluster import SOCKET_NAME, SUPERUSER, Cluster, as_account, memory_bytes
+from ledger.back_off import RecentEndings
+from ledger.postgres.embedded.account import as_account, environment
+from ledger.postgres.embedded.authentication import authentication_settings, write_authentication
+from ledger.postgres.embedded.cluster import PORT, SOCKET_NAME, SUPERUSER, Cluster, memory_bytes
+from ledger.postgres.embedded.ownership import former_owner, process_in, take_over
 from ledger.settings import CannotRun
 
 LOG_MAX_BYTES: Final = 16 << 20
 FAILURES_MAX: Final = 5
-FAILURE_WINDOW_S: Final = 60.0
 OTHER_TIMEOUT_S: Final = 60.0
-_BACK_OFF_S: Final = (0.1, 0.5, 1.0, 2.0)
+_PAUSE_MAX_S: Final = 2.0
 _POLL_S: Final = 0.005
 _PR_SET_PDEATHSIG: Final = 1
 
 SETTINGS: Final[Mapping[str, str]] = {
     "listen_addresses": "",
+    "port": str(PORT),
     "unix_socket_permissions": "0700",
     # A 2xx depends on these. They are given on the command line, which no file of the cluster can override.
     "fsync": "on",
@@ -67,7 +70,8 @@ class EmbeddedServer:
     """A Postgres on a cluster, which this process keeps running by calling `tick` regularly.
 
     It waits for a start that takes long, which is crash recovery, and for another process's server that is shutting
-    down. Only failed starts count as failures.
+    down. Only failed starts count as failures. A caller that goes on after PostgresFailed has the server started again,
+    with pauses of at most two seconds.
     """
 
     def __init__(self, cluster: Cluster, settings: Mapping[str, str] | None = None) -> None:
@@ -76,7 +80,8 @@ class EmbeddedServer:
         self._process: subprocess.Popen[bytes] | None = None
         self._guard: subprocess.Popen[bytes] | None = None
         self._is_ready = False
-        self._failures: deque[float] = deque()
+        self._endings = RecentEndings(_PAUSE_MAX_S)
+        self._failures = 0
         self._next_start = 0.0
         self._other_since: float | None = None
 
@@ -93,15 +98,24 @@ class EmbeddedServer:
     def tick(self) -> bool:
         """Returns whether the server answers now, and starts it if it has ended.
 
-        Raises PostgresFailed after five failed starts in a minute, or if another server does not end.
+        Raises PostgresFailed after the fifth failed start in a row and each further one, or if another server does not
+        end.
         """
         now = time.monotonic()
         if self._process is not None and self._process.poll() is None:
             self._is_ready = self._is_ready or _status(self.cluster) == (self._process.pid, "ready")
+            if self._is_ready:
+                self._failures = 0
             return self._is_ready
-        self._record_end(now)
+        if self._process is not None:
+            self._process = None
+            self._dismiss_guard()
+            self._record_end(now)
         if now >= self._next_start and not self._waits_for_another(now):
-            self._spawn()
+            try:
+                self._spawn()
+            except OSError as refusal:  # no memory for another process, no room for its log
+                self._record_end(now, str(refusal))
         return False
 
     def stop(self, patience_s: float = 8.0, *, at_once: bool = False) -> None:
@@ -121,26 +135,25 @@ class EmbeddedServer:
         self._dismiss_guard()
         self._process = None
 
-    def _record_end(self, now: float) -> None:
-        """Records that the server has ended. The next start is at once if it had answered, else after a back-off."""
-        if self._process is None:
-            return
-        self._process = None
-        self._dismiss_guard()
+    def _record_end(self, now: float, reason: str = "") -> None:
+        """Records that the server has ended or could not be started. The next start follows after a pause.
+
+        Raises PostgresFailed, with `reason` or the log's.
+        """
+        self._next_start = now + self._endings.pause_s(now)
         if self._is_ready:
             self._is_ready = False
-            self._next_start = now
             return
-        while self._failures and self._failures[0] < now - FAILURE_WINDOW_S:
-            self._failures.popleft()
-        self._failures.append(now)
-        if len(self._failures) >= FAILURES_MAX:
-            raise PostgresFailed(f"Postgres does not start: {log_tail(self.cluster)}")
-        self._next_start = now + _BACK_OFF_S[len(self._failures) - 1]
+        self._failures += 1
+        if self._failures >= FAILURES_MAX:
+            raise PostgresFailed(f"Postgres does not start: {reason or log_tail(self.cluster)}")
 
     def _waits_for_another(self, now: float) -> bool:
         pid, _ = _status(self.cluster)
         if not _is_postgres(pid):
+            is_former = former_owner(self.cluster.directory, self.cluster.account) is not None
+            pid = process_in(self.cluster.directory) if is_former else 0
+        if not pid:
             self._other_since = None
             return False
         self._other_since = self._other_since or now
@@ -149,19 +162,16 @@ class EmbeddedServer:
         return True
 
     def _spawn(self) -> None:
+        directory = self.cluster.directory
+        take_over(directory, self.cluster.sockets, self.cluster.account)
+        write_authentication(directory, self.cluster.account)
         shared_buffers = min(256, max(32, memory_bytes() >> 23))  # an eighth of the memory, in MB
-        chosen = {"shared_buffers": f"{shared_buffers}MB", **SETTINGS, **self._settings}
+        computed = {"shared_buffers": f"{shared_buffers}MB", **authentication_settings(directory)}
+        chosen = {**computed, **SETTINGS, **self._settings}
         options = [option for name, value in chosen.items() for option in ("-c", f"{name}={value}")]
         with _log(self.cluster.log) as log:
             self._process = subprocess.Popen(
-                [
-                    self.cluster.binaries / "postgres",
-                    "-D",
-                    self.cluster.directory,
-                    "-k",
-                    self.cluster.sockets,
-                    *options,
-                ],
+                [self.cluster.binaries / "postgres", "-D", directory, "-k", self.cluster.sockets, *options],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -198,7 +208,11 @@ def _follow_parent(parent: int) -> Callable[[], None]:
 def guard(pid: int) -> subprocess.Popen[bytes]:
     """Starts a shell that requests a fast shutdown when this process ends, for kernels that do not signal it."""
     return subprocess.Popen(
-        ["/bin/sh", "-c", f"read -r _; kill -INT {pid}"], stdin=subprocess.PIPE, start_new_session=True, cwd="/"
+        ["/bin/sh", "-c", f"read -r _; kill -INT {pid}"],
+        stdin=subprocess.PIPE,
+        start_new_session=True,
+        cwd="/",
+        env=environment(),
     )
 
 
@@ -217,7 +231,7 @@ def start(cluster: Cluster, *, settings: Mapping[str, str] | None = None) -> Emb
 def url_of(cluster: Cluster) -> str:
     """Returns the libpq connection string of a cluster's owner, quoted as libpq requires."""
     host = str(cluster.sockets).replace("\\", "\\\\").replace("'", "\\'")
-    return f"host='{host}' user={SUPERUSER} dbname=postgres"
+    return f"host='{host}' port={PORT} user={SUPERUSER} dbname=postgres"
 
 
 def is_running(cluster: Cluster) -> bool:

@@ -1,0 +1,99 @@
+"""Collects what is wrong with the fields of one request, so that one 400 names them all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, ParamSpec, TypeVar
+
+import msgspec
+from msgspec import Raw
+
+from api.http.errors import ApiError, FieldError
+from ledger.domain.rejections import InvalidField
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_ERRORS_MAX: Final = 20
+
+
+class FieldErrors:
+    """The wrong fields of a request, whose members are `sent`: each is named once, by its first error.
+
+    Fields that are checked are inside `place`, "" for the body itself.
+    """
+
+    def __init__(self, sent: Mapping[str, Any], place: str = "") -> None:
+        self._sent = sent
+        self._place = place
+        self._ranks: dict[str, Mapping[str, int]] = {}
+        self._fields: dict[str, tuple[FieldError, ApiError]] = {}
+
+    def check(self, parse: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
+        """Returns what `parse` returns, or None where it raises an error of a field, which is kept."""
+        try:
+            return parse(*args, **kwargs)
+        except ApiError as error:
+            self.add(error)
+        except InvalidField as refused:
+            problem = FieldError(refused.field, refused.problem, "INVALID_VALUE")
+            self.add(ApiError(400, refused.code, refused.message, errors=(problem,)))
+        return None
+
+    def add(self, error: ApiError) -> None:
+        """Keeps an error of a field inside the place."""
+        self.add_of_body(error.within(self._place) if self._place else error)
+
+    def add_of_body(self, error: ApiError) -> None:
+        """Keeps an error whose field is named from the body on. Raises one that is not a 400."""
+        if error.status != 400:
+            raise error
+        for each in error.errors:
+            self._fields.setdefault(each.field, (each, error))
+
+    def has(self, name: str) -> bool:
+        """Returns whether an error of this field inside the place, or of a part of it, is kept."""
+        path = f"{self._place}.{name}" if self._place else name
+        return any(field == path or field.startswith((f"{path}.", f"{path}[")) for field in self._fields)
+
+    def refuse(self) -> None:
+        """Raises the first error, in the order of the body, with at most twenty of the fields.
+
+        Fields that the body lacks come last. Returns where there is none.
+        """
+        if not self._fields:
+            return
+        kept = sorted(self._fields.values(), key=lambda each: self._rank(each[0].field))
+        first = kept[0][1]
+        more = sum(error is not first for _, error in kept)
+        rest = f" {more} more field{'s are' if more > 1 else ' is'} wrong: see errors." if more else ""
+        errors = tuple(field for field, _ in kept[:_ERRORS_MAX])
+        raise ApiError(400, first.code, f"{first.message}{rest}", errors=errors)
+
+    def _rank(self, path: str) -> tuple[int, ...]:
+        """Returns the place of a field in the body, which sorts like the body."""
+        rank, place = [], ""
+        for step in path.split("."):
+            name, _, index = step.partition("[")
+            ranks = self._ranks_at(place)
+            rank.append(ranks.get(name, len(ranks)))
+            if index:
+                return (*rank, int(index.partition("]")[0]))
+            place = f"{place}.{name}" if place else name
+        return tuple(rank)
+
+    def _ranks_at(self, place: str) -> Mapping[str, int]:
+        """Returns the order of the members of the object at a path of the body, empty where there is no object."""
+        if place not in self._ranks:
+            self._ranks[place] = {name: rank for rank, name in enumerate(self._members_at(place))}
+        return self._ranks[place]
+
+    def _members_at(self, place: str) -> Mapping[str, Any]:
+        if not place:
+            return self._sent
+        parent, _, name = place.rpartition(".")
+        raw = self._members_at(parent).get(name)
+        try:
+            return msgspec.json.decode(raw, type=dict[str, Raw]) if isinstance(raw, Raw) else {}
+        except msgspec.MsgspecError:
+            return {}

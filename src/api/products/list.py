@@ -1,0 +1,77 @@
+"""GET /products: a page of the merchant's products."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from api.dependencies import Dependencies
+from api.fields.query import (
+    PLACE_PARAMETERS,
+    Parameters,
+    described_parameters,
+    parse_parameters,
+    parse_place,
+    parse_text,
+)
+from api.fields.types import TEXT_MAX
+from api.http.endpoint import PRODUCTS, ScopedOperation
+from api.http.request import ApiRequest
+from api.http.response import ApiResponse
+from api.openapi import operation
+from api.openapi.operation import ANY, OperationSpec, codes_of
+from projections.lists.cursor import parse_cursor
+from projections.products import ProductPage, ProductQuery
+
+PARAMETERS: Final[Parameters] = {
+    "status": (
+        "One or more statuses, separated by commas. Products may have statuses of the merchant's own.",
+        {"type": "array", "items": {"type": "string"}, "minItems": 1},
+    ),
+    "search": (
+        "Part of the id, the name, the sku or the external id; upper and lower case are equal.",
+        {"type": "string", "maxLength": TEXT_MAX},
+    ),
+    **PLACE_PARAMETERS,
+}
+"""The query of the product list. All but `status` may be given once."""
+
+
+def parse_product_query(query: bytes) -> ProductQuery:
+    """Returns the list that a query string asks for. Raises ApiError (400)."""
+    given = _parameters(query)
+    place = parse_place(given, parse_cursor)
+    statuses = [status.strip() for status in given.get("status", "").split(",")]
+    return ProductQuery(
+        statuses=tuple(dict.fromkeys(status for status in statuses if status)),
+        search=parse_text(given, "search"),
+        limit=place.limit,
+        offset=place.offset,
+        cursor=place.cursor,
+    )
+
+
+def _parameters(query: bytes) -> Mapping[str, str]:
+    return parse_parameters(query, PARAMETERS, lists=("status",))
+
+
+async def list_products(deps: Dependencies, request: ApiRequest) -> ApiResponse:
+    """GET /products: a page of the merchant's products, the newest first."""
+    query = parse_product_query(request.query)
+    return ApiResponse(200, await deps.queries.products(request.principal.merchant_id, query))
+
+
+LIST_PRODUCTS: Final = ScopedOperation(
+    list_products,
+    PRODUCTS,
+    OperationSpec(
+        name="listProducts",
+        summary="List products",
+        description="A page of the merchant's products, the newest first, and the number of all of them.",
+        parameters=described_parameters(PARAMETERS),
+        answers={200: ("A page of products.", ProductPage)},
+        codes=codes_of(ANY, {400: ("CONFLICTING_FIELDS",)}),
+        tag=operation.PRODUCTS,
+    ),
+    by_key_alone=True,
+)

@@ -1,0 +1,4 @@
+"""The product of a merchant's catalogue: a stream of its own, written by imports.
+
+In reading order: `events` (imported), `state`, `commands`, `decide`, `evolve`.
+"""

@@ -1,0 +1,95 @@
+"""The decider of a product.
+
+Never overwrite a detail that the import leaves out. Where no detail differs, there is no event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from ledger.domain.products.commands import ImportProduct, Problem, ProductDetails
+from ledger.domain.products.events import ProductEvent, ProductImported
+from ledger.domain.products.state import Product
+
+ATTRIBUTES_BYTES_MAX: Final = 32_768
+"""The largest size of a product's attributes as compact JSON (contract N23)."""
+
+_REQUIRED: Final = ("name", "price")
+_DEFAULT_STATUS: Final = "active"
+_COPIED: Final = tuple(
+    name for name in ProductDetails.__struct_fields__ if name not in ("status", "metadata", "attributes")
+)
+_CONTENT: Final = ProductDetails.__struct_fields__
+_members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
+
+
+def problems_of(product: Product | None, details: ProductDetails) -> list[Problem]:
+    """Returns what prevents the import of these details: empty where `decide_import` accepts them.
+
+    A new product needs a name and a price. The attributes of a product have a maximal size.
+    """
+    found = []
+    if product is None:
+        found = [Problem(name, "REQUIRED", "is required") for name in _REQUIRED if getattr(details, name) is UNSET]
+    if details.attributes:
+        attributes = _attributes(product, details.attributes)
+        if not isinstance(attributes, UnsetType) and len(attributes) > ATTRIBUTES_BYTES_MAX:
+            too_long = f"must have at most {ATTRIBUTES_BYTES_MAX} bytes as compact JSON, with those before"
+            found.append(Problem("attributes", "INVALID_LENGTH", too_long))
+    return found
+
+
+def decide_import(product: Product | None, command: ImportProduct) -> list[ProductEvent]:
+    """Creates a product, or records it with the details that the import changes (contract N69, N70).
+
+    Returns no events where every given detail has its value already.
+    """
+    assert not problems_of(product, command.details), "an import with problems is not decided"
+    if product is None:
+        return [_imported(None, command, command.product_id, command.id, command.at)]
+    imported = _imported(product, command, product.product_id, product.id, product.created_at)
+    is_changed = any(getattr(imported, name) != getattr(product, name) for name in _CONTENT)
+    return [imported] if is_changed else []
+
+
+def _imported(
+    product: Product | None, command: ImportProduct, product_id: UUID, id_: str, created_at: datetime
+) -> ProductImported:
+    details = command.details
+    content: dict[str, Any] = {} if product is None else {name: getattr(product, name) for name in _COPIED}
+    content |= {name: value for name in _COPIED if (value := getattr(details, name)) is not UNSET}
+    status = details.status
+    if isinstance(status, UnsetType):
+        status = _DEFAULT_STATUS if product is None else product.status
+    metadata = details.metadata
+    if isinstance(metadata, UnsetType) and product is not None:
+        metadata = product.metadata
+    return ProductImported(
+        product_id=product_id,
+        id=id_,
+        status=status,
+        created_at=created_at,
+        at=command.at,
+        metadata=UNSET if metadata is None else metadata,
+        attributes=_attributes(product, details.attributes),
+        **content,
+    )
+
+
+def _attributes(product: Product | None, given: Mapping[str, Raw | None] | None | UnsetType) -> Raw | UnsetType:
+    """Returns the product's attributes after an import that gives these, as compact JSON."""
+    current = UNSET if product is None else product.attributes
+    if isinstance(given, UnsetType):
+        return current
+    merged: dict[str, Raw | None] = {}
+    if given is not None:
+        merged |= {} if isinstance(current, UnsetType) else _members(current)
+        merged |= given
+    merged = {name: value for name, value in merged.items() if value is not None}
+    return Raw(msgspec.json.encode(merged)) if merged else UNSET

@@ -1,0 +1,51 @@
+"""A merchant's request on a customer: finds what it names, and executes it once (contract N30, N61).
+
+Such a request is a single commit, which records its answer too: an idempotency key that was used has its answer.
+"""
+
+from __future__ import annotations
+
+from ledger.domain.customers.events import CustomerErased
+from ledger.domain.customers.evolve import evolve
+from ledger.domain.customers.state import Customer
+from ledger.domain.rejections import CustomerNotFound
+from ledger.journal.append import Change
+from ledger.operations.pipeline.execute import Attempt
+from ledger.operations.pipeline.execute_stream import StreamResult, execute_on_stream
+from ledger.operations.pipeline.unit_of_work import UnitOfWork
+
+
+async def execute_customer_request(uow: UnitOfWork, attempt: Attempt) -> StreamResult[Customer]:
+    """Executes a request on a customer, or returns the answer that its idempotency key received before.
+
+    Raises like `execute_on_stream`; CustomerNotFound where the customer was erased after that answer.
+    """
+    result = await execute_on_stream(uow, attempt, evolve)
+    if any(isinstance(event, CustomerErased) for event in result.later):
+        raise CustomerNotFound("The merchant has no customer with this id.")
+    return result
+
+
+async def find_customer(uow: UnitOfWork, reference: str) -> Customer:
+    """Returns the customer that `reference` (service id or external id) names, loaded from the log.
+
+    Raises CustomerNotFound, also where the customer is erased.
+    """
+    found = await uow.ledger.customers.by_reference(uow.merchant_id, reference)
+    if found is None or found.customer.erased:
+        raise CustomerNotFound("The merchant has no customer with this id.")
+    uow.put(found.customer.customer_id, found.customer, found.version)
+    uow.now = await uow.ledger.clock.refresh(uow.merchant_id)  # a decision on this state must not be dated before it
+    return found.customer
+
+
+async def find_source(uow: UnitOfWork, reference: str) -> Change:
+    """Returns the change that checks, in the commit, that the customer which `sourceId` names is not erased meanwhile.
+
+    Raises CustomerNotFound.
+    """
+    try:
+        source = await find_customer(uow, reference)
+    except CustomerNotFound:
+        raise CustomerNotFound("The merchant has no customer with this sourceId.") from None
+    return uow.change(source.customer_id, evolve, [])

@@ -1,0 +1,153 @@
+"""Imports products: creates and updates them in one commit, except those with a problem (contract N70).
+
+Keep an import to one commit, with the record of its idempotency key. A request that fails then has imported nothing,
+and a repeated one does not create the products without an id a second time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+from msgspec import Raw, Struct
+from msgspec.structs import replace
+from uuid_utils.compat import uuid7
+
+from ledger.domain.products.commands import ImportProduct, Problem, ProductDetails
+from ledger.domain.products.decide import decide_import, problems_of
+from ledger.domain.products.evolve import evolve
+from ledger.domain.products.state import Product
+from ledger.journal.append import Change, Claim, ClaimKind, Conflict
+from ledger.operations.inputs import Actor
+from ledger.operations.ledger import Ledger
+from ledger.operations.pipeline.execute import execute
+from ledger.operations.pipeline.idempotency import completed_before
+from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork
+
+_DECIDED_AT_ONCE: Final = 50
+
+
+class ProductInput(Struct, frozen=True, kw_only=True):
+    """A product of an import: its place in the request, the merchant's id of it, and what the parser found wrong."""
+
+    index: int
+    id: str | None = None
+    details: ProductDetails = ProductDetails()
+    problems: tuple[Problem, ...] = ()
+
+
+class FailedProduct(Struct, frozen=True, kw_only=True):
+    """A product that was not imported, with all its problems."""
+
+    index: int
+    id: str | None
+    problems: tuple[Problem, ...]
+
+
+class ImportResult(Struct, frozen=True, kw_only=True):
+    """How many products an import created and updated, and those that failed.
+
+    A product that had every given detail already counts as updated. `repeated` marks the answer that this idempotency
+    key received the first time.
+    """
+
+    created: int
+    updated: int
+    failed: tuple[FailedProduct, ...]
+    repeated: bool = False
+
+
+_encode: Final = msgspec.json.Encoder().encode
+_decode: Final = msgspec.json.Decoder(ImportResult).decode
+
+
+async def import_products(
+    ledger: Ledger, actor: Actor, products: Sequence[ProductInput], key: IdempotencyKey | None = None
+) -> ImportResult:
+    """Creates and updates the products that have no problem, in one commit, and returns what became of each.
+
+    A product whose id an earlier one of the request has fails. Raises ConcurrentUpdate where too many imports change
+    the same products, a Fault of the journal: nothing was imported then; with a key also IdempotencyKeyReused and
+    RequestInProgress.
+    """
+    uow = UnitOfWork(ledger, actor, key)
+    if key is not None and (answer := await completed_before(uow)) is not None:
+        return replace(_decode(answer), repeated=True)
+    result = ImportResult(created=0, updated=0, failed=())
+    repeated = _repeated(products)
+
+    async def attempt(_: Conflict | None) -> Plan:
+        nonlocal result
+        found = await asyncio.gather(*[_load(uow, product.id) for product in products])
+        uow.now = await ledger.clock.refresh(uow.merchant_id)
+        changes, claims, failed, created = list[Change](), list[Claim](), list[FailedProduct](), 0
+        for product, existing in zip(products, found, strict=True):
+            if product.index % _DECIDED_AT_ONCE == _DECIDED_AT_ONCE - 1:
+                await asyncio.sleep(0)  # other requests are served in between
+            problems = _problems(product, existing, is_repeated=product.index in repeated)
+            if problems:
+                failed.append(FailedProduct(index=product.index, id=product.id, problems=tuple(problems)))
+                continue
+            change = _change(uow, product, existing)
+            changes.append(change)
+            if existing is None:
+                claims.append(Claim(ClaimKind.PRODUCT_ID, change.after.id, change.stream_id))
+                created += 1
+        result = ImportResult(created=created, updated=len(changes) - created, failed=tuple(failed))
+        changed = [change for change in changes if change.events]
+        record = None if key is None else Raw(_encode(result))
+        return Plan(changes=changed or changes[:1] or [_nothing()], claims=claims, result=record)
+
+    plan = await execute(uow, attempt)
+    if plan.result is not None and not plan.events:
+        await uow.record_result(plan.result)
+    return result
+
+
+async def _load(uow: UnitOfWork, product_id: str | None) -> Product | None:
+    """Returns the merchant's product with this id as its last event has it, and notes its version for the commit."""
+    if product_id is None:
+        return None
+    found = await uow.ledger.journal.reader.last_event(uow.merchant_id, ClaimKind.PRODUCT_ID, product_id)
+    if found is None:
+        return None
+    stream_id, version, event = found
+    product = evolve(None, event)
+    uow.put(stream_id, product, version)
+    return product
+
+
+def _change(uow: UnitOfWork, product: ProductInput, existing: Product | None) -> Change:
+    stream_id = uuid7() if existing is None else existing.product_id
+    command = ImportProduct(product_id=stream_id, id=product.id or str(stream_id), details=product.details, at=uow.now)
+    return uow.change(stream_id, evolve, decide_import(existing, command))
+
+
+def _problems(product: ProductInput, existing: Product | None, *, is_repeated: bool) -> list[Problem]:
+    """Returns every problem of a product; of a field, only what the parser found first."""
+    problems = list(product.problems)
+    if is_repeated:
+        problems.append(Problem("id", "DUPLICATE_ID", "is that of an earlier product of the request"))
+    named = {problem.field for problem in problems}
+    if not named.isdisjoint({"", "id"}):  # which product is meant is not known, and so what it needs
+        return problems
+    problems += [problem for problem in problems_of(existing, product.details) if problem.field not in named]
+    return problems
+
+
+def _repeated(products: Sequence[ProductInput]) -> set[int]:
+    """Returns the places of the products whose id an earlier one has, whether that one is imported or fails."""
+    seen, repeated = set[str](), set[int]()
+    for product in products:
+        if product.id is not None:
+            if product.id in seen:
+                repeated.add(product.index)
+            seen.add(product.id)
+    return repeated
+
+
+def _nothing() -> Change:
+    """Returns the change of an import of which every product failed."""
+    return Change(uuid7(), 0, (), None, None)

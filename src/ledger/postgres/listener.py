@@ -1,0 +1,67 @@
+"""Listens on a channel of Postgres, on a connection of its own, and calls back with each notification.
+
+A notification that comes while the connection is down is lost. So the listener reports each time that it begins to
+listen: what was cached before may be out of date.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import psycopg
+import structlog
+from psycopg import sql
+
+from ledger.postgres.connection import reconnect
+
+_log = structlog.get_logger()
+
+
+class Listener:
+    """The listener of one channel. `on_notification` gets each payload; `on_listening` is called at each new beginning.
+
+    Call `start` before, and `stop` after. Both callbacks run on the event loop and must not raise.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        name: str,
+        channel: str,
+        on_notification: Callable[[str], None],
+        on_listening: Callable[[], None],
+    ) -> None:
+        self._url = url
+        self._name = name
+        self._channel = channel
+        self._on_notification = on_notification
+        self._on_listening = on_listening
+        self._listening = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Starts the task, and returns once it listens."""
+        self._task = asyncio.create_task(self._run(), name=self._name)
+        await self._listening.wait()
+
+    async def stop(self) -> None:
+        """Ends the task and its connection."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                await self._listen()
+            except (psycopg.Error, OSError) as fault:
+                _log.warning("listener_disconnected", of=self._name, reason=type(fault).__name__)
+
+    async def _listen(self) -> None:
+        async with await reconnect(self._url, self._name) as connection:
+            await connection.execute(sql.SQL("listen {}").format(sql.Identifier(self._channel)))
+            self._on_listening()
+            self._listening.set()
+            async for notification in connection.notifies():
+                self._on_notification(notification.payload)

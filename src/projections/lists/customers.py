@@ -1,0 +1,152 @@
+"""A page of a merchant's customers: the query, its statement, and the JSON of the answer.
+
+Customers come in the order of their service ids, which is the order of creation, the newest first. Without filters the
+total is the merchant's counter; with filters, what they find is counted by the statement that reads the page. Never put
+a client's value into the text of a statement.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import struct
+from collections.abc import Sequence
+from typing import Annotated, Any, Final
+from uuid import UUID
+
+import msgspec
+from msgspec import Meta, Raw, Struct
+
+from projections.customers import CustomerDetailDocument, detail
+from projections.lists.pages import Pagination
+from projections.search.lines import fold, fold_search
+
+_CURSOR: Final = struct.Struct("!q16s")
+_BEHIND_MAX: Final = 1 << 62
+
+# The filters. The claim is that of an external id (kind 2 is ClaimKind.CUSTOMER_EXTERNAL_ID).
+_WITH_EMAIL: Final = "and email_folded = %(email)s"
+_WITH_EXTERNAL_ID: Final = """and customer_id = (
+     select stream_id from claim where merchant_id = %(merchant_id)s and kind = 2 and key = %(external_id)s)"""
+_WITH_TEXT: Final = "and strpos(text_folded, %(text)s) > 0"
+_NOTHING: Final = "and false"
+_BEYOND: Final = "and customer_id < %(after)s"
+
+# All customers: the total from the counter, and the ids of the page from the index alone.
+_COUNTED: Final = """
+with counted as (
+  select coalesce((select n from customer_count where merchant_id = %(merchant_id)s), 0)::int8 as total)"""
+_PLACES: Final = "select customer_id from customer where merchant_id = %(merchant_id)s and not erased {beyond}"
+
+# The customers that the filters find, how many they are, and the ids of the page among them.
+_FOUND: Final = """
+with found as materialized (
+  select customer_id from customer where merchant_id = %(merchant_id)s and not erased {filters}),
+counted as (select count(*) as total from found)"""
+_FOUND_PLACES: Final = "select customer_id from found where true {beyond}"
+
+# The rows of a page, after its total.
+_PAGE: Final = """
+select t.total, p.customer_id, p.doc, p.extras
+  from counted t left join lateral (
+    select k.customer_id, c.doc, c.extras
+      from ({places} order by customer_id desc offset %(offset)s limit %(limit)s) k
+      join lateral (select doc, extras from customer
+                     where merchant_id = %(merchant_id)s and customer_id = k.customer_id limit 1) c on true) p on true
+ order by p.customer_id desc
+"""
+
+
+class CustomerCursor(Struct, frozen=True):
+    """The end of a page: its last customer, and the number of customers up to and including that one."""
+
+    customer_id: UUID
+    behind: int
+
+
+class CustomerQuery(Struct, frozen=True, kw_only=True):
+    """The filters of a list of customers, and one page of it.
+
+    `email` is compared without regard to case; `search` is matched literally and without regard to case. With a cursor
+    the page continues after it, and `offset` is ignored.
+    """
+
+    email: str | None = None
+    external_id: str | None = None
+    search: str | None = None
+    limit: int = 20
+    offset: int = 0
+    cursor: CustomerCursor | None = None
+
+
+class CustomerPage(Struct, rename="camel"):
+    """A page of the merchant's customers, the newest first."""
+
+    data: Annotated[list[CustomerDetailDocument], Meta(description="The customers.")]
+    pagination: Pagination
+
+
+def encode_customer_cursor(cursor: CustomerCursor) -> str:
+    """Returns the text of a `nextCursor`."""
+    return base64.urlsafe_b64encode(_CURSOR.pack(cursor.behind, cursor.customer_id.bytes)).decode()
+
+
+def parse_customer_cursor(text: str) -> CustomerCursor | None:
+    """Returns the cursor that a `nextCursor` encodes, or None if the service did not issue the text."""
+    try:
+        behind, customer_id = _CURSOR.unpack(base64.b64decode(text, altchars=b"-_", validate=True))
+    except (ValueError, binascii.Error, struct.error):
+        return None
+    return CustomerCursor(UUID(bytes=customer_id), behind) if 0 <= behind <= _BEHIND_MAX else None
+
+
+def customer_page_statement(merchant_id: UUID, query: CustomerQuery) -> tuple[str, dict[str, Any]]:
+    """Returns the statement of a page and its parameters. It reads one customer more than the page holds."""
+    cursor, text = query.cursor, None if query.search is None else fold_search(query.search)
+    parameters = {
+        "merchant_id": merchant_id,
+        "email": None if query.email is None else fold(query.email),
+        "external_id": query.external_id,
+        "text": text,
+        "after": None if cursor is None else cursor.customer_id,
+        "offset": query.offset if cursor is None else 0,
+        "limit": query.limit + 1,
+    }
+    filters = [
+        condition
+        for condition, value in (
+            (_WITH_EMAIL, query.email),
+            (_WITH_EXTERNAL_ID, query.external_id),
+            (_WITH_TEXT if text is not None else _NOTHING, query.search),
+        )
+        if value is not None
+    ]
+    if any("\0" in value for value in (query.email, query.external_id) if value is not None):
+        filters, parameters = [_NOTHING], parameters | {"email": None, "external_id": None}
+    beyond = "" if cursor is None else _BEYOND
+    if not filters:
+        return _COUNTED + _PAGE.format(places=_PLACES.format(beyond=beyond)), parameters
+    found = _FOUND.format(filters="\n   ".join(filters))
+    return found + _PAGE.format(places=_FOUND_PLACES.format(beyond=beyond)), parameters
+
+
+def customer_page_body(query: CustomerQuery, rows: Sequence[tuple[Any, ...]]) -> bytes:
+    """Returns the JSON of a page from the rows of its statement."""
+    total = rows[0][0]
+    customers = [row for row in rows if row[1] is not None]
+    shown = customers[: query.limit]
+    offset = query.offset if query.cursor is None else query.cursor.behind
+    has_more = len(customers) > len(shown)
+    behind = offset + len(shown)
+    documents: list[Any] = [Raw(detail(doc, extras)) for _, _, doc, extras in shown]
+    pagination = Pagination(
+        page=offset // query.limit + 1,
+        limit=query.limit,
+        offset=offset,
+        total=total,
+        count=len(shown),
+        total_pages=-(-total // query.limit),
+        has_more=has_more,
+        next_cursor=encode_customer_cursor(CustomerCursor(shown[-1][1], behind)) if has_more else None,
+    )
+    return msgspec.json.encode(CustomerPage(data=documents, pagination=pagination))

@@ -1,0 +1,165 @@
+"""For every operation and every id that it takes, whose id it is: the one table of the test of isolation.
+
+A new operation, and a new field or parameter with the name of an id, fails the test until it is entered here: under its
+method and path, each place with the kind of object that it names (`KINDS` in `objects.py`), or with `NOTHING` and why.
+A place is `path.id`, `query.customerId`, `body.customer.id`, `body.paymentIds[]`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from tests.api.bodies import by_card, charge, order
+from tests.api.isolation.objects import CUSTOMERS, PRODUCTS
+
+
+class NOTHING(NamedTuple):
+    """The place has the name of an id and names no object of a merchant."""
+
+    why: str
+
+
+class Case(NamedTuple):
+    """The places of an operation with the kinds of objects that they name.
+
+    `body` is a valid request; without one, the first example of the operation's description. `own` has the kind of the
+    sender's own object in the path, where that is another than the place's kind.
+    """
+
+    places: Mapping[str, str | NOTHING] = {}
+    body: Any = None
+    own: Mapping[str, str] = {}
+
+
+_ORDERS: Final = "/api/v2/payment-orders"
+_ORDER: Final = {"path.id": "order"}
+_CUSTOMER: Final = f"{CUSTOMERS}/{{id}}"
+_METHODS: Final = f"{CUSTOMERS}/{{customerId}}/payment-methods"
+_METHOD: Final = "/api/payment-methods/{id}"
+_TAX_ID: Final = NOTHING("the tax authority's number of a person")
+_PAYMENT: Final = {
+    "body.externalId": "payment",
+    "body.externalMerchantReference": "payment",
+    "body.paymentMethod.paymentMethodId": "method",
+}
+
+CASES: Final[Mapping[tuple[str, str], Case]] = {
+    ("GET", _ORDERS): Case(
+        {
+            "query.customerId": "customer",
+            "query.search": "search",
+            "query.cursor": NOTHING("a position in the list, see the test of cursors"),
+        }
+    ),
+    ("POST", _ORDERS): Case(
+        {
+            "body.externalId": "order",
+            "body.externalMerchantReference": "order",
+            "body.customer.id": "customer",
+            "body.customer.customerId": "customer",
+            "body.customer.externalId": "customer",
+            "body.customerId": "customer",
+            "body.paymentMethod.paymentMethodId": "method",
+            "body.lineItems[].productId": "product",
+            "body.items[].productId": "product",
+            "body.customerFiscalData.taxId": _TAX_ID,
+            "body.fiscalData.taxId": _TAX_ID,
+            "body.fiscalConfig.taxId": _TAX_ID,
+        },
+        body=order(externalId="new-order", customer={"email": "ana@example.com"}),
+    ),
+    ("GET", f"{_ORDERS}/{{id}}"): Case(_ORDER),
+    ("POST", f"{_ORDERS}/{{id}}/charge"): Case(_ORDER | _PAYMENT, body=charge(amount=100)),
+    ("GET", f"{_ORDERS}/{{id}}/payments"): Case(_ORDER),
+    ("POST", f"{_ORDERS}/{{id}}/payments"): Case(
+        _ORDER | _PAYMENT, body=charge(amount=100, paymentMethod=by_card(), externalId="new-part")
+    ),
+    ("GET", f"{_ORDERS}/{{id}}/payments/{{paymentId}}"): Case(_ORDER | {"path.paymentId": "payment"}),
+    ("POST", f"{_ORDERS}/{{id}}/refund"): Case(
+        _ORDER
+        | {
+            "body.externalId": "refund",
+            "body.externalMerchantReference": "refund",
+            "body.paymentId": "payment id",
+            "body.allocations[].paymentId": "payment id",
+            "body.destination.clabe": NOTHING("a payer's bank account"),
+        },
+        body={"amount": 100},
+    ),
+    ("GET", f"{_ORDERS}/{{id}}/refunds"): Case(_ORDER),
+    ("GET", f"{_ORDERS}/{{id}}/refunds/{{refundId}}"): Case(_ORDER | {"path.refundId": "refund"}),
+    ("POST", f"{_ORDERS}/{{id}}/cancel"): Case(_ORDER | {"body.paymentId": "payment id"}, body={}),
+    ("POST", f"{_ORDERS}/{{id}}/capture"): Case(_ORDER | {"body.paymentId": "payment id"}, body={}),
+    ("POST", f"{_ORDERS}/{{id}}/payer-authentication/device-data"): Case(
+        _ORDER | {"body.referenceId": "device session"}, body={}, own={"path.id": "device session's order"}
+    ),
+    ("POST", f"{_ORDERS}/{{id}}/payer-authentication/validate"): Case(
+        _ORDER | {"body.authenticationTransactionId": "session"},
+        body={"authenticationTransactionId": "x"},
+        own={"path.id": "session's order"},
+    ),
+    ("GET", CUSTOMERS): Case(
+        {
+            "query.externalId": "customer",
+            "query.search": "search",
+            "query.cursor": NOTHING("a position in the list, see the test of cursors"),
+        }
+    ),
+    ("POST", CUSTOMERS): Case(
+        {"body.externalId": "customer", "body.sourceId": "customer"},
+        body={"externalId": "new-customer", "firstName": "Ana"},
+    ),
+    ("GET", _CUSTOMER): Case({"path.id": "customer"}),
+    ("PUT", _CUSTOMER): Case(
+        {"path.id": "customer", "body.externalId": "customer", "body.sourceId": "customer"}, body={"firstName": "Ana"}
+    ),
+    ("DELETE", _CUSTOMER): Case({"path.id": "erasable customer"}),
+    ("GET", _METHODS): Case({"path.customerId": "customer"}),
+    ("DELETE", f"{_METHODS}/{{paymentMethodId}}"): Case(
+        {"path.customerId": "customer", "path.paymentMethodId": "method"}
+    ),
+    ("GET", _METHOD): Case({"path.id": "method"}),
+    ("PUT", _METHOD): Case({"path.id": "method"}, body={"billingCity": "Puebla"}),
+    ("GET", "/api/v1/api-keys"): Case(),
+    ("POST", "/api/v1/api-keys"): Case(body={"name": "new"}),
+    ("GET", "/api/v1/api-keys/{id}"): Case({"path.id": "api key"}),
+    ("DELETE", "/api/v1/api-keys/{id}"): Case({"path.id": "api key"}),
+    ("POST", "/api/v1/api-keys/{id}/rotate"): Case({"path.id": "api key"}, body={"overlapSeconds": 3600}),
+    ("GET", "/api/v1/merchant"): Case(),
+    ("PUT", "/api/v1/merchant"): Case(body={"settings": {"captureDelaySeconds": 5}}),
+    ("GET", "/api/v1/meta"): Case(),
+    ("GET", PRODUCTS): Case(
+        {"query.search": "search", "query.cursor": NOTHING("a position in the list, see the test of cursors")}
+    ),
+    ("GET", f"{PRODUCTS}/{{id}}"): Case({"path.id": "product"}),
+    ("POST", f"{PRODUCTS}/bulk-import"): Case(
+        {
+            "body.products[].id": "product",
+            "body.products[].externalId": NOTHING("a text of the product, by which none is found"),
+        },
+        body={"products": [{"id": "new-product", "name": "New", "price": 100}]},
+    ),
+    ("GET", "/api/sandbox/clock"): Case(),
+    ("POST", "/api/sandbox/clock"): Case(body={"advanceBy": "PT0S"}),
+    ("POST", "/api/sandbox/deposits"): Case(
+        {"body.clabe": "clabe", "body.reference": "cash reference", "body.messageId": "deposit"},
+        body={"amount": 100},
+    ),
+    ("POST", "/api/sandbox/disputes"): Case({"body.paymentId": "payment id"}, body={"outcome": "OPENED"}),
+    ("POST", "/api/sandbox/settlements"): Case({"body.paymentIds[]": "payment id"}, body={}),
+    ("POST", "/api/sandbox/processor"): Case(body={"mode": "OK"}),
+}
+
+WITHOUT_A_MERCHANT: Final[Mapping[str, str]] = {
+    "/api/processor-messages/{processor}": "signed by a processor, which names the merchant itself",
+    "/api/sandbox/3ds/device-data/{id}": "a payer's page: its address is the permission",
+    "/api/sandbox/3ds/challenge/{id}": "a payer's page: its address is the permission",
+    "/api/sandbox/3ds/redirect/{id}": "a payer's page: its address is the permission",
+    "/health/live": "no data of a merchant",
+    "/health/ready": "no data of a merchant",
+    "/metrics": "counts over all merchants",
+    "/openapi.json": "no data of a merchant",
+    "/docs": "no data of a merchant",
+    "/docs/{name}": "no data of a merchant",
+}

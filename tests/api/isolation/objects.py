@@ -1,0 +1,99 @@
+"""The objects of a merchant that other merchants try to reach, and ids under which no merchant has anything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any, Final
+from uuid import UUID
+
+from tests.api.bodies import by_card, card, charge, order
+from tests.api.payer import CHALLENGED, DEVICE_THEN_CHALLENGE
+from tests.api.storefront import ORDERS, Merchant
+from uuid_utils.compat import uuid7
+
+from ledger.processors.clabe import check_digit
+
+CUSTOMERS: Final = "/api/customers"
+PRODUCTS: Final = "/lps/products"
+
+Objects = Mapping[str, Sequence[str]]
+"""The ids of a merchant's objects by their kind: the service's id first, then the merchant's own."""
+
+KINDS: Final = (
+    "order", "payment", "payment id", "refund", "customer", "method", "search", "cursor", "session", "session's order",
+    "device session", "device session's order", "api key", "clabe", "cash reference", "deposit", "product",
+    "erasable customer",
+)  # fmt: skip
+
+
+async def objects_of(merchant: Merchant, name: str) -> Objects:
+    """Makes an object of each kind and returns their ids. `name` begins the external ids of all of them."""
+    customer = {"externalId": f"{name}-customer", "email": f"{name}@example.com"}
+    split = await _made(merchant, ORDERS, order(externalId=f"{name}-order", allowPartials=True, customer=customer))
+    one = f"{ORDERS}/{split['id']}"
+    paid = await _made(
+        merchant,
+        f"{one}/payments",
+        charge(amount=50_000, externalId=f"{name}-payment", paymentMethod=by_card(persist=True)),
+    )
+    refunded = await _made(merchant, f"{one}/refund", {"amount": 1_000, "externalId": f"{name}-refund"})
+    challenged = await _waiting(merchant, f"{name}-challenged", by_card(cardDetails=card(number=CHALLENGED)))
+    collecting = await _waiting(merchant, f"{name}-device", by_card(cardDetails=card(number=DEVICE_THEN_CHALLENGE)))
+    spei = await _waiting(merchant, f"{name}-spei", {"type": "spei"})
+    cash = await _waiting(merchant, f"{name}-cash", {"type": "cie_cash_net"})
+    clabe = spei["payment"]["speiDetails"]["clabe"]
+    await _made(merchant, "/api/sandbox/deposits", {"clabe": clabe, "amount": 100, "messageId": f"{name}-deposit"})
+    page = (await merchant.get(f"{ORDERS}?limit=1")).json()
+    keys = (await merchant.get("/api/v1/api-keys")).json()["data"]
+    payment = paid["payment"]["id"]
+    product = {"id": f"{name}-product", "name": f"{name} product", "price": 100}
+    await _made(merchant, f"{PRODUCTS}/bulk-import", {"products": [product]})
+    erasable = await _made(merchant, CUSTOMERS, {"externalId": f"{name}-erasable"})
+    return {
+        "order": (split["id"], f"{name}-order"),
+        "payment": (payment, f"{name}-payment"),
+        "payment id": (payment,),
+        "refund": (refunded["refund"]["id"], f"{name}-refund"),
+        "customer": (split["customer"]["id"], f"{name}-customer"),
+        "method": (paid["payment"]["paymentMethodId"],),
+        "search": (f"{name}-order", f"{name}@example.com", split["orderNumber"]),
+        "cursor": (page["pagination"]["nextCursor"],),
+        "session": (challenged["payerAuthentication"]["authenticationTransactionId"],),
+        "session's order": (challenged["id"],),
+        "device session": (collecting["payerAuthentication"]["referenceId"],),
+        "device session's order": (collecting["id"],),
+        "api key": (keys[0]["id"],),
+        "clabe": (clabe,),
+        "cash reference": (cash["payment"]["cieDetails"]["reference"],),
+        "deposit": (f"{name}-deposit",),
+        "product": (f"{name}-product",),
+        "erasable customer": (erasable["id"], f"{name}-erasable"),
+    }
+
+
+@cache
+def absent(existing: str) -> str:
+    """Returns an id of the same form, under which no merchant has anything: always the same one."""
+    try:
+        UUID(existing)
+    except ValueError:
+        pass
+    else:
+        return str(uuid7())
+    if existing.isdecimal() and len(existing) == 18:
+        return "64618099999999999" + check_digit("64618099999999999")
+    if existing.isdecimal():
+        return "9" * len(existing)
+    return existing[::-1] if existing != existing[::-1] else f"{existing[:-1]}~"
+
+
+async def _waiting(merchant: Merchant, external_id: str, method: Any) -> Any:
+    body = order(externalId=external_id, pending=False, paymentMethod=method, billingAddress={"city": "Puebla"})
+    return await _made(merchant, ORDERS, body)
+
+
+async def _made(merchant: Merchant, path: str, body: Any) -> Any:
+    answer = await merchant.post(path, body)
+    assert answer.status_code in (200, 201), answer.text
+    return answer.json()

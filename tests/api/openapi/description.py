@@ -1,0 +1,35 @@
+"""The published description, and the comparison of an answer with it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from jsonschema import Draft202012Validator
+
+from api.app import describe_interface
+from api.openapi.document import as_json
+from ledger.settings import Settings
+
+DESCRIBED: dict[str, Any] = json.loads(as_json(describe_interface(Settings())))
+
+
+def operations() -> dict[tuple[str, str], dict[str, Any]]:
+    return {(method, path): found for path, item in DESCRIBED["paths"].items() for method, found in item.items()}
+
+
+def schema_of(method: str, path: str, status: int) -> dict[str, Any]:
+    """Returns the schema of an answer, with everything that it refers to."""
+    content = DESCRIBED["paths"][path][method]["responses"][str(status)]["content"]
+    return {**content["application/json"]["schema"], "components": DESCRIBED["components"]}
+
+
+def assert_described(answer: Any, method: str, path: str) -> None:
+    """Asserts that an answer has a described status, the described body and all required headers."""
+    responses = DESCRIBED["paths"][path][method]["responses"]
+    assert str(answer.status_code) in responses, answer.text
+    described = responses[str(answer.status_code)]
+    Draft202012Validator(schema_of(method, path, answer.status_code)).validate(answer.json())
+    for name, header in described["headers"].items():
+        if "$ref" in header and DESCRIBED["components"]["headers"][name].get("required"):
+            assert name in answer.headers

@@ -1,0 +1,86 @@
+"""Imports of products against a database that goes away, and two imports at once through two processes."""
+
+from __future__ import annotations
+
+import asyncio
+from decimal import Decimal
+
+import psycopg
+import pytest
+from psycopg import AsyncConnection
+from tests.operations.conftest import Open
+
+from ledger.domain.products.commands import ProductDetails
+from ledger.operations.inputs import Actor
+from ledger.operations.ledger import Ledger
+from ledger.operations.products.import_products import ProductInput, import_products
+from ledger.postgres.faults import DatabaseUnavailable
+
+pytestmark = pytest.mark.anyio
+
+_COUNT = "select (select count(*) from product), (select count(*) from event where topic like 'product%')"
+_WRITER_WAITS = """
+select pid from pg_stat_activity
+ where datname = current_database() and application_name = 'ledger-writer' and wait_event_type = 'Lock'
+"""
+
+
+def some(count: int, name: str = "Café") -> list[ProductInput]:
+    """Returns products, every second one without an id."""
+    return [
+        ProductInput(
+            index=n, id=None if n % 2 else f"p-{n}", details=ProductDetails(name=f"{name} {n}", price=Decimal(n))
+        )
+        for n in range(count)
+    ]
+
+
+async def test_an_import_that_the_database_cuts_off_leaves_nothing_and_may_be_repeated(
+    ledger: Ledger, merchant: Actor, database_url: str
+):
+    async with await AsyncConnection.connect(database_url, autocommit=True) as other:
+        async with other.transaction():
+            await other.execute("lock table product in exclusive mode")
+            importing = asyncio.create_task(import_products(ledger, merchant, some(20)))
+            await _end_waiting_writer(database_url)
+            with pytest.raises(DatabaseUnavailable):
+                await importing
+        assert await (await other.execute(_COUNT)).fetchone() == (0, 0)
+        result = await import_products(ledger, merchant, some(20))
+        assert (result.created, result.updated, result.failed) == (20, 0, ())
+        assert await (await other.execute(_COUNT)).fetchone() == (20, 20)
+
+
+async def _end_waiting_writer(database_url: str) -> None:
+    """Ends the connection of the writer once it waits for a lock."""
+    async with await AsyncConnection.connect(database_url, autocommit=True) as operator, asyncio.timeout(60):
+        while not (  # noqa: ASYNC110 - the condition is in the database
+            waiting := await (await operator.execute(_WRITER_WAITS)).fetchall()
+        ):
+            await asyncio.sleep(0.01)
+        await operator.execute("select pg_terminate_backend(%s)", waiting[0])
+
+
+async def test_imports_through_two_processes_end_with_one_of_them_whole(
+    open_another: Open, ledger: Ledger, merchant: Actor, database_url: str
+):
+    named = [each for each in some(60) if each.id is not None]
+    other = await open_another()
+    for turn in range(10):
+        first, second = [
+            [
+                ProductInput(index=n, id=each.id, details=ProductDetails(name=f"{who} {turn}", price=Decimal(n)))
+                for n, each in enumerate(named)
+            ]
+            for who in ("first", "second")
+        ]
+        results = await asyncio.gather(
+            import_products(ledger, merchant, first), import_products(other, merchant, second[::-1])
+        )
+        assert sum(result.created for result in results) == (30 if turn == 0 else 0)
+        assert sum(result.created + result.updated for result in results) == 60
+        with psycopg.connect(database_url) as connection:
+            names = connection.execute(
+                "select distinct convert_from(doc, 'UTF8')::json ->> 'name' from product"
+            ).fetchall()
+        assert names in ([(f"first {turn}",)], [(f"second {turn}",)])
