@@ -19,6 +19,7 @@ from tests.chaos.service import Service
 
 ORDERS, SANDBOX = "/api/v2/payment-orders", "/api/sandbox"
 KEYS = "/api/v1/api-keys"
+METHODS = "/api/payment-methods"
 NOT_MERCHANTS = {("post", "/api/processor-messages/{processor}")}
 """The operation for processors' signed messages; it has tests of its own."""
 
@@ -80,6 +81,7 @@ def test_a_merchant_goes_through_every_operation_and_a_restart(service: Service)
     refunded = shop.ask("POST", f"{ORDERS}/split/refund", to_the_card, key="refund-1")
     own_account(shop)
     own_customers(shop)
+    saved_cards(shop)
     own_products(shop)
     for probe in ("/health/live", "/health/ready", "/metrics"):
         shop.ask("GET", probe)
@@ -113,6 +115,21 @@ def own_customers(shop: Shop) -> None:
     assert [each["id"] for each in shop.get(f"{CUSTOMERS}?search=eva@")["data"]] == [eva["id"]]
     assert shop.ask("DELETE", f"{CUSTOMERS}/eva").json() == {"id": eva["id"], "deleted": True}
     assert shop.ask("GET", f"{CUSTOMERS}/eva").status_code == 404
+
+
+def saved_cards(shop: Shop) -> None:
+    """Saved with a payment, used for another, changed and deleted."""
+    paid = shop.post(ORDERS, paid_order(customer={"externalId": "leo"}, paymentMethod=by_card(persist=True)))
+    saved = paid["payment"]["paymentMethodId"]
+    of_customer = f"{CUSTOMERS}/leo/payment-methods"
+    assert [each["id"] for each in shop.get(of_customer)["data"]] == [saved]
+    again = paid_order(
+        customer={"externalId": "leo"}, paymentMethod={"type": "payment_method_id", "paymentMethodId": saved}
+    )
+    assert shop.post(ORDERS, again)["status"] == "COMPLETED"
+    assert shop.ask("PUT", f"{METHODS}/{saved}", {"billingCity": "Puebla"}).json()["id"] == saved
+    assert shop.get(f"{METHODS}/{saved}")["id"] == saved
+    assert shop.ask("DELETE", f"{of_customer}/{saved}").json() == {"id": saved, "deleted": True}
 
 
 def own_products(shop: Shop) -> None:

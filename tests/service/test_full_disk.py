@@ -55,8 +55,8 @@ class Reports:
 def use_up_the_log(url):
     """Has Postgres begin another segment of its write-ahead log, for which a full disk has no room."""
     with suppress(psycopg.Error), psycopg.connect(url, autocommit=True, connect_timeout=2) as connection:
-        connection.execute("create table if not exists filled (n int8)")
-        connection.execute("insert into filled values (1)")
+        # A message needs room in the log alone; a row of a table would need a page, for which there is none either.
+        connection.execute("select pg_logical_emit_message(true, 'full', 'disk')")
         connection.execute("select pg_switch_wal()")
 
 
