@@ -8,6 +8,8 @@ import pytest
 from tests.api.bodies import DECLINED, by_card, card, charge, order, paid_order
 from tests.api.storefront import ORDERS, Merchant
 
+from api.http.idempotency_key import idempotency_key
+
 pytestmark = pytest.mark.anyio
 
 KEY = {"idempotency-key": "5e0f-charge-1"}
@@ -40,6 +42,12 @@ async def test_the_cvc_and_the_order_of_members_make_no_other_request(merchant: 
     body["paymentMethod"]["cardDetails"]["cvc"] = "999"
     again = await merchant.post(ORDERS, json.dumps(dict(reversed(body.items())), indent=2).encode(), **KEY)
     assert again.content == first.content
+
+
+def test_a_security_code_of_any_form_is_left_out_of_the_fingerprint() -> None:
+    bodies = [json.dumps({"amount": 1, "cvc": cvc}).encode() for cvc in ("123", "12345", "1 2 3", 7, None)]
+    keys = [idempotency_key(b"key", b"p" * 32, "POST", ORDERS, body) for body in bodies]
+    assert len({key.fingerprint for key in keys}) == 1
 
 
 @pytest.mark.parametrize(
