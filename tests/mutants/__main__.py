@@ -30,7 +30,7 @@ COPIED: Final = ("src", "tests", "seeds", "pyproject.toml")
 PATIENCE_S: Final = 600.0
 """How long the tests of one mutant may take. A run that takes longer proves nothing: a hang may have another cause."""
 
-_FAILED: Final = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
+_FAILED: Final = re.compile(r"^(?:FAILED|ERROR) ((?:tests|property_tests)/.+?)(?: - .*)?$", re.MULTILINE)
 _HAS_FAILURES: Final = 1  # pytest's exit status; others are for runs that could not begin or were interrupted
 
 
