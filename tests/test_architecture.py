@@ -52,7 +52,7 @@ PACKAGES = {
         (DECIDERS,),
     ),
     ("ledger.vault",): (  # alone reads card numbers
-        ("ledger.vault", "ledger.operations.payment_methods.card_vault", "ledger.journal.append", "ledger.journal.encryption.sealing_keys",
+        ("ledger.vault", "ledger.operations.payment_methods.card_vault", "ledger.journal.append", "ledger.journal.encryption",
          *DATABASE, "ledger.telemetry.metrics", "cryptography", "msgspec", "structlog", "uuid_utils"),
         (),
     ),

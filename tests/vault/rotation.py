@@ -26,7 +26,7 @@ from ledger.operations.orders.create import create_order
 from ledger.postgres.connection import connect
 from ledger.security.secrets import Purpose, load_sealing_keys
 from ledger.settings import Settings
-from ledger.vault.rewrapping import rewrap_cards
+from ledger.vault.rewrapping import CARD_KEYS
 from ledger.wiring import open_ledger
 
 OLD, NEW = "0d" * 32, "4e" * 32
@@ -66,7 +66,7 @@ async def rewrapped(settings: Settings) -> int:
     async with await connect(settings.database_url, "test-rewrap") as connection:
         await rewrap(connection, SealingKeys(load_sealing_keys(settings)))
     async with await connect(settings.database_vault_url, "test-rewrap") as connection:
-        return await rewrap_cards(connection, card_keys(settings))
+        return await rewrap(connection, card_keys(settings), CARD_KEYS)
 
 
 async def rotate(url: str, cards: int, pause_s: float = 0.2) -> Rotation:

@@ -149,7 +149,7 @@ def rewrap_(data_dir: DataDir = None) -> None:
     from ledger.journal.encryption.sealing_keys import SealingKeys
     from ledger.postgres.connection import connect
     from ledger.security.secrets import Purpose, load_sealing_keys
-    from ledger.vault.rewrapping import rewrap_cards
+    from ledger.vault.rewrapping import CARD_KEYS
 
     async def work(settings: Settings) -> tuple[int, int, str]:
         assert settings.database_url is not None, "the installation's settings name its database"
@@ -161,7 +161,7 @@ def rewrap_(data_dir: DataDir = None) -> None:
             if settings.database_vault_url is None:
                 return count, 0, keys.newest
             async with await connect(settings.database_vault_url, "ledger-cli") as connection:
-                return count, await rewrap_cards(connection, card_keys), keys.newest
+                return count, await rewrap(connection, card_keys, CARD_KEYS), keys.newest
         except (KeyUnavailable, SealBroken) as fault:
             raise CannotRun(str(fault)) from None
 

@@ -7,5 +7,5 @@ In reading order:
 
 - `sealed_card`: one number, sealed under a key of its own; and the fingerprint that finds it again.
 - `vault`: keeps, opens and destroys numbers. The only module with the role's connections.
-- `rewrapping`: moves the cards' keys to the newest sealing key.
+- `rewrapping`: the statements by which the cards' keys are put under the newest sealing key.
 """
