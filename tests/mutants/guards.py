@@ -1710,6 +1710,14 @@ delete from vault_card where merchant_id = %s and payment_method_id = %s and %s 
         (_SAVED,),
     ),
     Mutant(
+        "methods-after-an-erasure",
+        "the commit that erases a customer deletes the saved methods too",
+        "src/ledger/operations/customers/erase.py",
+        "    if methods is not None:",
+        "    if False:",
+        ("tests/api/payment_methods/test_payment_methods.py::test_a_deleted_customers_methods_go_too",),
+    ),
+    Mutant(
         "number-sent-as-stored",
         "the processor is informed that a card number is stored",
         f"{_PIPELINE}/processor_requests.py",

@@ -20,10 +20,11 @@ from ledger.domain.rejections import CustomerNotFound
 from ledger.journal.codec import CODEC
 from ledger.journal.reader import LogReader
 from ledger.operations.customers import cache
-from ledger.operations.customers.erase import delete_customer, erase_customer
+from ledger.operations.customers.erase import _delete, delete_customer
 from ledger.operations.inputs import Actor, CustomerInput
 from ledger.operations.ledger import Ledger
 from ledger.operations.orders.create import charge_order, create_order
+from ledger.operations.pipeline.unit_of_work import UnitOfWork
 from ledger.postgres.connection import connect
 from ledger.postgres.faults import DatabaseUnavailable
 from ledger.ttl_cache import TtlCache
@@ -64,7 +65,7 @@ async def test_an_erased_person_is_found_nowhere(
         await create_order(ledger, merchant, personal_order(f"{n}"))
     neighbour = await create_order(ledger, merchant, an_order("other"))
     assert places_of(database_url, WORDS), "the scan finds what is there"
-    erased = await erase_customer(ledger, merchant, "c-7", payers.orders_of)
+    erased = (await delete_customer(ledger, merchant, "c-7", payers.orders_of)).state
     assert (erased.first_name, erased.email, erased.active, erased.external_id) == (None, None, False, "c-7")
     assert await places_of_personal_data(database_url) == set()
     assert places_of(database_url, ("ana@example.com",)), neighbour
@@ -80,7 +81,7 @@ async def test_a_replay_after_an_erasure_gives_the_rows_that_are_stored(
     expected, actual = await log_and_rows(database_url, merchant)
     assert expected == actual
     before = len(fetch(database_url, "select 1 from event"))
-    await erase_customer(ledger, merchant, "c-7", payers.orders_of)
+    await delete_customer(ledger, merchant, "c-7", payers.orders_of)
     expected, actual = await log_and_rows(database_url, merchant)
     assert expected == actual
     past, _ = await log_and_rows(database_url, merchant, before)
@@ -91,7 +92,7 @@ async def test_the_money_the_order_and_the_payment_references_stay(
     ledger: Ledger, merchant: Actor, payers: Erasures
 ) -> None:
     paid = (await create_order(ledger, merchant, personal_order("1"))).order
-    await erase_customer(ledger, merchant, str(paid.terms.customer_id), payers.orders_of)
+    await delete_customer(ledger, merchant, str(paid.terms.customer_id), payers.orders_of)
     shown = await create_order(ledger, merchant, personal_order("1"))
     assert (shown.replayed, shown.customer.erased) == (True, True)
     order = shown.order
@@ -110,7 +111,7 @@ async def test_an_order_of_an_erased_person_can_be_paid_and_gets_no_personal_dat
 ) -> None:
     await create_order(ledger, merchant, personal_order("pending", payment=None))
     await create_order(ledger, merchant, personal_order("failed", payment=by_card(DECLINED)))
-    await erase_customer(ledger, merchant, "c-7", payers.orders_of)
+    await delete_customer(ledger, merchant, "c-7", payers.orders_of)
     draft = personal_order("failed")
     assert draft.payment is not None
     charged = await charge_order(ledger, merchant, "pending", draft.payment)
@@ -123,12 +124,12 @@ async def test_an_order_of_an_erased_person_can_be_paid_and_gets_no_personal_dat
 
 async def test_a_person_who_was_erased_is_not_found_again(ledger: Ledger, merchant: Actor, payers: Erasures) -> None:
     first = await create_order(ledger, merchant, personal_order("1"))
-    await erase_customer(ledger, merchant, "c-7", payers.orders_of)
+    await delete_customer(ledger, merchant, "c-7", payers.orders_of)
     for customer in (XOCHITL, CustomerInput(id="c-7"), CustomerInput(id=str(first.customer.customer_id))):
         with pytest.raises(CustomerNotFound):
             await create_order(ledger, merchant, an_order("2", customer=customer))
     with pytest.raises(CustomerNotFound):
-        await erase_customer(ledger, merchant, "nobody", payers.orders_of)
+        await delete_customer(ledger, merchant, "nobody", payers.orders_of)
 
 
 async def test_erased_twice_and_at_once_is_erased_once(
@@ -137,7 +138,9 @@ async def test_erased_twice_and_at_once_is_erased_once(
     for n in range(4):
         await create_order(ledger, merchant, personal_order(f"{n}"))
     other = await open_another()
-    await asyncio.gather(*[erase_customer(at, merchant, "c-7", payers.orders_of) for at in (ledger, other, ledger)])
+    deleting = [delete_customer(at, merchant, "c-7", payers.orders_of) for at in (ledger, other, ledger)]
+    ended = await asyncio.gather(*deleting, return_exceptions=True)
+    assert sorted(type(end).__name__ for end in ended) == ["CustomerNotFound", "CustomerNotFound", "StreamResult"]
     topics = fetch(
         database_url, "select topic, count(*) from event where topic ~ 'erased|forgotten' group by 1 order by 1"
     )
@@ -150,7 +153,7 @@ async def test_a_process_with_the_person_in_its_cache_cannot_write_the_person_ba
     await create_order(ledger, merchant, personal_order("pending", payment=None))
     other = await open_another()
     await create_order(other, merchant, personal_order("mine"))
-    await erase_customer(ledger, merchant, "c-7", payers.orders_of)
+    await delete_customer(ledger, merchant, "c-7", payers.orders_of)
     with pytest.raises(CustomerNotFound):
         await create_order(other, merchant, personal_order("new"))
     draft = personal_order("x")
@@ -174,7 +177,7 @@ async def test_an_erasure_during_orders_of_the_same_person_leaves_nothing(
     await create(ledger, 0)
     creating = [asyncio.create_task(create(at, n)) for n, at in enumerate([ledger, other] * 20, 1)]
     await asyncio.sleep(0.03)
-    await erase_customer(ledger, merchant, "c-7", payers.orders_of)
+    await delete_customer(ledger, merchant, "c-7", payers.orders_of)
     ended = await asyncio.gather(*creating)
     assert len(ended) == 40
     expected, actual = await log_and_rows(database_url, merchant)
@@ -192,7 +195,7 @@ async def test_an_interrupted_erasure_is_finished_by_the_worker(
         raise KeyboardInterrupt("between the key and the rows")
 
     with pytest.raises(KeyboardInterrupt):
-        await _interrupted(ledger, merchant, dies)
+        await _delete(UnitOfWork(ledger, merchant), merchant, "c-7", dies)
     assert places_of(database_url, WORDS, "payment_order")
     forgetting = ErasureSweep(ledger, payers.unfinished, payers.orders_of, payers.finished)
     assert len(await payers.unfinished(10)) == 1
@@ -247,12 +250,6 @@ async def test_an_erasure_that_fails_delays_no_other(
     assert await payers.unfinished(10) == [(merchants[0], customers[0])]
 
 
-async def _interrupted(ledger: Ledger, merchant: Actor, orders_of: Any) -> None:
-    from ledger.operations.customers.erase import _erase
-
-    await _erase(ledger, merchant, "c-7", orders_of)
-
-
 async def test_what_a_process_caches_expires_without_being_read(
     merchant: Actor, open_another: Open, payers: Erasures, monkeypatch: pytest.MonkeyPatch, ledger: Ledger
 ) -> None:
@@ -261,6 +258,6 @@ async def test_what_a_process_caches_expires_without_being_read(
     other.journal._keys._cache = TtlCache(10, 0.3)  # type: ignore[union-attr]
     await create_order(other, merchant, personal_order("1"))
     assert other.customers.get(merchant.merchant_id, "c-7") is not None
-    await erase_customer(ledger, merchant, "c-7", payers.orders_of)
+    await delete_customer(ledger, merchant, "c-7", payers.orders_of)
     await asyncio.sleep(0.5)
     assert (len(other.customers._cached), len(other.journal._keys._cache)) == (0, 0)  # type: ignore[union-attr]

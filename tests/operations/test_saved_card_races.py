@@ -18,7 +18,7 @@ from tests.operations.test_sealing import fetch
 
 from ledger.domain.orders.statuses import OrderStatus
 from ledger.domain.rejections import CustomerNotFound, PaymentMethodNotFound, Rejected
-from ledger.operations.customers.erase import erase_customer
+from ledger.operations.customers.erase import delete_customer
 from ledger.operations.inputs import Actor, CustomerInput
 from ledger.operations.ledger import Ledger
 from ledger.operations.orders.create import create_order
@@ -126,7 +126,7 @@ async def erase_while_it_is_saved(arena: Arena) -> None:
     async with Erasures(arena.url) as payers:
         saved, erased = await at_once(
             arena.save(arena.two, "b"),
-            erase_customer(arena.one, arena.merchant, f"c-{arena.round}", payers.orders_of),
+            delete_customer(arena.one, arena.merchant, f"c-{arena.round}", payers.orders_of),
         )
     assert not isinstance(erased, Exception), erased
     assert not isinstance(saved, Exception) or isinstance(saved, CustomerNotFound), saved

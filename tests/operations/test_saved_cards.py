@@ -26,7 +26,7 @@ from ledger.domain.rejections import (
     PaymentMethodNotFound,
 )
 from ledger.journal.append import SealBroken
-from ledger.operations.customers.erase import erase_customer
+from ledger.operations.customers.erase import delete_customer
 from ledger.operations.inputs import Actor, CustomerInput, PaymentInput
 from ledger.operations.ledger import Ledger
 from ledger.operations.orders.add_payment import add_payment
@@ -316,7 +316,7 @@ async def test_an_erased_customers_cards_go_too(ledger: Ledger, merchant: Actor,
     assert not places_of(database_url, words, "event"), "billing details are sealed in the log"
     await create_order(ledger, merchant, an_order("waiting"))
     async with Erasures(database_url) as payers:
-        await erase_customer(ledger, merchant, "ana", payers.orders_of)
+        await delete_customer(ledger, merchant, "ana", payers.orders_of)
     assert cards(database_url) == []
     assert places_of(database_url, words) == set()
     expected, actual = await log_and_rows(database_url, merchant)

@@ -1,7 +1,7 @@
 """Finishes interrupted erasures, so that no row still shows a person whose key is destroyed.
 
 It repeats what the operation does. The versions of the orders decide between two workers that do it at once, as between
-any two writers. Erasures run side by side, at most eight at a time of each merchant, and one that fails waits for a
+any two writers. Erasures run side by side, in slots that the merchants share fairly, and one that fails waits for a
 minute: it delays no other.
 """
 

@@ -6,10 +6,13 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import httpx
+import psycopg
 import pytest
 from tests.api.bodies import by_card, card, charge, encoded, order, paid_order
 from tests.api.openapi.test_document import assert_described
 from tests.api.storefront import JSON, ORDERS, Merchant, Storefront
+
+from ledger.settings import Settings
 
 pytestmark = pytest.mark.anyio
 
@@ -264,3 +267,17 @@ async def test_the_routes_need_the_scopes_of_customers(store: Storefront, mercha
     ):
         assert (refused.status_code, refused.json()["code"]) == (401, "INSUFFICIENT_SCOPE")
     assert UUID(method_id)
+
+
+async def test_a_deleted_customers_methods_go_too(merchant: Merchant, settings: Settings) -> None:
+    method_id = await save(merchant, "1")
+    await put(merchant, method_id, {"billingCity": "Xalapa", "nickname": "la de diario"})
+    customer_id = (await merchant.get(f"{ORDERS}/1")).json()["customer"]["id"]
+    answer = await merchant.delete(f"/api/customers/{customer_id}")
+    assert answer.status_code == 200, answer.text
+    assert (await merchant.get(f"{METHODS}/{method_id}")).status_code == 404
+    assert (await listed(merchant, customer=customer_id)).status_code == 404
+    with psycopg.connect(settings.database_url or "") as connection:
+        rows = connection.execute("select doc from payment_method where customer_id = %s", [customer_id]).fetchall()
+        cards = connection.execute("select 1 from vault_card where payment_method_id = %s", [method_id]).fetchall()
+    assert (rows, cards) == ([(None,)], [])

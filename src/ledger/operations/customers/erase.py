@@ -23,7 +23,7 @@ from ledger.domain.payment_methods.commands import EraseMethods
 from ledger.domain.payment_methods.decide import decide_erase_methods
 from ledger.domain.payment_methods.evolve import evolve as evolve_methods
 from ledger.domain.payment_methods.state import SavedMethods, stream_of
-from ledger.domain.rejections import ConcurrentUpdate, CustomerNotFound
+from ledger.domain.rejections import ConcurrentUpdate
 from ledger.journal.append import Conflict
 from ledger.operations.customers.requests import execute_customer_request, find_customer
 from ledger.operations.inputs import Actor
@@ -41,32 +41,21 @@ OrdersOf = Callable[[UUID, UUID, UUID, int], Awaitable[Sequence[UUID]]]
 """Returns at most so many orders of a merchant's customer with ids after the given one, in the order of ids."""
 
 
-async def erase_customer(ledger: Ledger, actor: Actor, reference: str, orders_of: OrdersOf) -> Customer:
-    """Erases the customer that `reference` (service id or external id) names (contract N61), and returns what is left.
-
-    Afterwards the log reveals nothing of the person, and no row of a customer or an order shows it; the worker removes
-    the e-mail from the search lines. A repeated call continues an interrupted one. Raises CustomerNotFound,
-    ConcurrentUpdate, a Fault of the journal.
-    """
-    return await ledger.complete(_erase(ledger, actor, reference, orders_of))
-
-
 async def delete_customer(
     ledger: Ledger, actor: Actor, reference: str, orders_of: OrdersOf, key: IdempotencyKey | None = None
 ) -> StreamResult[Customer]:
-    """Erases the customer that a merchant's request names (contract N61): what is left, once the key is destroyed.
+    """Erases the customer that `reference` (service id or external id) names (contract N61), and returns what is left.
 
-    Where the orders cannot all be rendered again now, the worker finishes that. Raises like
-    `execute_customer_request`; CustomerNotFound, also where the customer is erased already.
+    Afterwards the log reveals nothing of the person, and no row of a customer or an order shows it; the worker removes
+    the e-mail from the search lines. Where the orders cannot all be rendered again now, the worker finishes that too.
+    Raises like `execute_customer_request`; CustomerNotFound, also where the customer is erased already.
     """
     return await ledger.complete(_delete(UnitOfWork(ledger, actor, key), actor, reference, orders_of))
 
 
 async def _delete(uow: UnitOfWork, actor: Actor, reference: str, orders_of: OrdersOf) -> StreamResult[Customer]:
     async def attempt(_: Conflict | None) -> Plan:
-        customer = await find_customer(uow, reference)
-        events = decide_erasure(customer, EraseCustomer(at=uow.now))
-        return Plan(changes=[uow.change(customer.customer_id, evolve, events)])
+        return await _planned(uow, await find_customer(uow, reference))
 
     result = await execute_customer_request(uow, attempt)
     if not result.repeated:
@@ -77,26 +66,15 @@ async def _delete(uow: UnitOfWork, actor: Actor, reference: str, orders_of: Orde
     return result
 
 
-async def _erase(ledger: Ledger, actor: Actor, reference: str, orders_of: OrdersOf) -> Customer:
-    uow = UnitOfWork(ledger, actor)
-
-    async def attempt(_: Conflict | None) -> Plan:
-        found = await ledger.customers.by_reference(uow.merchant_id, reference)
-        if found is None:
-            raise CustomerNotFound("The merchant has no customer with this id.")
-        customer_id = found.customer.customer_id
-        uow.put(customer_id, found.customer, found.version)
-        events = decide_erasure(found.customer, EraseCustomer(at=uow.now))
-        changes = [uow.change(customer_id, evolve, events)]
-        methods: SavedMethods | None = await uow.load(stream_of(customer_id), evolve_methods)
-        if methods is not None:
-            deleted = decide_erase_methods(methods, EraseMethods(at=uow.now))
-            changes.append(uow.change(stream_of(customer_id), evolve_methods, deleted))
-        return Plan(changes=changes)
-
-    customer: Customer = (await execute(uow, attempt)).changes[0].after
-    await erase_payer(ledger, actor, customer.customer_id, orders_of)
-    return customer
+async def _planned(uow: UnitOfWork, customer: Customer) -> Plan:
+    """Returns what the erasure commits: the customer, whose key it destroys, and the customer's saved methods."""
+    customer_id = customer.customer_id
+    changes = [uow.change(customer_id, evolve, decide_erasure(customer, EraseCustomer(at=uow.now)))]
+    methods: SavedMethods | None = await uow.load(stream_of(customer_id), evolve_methods)
+    if methods is not None:
+        deleted = decide_erase_methods(methods, EraseMethods(at=uow.now))
+        changes.append(uow.change(stream_of(customer_id), evolve_methods, deleted))
+    return Plan(changes=changes)
 
 
 async def erase_payer(
