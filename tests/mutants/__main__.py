@@ -26,7 +26,7 @@ from typing import Final, NamedTuple
 from tests import postgres_server
 from tests.mutants.guards import MUTANTS, ROOT, Mutant
 
-COPIED: Final = ("src", "tests", "seeds", "pyproject.toml")
+COPIED: Final = ("src", "docs", "tests", "seeds", "pyproject.toml")
 PATIENCE_S: Final = 600.0
 """How long the tests of one mutant may take. A run that takes longer proves nothing: a hang may have another cause."""
 
