@@ -87,9 +87,14 @@ class BoundedProtocol(HttpToolsProtocol, ABC):
         self._discard()
 
     def data_received(self, data: bytes) -> None:
-        if not self._stopped_reading:
+        if self._stopped_reading:
+            return
+        if self._unparsed or self.pipeline or not _is_one_piece(data):
             self._unparsed = self._unparsed + data if self._unparsed else data
             self._parse()
+        else:  # what nearly every client sends: one request, and the next one after its answer
+            self._parse_piece(data)
+            self._count_waiting()
 
     def on_message_begin(self) -> None:
         HttpToolsProtocol.on_message_begin(self)
@@ -135,6 +140,11 @@ class BoundedProtocol(HttpToolsProtocol, ABC):
         if self._awaits_head or not (self.cycle is None or self.cycle.response_complete):
             held += self.size + _FIELD_BYTES * len(self.headers)
         return held
+
+    def _parse_rest(self) -> None:
+        """Parses what waits, after an answer has made room for it."""
+        if self._unparsed or self.flow.is_full:
+            self._parse()
 
     def _parse(self) -> None:
         """Parses what has arrived while there is room for another request; the rest waits, and nothing is read."""
@@ -217,6 +227,14 @@ class BoundedProtocol(HttpToolsProtocol, ABC):
         self.cycle = self._current
         if self.cycle is not None:
             self.cycle.on_response = _nothing
+
+
+def _is_one_piece(data: bytes) -> bool:
+    """Returns whether the parser may take all of `data` at once: it is short and contains the end of one head at most.
+
+    A line end at its beginning may be the rest of the end of another head.
+    """
+    return len(data) <= _PIECE_MAX and data[0] not in b"\r\n" and data.count(_HEAD_END) <= 1
 
 
 def _piece_ends(data: bytes) -> Iterator[int]:

@@ -30,6 +30,7 @@ class BufferedTransport:
         self._size = 0  # of these
         self._flushed = 0
         self._loop = asyncio.get_running_loop()
+        self.is_closing = transport.is_closing  # asked after each answer: not by way of `__getattr__`
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)

@@ -188,7 +188,7 @@ class GuardedConnection(BoundedProtocol):
                 self._answer_and_close(self._refusal)
         elif self._arriving and self.expect_100_continue:
             self._close_write_side()  # the body may come or not, so the next bytes may be anything
-        self._parse()
+        self._parse_rest()
         self.flow.resume_reading()
 
     def shutdown(self) -> None:

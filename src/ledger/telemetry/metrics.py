@@ -23,6 +23,8 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
+from ledger.telemetry.shared_values import shared_values
+
 SHARED_DIRECTORY: Final = os.environ.get("PROMETHEUS_MULTIPROC_DIR")
 """Where the processes of one service keep what they count together; None in a process that runs alone."""
 
@@ -44,7 +46,7 @@ _OPEN_CONNECTIONS: Final = "ledger_http_open_connections"
 if (
     SHARED_DIRECTORY
 ):  # the library would name the files after process ids: a file more for each process that was replaced
-    values.ValueClass = values.MultiProcessValue(lambda: PROCESS)  # type: ignore[no-untyped-call]
+    values.ValueClass = shared_values(lambda: PROCESS)
 
 _counter = partial(Counter, registry=REGISTRY)
 _gauge = partial(Gauge, registry=REGISTRY, multiprocess_mode="sum")
