@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, closing
 from functools import partial
 from typing import Any
 
-from starlette.routing import Route, Router
+from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api.customers import change
@@ -20,7 +20,7 @@ from api.customers import list as list_customers
 from api.customers import show as show_customer
 from api.dependencies import Dependencies, DependencyHolder
 from api.http.auth import Authenticator
-from api.http.endpoint import Endpoint, ScopedOperation
+from api.http.endpoint import Endpoint, ExactRouter, ScopedOperation
 from api.http.errors import ApiError
 from api.http.middleware import Middleware
 from api.http.rate_limits import RateLimiter
@@ -72,7 +72,7 @@ def create_app(settings: Settings) -> ASGIApp:
             holder.deps = None
         traffic.close()
 
-    router = Router(routes(settings, holder), redirect_slashes=False, default=_unknown_path, lifespan=lifespan)
+    router = ExactRouter(routes(settings, holder), redirect_slashes=False, default=_unknown_path, lifespan=lifespan)
 
     def has_database() -> bool:
         return holder.deps is None or holder.deps.ledger.has_database

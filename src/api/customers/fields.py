@@ -13,7 +13,7 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from api.fields.stored_text import check_stored_text
 from api.fields.types import Email, Id, Metadata, Text
 from api.fields.values import email, is_given, metadata, printable
-from api.http.decoding import BodyDecoder, bad_input_as_400
+from api.http.decoding import BAD_INPUT_AS_400, BodyDecoder
 from api.http.errors import ApiError, customer_not_found, invalid
 from api.http.field_errors import FieldErrors
 from api.http.request import ApiRequest
@@ -85,7 +85,7 @@ def _parse(
     decode: BodyDecoder[Any], body: bytes, require: Callable[[CustomerBody, FieldErrors], None]
 ) -> CustomerFields:
     sent, errors = decode.gather(body)
-    with bad_input_as_400():
+    with BAD_INPUT_AS_400:
         for text, name in ((sent.external_id, "externalId"), (sent.source_id, "sourceId")):
             if isinstance(text, str):
                 errors.check(printable, text, name)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
@@ -51,7 +50,7 @@ class BodyDecoder(Generic[T]):
 
     def __call__(self, body: bytes) -> T:
         """Returns the struct that the body decodes to. Raises ApiError (400)."""
-        with bad_input_as_400():
+        with BAD_INPUT_AS_400:
             _check_encoding(body)
             try:
                 return self._decode(body)
@@ -64,14 +63,13 @@ class BodyDecoder(Generic[T]):
 
         Every field of the schema has a default. Raises ApiError (400) where the body is no JSON object.
         """
-        with bad_input_as_400():
+        with BAD_INPUT_AS_400:
             _check_encoding(body)
             errors = FieldErrors(_members_of(body, self._schema), place)
             try:
                 return self._decode(body), errors
             except msgspec.ValidationError:
                 return _decode_fields(body, self._schema, errors, self._schema), errors
-        raise AssertionError("a body decodes or is refused")
 
 
 def _check_encoding(body: bytes) -> None:
@@ -124,7 +122,7 @@ class FieldDecoder(Generic[T]):
 
     def __call__(self, value: msgspec.Raw) -> T:
         """Returns the value that the JSON decodes to. Raises ApiError (400), with the field's own name."""
-        with bad_input_as_400():
+        with BAD_INPUT_AS_400:
             try:
                 return self._decode(value)
             except msgspec.ValidationError as error:
@@ -135,19 +133,30 @@ class FieldDecoder(Generic[T]):
         raise invalid(f"{self._name}{separator}{inner}", problem.message, problem.code)
 
 
-@contextmanager
-def bad_input_as_400() -> Iterator[None]:
-    """Turns what Python raises over an unusable value into a 400 that does not repeat the value."""
-    try:
-        yield
-    except UnicodeError:
-        raise invalid(BODY, "must be UTF-8", "INVALID_ENCODING") from None
-    except RecursionError:
-        raise invalid(BODY, "is nested too deeply", "INVALID_JSON") from None
-    except msgspec.DecodeError:
-        raise invalid(BODY, "must be valid JSON", "INVALID_JSON") from None
-    except ArithmeticError:
-        raise invalid(BODY, "contains a number or a date that is out of range", "OUT_OF_RANGE") from None
+class _BadInputAs400:
+    """Turns what Python raises over an unusable value into a 400 that does not repeat the value.
+
+    A generator as the context manager takes 4 µs, twice for each body.
+    """
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            return
+        if issubclass(kind, UnicodeError):
+            raise invalid(BODY, "must be UTF-8", "INVALID_ENCODING") from None
+        if issubclass(kind, RecursionError):
+            raise invalid(BODY, "is nested too deeply", "INVALID_JSON") from None
+        if issubclass(kind, msgspec.DecodeError):
+            raise invalid(BODY, "must be valid JSON", "INVALID_JSON") from None
+        if issubclass(kind, ArithmeticError):
+            raise invalid(BODY, "contains a number or a date that is out of range", "OUT_OF_RANGE") from None
+
+
+BAD_INPUT_AS_400: Final = _BadInputAs400()
+"""The context in which a value of a client is decoded or parsed. Raises ApiError (400) where Python cannot use it."""
 
 
 def _explained(message: str, schema: Any) -> ApiError:

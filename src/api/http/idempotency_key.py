@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from api.fields.stored_text import check_card_data
-from api.http.decoding import bad_input_as_400
+from api.http.decoding import BAD_INPUT_AS_400
 from api.http.errors import invalid
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey
 from ledger.processors.cvc_detection import is_cvc
@@ -33,7 +33,7 @@ def idempotency_key(header: bytes, pepper: bytes, method: str, path: str, body: 
     if not (0 < len(key) <= _KEY_MAX and key.isascii() and key.isprintable()):
         raise invalid("Idempotency-Key", f"must have 1 to {_KEY_MAX} printable ASCII characters", "INVALID_FORMAT")
     check_card_data(key, "Idempotency-Key")
-    with bad_input_as_400():  # a member that is ignored may still hold a number that Python cannot represent
+    with BAD_INPUT_AS_400:  # a member that is ignored may still hold a number that Python cannot represent
         content = _encode([method, path, _without_secrets(msgspec.json.decode(body))])
     return IdempotencyKey(key, hmac.digest(pepper, content, "sha256").hex())
 

@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 
 from api.dependencies import Dependencies
 from api.fields.types import Id
-from api.http.decoding import BodyDecoder, bad_input_as_400
+from api.http.decoding import BAD_INPUT_AS_400, BodyDecoder
 from api.http.endpoint import ScopedOperation
 from api.http.request import ApiRequest
 from api.http.response import ApiResponse
@@ -54,7 +54,7 @@ def parse_rotation(body: bytes, now: datetime) -> RotationInput:
     Raises ApiError (400), with every wrong field.
     """
     sent, errors = _decode.gather(body)
-    with bad_input_as_400():
+    with BAD_INPUT_AS_400:
         name = errors.check(key_name, sent.name)
         expires_at = errors.check(key_expiry, sent.expires_at, now)
     errors.refuse()

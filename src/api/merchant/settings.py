@@ -14,7 +14,7 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from api.dependencies import Dependencies
-from api.http.decoding import BodyDecoder, bad_input_as_400
+from api.http.decoding import BAD_INPUT_AS_400, BodyDecoder
 from api.http.endpoint import ScopedOperation
 from api.http.errors import invalid, required
 from api.http.request import ApiRequest
@@ -127,7 +127,7 @@ def parse_settings_change(body: bytes, current: MerchantSettings) -> Mapping[str
         errors.refuse()
         raise required("settings")
     fields: dict[str, Any] = {}
-    with bad_input_as_400():
+    with BAD_INPUT_AS_400:
         for field, name in _PUBLIC.items():
             value = getattr(sent.settings, field, None)
             if value is None or value is UNSET:

@@ -12,7 +12,7 @@ from api.dependencies import Dependencies
 from api.fields.payment_method import sent_pan
 from api.fields.stored_text import check_stored_text
 from api.fields.types import LongText
-from api.http.decoding import BodyDecoder, bad_input_as_400
+from api.http.decoding import BAD_INPUT_AS_400, BodyDecoder
 from api.http.endpoint import WRITE, ScopedOperation
 from api.http.request import ApiRequest
 from api.http.response import ApiResponse
@@ -38,7 +38,7 @@ _decode: Final = BodyDecoder(AddPayment)
 def parse_payment(body: bytes, now: datetime) -> PaymentInput:
     """Returns the payment that a body asks for. `now` is aware, in the merchant's time zone. Raises ApiError (400)."""
     sent = _decode(body)
-    with bad_input_as_400():
+    with BAD_INPUT_AS_400:
         parsed = replace(payment_input(sent, now), description=sent.description)
         check_stored_text(parsed, "payment", body, sent_pan(sent.payment_method))
     return parsed

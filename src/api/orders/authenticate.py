@@ -14,7 +14,7 @@ from api.fields.people import DeviceInformation
 from api.fields.stored_text import check_stored_text
 from api.fields.types import Id
 from api.fields.values import printable
-from api.http.decoding import BodyDecoder, bad_input_as_400
+from api.http.decoding import BAD_INPUT_AS_400, BodyDecoder
 from api.http.endpoint import WRITE, ScopedOperation
 from api.http.errors import required
 from api.http.request import ApiRequest
@@ -49,7 +49,7 @@ _decode_device_data: Final = BodyDecoder(SubmitDeviceData)
 def parse_device_data(body: bytes) -> DeviceDataInput:
     """Returns what a body reports about the payer's browser. Raises ApiError (400)."""
     sent = _decode_device_data(body)
-    with bad_input_as_400():
+    with BAD_INPUT_AS_400:
         parsed = DeviceDataInput(
             reference_id=printable(sent.reference_id, "referenceId"),
             device_information=sent.device_information,
@@ -108,7 +108,7 @@ _decode_validate: Final = BodyDecoder(ValidatePayerAuthentication)
 def parse_validate(body: bytes) -> ValidateInput:
     """Returns the transaction that the payer came back from, according to a body. Raises ApiError (400)."""
     sent = _decode_validate(body)
-    with bad_input_as_400():
+    with BAD_INPUT_AS_400:
         if sent.authentication_transaction_id is None:
             raise required("authenticationTransactionId")
         parsed = ValidateInput(

@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 from api.dependencies import Dependencies
 from api.fields.stored_text import check_stored_text
 from api.fields.types import Id
-from api.http.decoding import BodyDecoder, bad_input_as_400
+from api.http.decoding import BAD_INPUT_AS_400, BodyDecoder
 from api.http.endpoint import WRITE, ScopedOperation
 from api.http.errors import conflicting
 from api.http.request import ApiRequest
@@ -45,7 +45,7 @@ _decode: Final = BodyDecoder(CancelPaymentOrder)
 def parse_cancel(body: bytes) -> CancelInput:
     """Returns the cancellation that a body asks for. Raises ApiError (400)."""
     sent = _decode(body)
-    with bad_input_as_400():
+    with BAD_INPUT_AS_400:
         if sent.payment_id is not None:
             _require_alone(sent)
         parsed = CancelInput(reason=sent.reason, refund_captured=bool(sent.refund_captured), payment_id=sent.payment_id)

@@ -10,7 +10,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from api.dependencies import Dependencies
 from api.fields.types import PositiveNumber
 from api.fields.values import is_given, positive_amount
-from api.http.decoding import BodyDecoder, bad_input_as_400
+from api.http.decoding import BAD_INPUT_AS_400, BodyDecoder
 from api.http.endpoint import WRITE, ScopedOperation
 from api.http.request import ApiRequest
 from api.http.response import ApiResponse
@@ -40,7 +40,7 @@ _decode: Final = BodyDecoder(CapturePaymentOrder)
 def parse_capture(body: bytes) -> CaptureInput:
     """Returns the capture that a body asks for. Raises ApiError (400)."""
     sent = _decode(body)
-    with bad_input_as_400():
+    with BAD_INPUT_AS_400:
         amount = positive_amount(sent.amount, "amount") if is_given(sent.amount) else None
         return CaptureInput(amount=amount, payment_id=sent.payment_id)
 

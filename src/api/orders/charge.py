@@ -19,7 +19,7 @@ from api.fields.people import (
 from api.fields.stored_text import check_stored_text
 from api.fields.types import Id, Metadata, PositiveNumber
 from api.fields.values import is_given, metadata, one_of_aliases, positive_amount, printable
-from api.http.decoding import BodyDecoder, bad_input_as_400
+from api.http.decoding import BAD_INPUT_AS_400, BodyDecoder
 from api.http.endpoint import WRITE, ScopedOperation
 from api.http.request import ApiRequest
 from api.http.response import ApiResponse
@@ -60,7 +60,7 @@ _decode: Final = BodyDecoder(ChargePaymentOrder)
 def parse_charge(body: bytes, now: datetime) -> PaymentInput:
     """Returns the payment that a body asks for. `now` is aware, in the merchant's time zone. Raises ApiError (400)."""
     sent = _decode(body)
-    with bad_input_as_400():
+    with BAD_INPUT_AS_400:
         parsed = payment_input(sent, now)
         check_stored_text(parsed, "payment", body, sent_pan(sent.payment_method))
     return parsed

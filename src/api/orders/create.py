@@ -25,7 +25,7 @@ from api.fields.people import (
 from api.fields.stored_text import check_stored_text
 from api.fields.types import INVOICE_NUMBER_MAX, NUMBER_MAX, Id, LongText, Metadata
 from api.fields.values import metadata, moment, one_of_aliases, positive_amount, printable
-from api.http.decoding import BodyDecoder, bad_input_as_400
+from api.http.decoding import BAD_INPUT_AS_400, BodyDecoder
 from api.http.endpoint import WRITE, ScopedOperation
 from api.http.errors import required
 from api.http.request import ApiRequest
@@ -102,7 +102,7 @@ def parse_create(body: bytes, now: datetime) -> OrderInput:
 
 
 def _parsed(sent: CreatePaymentOrder, body: bytes, now: datetime, products: Products) -> OrderInput:
-    with bad_input_as_400():
+    with BAD_INPUT_AS_400:
         parsed = _order_input(sent, now, products)
         check_stored_text(parsed, "", body, sent_pan(sent.payment_method))
     return parsed

@@ -16,7 +16,7 @@ from api.dependencies import Dependencies
 from api.fields.stored_text import check_stored_text
 from api.fields.types import ALLOCATIONS_MAX, Clabe, Id, PositiveNumber, Text
 from api.fields.values import one_of_aliases, positive_amount, printable
-from api.http.decoding import BodyDecoder, bad_input_as_400
+from api.http.decoding import BAD_INPUT_AS_400, BodyDecoder
 from api.http.endpoint import WRITE, ScopedOperation
 from api.http.errors import invalid, required
 from api.http.request import ApiRequest
@@ -83,7 +83,7 @@ _decode: Final = BodyDecoder(RefundPaymentOrder)
 def parse_refund(body: bytes) -> RefundInput:
     """Returns the refund that a body asks for. Raises ApiError (400)."""
     sent = _decode(body)
-    with bad_input_as_400():
+    with BAD_INPUT_AS_400:
         parsed = _refund_input(sent)
         check_stored_text(_without_clabe(parsed), "", body, None)
     return parsed

@@ -13,8 +13,8 @@ from api.dependencies import Dependencies
 from api.fields.stored_text import check_stored_text
 from api.fields.types import Country, Email, Text
 from api.fields.values import email
+from api.http.decoding import BAD_INPUT_AS_400, BodyDecoder
 from api.http.decoding import BODY as WHOLE_BODY
-from api.http.decoding import BodyDecoder, bad_input_as_400
 from api.http.endpoint import WRITE_CUSTOMERS, ScopedOperation
 from api.http.errors import ApiError, FieldError, invalid
 from api.http.request import ApiRequest
@@ -65,7 +65,7 @@ _OF_THE_CARD: Final = frozenset(
 
 def parse_update(body: bytes) -> MethodUpdate:
     """Returns what a body changes. Raises ApiError (400), which names every wrong field at once."""
-    with bad_input_as_400():
+    with BAD_INPUT_AS_400:
         if not body.isascii():
             body.decode()
         try:

@@ -13,7 +13,7 @@ from msgspec import Meta, Raw, Struct
 
 from api.dependencies import Dependencies
 from api.fields.product import ProductToImport, parse_product
-from api.http.decoding import BodyDecoder, bad_input_as_400
+from api.http.decoding import BAD_INPUT_AS_400, BodyDecoder
 from api.http.endpoint import PRODUCTS, ScopedOperation
 from api.http.request import ApiRequest
 from api.http.response import REPLAYED, ApiResponse, json_response
@@ -79,7 +79,7 @@ async def parse_import(body: bytes) -> Sequence[ProductInput]:
     for index, product in enumerate(_decode(body).products):
         if index % _PARSED_AT_ONCE == _PARSED_AT_ONCE - 1:
             await asyncio.sleep(0)
-        with bad_input_as_400():
+        with BAD_INPUT_AS_400:
             parsed.append(parse_product(index, product))
     return parsed
 

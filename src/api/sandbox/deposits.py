@@ -15,7 +15,7 @@ from api.dependencies import Dependencies
 from api.fields.stored_text import check_card_data
 from api.fields.types import Id, PositiveNumber
 from api.fields.values import positive_amount, printable
-from api.http.decoding import BodyDecoder, bad_input_as_400
+from api.http.decoding import BAD_INPUT_AS_400, BodyDecoder
 from api.http.endpoint import WRITE, ScopedOperation
 from api.http.errors import conflicting, invalid
 from api.http.request import ApiRequest
@@ -74,7 +74,7 @@ def _message_id(sent: SendDeposit) -> str:
 async def send(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """POST {base}/sandbox/deposits: 200 once an order has recorded the money, 202 where no order has the reference."""
     body = await request.body(deps.body_limit)
-    with bad_input_as_400():
+    with BAD_INPUT_AS_400:
         sent = _decode(body)
         deposit = Deposit(
             merchant_id=request.principal.merchant_id,

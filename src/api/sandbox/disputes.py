@@ -13,7 +13,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from api.dependencies import Dependencies
 from api.fields.types import PositiveNumber
 from api.fields.values import is_given, positive_amount
-from api.http.decoding import BodyDecoder, bad_input_as_400
+from api.http.decoding import BAD_INPUT_AS_400, BodyDecoder
 from api.http.endpoint import WRITE, ScopedOperation
 from api.http.errors import required
 from api.http.request import ApiRequest
@@ -49,7 +49,7 @@ async def report(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     sent = _decode(await request.body(deps.body_limit))
     if sent.payment_id is None:
         raise required("paymentId")
-    with bad_input_as_400():
+    with BAD_INPUT_AS_400:
         asked = positive_amount(sent.amount, "amount") if is_given(sent.amount) else None
     merchant_id = request.principal.merchant_id
     order, payment = await find_payment(deps, merchant_id, sent.payment_id)
