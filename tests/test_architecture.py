@@ -42,11 +42,11 @@ WIRING = re.compile(
 PACKAGES = {
     ("ledger.domain",): (("ledger.domain", *PURE_STDLIB, "msgspec"), ()),
     ("ledger.telemetry",): (("ledger.telemetry", "msgspec", "prometheus_client", "structlog"), ()),
-    ("ledger.ttl_cache", "ledger.timeouts", "ledger.back_off"): ((), ()),
+    ("ledger.asgi", "ledger.ttl_cache", "ledger.timeouts", "ledger.back_off"): ((), ()),
     ("ledger.settings",): (("ledger.domain", "msgspec"), ()),
     ("ledger.security",): (("ledger.settings", "ledger.domain", "cryptography", "msgspec", "structlog"), ()),
     ("ledger.postgres",): (("ledger.back_off", "ledger.telemetry", "ledger.settings", "msgspec", "procrastinate", "psycopg", "structlog"), ()),
-    ("ledger.service",): (("ledger.back_off", "ledger.settings", "ledger.telemetry", "ledger.timeouts", "httptools", "msgspec", "starlette", "structlog", "uvicorn"), ()),
+    ("ledger.service",): (("ledger.asgi", "ledger.back_off", "ledger.settings", "ledger.telemetry", "ledger.timeouts", "httptools", "msgspec", "starlette", "structlog", "uvicorn"), ()),
     ("ledger.journal",): (
         ("ledger.journal", "ledger.domain", *DATABASE, "ledger.telemetry", "ledger.ttl_cache", "cryptography", "msgspec", "psycopg", "structlog"),
         (DECIDERS,),
@@ -87,7 +87,7 @@ PACKAGES = {
         ("api", "projections", "ledger.operations", "ledger.postgres.faults", "ledger.journal.append", "ledger.processors.contract",
          "ledger.processors.bins", "ledger.processors.messages", "ledger.processors.clabe",
          "ledger.processors.pan_detection", "ledger.processors.cvc_detection", "ledger.processors.saved_card", "ledger.security", "ledger.settings",
-         "ledger.telemetry", "ledger.timeouts", "ledger.ttl_cache", "ledger.domain",
+         "ledger.asgi", "ledger.telemetry", "ledger.timeouts", "ledger.ttl_cache", "ledger.domain",
          "msgspec", "starlette", "structlog", "email_validator", "stdnum", "prometheus_client"),
         (r"ledger\.domain\.\w+\.(events|(evolve|decide)\b.*)",),
     ),

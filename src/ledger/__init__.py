@@ -11,7 +11,7 @@ The layers, from the inside out; each imports only those above it:
    puts one process's ledger together.
 
 Beside the layers: `settings`, `security` (keys and secrets), `telemetry` (logs and metrics), `timeouts`, `ttl_cache`,
-`back_off`.
+`back_off`, `asgi` (what the server adds for the application).
 
 `projections` answers reads; `api` serves HTTP. `docs/` explains why. `tests/test_architecture.py` checks every
 direction of import.

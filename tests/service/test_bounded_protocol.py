@@ -8,6 +8,7 @@ import pytest
 import uvicorn
 
 from api.http.middleware import _HEADERS_MAX
+from ledger.asgi import RESPOND
 from ledger.service import connection_guard
 from ledger.service.bounded_protocol import HEAD_FIELDS_MAX, WAITING_BODIES_MAX, WAITING_MAX
 from ledger.service.buffered_transport import WRITE_BUFFER_MAX
@@ -81,6 +82,22 @@ class App:
         await send({"type": "http.response.body", "body": self.answer})
 
 
+class WholeApp(App):
+    """Answers in one call where the connection takes it; `whole` has what each request's call returned."""
+
+    headers = ()
+
+    def __init__(self):
+        super().__init__()
+        self.whole = []
+
+    async def __call__(self, scope, receive, send):
+        headers = [(b"content-length", b"%d" % len(self.answer)), *self.headers]
+        self.whole.append(scope[RESPOND](200, headers, self.answer))
+        if not self.whole[-1]:
+            await super().__call__(scope, receive, send)
+
+
 @pytest.fixture
 async def app():
     return App()
@@ -108,6 +125,59 @@ async def connect(app, guard):
 async def turns(n=200):
     for _ in range(n):
         await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize(
+    ("requests", "whole"),
+    [
+        (GET, [True]),
+        (GET * 3, [True] * 3),
+        (CHUNKED + b"0\r\n\r\n" + GET, [True, True]),
+        (b"HEAD / HTTP/1.1\r\n\r\n" + GET, [False, True]),
+        (b"GET / HTTP/1.1\r\nconnection: close\r\n\r\n", [False]),
+        (b"GET / HTTP/1.0\r\n\r\n", [False]),
+        (b"POST / HTTP/1.1\r\nexpect: 100-continue\r\ncontent-length: 2\r\n\r\n", [True]),
+    ],
+    ids=["one", "three at once", "chunks", "HEAD", "close", "HTTP/1.0", "expects 100"],
+)
+async def test_a_whole_answer_is_what_two_messages_send(guard, requests, whole):
+    seen = []
+    for app in (App(), WholeApp()):
+        app.go.set()
+        server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off", proxy_headers=False))
+        connection = guard.connection(config=server.config, server_state=server.server_state, app_state={})
+        wire = Wire()
+        wire.protocol = connection
+        connection.connection_made(wire)
+        connection.data_received(requests)
+        await turns()
+        seen.append((wire.seen, wire.closed, server.server_state.total_requests))
+    assert app.whole == whole
+    assert seen[0] == seen[1]
+    assert seen[0][0].count(b"HTTP/1.1 200 OK") == len(whole)
+
+
+async def test_a_header_with_a_line_end_and_a_client_that_does_not_read_take_the_two_messages(guard):
+    app = WholeApp()
+    server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off", proxy_headers=False))
+    connection = guard.connection(config=server.config, server_state=server.server_state, app_state={})
+    wire = Wire()
+    wire.protocol = connection
+    connection.connection_made(wire)
+    app.headers = [(b"x", b"a\r\ny: b")]
+    app.go.set()
+    connection.data_received(GET)
+    await turns()
+    assert app.whole == [False]
+    app.headers = ()
+    connection.pause_writing()
+    connection.data_received(GET)
+    await turns()
+    assert app.whole == [False, False]
+    connection.resume_writing()
+    connection.data_received(GET)
+    await turns()
+    assert app.whole == [False, False, True]
 
 
 @pytest.mark.parametrize("at_once", [True, False], ids=["with the request", "later"])

@@ -55,6 +55,8 @@ CYCLE = (
     "on_response",
     "response_started",
     "response_complete",
+    "waiting_for_100_continue",
+    "default_headers",
     "body",
 )
 SERVER_STATE = ("connections", "tasks", "total_requests", "default_headers")

@@ -20,6 +20,7 @@ from api.http.auth import Principal
 from api.http.errors import ApiError, ClientGone, invalid, order_not_found
 from api.http.idempotency_key import idempotency_key
 from api.http.response import ApiResponse, Headers
+from ledger.asgi import RESPOND
 from ledger.operations.inputs import Actor
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey
 from ledger.processors.pan_detection import contains_pan
@@ -159,6 +160,10 @@ class ApiRequest:
         """Sends an answer in one piece, with the headers that every answer to this request has."""
         length = (b"content-length", b"%d" % len(response.body))
         headers = [_JSON, length, *response.headers, *self.answer_headers]
+        respond = self.scope.get(RESPOND)
+        if respond is not None and not self.status and respond(response.status, headers, response.body):
+            self.status = response.status
+            return
         await send({"type": "http.response.start", "status": response.status, "headers": headers})
         await send({"type": "http.response.body", "body": response.body})
 

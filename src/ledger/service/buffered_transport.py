@@ -43,6 +43,15 @@ class BufferedTransport:
         if self._size >= WRITE_BUFFER_MAX:
             self.flush()
 
+    def send(self, data: bytes) -> None:
+        """Sends `data` now, behind what was written before."""
+        if self._written:
+            self._written.append(data)
+            self.flush()
+        else:
+            self._flushed += len(data)
+            self._transport.write(data)
+
     def flush(self) -> None:
         """Sends what was written."""
         written, self._written, self._size = self._written, [], 0

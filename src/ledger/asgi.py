@@ -1,0 +1,8 @@
+"""What the server adds to ASGI for the application."""
+
+from __future__ import annotations
+
+from typing import Final
+
+RESPOND: Final = "ledger.respond"
+"""The key of a request's scope under which the application finds `BoundedProtocol.respond`, where that is the server."""
