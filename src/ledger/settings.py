@@ -75,8 +75,8 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         Meta(
             gt=0,
             le=3600,
-            description="How long clients may wait for an API process or a worker that is stopped or hangs: its parent "
-            "ends it and starts another once it has left a ping unanswered for two seconds less.",
+            description="How long a merchant may wait for an API process or a worker that is stopped or hangs: its "
+            "parent ends it and starts another once it has left a ping unanswered for three seconds less.",
             extra=_SECONDS,
         ),
     ] = 10.0

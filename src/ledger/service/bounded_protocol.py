@@ -136,7 +136,7 @@ class BoundedProtocol(HttpToolsProtocol, ABC):
         """Sends a whole answer to the request that is being answered, as two messages of ASGI do at twice the cost.
 
         `headers` have a content-length. Returns False, having sent nothing, where it takes the two messages: for HEAD,
-        while the client does not read, where the connection ends with this answer, and for headers that uvicorn refuses.
+        while the client does not read, where the connection ends with this answer, for headers that uvicorn refuses.
         """
         cycle = self._current
         if cycle is None or cycle.response_started or cycle.disconnected or not cycle.keep_alive:

@@ -14,8 +14,8 @@ from typing import Any, Final
 LOOK_S: Final = 0.5
 """How often the parent looks: a ping is sent at most so long after a stop, and missed as much too late."""
 
-_MARGIN_S: Final = 2 * LOOK_S + 1.0
-"""How much sooner than its time-out a child is ended: two looks, and a second to be answered by another process."""
+_MARGIN_S: Final = 2 * LOOK_S + 2.0
+"""How much sooner than its time-out a child is ended: two looks, and two seconds to be answered by another process."""
 
 _PING: Final = b"."
 _READ_MAX: Final = 64
@@ -25,7 +25,7 @@ _STEP_MAX_S: Final = 1.0
 class Ping:
     """The parent's side: one ping after the other through `to_child`, their answers through `from_child`.
 
-    `timeout_s` is how long clients may wait for a stopped child. `limit_s`, for the answer to a ping, is two seconds
+    `timeout_s` is how long clients may wait for a stopped child. `limit_s`, for the answer to a ping, is three seconds
     less.
     """
 
