@@ -1624,8 +1624,8 @@ HTTP: Final = (
         "card-number-in-device-data",
         "what the payer's browser reports is searched for card numbers",
         "src/api/orders/authenticate.py",
-        '            device_information=sent.device_information,\n        )\n        check_stored_text(parsed, "", body, None)',
-        "            device_information=sent.device_information,\n        )",
+        '            device_information=sent.device_information,\n            )\n            check_stored_text(parsed, "", body, None)',
+        "            device_information=sent.device_information,\n            )",
         ("tests/api/http/test_malformed_bodies.py",),
     ),
     Mutant(

@@ -11,9 +11,8 @@ from typing import Final
 
 WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
     "BAD_REQUEST": "The request is not valid HTTP.",
-    "VALIDATION_ERROR": "A field is missing or has an invalid value. `errors` names the field; where "
-    "several are wrong, the "
-    "first.",
+    "VALIDATION_ERROR": "A field is missing or has an invalid value. `errors` names every wrong field, up to twenty; "
+    "helpers of the sandbox name the first.",
     "CONFLICTING_FIELDS": "Two names of one field have different values, or two fields were sent of "
     "which one excludes the "
     "other.",
