@@ -32,7 +32,7 @@ from tests.unknown_outcomes.disturbances import Disturbances, DisturbedService, 
 
 _NOT_FOUND_FINAL_S = 8.0
 _SETTLE_S = 60.0
-_GIVE_UP_S = 120.0
+_GIVE_UP_S = 300.0
 _QUIET = 30  # checks in a row: what follows from an outcome becomes due a moment later
 
 _NEXT_ACTIONS = (None, None, "capture", "cancel", "refund")
