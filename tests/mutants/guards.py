@@ -948,7 +948,7 @@ CALLS: Final = (
         "key-answered-with-a-newer-order",
         "a repeated request gets the order as it was answered then",
         f"{_PIPELINE}/idempotency.py",
-        "order = fold(evolve, None, events[: record.answer.order_version])",
+        "order = fold(evolve, None, events[: record.answer.stream_version])",
         "order = fold(evolve, None, events)",
         ("tests/operations/test_idempotency.py",),
     ),

@@ -6,7 +6,7 @@ A new release series of prometheus_client may come in (pyproject.toml, requireme
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest, values
 from prometheus_client.multiprocess import MultiProcessCollector
 
-from ledger.telemetry.shared_values import shared_values
+from ledger.telemetry.metrics import shared_values
 
 
 def exposed(directory, name):

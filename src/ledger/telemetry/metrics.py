@@ -15,15 +15,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Final
+from struct import Struct
+from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, values
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
-
-from ledger.telemetry.shared_values import shared_values
 
 SHARED_DIRECTORY: Final = os.environ.get("PROMETHEUS_MULTIPROC_DIR")
 """Where the processes of one service keep what they count together; None in a process that runs alone."""
@@ -42,6 +41,30 @@ REGISTRY: Final = CollectorRegistry()
 
 # The library takes a gauge x and a counter x_total for one metric, so one of the two has another name inside.
 _OPEN_CONNECTIONS: Final = "ledger_http_open_connections"
+
+_DOUBLE: Final = Struct("d")
+
+
+def shared_values(process: Callable[[], str]) -> type[Any]:
+    """Returns the class of values that this process writes to the file of `process()`, incremented without a lock.
+
+    Increment them in the event loop's thread alone. The library takes a lock, looks whether the process was forked and
+    packs a time stamp for each of the three values that a request increments: 2.2 µs instead of 0.8.
+    tests/telemetry/test_shared_values.py lists what is relied on.
+    """
+    library: Any = values.MultiProcessValue(process)  # type: ignore[no-untyped-call]
+
+    class SharedValue(library):  # type: ignore[misc]  # the library makes its class in a function
+        """A value in a file that all processes read. Its time stamp stays 0, as an increment leaves it."""
+
+        def inc(self, amount: float) -> None:
+            self._value: float = self._value + amount
+            file = self._file
+            _DOUBLE.pack_into(file._m, file._positions[self._key], self._value)  # noqa: SLF001 - see the function
+
+    made: type[Any] = SharedValue
+    return made
+
 
 if (
     SHARED_DIRECTORY

@@ -13,14 +13,15 @@ from msgspec import UNSET, Struct, UnsetType
 
 from ledger.domain.payment_methods.commands import DeletePaymentMethod, UpdatePaymentMethod
 from ledger.domain.payment_methods.decide import decide_delete, decide_update, not_found
+from ledger.domain.payment_methods.events import PaymentMethodDeleted
 from ledger.domain.payment_methods.evolve import evolve
 from ledger.domain.payment_methods.state import SavedMethod, SavedMethods, stream_of
 from ledger.domain.rejections import CustomerNotFound
 from ledger.journal.append import Conflict
 from ledger.operations.inputs import Actor
 from ledger.operations.ledger import Ledger
-from ledger.operations.pipeline.execute import execute
-from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
+from ledger.operations.pipeline.execute_stream import execute_on_stream
+from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork
 
 
 class MethodUpdate(Struct, frozen=True, kw_only=True):
@@ -29,6 +30,13 @@ class MethodUpdate(Struct, frozen=True, kw_only=True):
     billing: Mapping[str, str | None]
     nickname: str | None | UnsetType = UNSET
     is_default: bool | UnsetType = UNSET
+
+
+class UpdatedMethod(Struct, frozen=True, kw_only=True):
+    """The method after a request. `replayed` where the request changed nothing, or repeats one under its key."""
+
+    method: SavedMethod
+    replayed: bool
 
 
 async def find_customer(ledger: Ledger, merchant_id: UUID, reference: str) -> UUID:
@@ -40,13 +48,19 @@ async def find_customer(ledger: Ledger, merchant_id: UUID, reference: str) -> UU
 
 
 async def update_payment_method(
-    ledger: Ledger, actor: Actor, customer_id: UUID, payment_method_id: UUID, request: MethodUpdate
-) -> SavedMethod:
+    ledger: Ledger,
+    actor: Actor,
+    customer_id: UUID,
+    payment_method_id: UUID,
+    request: MethodUpdate,
+    key: IdempotencyKey | None = None,
+) -> UpdatedMethod:
     """Changes billing details of a customer's method (contract N59), and returns the method.
 
-    Raises PaymentMethodNotFound, InvalidField, ConcurrentUpdate, a Fault.
+    Raises like `execute_on_stream`; PaymentMethodNotFound, also where the method was deleted after the answer that the
+    key received; InvalidField.
     """
-    uow = UnitOfWork(ledger, actor)
+    uow = UnitOfWork(ledger, actor, key)
 
     async def attempt(_: Conflict | None) -> Plan:
         command = UpdatePaymentMethod(
@@ -59,36 +73,48 @@ async def update_payment_method(
         events = decide_update(await _methods(uow, customer_id), command)
         return Plan(changes=[uow.change(stream_of(customer_id), evolve, events)])
 
-    methods: SavedMethods = (await execute(uow, attempt)).changes[0].after
-    method = methods.method(payment_method_id)
+    result = await ledger.complete(execute_on_stream(uow, attempt, evolve))
+    method = result.state.method(payment_method_id)
     assert method is not None, "only a live method is updated"
-    return method
+    if any(
+        isinstance(event, PaymentMethodDeleted) and event.payment_method_id == payment_method_id
+        for event in result.later
+    ):
+        raise not_found()
+    return UpdatedMethod(method=method, replayed=result.replayed or result.repeated)
 
 
 async def delete_payment_method(
-    ledger: Ledger, actor: Actor, customer_id: UUID, payment_method_id: UUID, *, force: bool = False
-) -> None:
-    """Deletes a customer's method and destroys its number (contract N58).
+    ledger: Ledger,
+    actor: Actor,
+    customer_id: UUID,
+    payment_method_id: UUID,
+    key: IdempotencyKey | None = None,
+    *,
+    force: bool = False,
+) -> bool:
+    """Deletes a customer's method and destroys its number (contract N58). Returns whether the key was answered before.
 
-    Raises PaymentMethodNotFound, also the second time; PaymentMethodInUse, ConcurrentUpdate, a Fault.
+    Raises like `execute_on_stream`; PaymentMethodNotFound, also the second time; PaymentMethodInUse.
     """
-    await ledger.complete(_delete(ledger, actor, customer_id, payment_method_id, force))
+    return await ledger.complete(_delete(UnitOfWork(ledger, actor, key), customer_id, payment_method_id, force))
 
 
-async def _delete(ledger: Ledger, actor: Actor, customer_id: UUID, payment_method_id: UUID, force: bool) -> None:
-    uow = UnitOfWork(ledger, actor)
+async def _delete(uow: UnitOfWork, customer_id: UUID, payment_method_id: UUID, force: bool) -> bool:
+    vault = uow.ledger.vault
 
     async def attempt(_: Conflict | None) -> Plan:
         # This release has no subscriptions: no method is used by one.
         command = DeletePaymentMethod(payment_method_id=payment_method_id, at=uow.now, used_by=(), force=force)
         events = decide_delete(await _methods(uow, customer_id), command)
-        if ledger.vault is not None:
-            await ledger.vault.unsettle(uow.merchant_id, [payment_method_id])
+        if vault is not None:
+            await vault.unsettle(uow.merchant_id, [payment_method_id])
         return Plan(changes=[uow.change(stream_of(customer_id), evolve, events)])
 
-    await execute(uow, attempt)
-    if ledger.vault is not None:
-        await ledger.vault.destroy(uow.merchant_id, [payment_method_id])
+    result = await execute_on_stream(uow, attempt, evolve)
+    if vault is not None:
+        await vault.destroy(uow.merchant_id, [payment_method_id])
+    return result.repeated
 
 
 async def _methods(uow: UnitOfWork, customer_id: UUID) -> SavedMethods:

@@ -3,5 +3,6 @@
 In reading order:
 
 - `unit_of_work`: the streams that a request has loaded, its plans and its commits. `execute`: attempts, commits, calls.
+  `execute_stream`: the same on a stream that needs no processor.
 - `idempotency`: answers that a key has received before. `processor_requests`: requests to processors, from intents.
 """
