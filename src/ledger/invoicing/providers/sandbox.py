@@ -204,7 +204,7 @@ class SandboxProvider:
         return DocumentStatus(state="CANCELLED", detail="Cancelado sin aceptación")
 
     async def _treatment(self, connection: Connection, merchant_id: UUID) -> Refused | ProviderUnavailable | None:
-        """Returns the refusal or the fault that the merchant's mode asks for. Let the transaction that counts it commit."""
+        """Returns the refusal or the fault that the merchant's mode asks for. Let its transaction commit."""
         counted = await _one(connection, _COUNT, (merchant_id,))
         if counted is None:
             return None
