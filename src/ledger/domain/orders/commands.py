@@ -16,6 +16,10 @@ from uuid import UUID
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from ledger.domain.orders.processor_outcomes import (
+    AUTHORIZATION_S,
+    REFERENCE_S,
+    REFUND_WINDOW_S,
+    SESSION_S,
     AuthorizationOutcome,
     CaptureOutcome,
     ReferenceOutcome,
@@ -31,7 +35,6 @@ from ledger.domain.orders.terms import (
     SurchargePolicy,
 )
 from ledger.domain.py311_speedups import fast_members
-from ledger.domain.time_limits import AUTHORIZATION_S, REFERENCE_S, REFUND_WINDOW_S, SESSION_S
 
 
 class NewPayment(Struct, frozen=True, kw_only=True):
