@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from ledger.domain.invoices.evolve import without_receivers
 from ledger.domain.orders.events import (
     PERSONAL,
     CancellationRefused,
@@ -45,4 +46,7 @@ def evolve_payer_erasure(order: Order, event: PayerForgotten) -> Order:
         replace(payment, started=without(payment.started, PERSONAL[PaymentStarted])) for payment in order.payments
     )
     terms = without(order.terms, PERSONAL[OrderCreated])
-    return replace(order, terms=terms, payments=payments, payer_forgotten=True, updated_at=event.at)
+    invoices = None if order.invoices is None else without_receivers(order.invoices)
+    return replace(
+        order, terms=terms, payments=payments, invoices=invoices, payer_forgotten=True, updated_at=event.at
+    )

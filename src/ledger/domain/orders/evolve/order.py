@@ -11,6 +11,8 @@ from typing import Final, assert_never, get_args
 
 from msgspec.structs import replace
 
+from ledger.domain.invoices.events import InvoiceEvent
+from ledger.domain.invoices.evolve import evolve_invoices
 from ledger.domain.orders.declines import PROCESSOR_TIMEOUT
 from ledger.domain.orders.events import (
     AuthorizationAbandoned,
@@ -61,6 +63,8 @@ _CardEvent = (
 _CARD_EVENTS: Final = frozenset(get_args(_CardEvent))
 """Checked first: every card payment has these events, and this lookup costs a tenth of an `isinstance` with a union."""
 
+_INVOICE_EVENTS: Final = frozenset(get_args(InvoiceEvent))
+
 _REVIVED_BY_MONEY: Final = frozenset({PaymentStatus.EXPIRED, PaymentStatus.CANCELLED})
 
 
@@ -74,6 +78,9 @@ def evolve(order: Order | None, event: OrderEvent) -> Order:
     if type(event) in _CARD_EVENTS:
         before = order.payment(event.payment_id)  # type: ignore[union-attr]  # a card event has a payment
         return _with_payment(order, event, before, _evolve_card(order, before, event))  # type: ignore[arg-type]
+    if type(event) in _INVOICE_EVENTS:
+        invoices = evolve_invoices(order.invoices, event)  # type: ignore[arg-type]  # looked up just above
+        return replace(order, invoices=invoices, updated_at=event.at)
     if isinstance(event, PayerForgotten):
         return evolve_payer_erasure(order, event)
     if isinstance(event, CancellationEvent):
@@ -214,7 +221,7 @@ def _captured(order: Order, payment: Payment, event: PaymentCaptured) -> Payment
         captured_at=event.at,
         capture_keys=_with_key(payment, None if payment.intent is None else payment.intent.idempotency_key),
         capture_due_at=None,
-        inflows=inflows_with(order, payment, captured),
+        inflows=inflows_with(order, payment, captured, event.at),
         processor_reference=payment.processor_reference or event.processor_reference,
         intent=None,
         entries=history_with(payment, EntryAction.CAPTURE, EntryStatus.SUCCESS, event.amount, event.at),
@@ -237,7 +244,7 @@ def _reported_late(order: Order, payment: Payment, event: LateCaptureReported | 
         captured=captured,
         captured_at=event.at,
         capture_keys=_with_key(payment, event.idempotency_key),
-        inflows=inflows_with(order, payment, captured),
+        inflows=inflows_with(order, payment, captured, event.at),
         processor_reference=reference,
         entries=(*payment.entries, entry),
         updated_at=event.at,
