@@ -79,7 +79,7 @@ PACKAGES = {
         (r"ledger\.journal\.commit\.(?!notifier).*",),
     ),
     ("ledger.operations",): (
-        ("ledger.operations", "ledger.journal", "ledger.processors", "ledger.security.api_keys", "ledger.settings", "ledger.domain",
+        ("ledger.operations", "ledger.journal", "ledger.processors", "ledger.invoicing", "ledger.security.api_keys", "ledger.settings", "ledger.domain",
          "ledger.postgres.faults", "ledger.telemetry.metrics", "ledger.timeouts", "ledger.ttl_cache", "msgspec", "structlog",
          "uuid_utils"),
         (r"ledger\.journal\.commit\..*",),

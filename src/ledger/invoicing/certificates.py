@@ -74,7 +74,7 @@ def _check(certificate: x509.Certificate, rfc: str, at: datetime) -> None:
     if len(certificate.extensions) == 4:
         raise CertificateWrong("certificate", "is a FIEL (e.firma): invoices are sealed with a CSD")
     owner = _owner(certificate)
-    if owner is None or not _NUMBER.fullmatch(_number(certificate)):
+    if owner is None or not _NUMBER.fullmatch(certificate_number(certificate)):
         raise CertificateWrong(
             "certificate", "is no CSD of SAT: its subject has no RFC, or its number is not 20 digits"
         )
@@ -93,7 +93,8 @@ def _owner(certificate: x509.Certificate) -> str | None:
     return rfc if _RFC.fullmatch(rfc) else None
 
 
-def _number(certificate: x509.Certificate) -> str:
+def certificate_number(certificate: x509.Certificate) -> str:
+    """Returns the twenty digits by which SAT names a certificate, for one of SAT's."""
     return f"{certificate.serial_number:x}"[1::2]
 
 
