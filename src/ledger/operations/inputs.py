@@ -13,6 +13,7 @@ from uuid import UUID
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from ledger.domain.invoices.commands import StampRequest
+from ledger.domain.invoices.events import CancellationMotive
 from ledger.domain.orders.commands import Allocation
 from ledger.domain.orders.terms import (
     BillingAddress,
@@ -151,6 +152,14 @@ class StampInput(Struct, frozen=True, kw_only=True):
     stamp: StampRequest = StampRequest()
     fiscal: FiscalData | None = None
     exchange_rate: Decimal | None = None
+
+
+class CancelDocumentInput(Struct, frozen=True, kw_only=True):
+    """A cancellation of a stamped document: the invoice without `document_id`. `substituted_by` is a fiscal UUID."""
+
+    motive: CancellationMotive
+    document_id: UUID | None = None
+    substituted_by: UUID | None = None
 
 
 class ValidateInput(Struct, frozen=True, kw_only=True):

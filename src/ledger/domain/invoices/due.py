@@ -108,11 +108,7 @@ def summary(order: Order) -> InvoiceSummary:
     for each in due:
         if each.is_receipt:
             by_payment[each.movement.payment.payment_id].append(each)
-    receipts = [
-        _status_of(parts)
-        for parts in by_payment.values()
-        if parts[0].movement.payment.status in _ELIGIBLE
-    ]
+    receipts = [_status_of(parts) for parts in by_payment.values() if parts[0].movement.payment.status in _ELIGIBLE]
     notes = [_status_of([each]) for each in due if not each.is_receipt]
     return InvoiceSummary(
         captured_count=len(receipts),

@@ -162,4 +162,3 @@ def _creditable(payment: Payment, part: RefundPart, quantum: Decimal) -> Decimal
         return payment.parts_of_refund(refunded, quantum).subtotal - min(refunded, overpaid)
 
     return up_to(min(part.before + part.amount, payment.captured)) - up_to(part.before)
-

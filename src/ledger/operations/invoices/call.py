@@ -90,7 +90,7 @@ async def look_up(
         document_id=document.document_id,
         deadline_at=now + timedelta(seconds=timeout_s),
         xml=xml,
-        fence=False,
+        fence=is_final and provider.capabilities.can_fence,
     )
     try:
         async with asyncio.timeout(timeout_s):

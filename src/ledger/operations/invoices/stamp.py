@@ -79,7 +79,7 @@ async def stamp_order(
 
 async def _execute_request(uow: UnitOfWork, reference: str, request: StampInput) -> StampResult:
     if uow.key is not None:
-        answered = await _answered_before(uow)
+        answered = await answered_stamping(uow)
         if answered is not None:
             return answered
     uow.calls_open += 1  # until the last document is done, no commit answers the request
@@ -100,7 +100,7 @@ async def _execute_request(uow: UnitOfWork, reference: str, request: StampInput)
     return StampResult(order=order)
 
 
-async def _answered_before(uow: UnitOfWork) -> StampResult | None:
+async def answered_stamping(uow: UnitOfWork) -> StampResult | None:
     """Returns the answer that the key has, None for a new request. Raises RequestInProgress while a call is open."""
     record = await find_record(uow)
     if record is None:
@@ -129,7 +129,8 @@ async def _stamp_in_order(
         order = await uow.order(order_id)
         assert order.invoices is not None, "a document was started"
         document = order.invoices.document(started)
-        assert document is not None and document.intent is not None, "its intent was just committed"
+        assert document is not None, "the order has the document that was started"
+        assert document.intent is not None, "its intent was just committed"
         outcome = await stamp(uow.ledger, uow.merchant_id, document, document.intent)
         uow.now = await uow.ledger.clock.refresh(uow.merchant_id)  # the call took time
         stamped += isinstance(outcome, Stamped)
@@ -166,7 +167,7 @@ async def _enabling(uow: UnitOfWork, order: Order, given: StampInput) -> list[In
     """Returns the events of fiscal data that came with the request. Raises FiscalDataIncomplete where there is none."""
     fiscal: FiscalData | None = given.fiscal
     if fiscal is None and order.terms.fiscal is None and order.invoices is None:
-        raise FiscalDataIncomplete(["fiscalConfig"])
+        raise FiscalDataIncomplete("The order has no fiscal data: send fiscalConfig.", ["fiscalConfig.taxId"])
     policy = invoicing_policy(await uow.ledger.merchant(uow.merchant_id), given.exchange_rate)
     return decide_enabling(order, EnableInvoicing(policy=policy, at=uow.now, fiscal=fiscal))
 
@@ -189,11 +190,14 @@ async def _next(
         )
         return decide_next(order, command)
     except IssuerMissing:
-        rejection: Rejected = FiscalDataIncomplete(["fiscalIssuer"])
+        rejection: Rejected = FiscalDataIncomplete("The merchant has set no issuer of invoices.", ["fiscalIssuer"])
     except Rejected as refused:
         rejection = refused
     if request is not None and is_first:
         raise rejection
     if request is not None:
+        return []
+    blocked = None if order.invoices is None else order.invoices.blocked
+    if blocked is not None and blocked.code == rejection.code:
         return []
     return [InvoicingBlocked(code=rejection.code, message=rejection.message, at=uow.now)]

@@ -139,7 +139,9 @@ def _receiver(order: Order, named: Receiver) -> Receiver:
         receiver = replace(receiver, cfdi_use=given.cfdi_use or "")
     missing = [name for name in ("tax_id", "legal_name", "tax_system", "zip_code") if not getattr(receiver, name)]
     if missing:
-        raise FiscalDataIncomplete([_PUBLIC_NAMES[name] for name in missing])
+        raise FiscalDataIncomplete(
+            "The receiver of the document is incomplete: send fiscalConfig.", [_PUBLIC_NAMES[name] for name in missing]
+        )
     return receiver
 
 

@@ -32,7 +32,9 @@ def decide_document_cancellation(order: Order, command: CancelDocument) -> list[
     """
     if (command.substituted_by is not None) is not (command.motive is CancellationMotive.WITH_SUBSTITUTE):
         needed = command.motive is CancellationMotive.WITH_SUBSTITUTE
-        raise InvalidField("substitutedBy", "is required with motive 01" if needed else "is allowed with motive 01 only")
+        raise InvalidField(
+            "substitutedBy", "is required with motive 01" if needed else "is allowed with motive 01 only"
+        )
     document = _document(order, command)
     cancellation = document.cancellation
     if cancellation is not None and cancellation.status is not CancellationStatus.REFUSED:

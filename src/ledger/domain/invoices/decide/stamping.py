@@ -119,9 +119,7 @@ def decide_outcome(order: Order, command: RecordStamping) -> list[InvoiceEvent]:
             assert_never(command.outcome)
 
 
-def _or_blocked(
-    order: Order, command: StampNext, decide: Callable[[], list[InvoiceEvent]]
-) -> list[InvoiceEvent]:
+def _or_blocked(order: Order, command: StampNext, decide: Callable[[], list[InvoiceEvent]]) -> list[InvoiceEvent]:
     """Returns what `decide` returns; for a timer, what it raises is recorded, once."""
     try:
         return decide()

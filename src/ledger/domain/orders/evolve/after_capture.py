@@ -261,9 +261,7 @@ def _with_part(order: Order, payment: Payment, event: RefundRequested) -> tuple[
     return tuple(refund if other is existing else other for other in order.refunds)
 
 
-def _succeeded(
-    order: Order, payment: Payment, event: PaymentRefunded | LateRefundReported
-) -> tuple[Refund, ...]:
+def _succeeded(order: Order, payment: Payment, event: PaymentRefunded | LateRefundReported) -> tuple[Refund, ...]:
     earlier = sum(part.success is not None for refund in order.refunds for part in refund.parts)
     success = RefundSuccess(at=event.at, receipts_before=receipts_of(order), ordinal=earlier + 1)
     status, reference = RefundStatus.SUCCEEDED, event.processor_reference
