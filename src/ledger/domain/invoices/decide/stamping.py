@@ -10,6 +10,8 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Final, assert_never
 
+from msgspec import to_builtins
+
 from ledger.domain.fold import fold
 from ledger.domain.invoices.commands import (
     EnableInvoicing,
@@ -40,6 +42,7 @@ from ledger.domain.invoices.state import Document
 from ledger.domain.invoices.terms import InvoiceTerms, ReceiptTerms
 from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.state import Order
+from ledger.domain.orders.terms import FiscalData
 from ledger.domain.rejections import DocumentNotFound, InvalidField, Rejected
 
 PAUSES: Final = (timedelta(minutes=5), timedelta(hours=1), timedelta(hours=6), timedelta(hours=24))
@@ -57,7 +60,7 @@ def decide_enabling(order: Order, command: EnableInvoicing) -> list[InvoiceEvent
     current, given, policy = order.invoices, command.fiscal, command.policy
     if current is not None:
         same_rate = policy.exchange_rate in {None, current.enabled.exchange_rate}
-        if same_rate and given in {None, fiscal_of(order)}:
+        if same_rate and (given is None or _is_same(given, fiscal_of(order))):
             return []
         stamped = current.stamped_invoice
         tax_id = None if given is None else given.tax_id
@@ -73,6 +76,11 @@ def decide_enabling(order: Order, command: EnableInvoicing) -> list[InvoiceEvent
             fiscal=given,
         )
     ]
+
+
+def _is_same(given: FiscalData, known: FiscalData | None) -> bool:
+    """Returns whether two receivers have equal fields. Structs of two classes are never equal."""
+    return known is not None and to_builtins(given) == to_builtins(known)
 
 
 def decide_next(order: Order, command: StampNext) -> list[InvoiceEvent]:
