@@ -77,6 +77,13 @@ WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
     "REFUND_WINDOW_EXPIRED": "The card was charged too long ago for a refund.",
     "CAPTURE_EXCEEDS_AUTHORIZED": "The amount exceeds the rest of the authorisation, which is `authorizedAmount`.",
     "PAYER_AUTHENTICATION_FAILED": "The payer failed the challenge, and the payment failed.",
+    "FISCAL_DATA_INCOMPLETE": "A document lacks fiscal data, of its receiver or its issuer. `errors` names every field.",
+    "AMOUNT_NOT_STAMPABLE": "An amount has a fraction of a centavo, or is too small for its taxes.",
+    "DOCUMENT_NOT_FOUND": "The order has no document with this id.",
+    "INVOICE_NOT_READY": "The document, or every document that was asked for, is not stamped yet.",
+    "INVOICE_IN_USE": "Payment receipts or credit notes refer to the invoice: cancel them first.",
+    "STAMPING_UNAVAILABLE": "The stamping provider could not be reached. The documents stay pending, and the service "
+    "tries again by itself.",
     "CONCURRENT_UPDATE": "Too many requests change the same data at once. Nothing was changed: send the request again.",
     "BODY_TOO_LARGE": "The body exceeds `LEDGER_BODY_LIMIT`, or that of an import of products `LEDGER_IMPORT_BODY_LIMIT`.",
     "URI_TOO_LONG": "The path and the query together exceed 8 KiB.",
