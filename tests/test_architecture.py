@@ -64,6 +64,11 @@ PACKAGES = {
         ("ledger.processors", "ledger.domain", *STORE, "ledger.timeouts", "msgspec", "psycopg", "structlog"),
         (r"ledger\.domain\.\w+\.(decide|evolve)\b.*",),
     ),
+    ("ledger.invoicing",): (  # the only one that knows what builds, seals, stamps and prints CFDIs
+        ("ledger.invoicing", "ledger.domain", "ledger.journal.encryption", *STORE, "ledger.timeouts", "cryptography", "fpdf", "lxml", "msgspec",
+         "obstore", "psycopg", "qrcode", "requests", "satcfdi", "structlog", "uuid_utils"),
+        (r"ledger\.domain\.\w+\.(decide|evolve)\b.*",),
+    ),
     ("ledger.operations.order_numbers", "ledger.operations.payment_lookup", "ledger.operations.clock"): (
         (*STORE, "ledger.domain", "ledger.security.permutation", "msgspec", "psycopg", "structlog"),  # each owns a table or a sequence, and nothing else of the database
         (),
@@ -74,7 +79,7 @@ PACKAGES = {
         (r"ledger\.journal\.commit\.(?!notifier).*",),
     ),
     ("ledger.operations",): (
-        ("ledger.operations", "ledger.journal", "ledger.processors", "ledger.security.api_keys", "ledger.settings", "ledger.domain",
+        ("ledger.operations", "ledger.journal", "ledger.processors", "ledger.invoicing", "ledger.security.api_keys", "ledger.settings", "ledger.domain",
          "ledger.postgres.faults", "ledger.telemetry.metrics", "ledger.timeouts", "ledger.ttl_cache", "msgspec", "structlog",
          "uuid_utils"),
         (r"ledger\.journal\.commit\..*",),

@@ -179,6 +179,14 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             extra=_SECONDS,
         ),
     ] = 60.0
+    files_url: Annotated[
+        str,
+        Meta(
+            pattern=r"^(s3://[^/?#\s]+(/[^?#\s]*)?)?$",
+            description="Where the XML and PDF of invoices are stored: `s3://bucket/prefix`, with AWS's own variables for "
+            "region, endpoint and credentials; unset: the folder `files` in the data directory.",
+        ),
+    ] = ""
     sandbox_delay_ms: Annotated[
         int,
         Meta(

@@ -1,0 +1,1 @@
+"""Stamping providers: the simulated one, and the adapter to those of production."""
