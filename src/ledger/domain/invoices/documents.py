@@ -4,11 +4,24 @@ from __future__ import annotations
 
 from datetime import datetime
 from decimal import Decimal
-from typing import Literal
+from typing import Final, Literal
 from uuid import UUID
 
-from ledger.domain.invoices.terms import CreditNoteTerms, InvoiceTerms, Issuer, ReceiptTerms
+from ledger.domain.invoices.concepts import concepts_of
+from ledger.domain.invoices.parts import Piece, part_of, summed
+from ledger.domain.invoices.receivers import missing_fields, receiver_of, refuse_missing
+from ledger.domain.invoices.terms import Concept, CreditNoteTerms, InvoiceTerms, Issuer, ReceiptTerms
+from ledger.domain.money import ZERO, is_multiple, plain
 from ledger.domain.orders.terms import FiscalData, LineItem, MethodType
+from ledger.domain.rejections import AmountNotStampable
+
+LATER: Final = "99"
+"""SAT c_FormaPago of an invoice that is paid in parts: to be defined."""
+_BILLING_SERVICES: Final = "84111506"
+"""SAT c_ClaveProdServ of the concept of a credit note."""
+_ACTIVITY: Final = "ACT"
+_REFUND: Final = "Devolución"
+_CENTAVO: Final = Decimal(1)
 
 
 def payment_form(method: MethodType, card_type: str | None) -> str:
@@ -41,7 +54,31 @@ def invoice_terms(
 
     Raises FiscalDataIncomplete, which names every missing field, and AmountNotStampable.
     """
-    raise NotImplementedError
+    missing = missing_fields(receiver, issuer)
+    form = LATER if method == "PPD" else payment_form or receiver.payment_form
+    if form is None:
+        missing.append("fiscalConfig.paymentForm")
+    if currency != "MXN" and exchange_rate is None:
+        missing.append("exchangeRate")
+    refuse_missing(missing)
+    assert form is not None, "a missing payment form is refused"
+    concepts = concepts_of(lines, _centavos(subtotal), description, issuer)
+    return InvoiceTerms(
+        document_id=document_id,
+        series=issuer.series,
+        folio=folio,
+        issued_at=issued_at,
+        currency=currency,
+        exchange_rate=None if currency == "MXN" else exchange_rate,
+        payment_method=method,
+        payment_form=form,
+        receiver=receiver_of(receiver, issuer),
+        concepts=concepts,
+        subtotal=sum((concept.amount for concept in concepts), ZERO),
+        discount=sum((concept.discount for concept in concepts), ZERO),
+        taxes=summed([tax for concept in concepts for tax in concept.taxes]),
+        total=subtotal,
+    )
 
 
 def receipt_terms(
@@ -64,7 +101,28 @@ def receipt_terms(
 
     Raises AmountNotStampable.
     """
-    raise NotImplementedError
+    pieces = _part(invoice, invoice.total - previous_balance, applied_amount)
+    return ReceiptTerms(
+        document_id=document_id,
+        series=invoice.series,
+        folio=folio,
+        issued_at=issued_at,
+        currency=invoice.currency,
+        exchange_rate=invoice.exchange_rate,
+        receiver=invoice.receiver,
+        invoice_id=invoice.document_id,
+        fiscal_uuid=fiscal_uuid,
+        invoice_series=invoice.series,
+        invoice_folio=invoice.folio,
+        payment_id=payment_id,
+        paid_at=paid_at,
+        payment_form=payment_form,
+        installment=installment,
+        previous_balance=previous_balance,
+        applied_amount=applied_amount,
+        remaining_balance=previous_balance - applied_amount,
+        taxes=tuple(tax for piece in pieces for tax in piece.taxes),
+    )
 
 
 def credit_note_terms(
@@ -84,4 +142,50 @@ def credit_note_terms(
 
     Raises AmountNotStampable.
     """
-    raise NotImplementedError
+    pieces = _part(invoice, invoice.total - previous_balance - amount, amount)
+    concepts = tuple(_refunded(piece) for piece in pieces)
+    return CreditNoteTerms(
+        document_id=document_id,
+        series=invoice.series,
+        folio=folio,
+        issued_at=issued_at,
+        currency=invoice.currency,
+        exchange_rate=invoice.exchange_rate,
+        payment_form=payment_form,
+        receiver=invoice.receiver,
+        invoice_id=invoice.document_id,
+        fiscal_uuid=fiscal_uuid,
+        payment_id=payment_id,
+        payment_event_id=payment_event_id,
+        concepts=concepts,
+        subtotal=sum((concept.amount for concept in concepts), ZERO),
+        taxes=summed([tax for concept in concepts for tax in concept.taxes]),
+        total=amount,
+    )
+
+
+def _part(invoice: InvoiceTerms, paid: Decimal, amount: Decimal) -> tuple[Piece, ...]:
+    """Returns the part of the invoice of `amount` above what is paid. Raises AmountNotStampable."""
+    assert 0 <= paid <= paid + amount <= invoice.total, "a document states a part of its invoice"
+    start = _centavos(paid)
+    return part_of(invoice, start, start + _centavos(amount))
+
+
+def _refunded(piece: Piece) -> Concept:
+    base = Decimal(piece.division.base)
+    return Concept(
+        description=_REFUND,
+        quantity=Decimal(1),
+        unit_price=base,
+        amount=base,
+        product_key=_BILLING_SERVICES,
+        unit_key=_ACTIVITY,
+        taxes=piece.taxes,
+    )
+
+
+def _centavos(amount: Decimal) -> int:
+    """Returns an amount in whole minor units. Raises AmountNotStampable (section 8)."""
+    if not is_multiple(amount, _CENTAVO):
+        raise AmountNotStampable(f"{plain(amount)} has a fraction of a centavo, which no invoice can state.")
+    return int(amount)
