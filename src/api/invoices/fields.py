@@ -27,7 +27,7 @@ ExchangeRate = Annotated[
 KEYED: Final[Codes] = {
     404: ("ORDER_NOT_FOUND", "DOCUMENT_NOT_FOUND"),
     409: ("IDEMPOTENCY_KEY_REUSED", "REQUEST_IN_PROGRESS", "CONCURRENT_UPDATE"),
-    503: ("STAMPING_UNAVAILABLE",),
+    503: ("PROCESSOR_UNAVAILABLE",),
 }
 """The codes of every request that calls the stamping provider."""
 
