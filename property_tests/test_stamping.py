@@ -28,11 +28,13 @@ steps = st.lists(
     st.one_of(
         st.tuples(st.just("pay"), st.integers(1, 4)),
         st.tuples(st.just("deposit"), st.integers(1, 5)),
+        st.tuples(st.just("reference"), st.integers(1, 1)),
+        st.tuples(st.just("late deposit"), st.integers(1, 4)),
         st.tuples(st.just("refund"), st.integers(1, 4)),
         st.tuples(st.just("stamp"), st.sampled_from(["ok", "ok", "refuse", "down", "silent", "ask"])),
         st.tuples(st.just("wait"), st.integers(1, 80)),
     ),
-    max_size=14,
+    max_size=16,
 )
 rates = st.sampled_from([None, "3", "3.5", "12.99"])
 
@@ -44,6 +46,7 @@ class Story:
         surcharge = None if rate is None else SurchargePolicy(rate=Decimal(rate), methods=tuple(MethodType))
         self.order: Order = folded([created(amount, allow_partials=True, fiscal=FISCAL, surcharge=surcharge), ENABLED])
         self.now, self.ordinal = NOON, 0
+        self.open: list[tuple[int, Decimal]] = []
         self.frozen: dict[object, object] = {}
 
     def take(self, action: str, size: int | str) -> None:
@@ -52,6 +55,10 @@ class Story:
                 self._pay(size)
             case "deposit", int():
                 self._deposit(size)
+            case "reference", int():
+                self._open_reference()
+            case "late deposit", int():
+                self._deposit_late(size)
             case "refund", int():
                 self._refund(size)
             case "wait", int():
@@ -80,6 +87,18 @@ class Story:
             first = amount // 2
             self._append([*reference_open(n, due, self._surcharge(due)), deposited(n, first)])
             self._append([deposited(n, amount - first, "dep-2")])
+
+    def _open_reference(self) -> None:
+        if due := self.order.unpaid_subtotal:
+            self.open.append((self._next(), due + self._surcharge(due)))
+            self._append(reference_open(self.open[-1][0], due, self._surcharge(due)))
+
+    def _deposit_late(self, quarters: int) -> None:
+        """Money for a reference that was given out before: another payment may have paid the order meanwhile."""
+        if self.open:
+            n, amount = self.open.pop(0)
+            if part := (amount * quarters / 4).quantize(Decimal(1)):
+                self._append([deposited(n, part)])
 
     def _refund(self, quarters: int) -> None:
         for payment in reversed(self.order.payments):
@@ -145,6 +164,4 @@ def test_documents_add_up_at_every_step(amount, rate, drawn):
         assert summary(order).is_fully_stamped
         assert len({each.stamp.fiscal_uuid for each in invoices.documents}) == len(invoices.documents)
         held = invoices.applied() - invoices.credited()
-        assert held <= order.terms.amount
-        if not order.overpaid_amount and all(payment.captured <= payment.amount for payment in order.payments):
-            assert held == net_subtotal(order)
+        assert held == min(net_subtotal(order), order.terms.amount)

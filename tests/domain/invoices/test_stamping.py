@@ -125,7 +125,10 @@ def test_an_overpayment_needs_no_document_and_its_refund_none_either():
 
 
 def test_a_stamped_credit_note_keeps_its_amount_when_a_deposit_divides_the_refund_anew():
-    surcharged = (created(allow_partials=True, fiscal=FISCAL, surcharge=replace(THREE_PERCENT, methods=(SPEI,))), ENABLED)
+    surcharged = (
+        created(allow_partials=True, fiscal=FISCAL, surcharge=replace(THREE_PERCENT, methods=(SPEI,))),
+        ENABLED,
+    )
     half = [*reference_open(1, 100, 3), deposited(1, 50), refund_requested(1, 25), refunded(1, 25)]
     order = run(folded([*surcharged, *half]))
     before = order.invoices.credit_notes[0].terms
@@ -133,7 +136,8 @@ def test_a_stamped_credit_note_keeps_its_amount_when_a_deposit_divides_the_refun
     assert order.invoices.credit_notes[0].terms == before
     last = order.invoices.receipts[-1].terms
     assert last.previous_balance == 10000 - 49 + before.total
-    assert last.applied_amount == 51
+    assert last.applied_amount == 52
+    assert order.invoices.applied() - order.invoices.credited() == net_subtotal(order)
 
 
 def test_a_refused_document_holds_the_later_ones_and_is_repeated_after_its_pauses():
