@@ -250,7 +250,7 @@ def test_a_document_that_is_too_old_to_be_stamped_gets_a_new_date_and_keeps_its_
     later = NOON + timedelta(hours=72)
     again = run(order, later)
     assert [each.terms.issued_at for each in again.invoices.documents] == [later, later]
-    assert [each.document_id for each in again.invoices.documents][0] == order.invoices.invoice.document_id
+    assert next(each.document_id for each in again.invoices.documents) == order.invoices.invoice.document_id
     assert again.invoices.receipts[0].terms.paid_at == NOON
 
 
