@@ -73,9 +73,7 @@ def test_receipts_of_all_parts_add_up_to_the_taxes_of_the_invoice(random: Random
         assert each.remaining_balance == each.previous_balance - each.applied_amount
         for tax in each.taxes:
             check_limits(tax)
-    smallest = min(end - start for start, end in pairwise(ends)) / whole.total
-    if all(came_to((concept,)) * smallest > 8 for concept in whole.concepts):  # a part has centavos for every tax
-        assert sums(tuple(tax for each in receipts for tax in each.taxes)) == sums(whole.taxes)
+    assert sums(tuple(tax for each in receipts for tax in each.taxes)) == sums(whole.taxes)
 
 
 @PROFILE
@@ -94,7 +92,8 @@ def test_a_credit_note_comes_to_exactly_the_refund_and_takes_back_what_the_recei
     for concept in note.concepts:
         for tax in concept.taxes:
             check_limits(tax)
-    assert sums(note.taxes) == sums(receipt(whole, whole.total - start, end - start).taxes)
+    if note.taxes or note.total > 5:  # a few centavos that taxes would use up are stated without them
+        assert sums(note.taxes) == sums(receipt(whole, whole.total - start, end - start).taxes)
 
 
 @PROFILE
@@ -109,4 +108,4 @@ def test_parts_of_one_rate_are_each_within_the_limits_and_add_up(total: int, par
             stated += sums(each.taxes)
             for tax in each.taxes:
                 check_limits(tax)
-            assert sum(tax.base + tax.amount for tax in each.taxes) == part
+            assert abs(sum(tax.base + tax.amount for tax in each.taxes) - part) <= 1

@@ -14,14 +14,16 @@ In both ways the document adds up to exactly the subtotal.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from decimal import ROUND_HALF_UP, Decimal
 from fractions import Fraction
 from math import floor
 from typing import Final
 
-from ledger.domain.invoices.line_taxes import TaxRule, divide, exact_base, rules_of, with_taxes
+from msgspec.structs import replace
+
+from ledger.domain.invoices.line_taxes import TaxRule, divide, rules_of, with_taxes
+from ledger.domain.invoices.receivers import one_line
 from ledger.domain.invoices.terms import IVA, RATE, Concept, Issuer, TaxAmount
 from ledger.domain.money import shortest
 from ledger.domain.orders.terms import LineItem, Tax
@@ -57,13 +59,13 @@ def concepts_of(
         )
         ruled = [(whole, rules_of(_default_taxes(issuer), whole.quantity))]
     concepts = []
-    bases: dict[tuple[TaxRule, ...], tuple[Fraction, Fraction]] = {}
+    added: dict[TaxRule, Fraction] = {}
     for (line, rules), total in zip(ruled, _totals(ruled, subtotal), strict=True):
         if total:
-            exact, divided = bases.get(rules, (_NOTHING, _NOTHING))
-            exact += exact_base(Fraction(total), rules)
-            division = divide(total, rules, exact - divided)
-            bases[rules] = exact, divided + division.base
+            keys = [replace(rule, quantity=_NOTHING) for rule in rules]
+            division = divide(total, rules, [added.get(key, _NOTHING) for key in keys])
+            for key, more in zip(keys, division.added(rules), strict=True):
+                added[key] = added.get(key, _NOTHING) + more
             concepts.append(_concept(line, total, division.base, division.tax_amounts(rules)))
     return tuple(concepts)
 
@@ -104,19 +106,14 @@ def _concept(line: LineItem, total: int, base: int, taxes: tuple[TaxAmount, ...]
     if not unit_price:
         raise AmountNotStampable("The price of one unit of a line is below a millionth: no invoice can state it.")
     return Concept(
-        description=_text(line.description, 1000) or _SALE,
+        description=one_line(line.description, 1000) or _SALE,
         quantity=line.quantity,
         unit_price=shortest(unit_price),
         amount=amount,
         product_key=line.product_key or UNKNOWN_PRODUCT,
         unit_key=line.unit_key or _PIECE,
-        unit_name=_text(line.unit_name, 20) or None,
-        sku=_text(line.sku, 100) or None,
+        unit_name=one_line(line.unit_name, 20) or None,
+        sku=one_line(line.sku, 100) or None,
         discount=Decimal(discount),
         taxes=taxes,
     )
-
-
-def _text(text: str | None, length: int) -> str:
-    """Returns a text as a CFDI takes it: without `|`, which separates the fields that are sealed, and in one line."""
-    return re.sub(r"[\s|]+", " ", text or "").strip()[:length].strip()

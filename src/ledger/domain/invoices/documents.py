@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from decimal import Decimal
+from fractions import Fraction
 from typing import Final, Literal
 from uuid import UUID
 
+from msgspec.structs import replace
+
 from ledger.domain.invoices.concepts import concepts_of
-from ledger.domain.invoices.parts import Piece, part_of, summed
-from ledger.domain.invoices.receivers import missing_fields, receiver_of, refuse_missing
-from ledger.domain.invoices.terms import Concept, CreditNoteTerms, InvoiceTerms, Issuer, ReceiptTerms
+from ledger.domain.invoices.parts import TaxKey, groups_of, key_of, part_between, signed_sum, summed, taxes_between
+from ledger.domain.invoices.receivers import PAYMENT, missing_fields, receiver_of, refuse_missing, use_of_refund
+from ledger.domain.invoices.terms import Concept, CreditNoteTerms, InvoiceTerms, Issuer, ReceiptTerms, TaxAmount
 from ledger.domain.money import ZERO, is_multiple, plain
 from ledger.domain.orders.terms import FiscalData, LineItem, MethodType
 from ledger.domain.rejections import AmountNotStampable
@@ -76,7 +80,7 @@ def invoice_terms(
         concepts=concepts,
         subtotal=sum((concept.amount for concept in concepts), ZERO),
         discount=sum((concept.discount for concept in concepts), ZERO),
-        taxes=summed([tax for concept in concepts for tax in concept.taxes]),
+        taxes=summed(tax for concept in concepts for tax in concept.taxes),
         total=subtotal,
     )
 
@@ -101,7 +105,7 @@ def receipt_terms(
 
     Raises AmountNotStampable.
     """
-    pieces = _part(invoice, invoice.total - previous_balance, applied_amount)
+    start, end = _ends(invoice, invoice.total - previous_balance, applied_amount)
     return ReceiptTerms(
         document_id=document_id,
         series=invoice.series,
@@ -109,7 +113,7 @@ def receipt_terms(
         issued_at=issued_at,
         currency=invoice.currency,
         exchange_rate=invoice.exchange_rate,
-        receiver=invoice.receiver,
+        receiver=replace(invoice.receiver, cfdi_use=PAYMENT),
         invoice_id=invoice.document_id,
         fiscal_uuid=fiscal_uuid,
         invoice_series=invoice.series,
@@ -121,7 +125,7 @@ def receipt_terms(
         previous_balance=previous_balance,
         applied_amount=applied_amount,
         remaining_balance=previous_balance - applied_amount,
-        taxes=tuple(tax for piece in pieces for tax in piece.taxes),
+        taxes=taxes_between(invoice, start, end),
     )
 
 
@@ -142,8 +146,8 @@ def credit_note_terms(
 
     Raises AmountNotStampable.
     """
-    pieces = _part(invoice, invoice.total - previous_balance - amount, amount)
-    concepts = tuple(_refunded(piece) for piece in pieces)
+    start, end = _ends(invoice, invoice.total - previous_balance - amount, amount)
+    concepts = _refunded(invoice, start, end)
     return CreditNoteTerms(
         document_id=document_id,
         series=invoice.series,
@@ -152,36 +156,61 @@ def credit_note_terms(
         currency=invoice.currency,
         exchange_rate=invoice.exchange_rate,
         payment_form=payment_form,
-        receiver=invoice.receiver,
+        receiver=replace(invoice.receiver, cfdi_use=use_of_refund(invoice.receiver.tax_system)),
         invoice_id=invoice.document_id,
         fiscal_uuid=fiscal_uuid,
         payment_id=payment_id,
         payment_event_id=payment_event_id,
         concepts=concepts,
         subtotal=sum((concept.amount for concept in concepts), ZERO),
-        taxes=summed([tax for concept in concepts for tax in concept.taxes]),
+        taxes=summed(tax for concept in concepts for tax in concept.taxes),
         total=amount,
     )
 
 
-def _part(invoice: InvoiceTerms, paid: Decimal, amount: Decimal) -> tuple[Piece, ...]:
-    """Returns the part of the invoice of `amount` above what is paid. Raises AmountNotStampable."""
+def _ends(invoice: InvoiceTerms, paid: Decimal, amount: Decimal) -> tuple[int, int]:
+    """Returns what is paid before and after a part of the invoice. Raises AmountNotStampable."""
     assert 0 <= paid <= paid + amount <= invoice.total, "a document states a part of its invoice"
     start = _centavos(paid)
-    return part_of(invoice, start, start + _centavos(amount))
+    return start, start + _centavos(amount)
 
 
-def _refunded(piece: Piece) -> Concept:
-    base = Decimal(piece.division.base)
-    return Concept(
-        description=_REFUND,
-        quantity=Decimal(1),
-        unit_price=base,
-        amount=base,
-        product_key=_BILLING_SERVICES,
-        unit_key=_ACTIVITY,
-        taxes=piece.taxes,
+def _refunded(invoice: InvoiceTerms, start: int, end: int) -> tuple[Concept, ...]:
+    """Returns the concepts of a credit note, which come to exactly its amount."""
+    taxes = {key_of(tax): tax for tax in taxes_between(invoice, start, end)}
+    bases = _refunded_bases(invoice, start, end, taxes)
+    return tuple(
+        Concept(
+            description=_REFUND,
+            quantity=Decimal(1),
+            unit_price=base,
+            amount=base,
+            product_key=_BILLING_SERVICES,
+            unit_key=_ACTIVITY,
+            taxes=tuple(taxes[key] for key in keys if key in taxes),
+        )
+        for keys, base in bases.items()
+        if base
     )
+
+
+def _refunded_bases(
+    invoice: InvoiceTerms, start: int, end: int, taxes: Mapping[TaxKey, TaxAmount]
+) -> dict[tuple[TaxKey, ...], Decimal]:
+    """Returns what is refunded before taxes, by the taxes on it: the largest takes what rounding leaves.
+
+    One concept has all taxes where the invoice has a tax in two combinations, as its part is known for both together,
+    and where the base of a combination rounds to nothing. A few centavos that taxes would use up are stated without
+    them.
+    """
+    whole = int(invoice.total)
+    at = Fraction(start, whole), Fraction(end, whole)
+    bases = {keys: part_between(net, *at) for keys, net in groups_of(invoice.concepts).items()}
+    net = end - start - signed_sum(taxes.values())
+    bases[max(bases, key=bases.__getitem__)] += net - sum(bases.values())
+    if all(base > 0 or (base == 0 and not taxes.keys() & set(keys)) for keys, base in bases.items()):
+        return bases
+    return {tuple(taxes): net} if net > 0 else {(): Decimal(end - start)}
 
 
 def _centavos(amount: Decimal) -> int:

@@ -22,6 +22,9 @@ from ledger.domain.orders.terms import Tax
 from ledger.domain.rejections import AmountNotStampable
 
 _HALF: Final = Fraction(1, 2)
+_NOTHING: Final = Fraction(0)
+_ADDED_MAX: Final = Fraction(9, 10)
+"""What rounding may add to a tax over all lines, in minor units, as long as another division adds less."""
 _NEAR: Final = (0, 1, -1, 2, -2, 3, -3)
 
 
@@ -50,14 +53,12 @@ class TaxRule(Struct, frozen=True, kw_only=True):
 
     def limits(self, taxed: Fraction) -> tuple[int, int]:
         """Returns the least and the largest amount that SAT accepts for this tax on `taxed`."""
-        if self.factor == EXEMPT:
-            return 0, 0
-        step = _HALF / 1_000_000 if self.factor == FEE else _HALF
-        return max(0, floor((taxed - step) * self.rate)), ceil((taxed + step) * self.rate)
+        return _limits(taxed, self.rate, self.factor)
 
-    def nearest(self, taxed: Fraction) -> int:
-        """Returns the tax on `taxed`, rounded half up."""
-        return 0 if self.factor == EXEMPT else floor(taxed * self.rate + _HALF)
+    def nearest(self, taxed: Fraction, added: Fraction) -> int:
+        """Returns the tax on `taxed` less what rounding has `added` to it on other lines, within its limits."""
+        low, high = self.limits(taxed)
+        return min(max(floor(taxed * self.rate - added + _HALF), low), high)
 
 
 class Division(Struct, frozen=True):
@@ -66,13 +67,14 @@ class Division(Struct, frozen=True):
     base: int
     amounts: tuple[int, ...]
 
-    def total(self, rules: Sequence[TaxRule]) -> int:
-        """Returns the base with the taxes, less the withheld ones."""
-        return self.base + sum(_signed(rules, self.amounts))
-
     def fed(self, rules: Sequence[TaxRule]) -> int:
         """Returns the part of the base of IVA that is IEPS."""
         return sum(amount for rule, amount in zip(rules, self.amounts, strict=True) if rule.feeds_iva)
+
+    def added(self, rules: Sequence[TaxRule]) -> Iterator[Fraction]:
+        """Yields what rounding has added to each tax."""
+        fed = self.fed(rules)
+        return (amount - rule.rate * rule.on(self.base, fed) for rule, amount in zip(rules, self.amounts, strict=True))
 
     def is_valid(self, rules: Sequence[TaxRule]) -> bool:
         """Returns whether SAT accepts the base and every tax."""
@@ -95,6 +97,11 @@ class Division(Struct, frozen=True):
             )
             for rule, amount in zip(rules, self.amounts, strict=True)
         )
+
+
+def limits(taxed: Fraction, tax: TaxAmount) -> tuple[int, int]:
+    """Returns the least and the largest amount that SAT accepts for a tax on `taxed`, in minor units."""
+    return _limits(taxed, Fraction(tax.rate) * (100 if tax.factor == FEE else 1), tax.factor)
 
 
 def rules_of(taxes: Sequence[Tax], quantity: Decimal) -> tuple[TaxRule, ...]:
@@ -125,34 +132,47 @@ def exact_base(total: Fraction, rules: Sequence[TaxRule]) -> Fraction:
     return (total - fees) / slope
 
 
-def divide(total: int, rules: Sequence[TaxRule], wanted: Fraction | None = None) -> Division:
+def divide(total: int, rules: Sequence[TaxRule], added: Sequence[Fraction]) -> Division:
     """Returns a base and taxes that come to exactly `total` minor units and that SAT accepts.
 
-    The base is as near to `wanted` as that allows; None: to the exact one. Raises AmountNotStampable.
+    `added` is what rounding has added to each tax on other lines: the division makes up for it. Raises
+    AmountNotStampable.
     """
-    near = floor((exact_base(Fraction(total), rules) if wanted is None else wanted) + _HALF)
-    exact_base(Fraction(total), rules)
-    for base in (near + shift for shift in _NEAR):
-        if base > 0:
-            for division in _of_base(total, base, rules):
-                if division.is_valid(rules):
+    steering = next((at for at, rule in enumerate(rules) if rule.type == IVA and rule.rate and not rule.withheld), None)
+    correction = _NOTHING if steering is None else added[steering] / _line(rules)[0]
+    near = floor(exact_base(Fraction(total), rules) + correction + _HALF)
+    best: tuple[Fraction, Division] | None = None
+    for base in (near + shift for shift in _NEAR if near + shift > 0):
+        for division in _of_base(total, base, rules, added):
+            if division.is_valid(rules):
+                sums = (abs(sum_ + more) for sum_, more in zip(added, division.added(rules), strict=True))
+                worst = max(sums, default=_NOTHING)
+                if worst <= _ADDED_MAX:
                     return division
-    raise AmountNotStampable(f"An amount of {total} minor units cannot be divided into a base and its taxes.")
+                if best is None or worst < best[0]:
+                    best = worst, division
+    if best is None:
+        raise AmountNotStampable(f"An amount of {total} minor units cannot be divided into a base and its taxes.")
+    return best[1]
 
 
-def _of_base(total: int, base: int, rules: Sequence[TaxRule]) -> Iterator[Division]:
-    """Yields divisions with this base whose taxes come to the rest, as near to base × rate as can be."""
-    first = {at: rule.nearest(rule.on(base, 0)) for at, rule in enumerate(rules) if rule.feeds_iva}
+def _of_base(total: int, base: int, rules: Sequence[TaxRule], added: Sequence[Fraction]) -> Iterator[Division]:
+    """Yields divisions with this base whose taxes come to the rest, as near to base × rate as can be.
+
+    IVA takes the rest where it can, so that what rounding adds to the other taxes stays below a centavo.
+    """
+    first = {at: rule.nearest(rule.on(base, 0), added[at]) for at, rule in enumerate(rules) if rule.feeds_iva}
     for shift in _NEAR if first else (0,):
         fed = shifted(first, shift, {at: rules[at].limits(rules[at].on(base, 0)) for at in first})
         if fed is None:
             continue
         iva_base = sum(fed.values())
-        taxed = {at: rule.on(base, iva_base) for at, rule in enumerate(rules) if at not in fed}
-        signs = {at: -1 if rules[at].withheld else 1 for at in taxed}
-        amounts = {at: signs[at] * rules[at].nearest(value) for at, value in taxed.items()}
-        bounds = {at: rules[at].limits(value) for at, value in taxed.items()}
-        signed = {at: bounds[at] if signs[at] > 0 else (-bounds[at][1], -bounds[at][0]) for at in taxed}
+        places = sorted((at for at in range(len(rules)) if at not in fed), key=lambda at: rules[at].withheld)
+        taxed = {at: rules[at].on(base, iva_base) for at in places}
+        signs = {at: -1 if rules[at].withheld else 1 for at in places}
+        amounts = {at: signs[at] * rules[at].nearest(taxed[at], added[at]) for at in places}
+        bounds = {at: rules[at].limits(taxed[at]) for at in places}
+        signed = {at: bounds[at] if signs[at] > 0 else (-bounds[at][1], -bounds[at][0]) for at in places}
         rest = shifted(amounts, total - base - iva_base - sum(amounts.values()), signed)
         if rest is not None:
             chosen = fed | {at: abs(amount) for at, amount in rest.items()}
@@ -167,6 +187,13 @@ def shifted(amounts: dict[int, int], shift: int, bounds: dict[int, tuple[int, in
         shift -= target - moved[at]
         moved[at] = target
     return None if shift else moved
+
+
+def _limits(taxed: Fraction, rate: Fraction, factor: str) -> tuple[int, int]:
+    if factor == EXEMPT:
+        return 0, 0
+    step = _HALF / 1_000_000 if factor == FEE else _HALF
+    return max(0, floor((taxed - step) * rate)), ceil((taxed + step) * rate)
 
 
 def _line(rules: Sequence[TaxRule]) -> tuple[Fraction, Fraction]:
@@ -185,10 +212,6 @@ def _line(rules: Sequence[TaxRule]) -> tuple[Fraction, Fraction]:
         else:
             on_base += rate
     return fed * on_fed + on_base, fees * on_fed + on_quantity
-
-
-def _signed(rules: Sequence[TaxRule], amounts: Sequence[int]) -> Iterator[int]:
-    return (-amount if rule.withheld else amount for rule, amount in zip(rules, amounts, strict=True))
 
 
 def _decimal(value: Fraction) -> Decimal:
