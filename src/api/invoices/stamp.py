@@ -19,7 +19,7 @@ from api.openapi.operation import ANY, BODY, OperationSpec, codes_of
 from api.openapi.parameters import IDEMPOTENCY_KEY, ORDER_ID
 from ledger.domain.invoices.commands import StampRequest, StampScope
 from ledger.operations.inputs import StampInput
-from ledger.operations.invoices.stamp import stamp_order
+from ledger.operations.orders.invoices.stamp import stamp_order
 from ledger.security.api_keys import Scope
 from projections.orders.invoices import StampDocument, render_stamp
 

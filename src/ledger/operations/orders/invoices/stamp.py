@@ -32,9 +32,9 @@ from ledger.invoicing.contract import ProviderUnavailable
 from ledger.invoicing.issuers import IssuerMissing
 from ledger.journal.append import Conflict
 from ledger.operations.inputs import Actor, StampInput
-from ledger.operations.invoices.call import stamp
-from ledger.operations.invoices.policy import invoicing_policy
 from ledger.operations.ledger import Ledger
+from ledger.operations.orders.invoices.call import stamp
+from ledger.operations.orders.invoices.policy import invoicing_policy
 from ledger.operations.pipeline.execute import execute
 from ledger.operations.pipeline.idempotency import answered_before, find_record, record_rejection
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork
