@@ -8,7 +8,6 @@ In reading order:
 - `http`: what happens to every request: authentication, rate limits, decoding, errors, responses.
 - `orders`, `customers`, `products`: the endpoints of payment orders, of customers and of products, one file each.
   `fields`: parts of their bodies: shapes, limits and parsers.
-- `invoices`: the endpoints of an order's electronic invoices.
 - `merchant`: the endpoints of the merchant's own API keys and settings.
 - `payment_methods`: the endpoints of saved cards.
 - `sandbox`: helpers and payer pages that exist only there.

@@ -110,7 +110,7 @@ CASES: Final[Mapping[tuple[str, str], Case]] = {
         _ORDER | {"body.complementId": "document"}, body={}, own={"path.id": "document's order"}
     ),
     ("POST", f"{_ORDERS}/{{id}}/cfdi-cancel"): Case(
-        _ORDER | {"body.documentId": "document", "body.substitutedBy": NOTHING("SAT's id of any document")},
+        _ORDER | {"body.documentId": "document"},
         body={"motive": "02"},
         own={"path.id": "document's order"},
     ),

@@ -16,10 +16,10 @@ from tests.api.storefront import ORDERS, Merchant
 from api.customers import change
 from api.customers import create as create_customer
 from api.http.endpoint import ScopedOperation
-from api.invoices import cancel as cancel_cfdi
-from api.invoices import stamp
 from api.openapi.links import LINKS, REFUND_LINKS
 from api.orders import add_payment, authenticate, cancel, capture, charge, refund
+from api.orders.invoices import cancel as cancel_cfdi
+from api.orders.invoices import stamp
 from api.sandbox import clock, deposits, disputes, processor_mode, settlements
 
 pytestmark = pytest.mark.anyio

@@ -27,7 +27,7 @@ from ledger.domain.orders.events import (
     SettlementMatched,
     SettlementRefused,
 )
-from ledger.domain.orders.evolve.disputes import DisputeEvent, evolve_dispute, refunded_status, status_to_return_to
+from ledger.domain.orders.evolve.disputes import DisputeEvent, evolve_dispute, status_to_return_to
 from ledger.domain.orders.evolve.history import LATE_REASON, history_with, receipts_of
 from ledger.domain.orders.payment import (
     HELD,
@@ -38,7 +38,7 @@ from ledger.domain.orders.payment import (
     Payment,
     SettlementBatch,
 )
-from ledger.domain.orders.refund import Refund, RefundPart, RefundStatus, RefundSuccess
+from ledger.domain.orders.refund import Refund, RefundPart, RefundStatus, RefundSuccess, refunded_status
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import PaymentStatus
 

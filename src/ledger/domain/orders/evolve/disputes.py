@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
-
 from msgspec.structs import replace
 
 from ledger.domain.money import ZERO
 from ledger.domain.orders.events import DisputeLost, DisputeOpened, DisputeWon
 from ledger.domain.orders.evolve.history import history_with
 from ledger.domain.orders.payment import ClosedDispute, Dispute, EntryAction, EntryStatus, Payment
+from ledger.domain.orders.refund import refunded_status
 from ledger.domain.orders.statuses import PaymentStatus
 
 DisputeEvent = DisputeOpened | DisputeWon | DisputeLost
@@ -68,8 +67,3 @@ def status_to_return_to(payment: Payment) -> PaymentStatus:
     status = payment.returns_to or PaymentStatus.CAPTURED
     completed = status is PaymentStatus.PARTIALLY_CAPTURED and payment.captured >= payment.amount
     return PaymentStatus.CAPTURED if completed else status
-
-
-def refunded_status(payment: Payment, refunded: Decimal) -> PaymentStatus:
-    """Returns the status of a payment of which this amount is refunded."""
-    return PaymentStatus.REFUNDED if refunded >= payment.captured else PaymentStatus.PARTIALLY_REFUNDED

@@ -13,9 +13,9 @@ from api.http.endpoint import ScopedOperation
 from api.http.errors import required
 from api.http.request import ApiRequest
 from api.http.response import REPLAYED, ApiResponse
-from api.invoices.fields import KEYED, TAG
 from api.openapi.operation import ANY, BODY, OperationSpec, codes_of
 from api.openapi.parameters import IDEMPOTENCY_KEY, ORDER_ID
+from api.orders.invoices.fields import KEYED, TAG
 from ledger.domain.invoices.terms import CancellationMotive
 from ledger.operations.inputs import CancelDocumentInput
 from ledger.operations.orders.invoices.cancel import cancel_document
