@@ -91,13 +91,15 @@ PACKAGES = {
     ("api",): (
         ("api", "projections", "ledger.operations", "ledger.postgres.faults", "ledger.journal.append", "ledger.processors.contract",
          "ledger.processors.bins", "ledger.processors.messages", "ledger.processors.clabe",
-         "ledger.processors.pan_detection", "ledger.processors.cvc_detection", "ledger.processors.saved_card", "ledger.security", "ledger.settings",
+         "ledger.processors.pan_detection", "ledger.processors.cvc_detection", "ledger.processors.saved_card",
+         "ledger.invoicing.certificates", "ledger.invoicing.contract", "ledger.invoicing.files", "ledger.invoicing.issuers", "ledger.security", "ledger.settings",
          "ledger.telemetry", "ledger.timeouts", "ledger.ttl_cache", "ledger.domain",
          "msgspec", "starlette", "structlog", "email_validator", "stdnum", "prometheus_client"),
         (r"ledger\.domain\.\w+\.(events|(evolve|decide)\b.*)",),
     ),
     ("api.sandbox",): (  # speaks with the sandbox's own processor, which no other part of the api knows
-        ("api", "projections", "ledger.operations", "ledger.processors", "ledger.domain", "msgspec", "starlette"),
+        ("api", "projections", "ledger.operations", "ledger.processors", "ledger.invoicing.contract", "ledger.invoicing.providers.sandbox",
+         "ledger.domain", "msgspec", "starlette"),
         (r"ledger\.domain\.\w+\.(events|(evolve|decide)\b(?!\.guards).*)",),
     ),
 }  # fmt: skip

@@ -16,6 +16,7 @@ from tests.api.isolation.objects import CUSTOMERS, PRODUCTS
 from tests.api.openapi.description import operations
 from tests.api.payer import DEVICE_THEN_CHALLENGE, path_of
 from tests.chaos.service import Service
+from tests.invoicing.documents import issuer_body
 
 ORDERS, SANDBOX = "/api/v2/payment-orders", "/api/sandbox"
 KEYS = "/api/v1/api-keys"
@@ -98,8 +99,11 @@ def test_a_merchant_goes_through_every_operation_and_a_restart(service: Service)
 def own_account(shop: Shop) -> None:
     """The merchant's own keys and settings; no key is left over."""
     shop.ask("GET", "/api/v1/meta")
+    shop.ask("POST", "/api/sandbox/stamping", {"mode": "OK"})
     shop.ask("GET", "/api/v1/merchant")
     shop.ask("PUT", "/api/v1/merchant", {"settings": {"captureDelaySeconds": 5}})
+    set_once = shop.ask("PUT", "/api/v1/merchant/fiscal-issuer", issuer_body()).json()
+    assert shop.ask("GET", "/api/v1/merchant/fiscal-issuer").json() == set_once
     made = shop.ask("POST", KEYS, {"scopes": ["orders:read"]}).json()["id"]
     shop.ask("GET", f"{KEYS}/{made}")
     rotated = shop.ask("POST", f"{KEYS}/{made}/rotate", {"overlapSeconds": 0}).json()["id"]

@@ -1,12 +1,16 @@
 """Sealed CFDIs of a test issuer, built by satcfdi."""
 
+from base64 import b64encode
 from datetime import datetime, timedelta
 from decimal import Decimal
+from functools import cache
 from uuid import uuid4
 
 from satcfdi.cfdi import CFDI
 from satcfdi.create.cfd import cfdi40
 from satcfdi.transform import MEXICO_TZ
+
+from ledger.invoicing.certificates import generate_csd, locked_key
 
 RFC = "EKU9003173C9"
 LEGAL_NAME = "ESCUELA KEMPER URGATE"
@@ -107,6 +111,26 @@ def credit_note(signer, parent: bytes):
     )
     made.sign(signer)
     return made.xml_bytes()
+
+
+PASSWORD = "12345678a"
+
+
+@cache
+def issuer_body():
+    """The request that sets the test issuer with a certificate, as JSON's values."""
+    return issuer_body_of(generate_csd(RFC, LEGAL_NAME, NUMBER))
+
+
+def issuer_body_of(csd, **changes):
+    return {
+        "rfc": RFC,
+        "taxSystem": "601",
+        "zipCode": "42501",
+        "certificate": b64encode(csd.certificate).decode(),
+        "privateKey": b64encode(locked_key(csd, PASSWORD)).decode(),
+        "password": PASSWORD,
+    } | changes
 
 
 def keys():

@@ -23,6 +23,7 @@ from ledger.domain.money import shortest
 from ledger.domain.orders.declines import Advice
 from ledger.domain.orders.statuses import OrderStatus
 from ledger.domain.rejections import Rejected
+from ledger.invoicing.contract import ProviderTimedOut, ProviderUnavailable
 from ledger.journal.append import CommitUnknown, DataRefused
 from ledger.postgres.faults import Fault
 from ledger.processors.contract import ProcessorTimedOut, ProcessorUnavailable
@@ -82,6 +83,8 @@ _UNAVAILABLE: Final[Mapping[type[Exception], tuple[str, str]]] = {
         "PROCESSOR_UNAVAILABLE",
         "The payment processor did not answer; it may still carry out the request.",
     ),
+    ProviderUnavailable: ("PROCESSOR_UNAVAILABLE", "The stamping provider cannot be reached."),
+    ProviderTimedOut: ("PROCESSOR_UNAVAILABLE", "The stamping provider did not answer; it may still stamp."),
     errors.DatabaseAway: ("DATABASE_UNAVAILABLE", "The database is away; the request may still be carried out."),
     CommitUnknown: ("DATABASE_UNAVAILABLE", "The service is stopping; the request may have been carried out."),
     Fault: ("DATABASE_UNAVAILABLE", "The service cannot store anything at the moment."),

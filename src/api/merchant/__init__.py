@@ -1,5 +1,5 @@
 """The endpoints of a merchant's own account: its API keys, its settings, and what a client should know of the service.
 
-`list_keys`, `create_key`, `rotate_key`, `revoke_key`: the keys. `settings`: the merchant. `meta`: units and the key of
-the request. `documents`: their answers.
+`list_keys`, `create_key`, `rotate_key`, `revoke_key`: the keys. `settings`: the merchant. `fiscal_issuer`: the issuer
+of its invoices. `meta`: units and the key of the request. `documents`: their answers.
 """

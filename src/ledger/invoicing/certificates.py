@@ -98,6 +98,11 @@ def certificate_number(certificate: x509.Certificate) -> str:
     return f"{certificate.serial_number:x}"[1::2]
 
 
+def legal_name_of(csd: Csd) -> str:
+    """Returns the taxpayer's name as CFDI 4.0 wants it: the certificate's, without the kind of company."""
+    return str(load_signer(csd).legal_name)
+
+
 def load_signer(csd: Csd) -> Signer:
     """Returns the signer of a certificate that was checked. It takes 30 ms: keep it."""
     from satcfdi.models import Signer

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from tests.api.bodies import by_card, charge, order
 from tests.api.isolation.objects import CUSTOMERS, PRODUCTS
+from tests.invoicing.documents import issuer_body
 
 
 class NOTHING(NamedTuple):
@@ -128,6 +129,8 @@ CASES: Final[Mapping[tuple[str, str], Case]] = {
     ("POST", "/api/v1/api-keys/{id}/rotate"): Case({"path.id": "api key"}, body={"overlapSeconds": 3600}),
     ("GET", "/api/v1/merchant"): Case(),
     ("PUT", "/api/v1/merchant"): Case(body={"settings": {"captureDelaySeconds": 5}}),
+    ("GET", "/api/v1/merchant/fiscal-issuer"): Case(),
+    ("PUT", "/api/v1/merchant/fiscal-issuer"): Case(body=issuer_body()),
     ("GET", "/api/v1/meta"): Case(),
     ("GET", PRODUCTS): Case(
         {"query.search": "search", "query.cursor": NOTHING("a position in the list, see the test of cursors")}
@@ -149,9 +152,11 @@ CASES: Final[Mapping[tuple[str, str], Case]] = {
     ("POST", "/api/sandbox/disputes"): Case({"body.paymentId": "payment id"}, body={"outcome": "OPENED"}),
     ("POST", "/api/sandbox/settlements"): Case({"body.paymentIds[]": "payment id"}, body={}),
     ("POST", "/api/sandbox/processor"): Case(body={"mode": "OK"}),
+    ("POST", "/api/sandbox/stamping"): Case(body={"mode": "OK"}),
 }
 
 WITHOUT_A_MERCHANT: Final[Mapping[str, str]] = {
+    "/api/files/{key:path}": "a signed link: its address is the permission",
     "/api/processor-messages/{processor}": "signed by a processor, which names the merchant itself",
     "/api/sandbox/3ds/device-data/{id}": "a payer's page: its address is the permission",
     "/api/sandbox/3ds/challenge/{id}": "a payer's page: its address is the permission",

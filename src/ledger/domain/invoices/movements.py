@@ -7,7 +7,6 @@ for the other movements alone, so that it never changes a document.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
 from datetime import datetime
 from decimal import Decimal
@@ -20,20 +19,20 @@ from ledger.domain.invoices.state import Document
 from ledger.domain.invoices.terms import CreditNoteTerms, ReceiptTerms
 from ledger.domain.money import ZERO
 from ledger.domain.orders.payment import Payment
-from ledger.domain.orders.refund import Refund, RefundPart
+from ledger.domain.orders.refund import RefundPart
 from ledger.domain.orders.state import Order
+from ledger.domain.orders.surcharge import split_capture
 
 
 class Movement(Struct, frozen=True, kw_only=True):
     """A receipt of money by a payment or, with `refund_id`, a refund of it.
 
-    `total` is the payment's total so far without surcharge and without overpaid money, received or refunded, in minor
-    units. `place` orders the movements.
+    `change` is what it changed of the subtotal that the order holds, in minor units. `place` orders the movements.
     """
 
     slot: str
     payment: Payment
-    total: Decimal
+    change: Decimal
     at: datetime
     place: tuple[int, int]
     refund_id: UUID | None = None
@@ -68,45 +67,33 @@ def movements(order: Order) -> list[Movement]:
 def due_documents(order: Order) -> list[DueDocument]:
     """Returns the receipts and credit notes that the order's movements need, in the order of stamping.
 
-    A receipt applies at most the invoice's balance, a credit note gives back at most what was applied (invariant I8):
-    an overpayment needs no documents.
+    After each of them, the receipts less the credit notes are the subtotal that the order held by then, at most the
+    invoice's total (invariant I8). So an overpayment needs no documents: it goes back first (section 4.6).
     """
-    balance, installment = order.terms.amount, 0
-    applied: dict[UUID, Decimal] = defaultdict(Decimal)
-    credited: dict[UUID, Decimal] = defaultdict(Decimal)
-    received: dict[UUID, Decimal] = defaultdict(Decimal)
+    total, held, applied, installment = order.terms.amount, ZERO, ZERO, 0
     due: list[DueDocument] = []
     for movement in movements(order):
-        payment_id = movement.payment.payment_id
+        held += movement.change
         latest = None if order.invoices is None else order.invoices.latest(movement.slot)
         document = None if latest is None or latest.is_cancelled else latest
-        if movement.refund_id is None:
-            received[payment_id] = movement.total
-            amount = min(movement.total - applied[payment_id], balance)
-        else:
-            unapplied = received[payment_id] - applied[payment_id]
-            amount = max(movement.total - unapplied, ZERO) - credited[payment_id]
-            amount = min(amount, applied[payment_id] - credited[payment_id])
-        amount = max(amount, ZERO) if document is None else _frozen_amount(document)
+        missing = min(max(held, ZERO), total) - applied
+        is_receipt = movement.refund_id is None
+        needed = max(missing if is_receipt else -missing, ZERO)
+        amount = needed if document is None else _frozen_amount(document)
         if not amount:
             continue
-        installment += movement.refund_id is None
+        installment += is_receipt
         due.append(
             DueDocument(
                 movement=movement,
                 amount=amount,
-                balance=balance,
+                balance=total - applied,
                 installment=installment,
                 document=document,
                 was_cancelled=document is None and latest is not None,
             )
         )
-        if movement.refund_id is None:
-            applied[payment_id] += amount
-            balance -= amount
-        else:
-            credited[payment_id] += amount
-            balance += amount
+        applied += amount if is_receipt else -amount
     return due
 
 
@@ -120,45 +107,37 @@ def _frozen_amount(document: Document) -> Decimal:
 
 def _receipts(order: Order) -> Iterator[Movement]:
     for payment in order.payments:
+        before = ZERO
         for inflow in payment.inflows:
+            after = split_capture(inflow.captured, payment.requested_split, order.quantum).subtotal
             yield Movement(
                 slot=f"receipt:{inflow.ordinal}",
                 payment=payment,
-                total=payment.split_up_to_amount(order.quantum, inflow.captured).subtotal,
+                change=after - before,
                 at=inflow.at,
                 place=(inflow.ordinal, 0),
             )
+            before = after
 
 
 def _refunds(order: Order) -> Iterator[Movement]:
-    refunded: dict[UUID, Decimal] = defaultdict(Decimal)
-    done = ((refund, part) for refund in order.refunds for part in refund.parts if part.success is not None)
-    for refund, part in sorted(done, key=_refund_place):
-        payment = order.payment(part.payment_id)
-        refunded[part.payment_id] += _creditable(payment, part, order.quantum)
-        assert part.success is not None, "filtered above"
-        yield Movement(
-            slot=f"credit-note:{refund.refund_id}:{part.payment_id}",
-            payment=payment,
-            total=refunded[part.payment_id],
-            at=part.success.at,
-            place=(part.success.receipts_before, part.success.ordinal),
-            refund_id=refund.refund_id,
-            payment_event_id=entry_id(part.payment_id, part.ordinal),
-        )
+    for refund in order.refunds:
+        for part in refund.parts:
+            if part.success is None:
+                continue
+            payment, success = order.payment(part.payment_id), part.success
+            yield Movement(
+                slot=f"credit-note:{refund.refund_id}:{part.payment_id}",
+                payment=payment,
+                change=-_given_back(payment, part, order.quantum),
+                at=success.at,
+                place=(success.receipts_before, success.ordinal),
+                refund_id=refund.refund_id,
+                payment_event_id=entry_id(part.payment_id, part.ordinal),
+            )
 
 
-def _refund_place(entry: tuple[Refund, RefundPart]) -> tuple[int, int]:
-    success = entry[1].success
-    assert success is not None, "only refunds that were carried out have a place"
-    return success.receipts_before, success.ordinal
-
-
-def _creditable(payment: Payment, part: RefundPart, quantum: Decimal) -> Decimal:
-    """Returns the subtotal that this part of a refund gave back, by section 4.4, without overpaid money."""
-    overpaid = max(ZERO, payment.captured - payment.amount)
-
-    def up_to(refunded: Decimal) -> Decimal:
-        return payment.parts_of_refund(refunded, quantum).subtotal - min(refunded, overpaid)
-
-    return up_to(min(part.before + part.amount, payment.captured)) - up_to(part.before)
+def _given_back(payment: Payment, part: RefundPart, quantum: Decimal) -> Decimal:
+    """Returns the subtotal that this part of a refund gave back (section 4.4)."""
+    after = min(part.before + part.amount, payment.captured)
+    return payment.parts_of_refund(after, quantum).subtotal - payment.parts_of_refund(part.before, quantum).subtotal

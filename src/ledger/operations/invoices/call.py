@@ -119,7 +119,7 @@ async def _outcome(
         return Refused(answer.code, answer.message)
     document_id = document.document_id
     try:
-        pdf = await _printed(invoicing, merchant_id, answer)
+        pdf = await _printed(answer.xml)
         files = await invoicing.files.put(merchant_id, document_id, answer.fiscal_uuid, answer.xml, pdf)
     except Exception as fault:  # noqa: BLE001 - the stamp exists, and is looked up until its files are stored
         _log.error("stamped_document_not_stored", document_id=str(document_id), reason=type(fault).__name__)
@@ -135,7 +135,7 @@ async def _outcome(
     )
 
 
-async def _printed(invoicing: Invoicing, merchant_id: UUID, stamped: contract.Stamped) -> bytes:
+async def _printed(xml: bytes) -> bytes:
     from ledger.invoicing.pdf.render import render  # imported with the first document, as the builder is
 
-    return await asyncio.to_thread(render, stamped.xml)
+    return await asyncio.to_thread(render, xml)

@@ -216,7 +216,7 @@ class UnitOfWork:
 
     async def release(self) -> None:
         """Records that nothing of an accepted request was sent, so that its key can be used for it again."""
-        if self._accepted:
+        if self.key is not None and self._accepted:
             await self._commit_record([RequestReleased(at=self.now)])
 
     async def record_result(self, result: Raw) -> None:

@@ -12,7 +12,7 @@ from uuid import UUID, uuid5
 from msgspec.structs import replace
 
 from ledger.domain.invoices.commands import StampNext
-from ledger.domain.invoices.documents import credit_note_terms, invoice_terms, payment_form, receipt_terms
+from ledger.domain.invoices.documents import LATER, credit_note_terms, invoice_terms, payment_form, receipt_terms
 from ledger.domain.invoices.due import fiscal_of, is_invoice_due, receipt_due_at
 from ledger.domain.invoices.events import UNNAMED, DocumentAnnounced
 from ledger.domain.invoices.movements import DueDocument, due_documents
@@ -83,7 +83,7 @@ def _invoice(order: Order, command: StampNext, existing: Document | None = None)
         lines=terms.line_items,
         subtotal=terms.amount,
         description=terms.description,
-        payment_form=None if terms.allow_partials else _main_payment_form(order),
+        payment_form=_main_payment_form(order),
         issuer=command.issuer,
     )
     return _announced(INVOICE_SLOT, drawn, command.at)
@@ -166,10 +166,10 @@ def _identity(order: Order, slot: str, suffix: str = "") -> tuple[UUID, str]:
     return uuid5(order.terms.order_id, f"{slot}/{earlier}"), f"{order.terms.order_number}{suffix}{again}"
 
 
-def _main_payment_form(order: Order) -> str | None:
+def _main_payment_form(order: Order) -> str:
     """Returns the form of the payment that brought most money (SAT's guide to CFDI 4.0, node FormaPago)."""
     paid = [payment for payment in order.payments if payment.captured]
-    return _payment_form(max(paid, key=lambda payment: payment.captured)) if paid else None
+    return _payment_form(max(paid, key=lambda payment: payment.captured)) if paid else LATER
 
 
 def _payment_form(payment: Payment) -> str:
