@@ -1,8 +1,5 @@
 """SAT's catalogues, as satcfdi ships them and as the domain states them."""
 
-import subprocess
-import sys
-
 import pytest
 from lxml import etree
 from tests.invoicing.sat_schemas import SCHEMAS
@@ -51,9 +48,3 @@ def test_another_text_is_none(code):
 
 def test_a_place_that_is_unknown_has_the_time_of_the_capital():
     assert time_zone_of("00001").key == "America/Mexico_City"
-
-
-def test_a_postal_code_is_checked_without_satcfdi():
-    """The processes that check the fields of a request would be slower to start and larger by 40 MB."""
-    program = "import sys; from ledger.invoicing.catalogs import is_postal_code; assert is_postal_code('06600')"
-    subprocess.run([sys.executable, "-c", f"{program}; assert 'satcfdi' not in sys.modules"], check=True)
