@@ -108,4 +108,4 @@ def test_parts_of_one_rate_are_each_within_the_limits_and_add_up(total: int, par
             stated += sums(each.taxes)
             for tax in each.taxes:
                 check_limits(tax)
-            assert abs(sum(tax.base + tax.amount for tax in each.taxes) - part) <= 1
+            assert abs(sum(tax.base + tax.amount for tax in each.taxes) - part) <= 2  # each is rounded at both ends

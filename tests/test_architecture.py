@@ -90,7 +90,7 @@ PACKAGES = {
     ),
     ("api",): (
         ("api", "projections", "ledger.operations", "ledger.postgres.faults", "ledger.journal.append", "ledger.processors.contract",
-         "ledger.processors.bins", "ledger.processors.messages", "ledger.processors.clabe",
+         "ledger.invoicing.catalogs", "ledger.processors.bins", "ledger.processors.messages", "ledger.processors.clabe",
          "ledger.processors.pan_detection", "ledger.processors.cvc_detection", "ledger.processors.saved_card",
          "ledger.invoicing.certificates", "ledger.invoicing.contract", "ledger.invoicing.files", "ledger.invoicing.issuers", "ledger.security", "ledger.settings",
          "ledger.telemetry", "ledger.timeouts", "ledger.ttl_cache", "ledger.domain",

@@ -66,7 +66,8 @@ def invoice_terms(
         missing.append("exchangeRate")
     refuse_missing(missing)
     assert form is not None, "a missing payment form is refused"
-    concepts = concepts_of(lines, _centavos(subtotal), description, issuer)
+    total = _centavos(subtotal)
+    concepts = concepts_of(lines, total, description, issuer)
     return InvoiceTerms(
         document_id=document_id,
         series=issuer.series,
@@ -81,7 +82,7 @@ def invoice_terms(
         subtotal=sum((concept.amount for concept in concepts), ZERO),
         discount=sum((concept.discount for concept in concepts), ZERO),
         taxes=summed(tax for concept in concepts for tax in concept.taxes),
-        total=subtotal,
+        total=Decimal(total),
     )
 
 
