@@ -23,7 +23,7 @@ STREAMS = tuple(
     for name in ("orders", "customers", "payment_methods", "merchants", "products", "idempotency")
 )
 PURE_STDLIB = (
-    "__future__", "bisect", "collections", "contextlib", "dataclasses", "datetime", "decimal", "enum", "functools", "hashlib", "itertools",
+    "__future__", "bisect", "collections", "contextlib", "dataclasses", "datetime", "decimal", "enum", "fractions", "functools", "hashlib", "itertools", "math",
     "operator", "re", "string", "types", "typing", "uuid", "zoneinfo",
 )  # fmt: skip
 DATABASE = tuple(

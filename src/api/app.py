@@ -25,6 +25,8 @@ from api.http.errors import ApiError
 from api.http.middleware import Middleware
 from api.http.rate_limits import RateLimiter
 from api.http.request_metrics import RequestMetrics
+from api.invoices import cancel as cancel_cfdi
+from api.invoices import cfdi_url, stamp
 from api.merchant import create_key, fiscal_issuer, list_keys, meta, revoke_key, rotate_key
 from api.merchant import settings as merchant
 from api.openapi import document
@@ -107,6 +109,9 @@ def routes(settings: Settings, holder: DependencyHolder) -> list[Route]:
         route(f"{one}/refunds/{{refundId}}", GET=refunds.SHOW_REFUND),
         route(f"{one}/cancel", POST=cancel.CANCEL),
         route(f"{one}/capture", POST=capture.CAPTURE),
+        route(f"{one}/stamp", POST=stamp.STAMP),
+        route(f"{one}/cfdi-url", GET=cfdi_url.GET_LINKS, POST=cfdi_url.POST_LINKS),
+        route(f"{one}/cfdi-cancel", POST=cancel_cfdi.CANCEL_CFDI),
         route(f"{one}/payer-authentication/device-data", POST=authenticate.SUBMIT_DEVICE_DATA),
         route(f"{one}/payer-authentication/validate", POST=authenticate.VALIDATE),
         route(f"{methods}", GET=list_methods.LIST_METHODS),

@@ -67,6 +67,9 @@ STATUS: Final[Mapping[type[Rejected], int]] = {
     rejections.MethodNotEnabled: 422,
     rejections.FiscalDataIncomplete: 422,
     rejections.AmountNotStampable: 422,
+    rejections.DocumentNotFound: 404,
+    rejections.InvoiceNotReady: 409,
+    rejections.InvoiceInUse: 409,
 }
 """The status of every rejection of the domain. A test holds it complete."""
 

@@ -30,6 +30,7 @@ from api.http.endpoint import WRITE, ScopedOperation
 from api.http.errors import required
 from api.http.request import ApiRequest
 from api.http.response import ApiResponse
+from api.invoices.fields import ExchangeRate, exchange_rate
 from api.openapi import examples
 from api.openapi.operation import ANY, BODY, PAYMENT, OperationSpec, codes_of
 from api.openapi.parameters import IDEMPOTENCY_KEY
@@ -89,6 +90,7 @@ class CreatePaymentOrder(Struct, frozen=True, kw_only=True, rename="camel"):
         LineItems | None, Meta(description="The goods or services that are sold: the lines of the invoice.")
     ] = None
     items: Annotated[LineItems | None, Meta(description="Alias of lineItems.")] = None
+    exchange_rate: ExchangeRate = UNSET
 
 
 _decode: Final = BodyDecoder(CreatePaymentOrder)
@@ -146,6 +148,7 @@ def _order_input(sent: CreatePaymentOrder, now: datetime, products: Products) ->
         customer=customer_input(sent.customer, sent.customer_id),
         # The billing address and the payer's device are the order's, not its payment's.
         payment=None if pending or method is None else replace(method, virtual_terminal=bool(virtual)),
+        exchange_rate=exchange_rate(sent.exchange_rate),
     )
 
 

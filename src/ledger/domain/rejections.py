@@ -222,6 +222,24 @@ class AmountNotStampable(Rejected):
     code = "AMOUNT_NOT_STAMPABLE"
 
 
+class DocumentNotFound(Rejected):
+    """The order has no such invoice document."""
+
+    code = "DOCUMENT_NOT_FOUND"
+
+
+class InvoiceNotReady(Rejected):
+    """Nothing of the order is stamped, or the document is not."""
+
+    code = "INVOICE_NOT_READY"
+
+
+class InvoiceInUse(Rejected):
+    """Receipts or credit notes refer to the invoice."""
+
+    code = "INVOICE_IN_USE"
+
+
 class ConcurrentUpdate(Rejected):
     code = "CONCURRENT_UPDATE"
 

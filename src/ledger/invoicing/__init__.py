@@ -8,5 +8,6 @@ In reading order:
 - `issuers`: the certificates with which merchants seal their documents. `certificates`: what makes one acceptable.
 - `files`: the stored XML and PDF of stamped documents, and signed links to them.
 - `stamped_xml`: the XML of a document, read without trust. `database`: a connection that opens on demand.
+- `cfdi`: writes and seals a document. `catalogs`: SAT's postal codes, and their time zones.
 - `pdf`: the printed form of a stamped document.
 """

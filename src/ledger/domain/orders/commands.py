@@ -15,6 +15,7 @@ from uuid import UUID
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from ledger.domain.invoices.commands import InvoicingPolicy
 from ledger.domain.orders.processor_outcomes import (
     AUTHORIZATION_S,
     REFERENCE_S,
@@ -62,7 +63,10 @@ class NewPayment(Struct, frozen=True, kw_only=True):
 
 
 class CreateOrder(Struct, frozen=True, kw_only=True):
-    """Creates an order on these terms. `payment` is None for an order created with `pending: true`."""
+    """Creates an order on these terms. `payment` is None for an order created with `pending: true`.
+
+    `invoicing` has the merchant's settings for an order with fiscal data, None for any other.
+    """
 
     order_id: UUID
     order_number: str
@@ -71,6 +75,7 @@ class CreateOrder(Struct, frozen=True, kw_only=True):
     terms: OrderTerms
     payment: NewPayment | None = None
     surcharge: SurchargePolicy | None = None
+    invoicing: InvoicingPolicy | None = None
 
 
 class ResubmitOrder(Struct, frozen=True, kw_only=True):

@@ -25,6 +25,17 @@ class RefundStatus(StrEnum):
     FAILED = "FAILED"
 
 
+class RefundSuccess(Struct, frozen=True, kw_only=True):
+    """When a part of a refund was carried out, and its place among what moved the order's money.
+
+    It came after `receipts_before` receipts of money, and is the `ordinal`-th part that was carried out.
+    """
+
+    at: datetime
+    receipts_before: int
+    ordinal: int
+
+
 class RefundPart(Struct, frozen=True, kw_only=True):
     """One payment's part of a refund: `amount`, gross, in minor units.
 
@@ -40,6 +51,7 @@ class RefundPart(Struct, frozen=True, kw_only=True):
     processor_reference: str | None = None
     message: str | None = None
     was_not_sent: bool = False
+    success: RefundSuccess | None = None
 
 
 class Refund(Struct, frozen=True, kw_only=True):

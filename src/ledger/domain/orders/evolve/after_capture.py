@@ -27,7 +27,7 @@ from ledger.domain.orders.events import (
     SettlementMatched,
     SettlementRefused,
 )
-from ledger.domain.orders.evolve.history import LATE_REASON, history_with
+from ledger.domain.orders.evolve.history import LATE_REASON, history_with, receipts_of
 from ledger.domain.orders.payment import (
     HELD,
     ClosedDispute,
@@ -39,7 +39,7 @@ from ledger.domain.orders.payment import (
     Payment,
     SettlementBatch,
 )
-from ledger.domain.orders.refund import Refund, RefundPart, RefundStatus
+from ledger.domain.orders.refund import Refund, RefundPart, RefundStatus, RefundSuccess
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import PaymentStatus
 
@@ -85,7 +85,7 @@ def evolve_refunds(order: Order, payment: Payment, event: AfterCaptureEvent | Ca
         case RefundAccepted():
             return _update_part(order, payment, event.refund_id, RefundStatus.PENDING, event.processor_reference)
         case PaymentRefunded() | LateRefundReported():
-            return _update_part(order, payment, event.refund_id, RefundStatus.SUCCEEDED, event.processor_reference)
+            return _succeeded(order, payment, event)
         case RefundRefused():
             message = event.message or event.code
             return _update_part(order, payment, event.refund_id, RefundStatus.FAILED, message=message)
@@ -261,6 +261,13 @@ def _with_part(order: Order, payment: Payment, event: RefundRequested) -> tuple[
     return tuple(refund if other is existing else other for other in order.refunds)
 
 
+def _succeeded(order: Order, payment: Payment, event: PaymentRefunded | LateRefundReported) -> tuple[Refund, ...]:
+    earlier = sum(part.success is not None for refund in order.refunds for part in refund.parts)
+    success = RefundSuccess(at=event.at, receipts_before=receipts_of(order), ordinal=earlier + 1)
+    status, reference = RefundStatus.SUCCEEDED, event.processor_reference
+    return _update_part(order, payment, event.refund_id, status, reference, success=success)
+
+
 def _update_part(
     order: Order,
     payment: Payment,
@@ -270,6 +277,7 @@ def _update_part(
     message: str | None = None,
     *,
     was_not_sent: bool = False,
+    success: RefundSuccess | None = None,
 ) -> tuple[Refund, ...]:
     return tuple(
         replace(
@@ -282,6 +290,7 @@ def _update_part(
                     message=message,
                     before=payment.refunded,
                     was_not_sent=was_not_sent,
+                    success=success,
                 )
                 if part.payment_id == payment.payment_id
                 else part
