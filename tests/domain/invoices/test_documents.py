@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from fractions import Fraction
+from itertools import pairwise
 
 import msgspec
 import pytest
@@ -17,7 +19,9 @@ from tests.domain.invoices.baskets import (
     IVA16,
     IVA_FEES,
     RECEIVER,
+    SNACKS,
     SPIRITS,
+    TOBACCO,
     credit_note,
     invoice,
     line,
@@ -26,8 +30,9 @@ from tests.domain.invoices.baskets import (
 )
 
 from ledger.domain.invoices.documents import payment_form
+from ledger.domain.invoices.line_taxes import limits
 from ledger.domain.invoices.terms import DocumentTerms, InvoiceTerms
-from ledger.domain.orders.terms import FiscalData, LineItem, MethodType
+from ledger.domain.orders.terms import FiscalData, LineItem, MethodType, Tax
 from ledger.domain.rejections import AmountNotStampable, FiscalDataIncomplete
 
 PUBLIC = replace(ISSUER, public_in_general=True)
@@ -79,6 +84,13 @@ def test_lines_that_come_to_the_subtotal_are_stated_as_the_merchant_wrote_them()
     assert amounts(invoice((included,), 10_440)) == [(10_000, 1_000, 9_000, 1_440)]
 
 
+def test_each_line_keeps_its_price_where_only_some_have_taxes_on_top():
+    assert amounts(invoice((line(10_000, tax_included=False), line(5_800)), 17_400)) == [
+        (10_000, 0, 10_000, 1_600),
+        (5_000, 0, 5_000, 800),
+    ]
+
+
 def test_otherwise_a_line_is_what_the_interface_counts_it_as():
     """The interface adds up quantity × unitPrice: that is what the customer pays for the line, taxes included."""
     on_top = invoice((line(11_600, tax_included=False), line(11_600)), 23_200)
@@ -113,6 +125,37 @@ def test_a_receipt_states_the_balance_and_its_part_of_the_taxes():
     assert [(row.base, row.amount) for row in first.taxes] == [(4_000, 640)]
     assert first.receiver == replace(whole.receiver, cfdi_use="CP01")
     assert (first.invoice_id, first.invoice_folio) == (whole.document_id, "1001")
+
+
+@pytest.mark.parametrize(
+    ("taxes", "ends"),
+    [((IVA16,), (0, 266, 2_355, 2_801)), ((IVA8,), (0, 51, 416, 478)), ((SPIRITS,), (0, 88, 1_734, 2_025))],
+)
+def test_parts_add_up_where_plain_rounding_would_leave_one_outside_the_limits(
+    taxes: tuple[Tax, ...], ends: tuple[int, ...]
+):
+    """Rounded by itself at each end, the tax of the middle part would be a centavo more than SAT accepts."""
+    total = ends[-1]
+    whole = invoice((line(total, taxes=taxes),), total)
+    rows = [row for start, end in pairwise(ends) for row in receipt(whole, total - start, end - start).taxes]
+    assert sum(row.amount for row in rows) == whole.taxes[0].amount
+    assert sum(row.base for row in rows) == whole.taxes[0].base
+    assert all(low <= row.amount <= high for row in rows for low, high in [limits(Fraction(row.base), row)])
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        (line(108, taxes=(TOBACCO, IVA16)),),
+        (line(166, taxes=(SPIRITS, IVA16)),),
+        (line(103, taxes=(SNACKS, IVA8)),) * 60,
+        (line(109, taxes=(SPIRITS, IVA16)), line(107, taxes=(IVA16, ISR_FEES, IVA_FEES))) * 40,
+    ],
+)
+def test_rounding_adds_less_than_a_centavo_to_a_tax_of_an_invoice(lines: tuple[LineItem, ...]):
+    """Otherwise the receipts could not state all of it: each of them is within SAT's limits."""
+    for row in invoice(lines, sum(each.unit_price for each in lines)).taxes:
+        assert abs(row.amount - row.base * row.rate) < 1
 
 
 def test_a_credit_note_has_a_concept_for_each_combination_of_taxes():

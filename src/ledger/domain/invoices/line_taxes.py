@@ -55,10 +55,9 @@ class TaxRule(Struct, frozen=True, kw_only=True):
         """Returns the least and the largest amount that SAT accepts for this tax on `taxed`."""
         return _limits(taxed, self.rate, self.factor)
 
-    def nearest(self, taxed: Fraction, added: Fraction) -> int:
-        """Returns the tax on `taxed` less what rounding has `added` to it on other lines, within its limits."""
-        low, high = self.limits(taxed)
-        return min(max(floor(taxed * self.rate - added + _HALF), low), high)
+    def nearest(self, taxed: Fraction) -> int:
+        """Returns the tax on `taxed`, rounded half up."""
+        return floor(taxed * self.rate + _HALF)
 
 
 class Division(Struct, frozen=True):
@@ -75,13 +74,6 @@ class Division(Struct, frozen=True):
         """Yields what rounding has added to each tax."""
         fed = self.fed(rules)
         return (amount - rule.rate * rule.on(self.base, fed) for rule, amount in zip(rules, self.amounts, strict=True))
-
-    def is_valid(self, rules: Sequence[TaxRule]) -> bool:
-        """Returns whether SAT accepts the base and every tax."""
-        fed = self.fed(rules)
-        bounds = [rule.limits(rule.on(self.base, fed)) for rule in rules]
-        within = all(low <= amount <= high for amount, (low, high) in zip(self.amounts, bounds, strict=True))
-        return within and all(self.base > 0 and rule.on(self.base, fed) > 0 for rule in rules)
 
     def tax_amounts(self, rules: Sequence[TaxRule]) -> tuple[TaxAmount, ...]:
         """Returns the taxes as a document states them."""
@@ -138,30 +130,27 @@ def divide(total: int, rules: Sequence[TaxRule], added: Sequence[Fraction]) -> D
     `added` is what rounding has added to each tax on other lines: the division makes up for it. Raises
     AmountNotStampable.
     """
-    steering = next((at for at, rule in enumerate(rules) if rule.type == IVA and rule.rate and not rule.withheld), None)
-    correction = _NOTHING if steering is None else added[steering] / _line(rules)[0]
-    near = floor(exact_base(Fraction(total), rules) + correction + _HALF)
+    near = floor(exact_base(Fraction(total), rules) + _HALF)
     best: tuple[Fraction, Division] | None = None
     for base in (near + shift for shift in _NEAR if near + shift > 0):
-        for division in _of_base(total, base, rules, added):
-            if division.is_valid(rules):
-                sums = (abs(sum_ + more) for sum_, more in zip(added, division.added(rules), strict=True))
-                worst = max(sums, default=_NOTHING)
-                if worst <= _ADDED_MAX:
-                    return division
-                if best is None or worst < best[0]:
-                    best = worst, division
+        for division in _of_base(total, base, rules):
+            sums = (abs(sum_ + more) for sum_, more in zip(added, division.added(rules), strict=True))
+            worst = max(sums, default=_NOTHING)
+            if worst <= _ADDED_MAX:
+                return division
+            if best is None or worst < best[0]:
+                best = worst, division
     if best is None:
         raise AmountNotStampable(f"An amount of {total} minor units cannot be divided into a base and its taxes.")
     return best[1]
 
 
-def _of_base(total: int, base: int, rules: Sequence[TaxRule], added: Sequence[Fraction]) -> Iterator[Division]:
-    """Yields divisions with this base whose taxes come to the rest, as near to base × rate as can be.
+def _of_base(total: int, base: int, rules: Sequence[TaxRule]) -> Iterator[Division]:
+    """Yields divisions with this base whose taxes come to the rest, each within its limits.
 
-    IVA takes the rest where it can, so that what rounding adds to the other taxes stays below a centavo.
+    Transferred taxes take what rounding leaves before withheld ones, which are summed over several rates.
     """
-    first = {at: rule.nearest(rule.on(base, 0), added[at]) for at, rule in enumerate(rules) if rule.feeds_iva}
+    first = {at: rule.nearest(rule.on(base, 0)) for at, rule in enumerate(rules) if rule.feeds_iva}
     for shift in _NEAR if first else (0,):
         fed = shifted(first, shift, {at: rules[at].limits(rules[at].on(base, 0)) for at in first})
         if fed is None:
@@ -170,7 +159,7 @@ def _of_base(total: int, base: int, rules: Sequence[TaxRule], added: Sequence[Fr
         places = sorted((at for at in range(len(rules)) if at not in fed), key=lambda at: rules[at].withheld)
         taxed = {at: rules[at].on(base, iva_base) for at in places}
         signs = {at: -1 if rules[at].withheld else 1 for at in places}
-        amounts = {at: signs[at] * rules[at].nearest(taxed[at], added[at]) for at in places}
+        amounts = {at: signs[at] * rules[at].nearest(taxed[at]) for at in places}
         bounds = {at: rules[at].limits(taxed[at]) for at in places}
         signed = {at: bounds[at] if signs[at] > 0 else (-bounds[at][1], -bounds[at][0]) for at in places}
         rest = shifted(amounts, total - base - iva_base - sum(amounts.values()), signed)
