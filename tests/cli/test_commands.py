@@ -172,3 +172,13 @@ def test_seed_counts_new_and_existing_lines(ledger, write):
 def test_seed_names_the_line_that_it_cannot_run(ledger, write):
     scenario = write(opening(), line("teleport", "2026-03-01T10:00:00-06:00", {}))
     assert ledger("seed", scenario).one_line.startswith(f"{scenario}:2: there is no action 'teleport'")
+
+
+def test_a_month_without_documents_is_empty_in_every_form(ledger, merchant):
+    assert "no document was issued in 2027-01" in ledger("merchants", "month-end", merchant, "2027-01").done
+    assert ledger("merchants", "month-end", merchant, "2027-01", "--json").json == []
+    assert ledger("merchants", "month-end", merchant, "2027-01", "--csv").done.startswith("kind,state,currency,")
+    assert (
+        "<h1>Electronic invoices 2027-01</h1>" in ledger("merchants", "month-end", merchant, "2027-01", "--page").done
+    )
+    assert "is not a month" in ledger("merchants", "month-end", merchant, "January").one_line

@@ -177,6 +177,46 @@ def set_issuer(
     typer.echo(f"certificate {found.certificate_number}, valid until {day_and_time(found.valid_until)}")
 
 
+@app.command(name="month-end")
+def month_end(
+    merchant_id: MerchantId,
+    month: Annotated[str, typer.Argument(metavar="YYYY-MM", help="The month, in the merchant's time zone.")],
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    as_page: Annotated[bool, typer.Option("--page", help="Print a page of HTML.")] = False,
+    data_dir: DataDir = None,
+    json: AsJson = False,
+) -> None:
+    """Print a month's electronic invoices: the documents per kind and state, with their sums, in major units."""
+    from ledger.operations.merchants.registration import merchant_of
+    from ledger.postgres.connection import connect
+    from projections.orders import month_end as report
+
+    merchant = uuid_of(merchant_id, "merchant")
+    try:
+        begin = datetime.strptime(month, "%Y-%m").replace(tzinfo=UTC)
+    except ValueError:
+        raise CannotRun(f"{month!r} is not a month: months look like 2027-01") from None
+
+    async def read(ledger: Ledger, settings: Settings) -> list[report.MonthLine]:
+        zone = (await merchant_of(ledger, merchant)).time_zone
+        assert settings.database_url is not None, "the installation's settings name its database"
+        async with await connect(settings.database_url, "ledger-cli") as connection:
+            return await report.month_lines(connection, merchant, begin.year, begin.month, zone)
+
+    lines = on_ledger(data_dir, read)
+    if json:
+        echo_json(lines)
+    elif as_csv:
+        typer.echo(report.as_csv(lines), nl=False)
+    elif as_page:
+        typer.echo(report.as_page(lines, f"Electronic invoices {month}"), nl=False)
+    elif lines:
+        headings = tuple(name.upper() for name in report.COLUMNS)
+        echo_table(headings, [tuple(report.cells(line)) for line in lines])
+    else:
+        typer.echo(f"no document was issued in {month}")
+
+
 def _content(path: Path) -> bytes:
     try:
         return path.read_bytes()
