@@ -64,7 +64,6 @@ TEST_ISSUER: Final = Issuer(
     legal_name="ESCUELA KEMPER URGATE",
     tax_system="601",
     zip_code="42501",
-    public_in_general=True,
 )
 """The issuer of a sandbox's merchant who has set none: a test taxpayer of SAT, with a generated certificate."""
 _TEST_NUMBER: Final = "30001000000500003416"
