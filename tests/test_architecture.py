@@ -66,7 +66,7 @@ PACKAGES = {
     ),
     ("ledger.invoicing",): (  # the only one that knows what builds, seals, stamps and prints CFDIs
         ("ledger.invoicing", "ledger.domain", "ledger.journal.encryption", *STORE, "ledger.timeouts", "cryptography", "fpdf", "lxml", "msgspec",
-         "obstore", "psycopg", "qrcode", "requests", "satcfdi", "structlog", "uuid_utils"),
+         "obstore", "psycopg", "qrcode", "requests", "satcfdi", "structlog", "urllib3", "uuid_utils"),
         (r"ledger\.domain\.\w+\.(decide|evolve)\b.*",),
     ),
     ("ledger.operations.order_numbers", "ledger.operations.payment_lookup", "ledger.operations.clock"): (

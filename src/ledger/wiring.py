@@ -92,12 +92,24 @@ def _invoicing(settings: Settings, secrets: Secrets, url: str, stack: AsyncExitS
 
 
 def _stamping_provider(settings: Settings, url: str, stack: AsyncExitStack) -> StampingProvider | None:
-    """Returns the simulated provider of the sandbox. Production has none until one is configured."""
+    """Returns the provider of the settings; without one, the sandbox's simulated one, and none in production."""
+    if settings.stamping_provider != "none":
+        from ledger.invoicing.providers.production import open_provider
+
+        configured = open_provider(
+            settings.stamping_provider,
+            user=settings.stamping_user,
+            secret=settings.stamping_secret or "",
+            is_production=settings.environment == "production",
+            url=settings.stamping_url,
+        )
+        stack.push_async_callback(configured.stop)
+        return configured
     if settings.environment == "production":
         return None
-    provider = SandboxProvider(url, delay_s=settings.sandbox_delay_ms / 1000)
-    stack.push_async_callback(provider.stop)
-    return provider
+    simulated = SandboxProvider(url, delay_s=settings.sandbox_delay_ms / 1000)
+    stack.push_async_callback(simulated.stop)
+    return simulated
 
 
 async def _processor(settings: Settings, url: str, stack: AsyncExitStack) -> Processor | None:

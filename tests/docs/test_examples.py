@@ -24,6 +24,7 @@ PRACTISED = (
     "repeat-requests-safely",
     "save-and-charge-cards",
     "manage-customers",
+    "stamp-invoices",
 )
 
 

@@ -11,7 +11,15 @@ from typing import Any
 from uuid import UUID
 
 from ledger.domain.invoices import events as invoices
-from ledger.domain.invoices.terms import Concept, CreditNoteTerms, InvoiceTerms, ReceiptTerms, Receiver, TaxAmount
+from ledger.domain.invoices.terms import (
+    CancellationMotive,
+    Concept,
+    CreditNoteTerms,
+    InvoiceTerms,
+    ReceiptTerms,
+    Receiver,
+    TaxAmount,
+)
 from ledger.domain.merchants.events import InvoiceTrigger
 from ledger.domain.orders.terms import FiscalAddress, FiscalData
 
@@ -146,7 +154,7 @@ INVOICES: dict[str, Any] = {
     "receipt-deadline-near.v1": invoices.ReceiptDeadlineNear(payment_id=PAYMENT, receipt_due_at=LATER, at=AT),
     "document-cancellation-requested.v1": invoices.DocumentCancellationRequested(
         document_id=INVOICE,
-        motive=invoices.CancellationMotive.WITH_SUBSTITUTE,
+        motive=CancellationMotive.WITH_SUBSTITUTE,
         provider="sandbox",
         deadline_at=LATER,
         at=AT,

@@ -5,5 +5,6 @@ fields mean together. Where two names of a field are accepted, both are in the s
 came and refuses two that differ. Unknown fields are ignored, so that a client may be newer than the service. `null` is
 the same as absent, except in a customer's details, where it clears them.
 
-Read `create` first. `responses` has what the endpoints share.
+Read `create` first. `responses` has what the endpoints share. `invoices`: the endpoints of an order's electronic
+invoices.
 """

@@ -30,10 +30,10 @@ from api.http.endpoint import WRITE, ScopedOperation
 from api.http.errors import required
 from api.http.request import ApiRequest
 from api.http.response import ApiResponse
-from api.invoices.fields import ExchangeRate, exchange_rate
 from api.openapi import examples
 from api.openapi.operation import ANY, BODY, PAYMENT, OperationSpec, codes_of
 from api.openapi.parameters import IDEMPOTENCY_KEY
+from api.orders.invoices.fields import ExchangeRate, exchange_rate
 from api.orders.responses import merchant_now, order_response
 from ledger.domain.orders.terms import CaptureMethod, OrderTerms
 from ledger.operations.inputs import OrderInput

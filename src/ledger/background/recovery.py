@@ -28,8 +28,8 @@ from ledger.domain.orders.payment import Intent
 from ledger.domain.orders.processor_outcomes import NotFound
 from ledger.domain.orders.state import Order
 from ledger.operations.inputs import Actor
-from ledger.operations.invoices.recover import recover_document
 from ledger.operations.ledger import Ledger
+from ledger.operations.orders.invoices.recover import recover_document
 from ledger.operations.pipeline.execute import record_outcome
 from ledger.operations.pipeline.processor_requests import look_up_call
 from ledger.operations.pipeline.unit_of_work import UnitOfWork, load_order

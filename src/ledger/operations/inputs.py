@@ -13,7 +13,7 @@ from uuid import UUID
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from ledger.domain.invoices.commands import StampRequest
-from ledger.domain.invoices.events import CancellationMotive
+from ledger.domain.invoices.terms import CancellationMotive
 from ledger.domain.orders.commands import Allocation
 from ledger.domain.orders.terms import (
     BillingAddress,

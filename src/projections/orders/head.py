@@ -33,6 +33,7 @@ from projections.orders.formats import (
     render_once,
 )
 from projections.orders.invoices import (
+    NOT_INVOICED,
     Cancellation,
     Complements,
     CreditNotes,
@@ -202,7 +203,7 @@ def render_head(order: Order) -> bytes:
             payer_authentication=payer_authentication(order.payments[-1]) if order.payments else None,
             line_items=terms.line_items,
             customer_fiscal_data=terms.fiscal,
-            **invoice_fields(order),
+            **(invoice_fields(order) if order.is_fiscal else NOT_INVOICED),
             created_at=moment(terms.at),
             updated_at=moment(order.updated_at),
         )

@@ -10,9 +10,9 @@ from typing import Annotated, Any, Final
 from uuid import UUID
 
 from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec.structs import asdict
 
-from ledger.domain.invoices.due import InvoiceSummary, invoice_status, is_fiscal, summary
-from ledger.domain.invoices.events import CancellationMotive
+from ledger.domain.invoices.due import invoice_status, summary
 from ledger.domain.invoices.state import (
     CancellationStatus,
     Document,
@@ -21,7 +21,7 @@ from ledger.domain.invoices.state import (
     DocumentStatus,
     Stamp,
 )
-from ledger.domain.invoices.terms import CreditNoteTerms, InvoiceTerms, ReceiptTerms
+from ledger.domain.invoices.terms import CancellationMotive, CreditNoteTerms, InvoiceTerms, ReceiptTerms
 from ledger.domain.money import shortest
 from ledger.domain.orders.state import Order
 from projections.orders.formats import Amount, Moment, encode, moment, moment_or_null, number_or_null
@@ -79,6 +79,22 @@ class InvoiceComplementDocument(Struct, frozen=True, kw_only=True, rename="camel
     ]
 
 
+class InvoiceSummary(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
+    """How far the documents of a split order are stamped. Captured payments are emitted, pending or failed."""
+
+    captured_count: Annotated[int, Meta(description="The payments that need a payment receipt (REP).")]
+    emitted_rep_count: Annotated[int, Meta(description="Those whose receipts are stamped.")]
+    pending_rep_count: Annotated[int, Meta(description="Those whose receipts are still to be stamped.")]
+    failed_rep_count: Annotated[int, Meta(description="Those with a refused receipt. Stamp the order to try again.")]
+    refund_event_count: Annotated[int, Meta(description="The refund events that need a credit note.")]
+    emitted_credit_note_count: Annotated[int, Meta(description="Those whose credit note is stamped.")]
+    pending_credit_note_count: Annotated[int, Meta(description="Those whose credit note is still to be stamped.")]
+    failed_credit_note_count: Annotated[int, Meta(description="Those whose credit note was refused.")]
+    is_fully_stamped: Annotated[
+        bool, Meta(description="Whether all receipts and credit notes that are needed are stamped.")
+    ]
+
+
 InvoiceType = Annotated[
     str | None, Meta(description="PPD for split orders, PUE for others, null without fiscal data.", examples=["PPD"])
 ]
@@ -123,9 +139,7 @@ class StampDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False)
 
 
 def invoice_fields(order: Order) -> dict[str, Any]:
-    """Returns an order's fields about its electronic invoices. An order that is not invoiced costs nothing."""
-    if not is_fiscal(order):
-        return _NOT_FISCAL
+    """Returns the fields about its electronic invoices of an order that has some."""
     status, invoices = invoice_status(order), order.invoices
     invoice = None if invoices is None else invoices.invoice
     failure = _failure(order) if status is DocumentStatus.FAILED else None
@@ -135,26 +149,33 @@ def invoice_fields(order: Order) -> dict[str, Any]:
         "fiscal_uuid": None if invoice is None or invoice.stamp is None else invoice.stamp.fiscal_uuid,
         "complements": [] if invoices is None else complements(order, invoices.receipts),
         "credit_notes": [] if invoices is None else complements(order, invoices.credit_notes),
-        "invoice_summary": summary(order) if order.terms.allow_partials else UNSET,
+        "invoice_summary": InvoiceSummary(**asdict(summary(order))) if order.terms.allow_partials else UNSET,
         "invoice_failure_code": UNSET if failure is None else failure.code,
         "invoice_failure_reason": UNSET if failure is None else failure.message,
         "invoice_cancellation": (None if invoice is None else cancellation_document(invoice.cancellation)) or UNSET,
     }
 
 
-_NOT_FISCAL: Final[dict[str, Any]] = {
+NOT_INVOICED: Final[dict[str, Any]] = {
     "invoice_type": None,
     "invoice_status": None,
     "fiscal_uuid": None,
     "complements": [],
     "credit_notes": [],
 }
+"""The same fields of every other order."""
 
 
 def render_stamp(order: Order) -> bytes:
     """Returns the answer to a request to stamp an order, as JSON."""
     terms = order.terms
-    return encode(StampDocument(id=terms.order_id, external_id=terms.external_id, **invoice_fields(order)))
+    return encode(
+        StampDocument(
+            id=terms.order_id,
+            external_id=terms.external_id,
+            **(invoice_fields(order) if order.is_fiscal else NOT_INVOICED),
+        )
+    )
 
 
 def complements(order: Order, documents: Iterable[Document]) -> list[InvoiceComplementDocument]:

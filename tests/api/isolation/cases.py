@@ -92,6 +92,28 @@ CASES: Final[Mapping[tuple[str, str], Case]] = {
     ("GET", f"{_ORDERS}/{{id}}/refunds/{{refundId}}"): Case(_ORDER | {"path.refundId": "refund"}),
     ("POST", f"{_ORDERS}/{{id}}/cancel"): Case(_ORDER | {"body.paymentId": "payment id"}, body={}),
     ("POST", f"{_ORDERS}/{{id}}/capture"): Case(_ORDER | {"body.paymentId": "payment id"}, body={}),
+    ("POST", f"{_ORDERS}/{{id}}/stamp"): Case(
+        _ORDER
+        | {
+            "body.complementIds[]": "document",
+            "body.fiscalConfig.taxId": _TAX_ID,
+            "body.customerFiscalData.taxId": _TAX_ID,
+            "body.fiscalData.taxId": _TAX_ID,
+        },
+        body={},
+        own={"path.id": "document's order"},
+    ),
+    ("GET", f"{_ORDERS}/{{id}}/cfdi-url"): Case(
+        _ORDER | {"query.complementId": "document"}, own={"path.id": "document's order"}
+    ),
+    ("POST", f"{_ORDERS}/{{id}}/cfdi-url"): Case(
+        _ORDER | {"body.complementId": "document"}, body={}, own={"path.id": "document's order"}
+    ),
+    ("POST", f"{_ORDERS}/{{id}}/cfdi-cancel"): Case(
+        _ORDER | {"body.documentId": "document"},
+        body={"motive": "02"},
+        own={"path.id": "document's order"},
+    ),
     ("POST", f"{_ORDERS}/{{id}}/payer-authentication/device-data"): Case(
         _ORDER | {"body.referenceId": "device session"}, body={}, own={"path.id": "device session's order"}
     ),

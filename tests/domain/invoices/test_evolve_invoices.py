@@ -22,8 +22,9 @@ from ledger.domain.invoices.commands import (
 from ledger.domain.invoices.decide.cancellation import decide_cancellation_outcome, decide_document_cancellation
 from ledger.domain.invoices.decide.deadlines import decide_deadline_warning
 from ledger.domain.invoices.due import InvoiceTimerKind, invoice_timers, receipt_due_at, summary
-from ledger.domain.invoices.events import UNNAMED, CancellationMotive
+from ledger.domain.invoices.events import UNNAMED
 from ledger.domain.invoices.state import CancellationStatus
+from ledger.domain.invoices.terms import CancellationMotive
 from ledger.domain.orders.events import PayerForgotten
 from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.rejections import DocumentNotFound, InvalidField, InvoiceInUse, InvoiceNotReady

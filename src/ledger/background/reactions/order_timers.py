@@ -19,10 +19,10 @@ from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.timers import TimerKind, timers_of
 from ledger.journal.journal import Journal
 from ledger.journal.reader import RecordedEvent
-from ledger.operations.invoices.cancel import update_cancellation
-from ledger.operations.invoices.deadline import warn_of_deadline
-from ledger.operations.invoices.stamp import stamp_due
 from ledger.operations.ledger import Ledger
+from ledger.operations.orders.invoices.cancel import update_cancellation
+from ledger.operations.orders.invoices.deadline import warn_of_deadline
+from ledger.operations.orders.invoices.stamp import stamp_due
 from ledger.operations.orders.timers import run_timer
 
 _SETS_NO_TIMER: Final = frozenset(

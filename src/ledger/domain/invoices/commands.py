@@ -9,8 +9,7 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from ledger.domain.invoices.events import CancellationMotive
-from ledger.domain.invoices.terms import Issuer
+from ledger.domain.invoices.terms import CancellationMotive, Issuer
 from ledger.domain.merchants.events import InvoiceTrigger
 from ledger.domain.orders.terms import FiscalData
 from ledger.domain.py311_speedups import fast_members

@@ -39,7 +39,7 @@ _ELIGIBLE: Final = frozenset(
 """The statuses of a payment that the summary counts (interface, InvoiceSummary)."""
 
 
-class InvoiceSummary(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
+class InvoiceSummary(Struct, frozen=True, kw_only=True):
     """How far the documents of a split order are stamped, in payments and in refund events (contract N48)."""
 
     captured_count: int
@@ -67,18 +67,13 @@ def fiscal_of(order: Order) -> FiscalData | None:
     return given or order.terms.fiscal
 
 
-def is_fiscal(order: Order) -> bool:
-    """Returns whether the order is invoiced: fiscal data was given, also where it has been erased since."""
-    return order.invoices is not None or order.terms.fiscal is not None
-
-
 def is_invoice_due(order: Order) -> bool:
     """Returns whether the trigger of the invoice was reached (contract N46).
 
     The invoice of one payment is due once the order was paid in full, that of a split order at its first money or,
     by the merchant's setting, at its creation.
     """
-    if not is_fiscal(order):
+    if not order.is_fiscal:
         return False
     if not order.terms.allow_partials:
         return order.amount_paid > 0 and order.amount_paid >= order.amount
@@ -138,7 +133,7 @@ def receipt_due_at(order: Order, paid_at: datetime) -> datetime:
 
 def unstamped_receipts(order: Order) -> dict[UUID, datetime]:
     """Returns the deadline of each payment that lacks a stamped receipt, the earliest of each payment."""
-    if not order.terms.allow_partials or not is_fiscal(order):
+    if not order.terms.allow_partials or not order.is_fiscal:
         return {}
     deadlines: dict[UUID, datetime] = {}
     for each in due_documents(order):
@@ -148,8 +143,8 @@ def unstamped_receipts(order: Order) -> dict[UUID, datetime]:
 
 
 def invoice_timers(order: Order) -> list[tuple[InvoiceTimerKind, UUID, datetime]]:
-    """Returns what falls due on the order's invoices: the kind, the payment or document (or the order), and the time."""
-    if not is_fiscal(order):
+    """Returns what falls due on an order's invoices: the kind, the payment or document (or the order), the time."""
+    if not order.is_fiscal:
         return []
     order_id, invoices = order.terms.order_id, order.invoices
     timers = []

@@ -17,7 +17,7 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from ledger.domain.invoices.terms import DocumentTerms, Receiver
+from ledger.domain.invoices.terms import CancellationMotive, DocumentTerms, Receiver
 from ledger.domain.merchants.events import InvoiceTrigger
 from ledger.domain.orders.terms import FiscalData
 from ledger.domain.py311_speedups import fast_members
@@ -29,16 +29,6 @@ class StampingAbandonedBecause(StrEnum):
 
     NOT_SENT = "NOT_SENT"
     NOT_FOUND = "NOT_FOUND"
-
-
-@fast_members
-class CancellationMotive(StrEnum):
-    """SAT's reasons for a cancellation (c_MotivoCancelacion)."""
-
-    WITH_SUBSTITUTE = "01"
-    WITHOUT_SUBSTITUTE = "02"
-    NOT_CARRIED_OUT = "03"
-    IN_GLOBAL_INVOICE = "04"
 
 
 UNNAMED: Final = Receiver(tax_id="", legal_name="", tax_system="", cfdi_use="", zip_code="")

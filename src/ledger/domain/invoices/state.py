@@ -1,6 +1,6 @@
 """The state of an order's electronic invoices, folded from its events.
 
-Read what a document says from its `terms` only: they are frozen, while the order's sums go on changing.
+Read the content of a document from its `terms` only: they are frozen, while the order's sums go on changing.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from ledger.domain.invoices.events import UNNAMED, CancellationMotive, InvoicingEnabled
-from ledger.domain.invoices.terms import CreditNoteTerms, DocumentTerms, InvoiceTerms, ReceiptTerms
+from ledger.domain.invoices.events import UNNAMED, InvoicingEnabled
+from ledger.domain.invoices.terms import CancellationMotive, CreditNoteTerms, DocumentTerms, InvoiceTerms, ReceiptTerms
 from ledger.domain.money import ZERO
 from ledger.domain.py311_speedups import fast_members
 

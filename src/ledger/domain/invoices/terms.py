@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from datetime import datetime
 from decimal import Decimal
+from enum import StrEnum
 from typing import Final, Literal, TypeAlias
 from uuid import UUID
 
 from msgspec import Struct
+
+from ledger.domain.py311_speedups import fast_members
 
 PUBLIC_IN_GENERAL: Final = "XAXX010101000"
 """The RFC of a receiver who gives none (RMF 2.7.1.21)."""
@@ -24,6 +27,16 @@ IEPS: Final = "IEPS"
 RATE: Final = "Tasa"
 FEE: Final = "Cuota"
 EXEMPT: Final = "Exento"
+
+
+@fast_members
+class CancellationMotive(StrEnum):
+    """SAT's reasons for a cancellation (c_MotivoCancelacion)."""
+
+    WITH_SUBSTITUTE = "01"
+    WITHOUT_SUBSTITUTE = "02"
+    NOT_CARRIED_OUT = "03"
+    IN_GLOBAL_INVOICE = "04"
 
 
 class Issuer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

@@ -128,6 +128,11 @@ class Order(Struct, frozen=True, kw_only=True, dict=True):
         return min(intents, key=lambda intent: intent.deadline_at, default=None)
 
     @property
+    def is_fiscal(self) -> bool:
+        """Whether the order is invoiced: fiscal data was given, also where it has been erased since."""
+        return self.invoices is not None or self.terms.fiscal is not None
+
+    @property
     def call_deadline_at(self) -> datetime | None:
         """The earliest deadline (real time) of a call to a processor or a stamping provider without an outcome."""
         call, stamping = self.open_intent, None if self.invoices is None else self.invoices.open_intent

@@ -20,8 +20,8 @@ from ledger.domain.rejections import CustomerNotFound, PaymentMethodExpired, Pay
 from ledger.journal.append import Claim, ClaimKind, ClaimTaken, Conflict
 from ledger.operations.customers.upsert import upsert_customer
 from ledger.operations.inputs import Actor, OrderInput, PaymentInput
-from ledger.operations.invoices.policy import invoicing_policy
 from ledger.operations.ledger import Ledger
+from ledger.operations.orders.invoices.policy import invoicing_policy
 from ledger.operations.orders.new_payment import new_payment, payment_plan, target_payment
 from ledger.operations.payment_methods.charge import decide_with_card
 from ledger.operations.pipeline.execute import execute_request

@@ -46,3 +46,9 @@ create table sandbox_stamping_mode (
   code        text not null,
   message     text not null
 ) with (fillfactor = 50);
+
+-- The events of documents, for the report of a month. The rows of all other events are left out of the index.
+create index event_of_documents on event (merchant_id, recorded_at) where topic in (
+  'document-announced.v1', 'stamping-requested.v1', 'document-stamped.v1', 'document-refused.v1',
+  'document-cancellation-requested.v1', 'document-cancellation-pending.v1', 'document-cancelled.v1',
+  'document-cancellation-refused.v1');

@@ -10,7 +10,6 @@ from ledger.domain.invoices.commands import (
     Refused,
 )
 from ledger.domain.invoices.events import (
-    CancellationMotive,
     DocumentCancellationPending,
     DocumentCancellationRefused,
     DocumentCancellationRequested,
@@ -18,7 +17,7 @@ from ledger.domain.invoices.events import (
     InvoiceEvent,
 )
 from ledger.domain.invoices.state import CancellationStatus, Document
-from ledger.domain.invoices.terms import InvoiceTerms
+from ledger.domain.invoices.terms import CancellationMotive, InvoiceTerms
 from ledger.domain.orders.state import Order
 from ledger.domain.rejections import DocumentNotFound, InvalidField, InvoiceInUse, InvoiceNotReady
 

@@ -9,7 +9,7 @@ from ledger.domain.orders.state import Order
 
 
 def decide_deadline_warning(order: Order, command: WarnOfDeadline) -> list[InvoiceEvent]:
-    """Warns once for each payment. Returns no events before the time of the warning, or where the receipt is stamped."""
+    """Warns once for each payment. Returns no events before the warning is due, or where the receipt is stamped."""
     due_at = unstamped_receipts(order).get(command.payment_id)
     warned = () if order.invoices is None else order.invoices.warned
     if due_at is None or command.payment_id in warned or command.at < due_at - WARNING:

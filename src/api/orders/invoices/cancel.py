@@ -13,12 +13,12 @@ from api.http.endpoint import ScopedOperation
 from api.http.errors import required
 from api.http.request import ApiRequest
 from api.http.response import REPLAYED, ApiResponse
-from api.invoices.fields import KEYED, TAG
 from api.openapi.operation import ANY, BODY, OperationSpec, codes_of
 from api.openapi.parameters import IDEMPOTENCY_KEY, ORDER_ID
-from ledger.domain.invoices.events import CancellationMotive
+from api.orders.invoices.fields import KEYED, TAG
+from ledger.domain.invoices.terms import CancellationMotive
 from ledger.operations.inputs import CancelDocumentInput
-from ledger.operations.invoices.cancel import cancel_document
+from ledger.operations.orders.invoices.cancel import cancel_document
 from ledger.security.api_keys import Scope
 from projections.orders.invoices import StampDocument, render_stamp
 

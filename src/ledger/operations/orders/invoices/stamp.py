@@ -6,6 +6,8 @@ call. A crash between two commits leaves at most one open call, which recovery l
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
@@ -32,9 +34,9 @@ from ledger.invoicing.contract import ProviderUnavailable
 from ledger.invoicing.issuers import IssuerMissing
 from ledger.journal.append import Conflict
 from ledger.operations.inputs import Actor, StampInput
-from ledger.operations.invoices.call import stamp
-from ledger.operations.invoices.policy import invoicing_policy
 from ledger.operations.ledger import Ledger
+from ledger.operations.orders.invoices.call import stamp
+from ledger.operations.orders.invoices.policy import invoicing_policy
 from ledger.operations.pipeline.execute import execute
 from ledger.operations.pipeline.idempotency import answered_before, find_record, record_rejection
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork
@@ -85,7 +87,7 @@ async def _execute_request(uow: UnitOfWork, reference: str, request: StampInput)
     uow.calls_open += 1  # until the last document is done, no commit answers the request
     try:
         order_id = (await uow.find_order(reference)).terms.order_id
-        last, stamped = await _stamp_in_order(uow, order_id, request.stamp, request)
+        last, stamped = await _stamp_beside_others(uow, order_id, request)
     except Rejected as rejection:
         if uow.key is not None:
             await record_rejection(uow, rejection)
@@ -100,18 +102,36 @@ async def _execute_request(uow: UnitOfWork, reference: str, request: StampInput)
     return StampResult(order=order)
 
 
+async def _stamp_beside_others(
+    uow: UnitOfWork, order_id: UUID, request: StampInput
+) -> tuple[StampingOutcome | None, int]:
+    """Stamps what is asked for, and waits for a call that the worker or another request has open, for a limited time."""
+    until = time.monotonic() + uow.ledger.call_timeouts.replay_wait_s
+    pause = 0.01
+    while True:
+        last, stamped = await _stamp_in_order(uow, order_id, request.stamp, request)
+        if last is not None or time.monotonic() > until or not _has_open_call(await uow.order(order_id)):
+            return last, stamped
+        await asyncio.sleep(pause)
+        pause = min(1.5 * pause, 0.25)
+        uow.states.pop(order_id, None)
+
+
+def _has_open_call(order: Order) -> bool:
+    """Returns whether a call about a document is under way. A call whose outcome is unknown does not count."""
+    intent = None if order.invoices is None else order.invoices.open_intent
+    return intent is not None and not intent.unknown
+
+
 async def answered_stamping(uow: UnitOfWork) -> StampResult | None:
     """Returns the answer that the key has, None for a new request. Raises RequestInProgress while a call is open."""
     record = await find_record(uow)
     if record is None:
         return None
-    if record.answer is None and record.order_id is not None:
-        invoices = (await uow.order(record.order_id)).invoices
-        intent = None if invoices is None else invoices.open_intent
-        if intent is not None and not intent.unknown:
-            raise RequestInProgress(
-                "A request with this Idempotency-Key is being carried out: send the request again after a second."
-            )
+    if record.answer is None and record.order_id is not None and _has_open_call(await uow.order(record.order_id)):
+        raise RequestInProgress(
+            "A request with this Idempotency-Key is being carried out: send the request again after a second."
+        )
     answer = await answered_before(uow)
     return None if answer is None else StampResult(order=answer.order, repeated=True)
 

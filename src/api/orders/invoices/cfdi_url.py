@@ -16,9 +16,9 @@ from api.http.endpoint import ScopedOperation
 from api.http.errors import invalid
 from api.http.request import ApiRequest
 from api.http.response import ApiResponse, json_response
-from api.invoices.fields import TAG
 from api.openapi.operation import ANY, BODY, OperationSpec, codes_of
 from api.openapi.parameters import ORDER_ID
+from api.orders.invoices.fields import TAG
 from ledger.domain.ids import parse_uuid
 from ledger.domain.invoices.state import Document, Stamp
 from ledger.domain.orders.state import Order

@@ -74,8 +74,8 @@ async def look_up(
 ) -> StampingOutcome | None:
     """Returns the outcome of a call without an answer, or None where it is still unknown. Raises a Fault.
 
-    "Not found" is final only once the provider can no longer apply the call late: after `late_s` seconds it has fenced
-    the document, or its own time for late arrivals is over.
+    "Not found" is final `late_s` seconds after the deadline, and not before the provider's own time for late arrivals
+    is over. A provider that keeps a row for each document recognises a repeated one by its id, and needs no such time.
     """
     invoicing = ledger.invoicing
     if invoicing is None or invoicing.provider is None:
@@ -90,7 +90,7 @@ async def look_up(
         document_id=document.document_id,
         deadline_at=now + timedelta(seconds=timeout_s),
         xml=xml,
-        fence=is_final and provider.capabilities.can_fence,
+        fence=False,  # the document is sent again under this id, which a fence would refuse for ever
     )
     try:
         async with asyncio.timeout(timeout_s):

@@ -31,8 +31,8 @@ from ledger.invoicing.contract import ProviderTimedOut, ProviderUnavailable, Sta
 from ledger.invoicing.invoicing import Invoicing
 from ledger.journal.append import Conflict
 from ledger.operations.inputs import Actor, CancelDocumentInput
-from ledger.operations.invoices.stamp import StampResult, answered_stamping
 from ledger.operations.ledger import Ledger
+from ledger.operations.orders.invoices.stamp import StampResult, answered_stamping
 from ledger.operations.pipeline.execute import execute
 from ledger.operations.pipeline.idempotency import record_rejection
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork, load_order

@@ -12,9 +12,9 @@ from ledger.domain.invoices.state import Document
 from ledger.domain.orders.state import Order
 from ledger.journal.append import Conflict
 from ledger.operations.inputs import Actor
-from ledger.operations.invoices.call import look_up
-from ledger.operations.invoices.cancel import update_cancellation
 from ledger.operations.ledger import Ledger
+from ledger.operations.orders.invoices.call import look_up
+from ledger.operations.orders.invoices.cancel import update_cancellation
 from ledger.operations.pipeline.execute import execute
 from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
 

@@ -14,12 +14,12 @@ from api.http.decoding import BodyDecoder, bad_input_as_400
 from api.http.endpoint import ScopedOperation
 from api.http.request import ApiRequest
 from api.http.response import REPLAYED, ApiResponse
-from api.invoices.fields import KEYED, TAG, ExchangeRate, exchange_rate
 from api.openapi.operation import ANY, BODY, OperationSpec, codes_of
 from api.openapi.parameters import IDEMPOTENCY_KEY, ORDER_ID
+from api.orders.invoices.fields import KEYED, TAG, ExchangeRate, exchange_rate
 from ledger.domain.invoices.commands import StampRequest, StampScope
 from ledger.operations.inputs import StampInput
-from ledger.operations.invoices.stamp import stamp_order
+from ledger.operations.orders.invoices.stamp import stamp_order
 from ledger.security.api_keys import Scope
 from projections.orders.invoices import StampDocument, render_stamp
 
