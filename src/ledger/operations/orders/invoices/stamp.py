@@ -109,7 +109,7 @@ async def _execute_request(uow: UnitOfWork, reference: str, request: StampInput)
 async def _stamp_beside_others(
     uow: UnitOfWork, order_id: UUID, request: StampInput
 ) -> tuple[StampingOutcome | None, int]:
-    """Stamps what is asked for, and waits for a call that the worker or another request has open, for a limited time."""
+    """Stamps what is asked for, and waits a limited time for a call that the worker or another request has open."""
     until = time.monotonic() + uow.ledger.call_timeouts.replay_wait_s
     pause = 0.01
     while True:
