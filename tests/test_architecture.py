@@ -23,7 +23,7 @@ STREAMS = tuple(
     for name in ("orders", "customers", "payment_methods", "merchants", "products", "idempotency")
 )
 PURE_STDLIB = (
-    "__future__", "bisect", "collections", "contextlib", "dataclasses", "datetime", "decimal", "enum", "functools", "hashlib", "itertools",
+    "__future__", "bisect", "collections", "contextlib", "dataclasses", "datetime", "decimal", "enum", "fractions", "functools", "hashlib", "itertools", "math",
     "operator", "re", "string", "types", "typing", "uuid", "zoneinfo",
 )  # fmt: skip
 DATABASE = tuple(
@@ -64,6 +64,11 @@ PACKAGES = {
         ("ledger.processors", "ledger.domain", *STORE, "ledger.timeouts", "msgspec", "psycopg", "structlog"),
         (r"ledger\.domain\.\w+\.(decide|evolve)\b.*",),
     ),
+    ("ledger.invoicing",): (  # the only one that knows what builds, seals, stamps and prints CFDIs
+        ("ledger.invoicing", "ledger.domain", "ledger.journal.encryption", *STORE, "ledger.timeouts", "cryptography", "fpdf", "lxml", "msgspec",
+         "obstore", "psycopg", "qrcode", "requests", "satcfdi", "structlog", "urllib3", "uuid_utils"),
+        (r"ledger\.domain\.\w+\.(decide|evolve)\b.*",),
+    ),
     ("ledger.operations.order_numbers", "ledger.operations.payment_lookup", "ledger.operations.clock"): (
         (*STORE, "ledger.domain", "ledger.security.permutation", "msgspec", "psycopg", "structlog"),  # each owns a table or a sequence, and nothing else of the database
         (),
@@ -74,7 +79,7 @@ PACKAGES = {
         (r"ledger\.journal\.commit\.(?!notifier).*",),
     ),
     ("ledger.operations",): (
-        ("ledger.operations", "ledger.journal", "ledger.processors", "ledger.security.api_keys", "ledger.settings", "ledger.domain",
+        ("ledger.operations", "ledger.journal", "ledger.processors", "ledger.invoicing", "ledger.security.api_keys", "ledger.settings", "ledger.domain",
          "ledger.postgres.faults", "ledger.telemetry.metrics", "ledger.timeouts", "ledger.ttl_cache", "msgspec", "structlog",
          "uuid_utils"),
         (r"ledger\.journal\.commit\..*",),
@@ -85,14 +90,16 @@ PACKAGES = {
     ),
     ("api",): (
         ("api", "projections", "ledger.operations", "ledger.postgres.faults", "ledger.journal.append", "ledger.processors.contract",
-         "ledger.processors.bins", "ledger.processors.messages", "ledger.processors.clabe",
-         "ledger.processors.pan_detection", "ledger.processors.cvc_detection", "ledger.processors.saved_card", "ledger.security", "ledger.settings",
+         "ledger.invoicing.catalogs", "ledger.processors.bins", "ledger.processors.messages", "ledger.processors.clabe",
+         "ledger.processors.pan_detection", "ledger.processors.cvc_detection", "ledger.processors.saved_card",
+         "ledger.invoicing.certificates", "ledger.invoicing.contract", "ledger.invoicing.files", "ledger.invoicing.issuers", "ledger.security", "ledger.settings",
          "ledger.asgi", "ledger.telemetry", "ledger.timeouts", "ledger.ttl_cache", "ledger.domain",
          "msgspec", "starlette", "structlog", "email_validator", "stdnum", "prometheus_client"),
         (r"ledger\.domain\.\w+\.(events|(evolve|decide)\b.*)",),
     ),
     ("api.sandbox",): (  # speaks with the sandbox's own processor, which no other part of the api knows
-        ("api", "projections", "ledger.operations", "ledger.processors", "ledger.domain", "msgspec", "starlette"),
+        ("api", "projections", "ledger.operations", "ledger.processors", "ledger.invoicing.contract", "ledger.invoicing.providers.sandbox",
+         "ledger.domain", "msgspec", "starlette"),
         (r"ledger\.domain\.\w+\.(events|(evolve|decide)\b(?!\.guards).*)",),
     ),
 }  # fmt: skip

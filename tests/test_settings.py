@@ -49,6 +49,8 @@ def test_a_flag_overrides_its_variable_unless_it_is_absent():
         ("LEDGER_BODY_LIMIT", "1e3"),
         ("LEDGER_LOG_LEVEL", "loud"),
         ("LEDGER_DATABASE_APP_URL", "host=elsewhere"),
+        ("LEDGER_FILES_URL", "ftp://files"),
+        ("LEDGER_STAMPING_PROVIDER", "another"),
     ],
 )
 def test_a_wrong_value_is_refused_in_one_line_that_names_its_variable(variable, value):
@@ -57,6 +59,17 @@ def test_a_wrong_value_is_refused_in_one_line_that_names_its_variable(variable, 
     message = str(refusal.value)
     assert variable in message
     assert "\n" not in message
+
+
+def test_a_stamping_provider_needs_its_credentials():
+    finkok = {"LEDGER_STAMPING_PROVIDER": "finkok"}
+    with pytest.raises(SettingWrong, match="LEDGER_STAMPING_SECRET must be set"):
+        read_settings(finkok)
+    with pytest.raises(SettingWrong, match="LEDGER_STAMPING_USER must be set"):
+        read_settings(finkok | {"LEDGER_STAMPING_SECRET": "hush"})
+    sapien = {"LEDGER_STAMPING_PROVIDER": "sw-sapien", "LEDGER_STAMPING_SECRET": "hush"}
+    assert read_settings(sapien).stamping_provider == "sw-sapien"
+    assert "hush" not in "".join(str(row) for row in describe(read_settings(sapien)))
 
 
 def test_a_secret_is_never_shown():

@@ -25,11 +25,13 @@ from api.http.errors import ApiError
 from api.http.middleware import Middleware
 from api.http.rate_limits import RateLimiter
 from api.http.request_metrics import RequestMetrics
-from api.merchant import create_key, list_keys, meta, revoke_key, rotate_key
+from api.merchant import create_key, fiscal_issuer, list_keys, meta, revoke_key, rotate_key
 from api.merchant import settings as merchant
 from api.openapi import document
 from api.orders import add_payment, authenticate, cancel, capture, charge, create, payments, refund, refunds, show
 from api.orders import list as list_orders
+from api.orders.invoices import cancel as cancel_cfdi
+from api.orders.invoices import cfdi_url, stamp
 from api.payment_methods import delete, update
 from api.payment_methods import list as list_methods
 from api.payment_methods import show as show_method
@@ -37,13 +39,15 @@ from api.processor_messages import ProcessorMessages
 from api.products import bulk_import
 from api.products import list as list_products
 from api.products import show as show_product
-from api.sandbox import clock, deposits, disputes, payer_pages, processor_mode, settlements
+from api.sandbox import clock, deposits, disputes, payer_pages, processor_mode, settlements, stamping
 from api.sandbox.payer_pages import PayerPage
 from api.system import docs_page, health
+from api.system.file_links import FileLinks
 from api.system.metrics import METRICS, Metrics
 from ledger.background.inbox.delivery import open_delivery
 from ledger.background.reactions.registry import HANDLERS, REACTIONS
 from ledger.background.scheduler.clock_advance import ClockAdvancer
+from ledger.invoicing.files import FOLDER
 from ledger.operations.ledger import Ledger
 from ledger.operations.payment_lookup import PaymentLookup
 from ledger.postgres.listener import Listener
@@ -105,6 +109,9 @@ def routes(settings: Settings, holder: DependencyHolder) -> list[Route]:
         route(f"{one}/refunds/{{refundId}}", GET=refunds.SHOW_REFUND),
         route(f"{one}/cancel", POST=cancel.CANCEL),
         route(f"{one}/capture", POST=capture.CAPTURE),
+        route(f"{one}/stamp", POST=stamp.STAMP),
+        route(f"{one}/cfdi-url", GET=cfdi_url.GET_LINKS, POST=cfdi_url.POST_LINKS),
+        route(f"{one}/cfdi-cancel", POST=cancel_cfdi.CANCEL_CFDI),
         route(f"{one}/payer-authentication/device-data", POST=authenticate.SUBMIT_DEVICE_DATA),
         route(f"{one}/payer-authentication/validate", POST=authenticate.VALIDATE),
         route(f"{methods}", GET=list_methods.LIST_METHODS),
@@ -119,11 +126,17 @@ def routes(settings: Settings, holder: DependencyHolder) -> list[Route]:
         route(f"{keys}/{{id}}", GET=list_keys.SHOW_KEY, DELETE=revoke_key.REVOKE_KEY),
         route(f"{keys}/{{id}}/rotate", POST=rotate_key.ROTATE_KEY),
         route(f"{settings.base_path}/v1/merchant", GET=merchant.SHOW_MERCHANT, PUT=merchant.CHANGE_MERCHANT),
+        route(
+            f"{settings.base_path}/v1/merchant/fiscal-issuer",
+            GET=fiscal_issuer.SHOW_ISSUER,
+            PUT=fiscal_issuer.SET_ISSUER,
+        ),
         route(f"{settings.base_path}/v1/meta", GET=meta.SHOW_META),
         Route(
             f"{settings.base_path}/processor-messages/{{processor}}",
             ProcessorMessages(holder, load_processor_keys(settings)),
         ),
+        Route(f"{settings.base_path}/{FOLDER}/{{key:path}}", FileLinks(holder)),
         *sandbox_routes(settings, holder),
         Route(health.LIVE, health.live()),
         Route(health.READY, health.ready(holder)),
@@ -147,6 +160,7 @@ def sandbox_routes(settings: Settings, holder: DependencyHolder) -> list[Route]:
         route(f"{sandbox}/disputes", POST=disputes.REPORT_DISPUTE),
         route(f"{sandbox}/settlements", POST=settlements.SETTLE),
         route(f"{sandbox}/processor", POST=processor_mode.SET_PROCESSOR_MODE),
+        route(f"{sandbox}/stamping", POST=stamping.SET_STAMPING_MODE),
         Route(f"{sandbox}/3ds/device-data/{{id}}", page(payer_pages.device_data)),
         Route(f"{sandbox}/3ds/challenge/{{id}}", page(payer_pages.challenge)),
         Route(f"{sandbox}/3ds/redirect/{{id}}", page(payer_pages.redirect)),

@@ -179,6 +179,30 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             extra=_SECONDS,
         ),
     ] = 60.0
+    files_url: Annotated[
+        str,
+        Meta(
+            pattern=r"^(s3://[^/?#\s]+(/[^?#\s]*)?)?$",
+            description="Where the XML and PDF of invoices are stored: `s3://bucket/prefix`, with AWS's own variables for "
+            "region, endpoint and credentials; unset: the folder `files` in the data directory.",
+        ),
+    ] = ""
+    stamping_provider: Annotated[
+        Literal["none", "finkok", "sw-sapien"],
+        Meta(
+            description="The provider that stamps electronic invoices; `none`: the sandbox simulates one, and production "
+            "stamps nothing. The sandbox uses the provider's test service."
+        ),
+    ] = "none"
+    stamping_user: Annotated[str, Meta(description="The user name at the provider. Finkok needs one.")] = ""
+    stamping_secret: Annotated[
+        str | None,
+        Meta(description="Finkok's password, or SW sapien's token.", extra=_SECRET),
+    ] = None
+    stamping_url: Annotated[
+        str,
+        Meta(pattern=_WEB_ADDRESS, description="Another address of the provider's service than its published one."),
+    ] = ""
     sandbox_delay_ms: Annotated[
         int,
         Meta(
@@ -365,9 +389,17 @@ def _check_together(settings: Settings) -> None:
         raise SettingWrong("LEDGER_PROCESSOR_KEYS", "and LEDGER_PROCESSOR_KEYS_FILE must not both be set")
     if settings.sealing_keys and settings.sealing_keys_file:
         raise SettingWrong("LEDGER_SEALING_KEYS", "and LEDGER_SEALING_KEYS_FILE must not both be set")
+    _check_stamping(settings)
     for variable, url in (
         ("LEDGER_DATABASE_APP_URL", settings.database_app_url),
         ("LEDGER_DATABASE_VAULT_URL", settings.database_vault_url),
     ):
         if url and not settings.database_url:
             raise SettingWrong(variable, "needs LEDGER_DATABASE_URL beside it")
+
+
+def _check_stamping(settings: Settings) -> None:
+    if settings.stamping_provider != "none" and not settings.stamping_secret:
+        raise SettingWrong("LEDGER_STAMPING_SECRET", "must be set with LEDGER_STAMPING_PROVIDER")
+    if settings.stamping_provider == "finkok" and not settings.stamping_user:
+        raise SettingWrong("LEDGER_STAMPING_USER", "must be set with LEDGER_STAMPING_PROVIDER=finkok")

@@ -9,6 +9,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
+from ledger.invoicing.contract import StampingProvider
+from ledger.invoicing.files import FOLDER, DocumentFiles, folder_url
+from ledger.invoicing.invoicing import Invoicing
+from ledger.invoicing.issuers import Issuers
+from ledger.invoicing.providers.sandbox import SandboxProvider
 from ledger.journal.encryption.data_keys import DataKeys
 from ledger.journal.encryption.sealing_keys import SealingKeys
 from ledger.journal.journal import Journal
@@ -48,7 +53,15 @@ async def open_ledger(settings: Settings, *, clock: Clock | None = None) -> Asyn
         secrets = load_secrets(settings)
         order_numbers = await stack.enter_async_context(OrderNumbers(url, secrets.key(Purpose.ORDER_NUMBERS)))
         vault = await _vault(settings, secrets, stack)
-        ledger = Ledger(journal, processor, order_numbers, clock=clock, vault=vault, call_timeouts=call_timeouts)
+        ledger = Ledger(
+            journal,
+            processor,
+            order_numbers,
+            clock=clock,
+            vault=vault,
+            invoicing=_invoicing(settings, secrets, url, stack),
+            call_timeouts=call_timeouts,
+        )
         stack.push_async_callback(ledger.drain)
         yield ledger
 
@@ -62,6 +75,41 @@ async def _vault(settings: Settings, secrets: Secrets, stack: AsyncExitStack) ->
     await vault.start()
     stack.push_async_callback(vault.stop)
     return vault
+
+
+def _invoicing(settings: Settings, secrets: Secrets, url: str, stack: AsyncExitStack) -> Invoicing:
+    """Returns the access to stamping. It opens no connection, and imports no library, before the first document."""
+    keys = SealingKeys(load_sealing_keys(settings, Purpose.ISSUER_KEY_WRAPPING), holder="issuer")
+    issuers = Issuers(url, keys, is_sandbox=settings.environment == "sandbox")
+    stack.push_async_callback(issuers.stop)
+    files = DocumentFiles(
+        settings.files_url or folder_url(settings.data_dir),
+        secrets.key(Purpose.FILE_LINKS),
+        f"{public_url(settings)}/{FOLDER}",
+    )
+    provider = _stamping_provider(settings, url, stack)
+    return Invoicing(provider=provider, issuers=issuers, files=files, timeout_s=settings.processor_timeout_s)
+
+
+def _stamping_provider(settings: Settings, url: str, stack: AsyncExitStack) -> StampingProvider | None:
+    """Returns the provider of the settings; without one, the sandbox's simulated one, and none in production."""
+    if settings.stamping_provider != "none":
+        from ledger.invoicing.providers.production import open_provider
+
+        configured = open_provider(
+            settings.stamping_provider,
+            user=settings.stamping_user,
+            secret=settings.stamping_secret or "",
+            is_production=settings.environment == "production",
+            url=settings.stamping_url,
+        )
+        stack.push_async_callback(configured.stop)
+        return configured
+    if settings.environment == "production":
+        return None
+    simulated = SandboxProvider(url, delay_s=settings.sandbox_delay_ms / 1000)
+    stack.push_async_callback(simulated.stop)
+    return simulated
 
 
 async def _processor(settings: Settings, url: str, stack: AsyncExitStack) -> Processor | None:

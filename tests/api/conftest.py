@@ -13,12 +13,13 @@ from ledger.settings import Settings
 
 
 @pytest.fixture(scope="module")
-def settings(databases: Databases) -> Iterator[Settings]:
+def settings(databases: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
     """The settings of an application with a database that the tests of one module share."""
     with databases.lent() as url:
         yield Settings(
             database_url=url,
             database_vault_url=url,
+            data_dir=tmp_path_factory.mktemp("data"),
             master_key="11" * 32,
             sandbox_deadline_s=0.2,
             processor_timeout_s=15.0,

@@ -4,8 +4,10 @@ import re
 
 import psycopg
 import pytest
+from tests.invoicing.documents import LEGAL_NAME, NUMBER, PASSWORD, RFC
 from tests.seeding.conftest import APPROVED, line, opening, order
 
+from ledger.invoicing.certificates import generate_csd, locked_key
 from ledger.security.api_keys import hash_key
 from ledger.security.secrets import Purpose, load_secrets
 
@@ -69,6 +71,28 @@ def test_a_wrong_setting_is_one_line_and_changes_nothing(ledger, merchant, log):
     ):
         assert reason in ledger("merchants", "set", merchant, *arguments).one_line
     assert log() == before
+
+
+def test_an_issuer_is_set_with_a_certificate_that_can_seal(ledger, merchant, tmp_path):
+    csd = generate_csd(RFC, LEGAL_NAME, NUMBER)
+    (tmp_path / "a.cer").write_bytes(csd.certificate)
+    (tmp_path / "a.key").write_bytes(locked_key(csd, PASSWORD))
+    (tmp_path / "password").write_text(PASSWORD + "\n")
+    (tmp_path / "wrong").write_text("wrong")
+
+    def options(rfc=RFC, password="password"):
+        places = {"certificate": "a.cer", "key": "a.key", "password-file": password}
+        return [
+            "merchants", "set-issuer", merchant, "--rfc", rfc, "--tax-system", "601", "--zip-code", "42501",
+            *(part for name, file in places.items() for part in (f"--{name}", str(tmp_path / file))),
+        ]  # fmt: skip
+
+    assert "--certificate belongs to" in ledger(*options(rfc="XIA190128J61")).one_line
+    assert "--key does not open" in ledger(*options(password="wrong")).one_line
+    assert "cannot be read" in ledger(*options(password="none")).one_line
+    printed = ledger(*options()).done
+    assert f"{RFC}  {LEGAL_NAME}" in printed
+    assert f"certificate {NUMBER}, valid until" in printed
 
 
 def test_what_cannot_be_done_is_one_line(ledger, log):
@@ -148,3 +172,13 @@ def test_seed_counts_new_and_existing_lines(ledger, write):
 def test_seed_names_the_line_that_it_cannot_run(ledger, write):
     scenario = write(opening(), line("teleport", "2026-03-01T10:00:00-06:00", {}))
     assert ledger("seed", scenario).one_line.startswith(f"{scenario}:2: there is no action 'teleport'")
+
+
+def test_a_month_without_documents_is_empty_in_every_form(ledger, merchant):
+    assert "no document was issued in 2027-01" in ledger("merchants", "month-end", merchant, "2027-01").done
+    assert ledger("merchants", "month-end", merchant, "2027-01", "--json").json == []
+    assert ledger("merchants", "month-end", merchant, "2027-01", "--csv").done.startswith("kind,state,currency,")
+    assert (
+        "<h1>Electronic invoices 2027-01</h1>" in ledger("merchants", "month-end", merchant, "2027-01", "--page").done
+    )
+    assert "is not a month" in ledger("merchants", "month-end", merchant, "January").one_line

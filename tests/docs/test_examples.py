@@ -25,6 +25,7 @@ PRACTISED = (
     "repeat-requests-safely",
     "save-and-charge-cards",
     "manage-customers",
+    "stamp-invoices",
 )
 
 

@@ -27,6 +27,7 @@ from tests.domain.builders import (
     scheduled,
     started,
 )
+from tests.journal.invoice_samples import INVOICES
 
 from ledger.domain.orders import events as e
 from ledger.domain.orders.statuses import NextAction, OrderStatus, PaymentStatus
@@ -155,3 +156,5 @@ ACTION_STEPS = [
 ]
 """Rows of: the event, the history before it, the status of the payment after it (None without one), that of the
 order."""
+
+ACTION_STEPS += [(event, IN_FLIGHT, P.PENDING_AUTHORIZATION, O.PROCESSING) for event in INVOICES.values()]

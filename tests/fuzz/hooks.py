@@ -42,6 +42,8 @@ EXCUSED = {
     r"400 VALIDATION_ERROR INVALID_VALUE settings\.timeZone .*": "a database lists the time zones",
     r"400 VALIDATION_ERROR INVALID_VALUE settings\.surchargeRate .*": "schemas do not describe how a number is written",
     r"400 VALIDATION_ERROR READ_ONLY settings\..*": "only the operator changes the rate limits",
+    r"400 VALIDATION_ERROR INVALID_VALUE \S*\.(taxSystem|cfdiUse) .*": "the regime follows from the tax number, the use from the regime",
+    r"400 VALIDATION_ERROR INVALID_VALUE \S*\.zipCode .*": "a catalogue lists the postal codes",
     r"400 CARD_NUMBER_NOT_ALLOWED .*": "the check digit decides what is a card number",
     r"422 METHOD_NOT_ENABLED": "what this merchant may use",
     r"422 PAYMENT_DECLINED": "the bank decides",

@@ -15,6 +15,7 @@ from uuid import UUID
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from msgspec import Raw
 from tests.journal.action_samples import ACTIONS, REFUND
+from tests.journal.invoice_samples import INVOICES
 
 from ledger.domain.customers import events as customers
 from ledger.domain.idempotency import events as requests
@@ -199,6 +200,7 @@ SAMPLES: dict[str, Any] = {
         payment_id=PAYMENT, amount=Decimal("156.03"), processor_reference="sbx-1", at=LATER
     ),
     **ACTIONS,
+    **INVOICES,
     "payer-forgotten.v1": orders.PayerForgotten(at=AT),
     "customer-created.v1": customers.CustomerCreated(
         customer_id=CUSTOMER,

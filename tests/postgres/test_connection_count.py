@@ -17,6 +17,7 @@ from tests.operations.conftest import register
 
 from api.app import open_dependencies
 from ledger.background import worker
+from ledger.invoicing.providers.sandbox import SandboxProvider
 from ledger.postgres.connection_count import (
     api_connections,
     connections_max,
@@ -99,6 +100,11 @@ async def test_an_api_process_opens_no_more_connections_than_are_counted(setting
         merchants: list[UUID] = [(await register(deps.ledger)).merchant_id for _ in range(5)]
         seen = await stack.enter_async_context(observed(database_url))
         await deps.ledger.order_numbers.take()
+        invoicing = deps.ledger.invoicing
+        assert invoicing is not None
+        assert isinstance(invoicing.provider, SandboxProvider)
+        await asyncio.gather(*[invoicing.issuers.find(merchants[0]) for _ in range(3)])
+        await asyncio.gather(*[invoicing.provider.set_mode(merchant, "OK") for merchant in merchants])
         processor, clock_control = deps.ledger.processor, deps.clock_control
         assert isinstance(processor, SandboxProcessor)
         assert clock_control is not None
@@ -120,16 +126,17 @@ async def test_an_api_process_opens_no_more_connections_than_are_counted(setting
 
 
 async def test_a_worker_opens_no_more_connections_than_are_counted(settings: Settings, database_url: str) -> None:
+    unused = {"ledger-announcer", "ledger-issuers", "ledger-stamping"}  # nothing was written, and nothing stamped
     ready, stop = asyncio.Event(), asyncio.Event()
     async with observed(database_url) as seen, asyncio.timeout(30):
         running = asyncio.create_task(worker.run(settings, ready.set, stop))
         await ready.wait()
-        expected = worker_connections("sandbox").keys() - {"ledger-announcer", "ledger-ordinals"}
+        expected = worker_connections("sandbox").keys() - {"ledger-ordinals"} - unused
         while not seen.keys() >= expected:  # noqa: ASYNC110 - no event
             await asyncio.sleep(0.02)
         stop.set()
         await running
-    assert_counted(seen, worker_connections("sandbox"), unseen=frozenset({"ledger-announcer"}))  # nothing was written
+    assert_counted(seen, worker_connections("sandbox"), unseen=frozenset(unused))
 
 
 def test_the_embedded_server_accepts_the_service_and_some_more() -> None:

@@ -6,6 +6,6 @@ customer exists. It raises the first of several errors; the function `check_…`
 In reading order:
 
 - `types`, `values`: kinds of field with their limits, and the parsers of single values.
-- `people`, `payment_method`, `line_items`, `product`, `durations`: parts of bodies.
+- `people`, `fiscal`, `payment_method`, `line_items`, `product`, `durations`: parts of bodies.
 - `stored_text`: searches every text that would be stored. `query`: what the lists share.
 """

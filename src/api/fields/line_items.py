@@ -65,10 +65,13 @@ class LineItem(Struct, frozen=True, kw_only=True, rename="camel"):
     product_key: Annotated[Text | None, Meta(description="SAT c_ClaveProdServ.", examples=["50201706"])] = None
     unit_key: Annotated[Text | None, Meta(description="SAT c_ClaveUnidad.", examples=["H87"])] = None
     unit_name: Annotated[Text | None, Meta(description="Name of the unit.")] = None
-    discount: Annotated[Number | UnsetType, Meta(description="Discount on the line, in minor units (cents).")] = UNSET
+    discount: Annotated[
+        Number | UnsetType, Meta(description="Discount on the line, in minor units (cents): shown on the invoice.")
+    ] = UNSET
     tax_included: Annotated[bool | None, Meta(description="Whether unitPrice contains the taxes; default true.")] = None
     taxes: Annotated[
-        Annotated[list[Tax], Meta(max_length=TAXES_MAX)] | None, Meta(description="Taxes on the line.")
+        Annotated[list[Tax], Meta(max_length=TAXES_MAX)] | None,
+        Meta(description="Taxes on the line. Absent or empty: on the invoice, the IVA of the merchant's fiscalIssuer."),
     ] = None
     metadata: Annotated[Metadata | UnsetType, Meta(description="Arbitrary JSON object.")] = UNSET
 

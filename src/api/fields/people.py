@@ -12,10 +12,10 @@ from __future__ import annotations
 from typing import Annotated
 
 from msgspec import UNSET, Meta, Struct, UnsetType
-from msgspec.structs import replace
 
+from api.fields.fiscal import CfdiUse, PaymentForm, TaxSystem, ZipCode, parse_receiver
 from api.fields.types import Country, Email, Id, TaxId, Text
-from api.fields.values import email, one_of_aliases, printable, tax_id
+from api.fields.values import email, one_of_aliases, printable
 from api.http.errors import ApiError, invalid, required
 from api.http.field_errors import FieldErrors
 from ledger.domain.orders import terms
@@ -77,11 +77,20 @@ class CustomerFiscalData(terms.FiscalData, frozen=True, kw_only=True, omit_defau
 
     tax_id: Annotated[TaxId | None, Meta(description="RFC, 12 or 13 characters.", examples=["XAXX010101000"])] = None
     legal_name: Annotated[Text | None, Meta(description="The name as registered with the tax authority.")] = None
-    tax_system: Annotated[Text | None, Meta(description="SAT c_RegimenFiscal.", examples=["601"])] = None
-    cfdi_use: Annotated[Text | None, Meta(description="SAT c_UsoCFDI.", examples=["G03"])] = None
-    zip_code: Annotated[Text | None, Meta(description="Postal code of the fiscal address.")] = None
+    tax_system: Annotated[
+        TaxSystem | None,
+        Meta(description="SAT c_RegimenFiscal, one that the taxId can have: a company's or a person's."),
+    ] = None
+    cfdi_use: Annotated[
+        CfdiUse | None, Meta(description="SAT c_UsoCFDI, one that the taxSystem can have. In any case.")
+    ] = None
+    zip_code: Annotated[
+        ZipCode | None, Meta(description="Postal code of the fiscal address, one of SAT c_CodigoPostal.")
+    ] = None
     email: Annotated[Email | None, Meta(description="Where the invoice is sent.")] = None
-    payment_form: Annotated[Text | None, Meta(description="SAT c_FormaPago.", examples=["04"])] = None
+    payment_form: Annotated[
+        PaymentForm | None, Meta(description="SAT c_FormaPago, where no payment of the order shows it.")
+    ] = None
     address: Annotated[FiscalAddress | None, Meta(description="Fiscal address.")] = None
 
 
@@ -160,17 +169,16 @@ def fiscal_data(
     fiscal = one_of_aliases("customerFiscalData", fiscal, "fiscalConfig", config)
     if fiscal is None:
         return None
-    compact = None if fiscal.tax_id is None else tax_id(fiscal.tax_id, "customerFiscalData.taxId")
-    if fiscal.email is not None:
-        email(fiscal.email, "customerFiscalData.email")
-    return fiscal if compact == fiscal.tax_id else replace(fiscal, tax_id=compact)
+    given = {"customerFiscalData": canonical, "fiscalData": data, "fiscalConfig": config}
+    place = next(name for name, value in given.items() if value is not None)
+    return parse_receiver(fiscal, place)
 
 
 def check_fiscal_data(sent: tuple[CustomerFiscalData | None, ...], errors: FieldErrors) -> None:
     """Adds every error of the receiver of the invoice, under its three names."""
-    if not any(errors.has(name) for name in ("customerFiscalData", "fiscalData", "fiscalConfig")):
+    names = ("customerFiscalData", "fiscalData", "fiscalConfig")
+    if not any(map(errors.has, names)):
         errors.check(fiscal_data, *sent)
-    for each in sent:
+    for name, each in zip(names, sent, strict=True):
         if each is not None:
-            parse = lambda alone: fiscal_data(alone, None, None)  # noqa: E731
-            errors.check_alone(parse, each, CustomerFiscalData(), ("tax_id",), ("email",))
+            errors.check(parse_receiver, each, name)

@@ -23,6 +23,7 @@ from ledger.domain.money import shortest
 from ledger.domain.orders.declines import Advice
 from ledger.domain.orders.statuses import OrderStatus
 from ledger.domain.rejections import Rejected
+from ledger.invoicing.contract import ProviderTimedOut, ProviderUnavailable
 from ledger.journal.append import CommitUnknown, DataRefused
 from ledger.postgres.faults import Fault
 from ledger.processors.contract import ProcessorTimedOut, ProcessorUnavailable
@@ -65,6 +66,11 @@ STATUS: Final[Mapping[type[Rejected], int]] = {
     rejections.CaptureExceedsAuthorized: 422,
     rejections.PayerAuthenticationFailed: 422,
     rejections.MethodNotEnabled: 422,
+    rejections.FiscalDataIncomplete: 422,
+    rejections.AmountNotStampable: 422,
+    rejections.DocumentNotFound: 404,
+    rejections.InvoiceNotReady: 409,
+    rejections.InvoiceInUse: 409,
 }
 """The status of every rejection of the domain. A test holds it complete."""
 
@@ -78,6 +84,8 @@ _UNAVAILABLE: Final[Mapping[type[Exception], tuple[str, str]]] = {
         "PROCESSOR_UNAVAILABLE",
         "The payment processor did not answer; it may still carry out the request.",
     ),
+    ProviderUnavailable: ("PROCESSOR_UNAVAILABLE", "The stamping provider cannot be reached."),
+    ProviderTimedOut: ("PROCESSOR_UNAVAILABLE", "The stamping provider did not answer; it may still stamp."),
     errors.DatabaseAway: ("DATABASE_UNAVAILABLE", "The database is away; the request may still be carried out."),
     CommitUnknown: ("DATABASE_UNAVAILABLE", "The service is stopping; the request may have been carried out."),
     Fault: ("DATABASE_UNAVAILABLE", "The service cannot store anything at the moment."),
@@ -92,9 +100,9 @@ class Error(Struct, kw_only=True, rename="camel"):
     message: Annotated[str, Meta(description="What is wrong, for people. Never repeats a value that was sent.")]
     code: Annotated[str, Meta(description="What is wrong, for programs. Permanent.", examples=["VALIDATION_ERROR"])]
     request_id: Annotated[str, Meta(description="The request's id, as in the header x-request-id.")]
-    errors: Annotated[list[FieldError] | UnsetType, Meta(description="The fields that are wrong. Only with a 400.")] = (
-        UNSET
-    )
+    errors: Annotated[
+        list[FieldError] | UnsetType, Meta(description="The fields that are wrong, or that a document lacks.")
+    ] = UNSET
 
 
 class Conflict(Error, kw_only=True, rename="camel"):
@@ -194,6 +202,9 @@ def _rejected(rejected: Rejected, request_id: str) -> ApiResponse:
         problems = tuple(FieldError(each.field, each.problem, "INVALID_VALUE") for each in wrong)
         error = ApiError(status, rejected.code, rejected.message, errors=problems)
         return _refused(error, request_id)
+    if isinstance(rejected, rejections.FiscalDataIncomplete):
+        lacking = tuple(FieldError(field, "is required", "REQUIRED") for field in rejected.missing)
+        return _refused(ApiError(status, rejected.code, rejected.message, errors=lacking), request_id)
     facts = {_FACTS[name]: _fact(value) for name, value in rejected.facts.items() if name in _FACTS}
     body = Conflict(message=rejected.message, code=rejected.code, request_id=request_id, **facts)
     return json_response(status, body, _headers(rejected))

@@ -21,6 +21,10 @@ LINKS: Final[Mapping[str, Json]] = {
     "refund": {"operationId": "refundPaymentOrder", "parameters": {"id": _ID}},
     "cancel": {"operationId": "cancelPaymentOrder", "parameters": {"id": _ID}},
     "capture": {"operationId": "capturePaymentOrder", "parameters": {"id": _ID}},
+    "stamp": {"operationId": "stampPaymentOrder", "parameters": {"id": _ID}},
+    "getFiles": {"operationId": "getCfdiUrl", "parameters": {"id": _ID}},
+    "getFilesByPost": {"operationId": "createCfdiUrl", "parameters": {"id": _ID}},
+    "cancelInvoice": {"operationId": "cancelCfdi", "parameters": {"id": _ID}, "requestBody": {"motive": "02"}},
     "sendDeviceData": {
         "operationId": "submitDeviceData",
         "parameters": {"id": _ID},

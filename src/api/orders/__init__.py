@@ -10,5 +10,5 @@ In reading order:
 - `create`: creates an order; read it first. `charge`, `add_payment`: pay an order, and a part of one.
 - `authenticate`: continues after the payer acted. `capture`, `cancel`, `refund`: what their names mean.
 - `show`, `list`: one order, and a page of them. `payments`, `refunds`: what an order has of them.
-- `responses`: what the endpoints share.
+- `invoices`: the endpoints of an order's electronic invoices. `responses`: what the endpoints share.
 """

@@ -42,6 +42,7 @@ from api.http.response import ApiResponse
 from api.openapi import examples
 from api.openapi.operation import ANY, BODY, PAYMENT, OperationSpec, codes_of
 from api.openapi.parameters import IDEMPOTENCY_KEY
+from api.orders.invoices.fields import ExchangeRate, exchange_rate
 from api.orders.responses import merchant_now, order_response
 from ledger.domain.orders.terms import CaptureMethod, OrderTerms
 from ledger.operations.inputs import OrderInput
@@ -98,6 +99,7 @@ class CreatePaymentOrder(Struct, frozen=True, kw_only=True, rename="camel"):
         LineItems | None, Meta(description="The goods or services that are sold: the lines of the invoice.")
     ] = None
     items: Annotated[LineItems | None, Meta(description="Alias of lineItems.")] = None
+    exchange_rate: ExchangeRate = UNSET
 
 
 _decode: Final = BodyDecoder(CreatePaymentOrder)
@@ -165,6 +167,7 @@ def _order_input(sent: CreatePaymentOrder, now: datetime, products: Products) ->
         customer=customer_input(sent.customer, sent.customer_id),
         # The billing address and the payer's device are the order's, not its payment's.
         payment=None if pending or method is None else replace(method, virtual_terminal=bool(virtual)),
+        exchange_rate=exchange_rate(sent.exchange_rate),
     )
 
 

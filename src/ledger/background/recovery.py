@@ -22,12 +22,14 @@ from ledger.back_off import back_off_s
 from ledger.background.fair_slots import FairSlots
 from ledger.background.periodic import run_periodically
 from ledger.background.reactions.quarantine import UNREADABLE
+from ledger.domain.invoices.state import Document
 from ledger.domain.orders.decide.outcomes import Outcome
 from ledger.domain.orders.payment import Intent
 from ledger.domain.orders.processor_outcomes import NotFound
 from ledger.domain.orders.state import Order
 from ledger.operations.inputs import Actor
 from ledger.operations.ledger import Ledger
+from ledger.operations.orders.invoices.recover import recover_document
 from ledger.operations.pipeline.execute import record_outcome
 from ledger.operations.pipeline.processor_requests import look_up_call
 from ledger.operations.pipeline.unit_of_work import UnitOfWork, load_order
@@ -122,11 +124,31 @@ class Recovery:
                 self._retry_later(payment.intent.idempotency_key)
                 continue
             order = await self._record(merchant_id, order, payment.intent, outcome)
+        order = await self._recover_documents(merchant_id, order)
         intents = (payment.intent for payment in order.payments if payment.intent is not None)
-        next_at = min(map(self._next_try, intents), default=None)
+        documents = () if order.invoices is None else order.invoices.documents
+        stamps = (self._next_look_up(each) for each in documents if each.open_intent is not None)
+        next_at = min((*map(self._next_try, intents), *stamps), default=None)
         self._tries.pop(order_id, None)
         if next_at is not None:
             self._tries[order_id] = (0, next_at)
+
+    async def _recover_documents(self, merchant_id: UUID, order: Order) -> Order:
+        """Finds the outcomes of the order's calls to the stamping provider; returns the order after them."""
+        for document in () if order.invoices is None else order.invoices.documents:
+            if document.open_intent is None or self._next_look_up(document) > datetime.now(UTC):
+                continue
+            windows, key = self._windows, document.document_id
+            found = await recover_document(
+                self._ledger, merchant_id, order, document, late_s=windows.late_s, timeout_s=windows.look_up_s
+            )
+            if not found:
+                self._retry_later(str(key))
+                continue
+            self._tries.pop(str(key), None)
+            SETTLED.inc()
+            order = await load_order(self._ledger, merchant_id, order.terms.order_id)
+        return order
 
     async def _record(self, merchant_id: UUID, order: Order, intent: Intent, outcome: Outcome) -> Order:
         order_id = order.terms.order_id
@@ -162,6 +184,12 @@ class Recovery:
     def _next_try(self, intent: Intent) -> datetime:
         """Returns when this call may be looked up, for the first time or again."""
         tried = self._tries.get(intent.idempotency_key)
+        return intent.deadline_at + timedelta(seconds=self._windows.margin_s) if tried is None else tried[1]
+
+    def _next_look_up(self, document: Document) -> datetime:
+        """Returns when the open call about this document may be looked up, for the first time or again."""
+        tried, intent = self._tries.get(str(document.document_id)), document.open_intent
+        assert intent is not None, "only a document with an open call is looked up"
         return intent.deadline_at + timedelta(seconds=self._windows.margin_s) if tried is None else tried[1]
 
     def _retry_later(self, key: str | UUID) -> None:

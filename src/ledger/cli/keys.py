@@ -140,10 +140,11 @@ def revoke(
 
 @app.command(name="rewrap")
 def rewrap_(data_dir: DataDir = None) -> None:
-    """Seal every customer's data key and every saved card's key with the newest sealing key, while the service runs.
+    """Seal every key of a customer, a saved card or an issuer with the newest sealing key, while the service runs.
 
     Run it once every process has the newest key. Afterwards the older ones can be removed from LEDGER_SEALING_KEYS.
     """
+    from ledger.invoicing.issuers import ISSUER_KEYS
     from ledger.journal.append import KeyUnavailable, SealBroken
     from ledger.journal.encryption.rewrapping import rewrap
     from ledger.journal.encryption.sealing_keys import SealingKeys
@@ -155,9 +156,11 @@ def rewrap_(data_dir: DataDir = None) -> None:
         assert settings.database_url is not None, "the installation's settings name its database"
         keys = SealingKeys(load_sealing_keys(settings))
         card_keys = SealingKeys(load_sealing_keys(settings, Purpose.CARD_KEY_WRAPPING), holder="payment method")
+        issuer_keys = SealingKeys(load_sealing_keys(settings, Purpose.ISSUER_KEY_WRAPPING), holder="issuer")
         try:
             async with await connect(settings.database_url, "ledger-cli") as connection:
                 count = await rewrap(connection, keys)
+                count += await rewrap(connection, issuer_keys, ISSUER_KEYS)
             if settings.database_vault_url is None:
                 return count, 0, keys.newest
             async with await connect(settings.database_vault_url, "ledger-cli") as connection:
@@ -166,7 +169,7 @@ def rewrap_(data_dir: DataDir = None) -> None:
             raise CannotRun(str(fault)) from None
 
     count, cards, newest = with_database(data_dir, work)
-    typer.echo(f"{count} data keys were put under the sealing key {newest}; none is under another")
+    typer.echo(f"{count} keys of customers and issuers were put under the sealing key {newest}; none is under another")
     typer.echo(f"{cards} keys of saved cards were put under the newest too")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -124,6 +126,102 @@ def set_(
         return (await change_settings(ledger, Actor(merchant_id=merchant), parse_settings(texts))).state
 
     _echo(on_ledger(data_dir, change), json=json)
+
+
+@app.command(name="set-issuer")
+def set_issuer(
+    merchant_id: MerchantId,
+    rfc: Annotated[str, typer.Option(metavar="RFC", help="The RFC of the issuer.")],
+    tax_system: Annotated[str, typer.Option(metavar="CODE", help="The tax regime (SAT c_RegimenFiscal), as 601.")],
+    zip_code: Annotated[str, typer.Option(metavar="CODE", help="The postal code of the place of issue.")],
+    certificate: Annotated[Path, typer.Option(metavar="FILE", help="The certificate of digital seal (.cer).")],
+    key: Annotated[Path, typer.Option(metavar="FILE", help="Its private key (.key).")],
+    password_file: Annotated[Path, typer.Option(metavar="FILE", help="A file with the password of the key.")],
+    legal_name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The name as SAT has it.", show_default="the certificate's")
+    ] = None,
+    series: Annotated[str, typer.Option(metavar="SERIES", help="The series of the documents.")] = "A",
+    public_in_general: Annotated[
+        bool, typer.Option("--public-in-general", help="Invoice orders without an RFC to the public in general.")
+    ] = False,
+    data_dir: DataDir = None,
+) -> None:
+    """Set the issuer of a merchant's electronic invoices. A certificate that could not seal is refused."""
+    from ledger.domain.invoices.terms import Issuer
+    from ledger.invoicing.certificates import CertificateWrong, legal_name_of, open_csd
+    from ledger.invoicing.issuers import FoundIssuer
+    from ledger.operations.merchants.registration import merchant_of
+
+    merchant = uuid_of(merchant_id, "merchant")
+    password = _content(password_file).decode(errors="replace").rstrip("\r\n")
+    try:
+        csd = open_csd(_content(certificate), _content(key), password, rfc=rfc.upper(), at=datetime.now(UTC))
+    except CertificateWrong as wrong:
+        raise CannotRun(f"{'--certificate' if wrong.field == 'certificate' else '--key'} {wrong.problem}") from None
+    issuer = Issuer(
+        rfc=rfc.upper(),
+        legal_name=legal_name or legal_name_of(csd),
+        tax_system=tax_system,
+        zip_code=zip_code,
+        series=series,
+        public_in_general=public_in_general,
+    )
+
+    async def store(ledger: Ledger, _: Settings) -> FoundIssuer:
+        await merchant_of(ledger, merchant)
+        assert ledger.invoicing is not None, "every ledger that is opened has access to stamping"
+        return await ledger.invoicing.issuers.set(merchant, issuer, csd)
+
+    found = on_ledger(data_dir, store)
+    typer.echo(f"{found.issuer.rfc}  {found.issuer.legal_name}")
+    typer.echo(f"certificate {found.certificate_number}, valid until {day_and_time(found.valid_until)}")
+
+
+@app.command(name="month-end")
+def month_end(
+    merchant_id: MerchantId,
+    month: Annotated[str, typer.Argument(metavar="YYYY-MM", help="The month, in the merchant's time zone.")],
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    as_page: Annotated[bool, typer.Option("--page", help="Print a page of HTML.")] = False,
+    data_dir: DataDir = None,
+    json: AsJson = False,
+) -> None:
+    """Print a month's electronic invoices: the documents per kind and state, with their sums, in major units."""
+    from ledger.operations.merchants.registration import merchant_of
+    from ledger.postgres.connection import connect
+    from projections.orders import month_end as report
+
+    merchant = uuid_of(merchant_id, "merchant")
+    try:
+        begin = datetime.strptime(month, "%Y-%m").replace(tzinfo=UTC)
+    except ValueError:
+        raise CannotRun(f"{month!r} is not a month: months look like 2027-01") from None
+
+    async def read(ledger: Ledger, settings: Settings) -> list[report.MonthLine]:
+        zone = (await merchant_of(ledger, merchant)).time_zone
+        assert settings.database_url is not None, "the installation's settings name its database"
+        async with await connect(settings.database_url, "ledger-cli") as connection:
+            return await report.month_lines(connection, merchant, begin.year, begin.month, zone)
+
+    lines = on_ledger(data_dir, read)
+    if json:
+        echo_json(lines)
+    elif as_csv:
+        typer.echo(report.as_csv(lines), nl=False)
+    elif as_page:
+        typer.echo(report.as_page(lines, f"Electronic invoices {month}"), nl=False)
+    elif lines:
+        headings = tuple(name.upper() for name in report.COLUMNS)
+        echo_table(headings, [tuple(report.cells(line)) for line in lines])
+    else:
+        typer.echo(f"no document was issued in {month}")
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as refusal:
+        raise CannotRun(f"{path} cannot be read: {refusal.strerror}") from None
 
 
 def _pairs(arguments: list[str]) -> dict[str, str]:

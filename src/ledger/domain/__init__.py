@@ -10,7 +10,7 @@ In reading order:
 - `orders`: payment orders, their payments and refunds. Read this package first.
 - `customers`, `merchants`: who pays, and who collects. `payment_methods`: a customer's saved cards. `products`: what is
   sold. `idempotency`: requests under an idempotency key (no decider).
-- `time_limits`: how long refunds, sessions, authorisations and references are valid.
+- `invoices`: the terms of electronic invoices, receipts and credit notes, and the division of an amount into taxes.
 - `fold`: the state after several events. `ids`: order numbers and derived ids. `personal_data`: a value without
   personal data.
 - `py311_speedups`: two replacements for slow parts of Python 3.11.

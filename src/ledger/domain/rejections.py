@@ -212,6 +212,40 @@ class PayerAuthenticationFailed(Rejected):
     lasting = True
 
 
+class FiscalDataIncomplete(Rejected):
+    """A document cannot be composed: `missing` names every field that it lacks, by its path in a request to stamp."""
+
+    code = "FISCAL_DATA_INCOMPLETE"
+
+    def __init__(self, message: str, missing: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.missing = tuple(missing)
+
+
+class AmountNotStampable(Rejected):
+    """An amount has a fraction of a centavo, or is too small for its taxes, so that no document can state it."""
+
+    code = "AMOUNT_NOT_STAMPABLE"
+
+
+class DocumentNotFound(Rejected):
+    """The order has no such invoice document."""
+
+    code = "DOCUMENT_NOT_FOUND"
+
+
+class InvoiceNotReady(Rejected):
+    """Nothing of the order is stamped, or the document is not."""
+
+    code = "INVOICE_NOT_READY"
+
+
+class InvoiceInUse(Rejected):
+    """Receipts or credit notes refer to the invoice."""
+
+    code = "INVOICE_IN_USE"
+
+
 class ConcurrentUpdate(Rejected):
     code = "CONCURRENT_UPDATE"
 

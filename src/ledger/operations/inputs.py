@@ -12,12 +12,15 @@ from uuid import UUID
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from ledger.domain.invoices.commands import StampRequest
+from ledger.domain.invoices.terms import CancellationMotive
 from ledger.domain.orders.commands import Allocation
 from ledger.domain.orders.terms import (
     BillingAddress,
     CardSummary,
     Destination,
     DeviceInformation,
+    FiscalData,
     MethodType,
     OrderTerms,
 )
@@ -90,11 +93,15 @@ class PaymentInput(Struct, frozen=True, kw_only=True):
 
 
 class OrderInput(Struct, frozen=True, kw_only=True):
-    """A payment order that a merchant requests. `payment` is None where the order is created pending."""
+    """A payment order that a merchant requests. `payment` is None where the order is created pending.
+
+    `exchange_rate` is for the order's invoices, in pesos per unit of its currency.
+    """
 
     terms: OrderTerms
     customer: CustomerInput
     payment: PaymentInput | None = None
+    exchange_rate: Decimal | None = None
 
 
 class RefundInput(Struct, frozen=True, kw_only=True):
@@ -135,6 +142,24 @@ class DeviceDataInput(Struct, frozen=True, kw_only=True):
 
     reference_id: str | None = None
     device_information: DeviceInformation | None = None
+
+
+class StampInput(Struct, frozen=True, kw_only=True):
+    """A request to stamp an order's documents (contract N43). `fiscal` replaces the receiver of what is not stamped
+    yet, `exchange_rate` is in pesos per unit of the order's currency.
+    """
+
+    stamp: StampRequest = StampRequest()
+    fiscal: FiscalData | None = None
+    exchange_rate: Decimal | None = None
+
+
+class CancelDocumentInput(Struct, frozen=True, kw_only=True):
+    """A cancellation of a stamped document: the invoice without `document_id`. `substituted_by` is a fiscal UUID."""
+
+    motive: CancellationMotive
+    document_id: UUID | None = None
+    substituted_by: UUID | None = None
 
 
 class ValidateInput(Struct, frozen=True, kw_only=True):

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from ledger.domain.merchants.evolve import evolve as evolve_merchant
 from ledger.domain.merchants.state import Merchant
+from ledger.invoicing.invoicing import Invoicing
 from ledger.journal.journal import Journal
 from ledger.operations.clock import Clock
 from ledger.operations.customers.cache import CustomerCache
@@ -52,6 +53,7 @@ class Ledger:
         *,
         clock: Clock | None = None,
         vault: CardVault | None = None,
+        invoicing: Invoicing | None = None,
         call_timeouts: CallTimeouts = CallTimeouts(),  # noqa: B008 - frozen, shared on purpose
     ) -> None:
         self.journal = journal
@@ -59,6 +61,7 @@ class Ledger:
         self.order_numbers = order_numbers
         self.clock = clock or Clock()
         self.vault = vault
+        self.invoicing = invoicing
         self.call_timeouts = call_timeouts
         self.customers = CustomerCache(journal)
         self.timeouts = Timeouts()

@@ -21,6 +21,10 @@ from msgspec import Struct
 
 from ledger.domain.money import ZERO
 from ledger.domain.orders.processor_outcomes import (
+    AUTHORIZATION_S,
+    REFERENCE_S,
+    REFUND_WINDOW_S,
+    SESSION_S,
     ActionRequired,
     Approved,
     CaptureAnswer,
@@ -31,7 +35,6 @@ from ledger.domain.orders.processor_outcomes import (
     VoidAnswer,
 )
 from ledger.domain.orders.terms import MethodType
-from ledger.domain.time_limits import AUTHORIZATION_S, REFERENCE_S, REFUND_WINDOW_S, SESSION_S
 
 AuthorizationAnswer = Approved | Declined | ActionRequired
 

@@ -33,6 +33,8 @@ class Purpose(StrEnum):
     ORDER_NUMBERS = "order-numbers"
     CARD_KEY_WRAPPING = "card-key-wrapping"
     CARD_FINGERPRINT = "card-fingerprint"
+    ISSUER_KEY_WRAPPING = "issuer-key-wrapping"
+    FILE_LINKS = "file-links"
 
 
 class Secrets:

@@ -152,6 +152,11 @@ CARDS_OPENED = _counter(
     "Saved card numbers that a payment's call asked of the vault, by outcome: opened, missing, broken.",
     ("outcome",),
 )
+STAMPS = _counter("ledger_stamps_total", "Answers of the stamping provider: stamped, refused.", ("outcome",))
+RECEIPTS_NEAR_DEADLINE = _counter(
+    "ledger_receipts_near_deadline_total",
+    "Captured payments that lacked a stamped payment receipt two days before its legal deadline.",
+)
 DUE_TIMES = _counter("ledger_due_times_total", "Due times that were reached and became jobs.")
 JOBS = _counter(
     "ledger_jobs_total",

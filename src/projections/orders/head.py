@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Annotated
 from uuid import UUID
 
-from msgspec import Meta, Raw, Struct
+from msgspec import UNSET, Meta, Raw, Struct
 
 from ledger.domain.money import plain, shortest
 from ledger.domain.orders.events import PaymentStarted
@@ -31,6 +31,19 @@ from projections.orders.formats import (
     moment_or_null,
     number_or_null,
     render_once,
+)
+from projections.orders.invoices import (
+    NOT_INVOICED,
+    Cancellation,
+    Complements,
+    CreditNotes,
+    FailureCode,
+    FailureReason,
+    FiscalUuid,
+    InvoiceStatus,
+    InvoiceType,
+    Summary,
+    invoice_fields,
 )
 from projections.orders.payer_actions import (
     CieDocument,
@@ -136,15 +149,17 @@ class OrderHead(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     ] = None
     line_items: Annotated[tuple[LineItem, ...], Meta(description="The goods or services that are sold.")]
     customer_fiscal_data: Annotated[FiscalData | None, Meta(description="The receiver of the invoice.")]
-    invoice_type: Annotated[
-        str | None, Meta(description="PPD for split orders, PUE for others, null without fiscal data.")
-    ]
-    invoice_status: Annotated[None, Meta(description="The progress of the invoice.")] = None
-    fiscal_uuid: Annotated[None, Meta(description="Folio of the stamped invoice.")] = None
-    complements: Annotated[tuple[()], Meta(description="Payment receipts of a split order.")] = ()
-    credit_notes: Annotated[tuple[()], Meta(description="Credit notes of refunds.")] = ()
+    invoice_type: InvoiceType
+    invoice_status: InvoiceStatus = None
+    fiscal_uuid: FiscalUuid = None
+    complements: Complements
+    credit_notes: CreditNotes
     created_at: Moment
     updated_at: Moment
+    invoice_summary: Summary = UNSET
+    invoice_failure_code: FailureCode = UNSET
+    invoice_failure_reason: FailureReason = UNSET
+    invoice_cancellation: Cancellation = UNSET
 
 
 @render_once
@@ -188,7 +203,7 @@ def render_head(order: Order) -> bytes:
             payer_authentication=payer_authentication(order.payments[-1]) if order.payments else None,
             line_items=terms.line_items,
             customer_fiscal_data=terms.fiscal,
-            invoice_type=_invoice_type(order),
+            **(invoice_fields(order) if order.is_fiscal else NOT_INVOICED),
             created_at=moment(terms.at),
             updated_at=moment(order.updated_at),
         )
@@ -237,10 +252,3 @@ def _card(started: PaymentStarted) -> CardDocument | None:
         created_at=at,
         updated_at=at,
     )
-
-
-def _invoice_type(order: Order) -> str | None:
-    """Returns PPD, a parent invoice with receipts, for split orders, PUE for others, None without fiscal data (N46)."""
-    if order.terms.fiscal is None:
-        return None
-    return "PPD" if order.terms.allow_partials else "PUE"

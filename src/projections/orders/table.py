@@ -102,7 +102,7 @@ class OrderRow(Struct, frozen=True, gc=False):
 
 def row(merchant_id: UUID, version: int, order: Order) -> Row:
     """Returns the order's row at a version of its stream."""
-    terms, call = order.terms, order.open_intent
+    terms, call_deadline_at = order.terms, order.call_deadline_at
     return (
         merchant_id.bytes,
         terms.order_id.bytes,
@@ -116,7 +116,7 @@ def row(merchant_id: UUID, version: int, order: Order) -> Row:
         None if terms.due_date is None else micros(terms.due_date),
         micros(terms.at),
         micros(order.updated_at),
-        None if call is None else micros(call.deadline_at),
+        None if call_deadline_at is None else micros(call_deadline_at),
         render_head(order),
         render_payments(order),
     )

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from tests.api.bodies import by_card, charge, order
 from tests.api.isolation.objects import CUSTOMERS, PRODUCTS
+from tests.invoicing.documents import issuer_body
 
 
 class NOTHING(NamedTuple):
@@ -91,6 +92,28 @@ CASES: Final[Mapping[tuple[str, str], Case]] = {
     ("GET", f"{_ORDERS}/{{id}}/refunds/{{refundId}}"): Case(_ORDER | {"path.refundId": "refund"}),
     ("POST", f"{_ORDERS}/{{id}}/cancel"): Case(_ORDER | {"body.paymentId": "payment id"}, body={}),
     ("POST", f"{_ORDERS}/{{id}}/capture"): Case(_ORDER | {"body.paymentId": "payment id"}, body={}),
+    ("POST", f"{_ORDERS}/{{id}}/stamp"): Case(
+        _ORDER
+        | {
+            "body.complementIds[]": "document",
+            "body.fiscalConfig.taxId": _TAX_ID,
+            "body.customerFiscalData.taxId": _TAX_ID,
+            "body.fiscalData.taxId": _TAX_ID,
+        },
+        body={},
+        own={"path.id": "document's order"},
+    ),
+    ("GET", f"{_ORDERS}/{{id}}/cfdi-url"): Case(
+        _ORDER | {"query.complementId": "document"}, own={"path.id": "document's order"}
+    ),
+    ("POST", f"{_ORDERS}/{{id}}/cfdi-url"): Case(
+        _ORDER | {"body.complementId": "document"}, body={}, own={"path.id": "document's order"}
+    ),
+    ("POST", f"{_ORDERS}/{{id}}/cfdi-cancel"): Case(
+        _ORDER | {"body.documentId": "document"},
+        body={"motive": "02"},
+        own={"path.id": "document's order"},
+    ),
     ("POST", f"{_ORDERS}/{{id}}/payer-authentication/device-data"): Case(
         _ORDER | {"body.referenceId": "device session"}, body={}, own={"path.id": "device session's order"}
     ),
@@ -130,6 +153,8 @@ CASES: Final[Mapping[tuple[str, str], Case]] = {
     ("POST", "/api/v1/api-keys/{id}/rotate"): Case({"path.id": "api key"}, body={"overlapSeconds": 3600}),
     ("GET", "/api/v1/merchant"): Case(),
     ("PUT", "/api/v1/merchant"): Case(body={"settings": {"captureDelaySeconds": 5}}),
+    ("GET", "/api/v1/merchant/fiscal-issuer"): Case(),
+    ("PUT", "/api/v1/merchant/fiscal-issuer"): Case(body=issuer_body()),
     ("GET", "/api/v1/meta"): Case(),
     ("GET", PRODUCTS): Case(
         {"query.search": "search", "query.cursor": NOTHING("a position in the list, see the test of cursors")}
@@ -151,9 +176,11 @@ CASES: Final[Mapping[tuple[str, str], Case]] = {
     ("POST", "/api/sandbox/disputes"): Case({"body.paymentId": "payment id"}, body={"outcome": "OPENED"}),
     ("POST", "/api/sandbox/settlements"): Case({"body.paymentIds[]": "payment id"}, body={}),
     ("POST", "/api/sandbox/processor"): Case(body={"mode": "OK"}),
+    ("POST", "/api/sandbox/stamping"): Case(body={"mode": "OK"}),
 }
 
 WITHOUT_A_MERCHANT: Final[Mapping[str, str]] = {
+    "/api/files/{key:path}": "a signed link: its address is the permission",
     "/api/processor-messages/{processor}": "signed by a processor, which names the merchant itself",
     "/api/sandbox/3ds/device-data/{id}": "a payer's page: its address is the permission",
     "/api/sandbox/3ds/challenge/{id}": "a payer's page: its address is the permission",

@@ -8,6 +8,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from tests.api.bodies import by_card, card, charge, order
+from tests.api.invoices.test_story import FISCAL
 from tests.api.payer import CHALLENGED, DEVICE_THEN_CHALLENGE
 from tests.api.storefront import ORDERS, Merchant
 from uuid_utils.compat import uuid7
@@ -23,7 +24,7 @@ Objects = Mapping[str, Sequence[str]]
 KINDS: Final = (
     "order", "payment", "payment id", "refund", "customer", "method", "search", "cursor", "session", "session's order",
     "device session", "device session's order", "api key", "clabe", "cash reference", "deposit", "product",
-    "erasable customer",
+    "erasable customer", "document", "document's order",
 )  # fmt: skip
 
 
@@ -50,7 +51,14 @@ async def objects_of(merchant: Merchant, name: str) -> Objects:
     product = {"id": f"{name}-product", "name": f"{name} product", "price": 100}
     await _made(merchant, f"{PRODUCTS}/bulk-import", {"products": [product]})
     erasable = await _made(merchant, CUSTOMERS, {"externalId": f"{name}-erasable"})
+    invoiced = await _made(
+        merchant, ORDERS, order(externalId=f"{name}-invoiced", allowPartials=True, customerFiscalData=FISCAL)
+    )
+    await _made(merchant, f"{ORDERS}/{invoiced['id']}/payments", charge(amount=50_000))
+    stamped = await _made(merchant, f"{ORDERS}/{invoiced['id']}/stamp", {})
     return {
+        "document": (stamped["complements"][0]["id"],),
+        "document's order": (invoiced["id"],),
         "order": (split["id"], f"{name}-order"),
         "payment": (payment, f"{name}-payment"),
         "payment id": (payment,),

@@ -32,6 +32,7 @@ from api.processor_messages import ProcessorMessages
 from api.products import bulk_import
 from api.sandbox.payer_pages import PayerPage
 from api.system.docs_page import ASSET, DESCRIPTION, PAGE
+from api.system.file_links import FileLinks
 from api.system.health import PROBES
 from api.system.metrics import METRICS
 from ledger.settings import Settings
@@ -69,7 +70,7 @@ def test_every_route_is_described_and_every_description_is_routed():
             routed |= {(method.lower(), route.path) for method in route.endpoint.operations}
         elif isinstance(route.endpoint, ProcessorMessages):
             routed.add(("post", route.path))
-        elif route.path not in {DESCRIPTION, PAGE, ASSET} and not isinstance(route.endpoint, PayerPage):
+        elif route.path not in {DESCRIPTION, PAGE, ASSET} and not isinstance(route.endpoint, PayerPage | FileLinks):
             routed.add(("get", route.path))
     assert routed == operations().keys()
     names = [found["operationId"] for found in operations().values()]

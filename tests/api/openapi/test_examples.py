@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.api.bodies import by_card, card, order, paid_order
+from tests.api.invoices.test_story import FISCAL
 from tests.api.openapi.description import DESCRIBED, assert_described, operations
 from tests.api.openapi.test_document import ONE
 from tests.api.payer import CHALLENGED, FRICTIONLESS
@@ -17,6 +18,8 @@ from api.customers import create as create_customer
 from api.http.endpoint import ScopedOperation
 from api.openapi.links import LINKS, REFUND_LINKS
 from api.orders import add_payment, authenticate, cancel, capture, charge, refund
+from api.orders.invoices import cancel as cancel_cfdi
+from api.orders.invoices import stamp
 from api.sandbox import clock, deposits, disputes, processor_mode, settlements
 
 pytestmark = pytest.mark.anyio
@@ -52,6 +55,18 @@ async def looked_at(merchant: Merchant, name: str) -> dict[str, Any]:
     return await _created(merchant, _asked_of(FRICTIONLESS, name))
 
 
+async def fiscal(merchant: Merchant, name: str) -> dict[str, Any]:
+    return await _created(merchant, paid_order(externalId=name, customerFiscalData=FISCAL))
+
+
+async def stamped(merchant: Merchant, name: str) -> dict[str, Any]:
+    said = await fiscal(merchant, name)
+    await merchant.post(f"{ORDERS}/{said['id']}/stamp", {})
+    links = await merchant.get(f"{ORDERS}/{said['id']}/cfdi-url")
+    assert_described(links, "get", f"{ONE}/cfdi-url")
+    return said
+
+
 STANDS: Mapping[tuple[str, str], Stands] = {
     ("charge", "card"): split,
     ("charge", "part"): split,
@@ -62,6 +77,9 @@ STANDS: Mapping[tuple[str, str], Stands] = {
     ("cancel", "reason"): held,
     ("capture", "all"): held,
     ("capture", "part"): held,
+    ("stamp", "all"): fiscal,
+    ("stamp", "receiver"): paid,
+    ("cfdi-cancel", "invoice"): stamped,
     ("payer-authentication/device-data", "browser"): looked_at,
     ("payer-authentication/validate", "returned"): challenged,
 }
@@ -71,6 +89,8 @@ SENT: Mapping[str, ScopedOperation] = {
     "refund": refund.REFUND,
     "cancel": cancel.CANCEL,
     "capture": capture.CAPTURE,
+    "stamp": stamp.STAMP,
+    "cfdi-cancel": cancel_cfdi.CANCEL_CFDI,
     "payer-authentication/device-data": authenticate.SUBMIT_DEVICE_DATA,
     "payer-authentication/validate": authenticate.VALIDATE,
 }
@@ -81,7 +101,7 @@ def test_every_example_of_an_action_is_sent_by_a_test():
         (path.removeprefix(f"{ONE}/"), name)
         for (method, path), found in operations().items()
         if method == "post" and path.startswith(f"{ONE}/")
-        for name in found["requestBody"]["content"]["application/json"]["examples"]
+        for name in found["requestBody"]["content"]["application/json"].get("examples", {})
     }
     assert shown == STANDS.keys()
 

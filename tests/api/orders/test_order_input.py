@@ -251,10 +251,11 @@ def test_a_country_code_is_kept_in_capitals():
     assert drafted(order(billingAddress={"country": "mx"})).terms.billing_address == BillingAddress(country="MX")
 
 
-def test_fiscal_data_is_carried_whole_and_the_tax_id_in_capitals():
-    fiscal = drafted(order(customerFiscalData=FISCAL | {"taxId": "eku9003173c9"})).terms.fiscal
+def test_fiscal_data_is_carried_whole_and_the_tax_id_and_use_in_capitals():
+    company = {"taxId": "eku9003173c9", "taxSystem": "601", "cfdiUse": "g03"}
+    fiscal = drafted(order(customerFiscalData=FISCAL | company)).terms.fiscal
     assert fiscal is not None
-    assert fiscal.tax_id == "EKU9003173C9"
+    assert (fiscal.tax_id, fiscal.cfdi_use) == ("EKU9003173C9", "G03")
     assert fiscal.address is not None
     assert fiscal.address.country == "MEX"
 

@@ -1,7 +1,6 @@
 """The timers of orders: stored as the current order has them, and run by deciding on the order again.
 
-A timer is stored only if `HANDLERS` has its kind. A handler is an operation that decides on the order as it is: a timer
-that fires twice does nothing the second time.
+A handler is an operation that decides on the order as it is: a timer that fires twice does nothing the second time.
 """
 
 from __future__ import annotations
@@ -14,12 +13,16 @@ from uuid import UUID
 
 from ledger.background.reactions.reaction import SetTimer
 from ledger.background.scheduler.jobs import Handler
+from ledger.domain.invoices.due import InvoiceTimerKind, invoice_timers
 from ledger.domain.orders.events import TOPICS, CaptureRequested, CaptureScheduled, PaymentAuthorized, PaymentCaptured
 from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.timers import TimerKind, timers_of
 from ledger.journal.journal import Journal
 from ledger.journal.reader import RecordedEvent
 from ledger.operations.ledger import Ledger
+from ledger.operations.orders.invoices.cancel import update_cancellation
+from ledger.operations.orders.invoices.deadline import warn_of_deadline
+from ledger.operations.orders.invoices.stamp import stamp_due
 from ledger.operations.orders.timers import run_timer
 
 _SETS_NO_TIMER: Final = frozenset(
@@ -49,9 +52,8 @@ class OrderTimers:
         if order is None:
             return []
         return [
-            SetTimer(timer.kind, stream_id, timer.payment_id, timer.at)
-            for timer in timers_of(order)
-            if timer.kind in HANDLERS
+            *(SetTimer(timer.kind, stream_id, timer.payment_id, timer.at) for timer in timers_of(order)),
+            *(SetTimer(kind, stream_id, about, at) for kind, about, at in invoice_timers(order)),
         ]
 
 
@@ -61,4 +63,23 @@ async def _run(
     await run_timer(ledger, merchant_id, order_id, kind, payment_id, due_at)
 
 
-HANDLERS: Final[Mapping[str, Handler]] = {kind: partial(_run, kind) for kind in TimerKind}
+async def _stamp(ledger: Ledger, merchant_id: UUID, order_id: UUID, _: UUID, __: datetime) -> None:
+    await stamp_due(ledger, merchant_id, order_id)
+
+
+async def _warn(ledger: Ledger, merchant_id: UUID, order_id: UUID, payment_id: UUID, _: datetime) -> None:
+    await warn_of_deadline(ledger, merchant_id, order_id, payment_id)
+
+
+async def _ask_about_cancellation(
+    ledger: Ledger, merchant_id: UUID, order_id: UUID, document_id: UUID, _: datetime
+) -> None:
+    await update_cancellation(ledger, merchant_id, order_id, document_id)
+
+
+HANDLERS: Final[Mapping[str, Handler]] = {
+    **{kind: partial(_run, kind) for kind in TimerKind},
+    InvoiceTimerKind.STAMP: _stamp,
+    InvoiceTimerKind.RECEIPT_DEADLINE: _warn,
+    InvoiceTimerKind.CANCELLATION: _ask_about_cancellation,
+}

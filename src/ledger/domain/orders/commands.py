@@ -15,7 +15,12 @@ from uuid import UUID
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from ledger.domain.invoices.commands import InvoicingPolicy
 from ledger.domain.orders.processor_outcomes import (
+    AUTHORIZATION_S,
+    REFERENCE_S,
+    REFUND_WINDOW_S,
+    SESSION_S,
     AuthorizationOutcome,
     CaptureOutcome,
     ReferenceOutcome,
@@ -31,7 +36,6 @@ from ledger.domain.orders.terms import (
     SurchargePolicy,
 )
 from ledger.domain.py311_speedups import fast_members
-from ledger.domain.time_limits import AUTHORIZATION_S, REFERENCE_S, REFUND_WINDOW_S, SESSION_S
 
 
 class NewPayment(Struct, frozen=True, kw_only=True):
@@ -59,7 +63,10 @@ class NewPayment(Struct, frozen=True, kw_only=True):
 
 
 class CreateOrder(Struct, frozen=True, kw_only=True):
-    """Creates an order on these terms. `payment` is None for an order created with `pending: true`."""
+    """Creates an order on these terms. `payment` is None for an order created with `pending: true`.
+
+    `invoicing` has the merchant's settings for an order with fiscal data, None for any other.
+    """
 
     order_id: UUID
     order_number: str
@@ -68,6 +75,7 @@ class CreateOrder(Struct, frozen=True, kw_only=True):
     terms: OrderTerms
     payment: NewPayment | None = None
     surcharge: SurchargePolicy | None = None
+    invoicing: InvoicingPolicy | None = None
 
 
 class ResubmitOrder(Struct, frozen=True, kw_only=True):

@@ -18,6 +18,8 @@ from uuid import UUID
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from ledger.domain.invoices import events as invoice_events
+from ledger.domain.invoices.events import InvoiceEvent
 from ledger.domain.orders.statuses import NextAction
 from ledger.domain.orders.terms import (
     AuthenticationSession,
@@ -639,6 +641,7 @@ OrderEvent = (
     | CancellationRefused
     | OrderCancelled
     | PayerForgotten
+    | InvoiceEvent
 )
 
 TOPICS: Final[dict[str, type[Struct]]] = {
@@ -685,6 +688,7 @@ TOPICS: Final[dict[str, type[Struct]]] = {
     "cancellation-refused.v1": CancellationRefused,
     "order-cancelled.v1": OrderCancelled,
     "payer-forgotten.v1": PayerForgotten,
+    **invoice_events.TOPICS,
 }
 
 PERSONAL: Final[dict[type[Struct], tuple[str, ...]]] = {
@@ -692,6 +696,7 @@ PERSONAL: Final[dict[type[Struct], tuple[str, ...]]] = {
     PaymentStarted: ("method.card.cardholder_name", "billing_address", "device_information", "metadata"),
     AuthenticationRequested: ("device_information",),
     RefundRequested: ("destination",),
+    **invoice_events.PERSONAL,
 }
 """The fields that are stored sealed under the data key of the order's customer.
 

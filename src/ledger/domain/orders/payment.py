@@ -125,10 +125,13 @@ class Dispute(Struct, frozen=True):
 
 
 class Inflow(Struct, frozen=True):
-    """One receipt of money: its ordinal among all receipts of the order, and the payment's captured total after it."""
+    """One receipt of money: its ordinal among all receipts of the order, the payment's captured total after it, and
+    when it was recorded.
+    """
 
     ordinal: int
     captured: Decimal
+    at: datetime
 
 
 class ClosedDispute(Struct, frozen=True):

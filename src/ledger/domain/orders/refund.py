@@ -13,6 +13,8 @@ from uuid import UUID
 from msgspec import Struct
 
 from ledger.domain.money import ZERO
+from ledger.domain.orders.payment import Payment
+from ledger.domain.orders.statuses import PaymentStatus
 from ledger.domain.py311_speedups import fast_members
 
 
@@ -23,6 +25,17 @@ class RefundStatus(StrEnum):
     PENDING = "PENDING"
     SUCCEEDED = "SUCCEEDED"
     FAILED = "FAILED"
+
+
+class RefundSuccess(Struct, frozen=True, kw_only=True):
+    """When a part of a refund was carried out, and its place among what moved the order's money.
+
+    It came after `receipts_before` receipts of money, and is the `ordinal`-th part that was carried out.
+    """
+
+    at: datetime
+    receipts_before: int
+    ordinal: int
 
 
 class RefundPart(Struct, frozen=True, kw_only=True):
@@ -40,6 +53,7 @@ class RefundPart(Struct, frozen=True, kw_only=True):
     processor_reference: str | None = None
     message: str | None = None
     was_not_sent: bool = False
+    success: RefundSuccess | None = None
 
 
 class Refund(Struct, frozen=True, kw_only=True):
@@ -76,3 +90,8 @@ class Refund(Struct, frozen=True, kw_only=True):
     def part(self, payment_id: UUID) -> RefundPart | None:
         """Returns the part of this payment, or None where the payment has no part in the refund."""
         return next((part for part in self.parts if part.payment_id == payment_id), None)
+
+
+def refunded_status(payment: Payment, refunded: Decimal) -> PaymentStatus:
+    """Returns the status of a payment of which this amount is refunded."""
+    return PaymentStatus.REFUNDED if refunded >= payment.captured else PaymentStatus.PARTIALLY_REFUNDED

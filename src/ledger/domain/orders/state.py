@@ -14,6 +14,7 @@ from uuid import UUID
 
 from msgspec import Struct
 
+from ledger.domain.invoices.state import Invoices
 from ledger.domain.money import ZERO, quantum_of, share
 from ledger.domain.orders.events import OrderCreated
 from ledger.domain.orders.payment import Inflow, Intent, Payment
@@ -35,7 +36,8 @@ class Order(Struct, frozen=True, kw_only=True, dict=True):
     """A payment order: its unchanging terms, and its payments and refunds, oldest first. Sums are in minor units.
 
     `cancel_requested` is True while a cancellation is pending, `closed` after it was carried out; `cancellation` is the
-    latest one. `payer_forgotten` is True after the erasure of the order's customer.
+    latest one. `payer_forgotten` is True after the erasure of the order's customer. `invoices` is None where the order
+    has no electronic invoices.
     """
 
     terms: OrderCreated
@@ -46,6 +48,7 @@ class Order(Struct, frozen=True, kw_only=True, dict=True):
     payer_forgotten: bool = False
     refunds: tuple[Refund, ...] = ()
     cancellation: Cancellation | None = None
+    invoices: Invoices | None = None
 
     @lazy
     def status(self) -> OrderStatus:
@@ -123,6 +126,19 @@ class Order(Struct, frozen=True, kw_only=True, dict=True):
         """The call to a processor without an outcome that has the earliest deadline."""
         intents = (payment.intent for payment in self.payments if payment.intent is not None)
         return min(intents, key=lambda intent: intent.deadline_at, default=None)
+
+    @property
+    def is_fiscal(self) -> bool:
+        """Whether the order is invoiced: fiscal data was given, also where it has been erased since."""
+        return self.invoices is not None or self.terms.fiscal is not None
+
+    @property
+    def call_deadline_at(self) -> datetime | None:
+        """The earliest deadline (real time) of a call to a processor or a stamping provider without an outcome."""
+        call, stamping = self.open_intent, None if self.invoices is None else self.invoices.open_intent
+        if call is None or stamping is None:
+            return call.deadline_at if call is not None else None if stamping is None else stamping.deadline_at
+        return min(call.deadline_at, stamping.deadline_at)
 
     def payment(self, payment_id: UUID) -> Payment:
         """Returns the payment with this id. The caller knows that it belongs to this order."""

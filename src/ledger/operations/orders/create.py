@@ -11,6 +11,7 @@ from uuid import UUID
 from msgspec.structs import replace
 from uuid_utils.compat import uuid7
 
+from ledger.domain.invoices.commands import InvoicingPolicy
 from ledger.domain.orders.commands import ChargeOrder, CreateOrder, NewPayment, ResubmitOrder
 from ledger.domain.orders.decide.payments import decide_charge, decide_create, decide_resubmission
 from ledger.domain.orders.events import OrderEvent
@@ -20,6 +21,7 @@ from ledger.journal.append import Claim, ClaimKind, ClaimTaken, Conflict
 from ledger.operations.customers.upsert import upsert_customer
 from ledger.operations.inputs import Actor, OrderInput, PaymentInput
 from ledger.operations.ledger import Ledger
+from ledger.operations.orders.invoices.policy import invoicing_policy
 from ledger.operations.orders.new_payment import new_payment, payment_plan, target_payment
 from ledger.operations.payment_methods.charge import decide_with_card
 from ledger.operations.pipeline.execute import execute_request
@@ -48,10 +50,11 @@ async def create_order(
             existing = await _order_with(uow, request.terms.external_id)
         if existing is None:
             surcharge = None
+            invoicing = None if request.terms.fiscal is None else invoicing_policy(merchant, request.exchange_rate)
             if merchant.surcharge_rate is not None:
                 surcharge = SurchargePolicy(rate=merchant.surcharge_rate, methods=merchant.surcharge_methods)
             try:
-                return await _new_order(uow, request, payment, surcharge, conflict)
+                return await _new_order(uow, request, payment, surcharge, invoicing, conflict)
             except (CustomerNotFound, PaymentMethodNotFound, PaymentMethodExpired):
                 # An order outlives its customer and its saved card: it is shown by the same external id.
                 existing = await _order_with(uow, request.terms.external_id)
@@ -91,6 +94,7 @@ async def _new_order(
     request: OrderInput,
     payment: NewPayment | None,
     surcharge: SurchargePolicy | None,
+    invoicing: InvoicingPolicy | None,
     conflict: Conflict | None,
 ) -> Plan:
     """Returns the plan of an order that does not exist yet, with its customer. Raises CustomerNotFound."""
@@ -107,6 +111,7 @@ async def _new_order(
         terms=request.terms,
         payment=payment,
         surcharge=surcharge,
+        invoicing=invoicing,
     )
     claims = [Claim(ClaimKind.ORDER_EXTERNAL_ID, request.terms.external_id, command.order_id), *customer.claims]
     if payment is None or request.payment is None:

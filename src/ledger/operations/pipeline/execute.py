@@ -33,10 +33,9 @@ from ledger.domain.orders.events import (
     VoidRequested,
 )
 from ledger.domain.orders.payment import Intent
-from ledger.domain.orders.processor_outcomes import ActionRequired, NotSent, Unanswered
+from ledger.domain.orders.processor_outcomes import AUTHORIZATION_S, SESSION_S, ActionRequired, NotSent, Unanswered
 from ledger.domain.orders.state import Order
 from ledger.domain.rejections import ConcurrentUpdate, PaymentMethodNotFound, Rejected
-from ledger.domain.time_limits import AUTHORIZATION_S, SESSION_S
 from ledger.journal.append import Change, Conflict
 from ledger.operations.ledger import Ledger
 from ledger.operations.pipeline.idempotency import answered_before, has_open_call, record_rejection

@@ -214,6 +214,11 @@ class UnitOfWork:
         )
         await self._commit_record(events)
 
+    async def release(self) -> None:
+        """Records that nothing of an accepted request was sent, so that its key can be used for it again."""
+        if self.key is not None and self._accepted:
+            await self._commit_record([RequestReleased(at=self.now)])
+
     async def record_result(self, result: Raw) -> None:
         """Records the result of a request that changed nothing. Raises RequestInProgress, a Fault of the journal."""
         await self._commit_record([self._completion(result)])

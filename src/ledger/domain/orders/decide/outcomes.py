@@ -26,6 +26,8 @@ from ledger.domain.orders.decide.refunds import decide_refund_outcome
 from ledger.domain.orders.events import OrderEvent
 from ledger.domain.orders.payment import EntryAction, Intent
 from ledger.domain.orders.processor_outcomes import (
+    AUTHORIZATION_S,
+    SESSION_S,
     AuthorizationOutcome,
     CaptureOutcome,
     ReferenceOutcome,
@@ -33,7 +35,6 @@ from ledger.domain.orders.processor_outcomes import (
     VoidOutcome,
 )
 from ledger.domain.orders.state import Order
-from ledger.domain.time_limits import AUTHORIZATION_S, SESSION_S
 
 Outcome = AuthorizationOutcome | CaptureOutcome | VoidOutcome | RefundOutcome | ReferenceOutcome
 

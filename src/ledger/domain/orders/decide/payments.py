@@ -12,6 +12,7 @@ from typing import Final
 
 from msgspec.structs import asdict
 
+from ledger.domain.invoices.events import InvoicingEnabled
 from ledger.domain.money import AMOUNT_MAX, ZERO, is_multiple, quantum_of, shortest
 from ledger.domain.orders.commands import AddPayment, ChargeOrder, CreateOrder, ErasePayer, NewPayment, ResubmitOrder
 from ledger.domain.orders.decide.guards import require_currency, require_multiple
@@ -76,10 +77,26 @@ def decide_create(order: None, command: CreateOrder) -> list[OrderEvent]:
     _require_amount(terms.amount)
     _require_lines(terms)
     created = _created(command)
+    events: list[OrderEvent] = [created, *_invoicing(command)]
     if command.payment is None:
-        return [created]
+        return events
     assert command.payment.amount is None, "the payment of a new order pays all of it"
-    return [created, *_payment_events(created, command.payment, terms.amount, command.at)]
+    return [*events, *_payment_events(created, command.payment, terms.amount, command.at)]
+
+
+def _invoicing(command: CreateOrder) -> list[OrderEvent]:
+    policy = command.invoicing
+    if policy is None:
+        return []
+    return [
+        InvoicingEnabled(
+            at=command.at,
+            trigger=policy.trigger,
+            time_zone=policy.time_zone,
+            receipt_due_day=policy.receipt_due_day,
+            exchange_rate=policy.exchange_rate,
+        )
+    ]
 
 
 def decide_resubmission(order: Order, command: ResubmitOrder) -> list[OrderEvent]:

@@ -4,7 +4,7 @@ In reading order:
 
 - `order`: the entry point, `evolve`, and the steps of a card payment.
 - `pending`: what a payment waits for: authentication, a reference, a deposit, a void, an expiry.
-- `after_capture`: refunds, disputes, settlement. `cancellation`: the cancellation of the order, the erasure of its
-  payer.
+- `after_capture`: refunds, settlement. `disputes`: disputes and chargebacks.
+- `cancellation`: the cancellation of the order, the erasure of its payer, its invoices.
 - `unanswered_calls`: calls without an answer, and abandoned calls. `history`: the entries of a payment.
 """

@@ -27,11 +27,10 @@ from ledger.domain.orders.events import (
     SettlementMatched,
     SettlementRefused,
 )
-from ledger.domain.orders.evolve.history import LATE_REASON, history_with
+from ledger.domain.orders.evolve.disputes import DisputeEvent, evolve_dispute, status_to_return_to
+from ledger.domain.orders.evolve.history import LATE_REASON, history_with, receipts_of
 from ledger.domain.orders.payment import (
     HELD,
-    ClosedDispute,
-    Dispute,
     EntryAction,
     EntryStatus,
     HistoryEntry,
@@ -39,14 +38,13 @@ from ledger.domain.orders.payment import (
     Payment,
     SettlementBatch,
 )
-from ledger.domain.orders.refund import Refund, RefundPart, RefundStatus
+from ledger.domain.orders.refund import Refund, RefundPart, RefundStatus, RefundSuccess, refunded_status
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import PaymentStatus
 
 _RefundEvent = RefundRequested | RefundAccepted | PaymentRefunded | RefundRefused | RefundReopened
-_DisputeEvent = DisputeOpened | DisputeWon | DisputeLost
 _SettlementEvent = SettlementListed | SettlementMatched | SettlementRefused
-AfterCaptureEvent = _RefundEvent | LateRefundReported | _DisputeEvent | _SettlementEvent
+AfterCaptureEvent = _RefundEvent | LateRefundReported | DisputeEvent | _SettlementEvent
 
 _STATUSES_BY_SETTLEMENT: Final[dict[type, tuple[PaymentStatus, EntryStatus]]] = {
     SettlementListed: (PaymentStatus.PENDING_SETTLEMENT, EntryStatus.PENDING),
@@ -63,7 +61,7 @@ def evolve_after_capture(payment: Payment, event: AfterCaptureEvent) -> Payment:
         case LateRefundReported():
             return _refunded_late(payment, event)
         case DisputeOpened() | DisputeWon() | DisputeLost():
-            return _evolve_dispute(payment, event)
+            return evolve_dispute(payment, event)
         case SettlementListed() | SettlementMatched() | SettlementRefused():
             status, entry = _STATUSES_BY_SETTLEMENT[type(event)]
             return replace(
@@ -85,7 +83,7 @@ def evolve_refunds(order: Order, payment: Payment, event: AfterCaptureEvent | Ca
         case RefundAccepted():
             return _update_part(order, payment, event.refund_id, RefundStatus.PENDING, event.processor_reference)
         case PaymentRefunded() | LateRefundReported():
-            return _update_part(order, payment, event.refund_id, RefundStatus.SUCCEEDED, event.processor_reference)
+            return _succeeded(order, payment, event)
         case RefundRefused():
             message = event.message or event.code
             return _update_part(order, payment, event.refund_id, RefundStatus.FAILED, message=message)
@@ -102,19 +100,8 @@ def refund_ended(payment: Payment) -> Payment:
     """Returns the payment after a refund that came to nothing: its status before the refund, and nothing reserved."""
     status = payment.status
     if status is PaymentStatus.PENDING_REFUND:
-        status = _status_to_return_to(payment)
+        status = status_to_return_to(payment)
     return replace(payment, status=status, returns_to=None, refunding=ZERO)
-
-
-def _status_to_return_to(payment: Payment) -> PaymentStatus:
-    """Returns the status after a refund or a dispute that came to nothing; a deposit may have completed the payment."""
-    status = payment.returns_to or PaymentStatus.CAPTURED
-    completed = status is PaymentStatus.PARTIALLY_CAPTURED and payment.captured >= payment.amount
-    return PaymentStatus.CAPTURED if completed else status
-
-
-def _refunded_status(payment: Payment, refunded: Decimal) -> PaymentStatus:
-    return PaymentStatus.REFUNDED if refunded >= payment.captured else PaymentStatus.PARTIALLY_REFUNDED
 
 
 def _evolve_refund(payment: Payment, event: _RefundEvent) -> Payment:
@@ -128,7 +115,7 @@ def _evolve_refund(payment: Payment, event: _RefundEvent) -> Payment:
             pending = payment.status is PaymentStatus.PENDING_REFUND
             return replace(
                 payment,
-                status=_refunded_status(payment, refunded) if pending else payment.status,
+                status=refunded_status(payment, refunded) if pending else payment.status,
                 refunded=refunded,
                 refunding=ZERO,
                 returns_to=None,
@@ -184,7 +171,7 @@ def _refunded_late(payment: Payment, event: LateRefundReported) -> Payment:
         payment,
         refunded=refunded,
         refunding=min(payment.refunding, payment.captured - refunded),
-        returns_to=None if payment.returns_to is None else _refunded_status(payment, refunded),
+        returns_to=None if payment.returns_to is None else refunded_status(payment, refunded),
         entries=(*payment.entries, entry),
         updated_at=event.at,
     )
@@ -195,53 +182,6 @@ def _with_refund_in_flight(payment: Payment, amount: Decimal) -> Payment:
     if payment.status not in HELD:
         return replace(payment, refunding=amount)
     return replace(payment, status=PaymentStatus.PENDING_REFUND, returns_to=payment.status, refunding=amount)
-
-
-def _evolve_dispute(payment: Payment, event: _DisputeEvent) -> Payment:
-    dispute = payment.dispute
-    match event:
-        case DisputeOpened():
-            return replace(
-                payment,
-                status=PaymentStatus.DISPUTED,
-                returns_to=payment.status,
-                dispute=Dispute(event.dispute_id, event.amount),
-                entries=history_with(payment, EntryAction.DISPUTE, EntryStatus.PENDING, event.amount, event.at),
-                updated_at=event.at,
-            )
-        case DisputeWon():
-            amount = None if dispute is None else dispute.amount
-            return replace(
-                payment,
-                status=_status_to_return_to(payment),
-                returns_to=None,
-                dispute=None,
-                decided_disputes=(*payment.decided_disputes, ClosedDispute(event.dispute_id, ZERO)),
-                entries=history_with(payment, EntryAction.DISPUTE, EntryStatus.SUCCESS, amount, event.at),
-                updated_at=event.at,
-            )
-        case DisputeLost():
-            return _charged_back(payment, event)
-
-
-def _charged_back(payment: Payment, event: DisputeLost) -> Payment:
-    refunded = payment.refunded + event.amount
-    disputed = event.amount if payment.dispute is None else payment.dispute.amount
-    lost = history_with(payment, EntryAction.DISPUTE, EntryStatus.FAILED, disputed, event.at)
-    entries = history_with(
-        replace(payment, entries=lost), EntryAction.CHARGEBACK, EntryStatus.SUCCESS, event.amount, event.at
-    )
-    return replace(
-        payment,
-        status=_refunded_status(payment, refunded),
-        returns_to=None,
-        refunded=refunded,
-        charged_back=payment.charged_back + event.amount,
-        dispute=None,
-        decided_disputes=(*payment.decided_disputes, ClosedDispute(event.dispute_id, event.amount)),
-        entries=entries,
-        updated_at=event.at,
-    )
 
 
 def _with_part(order: Order, payment: Payment, event: RefundRequested) -> tuple[Refund, ...]:
@@ -261,6 +201,13 @@ def _with_part(order: Order, payment: Payment, event: RefundRequested) -> tuple[
     return tuple(refund if other is existing else other for other in order.refunds)
 
 
+def _succeeded(order: Order, payment: Payment, event: PaymentRefunded | LateRefundReported) -> tuple[Refund, ...]:
+    earlier = sum(part.success is not None for refund in order.refunds for part in refund.parts)
+    success = RefundSuccess(at=event.at, receipts_before=receipts_of(order), ordinal=earlier + 1)
+    status, reference = RefundStatus.SUCCEEDED, event.processor_reference
+    return _update_part(order, payment, event.refund_id, status, reference, success=success)
+
+
 def _update_part(
     order: Order,
     payment: Payment,
@@ -270,6 +217,7 @@ def _update_part(
     message: str | None = None,
     *,
     was_not_sent: bool = False,
+    success: RefundSuccess | None = None,
 ) -> tuple[Refund, ...]:
     return tuple(
         replace(
@@ -282,6 +230,7 @@ def _update_part(
                     message=message,
                     before=payment.refunded,
                     was_not_sent=was_not_sent,
+                    success=success,
                 )
                 if part.payment_id == payment.payment_id
                 else part

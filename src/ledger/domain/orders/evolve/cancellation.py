@@ -1,9 +1,11 @@
-"""The fold of the events about an order as a whole: its cancellation, and the erasure of its payer."""
+"""The fold of the events about an order as a whole: its cancellation, the erasure of its payer, its invoices."""
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 
+from ledger.domain.invoices.events import InvoiceEvent
+from ledger.domain.invoices.evolve import evolve_invoices, without_receivers
 from ledger.domain.orders.events import (
     PERSONAL,
     CancellationRefused,
@@ -16,10 +18,22 @@ from ledger.domain.orders.events import (
 from ledger.domain.orders.state import Cancellation, Order
 from ledger.domain.personal_data import without
 
-CancellationEvent = CancellationRequested | CancellationRefused | OrderCancelled
+_CancellationEvent = CancellationRequested | CancellationRefused | OrderCancelled
+WholeOrderEvent = _CancellationEvent | PayerForgotten | InvoiceEvent
 
 
-def evolve_cancellation(order: Order, event: CancellationEvent) -> Order:
+def evolve_whole_order(order: Order, event: WholeOrderEvent) -> Order:
+    """Returns the order after an event that is about no single payment."""
+    match event:
+        case PayerForgotten():
+            return _evolve_payer_erasure(order, event)
+        case CancellationRequested() | CancellationRefused() | OrderCancelled():
+            return _evolve_cancellation(order, event)
+        case _:
+            return replace(order, invoices=evolve_invoices(order.invoices, event), updated_at=event.at)
+
+
+def _evolve_cancellation(order: Order, event: _CancellationEvent) -> Order:
     """Returns the order after a cancellation event. Keeps the latest cancellation, to recognise a repeated request."""
     match event:
         case CancellationRequested():
@@ -39,10 +53,11 @@ def _completed(requested: Cancellation | None, event: OrderCancelled) -> Cancell
     return requested
 
 
-def evolve_payer_erasure(order: Order, event: PayerForgotten) -> Order:
+def _evolve_payer_erasure(order: Order, event: PayerForgotten) -> Order:
     """Returns the order without the personal data of its payer."""
     payments = tuple(
         replace(payment, started=without(payment.started, PERSONAL[PaymentStarted])) for payment in order.payments
     )
     terms = without(order.terms, PERSONAL[OrderCreated])
-    return replace(order, terms=terms, payments=payments, payer_forgotten=True, updated_at=event.at)
+    invoices = None if order.invoices is None else without_receivers(order.invoices)
+    return replace(order, terms=terms, payments=payments, invoices=invoices, payer_forgotten=True, updated_at=event.at)

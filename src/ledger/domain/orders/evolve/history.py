@@ -65,6 +65,11 @@ def history_failed(payment: Payment, at: datetime, reason: str) -> tuple[History
     return (*entries, HistoryEntry(EntryAction.AUTHORIZATION, EntryStatus.FAILED, payment.amount, at, reason))
 
 
-def inflows_with(order: Order, payment: Payment, captured: Decimal) -> tuple[Inflow, ...]:
+def inflows_with(order: Order, payment: Payment, captured: Decimal, at: datetime) -> tuple[Inflow, ...]:
     """Returns the payment's inflows with one more, after all of the order; `captured` is the payment's total then."""
-    return (*payment.inflows, Inflow(1 + sum(len(other.inflows) for other in order.payments), captured))
+    return (*payment.inflows, Inflow(1 + receipts_of(order), captured, at))
+
+
+def receipts_of(order: Order) -> int:
+    """Returns how many receipts of money the order has had."""
+    return sum(len(payment.inflows) for payment in order.payments)

@@ -204,7 +204,7 @@ def _deposited(order: Order, payment: Payment, event: DepositReceived) -> Paymen
         authorized=max(payment.authorized, captured),
         captured=captured,
         captured_at=event.at,
-        inflows=inflows_with(order, payment, captured),
+        inflows=inflows_with(order, payment, captured, event.at),
         deposits=(*payment.deposits, event.deposit_id),
         late=payment.late or event.late,
         entries=(

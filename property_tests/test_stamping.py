@@ -1,0 +1,167 @@
+"""Whatever moves an order's money, and however the provider answers: documents keep invariants I8 and I9 at every step.
+
+Payments, refunds and stamps come in any order. Once everything is stamped, the receipts less the credit notes are the
+order's net subtotal, and nothing is stamped twice.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from decimal import Decimal
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.domain.builders import NOON, created, deposited, folded, paid, reference_open, refund_requested, refunded
+from tests.domain.invoices.stamper import DOWN, ENABLED, FISCAL, REFUSED, SILENT, net_subtotal, run, stamped
+
+from ledger.domain.fold import fold
+from ledger.domain.invoices.commands import NotFound, RecordStamping, StampRequest
+from ledger.domain.invoices.decide.stamping import decide_outcome
+from ledger.domain.invoices.due import summary
+from ledger.domain.invoices.state import DocumentStatus
+from ledger.domain.orders.evolve.order import evolve
+from ledger.domain.orders.state import Order
+from ledger.domain.orders.surcharge import quote
+from ledger.domain.orders.terms import MethodType, SurchargePolicy
+
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("pay"), st.integers(1, 4)),
+        st.tuples(st.just("deposit"), st.integers(1, 5)),
+        st.tuples(st.just("reference"), st.integers(1, 1)),
+        st.tuples(st.just("late deposit"), st.integers(1, 4)),
+        st.tuples(st.just("refund"), st.integers(1, 4)),
+        st.tuples(st.just("stamp"), st.sampled_from(["ok", "ok", "refuse", "down", "silent", "ask"])),
+        st.tuples(st.just("wait"), st.integers(1, 80)),
+    ),
+    max_size=16,
+)
+rates = st.sampled_from([None, "3", "3.5", "12.99"])
+
+
+class Story:
+    """An order that is paid, refunded and stamped step by step."""
+
+    def __init__(self, amount: int, rate: str | None) -> None:
+        surcharge = None if rate is None else SurchargePolicy(rate=Decimal(rate), methods=tuple(MethodType))
+        self.order: Order = folded([created(amount, allow_partials=True, fiscal=FISCAL, surcharge=surcharge), ENABLED])
+        self.now, self.ordinal = NOON, 0
+        self.open: list[tuple[int, Decimal]] = []
+        self.frozen: dict[object, object] = {}
+
+    def take(self, action: str, size: int | str) -> None:
+        match action, size:
+            case "pay", int():
+                self._pay(size)
+            case "deposit", int():
+                self._deposit(size)
+            case "reference", int():
+                self._open_reference()
+            case "late deposit", int():
+                self._deposit_late(size)
+            case "refund", int():
+                self._refund(size)
+            case "wait", int():
+                self.now += timedelta(hours=size)
+            case _:
+                self._stamp(str(size))
+
+    def _next(self) -> int:
+        self.ordinal += 1
+        return self.ordinal
+
+    def _surcharge(self, subtotal: Decimal) -> Decimal:
+        return quote(self.order.terms.surcharge, MethodType.CARD, subtotal, self.order.quantum)
+
+    def _pay(self, quarters: int) -> None:
+        subtotal = (self.order.unpaid_subtotal * quarters / 4).quantize(Decimal(1))
+        if subtotal:
+            self._append(paid(self._next(), subtotal, self._surcharge(subtotal)))
+
+    def _deposit(self, quarters: int) -> None:
+        """A reference is paid in two deposits: together less than, exactly or more than what is due."""
+        due = self.order.unpaid_subtotal
+        amount = ((due + self._surcharge(due)) * quarters / 4).quantize(Decimal(1))
+        if due and amount > 1:
+            n = self._next()
+            first = amount // 2
+            self._append([*reference_open(n, due, self._surcharge(due)), deposited(n, first)])
+            self._append([deposited(n, amount - first, "dep-2")])
+
+    def _open_reference(self) -> None:
+        if due := self.order.unpaid_subtotal:
+            self.open.append((self._next(), due + self._surcharge(due)))
+            self._append(reference_open(self.open[-1][0], due, self._surcharge(due)))
+
+    def _deposit_late(self, quarters: int) -> None:
+        """Money for a reference that was given out before: another payment may have paid the order meanwhile."""
+        if self.open:
+            n, amount = self.open.pop(0)
+            if part := (amount * quarters / 4).quantize(Decimal(1)):
+                self._append([deposited(n, part)])
+
+    def _refund(self, quarters: int) -> None:
+        for payment in reversed(self.order.payments):
+            amount = (payment.refundable * quarters / 4).quantize(Decimal(1))
+            if amount and payment.refundable >= amount:
+                n, of = self._next(), self.order.payments.index(payment)
+                numbers = [int(str(each.payment_id)[-2:], 16) for each in self.order.payments]
+                self._append([refund_requested(numbers[of], amount, n), refunded(numbers[of], amount, n)])
+                return
+
+    def _stamp(self, word: str) -> None:
+        answers = {"refuse": lambda _: REFUSED, "down": lambda _: DOWN, "silent": lambda _: SILENT}
+        self._look_up()
+        request = StampRequest() if word == "ask" else None
+        self.order = run(self.order, self.now, request, answers.get(word, stamped))
+
+    def _look_up(self) -> None:
+        """Finds out about a call without an answer: of every other document that it was stamped."""
+        document = None if self.order.invoices is None else self.order.invoices.next_document
+        if document is not None and document.intent is not None:
+            outcome = NotFound() if document.attempts % 2 else stamped(document.document_id)
+            record = RecordStamping(document_id=document.document_id, outcome=outcome, at=self.now)
+            self.order = fold(evolve, self.order, decide_outcome(self.order, record))
+
+    def _append(self, events: object) -> None:
+        self.order = fold(evolve, self.order, events)  # type: ignore[arg-type]
+
+    def check(self) -> None:
+        invoices, total = self.order.invoices, self.order.terms.amount
+        assert invoices is not None
+        emitted = [each for each in invoices.documents if each.status is DocumentStatus.EMITTED]
+        assert list(invoices.documents[: len(emitted)]) == emitted, "documents are stamped in their order"
+        applied = credited = Decimal(0)
+        for document in invoices.documents[1:]:
+            if document in invoices.receipts:
+                assert document.terms.previous_balance == total - applied + credited
+                applied += document.terms.applied_amount
+            else:
+                credited += document.terms.total
+            assert 0 <= applied - credited <= total, "I8"
+        assert [each.terms.installment for each in invoices.receipts] == [n for n, _ in enumerate(invoices.receipts, 1)]
+        counts = summary(self.order)
+        assert counts.captured_count == counts.emitted_rep_count + counts.pending_rep_count + counts.failed_rep_count
+        assert counts.refund_event_count == (
+            counts.emitted_credit_note_count + counts.pending_credit_note_count + counts.failed_credit_note_count
+        ), "I9"
+        for document in emitted:
+            facts = (document.terms, document.stamp)
+            assert self.frozen.setdefault(document.document_id, facts) == facts, "a stamped document never changes"
+
+
+@given(st.integers(1, 200_000), rates, steps)
+@settings(max_examples=300, deadline=None)
+def test_documents_add_up_at_every_step(amount, rate, drawn):
+    story = Story(amount, rate)
+    for action, size in drawn:
+        story.take(action, size)
+        story.check()
+    story._look_up()
+    order = run(run(story.order, story.now, StampRequest()), story.now, StampRequest())
+    invoices = order.invoices
+    if order.amount_paid:
+        assert summary(order).is_fully_stamped
+        assert len({each.stamp.fiscal_uuid for each in invoices.documents}) == len(invoices.documents)
+        held = invoices.applied() - invoices.credited()
+        assert held == min(net_subtotal(order), order.terms.amount)

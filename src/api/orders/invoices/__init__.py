@@ -1,0 +1,7 @@
+"""The endpoints of an order's electronic invoices: stamping, links to the files, cancellation.
+
+In reading order:
+
+- `stamp`: stamps what is pending or failed. `cfdi_url`: links to the files. `cancel`: cancels a document with SAT.
+- `fields`: what several of them take.
+"""

@@ -1,0 +1,86 @@
+"""POST /v2/payment-orders/{id}/cfdi-cancel: cancels a stamped document of an order with SAT."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+from uuid import UUID
+
+from msgspec import Meta, Struct
+
+from api.dependencies import Dependencies
+from api.http.decoding import BodyDecoder
+from api.http.endpoint import ScopedOperation
+from api.http.errors import required
+from api.http.request import ApiRequest
+from api.http.response import REPLAYED, ApiResponse
+from api.openapi.operation import ANY, BODY, OperationSpec, codes_of
+from api.openapi.parameters import IDEMPOTENCY_KEY, ORDER_ID
+from api.orders.invoices.fields import KEYED, TAG
+from ledger.domain.invoices.terms import CancellationMotive
+from ledger.operations.inputs import CancelDocumentInput
+from ledger.operations.orders.invoices.cancel import cancel_document
+from ledger.security.api_keys import Scope
+from projections.orders.invoices import StampDocument, render_stamp
+
+
+class CancelCfdi(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The request to cancel a stamped document."""
+
+    motive: Annotated[
+        CancellationMotive | None,
+        Meta(
+            description="Required. SAT c_MotivoCancelacion: 01 errors with a substitute, 02 errors without one, 03 the "
+            "operation did not take place, 04 contained in a global invoice."
+        ),
+    ] = None
+    document_id: Annotated[
+        UUID | None, Meta(description="The id of a payment receipt or a credit note. Absent: the invoice.")
+    ] = None
+    substituted_by: Annotated[
+        UUID | None, Meta(description="The fiscal UUID of the document that replaces it. Required with motive 01 only.")
+    ] = None
+
+
+_decode: Final = BodyDecoder(CancelCfdi)
+
+
+def parse_cancellation(body: bytes) -> CancelDocumentInput:
+    """Returns the cancellation that a body asks for. Raises ApiError (400), with every wrong field."""
+    sent, errors = _decode.gather(body)
+    if sent.motive is None and not errors.has("motive"):
+        errors.add(required("motive"))
+    errors.refuse()
+    assert sent.motive is not None, "refused just above"
+    return CancelDocumentInput(motive=sent.motive, document_id=sent.document_id, substituted_by=sent.substituted_by)
+
+
+async def cancel(deps: Dependencies, request: ApiRequest) -> ApiResponse:
+    """POST /v2/payment-orders/{id}/cfdi-cancel: 200 with the documents and the cancellation's progress."""
+    body = await request.body(deps.body_limit)
+    parsed = parse_cancellation(body)
+    reference = request.order_reference()
+    key = request.idempotency_key(deps.fingerprint_key, body)
+    result = await cancel_document(deps.ledger, request.actor, reference, parsed, key)
+    return ApiResponse(200, render_stamp(result.order), REPLAYED if result.repeated else ())
+
+
+CANCEL_CFDI: Final = ScopedOperation(
+    cancel,
+    Scope.FISCAL,
+    OperationSpec(
+        name="cancelCfdi",
+        summary="Cancel a stamped document",
+        description="""
+Cancels a stamped document with SAT: the invoice, or the receipt or credit note in `documentId`. The receiver may have
+to accept it within three days; the cancellation is PENDING meanwhile, and the service asks for its result. An invoice
+with receipts or credit notes is cancelled after them. `stamp` draws up a cancelled document again.
+""",
+        parameters=(ORDER_ID, IDEMPOTENCY_KEY),
+        takes=CancelCfdi,
+        examples={"invoice": {"summary": "The invoice, without a substitute", "value": {"motive": "02"}}},
+        answers={200: ("The order's documents after the request.", StampDocument)},
+        codes=codes_of(ANY, BODY, KEYED, {409: ("INVOICE_NOT_READY", "INVOICE_IN_USE")}),
+        tag=TAG,
+        replays=True,
+    ),
+)

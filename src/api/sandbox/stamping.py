@@ -1,0 +1,120 @@
+"""POST {base}/sandbox/stamping: how the sandbox's stamping provider treats a merchant: as usual, refusing, or down.
+
+The provider itself stores the mode, so it holds in every process at once.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+from msgspec import Meta, Struct
+
+from api.dependencies import Dependencies
+from api.fields.stored_text import check_card_data
+from api.fields.types import Text
+from api.fields.values import printable
+from api.http.decoding import BodyDecoder
+from api.http.endpoint import WRITE, ScopedOperation
+from api.http.errors import ApiError, conflicting, required
+from api.http.request import ApiRequest
+from api.http.response import ApiResponse, json_response
+from api.openapi.operation import ANY, BODY, SANDBOX, OperationSpec, codes_of
+from ledger.invoicing.contract import Refused
+from ledger.invoicing.providers.sandbox import REFUSAL, SandboxProvider
+
+_MODE: Final = (
+    "OK: every document whose seal is right is stamped. REFUSE: the provider refuses, with its own code and message. "
+    "DOWN: the provider cannot be reached."
+)
+
+
+class SetStampingMode(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The request to set the mode of the sandbox's stamping provider for this merchant's next calls."""
+
+    mode: Annotated[Literal["OK", "REFUSE", "DOWN"] | None, Meta(description=f"Required. {_MODE}")] = None
+    times: Annotated[
+        Annotated[int, Meta(ge=1, le=1_000_000)] | None,
+        Meta(description="The number of calls with this mode. Absent: all calls until the mode is changed."),
+    ] = None
+    code: Annotated[
+        Text | None, Meta(description="The provider's code of the refusal. Only with REFUSE.", examples=["CFDI40145"])
+    ] = None
+    message: Annotated[Text | None, Meta(description="The provider's words of the refusal. Only with REFUSE.")] = None
+
+
+_decode: Final = BodyDecoder(SetStampingMode)
+
+
+class StampingMode(Struct, rename="camel"):
+    """The mode in which the sandbox's stamping provider answers the merchant's next calls."""
+
+    mode: Annotated[Literal["OK", "REFUSE", "DOWN"], Meta(description="The mode that was sent.")]
+    times: Annotated[
+        int | None, Meta(description="The number of calls with this mode; null: all calls until the mode is changed.")
+    ]
+    code: Annotated[str | None, Meta(description="The code of the refusal, null without one.")]
+    message: Annotated[str | None, Meta(description="The words of the refusal, null without one.")]
+
+
+async def set_mode(deps: Dependencies, request: ApiRequest) -> ApiResponse:
+    """POST {base}/sandbox/stamping: the mode of the merchant's next calls."""
+    sent, errors = _decode.gather(await request.body(deps.body_limit))
+    if sent.mode is None:
+        errors.add(required("mode"))
+    for name, text in (("code", sent.code), ("message", sent.message)):
+        if text is None:
+            continue
+        if sent.mode not in {None, "REFUSE"}:
+            errors.add(conflicting(name, "mode", "are sent together only with mode REFUSE"))
+        errors.check(_stored, text, name)
+    errors.refuse()
+    assert sent.mode, "it was checked"
+    refusal = Refused(code=sent.code or REFUSAL.code, message=sent.message or REFUSAL.message)
+    await _provider(deps).set_mode(request.principal.merchant_id, sent.mode, sent.times, refusal)
+    refuses = sent.mode == "REFUSE"
+    answer = StampingMode(
+        mode=sent.mode,
+        times=sent.times,
+        code=refusal.code if refuses else None,
+        message=refusal.message if refuses else None,
+    )
+    return json_response(200, answer)
+
+
+def _stored(text: str, name: str) -> None:
+    printable(text, name)
+    check_card_data(text, name)
+
+
+def _provider(deps: Dependencies) -> SandboxProvider:
+    """Returns the simulated provider. Raises ApiError (404) where another one is connected."""
+    provider = deps.ledger.invoicing.provider if deps.ledger.invoicing else None
+    if not isinstance(provider, SandboxProvider):
+        raise ApiError(404, "NOT_FOUND", "There is no operation at this address: check the path.")
+    return provider
+
+
+SET_STAMPING_MODE: Final = ScopedOperation(
+    set_mode,
+    WRITE,
+    OperationSpec(
+        name="setStampingMode",
+        summary="Make the sandbox's stamping provider refuse or fail",
+        description="""
+For this merchant only. With `REFUSE` the next documents are refused with the provider's own words, which the order's
+`failureCode` and `failureReason` repeat; with `DOWN` the provider cannot be reached. Sandbox only.
+""",
+        tag=SANDBOX,
+        takes=SetStampingMode,
+        examples={
+            "refuse": {
+                "summary": "Refuse one document",
+                "value": {"mode": "REFUSE", "times": 1, "code": REFUSAL.code, "message": REFUSAL.message},
+            },
+            "down": {"summary": "Down for two calls", "value": {"mode": "DOWN", "times": 2}},
+            "usual": {"summary": "Normal again", "value": {"mode": "OK"}},
+        },
+        answers={200: ("The mode.", StampingMode)},
+        codes=codes_of(ANY, BODY, {503: ("PROCESSOR_UNAVAILABLE",)}),
+    ),
+)

@@ -1,0 +1,149 @@
+"""The commands about an order's electronic invoices, and the outcomes of calls to the stamping provider."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+from uuid import UUID
+
+from msgspec import Struct
+
+from ledger.domain.invoices.terms import CancellationMotive, Issuer
+from ledger.domain.merchants.events import InvoiceTrigger
+from ledger.domain.orders.terms import FiscalData
+from ledger.domain.py311_speedups import fast_members
+
+
+@fast_members
+class StampScope(StrEnum):
+    """Which documents a request stamps (contract N43)."""
+
+    ALL = "ALL"
+    INVOICE = "INVOICE"
+    COMPLEMENTS = "COMPLEMENTS"
+    CREDIT_NOTES = "CREDIT_NOTES"
+
+
+class InvoicingPolicy(Struct, frozen=True, kw_only=True):
+    """The merchant's settings that an order's invoices follow, as they are when the order is invoiced.
+
+    `exchange_rate` is in pesos per unit of the order's currency.
+    """
+
+    trigger: InvoiceTrigger = InvoiceTrigger.FIRST_CAPTURE
+    time_zone: str = "America/Mexico_City"
+    receipt_due_day: int = 5
+    exchange_rate: Decimal | None = None
+
+
+class EnableInvoicing(Struct, frozen=True, kw_only=True):
+    """Has the order invoiced, to `fiscal` where it is given: a request to stamp that brings fiscal data."""
+
+    policy: InvoicingPolicy
+    at: datetime
+    fiscal: FiscalData | None = None
+
+
+class StampRequest(Struct, frozen=True, kw_only=True):
+    """What a merchant asks to be stamped: the documents of `scope`, of the receipts and notes only `document_ids`."""
+
+    scope: StampScope = StampScope.ALL
+    document_ids: tuple[UUID, ...] = ()
+
+
+class StampNext(Struct, frozen=True, kw_only=True):
+    """Announces the documents that are due, and starts the stamping of the next one.
+
+    Without `request` it is a timer's: documents whose pause has not ended stay as they are, and cancelled documents are
+    not replaced. `deadline_at` ends the call, in real time. `certificate` is the number of the certificate that seals.
+    """
+
+    issuer: Issuer
+    certificate: str
+    provider: str
+    deadline_at: datetime
+    at: datetime
+    request: StampRequest | None = None
+
+
+class Stamped(Struct, frozen=True, kw_only=True):
+    """The provider stamped the document, and its files are stored."""
+
+    fiscal_uuid: UUID
+    invoice_id: str
+    stamped_at: datetime
+    xml_key: str
+    pdf_key: str
+    xml_sha256: str
+
+
+class Refused(Struct, frozen=True):
+    """The provider refused, in its own words."""
+
+    code: str
+    message: str
+
+
+class Unanswered(Struct, frozen=True):
+    """The provider did not answer in time: the outcome is unknown."""
+
+    reason: str
+
+
+class NotSent(Struct, frozen=True):
+    """The call certainly had no effect: it was never sent."""
+
+
+class NotFound(Struct, frozen=True):
+    """The provider certainly has no such document."""
+
+
+StampingOutcome = Stamped | Refused | Unanswered | NotSent | NotFound
+
+
+class RecordStamping(Struct, frozen=True, kw_only=True):
+    """Records the outcome of a call that was to stamp a document."""
+
+    document_id: UUID
+    outcome: StampingOutcome
+    at: datetime
+
+
+class WarnOfDeadline(Struct, frozen=True, kw_only=True):
+    """Records that the deadline of a payment receipt is near."""
+
+    payment_id: UUID
+    at: datetime
+
+
+class CancelDocument(Struct, frozen=True, kw_only=True):
+    """Cancels a stamped document: the invoice where `document_id` is None."""
+
+    motive: CancellationMotive
+    provider: str
+    deadline_at: datetime
+    at: datetime
+    document_id: UUID | None = None
+    substituted_by: UUID | None = None
+
+
+class Cancelled(Struct, frozen=True):
+    """SAT cancelled the document."""
+
+
+class CancellationPending(Struct, frozen=True):
+    """The cancellation has no result yet."""
+
+    message: str | None = None
+
+
+CancellationOutcome = Cancelled | CancellationPending | Refused
+
+
+class RecordCancellation(Struct, frozen=True, kw_only=True):
+    """Records what the provider reports about a cancellation."""
+
+    document_id: UUID
+    outcome: CancellationOutcome
+    at: datetime

@@ -1,0 +1,177 @@
+"""Draws up the documents that an order needs, with terms that are frozen from then on.
+
+Ids and folios follow from the order and the document's slot: the same document drawn up twice is the same document.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Final
+from uuid import UUID, uuid5
+
+from msgspec.structs import replace
+
+from ledger.domain.invoices.commands import StampNext
+from ledger.domain.invoices.documents import LATER, credit_note_terms, invoice_terms, payment_form, receipt_terms
+from ledger.domain.invoices.due import fiscal_of, is_invoice_due, receipt_due_at
+from ledger.domain.invoices.events import UNNAMED, DocumentAnnounced
+from ledger.domain.invoices.movements import DueDocument, due_documents
+from ledger.domain.invoices.state import INVOICE_SLOT, Document, Stamp, invoice_terms_of
+from ledger.domain.invoices.terms import DocumentTerms, InvoiceTerms, Receiver
+from ledger.domain.orders.payment import Payment
+from ledger.domain.orders.state import Order
+from ledger.domain.orders.terms import FiscalData
+from ledger.domain.rejections import FiscalDataIncomplete
+
+FRESH: Final = timedelta(hours=48)
+"""How old the date of a document may be when it is stamped. SAT takes dates of the last 72 hours (CFF 29, IV)."""
+
+_RECEIVER_FIELDS: Final = ("tax_id", "legal_name", "tax_system", "zip_code", "email")
+
+
+def new_documents(order: Order, command: StampNext) -> list[DocumentAnnounced]:
+    """Returns the documents that are due and not announced yet, in their order.
+
+    A request also replaces cancelled documents, and is refused where an invoice that is not due yet could not be drawn
+    up. Raises FiscalDataIncomplete, AmountNotStampable.
+    """
+    invoices, requested = order.invoices, command.request is not None
+    invoice = None if invoices is None else invoices.invoice
+    if invoice is None or (invoice.is_cancelled and requested):
+        is_due = is_invoice_due(order)
+        drawn = [_invoice(order, command)] if is_due or requested else []
+        return drawn if is_due else []
+    stamped = None if invoices is None else invoices.stamped_invoice
+    if stamped is None or stamped.stamp is None or not order.terms.allow_partials:
+        return []
+    return [
+        _movement_document(order, command, due, stamped, stamped.stamp)
+        for due in due_documents(order)
+        if due.document is None and (requested or not due.was_cancelled)
+    ]
+
+
+def drawn_up_again(order: Order, command: StampNext, document: Document) -> list[DocumentAnnounced]:
+    """Returns the announcement of a document that was never stamped where its receiver has changed, or its date is too
+    old to be stamped. Its amounts stay.
+
+    Raises FiscalDataIncomplete, AmountNotStampable.
+    """
+    is_fresh = command.at - document.terms.issued_at < FRESH
+    if isinstance(document.terms, InvoiceTerms):
+        again = _invoice(order, command, document)
+        is_same = document.has_receiver and again.receiver == document.terms.receiver
+        return [] if is_fresh and is_same else [again]
+    receiver = _receiver(order, document.terms.receiver)
+    if is_fresh and receiver == document.terms.receiver:
+        return []
+    terms = replace(document.terms, issued_at=command.at, receiver=receiver)
+    return [_announced(document.slot, terms, command.at, document.receipt_due_at)]
+
+
+def _invoice(order: Order, command: StampNext, existing: Document | None = None) -> DocumentAnnounced:
+    terms, invoices = order.terms, order.invoices
+    document_id, folio = _identity(order, INVOICE_SLOT)
+    drawn = invoice_terms(
+        document_id=document_id if existing is None else existing.document_id,
+        folio=folio if existing is None else existing.terms.folio,
+        issued_at=command.at,
+        method="PPD" if terms.allow_partials else "PUE",
+        currency=terms.currency,
+        exchange_rate=None if invoices is None else invoices.enabled.exchange_rate,
+        receiver=fiscal_of(order) or FiscalData(),
+        lines=terms.line_items,
+        subtotal=terms.amount,
+        description=terms.description,
+        payment_form=_main_payment_form(order),
+        issuer=command.issuer,
+    )
+    return _announced(INVOICE_SLOT, drawn, command.at)
+
+
+def _movement_document(
+    order: Order, command: StampNext, due: DueDocument, invoice: Document, stamp: Stamp
+) -> DocumentAnnounced:
+    """Returns the announcement of a receipt or a credit note. Raises FiscalDataIncomplete after an erasure."""
+    movement, parent = due.movement, invoice_terms_of(invoice)
+    parent = replace(parent, receiver=_receiver(order, parent.receiver))
+    receipts_before, refund_ordinal = movement.place
+    document_id, folio = _identity(order, movement.slot, f"-{receipts_before}")
+    if due.is_receipt:
+        receipt = receipt_terms(
+            document_id=document_id,
+            folio=folio,
+            issued_at=command.at,
+            invoice=parent,
+            fiscal_uuid=stamp.fiscal_uuid,
+            payment_id=movement.payment.payment_id,
+            paid_at=movement.at,
+            payment_form=_payment_form(movement.payment),
+            installment=due.installment,
+            previous_balance=due.balance,
+            applied_amount=due.amount,
+        )
+        return _announced(movement.slot, receipt, command.at, receipt_due_at(order, movement.at))
+    assert movement.payment_event_id is not None, "a refund has an event"
+    note = credit_note_terms(
+        document_id=document_id,
+        folio=f"{folio}-{refund_ordinal}",
+        issued_at=command.at,
+        invoice=parent,
+        fiscal_uuid=stamp.fiscal_uuid,
+        payment_id=movement.payment.payment_id,
+        payment_event_id=movement.payment_event_id,
+        previous_balance=due.balance,
+        amount=due.amount,
+        payment_form=_payment_form(movement.payment),
+    )
+    return _announced(movement.slot, note, command.at)
+
+
+def _receiver(order: Order, named: Receiver) -> Receiver:
+    """Returns the receiver of a document that belongs to a stamped invoice: that of the invoice, with the fields that a
+    later request gave. Raises FiscalDataIncomplete where the receiver was erased.
+    """
+    given = None if order.invoices is None else order.invoices.enabled.fiscal
+    fields = {} if given is None else {name: getattr(given, name) for name in _RECEIVER_FIELDS}
+    receiver = replace(named, **{name: value for name, value in fields.items() if value is not None})
+    if given is not None and named == UNNAMED:
+        receiver = replace(receiver, cfdi_use=given.cfdi_use or "")
+    missing = [name for name in ("tax_id", "legal_name", "tax_system", "zip_code") if not getattr(receiver, name)]
+    if missing:
+        raise FiscalDataIncomplete(
+            "The receiver of the document is incomplete: send fiscalConfig.", [_PUBLIC_NAMES[name] for name in missing]
+        )
+    return receiver
+
+
+_PUBLIC_NAMES: Final = {
+    "tax_id": "fiscalConfig.taxId",
+    "legal_name": "fiscalConfig.legalName",
+    "tax_system": "fiscalConfig.taxSystem",
+    "zip_code": "fiscalConfig.zipCode",
+}
+
+
+def _announced(slot: str, terms: DocumentTerms, at: datetime, due_at: datetime | None = None) -> DocumentAnnounced:
+    """Returns the event that freezes `terms`, with the receiver where it is sealed."""
+    stored = replace(terms, receiver=UNNAMED)
+    return DocumentAnnounced(slot=slot, terms=stored, receiver=terms.receiver, at=at, receipt_due_at=due_at)
+
+
+def _identity(order: Order, slot: str, suffix: str = "") -> tuple[UUID, str]:
+    """Returns the id and the folio of a slot's next document. The folio has at most 40 characters, as SAT requires."""
+    earlier = 0 if order.invoices is None else sum(each.slot == slot for each in order.invoices.documents)
+    again = f"-R{earlier}" if earlier else ""
+    return uuid5(order.terms.order_id, f"{slot}/{earlier}"), f"{order.terms.order_number}{suffix}{again}"
+
+
+def _main_payment_form(order: Order) -> str:
+    """Returns the form of the payment that brought most money (SAT's guide to CFDI 4.0, node FormaPago)."""
+    paid = [payment for payment in order.payments if payment.captured]
+    return _payment_form(max(paid, key=lambda payment: payment.captured)) if paid else LATER
+
+
+def _payment_form(payment: Payment) -> str:
+    method = payment.started.method
+    return payment_form(method.type, None if method.card is None else method.card.type)

@@ -1,0 +1,185 @@
+"""The deciders of stamping: which document is stamped next, and what the provider answered.
+
+Check in this order: the fields of the request (400), the order's state (409), the rules of stamping (422). Never refuse
+the outcome of a call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Final, assert_never
+
+from msgspec import to_builtins
+
+from ledger.domain.fold import fold
+from ledger.domain.invoices.commands import (
+    EnableInvoicing,
+    NotFound,
+    NotSent,
+    RecordStamping,
+    Refused,
+    Stamped,
+    StampNext,
+    StampRequest,
+    StampScope,
+    Unanswered,
+)
+from ledger.domain.invoices.decide.announcements import drawn_up_again, new_documents
+from ledger.domain.invoices.due import fiscal_of
+from ledger.domain.invoices.events import (
+    DocumentRefused,
+    DocumentStamped,
+    InvoiceEvent,
+    InvoicingBlocked,
+    InvoicingEnabled,
+    StampingAbandoned,
+    StampingAbandonedBecause,
+    StampingRequested,
+    StampingUnanswered,
+)
+from ledger.domain.invoices.state import Document
+from ledger.domain.invoices.terms import InvoiceTerms, ReceiptTerms
+from ledger.domain.orders.evolve.order import evolve
+from ledger.domain.orders.state import Order
+from ledger.domain.orders.terms import FiscalData
+from ledger.domain.rejections import DocumentNotFound, InvalidField, Rejected
+
+PAUSES: Final = (timedelta(minutes=5), timedelta(hours=1), timedelta(hours=6), timedelta(hours=24))
+"""The pauses before a refused document is tried again by itself (contract 2.4)."""
+UNSENT_PAUSES: Final = (timedelta(minutes=1), timedelta(minutes=5), timedelta(minutes=15), timedelta(hours=1))
+"""The pauses after a call that was never sent; the last one repeats for as long as the provider is away."""
+
+
+def decide_enabling(order: Order, command: EnableInvoicing) -> list[InvoiceEvent]:
+    """Has an order invoiced. Returns no events where it is so already, to the same receiver.
+
+    Raises InvalidField where the invoice is stamped and `fiscal` names another tax id: receipts and credit notes name
+    the receiver of their invoice.
+    """
+    current, given, policy = order.invoices, command.fiscal, command.policy
+    if current is not None:
+        same_rate = policy.exchange_rate in {None, current.enabled.exchange_rate}
+        if same_rate and (given is None or _is_same(given, fiscal_of(order))):
+            return []
+        stamped = current.stamped_invoice
+        tax_id = None if given is None else given.tax_id
+        if stamped is not None and stamped.has_receiver and tax_id not in {None, stamped.terms.receiver.tax_id}:
+            raise InvalidField("fiscalConfig.taxId", "must be that of the stamped invoice")
+    return [
+        InvoicingEnabled(
+            at=command.at,
+            trigger=policy.trigger if current is None else current.enabled.trigger,
+            time_zone=policy.time_zone,
+            receipt_due_day=policy.receipt_due_day,
+            exchange_rate=policy.exchange_rate,
+            fiscal=given,
+        )
+    ]
+
+
+def _is_same(given: FiscalData, known: FiscalData | None) -> bool:
+    """Returns whether two receivers have equal fields. Structs of two classes are never equal."""
+    return known is not None and to_builtins(given) == to_builtins(known)
+
+
+def decide_next(order: Order, command: StampNext) -> list[InvoiceEvent]:
+    """Announces the documents that are due, and starts the stamping of the first one that is not stamped.
+
+    Returns no events where nothing is due, where a call is open, and where a refused document's pause has not ended. A
+    timer records why a document cannot be drawn up; a request raises it: FiscalDataIncomplete, AmountNotStampable.
+    Raises DocumentNotFound for a document that the request names and the order lacks.
+    """
+    if command.request is not None:
+        _require_documents(order, command.request)
+    if order.invoices is not None and order.invoices.open_intent is not None:
+        return []
+    events = _or_blocked(order, command, lambda: list(new_documents(order, command)))
+    after = fold(evolve, order, events)
+    return [*events, *_or_blocked(after, command, lambda: _start(after, command))]
+
+
+def decide_outcome(order: Order, command: RecordStamping) -> list[InvoiceEvent]:
+    """Records the outcome of a call. Returns no events where it is recorded already. Never refuses."""
+    invoices, at, document_id = order.invoices, command.at, command.document_id
+    document = None if invoices is None else invoices.document(document_id)
+    if document is None or document.stamp is not None:
+        return []
+    match command.outcome:
+        case Stamped() as stamped:
+            return [_stamped(document, stamped, at)]
+        case _ if document.intent is None:
+            return []
+        case Refused(code=code, message=message):
+            retry_at = at + PAUSES[document.refusals] if document.refusals < len(PAUSES) else None
+            return [DocumentRefused(document_id=document_id, code=code, message=message, at=at, retry_at=retry_at)]
+        case Unanswered(reason=reason):
+            unknown = document.intent.unknown
+            return [] if unknown else [StampingUnanswered(document_id=document_id, reason=reason, at=at)]
+        case NotFound():
+            because = StampingAbandonedBecause.NOT_FOUND
+            return [StampingAbandoned(document_id=document_id, because=because, retry_at=at, at=at)]
+        case NotSent():
+            because = StampingAbandonedBecause.NOT_SENT
+            retry_at = at + UNSENT_PAUSES[min(document.attempts, len(UNSENT_PAUSES)) - 1]
+            return [StampingAbandoned(document_id=document_id, because=because, retry_at=retry_at, at=at)]
+        case _:
+            assert_never(command.outcome)
+
+
+def _or_blocked(order: Order, command: StampNext, decide: Callable[[], list[InvoiceEvent]]) -> list[InvoiceEvent]:
+    """Returns what `decide` returns; for a timer, what it raises is recorded, once."""
+    try:
+        return decide()
+    except Rejected as rejection:
+        if command.request is not None:
+            raise
+        known = None if order.invoices is None else order.invoices.blocked
+        if known is not None and (known.code, known.message) == (rejection.code, rejection.message):
+            return []
+        return [InvoicingBlocked(code=rejection.code, message=rejection.message, at=command.at)]
+
+
+def _start(order: Order, command: StampNext) -> list[InvoiceEvent]:
+    """Returns the events that start the stamping of the next document, where it is due or requested."""
+    document = None if order.invoices is None else order.invoices.next_document
+    if document is None or not _is_wanted(document, command):
+        return []
+    requested = StampingRequested(
+        document_id=document.document_id,
+        provider=command.provider,
+        certificate=command.certificate,
+        deadline_at=command.deadline_at,
+        at=command.at,
+    )
+    return [*drawn_up_again(order, command, document), requested]
+
+
+def _is_wanted(document: Document, command: StampNext) -> bool:
+    request = command.request
+    if request is None:
+        return document.retry_at is not None and document.retry_at <= command.at
+    if isinstance(document.terms, InvoiceTerms):
+        return request.scope in {StampScope.ALL, StampScope.INVOICE}
+    kind = StampScope.COMPLEMENTS if isinstance(document.terms, ReceiptTerms) else StampScope.CREDIT_NOTES
+    is_named = not request.document_ids or document.document_id in request.document_ids
+    return request.scope in {StampScope.ALL, kind} and is_named
+
+
+def _require_documents(order: Order, request: StampRequest) -> None:
+    known = () if order.invoices is None else order.invoices.documents
+    if not {document.document_id for document in known}.issuperset(request.document_ids):
+        raise DocumentNotFound("The order has no payment receipt or credit note with one of these ids.")
+
+
+def _stamped(document: Document, stamped: Stamped, at: datetime) -> DocumentStamped:
+    return DocumentStamped(
+        document_id=document.document_id,
+        fiscal_uuid=stamped.fiscal_uuid,
+        invoice_id=stamped.invoice_id,
+        stamped_at=stamped.stamped_at,
+        xml_key=stamped.xml_key,
+        pdf_key=stamped.pdf_key,
+        xml_sha256=stamped.xml_sha256,
+        at=at,
+    )

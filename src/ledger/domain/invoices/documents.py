@@ -1,0 +1,221 @@
+"""Composes the documents of an order: the invoice, the receipt of a payment, the credit note of a refund."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from decimal import Decimal
+from fractions import Fraction
+from typing import Final, Literal
+from uuid import UUID
+
+from msgspec.structs import replace
+
+from ledger.domain.invoices.concepts import concepts_of
+from ledger.domain.invoices.parts import TaxKey, groups_of, key_of, part_between, signed_sum, summed, taxes_between
+from ledger.domain.invoices.receivers import PAYMENT, missing_fields, receiver_of, refuse_missing, use_of_refund
+from ledger.domain.invoices.terms import Concept, CreditNoteTerms, InvoiceTerms, Issuer, ReceiptTerms, TaxAmount
+from ledger.domain.money import ZERO, is_multiple, plain
+from ledger.domain.orders.terms import FiscalData, LineItem, MethodType
+from ledger.domain.rejections import AmountNotStampable
+
+LATER: Final = "99"
+"""SAT c_FormaPago of an invoice that is paid in parts: to be defined."""
+_BILLING_SERVICES: Final = "84111506"
+"""SAT c_ClaveProdServ of the concept of a credit note."""
+_ACTIVITY: Final = "ACT"
+_REFUND: Final = "Devolución"
+_CENTAVO: Final = Decimal(1)
+
+
+def payment_form(method: MethodType, card_type: str | None) -> str:
+    """Returns the SAT c_FormaPago of a payment (section 8): 28 for debit, 04 for any other card, 03 SPEI, 01 cash."""
+    match method:
+        case MethodType.CARD:
+            return "28" if card_type == "DEBIT" else "04"
+        case MethodType.SPEI:
+            return "03"
+        case MethodType.PAYCASH | MethodType.CIE_CASH_NET:
+            return "01"
+
+
+def invoice_terms(
+    *,
+    document_id: UUID,
+    folio: str,
+    issued_at: datetime,
+    method: Literal["PUE", "PPD"],
+    currency: str,
+    exchange_rate: Decimal | None,
+    receiver: FiscalData,
+    lines: tuple[LineItem, ...],
+    subtotal: Decimal,
+    description: str | None,
+    payment_form: str | None,
+    issuer: Issuer,
+) -> InvoiceTerms:
+    """Returns the invoice of an order, whose total is exactly `subtotal`. `payment_form` counts for PUE only.
+
+    Raises FiscalDataIncomplete, which names every missing field, and AmountNotStampable.
+    """
+    missing = missing_fields(receiver, issuer)
+    form = LATER if method == "PPD" else payment_form or receiver.payment_form
+    if form is None:
+        missing.append("fiscalConfig.paymentForm")
+    if currency != "MXN" and exchange_rate is None:
+        missing.append("exchangeRate")
+    refuse_missing(missing)
+    assert form is not None, "a missing payment form is refused"
+    total = _centavos(subtotal)
+    concepts = concepts_of(lines, total, description, issuer)
+    return InvoiceTerms(
+        document_id=document_id,
+        series=issuer.series,
+        folio=folio,
+        issued_at=issued_at,
+        currency=currency,
+        exchange_rate=None if currency == "MXN" else exchange_rate,
+        payment_method=method,
+        payment_form=form,
+        receiver=receiver_of(receiver, issuer),
+        concepts=concepts,
+        subtotal=sum((concept.amount for concept in concepts), ZERO),
+        discount=sum((concept.discount for concept in concepts), ZERO),
+        taxes=summed(tax for concept in concepts for tax in concept.taxes),
+        total=Decimal(total),
+    )
+
+
+def receipt_terms(
+    *,
+    document_id: UUID,
+    folio: str,
+    issued_at: datetime,
+    invoice: InvoiceTerms,
+    fiscal_uuid: UUID,
+    payment_id: UUID,
+    paid_at: datetime,
+    payment_form: str,
+    installment: int,
+    previous_balance: Decimal,
+    applied_amount: Decimal,
+) -> ReceiptTerms:
+    """Returns the receipt of a payment.
+
+    `previous_balance` is the total less the amounts of earlier receipts plus those of earlier credit notes.
+
+    Raises AmountNotStampable.
+    """
+    start, end = _ends(invoice, invoice.total - previous_balance, applied_amount)
+    return ReceiptTerms(
+        document_id=document_id,
+        series=invoice.series,
+        folio=folio,
+        issued_at=issued_at,
+        currency=invoice.currency,
+        exchange_rate=invoice.exchange_rate,
+        receiver=replace(invoice.receiver, cfdi_use=PAYMENT),
+        invoice_id=invoice.document_id,
+        fiscal_uuid=fiscal_uuid,
+        invoice_series=invoice.series,
+        invoice_folio=invoice.folio,
+        payment_id=payment_id,
+        paid_at=paid_at,
+        payment_form=payment_form,
+        installment=installment,
+        previous_balance=previous_balance,
+        applied_amount=applied_amount,
+        remaining_balance=previous_balance - applied_amount,
+        taxes=taxes_between(invoice, start, end),
+    )
+
+
+def credit_note_terms(
+    *,
+    document_id: UUID,
+    folio: str,
+    issued_at: datetime,
+    invoice: InvoiceTerms,
+    fiscal_uuid: UUID,
+    payment_id: UUID,
+    payment_event_id: UUID,
+    previous_balance: Decimal,
+    amount: Decimal,
+    payment_form: str,
+) -> CreditNoteTerms:
+    """Returns the credit note of a refund, `amount` in all. `previous_balance` is as in `receipt_terms`.
+
+    Raises AmountNotStampable.
+    """
+    start, end = _ends(invoice, invoice.total - previous_balance - amount, amount)
+    concepts = _refunded(invoice, start, end)
+    return CreditNoteTerms(
+        document_id=document_id,
+        series=invoice.series,
+        folio=folio,
+        issued_at=issued_at,
+        currency=invoice.currency,
+        exchange_rate=invoice.exchange_rate,
+        payment_form=payment_form,
+        receiver=replace(invoice.receiver, cfdi_use=use_of_refund(invoice.receiver.tax_system)),
+        invoice_id=invoice.document_id,
+        fiscal_uuid=fiscal_uuid,
+        payment_id=payment_id,
+        payment_event_id=payment_event_id,
+        concepts=concepts,
+        subtotal=sum((concept.amount for concept in concepts), ZERO),
+        taxes=summed(tax for concept in concepts for tax in concept.taxes),
+        total=amount,
+    )
+
+
+def _ends(invoice: InvoiceTerms, paid: Decimal, amount: Decimal) -> tuple[int, int]:
+    """Returns what is paid before and after a part of the invoice. Raises AmountNotStampable."""
+    assert 0 <= paid <= paid + amount <= invoice.total, "a document states a part of its invoice"
+    start = _centavos(paid)
+    return start, start + _centavos(amount)
+
+
+def _refunded(invoice: InvoiceTerms, start: int, end: int) -> tuple[Concept, ...]:
+    """Returns the concepts of a credit note, which come to exactly its amount."""
+    taxes = {key_of(tax): tax for tax in taxes_between(invoice, start, end)}
+    bases = _refunded_bases(invoice, start, end, taxes)
+    return tuple(
+        Concept(
+            description=_REFUND,
+            quantity=Decimal(1),
+            unit_price=base,
+            amount=base,
+            product_key=_BILLING_SERVICES,
+            unit_key=_ACTIVITY,
+            taxes=tuple(taxes[key] for key in keys if key in taxes),
+        )
+        for keys, base in bases.items()
+        if base
+    )
+
+
+def _refunded_bases(
+    invoice: InvoiceTerms, start: int, end: int, taxes: Mapping[TaxKey, TaxAmount]
+) -> dict[tuple[TaxKey, ...], Decimal]:
+    """Returns what is refunded before taxes, by the taxes on it: the largest takes what rounding leaves.
+
+    One concept has all taxes where the invoice has a tax in two combinations, as its part is known for both together,
+    and where the base of a combination rounds to nothing. A few centavos that taxes would use up are stated without
+    them.
+    """
+    whole = int(invoice.total)
+    at = Fraction(start, whole), Fraction(end, whole)
+    bases = {keys: part_between(net, *at) for keys, net in groups_of(invoice.concepts).items()}
+    net = end - start - signed_sum(taxes.values())
+    bases[max(bases, key=bases.__getitem__)] += net - sum(bases.values())
+    if all(base > 0 or (base == 0 and not taxes.keys() & set(keys)) for keys, base in bases.items()):
+        return bases
+    return {tuple(taxes): net} if net > 0 else {(): Decimal(end - start)}
+
+
+def _centavos(amount: Decimal) -> int:
+    """Returns an amount in whole minor units. Raises AmountNotStampable (section 8)."""
+    if not is_multiple(amount, _CENTAVO):
+        raise AmountNotStampable(f"{plain(amount)} has a fraction of a centavo, which no invoice can state.")
+    return int(amount)

@@ -1,0 +1,192 @@
+"""When an order's documents are due, and the progress that the order shows: its invoice's status and its summary.
+
+Pure functions of the order. A document that is due and not announced yet counts as pending.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from datetime import UTC, datetime, time, timedelta
+from enum import StrEnum
+from typing import Final
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+from msgspec import Struct
+
+from ledger.domain.invoices.events import InvoicingEnabled
+from ledger.domain.invoices.movements import DueDocument, due_documents
+from ledger.domain.invoices.state import CancellationStatus, DocumentStatus, Invoices
+from ledger.domain.merchants.events import InvoiceTrigger
+from ledger.domain.orders.state import Order
+from ledger.domain.orders.statuses import PaymentStatus
+from ledger.domain.orders.terms import FiscalData
+
+WARNING: Final = timedelta(hours=48)
+"""How long before the deadline of a payment receipt the ledger warns."""
+STATUS_PAUSE: Final = timedelta(hours=6)
+"""How often a cancellation that the receiver has to accept is asked for."""
+
+_ELIGIBLE: Final = frozenset(
+    {
+        PaymentStatus.CAPTURED,
+        PaymentStatus.PARTIALLY_CAPTURED,
+        PaymentStatus.SETTLED,
+        PaymentStatus.PARTIALLY_REFUNDED,
+        PaymentStatus.REFUNDED,
+    }
+)
+"""The statuses of a payment that the summary counts (interface, InvoiceSummary)."""
+
+
+class InvoiceSummary(Struct, frozen=True, kw_only=True):
+    """How far the documents of a split order are stamped, in payments and in refund events (contract N48)."""
+
+    captured_count: int
+    emitted_rep_count: int
+    pending_rep_count: int
+    failed_rep_count: int
+    refund_event_count: int
+    emitted_credit_note_count: int
+    pending_credit_note_count: int
+    failed_credit_note_count: int
+    is_fully_stamped: bool
+
+
+class InvoiceTimerKind(StrEnum):
+    """What is due: the next stamp, a warning about a receipt's deadline, a question about a pending cancellation."""
+
+    STAMP = "STAMP"
+    RECEIPT_DEADLINE = "RECEIPT_DEADLINE"
+    CANCELLATION = "CANCELLATION"
+
+
+def fiscal_of(order: Order) -> FiscalData | None:
+    """Returns the receiver's data: what the latest request to stamp gave, else what came with the order."""
+    given = None if order.invoices is None else order.invoices.enabled.fiscal
+    return given or order.terms.fiscal
+
+
+def is_invoice_due(order: Order) -> bool:
+    """Returns whether the trigger of the invoice was reached (contract N46).
+
+    The invoice of one payment is due once the order was paid in full, that of a split order at its first money or,
+    by the merchant's setting, at its creation.
+    """
+    if not order.is_fiscal:
+        return False
+    if not order.terms.allow_partials:
+        return order.amount_paid > 0 and order.amount_paid >= order.amount
+    trigger = InvoiceTrigger.FIRST_CAPTURE if order.invoices is None else order.invoices.enabled.trigger
+    return order.amount_paid > 0 or (trigger is InvoiceTrigger.CREATION and not order.closed)
+
+
+def invoice_status(order: Order) -> DocumentStatus | None:
+    """Returns the progress of the invoice; None while it is not due. What prevents an invoice is a failure."""
+    invoices = order.invoices
+    invoice = None if invoices is None else invoices.invoice
+    if invoice is not None:
+        return invoice.status
+    if not is_invoice_due(order):
+        return None
+    blocked = invoices is not None and invoices.blocked is not None
+    return DocumentStatus.FAILED if blocked else DocumentStatus.PENDING
+
+
+def summary(order: Order) -> InvoiceSummary:
+    """Returns the counts of a split order's receipts, by payment, and of its credit notes, by refund event.
+
+    A payment's receipt is EMITTED once all of its receipts of money have one, and FAILED where one of them is.
+    """
+    due = due_documents(order)
+    by_payment: dict[UUID, list[DueDocument]] = defaultdict(list)
+    for each in due:
+        if each.is_receipt:
+            by_payment[each.movement.payment.payment_id].append(each)
+    receipts = [_status_of(parts) for parts in by_payment.values() if parts[0].movement.payment.status in _ELIGIBLE]
+    notes = [_status_of([each]) for each in due if not each.is_receipt]
+    return InvoiceSummary(
+        captured_count=len(receipts),
+        emitted_rep_count=receipts.count(DocumentStatus.EMITTED),
+        pending_rep_count=receipts.count(DocumentStatus.PENDING),
+        failed_rep_count=receipts.count(DocumentStatus.FAILED),
+        refund_event_count=len(notes),
+        emitted_credit_note_count=notes.count(DocumentStatus.EMITTED),
+        pending_credit_note_count=notes.count(DocumentStatus.PENDING),
+        failed_credit_note_count=notes.count(DocumentStatus.FAILED),
+        is_fully_stamped=all(_status_of([each]) is DocumentStatus.EMITTED for each in due),
+    )
+
+
+def receipt_due_at(order: Order, paid_at: datetime) -> datetime:
+    """Returns the deadline of a payment's receipt: the end of a day of the next month, in the merchant's time zone.
+
+    The day is a setting; the default is the fifth (RMF 2.7.1.32, contract N47).
+    """
+    enabled = InvoicingEnabled(at=paid_at) if order.invoices is None else order.invoices.enabled
+    zone = ZoneInfo(enabled.time_zone)
+    local = paid_at.astimezone(zone)
+    first = (local.date().replace(day=1) + timedelta(days=32)).replace(day=1)
+    end = datetime.combine(first + timedelta(days=enabled.receipt_due_day), time(), zone)
+    return end.astimezone(UTC) - timedelta(milliseconds=1)
+
+
+def unstamped_receipts(order: Order) -> dict[UUID, datetime]:
+    """Returns the deadline of each payment that lacks a stamped receipt, the earliest of each payment."""
+    if not order.terms.allow_partials or not order.is_fiscal:
+        return {}
+    deadlines: dict[UUID, datetime] = {}
+    for each in due_documents(order):
+        if each.is_receipt and _status_of([each]) is not DocumentStatus.EMITTED:
+            deadlines.setdefault(each.movement.payment.payment_id, receipt_due_at(order, each.movement.at))
+    return deadlines
+
+
+def invoice_timers(order: Order) -> list[tuple[InvoiceTimerKind, UUID, datetime]]:
+    """Returns what falls due on an order's invoices: the kind, the payment or document (or the order), the time."""
+    if not order.is_fiscal:
+        return []
+    order_id, invoices = order.terms.order_id, order.invoices
+    timers = []
+    stamp_at = _next_stamp_at(order)
+    if stamp_at is not None:
+        timers.append((InvoiceTimerKind.STAMP, order_id, stamp_at))
+    warned = () if invoices is None else invoices.warned
+    timers += [
+        (InvoiceTimerKind.RECEIPT_DEADLINE, payment_id, due_at - WARNING)
+        for payment_id, due_at in unstamped_receipts(order).items()
+        if payment_id not in warned
+    ]
+    for document in () if invoices is None else invoices.documents:
+        cancellation = document.cancellation
+        if cancellation is not None and cancellation.status is CancellationStatus.PENDING:
+            at = cancellation.updated_at + STATUS_PAUSE
+            timers.append((InvoiceTimerKind.CANCELLATION, document.document_id, at))
+    return timers
+
+
+def _next_stamp_at(order: Order) -> datetime | None:
+    """Returns when the next stamp is due, None where nothing is or where a call is open: recovery looks that up."""
+    invoices = order.invoices
+    if invoices is not None and invoices.open_intent is not None:
+        return None
+    is_blocked = invoices is not None and invoices.blocked is not None
+    if not is_blocked and _has_unannounced(order, invoices):
+        return order.updated_at
+    pending = None if invoices is None else invoices.next_document
+    return None if pending is None else pending.retry_at
+
+
+def _has_unannounced(order: Order, invoices: Invoices | None) -> bool:
+    if invoices is None or invoices.invoice is None:
+        return is_invoice_due(order)
+    if invoices.stamped_invoice is None or not order.terms.allow_partials:
+        return False
+    return any(each.document is None and not each.was_cancelled for each in due_documents(order))
+
+
+def _status_of(due: list[DueDocument]) -> DocumentStatus:
+    """Returns FAILED where one of the documents failed, PENDING where one is not stamped, else EMITTED."""
+    statuses = {DocumentStatus.PENDING if each.document is None else each.document.status for each in due}
+    precedence = (DocumentStatus.FAILED, DocumentStatus.PENDING, DocumentStatus.EMITTED)
+    return next(status for status in precedence if status in statuses)

@@ -1,0 +1,143 @@
+"""What moved the money of an order, in order: each receipt and each refund, with the document that it needs.
+
+Add movements at the end only: documents are stamped in this order, and the balances that they show depend on it. An
+amount that a document shows is read from the document. The order's present division into subtotal and surcharge counts
+for the other movements alone, so that it never changes a document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from decimal import Decimal
+from uuid import UUID
+
+from msgspec import Struct
+
+from ledger.domain.ids import entry_id
+from ledger.domain.invoices.state import Document
+from ledger.domain.invoices.terms import CreditNoteTerms, ReceiptTerms
+from ledger.domain.money import ZERO
+from ledger.domain.orders.payment import Payment
+from ledger.domain.orders.refund import RefundPart
+from ledger.domain.orders.state import Order
+from ledger.domain.orders.surcharge import split_capture
+
+
+class Movement(Struct, frozen=True, kw_only=True):
+    """A receipt of money by a payment or, with `refund_id`, a refund of it.
+
+    `change` is what it changed of the subtotal that the order holds, in minor units. `place` orders the movements.
+    """
+
+    slot: str
+    payment: Payment
+    change: Decimal
+    at: datetime
+    place: tuple[int, int]
+    refund_id: UUID | None = None
+    payment_event_id: UUID | None = None
+
+
+class DueDocument(Struct, frozen=True, kw_only=True):
+    """The document that a movement needs: `amount`, in minor units, applied to the invoice or credited.
+
+    `document` is the announced one, None before. `was_cancelled` is True where an earlier one was cancelled. `balance`
+    is the invoice's balance before it, `installment` the receipt's number among the invoice's receipts.
+    """
+
+    movement: Movement
+    amount: Decimal
+    balance: Decimal
+    installment: int
+    document: Document | None
+    was_cancelled: bool
+
+    @property
+    def is_receipt(self) -> bool:
+        return self.movement.refund_id is None
+
+
+def movements(order: Order) -> list[Movement]:
+    """Returns the receipts and the carried out refunds of an order, oldest first. Chargebacks are no movements."""
+    found = [*_receipts(order), *_refunds(order)]
+    return sorted(found, key=lambda movement: movement.place)
+
+
+def due_documents(order: Order) -> list[DueDocument]:
+    """Returns the receipts and credit notes that the order's movements need, in the order of stamping.
+
+    After each of them, the receipts less the credit notes are the subtotal that the order held by then, at most the
+    invoice's total (invariant I8). So an overpayment needs no documents: it goes back first (section 4.6).
+    """
+    total, held, applied, installment = order.terms.amount, ZERO, ZERO, 0
+    due: list[DueDocument] = []
+    for movement in movements(order):
+        held += movement.change
+        latest = None if order.invoices is None else order.invoices.latest(movement.slot)
+        document = None if latest is None or latest.is_cancelled else latest
+        missing = min(max(held, ZERO), total) - applied
+        is_receipt = movement.refund_id is None
+        needed = max(missing if is_receipt else -missing, ZERO)
+        amount = needed if document is None else _frozen_amount(document)
+        if not amount:
+            continue
+        installment += is_receipt
+        due.append(
+            DueDocument(
+                movement=movement,
+                amount=amount,
+                balance=total - applied,
+                installment=installment,
+                document=document,
+                was_cancelled=document is None and latest is not None,
+            )
+        )
+        applied += amount if is_receipt else -amount
+    return due
+
+
+def _frozen_amount(document: Document) -> Decimal:
+    match document.terms:
+        case ReceiptTerms(applied_amount=amount) | CreditNoteTerms(total=amount):
+            return amount
+        case _:
+            raise AssertionError("a movement's document is a receipt or a credit note")
+
+
+def _receipts(order: Order) -> Iterator[Movement]:
+    for payment in order.payments:
+        before = ZERO
+        for inflow in payment.inflows:
+            after = split_capture(inflow.captured, payment.requested_split, order.quantum).subtotal
+            yield Movement(
+                slot=f"receipt:{inflow.ordinal}",
+                payment=payment,
+                change=after - before,
+                at=inflow.at,
+                place=(inflow.ordinal, 0),
+            )
+            before = after
+
+
+def _refunds(order: Order) -> Iterator[Movement]:
+    for refund in order.refunds:
+        for part in refund.parts:
+            if part.success is None:
+                continue
+            payment, success = order.payment(part.payment_id), part.success
+            yield Movement(
+                slot=f"credit-note:{refund.refund_id}:{part.payment_id}",
+                payment=payment,
+                change=-_given_back(payment, part, order.quantum),
+                at=success.at,
+                place=(success.receipts_before, success.ordinal),
+                refund_id=refund.refund_id,
+                payment_event_id=entry_id(part.payment_id, part.ordinal),
+            )
+
+
+def _given_back(payment: Payment, part: RefundPart, quantum: Decimal) -> Decimal:
+    """Returns the subtotal that this part of a refund gave back (section 4.4)."""
+    after = min(part.before + part.amount, payment.captured)
+    return payment.parts_of_refund(after, quantum).subtotal - payment.parts_of_refund(part.before, quantum).subtotal

@@ -1,0 +1,69 @@
+"""The fold of disputes: opened, won, or lost as a chargeback."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from ledger.domain.money import ZERO
+from ledger.domain.orders.events import DisputeLost, DisputeOpened, DisputeWon
+from ledger.domain.orders.evolve.history import history_with
+from ledger.domain.orders.payment import ClosedDispute, Dispute, EntryAction, EntryStatus, Payment
+from ledger.domain.orders.refund import refunded_status
+from ledger.domain.orders.statuses import PaymentStatus
+
+DisputeEvent = DisputeOpened | DisputeWon | DisputeLost
+
+
+def evolve_dispute(payment: Payment, event: DisputeEvent) -> Payment:
+    """Returns the payment after `event`."""
+    dispute = payment.dispute
+    match event:
+        case DisputeOpened():
+            return replace(
+                payment,
+                status=PaymentStatus.DISPUTED,
+                returns_to=payment.status,
+                dispute=Dispute(event.dispute_id, event.amount),
+                entries=history_with(payment, EntryAction.DISPUTE, EntryStatus.PENDING, event.amount, event.at),
+                updated_at=event.at,
+            )
+        case DisputeWon():
+            amount = None if dispute is None else dispute.amount
+            return replace(
+                payment,
+                status=status_to_return_to(payment),
+                returns_to=None,
+                dispute=None,
+                decided_disputes=(*payment.decided_disputes, ClosedDispute(event.dispute_id, ZERO)),
+                entries=history_with(payment, EntryAction.DISPUTE, EntryStatus.SUCCESS, amount, event.at),
+                updated_at=event.at,
+            )
+        case DisputeLost():
+            return _charged_back(payment, event)
+
+
+def _charged_back(payment: Payment, event: DisputeLost) -> Payment:
+    refunded = payment.refunded + event.amount
+    disputed = event.amount if payment.dispute is None else payment.dispute.amount
+    lost = history_with(payment, EntryAction.DISPUTE, EntryStatus.FAILED, disputed, event.at)
+    entries = history_with(
+        replace(payment, entries=lost), EntryAction.CHARGEBACK, EntryStatus.SUCCESS, event.amount, event.at
+    )
+    return replace(
+        payment,
+        status=refunded_status(payment, refunded),
+        returns_to=None,
+        refunded=refunded,
+        charged_back=payment.charged_back + event.amount,
+        dispute=None,
+        decided_disputes=(*payment.decided_disputes, ClosedDispute(event.dispute_id, event.amount)),
+        entries=entries,
+        updated_at=event.at,
+    )
+
+
+def status_to_return_to(payment: Payment) -> PaymentStatus:
+    """Returns the status after a refund or a dispute that came to nothing; a deposit may have completed the payment."""
+    status = payment.returns_to or PaymentStatus.CAPTURED
+    completed = status is PaymentStatus.PARTIALLY_CAPTURED and payment.captured >= payment.amount
+    return PaymentStatus.CAPTURED if completed else status

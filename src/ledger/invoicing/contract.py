@@ -1,0 +1,148 @@
+"""The contract of a stamping provider (PAC): what an operation may ask of it, and what it may answer.
+
+Raise `ProviderUnavailable` only where it is certain that nothing left this process. Every other failure is
+`ProviderTimedOut`: the outcome is unknown, and the caller looks the document up before it stamps again.
+
+`document_id` is unique within its merchant and the idempotency key of every call about a document. Repeat a call with
+the same XML, byte for byte: a provider may recognise a document by its seal. `deadline_at` is real time.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Literal, Protocol
+from uuid import UUID
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from satcfdi.models import Signer
+
+CancellationMotive = Literal["01", "02", "03", "04"]
+"""SAT's c_MotivoCancelacion: errors with a substitute, errors without one, no operation, part of a global invoice."""
+
+
+class ProviderRequest(Struct, frozen=True, kw_only=True):
+    """The fields of every request to a provider."""
+
+    merchant_id: UUID
+    document_id: UUID
+    deadline_at: datetime
+
+
+class StampRequest(ProviderRequest, frozen=True, kw_only=True):
+    """A request to stamp the sealed CFDI 4.0 in `xml`."""
+
+    xml: bytes
+
+
+class LookUp(ProviderRequest, frozen=True, kw_only=True):
+    """A question for the document that an earlier request was to stamp; `xml` is the XML of that request.
+
+    With `fence`, a provider whose capabilities allow it refuses the document from then on: None is final.
+    """
+
+    xml: bytes
+    fence: bool = False
+
+
+class Stamped(Struct, frozen=True, kw_only=True):
+    """A stamped document. `xml` has the TimbreFiscalDigital; `invoice_id` is the provider's own id of the document."""
+
+    fiscal_uuid: UUID
+    invoice_id: str
+    xml: bytes
+    stamped_at: datetime
+
+
+class Refused(Struct, frozen=True, kw_only=True):
+    """A final refusal. `code` and `message` are the provider's own words, unchanged."""
+
+    code: str
+    message: str
+
+
+class CancelRequest(ProviderRequest, frozen=True, kw_only=True):
+    """A request to cancel the stamped document in `xml`. `substituted_by` is given with motive 01, and only with it.
+
+    `signer` seals the request: SAT takes a cancellation only from the document's issuer.
+    """
+
+    fiscal_uuid: UUID
+    xml: bytes
+    motive: CancellationMotive
+    substituted_by: UUID | None = None
+    signer: Signer
+
+
+class Cancelled(Struct, frozen=True, kw_only=True):
+    """A document that is cancelled. `receipt` is SAT's acknowledgement, where the provider hands it on."""
+
+    code: str
+    receipt: bytes | None = None
+
+
+class CancellationPending(Struct, frozen=True, kw_only=True):
+    """A cancellation that the receiver has to accept within three days (CFF 29-A); `status` reports the end of it."""
+
+    code: str
+    receipt: bytes | None = None
+
+
+class StatusRequest(ProviderRequest, frozen=True, kw_only=True):
+    """A question for what SAT reports about the stamped document in `xml`."""
+
+    fiscal_uuid: UUID
+    xml: bytes
+
+
+class DocumentStatus(Struct, frozen=True, kw_only=True):
+    """What SAT reports about a document. `detail` holds the report's own words.
+
+    A document is NOT_FOUND until the provider has handed it to SAT, which may take a day.
+    """
+
+    state: Literal["ACTIVE", "CANCELLATION_PENDING", "CANCELLED", "NOT_FOUND"]
+    detail: str = ""
+
+
+class ProviderTimedOut(Exception):
+    """The outcome is unknown: the answer did not arrive before the deadline, or is unreadable."""
+
+
+class ProviderUnavailable(Exception):
+    """The request has no effect: it was never sent."""
+
+
+class ProviderCapabilities(Struct, frozen=True, kw_only=True):
+    """What a provider can do, and how long its windows are, in seconds."""
+
+    name: str
+    late_arrival_s: float
+    """How long after a call the provider may still apply it. Until then, "not found" may change."""
+    is_simulated: bool = False
+    """Whether it is simulated: its stamps are worth nothing to SAT."""
+    can_fence: bool = False
+    """Whether it can refuse a document that it does not know, so that a late call stamps nothing."""
+
+
+class StampingProvider(Protocol):
+    """A provider of stamps. Every call raises `ProviderTimedOut` or `ProviderUnavailable`; any other exception counts
+    as a time-out.
+    """
+
+    capabilities: ProviderCapabilities
+
+    async def stamp(self, request: StampRequest) -> Stamped | Refused:
+        """Stamps a document. A repeated request returns the stamp of the first one."""
+        ...
+
+    async def look_up(self, request: LookUp) -> Stamped | None:
+        """Returns the stamp of an earlier request, or None where the provider certainly has no such document."""
+        ...
+
+    async def cancel(self, request: CancelRequest) -> Cancelled | CancellationPending | Refused:
+        """Cancels a stamped document. A repeated request returns the state of the first one."""
+        ...
+
+    async def status(self, request: StatusRequest) -> DocumentStatus: ...

@@ -1,0 +1,150 @@
+"""The stored files of stamped documents, XML and PDF, and signed links to them.
+
+A file is written once: a stamped document never changes. A link carries its end and a keyed hash of itself, so that
+this service can serve it without an API key, and without storing it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote, urlencode
+from uuid import UUID
+
+from msgspec import Struct
+
+from ledger.postgres.faults import Fault
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore
+
+FOLDER: Final = "files"
+"""The folder of the files under the data directory, and the path under which their links begin."""
+
+LINK_VALIDITY_S: Final = 15 * 60
+"""How long a link lives (contract N44)."""
+
+_LABEL: Final = b"payment-ledger file link v1\0"
+_LIFETIMES: Final = range(1, 1 << 40)
+"""The ends that a link may have, in seconds since 1970."""
+
+
+class FilesUnavailable(Fault):
+    """The store of files is unreachable, or refuses."""
+
+
+class FileConflict(Exception):
+    """Another file than the one to store has its key. A stamped document never changes."""
+
+
+class StoredFiles(Struct, frozen=True, kw_only=True):
+    """Where the files of a document are, and the SHA-256 of its XML in hex."""
+
+    xml_key: str
+    pdf_key: str
+    sha256: str
+
+
+class DocumentFiles:
+    """The files of stamped documents, in a folder or an object store.
+
+    `url` names the store: `s3://bucket/prefix` with AWS's own variables for its credentials, or `file:///folder`. Links
+    begin with `links_url` and are signed with `link_key`.
+    """
+
+    def __init__(self, url: str, link_key: bytes, links_url: str) -> None:
+        self._url, self._link_key, self._links_url = url, link_key, links_url
+        self._folder = Path(url.removeprefix("file://")) if url.startswith("file://") else None
+        self._opened: ObjectStore | None = None
+
+    async def put(self, merchant_id: UUID, document_id: UUID, fiscal_uuid: UUID, xml: bytes, pdf: bytes) -> StoredFiles:
+        """Stores a stamped document, once. Repeated after a crash, it keeps the files that are there.
+
+        Raises FileConflict where another XML is stored for the document, and FilesUnavailable.
+        """
+        name = f"{merchant_id}/{document_id}/{str(fiscal_uuid).upper()}"
+        files = StoredFiles(xml_key=f"{name}.xml", pdf_key=f"{name}.pdf", sha256=sha256(xml).hexdigest())
+        if not await self._create(files.xml_key, xml) and await self.read(files.xml_key) != xml:
+            raise FileConflict(f"another XML than that of document {document_id} is stored as {files.xml_key}")
+        await self._create(files.pdf_key, pdf)  # two printings of one XML may differ: the first one stays
+        if self._folder is not None:
+            await asyncio.to_thread(_flush, self._folder, [files.xml_key, files.pdf_key])
+        return files
+
+    async def read(self, key: str) -> bytes | None:
+        """Returns a file, None where there is none. Raises FilesUnavailable."""
+        try:
+            return bytes(await (await self._store().get_async(key)).bytes_async())
+        except (FileNotFoundError, ValueError):
+            return None
+        except Exception as fault:  # noqa: BLE001 - each kind of store raises its own
+            raise _unavailable(fault) from None
+
+    def sign_link(self, key: str, expires_at: datetime) -> str:
+        """Returns the address of a file until `expires_at`, in real time. The whole second counts."""
+        end = int(expires_at.timestamp())
+        query = urlencode({"expires": end, "signature": self._signature(key, end)})
+        return f"{self._links_url}/{quote(key)}?{query}"
+
+    def verify(self, key: str, query: Mapping[str, str], at: datetime) -> bool:
+        """Returns whether a link's query allows to read this key at `at`: it was signed here, and has not ended."""
+        end = query.get("expires", "")
+        if not (end.isascii() and end.isdigit() and int(end[:20]) in _LIFETIMES):
+            return False
+        signature = query.get("signature", "").encode()
+        signed = hmac.compare_digest(signature, self._signature(key, int(end)).encode())
+        return signed and at.timestamp() < int(end)
+
+    def _signature(self, key: str, end: int) -> str:
+        return hmac.digest(self._link_key, _LABEL + f"{end}\0{key}".encode(), "sha256").hex()
+
+    async def _create(self, key: str, content: bytes) -> bool:
+        """Stores a file. Returns False where one is stored under its key."""
+        from obstore.exceptions import AlreadyExistsError
+
+        try:
+            await self._store().put_async(key, content, mode="create")
+        except AlreadyExistsError:
+            return False
+        except Exception as fault:  # noqa: BLE001 - each kind of store raises its own
+            raise _unavailable(fault) from None
+        return True
+
+    def _store(self) -> Any:
+        """Returns the store. Opening it imports a library that an installation without invoices never needs."""
+        if self._opened is None:
+            from obstore.store import LocalStore, from_url
+
+            if self._folder is None:
+                self._opened = from_url(self._url)
+            else:
+                self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # tax papers name people
+                self._opened = LocalStore(prefix=self._folder)
+        return self._opened
+
+
+def folder_url(data_dir: Path) -> str:
+    """Returns the store in a data directory: the default."""
+    return f"file://{(data_dir / FOLDER).absolute()}"
+
+
+def _flush(folder: Path, keys: list[str]) -> None:
+    """Makes files durable, and the names by which they are found. An event refers to them from now on."""
+    places = [folder / key for key in keys]
+    for place in [*places, places[0].parent, places[0].parent.parent, folder]:
+        descriptor = os.open(place, os.O_RDONLY)
+        with suppress(OSError):  # a file system that cannot flush a directory
+            os.fsync(descriptor)
+        os.close(descriptor)
+
+
+def _unavailable(fault: Exception) -> FilesUnavailable:
+    """Returns the fault without its text, which names places and may hold parts of the answer."""
+    return FilesUnavailable(f"the store of files failed: {type(fault).__name__}")

@@ -1,0 +1,19 @@
+"""What operations on electronic invoices work with, in one value."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from ledger.invoicing.contract import StampingProvider
+from ledger.invoicing.files import DocumentFiles
+from ledger.invoicing.issuers import Issuers
+
+
+class Invoicing(Struct, frozen=True, kw_only=True):
+    """One process's access to stamping. `provider` is None in production until one is configured."""
+
+    provider: StampingProvider | None
+    issuers: Issuers
+    files: DocumentFiles
+    timeout_s: float = 30.0
+    """How long a call to the provider may take, in seconds of real time."""

@@ -1,0 +1,9 @@
+"""The printed form of a stamped document, made of its XML alone: what is printed is what was stamped.
+
+In reading order:
+
+- `printable`: what a page shows, read from the XML. `catalogs`: the names of SAT's codes.
+- `words`: labels, numbers and dates in Spanish and English; amounts in words.
+- `render`: the whole PDF. `head`, `tables`, `totals`: its parts. `page`: a document while it is drawn. `canvas`: fonts,
+  colours and boxes.
+"""

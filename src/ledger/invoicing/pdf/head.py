@@ -1,0 +1,103 @@
+"""The head of a printed document: its kind and number, the two parties, and what they agreed."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ledger.invoicing.pdf import words
+from ledger.invoicing.pdf.canvas import ACCENT, FAINT, INNER, MARGIN, WARNING
+from ledger.invoicing.pdf.catalogs import described
+from ledger.invoicing.pdf.page import Page
+
+_LOGO: Final = 17.0
+_CARD_HEIGHT: Final = 29.0
+
+
+def head(page: Page) -> None:
+    canvas, document, labels = page.canvas, page.document, page.labels
+    _mark(page)
+    x = MARGIN + _LOGO + 4
+    y = canvas.write_block(x, MARGIN + 1, 90, document.issuer.name, size=13, style="B", lines_max=2)
+    canvas.write_line(x, y + 0.6, f"RFC {document.issuer.rfc}", size=9, colour=FAINT)
+    canvas.write_line(MARGIN, MARGIN, labels[document.kind], size=16, style="B", colour=ACCENT, width=INNER, align="R")
+    number = f"{labels['number']} {document.number}"
+    canvas.write_line(MARGIN, MARGIN + 8, number, size=10, style="B", width=INNER, align="R")
+    issued = words.moment(document.issued_at, page.language)
+    canvas.write_line(MARGIN, MARGIN + 13, issued, size=8, colour=FAINT, width=INNER, align="R")
+    page.y = MARGIN + _LOGO + 3
+    if document.is_test:
+        canvas.set_fill_color(253, 236, 234)
+        canvas.rect(MARGIN, page.y, INNER, 6, style="F")
+        canvas.write_line(
+            MARGIN, page.y + 1.2, labels["test"], size=8, style="B", colour=WARNING, width=INNER, align="C"
+        )
+        page.y += 8.5
+
+
+def _mark(page: Page) -> None:
+    """Draws the logo, or the issuer's initials in its place."""
+    canvas = page.canvas
+    if page.logo is not None:
+        canvas.image(page.logo, MARGIN, MARGIN, _LOGO, _LOGO, keep_aspect_ratio=True)
+        return
+    canvas.box(MARGIN, MARGIN, _LOGO, _LOGO, ACCENT)
+    initials = "".join(word[0] for word in page.document.issuer.name.split()[:2]).upper()
+    white = (255, 255, 255)
+    canvas.write_line(MARGIN, MARGIN + 5, initials, size=20, style="B", colour=white, width=_LOGO, align="C")
+
+
+def parties(page: Page) -> None:
+    document, labels = page.document, page.labels
+    width = (INNER - 5) / 2
+    issuer, receiver = document.issuer, document.receiver
+    _card(page,
+        MARGIN, width, labels["issuer"], issuer.name, issuer.rfc,
+        [
+            (labels["tax_system"], described("tax_system", issuer.tax_system)),
+            (labels["place"], document.place),
+        ],
+    )  # fmt: skip
+    _card(page,
+        MARGIN + width + 5, width, labels["receiver"], receiver.name, receiver.rfc,
+        [
+            (labels["tax_system"], described("tax_system", receiver.tax_system)),
+            (labels["zip"], receiver.zip_code),
+            (labels["use"], described("cfdi_use", receiver.cfdi_use or "")),
+        ],
+    )  # fmt: skip
+    page.y += _CARD_HEIGHT + 3
+
+
+def _card(page: Page, x: float, width: float, title: str, name: str, rfc: str, facts: list[tuple[str, str]]) -> None:
+    canvas, y = page.canvas, page.y
+    canvas.box(x, y, width, _CARD_HEIGHT)
+    canvas.write_line(x + 2, y + 2, title.upper(), size=6.5, style="B", colour=ACCENT)
+    below = canvas.write_block(x + 2, y + 5.6, width - 4, name, size=9, style="B", lines_max=2)
+    canvas.write_line(x + 2, below + 0.4, f"RFC {rfc}", size=8)
+    for n, (label, value) in enumerate(facts):
+        canvas.write_line(x + 2, y + 18 + n * 3.4, f"{label}: {value}", size=6.8, colour=FAINT, width=width - 4)
+
+
+def terms(page: Page) -> None:
+    """Draws what was agreed, in two columns; the fiscal UUID first."""
+    document, labels = page.document, page.labels
+    facts = [
+        (labels["uuid"], document.fiscal_uuid),
+        (labels["stamped"], words.moment(document.stamped_at, page.language)),
+        (labels["currency"], document.currency),
+    ]
+    if document.exchange_rate:
+        facts.append((labels["rate"], document.exchange_rate))
+    if document.payment_method:
+        facts.append((labels["method"], described("payment_method", document.payment_method)))
+    if document.payment_form:
+        facts.append((labels["form"], described("payment_form", document.payment_form)))
+    if document.relation:
+        facts.append((labels["relation"], described("relation", document.relation)))
+    facts += [(labels["related"], each) for each in document.related]
+    half = INNER / 2
+    for n, (label, value) in enumerate(facts):
+        x, y = MARGIN + (n % 2) * half, page.y + (n // 2) * 4.2
+        page.canvas.write_line(x, y, label, size=7, colour=FAINT, width=27)
+        page.canvas.write_line(x + 27, y, value, size=7.5, style="B" if n == 0 else "", width=half - 28)
+    page.y += (len(facts) + 1) // 2 * 4.2 + 2.5

@@ -1,0 +1,42 @@
+"""Warns that the legal deadline of a payment receipt is near."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import structlog
+
+from ledger.domain.invoices.commands import WarnOfDeadline
+from ledger.domain.invoices.decide.deadlines import decide_deadline_warning
+from ledger.journal.append import Conflict
+from ledger.operations.inputs import Actor
+from ledger.operations.ledger import Ledger
+from ledger.operations.pipeline.execute import execute
+from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
+from ledger.telemetry.metrics import RECEIPTS_NEAR_DEADLINE
+
+_log = structlog.get_logger()
+
+
+async def warn_of_deadline(ledger: Ledger, merchant_id: UUID, order_id: UUID, payment_id: UUID) -> None:
+    """Records, logs and counts a payment whose receipt is not stamped shortly before its deadline, once.
+
+    Raises ConcurrentUpdate, a Fault.
+    """
+    uow = UnitOfWork(ledger, Actor(merchant_id=merchant_id, request_id="due"), cause=payment_id)
+
+    async def attempt(_: Conflict | None) -> Plan:
+        order = await uow.order(order_id)
+        events = decide_deadline_warning(order, WarnOfDeadline(payment_id=payment_id, at=uow.now))
+        return Plan(changes=[uow.change_order(order_id, events)])
+
+    plan = await execute(uow, attempt)
+    for warning in plan.events:
+        RECEIPTS_NEAR_DEADLINE.inc()
+        _log.warning(
+            "receipt_deadline_near",
+            merchant_id=str(merchant_id),
+            order_id=str(order_id),
+            payment_id=str(payment_id),
+            due_at=warning.receipt_due_at.isoformat(),
+        )

@@ -1,0 +1,13 @@
+"""The merchant's settings that an order's invoices follow."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from ledger.domain.invoices.commands import InvoicingPolicy
+from ledger.domain.merchants.state import Merchant
+
+
+def invoicing_policy(merchant: Merchant, exchange_rate: Decimal | None) -> InvoicingPolicy:
+    """Returns the policy of an order that is invoiced now; `exchange_rate` is the request's, in pesos per unit."""
+    return InvoicingPolicy(trigger=merchant.invoice_trigger, time_zone=merchant.time_zone, exchange_rate=exchange_rate)

@@ -1,0 +1,268 @@
+"""What an order shows of its electronic invoices: receipts, credit notes, and the summary of a split order.
+
+The same fields are the answer to a request to stamp. Add fields only behind the interface's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Any, Final
+from uuid import UUID
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec.structs import asdict
+
+from ledger.domain.invoices.due import invoice_status, summary
+from ledger.domain.invoices.state import (
+    CancellationStatus,
+    Document,
+    DocumentCancellation,
+    DocumentFailure,
+    DocumentStatus,
+    Stamp,
+)
+from ledger.domain.invoices.terms import CancellationMotive, CreditNoteTerms, InvoiceTerms, ReceiptTerms
+from ledger.domain.money import shortest
+from ledger.domain.orders.state import Order
+from projections.orders.formats import Amount, Moment, encode, moment, moment_or_null, number_or_null
+
+
+class CancellationDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
+    """The cancellation of a stamped document with SAT."""
+
+    status: Annotated[
+        CancellationStatus, Meta(description="PENDING: the receiver has to accept it. REFUSED: the document is valid.")
+    ]
+    motive: Annotated[CancellationMotive, Meta(description="SAT c_MotivoCancelacion, 01 to 04.")]
+    substituted_by: Annotated[UUID | None, Meta(description="The fiscal UUID of the substitute, with motive 01.")]
+    requested_at: Moment
+    updated_at: Moment
+    failure_code: Annotated[str | None, Meta(description="The provider's code of a refusal.")]
+    failure_reason: Annotated[str | None, Meta(description="The provider's own words of a refusal.")]
+
+
+class InvoiceComplementDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
+    """A payment receipt (REP) or a credit note of a split order."""
+
+    id: Annotated[UUID, Meta(description="The id of the row, which never changes.")]
+    kind: Annotated[str, Meta(description="REP or CREDIT_NOTE.", examples=["REP"])]
+    payment_id: Annotated[UUID, Meta(description="The payment of the receipt, or of the refund.")]
+    payment_event_id: Annotated[UUID | None, Meta(description="The refund event of a credit note; null for a REP.")]
+    amount: Annotated[
+        Amount,
+        Meta(description="The captured amount with surcharge, or the refunded subtotal, in minor units (cents)."),
+    ]
+    applied_amount: Annotated[
+        Amount | None, Meta(description="What a REP pays of the invoice, without surcharge, in minor units (cents).")
+    ]
+    installment: Annotated[int | None, Meta(description="The number of a REP among those of the invoice.")]
+    previous_balance: Annotated[
+        Amount | None, Meta(description="The invoice's balance before a REP, in minor units (cents).")
+    ]
+    remaining_balance: Annotated[
+        Amount | None, Meta(description="The invoice's balance after a REP, in minor units (cents).")
+    ]
+    status: Annotated[DocumentStatus, Meta(description="PENDING, EMITTED (stamped) or FAILED (refused).")]
+    fiscal_uuid: Annotated[UUID | None, Meta(description="SAT's id of the stamped document.")]
+    fiscal_invoice_id: Annotated[str | None, Meta(description="The stamping provider's id of the document.")]
+    pdf_key: Annotated[
+        str | None, Meta(description="The key of the stored PDF. For a link, use /cfdi-url; never build one.")
+    ]
+    failure_code: Annotated[str | None, Meta(description="The provider's code of the latest refusal.")]
+    failure_reason: Annotated[str | None, Meta(description="The provider's own words of the latest refusal.")]
+    attempts: Annotated[int, Meta(description="How often the document was sent to the provider.")]
+    rep_due_at: Annotated[Moment | None, Meta(description="The legal deadline of a REP.")]
+    emitted_at: Annotated[Moment | None, Meta(description="When it was stamped.")]
+    created_at: Moment
+    cancellation: Annotated[
+        CancellationDocument | None, Meta(description="The document's latest cancellation, null without one.")
+    ]
+
+
+class InvoiceSummary(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
+    """How far the documents of a split order are stamped. Captured payments are emitted, pending or failed."""
+
+    captured_count: Annotated[int, Meta(description="The payments that need a payment receipt (REP).")]
+    emitted_rep_count: Annotated[int, Meta(description="Those whose receipts are stamped.")]
+    pending_rep_count: Annotated[int, Meta(description="Those whose receipts are still to be stamped.")]
+    failed_rep_count: Annotated[int, Meta(description="Those with a refused receipt. Stamp the order to try again.")]
+    refund_event_count: Annotated[int, Meta(description="The refund events that need a credit note.")]
+    emitted_credit_note_count: Annotated[int, Meta(description="Those whose credit note is stamped.")]
+    pending_credit_note_count: Annotated[int, Meta(description="Those whose credit note is still to be stamped.")]
+    failed_credit_note_count: Annotated[int, Meta(description="Those whose credit note was refused.")]
+    is_fully_stamped: Annotated[
+        bool, Meta(description="Whether all receipts and credit notes that are needed are stamped.")
+    ]
+
+
+InvoiceType = Annotated[
+    str | None, Meta(description="PPD for split orders, PUE for others, null without fiscal data.", examples=["PPD"])
+]
+InvoiceStatus = Annotated[
+    str | None, Meta(description="PENDING, INVOICED or FAILED; null before the invoice is due.", examples=["INVOICED"])
+]
+FiscalUuid = Annotated[UUID | None, Meta(description="SAT's id of the stamped invoice.")]
+Complements = Annotated[
+    list[InvoiceComplementDocument], Meta(description="The payment receipts of a split order, in order.")
+]
+CreditNotes = Annotated[
+    list[InvoiceComplementDocument], Meta(description="The credit notes of a split order, in order.")
+]
+Summary = Annotated[
+    InvoiceSummary | UnsetType, Meta(description="How far a split order is stamped; absent for other orders.")
+]
+FailureCode = Annotated[
+    str | UnsetType, Meta(description="Why the invoice is FAILED: the provider's code, or that of missing data.")
+]
+FailureReason = Annotated[
+    str | UnsetType, Meta(description="Why the invoice is FAILED, in the provider's own words. Absent otherwise.")
+]
+Cancellation = Annotated[
+    CancellationDocument | UnsetType, Meta(description="The invoice's latest cancellation. Absent without one.")
+]
+
+
+class StampDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
+    """The answer to a request to stamp or to cancel documents (contract N43)."""
+
+    id: Annotated[UUID, Meta(description="The service's id of the order.")]
+    external_id: Annotated[str, Meta(description="The merchant's id of the order.")]
+    invoice_type: InvoiceType
+    invoice_status: InvoiceStatus
+    fiscal_uuid: FiscalUuid
+    complements: Complements
+    credit_notes: CreditNotes
+    invoice_summary: Summary = UNSET
+    invoice_failure_code: FailureCode = UNSET
+    invoice_failure_reason: FailureReason = UNSET
+    invoice_cancellation: Cancellation = UNSET
+
+
+def invoice_fields(order: Order) -> dict[str, Any]:
+    """Returns the fields about its electronic invoices of an order that has some."""
+    status, invoices = invoice_status(order), order.invoices
+    invoice = None if invoices is None else invoices.invoice
+    failure = _failure(order) if status is DocumentStatus.FAILED else None
+    return {
+        "invoice_type": "PPD" if order.terms.allow_partials else "PUE",
+        "invoice_status": "INVOICED" if status is DocumentStatus.EMITTED else status,
+        "fiscal_uuid": None if invoice is None or invoice.stamp is None else invoice.stamp.fiscal_uuid,
+        "complements": [] if invoices is None else complements(order, invoices.receipts),
+        "credit_notes": [] if invoices is None else complements(order, invoices.credit_notes),
+        "invoice_summary": InvoiceSummary(**asdict(summary(order))) if order.terms.allow_partials else UNSET,
+        "invoice_failure_code": UNSET if failure is None else failure.code,
+        "invoice_failure_reason": UNSET if failure is None else failure.message,
+        "invoice_cancellation": (None if invoice is None else cancellation_document(invoice.cancellation)) or UNSET,
+    }
+
+
+NOT_INVOICED: Final[dict[str, Any]] = {
+    "invoice_type": None,
+    "invoice_status": None,
+    "fiscal_uuid": None,
+    "complements": [],
+    "credit_notes": [],
+}
+"""The same fields of every other order."""
+
+
+def render_stamp(order: Order) -> bytes:
+    """Returns the answer to a request to stamp an order, as JSON."""
+    terms = order.terms
+    return encode(
+        StampDocument(
+            id=terms.order_id,
+            external_id=terms.external_id,
+            **(invoice_fields(order) if order.is_fiscal else NOT_INVOICED),
+        )
+    )
+
+
+def complements(order: Order, documents: Iterable[Document]) -> list[InvoiceComplementDocument]:
+    """Returns receipts or credit notes as the order shows them."""
+    return [InvoiceComplementDocument(**complement_fields(order, document)) for document in documents]
+
+
+def complement_fields(order: Order, document: Document) -> dict[str, Any]:
+    """Returns the fields of `InvoiceComplementDocument` of a receipt or a credit note."""
+    stamp, failure = document.stamp, document.failure
+    return {
+        **_amounts(order, document),
+        "id": document.document_id,
+        "status": document.status,
+        "fiscal_uuid": None if stamp is None else stamp.fiscal_uuid,
+        "fiscal_invoice_id": None if stamp is None else stamp.invoice_id,
+        "pdf_key": None if stamp is None else stamp.pdf_key,
+        "failure_code": None if failure is None else failure.code,
+        "failure_reason": None if failure is None else failure.message,
+        "attempts": document.attempts,
+        "rep_due_at": moment_or_null(document.receipt_due_at),
+        "emitted_at": _emitted_at(stamp),
+        "created_at": moment(document.created_at),
+        "cancellation": cancellation_document(document.cancellation),
+    }
+
+
+def cancellation_document(cancellation: DocumentCancellation | None) -> CancellationDocument | None:
+    """Returns a cancellation as the order shows it."""
+    if cancellation is None:
+        return None
+    failure = cancellation.failure
+    return CancellationDocument(
+        status=cancellation.status,
+        motive=cancellation.motive,
+        substituted_by=cancellation.substituted_by,
+        requested_at=moment(cancellation.requested_at),
+        updated_at=moment(cancellation.updated_at),
+        failure_code=None if failure is None else failure.code,
+        failure_reason=None if failure is None else failure.message,
+    )
+
+
+def _emitted_at(stamp: Stamp | None) -> str | None:
+    return None if stamp is None else moment(stamp.emitted_at)
+
+
+def _amounts(order: Order, document: Document) -> dict[str, Any]:
+    match document.terms:
+        case ReceiptTerms() as terms:
+            return {
+                "kind": "REP",
+                "payment_id": terms.payment_id,
+                "payment_event_id": None,
+                "amount": shortest(_received(order, document, terms)),
+                "applied_amount": number_or_null(terms.applied_amount),
+                "installment": terms.installment,
+                "previous_balance": number_or_null(terms.previous_balance),
+                "remaining_balance": number_or_null(terms.remaining_balance),
+            }
+        case CreditNoteTerms() as terms:
+            return {
+                "kind": "CREDIT_NOTE",
+                "payment_id": terms.payment_id,
+                "payment_event_id": terms.payment_event_id,
+                "amount": shortest(terms.total),
+                "applied_amount": None,
+                "installment": None,
+                "previous_balance": None,
+                "remaining_balance": None,
+            }
+        case InvoiceTerms():
+            raise AssertionError("the invoice is no complement")
+
+
+def _received(order: Order, document: Document, terms: ReceiptTerms) -> Any:
+    """Returns the gross amount of the receipt of money that the document is about (contract 4.7)."""
+    before = order.quantum * 0
+    for inflow in order.payment(terms.payment_id).inflows:
+        if document.slot == f"receipt:{inflow.ordinal}":
+            return inflow.captured - before
+        before = inflow.captured
+    raise AssertionError("a receipt is about money that the payment received")
+
+
+def _failure(order: Order) -> DocumentFailure | None:
+    invoices = order.invoices
+    if invoices is None:
+        return None
+    return invoices.blocked if invoices.invoice is None else invoices.invoice.failure

@@ -1,0 +1,215 @@
+"""POST …/stamp, …/cfdi-url and …/cfdi-cancel: what they answer, what they repeat and what they refuse."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from tests.api.bodies import ABSENT, by_card, order, paid_order
+from tests.api.invoices.test_story import FISCAL, STAMPING, make, pay, shown, work
+from tests.api.storefront import ORDERS, Merchant
+
+pytestmark = pytest.mark.anyio
+
+WORDS = {"code": "CFDI40999", "message": "Palabras del proveedor."}
+
+
+async def stamp(merchant: Merchant, order_id: str, body: Any = b"{}", **headers: str) -> Any:
+    return await merchant.post(f"{ORDERS}/{order_id}/stamp", body, **headers)
+
+
+async def single(merchant: Merchant, name: str, **changes: Any) -> str:
+    answer = await merchant.create(paid_order(externalId=name, customerFiscalData=FISCAL, **changes))
+    assert answer.status_code == 201, answer.text
+    return answer.json()["id"]
+
+
+async def test_an_order_of_one_payment_has_an_invoice_once_it_is_paid(merchant: Merchant) -> None:
+    order_id = await single(merchant, "pue-1")
+    assert (await shown(merchant, order_id))["invoiceStatus"] == "PENDING"
+    await work(merchant)
+    done = await shown(merchant, order_id)
+    assert (done["invoiceType"], done["invoiceStatus"], done["complements"]) == ("PUE", "INVOICED", [])
+    assert "invoiceSummary" not in done
+    again = (await stamp(merchant, order_id)).json()
+    assert again["fiscalUuid"] == done["fiscalUuid"]
+
+
+async def test_an_order_without_fiscal_data_is_stamped_once_a_request_brings_it(merchant: Merchant) -> None:
+    order_id = await single(merchant, "later-1")
+    plain = (await merchant.create(paid_order(externalId="plain-1"))).json()
+    assert (plain["invoiceType"], plain["complements"], plain["creditNotes"]) == (None, [], [])
+    refused = await stamp(merchant, plain["id"])
+    assert (refused.status_code, refused.json()["code"]) == (422, "FISCAL_DATA_INCOMPLETE")
+    assert refused.json()["errors"][0]["field"] == "fiscalConfig.taxId"
+    done = await stamp(merchant, plain["id"], {"fiscalConfig": FISCAL})
+    assert (done.status_code, done.json()["invoiceStatus"]) == (200, "INVOICED")
+    assert (await shown(merchant, plain["id"]))["invoiceType"] == "PUE"
+    assert order_id != plain["id"]
+
+
+async def test_missing_and_wrong_fiscal_data_names_every_field(merchant: Merchant) -> None:
+    order_id = (await merchant.create(paid_order(externalId="missing-1"))).json()["id"]
+    body = {"fiscalConfig": {"taxId": "URE180429TM6", "legalName": "UNIVERSIDAD ROBOTICA ESPAÑOLA"}}
+    refused = await stamp(merchant, order_id, body)
+    assert refused.status_code == 422
+    assert {each["field"] for each in refused.json()["errors"]} == {
+        "fiscalConfig.taxSystem", "fiscalConfig.cfdiUse", "fiscalConfig.zipCode",
+    }  # fmt: skip
+    wrong = await stamp(merchant, order_id, {"fiscalConfig": {"taxId": "NO"}, "scope": "SOME", "exchangeRate": -1})
+    assert wrong.status_code == 400
+    assert {each["field"].rpartition(".")[2] for each in wrong.json()["errors"]} == {"taxId", "scope", "exchangeRate"}
+
+
+async def test_a_foreign_currency_needs_an_exchange_rate(merchant: Merchant) -> None:
+    order_id = await single(merchant, "usd-1", currency="USD")
+    refused = await stamp(merchant, order_id)
+    assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "exchangeRate")
+    done = await stamp(merchant, order_id, {"exchangeRate": 17.2545})
+    assert done.json()["invoiceStatus"] == "INVOICED"
+    with_rate = await single(merchant, "usd-2", currency="USD", exchangeRate=17.2545)
+    await work(merchant)
+    assert (await shown(merchant, with_rate))["invoiceStatus"] == "INVOICED"
+
+
+async def test_an_amount_with_a_fraction_of_a_centavo_is_not_stamped(merchant: Merchant) -> None:
+    order_id = await single(merchant, "fraction-1", amount=1500.5)
+    refused = await stamp(merchant, order_id)
+    assert (refused.status_code, refused.json()["code"]) == (422, "AMOUNT_NOT_STAMPABLE")
+    await work(merchant)
+    failed = await shown(merchant, order_id)
+    assert (failed["invoiceStatus"], failed["invoiceFailureCode"]) == ("FAILED", "AMOUNT_NOT_STAMPABLE")
+
+
+async def test_a_refusal_is_shown_in_the_providers_words_and_repeated_after_its_pause(merchant: Merchant) -> None:
+    order_id = await make(merchant, externalId="refused-1")
+    await pay(merchant, order_id, 40000)
+    await merchant.post(STAMPING, {"mode": "REFUSE", "times": 1, **WORDS})
+    refused = await stamp(merchant, order_id)
+    assert (refused.status_code, refused.json()["invoiceStatus"]) == (200, "FAILED")
+    assert (refused.json()["invoiceFailureCode"], refused.json()["invoiceFailureReason"]) == tuple(WORDS.values())
+    await work(merchant, "PT4M")
+    assert (await shown(merchant, order_id))["invoiceStatus"] == "FAILED"
+    await work(merchant, "PT2M")
+    assert (await shown(merchant, order_id))["invoiceSummary"]["isFullyStamped"]
+
+
+async def test_a_refused_receipt_holds_the_later_documents_until_a_request_repeats_it(merchant: Merchant) -> None:
+    order_id = await make(merchant, externalId="held-1")
+    await pay(merchant, order_id, 40000)
+    await work(merchant)
+    await merchant.post(STAMPING, {"mode": "REFUSE", "times": 1, **WORDS})
+    await pay(merchant, order_id, 30000)
+    await pay(merchant, order_id, 30000)
+    await work(merchant)
+    held = await shown(merchant, order_id)
+    assert [each["status"] for each in held["complements"]] == ["EMITTED", "FAILED", "PENDING"]
+    assert held["complements"][1]["failureReason"] == WORDS["message"]
+    counts = held["invoiceSummary"]
+    assert (counts["emittedRepCount"], counts["failedRepCount"], counts["pendingRepCount"]) == (1, 1, 1)
+    unknown = await stamp(merchant, order_id, {"complementIds": [order_id]})
+    assert (unknown.status_code, unknown.json()["code"]) == (404, "DOCUMENT_NOT_FOUND")
+    done = await stamp(merchant, order_id, {"scope": "COMPLEMENTS"})
+    assert [each["status"] for each in done.json()["complements"]] == ["EMITTED"] * 3
+
+
+async def test_a_provider_that_is_down_answers_503_and_the_documents_follow_by_themselves(merchant: Merchant) -> None:
+    order_id = await single(merchant, "down-1")
+    await merchant.post(STAMPING, {"mode": "DOWN"})
+    down = await stamp(merchant, order_id, **{"idempotency-key": "stamp-down"})
+    assert (down.status_code, "retry-after" in down.headers) == (503, True)
+    assert (await shown(merchant, order_id))["invoiceStatus"] == "PENDING"
+    await merchant.post(STAMPING, {"mode": "OK"})
+    again = await stamp(merchant, order_id, **{"idempotency-key": "stamp-down"})
+    assert (again.status_code, again.json()["invoiceStatus"]) == (200, "INVOICED")
+    other = await single(merchant, "down-2")
+    await merchant.post(STAMPING, {"mode": "DOWN"})
+    await work(merchant)
+    await merchant.post(STAMPING, {"mode": "OK"})
+    await work(merchant, "PT1M")
+    assert (await shown(merchant, other))["invoiceStatus"] == "INVOICED"
+
+
+async def test_requests_at_once_stamp_one_document_and_a_key_is_answered_again(merchant: Merchant) -> None:
+    order_id = await single(merchant, "twice-1")
+    answers = await asyncio.gather(*[stamp(merchant, order_id) for _ in range(4)])
+    assert {answer.status_code for answer in answers} <= {200, 409}
+    await work(merchant)
+    links = (await merchant.get(f"{ORDERS}/{order_id}/cfdi-url")).json()
+    uuid = (await shown(merchant, order_id))["fiscalUuid"]
+    assert links["invoice"]["fiscalUuid"] == uuid
+    other = await single(merchant, "twice-2")
+    key = {"idempotency-key": "stamp-twice"}
+    first = await stamp(merchant, other, **key)
+    second = await stamp(merchant, other, **key)
+    assert (first.content, second.headers["idempotent-replayed"]) == (second.content, "true")
+
+
+async def test_links_need_a_stamped_document(merchant: Merchant) -> None:
+    order_id = await make(merchant, externalId="links-1")
+    path = f"{ORDERS}/{order_id}/cfdi-url"
+    assert (await merchant.get(path)).json()["code"] == "INVOICE_NOT_READY"
+    assert (await merchant.get(f"{path}?complementId={order_id}")).status_code == 404
+    assert (await merchant.get(f"{path}?complementId=x&format=pdf")).status_code == 400
+    assert (await merchant.get(f"{path}?format=doc")).status_code == 400
+    assert (await merchant.post(path, {"format": "doc", "complementId": "x"})).status_code == 400
+    assert (await merchant.get(f"{ORDERS}/unknown-order/cfdi-url")).status_code == 404
+    await pay(merchant, order_id, 100000)
+    await work(merchant)
+    assert (await merchant.post(path, b"{}")).json()["invoice"]["pdfUrl"]
+
+
+async def test_a_document_is_cancelled_with_sat_and_replaced_by_a_request(merchant: Merchant) -> None:
+    order_id = await single(merchant, "cancel-1")
+    path = f"{ORDERS}/{order_id}/cfdi-cancel"
+    assert (await merchant.post(path, {"motive": "02"})).json()["code"] == "INVOICE_NOT_READY"
+    await work(merchant)
+    old = (await shown(merchant, order_id))["fiscalUuid"]
+    assert [e["field"] for e in (await merchant.post(path, {"documentId": 7})).json()["errors"]] == [
+        "documentId",
+        "motive",
+    ]
+    assert (await merchant.post(path, {"motive": "01"})).json()["errors"][0]["field"] == "substitutedBy"
+    await merchant.post(STAMPING, {"mode": "DOWN", "times": 1})
+    assert (await merchant.post(path, {"motive": "02"})).status_code == 503
+    done = await merchant.post(path, {"motive": "02"}, **{"idempotency-key": "cancel-1"})
+    assert done.json()["invoiceCancellation"]["status"] == "CANCELLED"
+    again = await merchant.post(path, {"motive": "02"}, **{"idempotency-key": "cancel-1"})
+    assert again.content == done.content
+    await work(merchant)
+    replaced = (await stamp(merchant, order_id)).json()
+    assert replaced["invoiceStatus"] == "INVOICED"
+    assert replaced["fiscalUuid"] != old
+
+
+async def test_an_invoice_with_receipts_is_cancelled_after_them(merchant: Merchant) -> None:
+    order_id = await make(merchant, externalId="cancel-2")
+    await pay(merchant, order_id, 40000)
+    await work(merchant)
+    path = f"{ORDERS}/{order_id}/cfdi-cancel"
+    in_use = await merchant.post(path, {"motive": "03"})
+    assert (in_use.status_code, in_use.json()["code"]) == (409, "INVOICE_IN_USE")
+    (receipt,) = (await shown(merchant, order_id))["complements"]
+    await merchant.post(STAMPING, {"mode": "REFUSE", "times": 1, **WORDS})
+    refused = await merchant.post(path, {"motive": "02", "documentId": receipt["id"]})
+    assert refused.json()["complements"][0]["cancellation"]["failureReason"] == WORDS["message"]
+    done = await merchant.post(path, {"motive": "02", "documentId": receipt["id"]})
+    assert done.json()["complements"][0]["cancellation"]["status"] == "CANCELLED"
+    assert (await merchant.post(path, {"motive": "03"})).json()["invoiceCancellation"]["status"] == "CANCELLED"
+
+
+async def test_an_order_created_pending_shows_its_type_alone(merchant: Merchant) -> None:
+    pending = order(externalId="pending-1", paymentMethod=by_card(), customerFiscalData=FISCAL, dueDate=ABSENT)
+    created = (await merchant.create(pending)).json()
+    assert (created["invoiceType"], created["invoiceStatus"], created["fiscalUuid"]) == ("PUE", None, None)
+
+
+async def test_a_receiver_without_a_tax_id_is_refused_unless_the_merchant_invoices_the_public(
+    merchant: Merchant,
+) -> None:
+    fiscal = {name: value for name, value in FISCAL.items() if name != "taxId"}
+    created = await merchant.create(paid_order(externalId="public-1", customerFiscalData=fiscal))
+    refused = await stamp(merchant, created.json()["id"])
+    assert (refused.status_code, refused.json()["code"]) == (422, "FISCAL_DATA_INCOMPLETE")
+    assert [each["field"] for each in refused.json()["errors"]] == ["fiscalConfig.taxId"]

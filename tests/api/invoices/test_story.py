@@ -1,0 +1,135 @@
+"""The story of a split order's documents over HTTP: stamped in order, downloaded, and adding up at every step.
+
+Moving the merchant's clock does what a worker does.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from lxml import etree
+from tests.api.bodies import by_card, order
+from tests.api.storefront import ORDERS, Merchant, Storefront
+
+pytestmark = pytest.mark.anyio
+
+FISCAL = {
+    "taxId": "URE180429TM6",
+    "legalName": "UNIVERSIDAD ROBOTICA ESPAÑOLA",
+    "taxSystem": "601",
+    "cfdiUse": "G03",
+    "zipCode": "86991",
+}
+CFDI = {"cfdi": "http://www.sat.gob.mx/cfd/4", "pago": "http://www.sat.gob.mx/Pagos20"}
+STAMPING = "/api/sandbox/stamping"
+
+
+async def work(merchant: Merchant, by: str = "PT1S") -> None:
+    answer = await merchant.post("/api/sandbox/clock", {"advanceBy": by})
+    assert answer.status_code == 200, answer.text
+
+
+async def shown(merchant: Merchant, order_id: str) -> dict[str, Any]:
+    return (await merchant.get(f"{ORDERS}/{order_id}")).json()
+
+
+async def make(merchant: Merchant, **changes: Any) -> str:
+    body = order(allowPartials=True, amount=100000, customerFiscalData=FISCAL, **changes)
+    answer = await merchant.create(body)
+    assert answer.status_code == 201, answer.text
+    return answer.json()["id"]
+
+
+async def pay(merchant: Merchant, order_id: str, amount: int, method: dict[str, Any] | None = None) -> dict[str, Any]:
+    body = {
+        "amount": amount,
+        "paymentMethod": method or by_card(),
+        "billingAddress": {"city": "Puebla", "country": "MX"},
+    }
+    answer = await merchant.post(f"{ORDERS}/{order_id}/payments", body)
+    assert answer.status_code == 201, answer.text
+    return answer.json()["payment"]
+
+
+def check(document: dict[str, Any], *, stamped: bool) -> None:
+    """Invariants I8 and I9 of what the order shows, and its net subtotal where everything is stamped."""
+    counts = document["invoiceSummary"]
+    assert counts["capturedCount"] == sum(
+        counts[name] for name in ("emittedRepCount", "pendingRepCount", "failedRepCount")
+    )
+    assert counts["refundEventCount"] == sum(
+        counts[name] for name in ("emittedCreditNoteCount", "pendingCreditNoteCount", "failedCreditNoteCount")
+    )
+    emitted = [each for each in document["complements"] if each["status"] == "EMITTED"]
+    applied = sum(each["appliedAmount"] for each in emitted)
+    credited = sum(each["amount"] for each in document["creditNotes"] if each["status"] == "EMITTED")
+    assert 0 <= applied - credited <= document["subtotalAmount"]
+    assert counts["isFullyStamped"] is stamped
+    if stamped:
+        assert applied - credited == document["subtotalAmount"] - document["amountPending"]
+
+
+async def download(merchant: Merchant, links: dict[str, Any]) -> Any:
+    pdf = await merchant.client.get(links["pdfUrl"])
+    assert pdf.content.startswith(b"%PDF-")
+    return etree.fromstring((await merchant.client.get(links["xmlUrl"])).content)
+
+
+async def test_a_split_order_is_stamped_step_by_step_and_its_documents_add_up(store: Storefront) -> None:
+    merchant = await store.register(surcharge_rate=Decimal(3))
+    order_id = await make(merchant, externalId="cfdi-1")
+    before = await shown(merchant, order_id)
+    assert (before["invoiceType"], before["invoiceStatus"], before["complements"]) == ("PPD", None, [])
+    card = await pay(merchant, order_id, 40000)
+    check(await shown(merchant, order_id), stamped=False)
+    await work(merchant)
+    first = await shown(merchant, order_id)
+    check(first, stamped=True)
+    assert (first["invoiceStatus"], len(first["fiscalUuid"])) == ("INVOICED", 36)
+    assert first["complements"][0]["amount"] == 41200
+    await pay(merchant, order_id, 10000)
+    transfer = await pay(merchant, order_id, 50000, {"type": "spei"})
+    clabe = transfer["speiDetails"]["clabe"]
+    assert (await merchant.post("/api/sandbox/deposits", {"clabe": clabe, "amount": 50000})).status_code == 200
+    check(await shown(merchant, order_id), stamped=False)
+    await work(merchant)
+    check(await shown(merchant, order_id), stamped=True)
+    for amount in (10000, 5000):
+        body = {"amount": amount, "paymentId": card["id"], "reason": "defecto"}
+        assert (await merchant.post(f"{ORDERS}/{order_id}/refund", body)).status_code == 200
+        check(await shown(merchant, order_id), stamped=False)
+    await work(merchant)
+    refunded = await shown(merchant, order_id)
+    check(refunded, stamped=True)
+    assert [each["amount"] for each in refunded["creditNotes"]] == [9709, 4854]
+    await pay(merchant, order_id, refunded["amountPending"])
+    await work(merchant)
+    done = await shown(merchant, order_id)
+    check(done, stamped=True)
+    assert done["status"] == "COMPLETED"
+    assert [each["installment"] for each in done["complements"]] == [1, 2, 3, 4]
+    assert done["complements"][-1]["remainingBalance"] == 0
+    await _check_files(merchant, order_id, done)
+
+
+async def _check_files(merchant: Merchant, order_id: str, done: dict[str, Any]) -> None:
+    links = (await merchant.get(f"{ORDERS}/{order_id}/cfdi-url")).json()
+    invoice = await download(merchant, links["invoice"])
+    assert (invoice.get("Total"), invoice.get("MetodoPago")) == ("1000.00", "PPD")
+    for shown_row, linked in zip(done["complements"], links["complements"], strict=True):
+        receipt = await download(merchant, linked)
+        (related,) = receipt.iterfind(".//pago:DoctoRelacionado", CFDI)
+        assert Decimal(related.get("ImpPagado")) * 100 == shown_row["appliedAmount"]
+        assert Decimal(related.get("ImpSaldoInsoluto")) * 100 == shown_row["remainingBalance"]
+        assert related.get("IdDocumento").lower() == done["fiscalUuid"]
+    for shown_row, linked in zip(done["creditNotes"], links["creditNotes"], strict=True):
+        note = await download(merchant, linked)
+        assert (note.get("TipoDeComprobante"), Decimal(note.get("Total")) * 100) == ("E", shown_row["amount"])
+    one = links["creditNotes"][0]["id"]
+    alone = (await merchant.get(f"{ORDERS}/{order_id}/cfdi-url?complementId={one}&format=xml")).json()
+    assert (alone["invoice"], alone["complements"], len(alone["creditNotes"])) == (None, [], 1)
+    assert alone["creditNotes"][0]["pdfUrl"] is None
+    altered = await merchant.client.get(links["invoice"]["xmlUrl"] + "0")
+    assert altered.status_code == 404

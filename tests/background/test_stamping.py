@@ -1,0 +1,224 @@
+"""A worker's documents after a crash at any point of their stamping: each exactly once, in order, and none missing."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+import psycopg
+import pytest
+from msgspec.structs import replace
+from tests.background.conftest import Open
+from tests.background.test_recovery import AFTERWARDS, sweep
+from tests.domain.invoices.stamper import FISCAL, story
+from tests.operations.conftest import an_order, by_card
+from tests.sealing import MASTER_KEY
+
+from ledger.background.reactions.registry import HANDLERS, REACTIONS
+from ledger.background.scheduler.clock_advance import ClockAdvancer
+from ledger.background.worker import run
+from ledger.domain.invoices.due import InvoiceTimerKind, invoice_timers
+from ledger.domain.invoices.events import DocumentStamped, StampingRequested
+from ledger.domain.orders.state import Order
+from ledger.invoicing.contract import ProviderTimedOut, ProviderUnavailable
+from ledger.invoicing.files import DocumentFiles, FilesUnavailable
+from ledger.invoicing.providers.sandbox import SandboxProvider
+from ledger.journal.journal import Journal
+from ledger.operations.inputs import Actor, StampInput
+from ledger.operations.ledger import Ledger
+from ledger.operations.orders.add_payment import add_payment
+from ledger.operations.orders.create import create_order
+from ledger.operations.orders.invoices.stamp import stamp_due, stamp_order
+from ledger.operations.pipeline.unit_of_work import load_order
+from ledger.settings import Settings
+
+pytestmark = pytest.mark.anyio
+
+EMITTED = [
+    ("INVOICE", 10_000, "EMITTED"),
+    ("REP", 1, 10_000, 4_000, 6_000, "EMITTED"),
+    ("REP", 2, 6_000, 6_000, 0, "EMITTED"),
+]
+
+
+class Crash(BaseException):
+    """Ends an operation where the process would have ended."""
+
+
+async def two_payments(ledger: Ledger, merchant: Actor) -> UUID:
+    """Returns a split order with fiscal data and two captured payments."""
+    result = await create_order(ledger, merchant, an_order("1", allow_partials=True, fiscal=FISCAL))
+    for amount in (4_000, 6_000):
+        await add_payment(ledger, merchant, "1", by_card(amount=Decimal(amount)))
+    return result.order.terms.order_id
+
+
+async def order_of(ledger: Ledger, merchant: Actor, order_id: UUID) -> Order:
+    return await load_order(ledger, merchant.merchant_id, order_id)
+
+
+def stamps(url: str) -> int:
+    """Returns how many documents the provider has stamped."""
+    with psycopg.connect(url) as connection:
+        row = connection.execute("select count(*) from sandbox_stamp where xml is not null").fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def crash_at(point: str, monkeypatch: pytest.MonkeyPatch, nth: int) -> None:  # noqa: C901 - a wrapper for each point
+    """Crashes at this point of the n-th document."""
+    seen = 0
+
+    def now() -> bool:
+        nonlocal seen
+        seen += 1
+        return seen == nth
+
+    commit, stamp, put = Journal.commit, SandboxProvider.stamp, DocumentFiles.put
+
+    async def commit_or_crash(journal: Journal, merchant_id: UUID, command_id: UUID, changes: Any, *rest: Any) -> Any:
+        kinds = {type(event) for change in changes for event in change.events}
+        if point == "before-intent" and StampingRequested in kinds and now():
+            raise Crash
+        if point == "before-outcome" and DocumentStamped in kinds and now():
+            raise Crash
+        done = await commit(journal, merchant_id, command_id, changes, *rest)
+        if point == "after-intent" and StampingRequested in kinds and now():
+            raise Crash
+        return done
+
+    async def stamp_or_crash(provider: SandboxProvider, request: Any) -> Any:
+        answer = await stamp(provider, request)
+        if point == "after-call" and now():
+            raise Crash
+        if point == "silent" and now():
+            raise ProviderTimedOut("no answer")
+        return answer
+
+    async def put_or_crash(files: DocumentFiles, *args: Any) -> Any:
+        if point == "no-disk" and now():
+            raise FilesUnavailable("the disk is full")
+        stored = await put(files, *args)
+        if point == "stored" and now():
+            raise Crash
+        return stored
+
+    monkeypatch.setattr(Journal, "commit", commit_or_crash)
+    monkeypatch.setattr(SandboxProvider, "stamp", stamp_or_crash)
+    monkeypatch.setattr(DocumentFiles, "put", put_or_crash)
+
+
+@pytest.mark.parametrize(
+    ("point", "nth"),
+    [
+        ("before-intent", 1),
+        ("after-intent", 2),
+        ("after-call", 1),
+        ("silent", 2),
+        ("no-disk", 1),
+        ("stored", 2),
+        ("before-outcome", 2),
+    ],
+)
+async def test_a_document_is_stamped_once_wherever_its_worker_ended(
+    point: str, nth: int, ledger: Ledger, merchant: Actor, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order_id = await two_payments(ledger, merchant)
+    with monkeypatch.context() as patch:
+        crash_at(point, patch, nth)
+        try:
+            await stamp_due(ledger, merchant.merchant_id, order_id)
+        except Crash:
+            pass
+        else:
+            assert point in {"silent", "no-disk"}
+    assert story(await order_of(ledger, merchant, order_id)) != EMITTED
+    await sweep(ledger, database_url, AFTERWARDS)
+    await stamp_due(ledger, merchant.merchant_id, order_id)
+    assert story(await order_of(ledger, merchant, order_id)) == EMITTED
+    assert stamps(database_url) == 3
+
+
+async def test_an_open_call_is_left_to_the_recovery(
+    ledger: Ledger, merchant: Actor, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order_id = await two_payments(ledger, merchant)
+    with monkeypatch.context() as patch:
+        crash_at("after-intent", patch, 1)
+        with pytest.raises(Crash):
+            await stamp_due(ledger, merchant.merchant_id, order_id)
+    order = await order_of(ledger, merchant, order_id)
+    assert order.invoices is not None
+    assert order.invoices.open_intent is not None
+    await stamp_due(ledger, merchant.merchant_id, order_id)
+    assert (await order_of(ledger, merchant, order_id)) == order
+
+
+async def test_two_workers_and_a_request_stamp_each_document_once(
+    ledger: Ledger, merchant: Actor, open_another: Open, database_url: str
+) -> None:
+    order_id = await two_payments(ledger, merchant)
+    ledgers = [ledger, await open_another(), await open_another()]
+    await asyncio.gather(*[stamp_due(one, merchant.merchant_id, order_id) for one in ledgers * 2])
+    assert story(await order_of(ledger, merchant, order_id)) == EMITTED
+    assert stamps(database_url) == 3
+
+
+async def test_an_outage_of_the_provider_ends_with_every_document_in_order(
+    ledger: Ledger, merchant: Actor, database_url: str
+) -> None:
+    assert ledger.invoicing is not None
+    provider = ledger.invoicing.provider
+    assert isinstance(provider, SandboxProvider)
+    order_id = await two_payments(ledger, merchant)
+    await provider.set_mode(merchant.merchant_id, "DOWN", 3)
+    advancer = ClockAdvancer(database_url, ledger, REACTIONS, HANDLERS)
+
+    def hours(now: datetime) -> datetime:
+        return now + timedelta(hours=2)
+
+    await advancer.advance(merchant.merchant_id, "advanceBy", hours)
+    order = await order_of(ledger, merchant, order_id)
+    assert order.invoices is not None
+    assert (story(order), order.invoices.documents[0].attempts) == (EMITTED, 4)
+    assert stamps(database_url) == 3
+
+
+async def test_a_running_worker_stamps_what_was_captured(
+    ledger: Ledger, merchant: Actor, database_url: str, tmp_path: Any
+) -> None:
+    order_id = await two_payments(ledger, merchant)
+    settings = Settings(database_url=database_url, master_key=MASTER_KEY, data_dir=tmp_path)
+    stop, ready = asyncio.Event(), asyncio.Event()
+    worker = asyncio.create_task(run(settings, ready.set, stop))
+    await ready.wait()
+    async with asyncio.timeout(60):
+        while story(await order_of(ledger, merchant, order_id)) != EMITTED:
+            assert not worker.done(), worker
+            await asyncio.sleep(0.1)
+    stop.set()
+    await worker
+
+
+async def test_without_a_provider_an_invoice_fails_once_and_is_stamped_after_one_is_connected(
+    ledger: Ledger, merchant: Actor, database_url: str
+) -> None:
+    order_id = await two_payments(ledger, merchant)
+    connected = ledger.invoicing
+    assert connected is not None
+    ledger.invoicing = replace(connected, provider=None)
+    for _ in range(2):
+        await stamp_due(ledger, merchant.merchant_id, order_id)
+    with pytest.raises(ProviderUnavailable):
+        await stamp_order(ledger, merchant, "1", StampInput())
+    order = await order_of(ledger, merchant, order_id)
+    assert order.invoices is not None
+    assert order.invoices.blocked is not None
+    assert order.invoices.blocked.code == "STAMPING_NOT_CONFIGURED"
+    assert InvoiceTimerKind.STAMP not in {kind for kind, *_ in invoice_timers(order)}
+    ledger.invoicing = connected
+    await stamp_order(ledger, merchant, "1", StampInput())
+    assert stamps(database_url) == 3

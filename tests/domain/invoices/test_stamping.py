@@ -1,0 +1,266 @@
+"""Which documents an order needs and when, in which order they are stamped, and what follows from each answer."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+from msgspec.structs import replace
+from tests.domain.builders import (
+    NOON,
+    SPEI,
+    THREE_PERCENT,
+    created,
+    deposited,
+    folded,
+    paid,
+    payment_id,
+    reference_open,
+    refund_requested,
+    refunded,
+)
+from tests.domain.invoices.stamper import (
+    DOWN,
+    ENABLED,
+    FISCAL,
+    REFUSED,
+    SILENT,
+    SINGLE_FISCAL,
+    SPLIT_FISCAL,
+    net_subtotal,
+    next_command,
+    run,
+    stamped,
+    story,
+)
+
+from ledger.domain.fold import fold
+from ledger.domain.invoices.commands import (
+    EnableInvoicing,
+    InvoicingPolicy,
+    NotFound,
+    RecordStamping,
+    StampRequest,
+    StampScope,
+)
+from ledger.domain.invoices.decide.stamping import PAUSES, decide_enabling, decide_next, decide_outcome
+from ledger.domain.invoices.due import InvoiceTimerKind, invoice_status, invoice_timers, is_invoice_due, summary
+from ledger.domain.invoices.state import DocumentStatus
+from ledger.domain.merchants.events import InvoiceTrigger
+from ledger.domain.orders.events import OrderCancelled, PayerForgotten
+from ledger.domain.orders.evolve.order import evolve
+from ledger.domain.rejections import AmountNotStampable, DocumentNotFound, FiscalDataIncomplete, InvalidField
+
+ALL = StampRequest()
+PAID_IN_PARTS = (*SPLIT_FISCAL, *paid(1, 4000), *paid(2, 6000))
+MINUTE = timedelta(minutes=1)
+
+
+def test_an_order_without_fiscal_data_needs_no_documents():
+    order = folded([created(), *paid(1, 10000)])
+    assert not is_invoice_due(order)
+    assert invoice_timers(order) == []
+    assert decide_next(order, next_command()) == []
+
+
+def test_an_order_of_one_payment_is_invoiced_once_it_is_paid_in_full():
+    pending = folded(SINGLE_FISCAL)
+    assert invoice_status(pending) is None
+    assert run(pending).invoices.documents == ()
+    order = folded([*SINGLE_FISCAL, *paid(1, 10000)])
+    assert invoice_status(order) is DocumentStatus.PENDING
+    order = run(order)
+    assert story(order) == [("INVOICE", 10000, "EMITTED")]
+    (invoice,) = order.invoices.documents
+    assert (invoice.terms.payment_method, invoice.terms.payment_form) == ("PUE", "04")
+
+
+def test_refunds_of_an_order_of_one_payment_stamp_nothing():
+    order = folded([*SINGLE_FISCAL, *paid(1, 10000), refund_requested(1, 4000), refunded(1, 4000)])
+    assert story(run(order)) == [("INVOICE", 10000, "EMITTED")]
+
+
+def test_a_split_order_has_an_invoice_and_a_receipt_for_each_capture():
+    order = run(folded([*SPLIT_FISCAL, *paid(1, 4000)]))
+    assert story(order) == [("INVOICE", 10000, "EMITTED"), ("REP", 1, 10000, 4000, 6000, "EMITTED")]
+    order = run(fold(evolve, order, paid(2, 6000, 0, SPEI)))
+    assert story(order)[2:] == [("REP", 2, 6000, 6000, 0, "EMITTED")]
+    assert [each.terms.payment_form for each in order.invoices.documents] == ["99", "04", "03"]
+    assert summary(order).is_fully_stamped
+
+
+def test_the_invoice_of_a_split_order_is_due_at_its_creation_where_the_merchant_chose_that():
+    at_creation = (SPLIT_FISCAL[0], replace(ENABLED, trigger=InvoiceTrigger.CREATION))
+    assert invoice_status(folded(SPLIT_FISCAL)) is None
+    assert story(run(folded(at_creation))) == [("INVOICE", 10000, "EMITTED")]
+    assert not is_invoice_due(folded([*at_creation, OrderCancelled(at=NOON)]))
+
+
+def test_a_refund_of_a_split_order_has_a_credit_note_that_reopens_the_balance():
+    order = run(folded([*PAID_IN_PARTS, refund_requested(1, 1000), refunded(1, 1000), *paid(3, 1000)]))
+    assert story(order)[3:] == [("CREDIT_NOTE", 1000, "EMITTED"), ("REP", 3, 1000, 1000, 0, "EMITTED")]
+
+
+def test_documents_leave_the_surcharge_out():
+    surcharged = (created(allow_partials=True, fiscal=FISCAL, surcharge=THREE_PERCENT), ENABLED)
+    order = run(folded([*surcharged, *paid(1, 4000, 120), refund_requested(1, 1000), refunded(1, 1000)]))
+    assert story(order)[1:] == [("REP", 1, 10000, 4000, 6000, "EMITTED"), ("CREDIT_NOTE", 971, "EMITTED")]
+
+
+def test_a_payment_that_is_deposited_in_two_parts_has_two_receipts():
+    order = folded([*SPLIT_FISCAL, *reference_open(1, 10000), deposited(1, 4000), deposited(1, 6000, "dep-2")])
+    assert summary(order).captured_count == 1
+    order = run(order)
+    assert story(order)[1:] == [("REP", 1, 10000, 4000, 6000, "EMITTED"), ("REP", 2, 6000, 6000, 0, "EMITTED")]
+    assert summary(order).emitted_rep_count == 1
+
+
+def test_an_overpayment_needs_no_document_and_its_refund_none_either():
+    order = folded([*SPLIT_FISCAL, *reference_open(1, 10000), deposited(1, 10500)])
+    order = fold(evolve, run(order), [refund_requested(1, 500), refunded(1, 500)])
+    assert story(run(order))[1:] == [("REP", 1, 10000, 10000, 0, "EMITTED")]
+    assert summary(order).refund_event_count == 0
+    assert summary(run(order)).is_fully_stamped
+
+
+def test_a_stamped_credit_note_keeps_its_amount_when_a_deposit_divides_the_refund_anew():
+    surcharged = (
+        created(allow_partials=True, fiscal=FISCAL, surcharge=replace(THREE_PERCENT, methods=(SPEI,))),
+        ENABLED,
+    )
+    half = [*reference_open(1, 100, 3), deposited(1, 50), refund_requested(1, 25), refunded(1, 25)]
+    order = run(folded([*surcharged, *half]))
+    before = order.invoices.credit_notes[0].terms
+    order = run(fold(evolve, order, [deposited(1, 53, "dep-2")]))
+    assert order.invoices.credit_notes[0].terms == before
+    last = order.invoices.receipts[-1].terms
+    assert last.previous_balance == 10000 - 49 + before.total
+    assert last.applied_amount == 52
+    assert order.invoices.applied() - order.invoices.credited() == net_subtotal(order)
+
+
+def test_a_refused_document_holds_the_later_ones_and_is_repeated_after_its_pauses():
+    order = run(folded([*SPLIT_FISCAL, *paid(1, 4000)]))
+    order = run(fold(evolve, order, paid(2, 6000)), answer=lambda _: REFUSED)
+    order = fold(evolve, order, [refund_requested(1, 1000), refunded(1, 1000)])
+    order = run(order)
+    assert [row[-1] for row in story(order)] == ["EMITTED", "EMITTED", "FAILED", "PENDING"]
+    assert order.invoices.next_document.failure.message == REFUSED.message
+    at = NOON
+    for pause in PAUSES:
+        assert run(order, at + pause - MINUTE) == order
+        at += pause
+        assert (InvoiceTimerKind.STAMP, order.terms.order_id, at) in invoice_timers(order)
+        order = run(order, at, answer=lambda _: REFUSED)
+    assert [kind for kind, *_ in invoice_timers(order) if kind is InvoiceTimerKind.STAMP] == []
+    assert order.invoices.next_document.attempts == 1 + len(PAUSES)
+    assert [row[-1] for row in story(run(order, at, ALL))] == ["EMITTED"] * 4
+
+
+def test_a_provider_that_is_away_leaves_the_document_pending_and_is_asked_again():
+    order = run(folded(PAID_IN_PARTS), answer=lambda _: DOWN)
+    assert story(order) == [("INVOICE", 10000, "PENDING")]
+    assert run(order) == order
+    assert [row[-1] for row in story(run(order, NOON + MINUTE))] == ["EMITTED"] * 3
+
+
+def test_a_document_without_an_answer_waits_for_its_look_up():
+    order = run(folded(PAID_IN_PARTS), answer=lambda _: SILENT)
+    invoice = order.invoices.invoice
+    assert order.call_deadline_at == invoice.intent.deadline_at
+    assert [kind for kind, *_ in invoice_timers(order) if kind is InvoiceTimerKind.STAMP] == []
+    assert decide_next(order, next_command(NOON + timedelta(days=1), ALL)) == []
+    found = fold(evolve, order, decide_outcome(order, record(invoice, stamped(invoice.document_id))))
+    assert [row[-1] for row in story(run(found))] == ["EMITTED"] * 3
+    missing = fold(evolve, order, decide_outcome(order, record(invoice, NotFound())))
+    assert [row[-1] for row in story(run(missing))] == ["EMITTED"] * 3
+
+
+def record(document, outcome):
+    return RecordStamping(document_id=document.document_id, outcome=outcome, at=NOON)
+
+
+def test_a_stamp_that_arrives_late_is_recorded_once():
+    order = run(folded(PAID_IN_PARTS), answer=lambda _: DOWN)
+    invoice = order.invoices.invoice
+    events = decide_outcome(order, record(invoice, stamped(invoice.document_id)))
+    order = fold(evolve, order, events)
+    assert invoice_status(order) is DocumentStatus.EMITTED
+    assert decide_outcome(order, record(invoice, REFUSED)) == []
+
+
+def test_a_scope_stamps_its_documents_alone_and_never_overtakes_another():
+    order = run(folded(PAID_IN_PARTS), request=StampRequest(scope=StampScope.INVOICE))
+    assert [row[-1] for row in story(order)] == ["EMITTED", "PENDING", "PENDING"]
+    assert run(order, request=StampRequest(scope=StampScope.CREDIT_NOTES)) == order
+    second = order.invoices.documents[2].document_id
+    assert run(order, request=StampRequest(document_ids=(second,))) == order
+    first = order.invoices.documents[1].document_id
+    order = run(order, request=StampRequest(scope=StampScope.COMPLEMENTS, document_ids=(first,)))
+    assert [row[-1] for row in story(order)] == ["EMITTED", "EMITTED", "PENDING"]
+    with pytest.raises(DocumentNotFound):
+        decide_next(order, next_command(request=StampRequest(document_ids=(payment_id(1),))))
+
+
+def test_missing_fiscal_data_blocks_a_timer_and_refuses_a_request():
+    order = folded([created(allow_partials=True, fiscal=replace(FISCAL, tax_id=None)), ENABLED, *paid(1, 10000)])
+    with pytest.raises(FiscalDataIncomplete) as refused:
+        decide_next(order, next_command(request=ALL))
+    assert refused.value.missing == ("fiscalConfig.taxId",)
+    blocked = run(order)
+    assert invoice_status(blocked) is DocumentStatus.FAILED
+    assert (run(blocked), invoice_timers(blocked)[1:]) == (blocked, [])
+    events = decide_enabling(blocked, EnableInvoicing(policy=InvoicingPolicy(), at=NOON, fiscal=FISCAL))
+    assert [row[-1] for row in story(run(fold(evolve, blocked, events)))] == ["EMITTED", "EMITTED"]
+
+
+def test_a_request_before_the_invoice_is_due_is_refused_for_what_will_be_missing():
+    order = folded([created(allow_partials=True, fiscal=replace(FISCAL, zip_code=None)), ENABLED])
+    with pytest.raises(FiscalDataIncomplete):
+        decide_next(order, next_command(request=ALL))
+    assert decide_next(folded(SPLIT_FISCAL), next_command(request=ALL)) == []
+    assert decide_next(folded(SINGLE_FISCAL), next_command(request=ALL)) == []
+
+
+def test_an_amount_with_a_fraction_of_a_centavo_cannot_be_stamped():
+    order = folded([created("150.75", fiscal=FISCAL), ENABLED, *paid(1, "150.75")])
+    with pytest.raises(AmountNotStampable):
+        decide_next(order, next_command(request=ALL))
+    assert invoice_status(run(order)) is DocumentStatus.FAILED
+
+
+def test_new_fiscal_data_changes_the_documents_that_are_not_stamped_and_no_other():
+    order = run(folded(PAID_IN_PARTS), answer=lambda _: REFUSED)
+    other = replace(FISCAL, tax_id="EKU9003173C9", legal_name="ESCUELA KEMPER URGATE")
+    enable = EnableInvoicing(policy=InvoicingPolicy(), at=NOON, fiscal=other)
+    order = run(fold(evolve, order, decide_enabling(order, enable)), request=ALL)
+    assert {each.terms.receiver.tax_id for each in order.invoices.documents} == {"EKU9003173C9"}
+    assert decide_enabling(order, enable) == []
+    with pytest.raises(InvalidField, match=r"fiscalConfig\.taxId"):
+        decide_enabling(order, replace(enable, fiscal=FISCAL))
+    moved = replace(enable, fiscal=replace(other, zip_code="06000"))
+    order = fold(evolve, order, [*decide_enabling(order, moved), refund_requested(1, 100), refunded(1, 100)])
+    receivers = [each.terms.receiver.zip_code for each in run(order).invoices.documents]
+    assert receivers == ["86991", "86991", "86991", "06000"]
+
+
+def test_a_document_that_is_too_old_to_be_stamped_gets_a_new_date_and_keeps_its_amounts():
+    order = run(folded([*SPLIT_FISCAL, *paid(1, 4000)]), answer=lambda _: DOWN)
+    later = NOON + timedelta(hours=72)
+    again = run(order, later)
+    assert [each.terms.issued_at for each in again.invoices.documents] == [later, later]
+    assert next(each.document_id for each in again.invoices.documents) == order.invoices.invoice.document_id
+    assert again.invoices.receipts[0].terms.paid_at == NOON
+
+
+def test_after_an_erasure_a_document_needs_a_receiver_again():
+    order = run(folded([*SPLIT_FISCAL, *paid(1, 4000)]))
+    order = fold(evolve, order, [PayerForgotten(at=NOON), *paid(2, 6000)])
+    assert not any(each.has_receiver for each in order.invoices.documents)
+    assert net_subtotal(order) == Decimal(10000)
+    with pytest.raises(FiscalDataIncomplete):
+        decide_next(order, next_command(request=ALL))
+    enable = EnableInvoicing(policy=InvoicingPolicy(), at=NOON, fiscal=FISCAL)
+    order = run(fold(evolve, order, decide_enabling(order, enable)), request=ALL)
+    assert story(order)[-1] == ("REP", 2, 6000, 6000, 0, "EMITTED")

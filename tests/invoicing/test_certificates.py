@@ -1,0 +1,59 @@
+"""Which certificates may seal a merchant's documents: the others are refused when they are set."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from tests.invoicing.documents import LEGAL_NAME, NUMBER, RFC
+
+from ledger.invoicing.certificates import CertificateWrong, Csd, generate_csd, load_signer, locked_key, open_csd
+
+NOW = datetime.now(UTC)
+PASSWORD = "12345678a"
+
+
+@pytest.fixture(scope="module")
+def fiel():
+    return generate_csd(RFC, LEGAL_NAME, NUMBER, fiel=True)
+
+
+def test_a_csd_with_its_key_and_password_is_opened(csd):
+    opened = open_csd(csd.certificate, locked_key(csd, PASSWORD), PASSWORD, rfc=RFC, at=NOW)
+    signer = load_signer(opened)
+    assert (signer.rfc, signer.certificate_number, signer.legal_name) == (RFC, NUMBER, LEGAL_NAME)
+    assert str(opened) == repr(opened) == "Csd(***)"
+
+
+@pytest.mark.parametrize(
+    ("given", "field", "problem"),
+    [
+        ({"password": "another"}, "privateKey", "password"),
+        ({"rfc": "XIA190128J61"}, "certificate", f"belongs to {RFC}, and the issuer is XIA190128J61"),
+        ({"at": NOW + timedelta(days=5 * 365)}, "certificate", "expired on"),
+        ({"at": NOW - timedelta(days=30)}, "certificate", "is valid from"),
+        ({"certificate": b"no certificate"}, "certificate", "is no X.509 certificate"),
+        ({"key": b"no key"}, "privateKey", "does not open"),
+    ],
+    ids=["wrong password", "foreign", "expired", "not yet valid", "no certificate", "no key"],
+)
+def test_a_certificate_that_could_not_seal_is_refused(csd, given, field, problem):
+    arguments = {"certificate": csd.certificate, "key": locked_key(csd, PASSWORD), "password": PASSWORD}
+    with pytest.raises(CertificateWrong, match=problem) as refused:
+        open_csd(**(arguments | {"rfc": RFC, "at": NOW} | given))
+    assert refused.value.field == field
+
+
+def test_a_fiel_is_refused(fiel):
+    with pytest.raises(CertificateWrong, match="is a FIEL"):
+        open_csd(fiel.certificate, locked_key(fiel, PASSWORD), PASSWORD, rfc=RFC, at=NOW)
+
+
+def test_the_key_of_another_certificate_is_refused(csd, fiel):
+    other = Csd(csd.certificate, fiel.key)
+    with pytest.raises(CertificateWrong, match="belongs to another certificate"):
+        open_csd(other.certificate, locked_key(other, PASSWORD), PASSWORD, rfc=RFC, at=NOW)
+
+
+def test_a_certificate_that_sat_did_not_form_is_refused():
+    short = generate_csd(RFC, LEGAL_NAME, "12345")
+    with pytest.raises(CertificateWrong, match="is no CSD of SAT"):
+        open_csd(short.certificate, locked_key(short, PASSWORD), PASSWORD, rfc=RFC, at=NOW)
