@@ -368,7 +368,22 @@ PAYMENT_ROWS: list[Row] = [
         capturing(MANUAL_CAPTURE),
         record_capture(o.CaptureRefused(code="X", retryable=True)),
     ),
-    (P.CAPTURING, "refused", "final", P.FAILED, capturing(MANUAL_CAPTURE), record_capture(o.CaptureRefused(code="X"))),
+    (
+        P.CAPTURING,
+        "refused",
+        "final",
+        P.FAILED,
+        capturing(PAID_AT_CREATION),
+        record_capture(o.CaptureRefused(code="X")),
+    ),
+    (
+        P.CAPTURING,
+        "refused",
+        "by hand",
+        P.AUTHORIZED,
+        capturing(MANUAL_CAPTURE),
+        record_capture(o.CaptureRefused(code="X")),
+    ),
     (P.PARTIALLY_CAPTURED, "further deposit", "reaches expected", P.CAPTURED, UNDERPAID, deposit(4000, name="dep-2")),
     (
         P.PARTIALLY_CAPTURED,

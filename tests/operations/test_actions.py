@@ -143,10 +143,12 @@ async def test_a_manual_capture_of_a_part_can_be_refunded(ledger: Ledger, mercha
     assert (back.order.status, back.order.amount_refunded) == (OrderStatus.PARTIALLY_REFUNDED, 8_000)
 
 
-async def test_a_capture_that_is_refused_for_good_ends_the_payment(ledger: Ledger, merchant: Actor) -> None:
+async def test_a_capture_by_hand_that_is_refused_leaves_the_payment_authorised(ledger: Ledger, merchant: Actor) -> None:
     await create_order(ledger, merchant, an_order("1", by_card(NO_CAPTURE), **MANUAL))
     refused = await capture_order(ledger, merchant, "1", CaptureInput())
-    assert refused.order.payments[0].status is PaymentStatus.FAILED
+    assert refused.order.payments[0].status is PaymentStatus.AUTHORIZED
+    cancelled = await cancel_order(ledger, merchant, "1", CancelInput())
+    assert cancelled.order.status is OrderStatus.CANCELLED
 
 
 async def test_cancelling_voids_what_is_authorised(ledger: Ledger, merchant: Actor) -> None:

@@ -126,7 +126,15 @@ GRANTED = [
         capture(),
         payment="PENDING_CAPTURE CAPTURING AUTHORIZED",
     ),
-    scenario("a capture is refused for good", create(NO_CAPTURE, **MANUAL), capture(), payment="CAPTURING FAILED"),
+    scenario(
+        "a capture by the merchant is refused", create(NO_CAPTURE, **MANUAL), capture(), payment="CAPTURING AUTHORIZED"
+    ),
+    scenario(
+        "an automatic capture is refused for good",
+        create(NO_CAPTURE),
+        advance_clock(),
+        payment="AUTHORIZED PENDING_CAPTURE CAPTURING FAILED",
+    ),
     scenario("an authorisation lapses", create(GOOD, **MANUAL), advance_clock("P8D"), payment="AUTHORIZED EXPIRED"),
     scenario(
         "half an authorisation lapses",

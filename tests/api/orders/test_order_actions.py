@@ -246,14 +246,18 @@ async def test_a_capture_and_a_cancellation_need_no_body(merchant: Merchant):
         assert text.status_code == 415
 
 
-async def test_a_capture_that_is_refused_for_good_is_a_decline(merchant: Merchant):
-    held = (await merchant.create(with_card(NO_CAPTURE, captureMethod="MANUAL"))).json()
-    refused = await act(merchant, held["id"], "capture")
-    assert (refused.status_code, refused.json()["code"], refused.json()["status"]) == (
-        422,
-        "PAYMENT_DECLINED",
-        "FAILED",
-    )
+@pytest.mark.parametrize(("method", "status"), [("MANUAL", "AUTHORIZED"), ("AUTOMATIC", "FAILED")])
+async def test_a_capture_that_is_refused_for_good_is_a_decline(merchant: Merchant, method: str, status: str):
+    held = (await merchant.create(with_card(NO_CAPTURE, captureMethod=method))).json()
+    assert held["status"] == "AUTHORIZED"
+    for _ in range(2):
+        refused = await act(merchant, held["id"], "capture", **{"Idempotency-Key": "k"})
+        answer = refused.json()
+        assert (refused.status_code, answer["code"], answer["status"]) == (422, "PAYMENT_DECLINED", status)
+        assert answer["declineCode"] == "GENERIC_DECLINE"
+        [payment] = answer["paymentOrder"]["payments"]
+        assert (payment["declineCode"], payment["paymentEvents"][-1]["status"]) == ("GENERIC_DECLINE", "FAILED")
+        assert payment["lastFailedEventReason"] == "The issuer refuses every capture of this card."
 
 
 async def test_an_order_that_is_paid_is_not_cancelled(merchant: Merchant):

@@ -314,7 +314,8 @@ class PayerAuthenticationFailed(Struct, frozen=True, kw_only=True, omit_defaults
 class CaptureRefused(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """The processor refused a capture. After a `retryable` refusal the authorisation is still valid.
 
-    Any other refusal ends the payment, or what is left of it.
+    Any other refusal ends the payment, or what is left of it. With `kept` the merchant captures by request, and the
+    payment stays authorised after any refusal.
     """
 
     payment_id: UUID
@@ -322,6 +323,7 @@ class CaptureRefused(Struct, frozen=True, kw_only=True, omit_defaults=True, rena
     retryable: bool
     at: datetime
     message: str | None = None
+    kept: bool = False
 
 
 class PaymentCancellationRequested(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -356,7 +358,10 @@ class VoidRefused(Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
 
 
 class PaymentCancelled(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The payment was cancelled on purpose, without money. A later deposit on its reference still counts."""
+    """The payment was cancelled on purpose, without money. A later deposit on its reference still counts.
+
+    A payment that a refused capture had ended stays FAILED: its authorisation was voided.
+    """
 
     payment_id: UUID
     because: CancelledBecause

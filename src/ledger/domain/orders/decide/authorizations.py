@@ -128,7 +128,8 @@ def _approved(payment: Payment, approval: Approved, command: _RecordOutcome) -> 
         if status is PaymentStatus.REQUIRES_ACTION and authorized < payment.amount:
             resumed = [PayerAuthenticated(payment_id=payment.payment_id, at=at, resumed=True, eci=approval.eci)]
         authorization = _authorized(payment, approval, authorized, command)
-        return [*resumed, authorization, *_capture_events(payment, approval, captured, at)]
+        capture = _capture_events(payment, approval, captured, at) or _capture_due(payment, authorized, at)
+        return [*resumed, authorization, *capture]
     if captured <= 0:
         return _late_authorization(payment, approval, authorized, at)
     if status in _AUTHORIZED:
@@ -188,6 +189,17 @@ def _authorized(payment: Payment, approval: Approved, amount: Decimal, command: 
         authorization_code=approval.authorization_code,
         validity_s=command.authorization_s,
     )
+
+
+def _capture_due(payment: Payment, amount: Decimal, at: datetime) -> list[OrderEvent]:
+    """Returns the event that makes a capture due which the processor was asked for and did not make with its approval.
+
+    Returns no event where the payment is being cancelled.
+    """
+    requested = payment.requested
+    if requested is None or not requested.capture or payment.status is not PaymentStatus.PENDING_AUTHORIZATION:
+        return []
+    return [CaptureScheduled(payment_id=payment.payment_id, amount=amount, due_at=at, at=at)]
 
 
 def _capture_events(payment: Payment, approval: Approved, amount: Decimal, at: datetime) -> list[OrderEvent]:

@@ -97,6 +97,20 @@ def decide_payment_cancellation(order: Order, command: CancelPayment) -> list[Or
     )
 
 
+def needs_release(payment: Payment) -> bool:
+    """Returns whether a refused capture has ended the payment and its authorisation is still to be voided."""
+    failed = payment.status is PaymentStatus.FAILED and payment.lapses_at is not None
+    return failed and payment.intent is None and not payment.captured and not payment.void_refused
+
+
+def decide_release(order: Order, command: CancelPayment) -> list[OrderEvent]:
+    """Voids the authorisation of a payment that a refused capture has ended. Returns no events after it has lapsed."""
+    payment = order.payment(command.payment_id)
+    if not needs_release(payment) or payment.lapses_at is None or payment.lapses_at <= command.at:
+        return []
+    return [_void(payment, command.idempotency_key, command.deadline_at, command.at)]
+
+
 def decide_void_outcome(order: Order, command: RecordVoidOutcome) -> list[OrderEvent]:
     """Records the outcome of a void. Returns no events where it is recorded already. Never refuses."""
     payment, at = order.payment(command.payment_id), command.at
@@ -178,8 +192,10 @@ def _void(payment: Payment, key: str, deadline_at: datetime, at: datetime) -> Vo
 def _voided(order: Order, payment: Payment, command: RecordVoidOutcome, *, is_open_call: bool) -> list[OrderEvent]:
     """Returns the events of a successful void, also of one whose call was given up before."""
     voided = PaymentCancelled(payment_id=payment.payment_id, because=CancelledBecause.VOIDED, at=command.at)
-    if is_open_call and payment.status is PaymentStatus.PENDING_CANCELLATION:
+    if is_open_call and payment.status in {PaymentStatus.PENDING_CANCELLATION, PaymentStatus.FAILED}:
         return with_cancellation_closed(order, [voided])
+    if needs_release(payment):
+        return [_void(payment, command.idempotency_key, command.at, command.at), voided]
     if not payment.is_uncaptured or payment.intent is not None:
         return []
     void = _void(payment, command.idempotency_key, command.at, command.at)

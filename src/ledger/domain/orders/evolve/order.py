@@ -253,7 +253,7 @@ def _capture_refused(payment: Payment, event: CaptureRefused) -> Payment:
     reason = event.message or event.code
     return replace(
         payment,
-        status=status_without_capture(payment, retryable=event.retryable),
+        status=status_without_capture(payment, retryable=event.retryable or event.kept),
         failure=failure,
         intent=None,
         capture_due_at=None,
