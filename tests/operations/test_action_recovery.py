@@ -186,6 +186,7 @@ async def test_a_call_that_the_processor_executed_is_found_and_answered_under_th
         waits = await action.do(dying, merchant)
         assert waits.order.open_intent is not None
         assert waits.order.open_intent.unknown
+        assert waits.order.open_intent.over_at < waits.order.open_intent.deadline_at, "it is looked up early"
     else:
         commit_fails(dying, 2)
         with pytest.raises(DatabaseUnavailable):

@@ -41,17 +41,19 @@ _log = structlog.get_logger()
 _ORDERS_MAX: Final = 1000
 """How many orders one sweep begins with, and how many of one merchant wait for their look-ups."""
 _BACK_OFF_FIRST_S, _BACK_OFF_MAX_S = 1.0, 60.0
+_RELOAD_S: Final = 10.0
+"""How long an order with an open call that is due is not read again."""
 
 Due = Callable[[datetime, int, Collection[UUID]], Awaitable[Sequence[tuple[UUID, UUID]]]]
-"""Returns at most so many (merchant, order) whose open intent had its deadline before that real time, without these
-orders, from each merchant in turn."""
+"""Returns at most so many (merchant, order) whose open call was over before that real time, by its deadline or because
+it came back without an answer; without these orders, from each merchant in turn."""
 
 
 class Windows(Struct, frozen=True, kw_only=True):
     """When an unknown outcome is looked up, in seconds of real time."""
 
     margin_s: float = 5.0
-    """How long after its deadline a call is first looked up."""
+    """How long after its deadline a call is first looked up, or after it came back without an answer."""
     late_s: float = 30.0
     """How long after its deadline "not found" can be final. A processor that cannot fence a key may need longer."""
     look_up_s: float = 10.0
@@ -125,8 +127,8 @@ class Recovery:
         intents = (payment.intent for payment in order.payments if payment.intent is not None)
         next_at = min(map(self._next_try, intents), default=None)
         self._tries.pop(order_id, None)
-        if next_at is not None:
-            self._tries[order_id] = (0, next_at)
+        if next_at is not None:  # another process may see a call of the order come back before that
+            self._tries[order_id] = (0, min(next_at, datetime.now(UTC) + timedelta(seconds=_RELOAD_S)))
 
     async def _record(self, merchant_id: UUID, order: Order, intent: Intent, outcome: Outcome) -> Order:
         order_id = order.terms.order_id
@@ -162,7 +164,7 @@ class Recovery:
     def _next_try(self, intent: Intent) -> datetime:
         """Returns when this call may be looked up, for the first time or again."""
         tried = self._tries.get(intent.idempotency_key)
-        return intent.deadline_at + timedelta(seconds=self._windows.margin_s) if tried is None else tried[1]
+        return intent.over_at + timedelta(seconds=self._windows.margin_s) if tried is None else tried[1]
 
     def _retry_later(self, key: str | UUID) -> None:
         tries = self._tries.get(key, (0, None))[0]

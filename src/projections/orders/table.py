@@ -116,7 +116,7 @@ def row(merchant_id: UUID, version: int, order: Order) -> Row:
         None if terms.due_date is None else micros(terms.due_date),
         micros(terms.at),
         micros(order.updated_at),
-        None if call is None else micros(call.deadline_at),
+        None if call is None else micros(call.over_at),
         render_head(order),
         render_payments(order),
     )

@@ -203,12 +203,13 @@ class PaymentDeclined(Struct, frozen=True, kw_only=True, omit_defaults=True, ren
 class AuthorizationOutcomeUnknown(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """The processor did not answer in time: the outcome is unknown, which is not declined.
 
-    The recovery asks the processor again by the same key.
+    The recovery asks the processor again by the same key. The call came back at `came_back_at` (real time).
     """
 
     payment_id: UUID
     reason: str
     at: datetime
+    came_back_at: datetime | None = None
 
 
 class AuthorizationAbandoned(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -494,13 +495,14 @@ class LateRefundReported(Struct, frozen=True, kw_only=True, omit_defaults=True, 
 class CallUnanswered(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """A call to the processor got no answer in time: its outcome is unknown.
 
-    The recovery asks the processor again by the same key.
+    The recovery asks the processor again by the same key. The call came back at `came_back_at` (real time).
     """
 
     payment_id: UUID
     call: ProcessorCall
     reason: str
     at: datetime
+    came_back_at: datetime | None = None
 
 
 class CallAbandoned(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

@@ -1,4 +1,4 @@
-"""The state of a refund: one request of the merchant, and the part of it that each payment gives back.
+"""The state of what happens to captured money: refunds with the part of each payment, disputes, settlement batches.
 
 Never read an order's refunded total here: it is the sum over its payments. A refund records one part per payment.
 """
@@ -13,6 +13,7 @@ from uuid import UUID
 from msgspec import Struct
 
 from ledger.domain.money import ZERO
+from ledger.domain.orders.statuses import PaymentStatus
 from ledger.domain.py311_speedups import fast_members
 
 
@@ -23,6 +24,27 @@ class RefundStatus(StrEnum):
     PENDING = "PENDING"
     SUCCEEDED = "SUCCEEDED"
     FAILED = "FAILED"
+
+
+class Dispute(Struct, frozen=True):
+    """An open dispute: the payer contests `amount` (gross, in minor units) at the bank."""
+
+    dispute_id: str
+    amount: Decimal
+
+
+class ClosedDispute(Struct, frozen=True):
+    """A dispute that has ended: `lost` is the amount that the bank took, zero where the merchant won."""
+
+    dispute_id: str
+    lost: Decimal
+
+
+class SettlementBatch(Struct, frozen=True):
+    """The settlement batch that last named the payment, and the payment's `status` after it."""
+
+    batch_id: str
+    status: PaymentStatus
 
 
 class RefundPart(Struct, frozen=True, kw_only=True):

@@ -120,9 +120,9 @@ class Order(Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def open_intent(self) -> Intent | None:
-        """The call to a processor without an outcome that has the earliest deadline."""
+        """The call to a processor without an outcome that is over first."""
         intents = (payment.intent for payment in self.payments if payment.intent is not None)
-        return min(intents, key=lambda intent: intent.deadline_at, default=None)
+        return min(intents, key=lambda intent: intent.over_at, default=None)
 
     def payment(self, payment_id: UUID) -> Payment:
         """Returns the payment with this id. The caller knows that it belongs to this order."""

@@ -15,6 +15,7 @@ from typing import Any, Final
 from uuid import UUID
 
 import structlog
+from msgspec.structs import replace
 
 from ledger.domain.customers.evolve import evolve as evolve_customer
 from ledger.domain.customers.state import Customer
@@ -187,13 +188,19 @@ async def _call(
     except ProcessorUnavailable:
         return intent, NotSent()
     except (ProcessorTimedOut, TimeoutError):
-        return intent, _SILENT
+        return intent, _come_back(_SILENT)
     except Exception as fault:  # noqa: BLE001 - an answer that cannot be read is an unknown outcome
         _log.error("processor_failed", processor=intent.processor, reason=type(fault).__name__)
-        return intent, _UNREADABLE
+        return intent, _come_back(_UNREADABLE)
     if isinstance(answer, ActionRequired) and order.payment(intent.payment_id).started.virtual_terminal:
-        return intent, _UNREADABLE  # no payer is present, and the request did not allow it: an answer to something else
+        # No payer is present, and the request did not allow it: an answer to something else.
+        return intent, _come_back(_UNREADABLE)
     return intent, answer
+
+
+def _come_back(outcome: Unanswered) -> Unanswered:
+    """Returns the outcome of a call that came back now, so that the recovery does not wait for its deadline."""
+    return replace(outcome, came_back_at=datetime.now(UTC))
 
 
 async def _result(uow: UnitOfWork, plan: Plan) -> OrderResult:

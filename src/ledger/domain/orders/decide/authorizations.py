@@ -80,8 +80,8 @@ def _not_approved(
             return [payment_declined(payment, refusal, at)]
         case ActionRequired() as required:
             return [action_required(payment, required, command)]
-        case Unanswered(reason=reason):
-            return [] if _is_marked_unknown(payment) else [_unknown(payment, reason, at)]
+        case Unanswered():
+            return [] if _is_marked_unknown(payment) else [_unknown(payment, outcome, at)]
         case NotSent():
             return [_abandoned(payment, AbandonedBecause.NOT_SENT, at)]
         case NotFound():
@@ -245,8 +245,10 @@ def _is_marked_unknown(payment: Payment) -> bool:
     return payment.intent is not None and payment.intent.unknown
 
 
-def _unknown(payment: Payment, reason: str, at: datetime) -> AuthorizationOutcomeUnknown:
-    return AuthorizationOutcomeUnknown(payment_id=payment.payment_id, reason=reason, at=at)
+def _unknown(payment: Payment, outcome: Unanswered, at: datetime) -> AuthorizationOutcomeUnknown:
+    return AuthorizationOutcomeUnknown(
+        payment_id=payment.payment_id, reason=outcome.reason, at=at, came_back_at=outcome.came_back_at
+    )
 
 
 def _abandoned(payment: Payment, because: AbandonedBecause, at: datetime) -> AuthorizationAbandoned:

@@ -13,11 +13,11 @@ from ledger.domain.money import shortest
 from ledger.domain.orders.commands import CapturePayment, RecordCaptureOutcome, StartScheduledCapture
 from ledger.domain.orders.decide.closing import with_cancellation_closed
 from ledger.domain.orders.decide.guards import require_multiple, require_payment, wrong_state
+from ledger.domain.orders.decide.unanswered_calls import call_unanswered
 from ledger.domain.orders.declines import decline
 from ledger.domain.orders.events import (
     AbandonedBecause,
     CallAbandoned,
-    CallUnanswered,
     CaptureRefused,
     CaptureRequested,
     CaptureScheduled,
@@ -119,8 +119,8 @@ def decide_capture_outcome(order: Order, command: RecordCaptureOutcome) -> list[
             )
             retry = _retry(order, payment, at, RETRY_REFUSED) if retryable else []
             return with_cancellation_closed(order, [refused, *retry])
-        case Unanswered(reason=reason) if is_open_call and intent is not None and not intent.unknown:
-            return [CallUnanswered(payment_id=payment.payment_id, call=ProcessorCall.CAPTURE, reason=reason, at=at)]
+        case Unanswered() as outcome if is_open_call and intent is not None and not intent.unknown:
+            return [call_unanswered(payment, ProcessorCall.CAPTURE, outcome, at)]
         case NotSent() | NotFound() if is_open_call:
             sent = isinstance(command.outcome, NotFound)
             because = AbandonedBecause.NOT_FOUND if sent else AbandonedBecause.NOT_SENT

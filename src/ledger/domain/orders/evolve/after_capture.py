@@ -30,16 +30,13 @@ from ledger.domain.orders.events import (
 from ledger.domain.orders.evolve.history import LATE_REASON, history_with
 from ledger.domain.orders.payment import (
     HELD,
-    ClosedDispute,
-    Dispute,
     EntryAction,
     EntryStatus,
     HistoryEntry,
     Intent,
     Payment,
-    SettlementBatch,
 )
-from ledger.domain.orders.refund import Refund, RefundPart, RefundStatus
+from ledger.domain.orders.refund import ClosedDispute, Dispute, Refund, RefundPart, RefundStatus, SettlementBatch
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import PaymentStatus
 

@@ -37,6 +37,7 @@ from ledger.domain.orders.evolve.history import LATE_REASON, history_failed, his
 from ledger.domain.orders.evolve.pending import PendingEvent, evolve_pending
 from ledger.domain.orders.evolve.unanswered_calls import (
     ABANDONED_REASONS,
+    came_back,
     evolve_unanswered,
     requested_amount,
     status_without_capture,
@@ -281,7 +282,7 @@ def _failed(payment: Payment, failure: Failure) -> Payment:
 def _outcome_unknown(payment: Payment, event: AuthorizationOutcomeUnknown) -> Payment:
     return replace(
         payment,
-        intent=None if payment.intent is None else replace(payment.intent, unknown=True),
+        intent=came_back(payment.intent, event),
         entries=history_with(
             payment, EntryAction.AUTHORIZATION, EntryStatus.UNKNOWN, payment.amount, event.at, event.reason
         ),

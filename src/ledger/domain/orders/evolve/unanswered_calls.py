@@ -11,10 +11,16 @@ from typing import Final
 from msgspec.structs import replace
 
 from ledger.domain.orders.declines import PROCESSOR_TIMEOUT
-from ledger.domain.orders.events import AbandonedBecause, CallAbandoned, CallUnanswered, ProcessorCall
+from ledger.domain.orders.events import (
+    AbandonedBecause,
+    AuthorizationOutcomeUnknown,
+    CallAbandoned,
+    CallUnanswered,
+    ProcessorCall,
+)
 from ledger.domain.orders.evolve.after_capture import evolve_refunds, refund_ended
 from ledger.domain.orders.evolve.history import history_with
-from ledger.domain.orders.payment import EntryAction, EntryStatus, Failure, Payment
+from ledger.domain.orders.payment import EntryAction, EntryStatus, Failure, Intent, Payment
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import PaymentStatus
 
@@ -38,7 +44,7 @@ def evolve_unanswered(order: Order, payment: Payment, event: CallUnanswered | Ca
     if isinstance(event, CallUnanswered):
         after = replace(
             payment,
-            intent=None if payment.intent is None else replace(payment.intent, unknown=True),
+            intent=came_back(payment.intent, event),
             entries=history_with(payment, action, EntryStatus.UNKNOWN, amount, event.at, event.reason),
             updated_at=event.at,
         )
@@ -49,6 +55,11 @@ def evolve_unanswered(order: Order, payment: Payment, event: CallUnanswered | Ca
             order = replace(order, refunds=evolve_refunds(order, payment, event))
     payments = tuple(after if other is payment else other for other in order.payments)
     return replace(order, payments=payments, updated_at=event.at)
+
+
+def came_back(intent: Intent | None, event: CallUnanswered | AuthorizationOutcomeUnknown) -> Intent | None:
+    """Returns the open call after it came back without an answer."""
+    return None if intent is None else replace(intent, unknown=True, came_back_at=event.came_back_at)
 
 
 def _after_abandoned_call(payment: Payment, event: CallAbandoned) -> Payment:
