@@ -134,6 +134,14 @@ ACTIONS: dict[str, Any] = {
         at=AT,
         came_back_at=LATER,
     ),
+    "call-postponed.v1": orders.CallPostponed(payment_id=PAYMENT, call=orders.ProcessorCall.REFUND, until=LATER, at=AT),
+    "call-repeated.v1": orders.CallRepeated(
+        payment_id=PAYMENT,
+        call=orders.ProcessorCall.REFUND,
+        idempotency_key="reembolso-1",
+        deadline_at=LATER,
+        at=AT,
+    ),
     "call-abandoned.v1": orders.CallAbandoned(
         payment_id=PAYMENT, call=orders.ProcessorCall.VOID, because=orders.AbandonedBecause.NOT_SENT, at=AT
     ),

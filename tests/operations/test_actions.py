@@ -337,7 +337,10 @@ ACTIONS: dict[str, tuple[PaymentInput, dict[str, Any], Act]] = {
 }
 
 
-@pytest.mark.parametrize("name", [*ACTIONS])
+NOT_SENT_AGAIN = [name for name in ACTIONS if name not in {"refund", "capture", "cancel"}]
+
+
+@pytest.mark.parametrize("name", NOT_SENT_AGAIN)
 async def test_a_call_that_was_never_sent_can_be_requested_again_under_the_same_key(
     ledger: Ledger, merchant: Actor, name: str
 ) -> None:

@@ -36,8 +36,8 @@ from tests.transitions.steps import (
     deposit,
     device_data,
     dispute,
+    giving_up,
     pending,
-    processor_mode,
     recovery,
     refund,
     settle,
@@ -107,7 +107,7 @@ AUTHENTICATIONS = [
     scenario("a part whose capture is put off", split(), add_payment(CHALLENGE, 4000), validate(),
          advance_clock("PT10S")),
     scenario("a capture that is put off and was never sent", create(CHALLENGE), validate(), DOWN,
-         advance_clock("PT10S")),
+         advance_clock("PT10S"), giving_up(), advance_clock("PT2M")),
 ]  # fmt: skip
 
 ACTIONS = [
@@ -125,14 +125,16 @@ ACTIONS = [
         add_payment(NO_VOID),
         DOWN,
         cancel_payment(),
+        giving_up(),
         advance_clock(),
     ),
     scenario(
         "a void of half that was put off",
         split(**MANUAL),
         add_payment(HALF),
-        processor_mode("DOWN", 2),
+        DOWN,
         cancel_payment(),
+        giving_up(),
         advance_clock(),
     ),
     recovered("a cancellation with its money", split(), add_payment(GOOD, 4000), cancel(**REFUND_CAPTURED)),

@@ -505,6 +505,28 @@ class CallUnanswered(Struct, frozen=True, kw_only=True, omit_defaults=True, rena
     came_back_at: datetime | None = None
 
 
+class CallPostponed(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """A call never reached the processor. The recovery sends it again under the same key, after `until` (real time)."""
+
+    payment_id: UUID
+    call: ProcessorCall
+    until: datetime
+    at: datetime
+
+
+class CallRepeated(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The ledger decided to send a call again that never reached the processor, under the same key: an intent.
+
+    The repeated call ends at `deadline_at` (real time).
+    """
+
+    payment_id: UUID
+    call: ProcessorCall
+    idempotency_key: str
+    deadline_at: datetime
+    at: datetime
+
+
 class CallAbandoned(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """A call to the processor ended without an outcome: it was never sent, or the processor does not know it."""
 
@@ -635,6 +657,8 @@ OrderEvent = (
     | RefundReopened
     | LateRefundReported
     | CallUnanswered
+    | CallPostponed
+    | CallRepeated
     | CallAbandoned
     | DisputeOpened
     | DisputeWon
@@ -681,6 +705,8 @@ TOPICS: Final[dict[str, type[Struct]]] = {
     "refund-reopened.v1": RefundReopened,
     "late-refund-reported.v1": LateRefundReported,
     "call-unanswered.v1": CallUnanswered,
+    "call-postponed.v1": CallPostponed,
+    "call-repeated.v1": CallRepeated,
     "call-abandoned.v1": CallAbandoned,
     "dispute-opened.v1": DisputeOpened,
     "dispute-won.v1": DisputeWon,

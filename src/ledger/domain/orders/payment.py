@@ -103,7 +103,9 @@ class Intent(Struct, frozen=True, kw_only=True):
     """A call to the processor that was announced and has no outcome yet. `deadline_at` is real time.
 
     `action` is the requested step. `capture` requests the capture in the same call. `unknown` is True after a call
-    without an answer before the deadline, and `came_back_at` the real time of that. `amount` is in minor units.
+    without an answer before the deadline, `unsent` after one that never reached the processor. `came_back_at` is the
+    real time of that, or until when the next one is postponed. The call was sent or to be sent `tries` times, the first
+    time until `first_deadline_at`. `amount` is in minor units.
     """
 
     action: EntryAction = EntryAction.AUTHORIZATION
@@ -117,6 +119,9 @@ class Intent(Struct, frozen=True, kw_only=True):
     refund_id: UUID | None = None
     transaction_id: str | None = None
     came_back_at: datetime | None = None
+    unsent: bool = False
+    tries: int = 1
+    first_deadline_at: datetime | None = None
 
     @property
     def over_at(self) -> datetime:

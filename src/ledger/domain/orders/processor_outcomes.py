@@ -145,7 +145,12 @@ class Unanswered(Struct, frozen=True, kw_only=True):
 
 
 class NotSent(Struct, frozen=True):
-    """The request was never sent: nothing can have happened."""
+    """The request was never sent: nothing can have happened.
+
+    The recovery sends it again after `until` (real time); without it, nothing sends it again.
+    """
+
+    until: datetime | None = None
 
 
 class NotFound(Struct, frozen=True):

@@ -14,7 +14,7 @@ from ledger.domain.orders.commands import CancelOrder, CancelPayment, RecordVoid
 from ledger.domain.orders.decide.closing import with_cancellation_closed
 from ledger.domain.orders.decide.guards import require_payment, wrong_state
 from ledger.domain.orders.decide.refunds import refund_all
-from ledger.domain.orders.decide.unanswered_calls import call_unanswered
+from ledger.domain.orders.decide.unanswered_calls import call_postponed, call_unanswered
 from ledger.domain.orders.events import (
     AbandonedBecause,
     CallAbandoned,
@@ -124,6 +124,8 @@ def decide_void_outcome(order: Order, command: RecordVoidOutcome) -> list[OrderE
             return with_cancellation_closed(order, [refused, *_reschedule_capture(order, payment, at)])
         case Unanswered() as outcome if is_open_call and intent is not None and not intent.unknown:
             return [call_unanswered(payment, ProcessorCall.VOID, outcome, at)]
+        case NotSent(until=datetime() as until) if is_open_call:
+            return [call_postponed(payment, ProcessorCall.VOID, until, at)]
         case NotSent() | NotFound() if is_open_call:
             sent = isinstance(command.outcome, NotFound)
             because = AbandonedBecause.NOT_FOUND if sent else AbandonedBecause.NOT_SENT

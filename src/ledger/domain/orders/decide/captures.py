@@ -13,7 +13,7 @@ from ledger.domain.money import shortest
 from ledger.domain.orders.commands import CapturePayment, RecordCaptureOutcome, StartScheduledCapture
 from ledger.domain.orders.decide.closing import with_cancellation_closed
 from ledger.domain.orders.decide.guards import require_multiple, require_payment, wrong_state
-from ledger.domain.orders.decide.unanswered_calls import call_unanswered
+from ledger.domain.orders.decide.unanswered_calls import call_postponed, call_unanswered
 from ledger.domain.orders.declines import decline
 from ledger.domain.orders.events import (
     AbandonedBecause,
@@ -121,6 +121,8 @@ def decide_capture_outcome(order: Order, command: RecordCaptureOutcome) -> list[
             return with_cancellation_closed(order, [refused, *retry])
         case Unanswered() as outcome if is_open_call and intent is not None and not intent.unknown:
             return [call_unanswered(payment, ProcessorCall.CAPTURE, outcome, at)]
+        case NotSent(until=datetime() as until) if is_open_call:
+            return [call_postponed(payment, ProcessorCall.CAPTURE, until, at)]
         case NotSent() | NotFound() if is_open_call:
             sent = isinstance(command.outcome, NotFound)
             because = AbandonedBecause.NOT_FOUND if sent else AbandonedBecause.NOT_SENT

@@ -7,7 +7,7 @@ ensure that no sequence of events refunds more than was captured.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Final
 
@@ -15,7 +15,7 @@ from ledger.domain.money import ZERO, shortest
 from ledger.domain.orders.commands import RecordRefundOutcome, RefundOrder
 from ledger.domain.orders.decide.closing import with_cancellation_closed
 from ledger.domain.orders.decide.guards import require_multiple, require_payment, wrong_state
-from ledger.domain.orders.decide.unanswered_calls import call_unanswered
+from ledger.domain.orders.decide.unanswered_calls import call_postponed, call_unanswered
 from ledger.domain.orders.events import (
     AbandonedBecause,
     CallAbandoned,
@@ -128,6 +128,8 @@ def _pending_part_outcome(payment: Payment, part: RefundPart, command: RecordRef
             return [RefundRefused(refund_id=refund_id, payment_id=payment_id, code=code, at=at, message=message)]
         case Unanswered() as outcome if is_open_call and not is_marked_unknown:
             return [call_unanswered(payment, ProcessorCall.REFUND, outcome, at)]
+        case NotSent(until=datetime() as until) if is_open_call:
+            return [call_postponed(payment, ProcessorCall.REFUND, until, at)]
         case NotSent() if is_open_call:
             return [_abandoned(command, AbandonedBecause.NOT_SENT)]
         case NotFound() if is_open_call:

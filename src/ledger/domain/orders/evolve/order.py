@@ -17,6 +17,8 @@ from ledger.domain.orders.events import (
     AuthorizationOutcomeUnknown,
     AuthorizationRequested,
     CallAbandoned,
+    CallPostponed,
+    CallRepeated,
     CallUnanswered,
     CaptureRefused,
     CaptureRequested,
@@ -85,7 +87,7 @@ def evolve(order: Order | None, event: OrderEvent) -> Order:
     elif isinstance(event, AfterCaptureEvent):
         after = evolve_after_capture(before, event)
         order = replace(order, refunds=evolve_refunds(order, before, event))
-    elif isinstance(event, CallUnanswered | CallAbandoned):
+    elif isinstance(event, CallUnanswered | CallPostponed | CallRepeated | CallAbandoned):
         return evolve_unanswered(order, before, event)
     elif isinstance(event, CaptureRefused):
         after = _capture_refused(before, event)
