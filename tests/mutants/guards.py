@@ -602,6 +602,22 @@ MONEY: Final = (
         ("tests/domain/test_captures.py", "tests/domain/test_references.py"),
     ),
     Mutant(
+        "helper-with-ids-of-its-own",
+        "a deposit under a key counts once, also where its process ended before the answer was recorded",
+        f"{_PIPELINE}/execute_once.py",
+        'uuid5(uow.merchant_id, f"request:{key.key}")',
+        "uuid4()",
+        ("tests/api/sandbox/test_idempotency_keys.py",),
+    ),
+    Mutant(
+        "helper-without-its-record",
+        "a helper under a key that was answered does not act again",
+        f"{_PIPELINE}/execute_once.py",
+        "if done is not None:",
+        "if False:",
+        ("tests/api/sandbox/test_idempotency_keys.py",),
+    ),
+    Mutant(
         "authorisation-sent-again",
         "only captures, voids, refunds and payouts are sent again",
         f"{_DECIDE}/unanswered_calls.py",

@@ -11,9 +11,9 @@ from api.dependencies import Dependencies
 from api.http.endpoint import WRITE_CUSTOMERS, ScopedOperation
 from api.http.errors import invalid
 from api.http.request import ApiRequest
-from api.http.response import ApiResponse, json_response
+from api.http.response import REPLAYED, ApiResponse, json_response
 from api.openapi.operation import ANY, PAYMENT_METHODS, Json, OperationSpec, codes_of
-from api.openapi.parameters import OF_CUSTOMER, PAYMENT_METHOD_ID
+from api.openapi.parameters import IDEMPOTENCY_KEY, OF_CUSTOMER, PAYMENT_METHOD_ID
 from api.payment_methods.list import customer_of, parameters
 from api.payment_methods.show import method_id_of
 from ledger.operations.payment_methods.change import delete_payment_method
@@ -33,8 +33,11 @@ async def delete(deps: Dependencies, request: ApiRequest) -> ApiResponse:
         raise invalid("force", "must be true or false")
     customer_id = await customer_of(deps, request)
     method_id = method_id_of(request, "paymentMethodId")
-    await delete_payment_method(deps.ledger, request.actor, customer_id, method_id, force=force == "true")
-    return json_response(200, DeletedPaymentMethod(id=method_id))
+    key = request.idempotency_key(deps.fingerprint_key, b"{}")
+    repeated = await delete_payment_method(
+        deps.ledger, request.actor, customer_id, method_id, force=force == "true", key=key
+    )
+    return json_response(200, DeletedPaymentMethod(id=method_id), REPLAYED if repeated else ())
 
 
 _FORCE: Final[Json] = {
@@ -55,15 +58,16 @@ DELETE: Final = ScopedOperation(
 Destroys the card's number. Orders that it paid keep its first six and last four digits. Where it was the default, the
 newest of the customer's other methods becomes the default.
 """,
-        parameters=(OF_CUSTOMER, PAYMENT_METHOD_ID | {"name": "paymentMethodId"}, _FORCE),
+        parameters=(OF_CUSTOMER, PAYMENT_METHOD_ID | {"name": "paymentMethodId"}, _FORCE, IDEMPOTENCY_KEY),
         answers={200: ("The method is deleted.", DeletedPaymentMethod)},
         codes=codes_of(
             ANY,
             {
                 404: ("CUSTOMER_NOT_FOUND", "PAYMENT_METHOD_NOT_FOUND"),
-                409: ("PAYMENT_METHOD_IN_USE", "CONCURRENT_UPDATE"),
+                409: ("PAYMENT_METHOD_IN_USE", "IDEMPOTENCY_KEY_REUSED", "REQUEST_IN_PROGRESS", "CONCURRENT_UPDATE"),
             },
         ),
         tag=PAYMENT_METHODS,
+        replays=True,
     ),
 )

@@ -18,9 +18,9 @@ from api.http.decoding import BodyDecoder, bad_input_as_400
 from api.http.endpoint import WRITE_CUSTOMERS, ScopedOperation
 from api.http.errors import ApiError, FieldError, invalid
 from api.http.request import ApiRequest
-from api.http.response import ApiResponse
-from api.openapi.operation import ANY, BODY, PAYMENT_METHODS, OperationSpec, codes_of
-from api.openapi.parameters import PAYMENT_METHOD_ID
+from api.http.response import REPLAYED, ApiResponse
+from api.openapi.operation import ANY, BODY, IDEMPOTENT, PAYMENT_METHODS, OperationSpec, codes_of
+from api.openapi.parameters import IDEMPOTENCY_KEY, PAYMENT_METHOD_ID
 from api.payment_methods.show import method_id_of, method_not_found
 from ledger.operations.payment_methods.change import MethodUpdate, update_payment_method
 from projections.payment_methods import SavedPaymentMethod, render_method
@@ -126,14 +126,18 @@ class _Owner(Struct, rename="camel"):
 
 async def update(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """PUT /payment-methods/{id}: 200 with the method as it is then."""
-    parsed = parse_update(await request.body(deps.body_limit))
+    body = await request.body(deps.body_limit)
+    parsed = parse_update(body)
     method_id = method_id_of(request)
     document = await deps.queries.payment_method(request.principal.merchant_id, method_id)
     if document is None:
         raise method_not_found()
     owner = msgspec.json.decode(document, type=_Owner)
-    method = await update_payment_method(deps.ledger, request.actor, owner.customer_id, method_id, parsed)
-    return ApiResponse(200, render_method(method))
+    key = request.idempotency_key(deps.fingerprint_key, body)
+    method, repeated = await update_payment_method(
+        deps.ledger, request.actor, owner.customer_id, method_id, parsed, key
+    )
+    return ApiResponse(200, render_method(method), REPLAYED if repeated else ())
 
 
 UPDATE: Final = ScopedOperation(
@@ -146,7 +150,7 @@ UPDATE: Final = ScopedOperation(
 Changes billing details, of which at least one is required; `nickname` and `isDefault` may come with them. `null` clears
 a field. Card details cannot be updated: a payment with the same card and `persist` renews its expiry.
 """,
-        parameters=(PAYMENT_METHOD_ID,),
+        parameters=(PAYMENT_METHOD_ID, IDEMPOTENCY_KEY),
         takes=UpdatePaymentMethod,
         examples={
             "address": {
@@ -168,8 +172,10 @@ a field. Card details cannot be updated: a payment with the same card and `persi
         codes=codes_of(
             ANY,
             BODY,
-            {400: ("CARD_DETAILS_IMMUTABLE",), 404: ("PAYMENT_METHOD_NOT_FOUND",), 409: ("CONCURRENT_UPDATE",)},
+            IDEMPOTENT,
+            {400: ("CARD_DETAILS_IMMUTABLE",), 404: ("PAYMENT_METHOD_NOT_FOUND",)},
         ),
         tag=PAYMENT_METHODS,
+        replays=True,
     ),
 )

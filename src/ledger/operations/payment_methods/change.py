@@ -7,9 +7,10 @@ between leaves the mark, by which `sweep` destroys the number, or settles it whe
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 from uuid import UUID
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from ledger.domain.payment_methods.commands import DeletePaymentMethod, UpdatePaymentMethod
 from ledger.domain.payment_methods.decide import decide_delete, decide_update, not_found
@@ -20,7 +21,11 @@ from ledger.journal.append import Conflict
 from ledger.operations.inputs import Actor
 from ledger.operations.ledger import Ledger
 from ledger.operations.pipeline.execute import execute
-from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
+from ledger.operations.pipeline.idempotency import completed_before
+from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork
+
+_DONE: Final = Raw(b"{}")
+"""The recorded result of a request: billing details are personal, so a repeated request is answered from the state."""
 
 
 class MethodUpdate(Struct, frozen=True, kw_only=True):
@@ -40,13 +45,25 @@ async def find_customer(ledger: Ledger, merchant_id: UUID, reference: str) -> UU
 
 
 async def update_payment_method(
-    ledger: Ledger, actor: Actor, customer_id: UUID, payment_method_id: UUID, request: MethodUpdate
-) -> SavedMethod:
-    """Changes billing details of a customer's method (contract N59), and returns the method.
+    ledger: Ledger,
+    actor: Actor,
+    customer_id: UUID,
+    payment_method_id: UUID,
+    request: MethodUpdate,
+    key: IdempotencyKey | None = None,
+) -> tuple[SavedMethod, bool]:
+    """Changes billing details of a customer's method (contract N59). Returns the method as it is now, and whether the
+    request was carried out under this key before.
 
-    Raises PaymentMethodNotFound, InvalidField, ConcurrentUpdate, a Fault.
+    Raises PaymentMethodNotFound, InvalidField, ConcurrentUpdate, a Fault; with a key also IdempotencyKeyReused,
+    RequestInProgress.
     """
-    uow = UnitOfWork(ledger, actor)
+    uow = UnitOfWork(ledger, actor, key)
+    if key is not None and await completed_before(uow) is not None:
+        method = (await _methods(uow, customer_id)).method(payment_method_id)
+        if method is None:
+            raise not_found()
+        return method, True
 
     async def attempt(_: Conflict | None) -> Plan:
         command = UpdatePaymentMethod(
@@ -57,26 +74,39 @@ async def update_payment_method(
             is_default=request.is_default,
         )
         events = decide_update(await _methods(uow, customer_id), command)
-        return Plan(changes=[uow.change(stream_of(customer_id), evolve, events)])
+        return Plan(changes=[uow.change(stream_of(customer_id), evolve, events)], result=None if key is None else _DONE)
 
-    methods: SavedMethods = (await execute(uow, attempt)).changes[0].after
+    plan = await execute(uow, attempt)
+    if plan.result is not None and not plan.events:
+        await uow.record_result(plan.result)
+    methods: SavedMethods = plan.changes[0].after
     method = methods.method(payment_method_id)
     assert method is not None, "only a live method is updated"
-    return method
+    return method, False
 
 
 async def delete_payment_method(
-    ledger: Ledger, actor: Actor, customer_id: UUID, payment_method_id: UUID, *, force: bool = False
-) -> None:
-    """Deletes a customer's method and destroys its number (contract N58).
+    ledger: Ledger,
+    actor: Actor,
+    customer_id: UUID,
+    payment_method_id: UUID,
+    *,
+    force: bool = False,
+    key: IdempotencyKey | None = None,
+) -> bool:
+    """Deletes a customer's method and destroys its number (contract N58). Returns whether that was done under this key
+    before.
 
-    Raises PaymentMethodNotFound, also the second time; PaymentMethodInUse, ConcurrentUpdate, a Fault.
+    Raises PaymentMethodNotFound, also the second time without a key; PaymentMethodInUse, ConcurrentUpdate, a Fault;
+    with a key also IdempotencyKeyReused, RequestInProgress.
     """
-    await ledger.complete(_delete(ledger, actor, customer_id, payment_method_id, force))
+    return await ledger.complete(_delete(UnitOfWork(ledger, actor, key), customer_id, payment_method_id, force))
 
 
-async def _delete(ledger: Ledger, actor: Actor, customer_id: UUID, payment_method_id: UUID, force: bool) -> None:
-    uow = UnitOfWork(ledger, actor)
+async def _delete(uow: UnitOfWork, customer_id: UUID, payment_method_id: UUID, force: bool) -> bool:
+    ledger = uow.ledger
+    if uow.key is not None and await completed_before(uow) is not None:
+        return True
 
     async def attempt(_: Conflict | None) -> Plan:
         # This release has no subscriptions: no method is used by one.
@@ -84,11 +114,14 @@ async def _delete(ledger: Ledger, actor: Actor, customer_id: UUID, payment_metho
         events = decide_delete(await _methods(uow, customer_id), command)
         if ledger.vault is not None:
             await ledger.vault.unsettle(uow.merchant_id, [payment_method_id])
-        return Plan(changes=[uow.change(stream_of(customer_id), evolve, events)])
+        return Plan(
+            changes=[uow.change(stream_of(customer_id), evolve, events)], result=None if uow.key is None else _DONE
+        )
 
     await execute(uow, attempt)
     if ledger.vault is not None:
         await ledger.vault.destroy(uow.merchant_id, [payment_method_id])
+    return False
 
 
 async def _methods(uow: UnitOfWork, customer_id: UUID) -> SavedMethods:
