@@ -125,7 +125,7 @@ def decide_void_outcome(order: Order, command: RecordVoidOutcome) -> list[OrderE
         case Unanswered() as outcome if is_open_call and intent is not None and not intent.unknown:
             return [call_unanswered(payment, ProcessorCall.VOID, outcome, at)]
         case NotSent(until=datetime() as until) if is_open_call:
-            return [call_postponed(payment, ProcessorCall.VOID, until, at)]
+            return call_postponed(payment, ProcessorCall.VOID, until, at)
         case NotSent() | NotFound() if is_open_call:
             sent = isinstance(command.outcome, NotFound)
             because = AbandonedBecause.NOT_FOUND if sent else AbandonedBecause.NOT_SENT

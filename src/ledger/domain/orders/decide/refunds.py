@@ -129,7 +129,7 @@ def _pending_part_outcome(payment: Payment, part: RefundPart, command: RecordRef
         case Unanswered() as outcome if is_open_call and not is_marked_unknown:
             return [call_unanswered(payment, ProcessorCall.REFUND, outcome, at)]
         case NotSent(until=datetime() as until) if is_open_call:
-            return [call_postponed(payment, ProcessorCall.REFUND, until, at)]
+            return call_postponed(payment, ProcessorCall.REFUND, until, at)
         case NotSent() if is_open_call:
             return [_abandoned(command, AbandonedBecause.NOT_SENT)]
         case NotFound() if is_open_call:

@@ -30,9 +30,11 @@ def call_unanswered(payment: Payment, call: ProcessorCall, outcome: Unanswered, 
     )
 
 
-def call_postponed(payment: Payment, call: ProcessorCall, until: datetime, at: datetime) -> CallPostponed:
-    """Returns the event of a call of this payment that never reached the processor and is sent again."""
-    return CallPostponed(payment_id=payment.payment_id, call=call, until=until, at=at)
+def call_postponed(payment: Payment, call: ProcessorCall, until: datetime, at: datetime) -> list[OrderEvent]:
+    """Returns the event of a call of this payment that never reached the processor and is sent again, once for each."""
+    if payment.intent is not None and payment.intent.unsent:
+        return []
+    return [CallPostponed(payment_id=payment.payment_id, call=call, until=until, at=at)]
 
 
 def can_be_repeated(order: Order, intent: Intent) -> bool:
