@@ -213,6 +213,20 @@ def test_every_module_opens_with_what_it_is():
     assert [name for name, path in MODULES.items() if not ast.get_docstring(ast.parse(path.read_text()))] == []
 
 
+PACKAGE_DIRS = sorted(path.parent for path in MODULES.values() if path.name == "__init__.py")
+
+
+@pytest.mark.parametrize("package", PACKAGE_DIRS, ids=lambda package: ".".join(package.relative_to(SRC).parts))
+def test_the_map_of_a_package_names_each_of_its_modules_and_no_other(package):
+    """A map is a list: the names of one entry in backticks, a colon, and what they are."""
+    entries = {each.name for each in package.iterdir() if (each / "__init__.py").exists()}
+    entries |= {each.stem for each in package.glob("*.py") if each.name != "__init__.py"}
+    text = ast.get_docstring(ast.parse((package / "__init__.py").read_text())).replace("\n", " ")
+    named = re.findall(r"((?:`\w+`,\s+)*`\w+`):", text.partition("order: ")[2] or text.partition("above it: ")[2])
+    names = [name for heads in named for name in re.findall(r"\w+", heads)]
+    assert sorted(names) == sorted(entries)
+
+
 def test_no_module_is_longer_than_a_reader_can_hold():
     long = {name for name, path in MODULES.items() if len(path.read_text().splitlines()) >= 300}
     assert long == set(LONG)

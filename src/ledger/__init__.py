@@ -7,11 +7,13 @@ The layers, from the inside out; each imports only those above it:
 3. `processors`, `operations`: the contract with a payment processor; what a merchant or a worker can do.
    `vault`: the numbers of saved cards, which only its own database role reads.
 4. `background`: what happens outside a request: reactions, timers, jobs, the inbox, recovery.
-5. `service`, `cli`, `seeding`, `bench`: the processes, the command line, the demo's scenarios, the benchmarks. `wiring`
-   puts one process's ledger together.
+5. `service`, `cli`, `seeding`, `bench`: the processes, the command line, the demo's scenarios, the benchmarks.
+   `wiring`: puts one process's ledger together.
 
-Beside the layers: `settings`, `security` (keys and secrets), `telemetry` (logs and metrics), `timeouts`, `ttl_cache`,
-`back_off`.
+Beside the layers:
+
+- `settings`: every setting, with its bounds. `security`: keys and secrets. `telemetry`: logs and metrics.
+- `timeouts`, `ttl_cache`, `back_off`: what several layers use.
 
 `projections` answers reads; `api` serves HTTP. `docs/` explains why. `tests/test_architecture.py` checks every
 direction of import.

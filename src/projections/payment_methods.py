@@ -5,7 +5,11 @@ A deleted method leaves its ids behind, without a document: the row then shows n
 
 from __future__ import annotations
 
+import base64
+import binascii
+import struct
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 from uuid import UUID
 
@@ -15,7 +19,7 @@ from msgspec import Meta, Struct
 from ledger.domain.payment_methods.state import SavedMethod, SavedMethods
 from ledger.journal.inline import InlineTable, Row
 from ledger.postgres.arrays import ENCODE_ARRAY
-from projections.binary import micros
+from projections.binary import from_micros, micros
 from projections.lists.pages import Pagination
 from projections.orders.formats import Moment, moment
 
@@ -49,16 +53,21 @@ select q.n, p.doc
  where p.doc is not null
 """
 
-# A page of a customer's methods, the default first, then the newest (contract N52); and how many there are.
+# A page of a customer's methods, the default first, then the newest (contract N52); and how many there are. With a
+# cursor, the page begins behind it.
 PAGE: Final = """
 with methods as (
   select doc, is_default, created_at, payment_method_id from payment_method
    where merchant_id = %(merchant_id)s and customer_id = %(customer_id)s and doc is not null)
-select (select count(*) from methods), p.doc from (select 1) as one left join (
+select (select count(*) from methods), p.doc, p.is_default, p.created_at, p.payment_method_id
+  from (select 1) as one left join (
   select doc, is_default, created_at, payment_method_id from methods
+   where %(after)s::uuid is null or (is_default, created_at, payment_method_id)
+         < (%(is_default)s::bool, %(created_at)s::timestamptz, %(after)s::uuid)
    order by is_default desc, created_at desc, payment_method_id desc limit %(limit)s offset %(offset)s) p on true
  order by p.is_default desc, p.created_at desc, p.payment_method_id desc
 """
+_CURSOR: Final = struct.Struct("!?qI16s")
 
 
 class SavedCardDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
@@ -105,6 +114,23 @@ class SavedPaymentMethodPage(Struct, rename="camel"):
 
     data: Annotated[list[SavedPaymentMethod], Meta(description="The default first, then the newest.")]
     pagination: Pagination
+
+
+class MethodCursor(Struct, frozen=True):
+    """The end of a page: its last method, and the number of methods up to and including that one."""
+
+    is_default: bool
+    created_at: datetime
+    payment_method_id: UUID
+    behind: int
+
+
+class MethodQuery(Struct, frozen=True, kw_only=True):
+    """A page of a customer's methods. With a cursor the page continues after it, and `offset` is ignored."""
+
+    limit: int = 20
+    offset: int = 0
+    cursor: MethodCursor | None = None
 
 
 def render_method(method: SavedMethod) -> bytes:
@@ -179,22 +205,55 @@ def found(row: Sequence[Any]) -> bytes:
     return document
 
 
-def page_parameters(merchant_id: UUID, customer_id: UUID, limit: int, offset: int) -> Mapping[str, Any]:
-    return {"merchant_id": merchant_id, "customer_id": customer_id, "limit": limit, "offset": offset}
+def encode_method_cursor(cursor: MethodCursor) -> str:
+    """Returns the text of a `nextCursor`."""
+    packed = _CURSOR.pack(cursor.is_default, micros(cursor.created_at), cursor.behind, cursor.payment_method_id.bytes)
+    return base64.urlsafe_b64encode(packed).decode()
 
 
-def page_body(rows: Sequence[tuple[Any, ...]], limit: int, offset: int) -> bytes:
+def parse_method_cursor(text: str) -> MethodCursor | None:
+    """Returns the cursor that a `nextCursor` encodes, or None if the service did not issue the text."""
+    try:
+        is_default, created, behind, method_id = _CURSOR.unpack(base64.b64decode(text, altchars=b"-_", validate=True))
+        return MethodCursor(is_default, from_micros(created), UUID(bytes=method_id), behind)
+    except (ValueError, binascii.Error, struct.error, OverflowError):
+        return None
+
+
+def page_parameters(merchant_id: UUID, customer_id: UUID, query: MethodQuery) -> Mapping[str, Any]:
+    """Returns the parameters of PAGE, which reads one method more than the page holds."""
+    cursor = query.cursor
+    return {
+        "merchant_id": merchant_id,
+        "customer_id": customer_id,
+        "limit": query.limit + 1,
+        "offset": query.offset if cursor is None else 0,
+        "is_default": None if cursor is None else cursor.is_default,
+        "created_at": None if cursor is None else cursor.created_at,
+        "after": None if cursor is None else cursor.payment_method_id,
+    }
+
+
+def page_body(query: MethodQuery, rows: Sequence[tuple[Any, ...]]) -> bytes:
     """Returns the JSON of a page from the rows of PAGE."""
     total = rows[0][0]
-    documents: list[Any] = [msgspec.Raw(doc) for _, doc in rows if doc is not None]
+    methods = [row[1:] for row in rows if row[1] is not None]
+    shown = methods[: query.limit]
+    offset = query.offset if query.cursor is None else query.cursor.behind
+    has_more = len(methods) > len(shown)
+    documents: list[Any] = [msgspec.Raw(doc) for doc, *_ in shown]
+    next_cursor = None
+    if has_more:
+        _, is_default, created_at, method_id = shown[-1]
+        next_cursor = encode_method_cursor(MethodCursor(is_default, created_at, method_id, offset + len(shown)))
     pagination = Pagination(
-        page=offset // limit + 1,
-        limit=limit,
+        page=offset // query.limit + 1,
+        limit=query.limit,
         offset=offset,
         total=total,
-        count=len(documents),
-        total_pages=-(-total // limit),
-        has_more=offset + len(documents) < total,
-        next_cursor=None,
+        count=len(shown),
+        total_pages=-(-total // query.limit),
+        has_more=has_more,
+        next_cursor=next_cursor,
     )
     return msgspec.json.encode(SavedPaymentMethodPage(data=documents, pagination=pagination))

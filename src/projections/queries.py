@@ -27,6 +27,7 @@ from projections.lists.statements import page_statements
 from projections.merchants import FoundKey, FoundMerchant, ListedKey
 from projections.orders import open_calls, table
 from projections.orders.table import OrderRow
+from projections.payment_methods import MethodQuery
 from projections.products import ProductDocument, ProductQuery
 
 Key = tuple[int, Any]
@@ -147,10 +148,10 @@ class Queries:
         found: bytes | None = await self.points.get(key)
         return found
 
-    async def payment_methods(self, merchant_id: UUID, customer_id: UUID, limit: int, offset: int) -> bytes:
+    async def payment_methods(self, merchant_id: UUID, customer_id: UUID, query: MethodQuery) -> bytes:
         """Returns one page of a customer's saved payment methods as JSON."""
-        parameters = payment_methods.page_parameters(merchant_id, customer_id, limit, offset)
-        return payment_methods.page_body(await self._lists.rows(payment_methods.PAGE, parameters), limit, offset)
+        parameters = payment_methods.page_parameters(merchant_id, customer_id, query)
+        return payment_methods.page_body(query, await self._lists.rows(payment_methods.PAGE, parameters))
 
     async def find_key(self, key_hash: bytes) -> FoundKey | None:
         """Returns the API key with this keyed hash, also an expired or revoked one."""

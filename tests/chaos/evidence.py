@@ -16,6 +16,7 @@ import msgspec
 import psycopg
 from msgspec import Struct
 from tests.sealing import data_keys
+from tests.whole_log import whole_log
 
 from ledger.domain.money import SCALE
 from ledger.domain.orders.events import OrderCreated
@@ -26,8 +27,6 @@ from ledger.journal.codec import CODEC
 from ledger.journal.reader import LogReader, RecordedEvent
 from ledger.postgres.connection import Connection, connect
 from projections.rebuild import Rows, stored
-
-_FEED_PAGE = 10_000
 
 _MERCHANTS = """
 select merchant_id, position from merchant_head order by merchant_id
@@ -107,10 +106,8 @@ async def gather(url: str) -> list[MerchantEvidence]:
 
 
 async def _merchant(connection: Connection, merchant_id: UUID, head: int) -> MerchantEvidence:
-    reader = LogReader("", CODEC, data_keys())  # only its feed is used, which reads on the connection that it is given
-    log: list[RecordedEvent] = []
-    while page := await reader.feed(connection, merchant_id, log[-1].position if log else 0, _FEED_PAGE):
-        log += page
+    reader = LogReader("", CODEC, data_keys())  # it reads on the connection that it is given
+    log = await whole_log(reader, connection, merchant_id)
     claims = await (await connection.execute(_CLAIMS, (merchant_id,))).fetchall()
     book = await (await connection.execute(_BOOK, (merchant_id,))).fetchall()
     now = await (await connection.execute(_NOW)).fetchone()

@@ -10,6 +10,7 @@ from tests.docs.pages import PAGES, ROOT, blocks
 from ledger.postgres.prepare import _INSERT_ONLY
 
 README, TUTORIAL = ROOT / "README.md", ROOT / "docs" / "tutorial" / "first-payment.md"
+AROUND = ROOT / "docs" / "tutorial" / "customers-cards-products-keys.md"
 HOW_TO = ROOT / "docs" / "how-to"
 PRACTISED = (
     "split-an-order",
@@ -66,6 +67,11 @@ def test_the_page_about_rotating_keys_works(service, tmp_path):
 def test_the_pages_about_orders_work(service, tmp_path, page):
     with Shell(service, **{"/tmp/": f"{tmp_path}/"}) as shell:
         shell.follow(HOW_TO / f"{page}.md")
+
+
+def test_the_tutorial_about_what_is_around_the_order_works(service, tmp_path):
+    with Shell(service, **{"/tmp/": f"{tmp_path}/"}) as shell:
+        shell.follow(AROUND)
 
 
 def test_every_page_with_a_merchant_of_its_own_is_run():

@@ -298,9 +298,9 @@ SAMPLES: dict[str, Any] = {
         merchant_id=MERCHANT, key_id=KEY, replaced_by=METHOD, expires_at=LATER, at=AT
     ),
     "request-accepted.v1": requests.RequestAccepted(
-        fingerprint="cd" * 32, order_id=ORDER, at=AT, payment_id=PAYMENT, refund_id=REFUND
+        fingerprint="cd" * 32, stream_id=ORDER, at=AT, payment_id=PAYMENT, refund_id=REFUND
     ),
-    "request-answered.v1": requests.RequestAnswered(order_version=7, created=True, at=AT, replayed=True),
+    "request-answered.v1": requests.RequestAnswered(stream_version=7, created=True, at=AT, replayed=True),
     "request-refused.v1": requests.RequestRefused(
         fingerprint="cd" * 32,
         code="AMOUNT_EXCEEDS_PENDING",

@@ -12,6 +12,7 @@ from msgspec import UNSET
 from tests.operations.conftest import DECLINED, Open, an_order, by_card, register
 from tests.operations.test_sealing import NAMES, PLACES, XOCHITL, fetch, personal_order, places_of
 from tests.sealing import data_keys
+from tests.whole_log import whole_log
 from uuid_utils.compat import uuid7
 
 from ledger.background.erasure import ErasureSweep
@@ -53,7 +54,7 @@ async def payers(database_url: str) -> AsyncIterator[Erasures]:
 async def log_and_rows(url: str, merchant: Actor, events_max: int | None = None) -> tuple[Rows, Rows]:
     """Returns the rows that follow from the merchant's log, read without cached keys, and the rows that are stored."""
     async with await connect(url, "test-replay") as connection:
-        log = await LogReader("", CODEC, data_keys()).feed(connection, merchant.merchant_id, 0, events_max or 100_000)
+        log = await whole_log(LogReader("", CODEC, data_keys()), connection, merchant.merchant_id, events_max)
         events = [(event.stream_id, event.version, event.event) for event in log]
         return replay(merchant.merchant_id, events), await stored(connection, merchant.merchant_id)
 

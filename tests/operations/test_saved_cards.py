@@ -33,7 +33,7 @@ from ledger.operations.orders.add_payment import add_payment
 from ledger.operations.orders.create import charge_order, create_order
 from ledger.operations.payment_methods.change import MethodUpdate, delete_payment_method, update_payment_method
 from ledger.operations.payment_methods.sweep import sweep_cards
-from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
+from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork
 from ledger.operations.results import OrderResult
 from ledger.processors.contract import AuthorizationRequest, ProcessorUnavailable
 from ledger.processors.saved_card import SecurityCode
@@ -202,6 +202,19 @@ async def test_an_expired_saved_card_is_refused_before_anything_happens(
     await save(ledger, merchant, "3")
     paid = await create_order(ledger, merchant, an_order("2", by_saved(method_of(first))))
     assert (paid.created, paid.order.status) == (True, OrderStatus.COMPLETED), "saved again with its new expiry"
+
+
+async def test_a_key_is_not_answered_with_a_method_that_was_deleted_since(ledger: Ledger, merchant: Actor) -> None:
+    """Also where the method was found before it was deleted."""
+    first = await save(ledger, merchant, "1")
+    method_id, customer_id = method_of(first), first.customer.customer_id
+    update, key = MethodUpdate(billing={"city": "Oaxaca"}), IdempotencyKey("k-1", "f")
+    for replayed in (False, True):
+        updated = await update_payment_method(ledger, merchant, customer_id, method_id, update, key)
+        assert (updated.method.billing.city, updated.replayed) == ("Oaxaca", replayed)
+    await delete_payment_method(ledger, merchant, customer_id, method_id)
+    with pytest.raises(PaymentMethodNotFound):
+        await update_payment_method(ledger, merchant, customer_id, method_id, update, key)
 
 
 async def test_a_deleted_method_is_gone_from_the_vault_and_its_orders_stay(

@@ -24,6 +24,7 @@ from tests.domain.builders import (
 from tests.domain.test_products import COFFEE
 from tests.projections import merchants
 from tests.projections.shop import Shop
+from tests.whole_log import whole_log
 from uuid_utils.compat import uuid7
 
 from ledger.domain.customers.events import (
@@ -86,7 +87,7 @@ async def various_events(shop: Shop, journal: Journal) -> None:
 
 async def the_log(journal: Journal, database_url: str, merchant_id: UUID) -> list[tuple[UUID, int, Any]]:
     async with await psycopg.AsyncConnection.connect(database_url) as connection:
-        feed = await journal.reader.feed(connection, merchant_id, 0, 1_000)
+        feed = await whole_log(journal.reader, connection, merchant_id)
     return [(recorded.stream_id, recorded.version, recorded.event) for recorded in feed]
 
 

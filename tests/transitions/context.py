@@ -16,6 +16,7 @@ import httpx
 import msgspec
 from tests.api.bodies import encoded, order
 from tests.api.storefront import JSON, ORDERS, Merchant, Storefront
+from tests.whole_log import whole_log
 
 from ledger.background.recovery import Recovery, Windows
 from ledger.domain.orders import events as e
@@ -135,7 +136,7 @@ class ScenarioContext:
     async def moves(self, connection: Connection) -> list[OrderMoves]:
         """Returns the moves of every order of the merchant, oldest order first, from its log."""
         streams: dict[UUID, list[RecordedEvent]] = {}
-        for recorded in await self.store.ledger.journal.reader.feed(connection, self.merchant.merchant_id, 0, 100_000):
+        for recorded in await whole_log(self.store.ledger.journal.reader, connection, self.merchant.merchant_id):
             if recorded.topic in e.TOPICS:
                 streams.setdefault(recorded.stream_id, []).append(recorded)
         return [self._order_moves(stream) for stream in streams.values()]

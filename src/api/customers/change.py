@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from api.customers.fields import KEYED, TAG, ChangeCustomer, customer_reference, parse_change
+from api.customers.fields import KEYED, TAG, ChangeCustomer, customer_reference, parse_change, sent_ids
 from api.dependencies import Dependencies
 from api.http.endpoint import ScopedOperation
+from api.http.errors import ApiError
 from api.http.request import ApiRequest
 from api.http.response import REPLAYED, ApiResponse
 from api.openapi.operation import ANY, BODY, OperationSpec, codes_of
 from api.openapi.parameters import CUSTOMER_ID, IDEMPOTENCY_KEY
-from ledger.operations.customers.change import change_customer
+from ledger.domain.rejections import CustomerNotFound
+from ledger.operations.customers.change import change_customer, refused_ids
 from ledger.security.api_keys import Scope
 from projections.customers import CustomerDetailDocument, render_detail
 
@@ -19,12 +21,28 @@ from projections.customers import CustomerDetailDocument, render_detail
 async def change(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """PUT /customers/{id}: 200 with the customer as it is now."""
     body = await request.body(deps.body_limit)
-    parsed = parse_change(body)
+    try:
+        parsed = parse_change(body)
+    except ApiError as error:
+        raise await _with_refused_ids(error, deps, request, body) from None
     reference = customer_reference(request)
     key = request.idempotency_key(deps.fingerprint_key, body)
     result = await change_customer(deps.ledger, request.actor, reference, parsed, key)
     headers = REPLAYED if result.replayed or result.repeated else ()
     return ApiResponse(200, render_detail(result.state), headers)
+
+
+async def _with_refused_ids(error: ApiError, deps: Dependencies, request: ApiRequest, body: bytes) -> ApiError:
+    """Returns the error about a body together with what only the customer shows: ids that it cannot take."""
+    try:
+        ids = sent_ids(body)
+        refused = await refused_ids(deps.ledger, request.actor, customer_reference(request), ids)
+        parse_change(body, refused)
+    except CustomerNotFound:
+        return error
+    except ApiError as complete:
+        return complete
+    return error
 
 
 CHANGE: Final = ScopedOperation(

@@ -18,6 +18,7 @@ from api.http.errors import ApiError, customer_not_found, invalid
 from api.http.field_errors import FieldErrors
 from api.http.request import ApiRequest
 from api.openapi.operation import Codes, Json
+from ledger.domain.rejections import InvalidField
 from ledger.operations.inputs import CustomerFields
 
 
@@ -72,9 +73,21 @@ def parse_create(body: bytes) -> CustomerFields:
     return _parse(_decode_create, body, _require_a_name)
 
 
-def parse_change(body: bytes) -> CustomerFields:
-    """Returns what a body changes of a customer. Raises ApiError (400)."""
-    return _parse(_decode_change, body, _require_external_id)
+def parse_change(body: bytes, refused: InvalidField | None = None) -> CustomerFields:
+    """Returns what a body changes of a customer. Raises ApiError (400), also for what the domain `refused` of it."""
+
+    def require(sent: CustomerBody, errors: FieldErrors) -> None:
+        _require_external_id(sent, errors)
+        if refused is not None:
+            errors.add_rejected(refused)
+
+    return _parse(_decode_change, body, require)
+
+
+def sent_ids(body: bytes) -> CustomerFields:
+    """Returns the ids alone that a body gives, those that can be read. Raises ApiError (400)."""
+    sent, _ = _decode_change.gather(body)
+    return CustomerFields(external_id=sent.external_id, source_id=sent.source_id)
 
 
 _decode_create: Final = BodyDecoder(CreateCustomer)

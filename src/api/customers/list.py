@@ -20,7 +20,6 @@ from api.fields.query import (
 )
 from api.fields.types import TEXT_MAX
 from api.http.endpoint import ScopedOperation
-from api.http.field_errors import FieldErrors
 from api.http.request import ApiRequest
 from api.http.response import ApiResponse
 from api.openapi.operation import ANY, OperationSpec, codes_of
@@ -43,9 +42,8 @@ PARAMETERS: Final[Parameters] = {
 
 
 def parse_customer_query(query: bytes) -> CustomerQuery:
-    """Returns the list that a query string asks for. Raises ApiError (400)."""
-    given = parse_parameters(query, PARAMETERS)
-    errors = FieldErrors(given)
+    """Returns the list that a query string asks for. Raises ApiError (400), with every wrong parameter."""
+    given, errors = parse_parameters(query, PARAMETERS)
     place = errors.check(parse_place, given, parse_customer_cursor)
     email, external_id, search = [errors.check(parse_text, given, name) for name in ("email", "externalId", "search")]
     errors.refuse()

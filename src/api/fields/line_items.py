@@ -10,17 +10,19 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Annotated, Final, Literal
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
 from api.fields.types import LINE_ITEMS_MAX, TAXES_MAX, LongText, Metadata, Number, PositiveNumber, Text
 from api.fields.values import amount, is_given, measure, metadata
 from api.http.errors import ApiError, invalid, required
+from api.http.field_errors import FieldErrors
 from ledger.domain.money import ZERO
 from ledger.domain.orders import terms
 from projections.products import ProductDocument
 
 _TOLERANCE: Final = Decimal("0.001")
+_NAMES: Final = ("description", "name", "productId")
 
 
 class Tax(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -104,6 +106,39 @@ def line_items(
     if abs(added - total) > _TOLERANCE:
         raise invalid("lineItems", "must add up to amount: the sum of quantity × unitPrice differs", "LINE_ITEMS_SUM")
     return tuple(lines)
+
+
+def check_lines(
+    items: Sequence[LineItem | None] | None, total: Decimal | None, products: Products | None, errors: FieldErrors
+) -> None:
+    """Adds the errors of lines, until there are enough.
+
+    An entry that cannot be decoded is None. `total` is None where the amount is wrong, and `products` where they have
+    not been read: a line with a product may then lack a description.
+    """
+    lines = [(at, item) for at, item in enumerate(items or ()) if item is not None]
+    for at, item in lines:
+        if errors.are_enough:
+            return
+        for place, tax in enumerate(item.taxes or ()):
+            if tax is not None:
+                errors.inside(f"lineItems[{at}].taxes[{place}]").check(parse_tax, tax)
+        names = [f"{place}[{at}].{name}" for place in ("lineItems", "items") for name in _NAMES]
+        is_named = (products is None and item.product_id is not None) or any(errors.has(name) for name in names)
+        name = "-" if is_named else item.name
+        _check_line(replace(item, name=name, taxes=None), products or NO_PRODUCTS, errors.inside(f"lineItems[{at}]"))
+    if total is not None and not errors.has("lineItems") and not errors.has("items"):
+        errors.check(line_items, [item for _, item in lines], total, products or NO_PRODUCTS)
+
+
+def _check_line(item: LineItem, products: Products, errors: FieldErrors) -> None:
+    if errors.check(_line, item, products) is None:
+        errors.check_alone(
+            lambda alone: _line(alone, products),
+            item,
+            LineItem(description="-", quantity=Raw(b"1"), unit_price=Raw(b"0")),
+            *(("description", "name", "product_id"), ("quantity",), ("unit_price",), ("discount",), ("metadata",)),
+        )
 
 
 def _line(item: LineItem, products: Products) -> terms.LineItem:

@@ -7,20 +7,25 @@ them.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import date
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, get_args
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 from stdnum import luhn
 
 from api.fields.types import CardNumber, Cvc, Id, Month, Text, Year
 from api.fields.values import one_of_aliases, printable
 from api.http.errors import invalid, required
+from api.http.field_errors import FieldErrors
 from ledger.domain.orders.terms import CardSummary, MethodType
 from ledger.operations.inputs import PaymentInput
 from ledger.processors.bins import bin_info
 from ledger.processors.contract import Card
 from ledger.processors.saved_card import SecurityCode
+
+_Type = Literal["card", "payment_method_id", "spei", "paycash", "cie_cash_net"]
 
 
 class CardDetails(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -52,7 +57,7 @@ class PaymentMethod(Struct, frozen=True, kw_only=True, rename="camel"):
     """
 
     type: Annotated[
-        Literal["card", "payment_method_id", "spei", "paycash", "cie_cash_net"],
+        _Type,
         Meta(description="A card, a saved card, a bank transfer, or cash by reference."),
     ]
     card_details: Annotated[CardDetails | None, Meta(description="The card, for type card.")] = None
@@ -74,6 +79,7 @@ _REFERENCES: Final = {
     "cie_cash_net": MethodType.CIE_CASH_NET,
 }
 _NO_OPTIONS: Final = MethodOptions()
+_RIGHT_CARD: Final = CardDetails(number="4242424242424242", expiry_month=12, expiry_year=2099, cvc="000")
 
 
 def payment_method(method: PaymentMethod, today: date) -> PaymentInput:
@@ -91,6 +97,56 @@ def payment_method(method: PaymentMethod, today: date) -> PaymentInput:
     if method.type == "payment_method_id":
         return _saved_method(method)
     return PaymentInput(type=_REFERENCES[method.type])
+
+
+def check_payment_method(method: PaymentMethod, today: date, errors: FieldErrors) -> None:
+    """Adds every error of a payment method, whose type is UNSET where it is wrong."""
+    cards = [card for card in (method.card_details, method.options and method.options.card) if card]
+    errors.check_alone(lambda alone: payment_method(alone, today), method, PaymentMethod(type="spei"), ("cvc",))
+    if method.type == "card" and cards:
+        _check_card(method, _merged(cards), today, errors)
+        errors.check(_one_card, cards[0], cards[-1])
+        return
+    for card in cards:
+        names = ("number", "cvc", "expiry_month", "exp_month", "expiry_year", "exp_year")
+        errors.check_alone(_check_unused_card, card, CardDetails(), *((name,) for name in names))
+    if method.type in get_args(_Type):
+        errors.check(payment_method, replace(method, cvc=None, card_details=None, options=None), today)
+
+
+def _check_card(method: PaymentMethod, details: CardDetails, today: date, errors: FieldErrors) -> None:
+    months, years = ("expiry_month", "exp_month"), ("expiry_year", "exp_year")
+    groups = [("number",), ("cvc",), months, years]
+    if errors.has(f"{_CARD}.expMonth"):
+        groups.remove(months)
+    if errors.has(f"{_CARD}.expYear"):
+        groups.remove(years)
+    if {months, years}.issubset(groups):
+        groups.append((*months, *years))
+    errors.check_alone(
+        lambda alone: _card_method(PaymentMethod(type="card", card_details=alone), today), details, _RIGHT_CARD, *groups
+    )
+    options = None if method.options is None else replace(method.options, card=None)
+    right = replace(_RIGHT_CARD, persist=details.persist)
+    errors.check(_card_method, replace(method, card_details=right, options=options), today)
+
+
+def _merged(cards: Sequence[CardDetails]) -> CardDetails:
+    """Returns the card from both places, the first of them where they differ."""
+    sent = [(name, getattr(card, name)) for card in reversed(cards) for name in card.__struct_fields__]
+    return CardDetails(**{name: value for name, value in sent if value is not None})
+
+
+def stored_part(method: PaymentMethod) -> PaymentMethod:
+    """Returns the method with the texts that its kind of payment stores."""
+    if method.type == "card":
+        return replace(method, payment_method_id=None)
+    return replace(method, card_details=None, options=None) if method.type in get_args(_Type) else method
+
+
+def right_method(method: PaymentMethod) -> PaymentMethod:
+    """Returns a method of the same kind that is accepted, for what a request needs beside its method."""
+    return PaymentMethod(type="card", card_details=_RIGHT_CARD) if method.type == "card" else PaymentMethod(type="spei")
 
 
 def sent_pan(method: PaymentMethod | None) -> str | None:

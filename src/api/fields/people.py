@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from api.fields.types import Country, Email, Id, TaxId, Text
 from api.fields.values import email, one_of_aliases, printable, tax_id
 from api.http.errors import ApiError, invalid, required
+from api.http.field_errors import FieldErrors
 from ledger.domain.orders import terms
 from ledger.operations.inputs import CustomerInput
 
@@ -110,6 +111,17 @@ def customer_input(customer: Customer | None, customer_id: str | None) -> Custom
     )
 
 
+def check_customer(customer: Customer | None, customer_id: str | None, errors: FieldErrors) -> None:
+    """Adds every error of the customer of a new order."""
+    if customer is not None:
+        known, new = Customer(id="-"), Customer(external_id="-")
+        errors.check_alone(lambda each: customer_input(each, customer_id), customer, new, ("id", "customer_id"))
+        errors.check_alone(lambda each: customer_input(each, None), customer, known, ("external_id",), ("email",))
+    names = ("customerId", *(f"customer.{name}" for name in ("id", "customerId", "externalId", "email")))
+    if not any(errors.has(name) for name in names):
+        errors.check(customer_input, customer, customer_id)
+
+
 def billing_address(address: BillingAddress | None) -> terms.BillingAddress | None:
     """Returns where a card is billed, or None for an object without any value. Raises ApiError (400)."""
     if address is None:
@@ -152,3 +164,13 @@ def fiscal_data(
     if fiscal.email is not None:
         email(fiscal.email, "customerFiscalData.email")
     return fiscal if compact == fiscal.tax_id else replace(fiscal, tax_id=compact)
+
+
+def check_fiscal_data(sent: tuple[CustomerFiscalData | None, ...], errors: FieldErrors) -> None:
+    """Adds every error of the receiver of the invoice, under its three names."""
+    if not any(errors.has(name) for name in ("customerFiscalData", "fiscalData", "fiscalConfig")):
+        errors.check(fiscal_data, *sent)
+    for each in sent:
+        if each is not None:
+            parse = lambda alone: fiscal_data(alone, None, None)  # noqa: E731
+            errors.check_alone(parse, each, CustomerFiscalData(), ("tax_id",), ("email",))

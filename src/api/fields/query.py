@@ -53,11 +53,13 @@ class Place(Struct, Generic[C], frozen=True):
     cursor: C | None
 
 
-def parse_parameters(query: bytes, known: Collection[str], lists: Collection[str] = ()) -> Mapping[str, str]:
-    """Returns each parameter once; a parameter without a value counts as absent.
+def parse_parameters(
+    query: bytes, known: Collection[str], lists: Collection[str] = ()
+) -> tuple[Mapping[str, str], FieldErrors]:
+    """Returns each parameter once, and what is wrong with them so far; a parameter without a value counts as absent.
 
     The values of a parameter in `lists` are joined by commas; every other `known` one has one value. Raises ApiError
-    (400).
+    (400) where the query cannot be read.
     """
     try:
         values_by_name = parse_qs(query.decode("ascii"), errors="strict", max_num_fields=_FIELDS_MAX)
@@ -65,12 +67,12 @@ def parse_parameters(query: bytes, known: Collection[str], lists: Collection[str
         raise invalid("query", "must be percent-encoded UTF-8", "INVALID_ENCODING") from None
     except ValueError:
         raise invalid("query", f"must have at most {_FIELDS_MAX} parameters", "INVALID_LENGTH") from None
-    given = {}
+    given, errors = {}, FieldErrors(values_by_name)
     for name, values in values_by_name.items():
         if len(set(values)) > 1 and name in known and name not in lists:
-            raise invalid(name, "was sent twice with different values", "CONFLICTING_FIELDS")
+            errors.add(invalid(name, "was sent twice with different values", "CONFLICTING_FIELDS"))
         given[name] = ",".join(values) if name in lists else values[0]
-    return given
+    return given, errors
 
 
 def parse_place(given: Mapping[str, str], parse_cursor: Callable[[str], C | None]) -> Place[C]:

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct
 
 from api.http.errors import card_number_in, invalid, security_code_in
+from api.http.field_errors import FieldErrors
 from ledger.processors.contract import Card
 from ledger.processors.cvc_detection import contains_cvc, json_contains_cvc
 from ledger.processors.pan_detection import contains_pan
@@ -41,7 +42,19 @@ _SPELLINGS: Final = (
     ("payment.card_summary.", "paymentMethod.cardDetails."),
     ("payment.saved_method_id", "paymentMethod.paymentMethodId"),
     ("payment.", ""),
+    ("transaction_id", "authenticationTransactionId"),
 )
+# Aliases of the interface, whose texts are stored under the canonical name.
+_ALIASES: Final = (
+    ("external_merchant_reference", "externalId"),
+    ("fiscal_data", "customerFiscalData"),
+    ("fiscal_config", "customerFiscalData"),
+    ("items[", "lineItems["),
+    ("customer_id", "customer.id"),
+    ("customer.customer_id", "customer.id"),
+    ("payment_method.options.card.", "paymentMethod.cardDetails."),
+)
+_NEVER_STORED: Final = frozenset({"number", "cvc", "clabe"})
 
 
 def check_stored_text(parsed: Struct, place: str, body: bytes, typed_number: str | None) -> None:
@@ -59,6 +72,32 @@ def check_stored_text(parsed: Struct, place: str, body: bytes, typed_number: str
 def check_stored_field(value: Any, field: str) -> None:
     """Raises ApiError (400) like `check_stored_text`, for the value of one field."""
     _check(value, field)
+
+
+def check_each_text(sent: Any, errors: FieldErrors, place: str = "") -> None:
+    """Adds the error of every text of a decoded body that `check_stored_text` would refuse. `place` is the field that
+    has the value `sent`, with the names of structs.
+    """
+    if isinstance(sent, str):
+        if _CONTROLS.search(sent) or contains_pan(sent) or contains_cvc(sent):
+            errors.check(_check, sent, _canonical(place))
+    elif isinstance(sent, Struct):
+        for field in sent.__struct_fields__:
+            value = getattr(sent, field)
+            if value is not None and value is not UNSET and field not in _NEVER_STORED:
+                check_each_text(value, errors, f"{place}.{field}" if place else field)
+    elif isinstance(sent, list):
+        for at, entry in enumerate(sent):
+            check_each_text(entry, errors, f"{place}[{at}]")
+    elif isinstance(sent, Raw) and bytes(sent)[:1] == b"{":  # another JSON value is a number
+        errors.check(_check, sent, _canonical(place))
+
+
+def _canonical(place: str) -> str:
+    for alias, name in _ALIASES:
+        if place.startswith(alias):
+            return name + place.removeprefix(alias)
+    return place
 
 
 def check_card_data(text: str, field: str) -> None:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
-from msgspec import Raw, inspect
+from msgspec import UNSET, Raw, inspect
 
 from api.http.errors import ApiError, invalid, required
 from api.http.field_errors import FieldErrors
@@ -60,9 +60,9 @@ class BodyDecoder(Generic[T]):
 
     def gather(self, body: bytes, place: str = "") -> tuple[T, FieldErrors]:
         """Returns the struct with the fields that can be decoded, and the errors of the others, which have their
-        defaults. Fields that are checked afterwards are inside `place`.
+        defaults, or UNSET. Fields that are checked afterwards are inside `place`.
 
-        Every field of the schema has a default. Raises ApiError (400) where the body is no JSON object.
+        Raises ApiError (400) where the body is no JSON object.
         """
         with bad_input_as_400():
             _check_encoding(body)
@@ -72,6 +72,21 @@ class BodyDecoder(Generic[T]):
             except msgspec.ValidationError:
                 return _decode_fields(body, self._schema, errors, self._schema), errors
         raise AssertionError("a body decodes or is refused")
+
+    def refusal(self, body: bytes, first: ApiError, check: Callable[[T, FieldErrors], None]) -> ApiError:
+        """Returns the 400 that names every wrong field of a body which was refused for its `first` one.
+
+        `check` adds the errors of a struct with the fields that can be decoded. Only a refused body is read again like
+        this: a right one is parsed once.
+        """
+        try:
+            sent, errors = self.gather(body)
+            with bad_input_as_400():
+                check(sent, errors)
+        except ApiError:  # the body cannot be read any further
+            return first
+        errors.add(first)
+        return errors.refusal(first)
 
 
 def _check_encoding(body: bytes) -> None:
@@ -95,18 +110,48 @@ def _decode_fields(body: bytes | Raw, schema: Any, errors: FieldErrors, root: An
     decoded: dict[str, Any] = {}
     for field in msgspec.structs.fields(schema):
         raw = members.get(field.encode_name)
-        if raw is None:
-            continue
         path = f"{place}{field.encode_name}"
-        try:
-            decoded[field.name] = msgspec.json.decode(raw, type=field.type)
-        except msgspec.ValidationError as error:
-            inner = [kind for kind in _unwrapped(inspect.type_info(field.type)) if isinstance(kind, inspect.StructType)]
-            if inner and bytes(raw)[:1] == b"{":
-                decoded[field.name] = _decode_fields(raw, inner[0].cls, errors, root, f"{path}.")
-            else:
-                errors.add_of_body(_explained(_within(path, str(error)), root))
+        if field.required:
+            decoded[field.name] = UNSET
+        if raw is not None:
+            value = _decode_value(raw, field.type, errors, root, path)
+            if value is not UNSET:
+                decoded[field.name] = value
+        elif field.required:
+            errors.add_of_body(required(path))
     return schema(**decoded)
+
+
+def _decode_value(raw: Raw, kind: Any, errors: FieldErrors, root: Any, path: str) -> Any:
+    """Returns the value of the field at a path, UNSET where it cannot be decoded: then `errors` has its errors."""
+    try:
+        return msgspec.json.decode(raw, type=kind)
+    except msgspec.ValidationError as error:
+        message = str(error)
+    for option in _options(inspect.type_info(kind)):
+        if isinstance(option, inspect.StructType) and bytes(raw)[:1] == b"{":
+            return _decode_fields(raw, option.cls, errors, root, f"{path}.")
+        if isinstance(option, inspect.ListType) and " - at `$[" in message:
+            for entry in _options(option.item_type):
+                if isinstance(entry, inspect.StructType):
+                    return _decode_entries(raw, entry.cls, errors, root, path)
+    errors.add_of_body(_explained(_within(path, message), root))
+    return UNSET
+
+
+def _decode_entries(raw: Raw, schema: Any, errors: FieldErrors, root: Any, path: str) -> list[Any]:
+    """Returns the entries of a list of objects, None for one that is no object, until enough errors are found."""
+    decode = msgspec.json.Decoder(schema).decode
+    entries: list[Any] = []
+    for at, entry in enumerate(msgspec.json.decode(raw, type=list[Raw])):
+        try:
+            entries.append(decode(entry))
+        except msgspec.ValidationError:
+            if errors.are_enough:
+                break
+            value = _decode_value(entry, schema, errors, root, f"{path}[{at}]")
+            entries.append(None if value is UNSET else value)
+    return entries
 
 
 def _within(place: str, message: str) -> str:
@@ -194,12 +239,19 @@ def _accepted(schema: Any, path: str) -> list[str]:
 
 def _unwrapped(kind: inspect.Type) -> Iterator[inspect.Type]:
     """Yields the types inside descriptions, unions and lists."""
+    for option in _options(kind):
+        if isinstance(option, inspect.ListType):
+            yield from _unwrapped(option.item_type)
+        else:
+            yield option
+
+
+def _options(kind: inspect.Type) -> Iterator[inspect.Type]:
+    """Yields the types inside descriptions and unions."""
     if isinstance(kind, inspect.Metadata):
-        yield from _unwrapped(kind.type)
+        yield from _options(kind.type)
     elif isinstance(kind, inspect.UnionType):
         for option in kind.types:
-            yield from _unwrapped(option)
-    elif isinstance(kind, inspect.ListType):
-        yield from _unwrapped(kind.item_type)
+            yield from _options(option)
     else:
         yield kind

@@ -37,6 +37,7 @@ STATUS: Final[Mapping[type[Rejected], int]] = {
     rejections.PaymentMethodNotFound: 404,
     rejections.PaymentMethodExpired: 422,
     rejections.PaymentMethodInUse: 409,
+    rejections.PaymentMethodLimitReached: 409,
     rejections.ProductNotFound: 404,
     rejections.ApiKeyNotFound: 404,
     rejections.ApiKeyNotActive: 409,

@@ -1,5 +1,8 @@
 """The endpoints of a merchant's own account: its API keys, its settings, and what a client should know of the service.
 
-`list_keys`, `create_key`, `rotate_key`, `revoke_key`: the keys. `settings`: the merchant. `meta`: units and the key of
-the request. `documents`: their answers.
+In reading order:
+
+- `list_keys`, `create_key`, `rotate_key`, `revoke_key`: the keys. `settings`: the merchant. `meta`: units and the key
+  of the request.
+- `fields`, `documents`: the fields of requests about keys, and their answers.
 """

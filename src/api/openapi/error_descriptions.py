@@ -11,9 +11,8 @@ from typing import Final
 
 WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
     "BAD_REQUEST": "The request is not valid HTTP.",
-    "VALIDATION_ERROR": "A field is missing or has an invalid value. `errors` names the field; where "
-    "several are wrong, the "
-    "first.",
+    "VALIDATION_ERROR": "A field is missing or has an invalid value. `errors` names every wrong field, up to twenty; "
+    "helpers of the sandbox name the first.",
     "CONFLICTING_FIELDS": "Two names of one field have different values, or two fields were sent of "
     "which one excludes the "
     "other.",
@@ -38,6 +37,8 @@ WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
     "id is that of the path, `customer.id` or `sourceId`.",
     "PAYMENT_METHOD_NOT_FOUND": "The saved payment method does not exist, was deleted, or is another customer's.",
     "PAYMENT_METHOD_EXPIRED": "The saved card has expired; nothing was charged. `advice` has what to do.",
+    "PAYMENT_METHOD_LIMIT_REACHED": "The customer has 100 saved payment methods, the most that it may have: delete one, or "
+    "send the card without `persist`.",
     "PAYMENT_METHOD_IN_USE": "A live subscription is paid by the method. `?force=true` deletes it anyway.",
     "CARD_DETAILS_IMMUTABLE": "Card details cannot be updated: pay with the new card and `persist`.",
     "PRODUCT_NOT_FOUND": "The merchant has no product with this id.",

@@ -34,6 +34,92 @@ PART_BY_CARD: Final[Json] = {
     "billingAddress": BILLING,
 }
 
+_CUSTOMER: Final = {
+    "externalId": "cliente-5521",
+    "firstName": "María Fernanda",
+    "lastName": "Hernández Ochoa",
+    "email": "maria.hernandez@example.com",
+    "phoneNumber": "+523312345678",
+}
+_LINES: Final = [
+    {
+        "description": "Café de altura Coatepec, grano entero, 1 kg",
+        "sku": "CAF-COA-1000",
+        "productKey": "50201706",
+        "unitKey": "H87",
+        "unitName": "Pieza",
+        "quantity": 3,
+        "unitPrice": 38900,
+        "taxes": [{"type": "IVA", "rate": 0, "factor": "Tasa"}],
+    },
+    {
+        "description": "Cafetera de prensa francesa, acero, 800 ml",
+        "sku": "PRE-FRA-0800",
+        "productKey": "52151705",
+        "unitKey": "H87",
+        "unitName": "Pieza",
+        "quantity": 1,
+        "unitPrice": 89900,
+        "taxes": [{"type": "IVA", "rate": 0.16, "factor": "Tasa"}],
+    },
+    {
+        "description": "Molino manual de muelas cónicas",
+        "sku": "MOL-MAN-0001",
+        "productKey": "52151706",
+        "unitKey": "H87",
+        "unitName": "Pieza",
+        "quantity": 1,
+        "unitPrice": 64900,
+        "taxes": [{"type": "IVA", "rate": 0.16, "factor": "Tasa"}],
+    },
+    {
+        "description": "Envío estándar a domicilio",
+        "sku": "ENV-EST",
+        "productKey": "78102203",
+        "unitKey": "E48",
+        "unitName": "Servicio",
+        "quantity": 1,
+        "unitPrice": 13370,
+        "taxes": [{"type": "IVA", "rate": 0.16, "factor": "Tasa"}],
+    },
+]
+ORDERS: Final[Mapping[str, Json]] = {
+    "paidByCard": {
+        "summary": "Paid by card at once",
+        "value": {
+            "externalId": "pedido-2026-000184",
+            "amount": 284870,
+            "currency": "MXN",
+            "description": "Pedido 184: café de especialidad y accesorios, envío a Guadalajara",
+            "invoiceNumber": "A-000184",
+            "customer": _CUSTOMER,
+            "billingAddress": BILLING,
+            "paymentMethod": CARD,
+            "lineItems": _LINES,
+            "metadata": {
+                "channel": "web",
+                "cartId": "b7e0f3a2-52c4-4b36-9f0a-6d8a2f1f4c11",
+                "warehouse": "GDL-02",
+                "coupon": None,
+                "gift": False,
+                "campaign": {"source": "newsletter", "name": "buen-fin-2026", "variant": "B"},
+            },
+        },
+    },
+    "pending": {
+        "summary": "To be paid later, in parts",
+        "value": {
+            "externalId": "pedido-2026-000185",
+            "amount": 150000,
+            "currency": "MXN",
+            "pending": True,
+            "allowPartials": True,
+            "customer": {"externalId": "cliente-5521"},
+        },
+    },
+}
+"""Requests that create an order."""
+
 MESSAGES: Final[Mapping[str, str]] = {
     "VALIDATION_ERROR": "amount is required.",
     "CONFLICTING_FIELDS": "externalId and externalMerchantReference are two names of one field and have "
@@ -49,6 +135,8 @@ MESSAGES: Final[Mapping[str, str]] = {
     "ORDER_NOT_FOUND": "The merchant has no payment order with this id or external id.",
     "PAYMENT_METHOD_EXPIRED": "The saved card has expired: ask the payer for the card's new expiry or for another card.",
     "PAYMENT_METHOD_IN_USE": "A live subscription is paid by this payment method.",
+    "PAYMENT_METHOD_LIMIT_REACHED": "The customer has 100 saved payment methods: delete one that is no longer used, or "
+    "send the card without persist.",
     "CARD_DETAILS_IMMUTABLE": "cardDetails cannot be updated: pay with the new card and persist.",
     "CUSTOMER_NOT_FOUND": "The merchant has no customer with this id.",
     "PRODUCT_NOT_FOUND": "The merchant has no product with this id.",

@@ -5,5 +5,10 @@ fields mean together. Where two names of a field are accepted, both are in the s
 came and refuses two that differ. Unknown fields are ignored, so that a client may be newer than the service. `null` is
 the same as absent, except in a customer's details, where it clears them.
 
-Read `create` first. `responses` has what the endpoints share.
+In reading order:
+
+- `create`: creates an order; read it first. `charge`, `add_payment`: pay an order, and a part of one.
+- `authenticate`: continues after the payer acted. `capture`, `cancel`, `refund`: what their names mean.
+- `show`, `list`: one order, and a page of them. `payments`, `refunds`: what an order has of them.
+- `responses`: what the endpoints share.
 """

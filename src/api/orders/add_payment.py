@@ -14,12 +14,13 @@ from api.fields.stored_text import check_stored_text
 from api.fields.types import LongText
 from api.http.decoding import BodyDecoder, bad_input_as_400
 from api.http.endpoint import WRITE, ScopedOperation
+from api.http.errors import ApiError
 from api.http.request import ApiRequest
 from api.http.response import ApiResponse
 from api.openapi import examples
 from api.openapi.operation import ANY, BODY, PAYMENT, OperationSpec, codes_of
 from api.openapi.parameters import IDEMPOTENCY_KEY, ORDER_ID
-from api.orders.charge import ChargePaymentOrder, payment_input
+from api.orders.charge import ChargePaymentOrder, check_payment, payment_input
 from api.orders.responses import merchant_now, order_response
 from ledger.operations.inputs import PaymentInput
 from ledger.operations.orders import add_payment as operation
@@ -36,11 +37,17 @@ _decode: Final = BodyDecoder(AddPayment)
 
 
 def parse_payment(body: bytes, now: datetime) -> PaymentInput:
-    """Returns the payment that a body asks for. `now` is aware, in the merchant's time zone. Raises ApiError (400)."""
-    sent = _decode(body)
-    with bad_input_as_400():
-        parsed = replace(payment_input(sent, now), description=sent.description)
-        check_stored_text(parsed, "payment", body, sent_pan(sent.payment_method))
+    """Returns the payment that a body asks for. `now` is aware, in the merchant's time zone.
+
+    Raises ApiError (400), with every wrong field.
+    """
+    try:
+        sent = _decode(body)
+        with bad_input_as_400():
+            parsed = replace(payment_input(sent, now), description=sent.description)
+            check_stored_text(parsed, "payment", body, sent_pan(sent.payment_method))
+    except ApiError as refused:
+        raise _decode.refusal(body, refused, lambda sent, errors: check_payment(sent, now, errors)) from None
     return parsed
 
 

@@ -11,12 +11,13 @@ from msgspec import Meta, Struct
 
 from api.dependencies import Dependencies
 from api.fields.people import DeviceInformation
-from api.fields.stored_text import check_stored_text
+from api.fields.stored_text import check_each_text, check_stored_text
 from api.fields.types import Id
 from api.fields.values import printable
 from api.http.decoding import BodyDecoder, bad_input_as_400
 from api.http.endpoint import WRITE, ScopedOperation
-from api.http.errors import required
+from api.http.errors import ApiError, required
+from api.http.field_errors import FieldErrors
 from api.http.request import ApiRequest
 from api.http.response import REPLAYED, ApiResponse
 from api.openapi.operation import ANY, BODY, DECLINED, KEYED, OperationSpec, codes_of
@@ -47,15 +48,23 @@ _decode_device_data: Final = BodyDecoder(SubmitDeviceData)
 
 
 def parse_device_data(body: bytes) -> DeviceDataInput:
-    """Returns what a body reports about the payer's browser. Raises ApiError (400)."""
-    sent = _decode_device_data(body)
-    with bad_input_as_400():
-        parsed = DeviceDataInput(
-            reference_id=printable(sent.reference_id, "referenceId"),
-            device_information=sent.device_information,
-        )
-        check_stored_text(parsed, "", body, None)
+    """Returns what a body reports about the payer's browser. Raises ApiError (400), with every wrong field."""
+    try:
+        sent = _decode_device_data(body)
+        with bad_input_as_400():
+            parsed = DeviceDataInput(
+                reference_id=printable(sent.reference_id, "referenceId"),
+                device_information=sent.device_information,
+            )
+            check_stored_text(parsed, "", body, None)
+    except ApiError as refused:
+        raise _decode_device_data.refusal(body, refused, _check_device_data) from None
     return parsed
+
+
+def _check_device_data(sent: SubmitDeviceData, errors: FieldErrors) -> None:
+    errors.check(printable, sent.reference_id, "referenceId")
+    check_each_text(sent, errors)
 
 
 async def submit_device_data(deps: Dependencies, request: ApiRequest) -> ApiResponse:
@@ -106,7 +115,10 @@ _decode_validate: Final = BodyDecoder(ValidatePayerAuthentication)
 
 
 def parse_validate(body: bytes) -> ValidateInput:
-    """Returns the transaction that the payer came back from, according to a body. Raises ApiError (400)."""
+    """Returns the transaction that the payer came back from, according to a body, which has this one field.
+
+    Raises ApiError (400).
+    """
     sent = _decode_validate(body)
     with bad_input_as_400():
         if sent.authentication_transaction_id is None:

@@ -8,11 +8,12 @@ from uuid import UUID
 from msgspec import Meta, Struct
 
 from api.dependencies import Dependencies
-from api.fields.stored_text import check_stored_text
+from api.fields.stored_text import check_each_text, check_stored_text
 from api.fields.types import Id
 from api.http.decoding import BodyDecoder, bad_input_as_400
 from api.http.endpoint import WRITE, ScopedOperation
-from api.http.errors import conflicting
+from api.http.errors import ApiError, conflicting
+from api.http.field_errors import FieldErrors
 from api.http.request import ApiRequest
 from api.http.response import REPLAYED, ApiResponse
 from api.openapi.operation import ANY, BODY, KEYED, OperationSpec, codes_of
@@ -43,14 +44,27 @@ _decode: Final = BodyDecoder(CancelPaymentOrder)
 
 
 def parse_cancel(body: bytes) -> CancelInput:
-    """Returns the cancellation that a body asks for. Raises ApiError (400)."""
-    sent = _decode(body)
-    with bad_input_as_400():
-        if sent.payment_id is not None:
-            _require_alone(sent)
-        parsed = CancelInput(reason=sent.reason, refund_captured=bool(sent.refund_captured), payment_id=sent.payment_id)
-        check_stored_text(parsed, "", body, None)
+    """Returns the cancellation that a body asks for. Raises ApiError (400), with every wrong field."""
+    try:
+        sent = _decode(body)
+        with bad_input_as_400():
+            parsed = _cancel_input(sent)
+            check_stored_text(parsed, "", body, None)
+    except ApiError as refused:
+        raise _decode.refusal(body, refused, _check_fields) from None
     return parsed
+
+
+def _cancel_input(sent: CancelPaymentOrder) -> CancelInput:
+    if sent.payment_id is not None:
+        _require_alone(sent)
+    return CancelInput(reason=sent.reason, refund_captured=bool(sent.refund_captured), payment_id=sent.payment_id)
+
+
+def _check_fields(sent: CancelPaymentOrder, errors: FieldErrors) -> None:
+    groups = (("payment_id", "refund_captured"), ("payment_id", "reason"))
+    errors.check_alone(_cancel_input, sent, CancelPaymentOrder(), *groups)
+    check_each_text(sent, errors)
 
 
 def _require_alone(sent: CancelPaymentOrder) -> None:

@@ -12,6 +12,8 @@ from api.fields.types import PositiveNumber
 from api.fields.values import is_given, positive_amount
 from api.http.decoding import BodyDecoder, bad_input_as_400
 from api.http.endpoint import WRITE, ScopedOperation
+from api.http.errors import ApiError
+from api.http.field_errors import FieldErrors
 from api.http.request import ApiRequest
 from api.http.response import ApiResponse
 from api.openapi.operation import ANY, BODY, DECLINED, KEYED, OperationSpec, codes_of
@@ -38,11 +40,22 @@ _decode: Final = BodyDecoder(CapturePaymentOrder)
 
 
 def parse_capture(body: bytes) -> CaptureInput:
-    """Returns the capture that a body asks for. Raises ApiError (400)."""
-    sent = _decode(body)
-    with bad_input_as_400():
-        amount = positive_amount(sent.amount, "amount") if is_given(sent.amount) else None
-        return CaptureInput(amount=amount, payment_id=sent.payment_id)
+    """Returns the capture that a body asks for. Raises ApiError (400), with every wrong field."""
+    try:
+        sent = _decode(body)
+        with bad_input_as_400():
+            return _capture_input(sent)
+    except ApiError as refused:
+        raise _decode.refusal(body, refused, _check_fields) from None
+
+
+def _capture_input(sent: CapturePaymentOrder) -> CaptureInput:
+    amount = positive_amount(sent.amount, "amount") if is_given(sent.amount) else None
+    return CaptureInput(amount=amount, payment_id=sent.payment_id)
+
+
+def _check_fields(sent: CapturePaymentOrder, errors: FieldErrors) -> None:
+    errors.check(_capture_input, sent)
 
 
 async def capture(deps: Dependencies, request: ApiRequest) -> ApiResponse:

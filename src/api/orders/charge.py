@@ -9,18 +9,27 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import replace
 
 from api.dependencies import Dependencies
-from api.fields.payment_method import PaymentMethod, payment_method, sent_pan
+from api.fields.payment_method import (
+    PaymentMethod,
+    check_payment_method,
+    payment_method,
+    right_method,
+    sent_pan,
+    stored_part,
+)
 from api.fields.people import (
     BillingAddress,
     DeviceInformation,
     billing_address,
     billing_address_required,
 )
-from api.fields.stored_text import check_stored_text
+from api.fields.stored_text import check_each_text, check_stored_text
 from api.fields.types import Id, Metadata, PositiveNumber
 from api.fields.values import is_given, metadata, one_of_aliases, positive_amount, printable
 from api.http.decoding import BodyDecoder, bad_input_as_400
 from api.http.endpoint import WRITE, ScopedOperation
+from api.http.errors import ApiError
+from api.http.field_errors import FieldErrors
 from api.http.request import ApiRequest
 from api.http.response import ApiResponse
 from api.openapi import examples
@@ -58,11 +67,17 @@ _decode: Final = BodyDecoder(ChargePaymentOrder)
 
 
 def parse_charge(body: bytes, now: datetime) -> PaymentInput:
-    """Returns the payment that a body asks for. `now` is aware, in the merchant's time zone. Raises ApiError (400)."""
-    sent = _decode(body)
-    with bad_input_as_400():
-        parsed = payment_input(sent, now)
-        check_stored_text(parsed, "payment", body, sent_pan(sent.payment_method))
+    """Returns the payment that a body asks for. `now` is aware, in the merchant's time zone.
+
+    Raises ApiError (400), with every wrong field.
+    """
+    try:
+        sent = _decode(body)
+        with bad_input_as_400():
+            parsed = payment_input(sent, now)
+            check_stored_text(parsed, "payment", body, sent_pan(sent.payment_method))
+    except ApiError as refused:
+        raise _decode.refusal(body, refused, lambda sent, errors: check_payment(sent, now, errors)) from None
     return parsed
 
 
@@ -85,6 +100,26 @@ def payment_input(sent: ChargePaymentOrder, now: datetime) -> PaymentInput:
         device_information=sent.device_information,
         metadata=metadata(sent.metadata),
     )
+
+
+def check_payment(sent: ChargePaymentOrder, now: datetime, errors: FieldErrors) -> None:
+    """Adds every error of the payment of an existing order."""
+    valid = ChargePaymentOrder(payment_method=PaymentMethod(type="spei"))
+    errors.check_alone(
+        lambda alone: payment_input(alone, now),
+        sent,
+        valid,
+        *(("amount",), ("external_id", "external_merchant_reference"), ("virtual_terminal", "is_virtual_terminal")),
+        *(("billing_address",), ("metadata",)),
+    )
+    method = sent.payment_method
+    if isinstance(method, PaymentMethod):
+        check_payment_method(method, now.date(), errors)
+        if not errors.has("billingAddress"):
+            paid = replace(valid, payment_method=right_method(method), billing_address=sent.billing_address)
+            errors.check(payment_input, paid, now)
+        sent = replace(sent, payment_method=stored_part(method))
+    check_each_text(sent, errors)
 
 
 async def charge(deps: Dependencies, request: ApiRequest) -> ApiResponse:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
 from api.dependencies import Dependencies
-from api.fields.line_items import NO_PRODUCTS, LineItems, Products, line_items, product_ids
-from api.fields.payment_method import PaymentMethod, payment_method, sent_pan
+from api.fields.line_items import NO_PRODUCTS, LineItems, Products, check_lines, line_items, product_ids
+from api.fields.payment_method import (
+    PaymentMethod,
+    check_payment_method,
+    payment_method,
+    right_method,
+    sent_pan,
+    stored_part,
+)
 from api.fields.people import (
     BillingAddress,
     Customer,
@@ -19,15 +25,18 @@ from api.fields.people import (
     DeviceInformation,
     billing_address,
     billing_address_required,
+    check_customer,
+    check_fiscal_data,
     customer_input,
     fiscal_data,
 )
-from api.fields.stored_text import check_stored_text
+from api.fields.stored_text import check_each_text, check_stored_text
 from api.fields.types import INVOICE_NUMBER_MAX, NUMBER_MAX, Id, LongText, Metadata
 from api.fields.values import metadata, moment, one_of_aliases, positive_amount, printable
 from api.http.decoding import BodyDecoder, bad_input_as_400
 from api.http.endpoint import WRITE, ScopedOperation
-from api.http.errors import required
+from api.http.errors import ApiError, required
+from api.http.field_errors import FieldErrors
 from api.http.request import ApiRequest
 from api.http.response import ApiResponse
 from api.openapi import examples
@@ -96,15 +105,25 @@ _decode: Final = BodyDecoder(CreatePaymentOrder)
 
 def parse_create(body: bytes, now: datetime) -> OrderInput:
     """Returns the order that a body asks for, without the data of products. `now` is aware, in the merchant's time
-    zone. Raises ApiError (400).
+    zone. Raises ApiError (400), with every wrong field.
     """
-    return _parsed(_decode(body), body, now, NO_PRODUCTS)
+    return _parsed(_decoded(body, now), body, now, NO_PRODUCTS)
+
+
+def _decoded(body: bytes, now: datetime) -> CreatePaymentOrder:
+    try:
+        return _decode(body)
+    except ApiError as refused:
+        raise _decode.refusal(body, refused, lambda sent, errors: _check_fields(sent, now, None, errors)) from None
 
 
 def _parsed(sent: CreatePaymentOrder, body: bytes, now: datetime, products: Products) -> OrderInput:
-    with bad_input_as_400():
-        parsed = _order_input(sent, now, products)
-        check_stored_text(parsed, "", body, sent_pan(sent.payment_method))
+    try:
+        with bad_input_as_400():
+            parsed = _order_input(sent, now, products)
+            check_stored_text(parsed, "", body, sent_pan(sent.payment_method))
+    except ApiError as refused:
+        raise _decode.refusal(body, refused, lambda sent, errors: _check_fields(sent, now, products, errors)) from None
     return parsed
 
 
@@ -149,103 +168,49 @@ def _order_input(sent: CreatePaymentOrder, now: datetime, products: Products) ->
     )
 
 
+def _check_fields(sent: CreatePaymentOrder, now: datetime, products: Products | None, errors: FieldErrors) -> None:
+    """Adds every error of a body. Products are None where they have not been read."""
+    customer = Customer(external_id="-")
+    valid = CreatePaymentOrder(amount=Raw(b"1"), currency="MXN", external_id="-", customer=customer, pending=True)
+    errors.check_alone(
+        lambda alone: _order_input(alone, now, NO_PRODUCTS),
+        sent,
+        valid,
+        *(("amount",), ("virtual_terminal", "is_virtual_terminal"), ("billing_address",), ("due_date",), ("metadata",)),
+        *(() if errors.has("externalMerchantReference") else (("external_id", "external_merchant_reference"),)),
+    )
+    check_customer(sent.customer, sent.customer_id, errors)
+    check_fiscal_data((sent.customer_fiscal_data, sent.fiscal_data, sent.fiscal_config), errors)
+    method = sent.payment_method
+    if method is not None:
+        check_payment_method(method, now.date(), errors)
+        method = right_method(method)
+    if not errors.has("pending") and not errors.has("billingAddress"):
+        paid = replace(valid, pending=sent.pending, payment_method=method, billing_address=sent.billing_address)
+        errors.check(_order_input, paid, now, NO_PRODUCTS)
+    total = None if errors.has("amount") else positive_amount(sent.amount, "amount")
+    if not errors.has("lineItems") and not errors.has("items"):
+        errors.check(one_of_aliases, "lineItems", sent.line_items, "items", sent.items)
+    check_lines(sent.line_items or sent.items, total, products, errors)
+    stored = None if sent.pending or sent.payment_method is None else stored_part(sent.payment_method)
+    check_each_text(replace(sent, payment_method=stored), errors)
+
+
 async def create(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """POST /v2/payment-orders: 201 for a new order or a new payment, 200 for one that existed, 422 for a decline."""
     body = await request.body(deps.body_limit)
-    sent = _decode(body)
+    now = merchant_now(deps, request)
+    sent = _decoded(body, now)
     products = NO_PRODUCTS
     if named := product_ids(sent.line_items or sent.items):
         products = await deps.queries.products_by_id(request.principal.merchant_id, named)
-    parsed = _parsed(sent, body, merchant_now(deps, request), products)
+    parsed = _parsed(sent, body, now, products)
     key = request.idempotency_key(deps.fingerprint_key, body)
     result = await create_order(deps.ledger, request.actor, parsed, key)
     return order_response(result, 201 if result.created else 200, deps, request)
 
 
-_CUSTOMER: Final = {
-    "externalId": "cliente-5521",
-    "firstName": "María Fernanda",
-    "lastName": "Hernández Ochoa",
-    "email": "maria.hernandez@example.com",
-    "phoneNumber": "+523312345678",
-}
-_LINES: Final = [
-    {
-        "description": "Café de altura Coatepec, grano entero, 1 kg",
-        "sku": "CAF-COA-1000",
-        "productKey": "50201706",
-        "unitKey": "H87",
-        "unitName": "Pieza",
-        "quantity": 3,
-        "unitPrice": 38900,
-        "taxes": [{"type": "IVA", "rate": 0, "factor": "Tasa"}],
-    },
-    {
-        "description": "Cafetera de prensa francesa, acero, 800 ml",
-        "sku": "PRE-FRA-0800",
-        "productKey": "52151705",
-        "unitKey": "H87",
-        "unitName": "Pieza",
-        "quantity": 1,
-        "unitPrice": 89900,
-        "taxes": [{"type": "IVA", "rate": 0.16, "factor": "Tasa"}],
-    },
-    {
-        "description": "Molino manual de muelas cónicas",
-        "sku": "MOL-MAN-0001",
-        "productKey": "52151706",
-        "unitKey": "H87",
-        "unitName": "Pieza",
-        "quantity": 1,
-        "unitPrice": 64900,
-        "taxes": [{"type": "IVA", "rate": 0.16, "factor": "Tasa"}],
-    },
-    {
-        "description": "Envío estándar a domicilio",
-        "sku": "ENV-EST",
-        "productKey": "78102203",
-        "unitKey": "E48",
-        "unitName": "Servicio",
-        "quantity": 1,
-        "unitPrice": 13370,
-        "taxes": [{"type": "IVA", "rate": 0.16, "factor": "Tasa"}],
-    },
-]
-EXAMPLES: Final[Mapping[str, dict[str, Any]]] = {
-    "paidByCard": {
-        "summary": "Paid by card at once",
-        "value": {
-            "externalId": "pedido-2026-000184",
-            "amount": 284870,
-            "currency": "MXN",
-            "description": "Pedido 184: café de especialidad y accesorios, envío a Guadalajara",
-            "invoiceNumber": "A-000184",
-            "customer": _CUSTOMER,
-            "billingAddress": examples.BILLING,
-            "paymentMethod": examples.CARD,
-            "lineItems": _LINES,
-            "metadata": {
-                "channel": "web",
-                "cartId": "b7e0f3a2-52c4-4b36-9f0a-6d8a2f1f4c11",
-                "warehouse": "GDL-02",
-                "coupon": None,
-                "gift": False,
-                "campaign": {"source": "newsletter", "name": "buen-fin-2026", "variant": "B"},
-            },
-        },
-    },
-    "pending": {
-        "summary": "To be paid later, in parts",
-        "value": {
-            "externalId": "pedido-2026-000185",
-            "amount": 150000,
-            "currency": "MXN",
-            "pending": True,
-            "allowPartials": True,
-            "customer": {"externalId": "cliente-5521"},
-        },
-    },
-}
+EXAMPLES: Final = examples.ORDERS
 
 CREATE: Final = ScopedOperation(
     create,

@@ -27,6 +27,7 @@ from api.fields.types import TEXT_MAX
 from api.fields.values import moment
 from api.http.endpoint import READ, ScopedOperation
 from api.http.errors import conflicting, invalid
+from api.http.field_errors import FieldErrors
 from api.http.request import ApiRequest
 from api.http.response import ApiResponse
 from api.openapi.operation import ANY, Json, OperationSpec, codes_of
@@ -79,22 +80,31 @@ PARAMETERS: Final[Mapping[str, tuple[str, Json]]] = {
 
 def parse_order_query(query: bytes, now: datetime) -> OrderQuery:
     """Returns the list that a query string asks for. `now` is aware, in the merchant's time zone. Raises ApiError
-    (400).
+    (400), with every wrong parameter.
     """
-    given = _parameters(query)
-    place = parse_place(given, parse_cursor)
+    given, errors = _parameters(query)
+    place = errors.check(parse_place, given, parse_cursor)
     if given.get("sortField", "createdAt") != "createdAt":
-        raise invalid("sortField", "must be createdAt")
+        errors.add(invalid("sortField", "must be createdAt"))
     if given.get("sortOrder", "desc") not in ("asc", "desc"):
-        raise invalid("sortOrder", "must be asc or desc")
+        errors.add(invalid("sortOrder", "must be asc or desc"))
+    statuses = errors.check(_statuses, given.get("status"))
+    customer, search = [errors.check(parse_text, given, name) for name in ("customerId", "search")]
+    related, exclude_overdue = [
+        errors.check(parse_flag, given, name) for name in ("includeRelatedCustomers", "excludeOverdue")
+    ]
+    created_from = errors.check(_date, given, ("dateFrom", "startDate"), now, time.min)
+    created_to = errors.check(_date, given, ("dateTo", "endDate"), now, _LAST_MOMENT)
+    errors.refuse()
+    assert place is not None, "what was not parsed was refused"
     return OrderQuery(
-        statuses=_statuses(given.get("status")),
-        customer=parse_text(given, "customerId"),
-        related=parse_flag(given, "includeRelatedCustomers"),
-        exclude_overdue=parse_flag(given, "excludeOverdue"),
-        search=parse_text(given, "search"),
-        created_from=_date(given, ("dateFrom", "startDate"), now, time.min),
-        created_to=_date(given, ("dateTo", "endDate"), now, _LAST_MOMENT),
+        statuses=statuses or (),
+        customer=customer,
+        related=bool(related),
+        exclude_overdue=bool(exclude_overdue),
+        search=search,
+        created_from=created_from,
+        created_to=created_to,
         ascending=given.get("sortOrder") == "asc",
         limit=place.limit,
         offset=place.offset,
@@ -102,7 +112,7 @@ def parse_order_query(query: bytes, now: datetime) -> OrderQuery:
     )
 
 
-def _parameters(query: bytes) -> Mapping[str, str]:
+def _parameters(query: bytes) -> tuple[Mapping[str, str], FieldErrors]:
     return parse_parameters(query, PARAMETERS, lists=("status",))
 
 

@@ -9,16 +9,17 @@ from __future__ import annotations
 from typing import Annotated, Final
 from uuid import UUID
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
 from api.dependencies import Dependencies
-from api.fields.stored_text import check_stored_text
+from api.fields.stored_text import check_each_text, check_stored_text
 from api.fields.types import ALLOCATIONS_MAX, Clabe, Id, PositiveNumber, Text
 from api.fields.values import one_of_aliases, positive_amount, printable
 from api.http.decoding import BodyDecoder, bad_input_as_400
 from api.http.endpoint import WRITE, ScopedOperation
-from api.http.errors import invalid, required
+from api.http.errors import ApiError, invalid, required
+from api.http.field_errors import FieldErrors
 from api.http.request import ApiRequest
 from api.http.response import REPLAYED, ApiResponse
 from api.openapi.operation import ANY, BODY, KEYED, OperationSpec, codes_of
@@ -81,12 +82,28 @@ _decode: Final = BodyDecoder(RefundPaymentOrder)
 
 
 def parse_refund(body: bytes) -> RefundInput:
-    """Returns the refund that a body asks for. Raises ApiError (400)."""
-    sent = _decode(body)
-    with bad_input_as_400():
-        parsed = _refund_input(sent)
-        check_stored_text(_without_clabe(parsed), "", body, None)
+    """Returns the refund that a body asks for. Raises ApiError (400), with every wrong field."""
+    try:
+        sent = _decode(body)
+        with bad_input_as_400():
+            parsed = _refund_input(sent)
+            check_stored_text(_without_clabe(parsed), "", body, None)
+    except ApiError as refused:
+        raise _decode.refusal(body, refused, _check_fields) from None
     return parsed
+
+
+def _check_fields(sent: RefundPaymentOrder, errors: FieldErrors) -> None:
+    errors.check_alone(
+        _refund_input,
+        sent,
+        RefundPaymentOrder(amount=Raw(b"1")),
+        *(("amount",), ("external_id", "external_merchant_reference"), ("destination",)),
+    )
+    for at, each in enumerate(sent.allocations or ()):
+        if each is not None:
+            errors.check(positive_amount, each.amount, f"allocations[{at}].amount")
+    check_each_text(sent, errors)
 
 
 def _refund_input(sent: RefundPaymentOrder) -> RefundInput:

@@ -8,13 +8,13 @@ from uuid import UUID
 from msgspec import Meta, Struct
 
 from api.dependencies import Dependencies
+from api.fields.query import parse_flag, parse_parameters
 from api.http.endpoint import WRITE_CUSTOMERS, ScopedOperation
-from api.http.errors import invalid
 from api.http.request import ApiRequest
 from api.http.response import REPLAYED, ApiResponse, json_response
-from api.openapi.operation import ANY, PAYMENT_METHODS, Json, OperationSpec, codes_of
+from api.openapi.operation import ANY, IDEMPOTENT, PAYMENT_METHODS, Json, OperationSpec, codes_of
 from api.openapi.parameters import IDEMPOTENCY_KEY, OF_CUSTOMER, PAYMENT_METHOD_ID
-from api.payment_methods.list import customer_of, parameters
+from api.payment_methods.list import customer_of
 from api.payment_methods.show import method_id_of
 from ledger.operations.payment_methods.change import delete_payment_method
 
@@ -28,15 +28,15 @@ class DeletedPaymentMethod(Struct, frozen=True, kw_only=True, rename="camel"):
 
 async def delete(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """DELETE /customers/{customerId}/payment-methods/{paymentMethodId}: 200, and 404 the second time."""
-    force = parameters(request.query).get("force", "false")
-    if force not in ("true", "false"):
-        raise invalid("force", "must be true or false")
+    body = await request.optional_body(deps.body_limit)
+    given, errors = parse_parameters(request.query, {"force"})
+    force = errors.check(parse_flag, given, "force")
+    errors.refuse()
     customer_id = await customer_of(deps, request)
     method_id = method_id_of(request, "paymentMethodId")
-    key = request.idempotency_key(deps.fingerprint_key, b"{}")
-    repeated = await delete_payment_method(
-        deps.ledger, request.actor, customer_id, method_id, force=force == "true", key=key
-    )
+    # The fingerprint is of the path and the body: with another `force` it is another request.
+    key = request.idempotency_key(deps.fingerprint_key, b'{"force":true,"body":%s}' % body if force else body)
+    repeated = await delete_payment_method(deps.ledger, request.actor, customer_id, method_id, key, force=bool(force))
     return json_response(200, DeletedPaymentMethod(id=method_id), REPLAYED if repeated else ())
 
 
@@ -62,10 +62,8 @@ newest of the customer's other methods becomes the default.
         answers={200: ("The method is deleted.", DeletedPaymentMethod)},
         codes=codes_of(
             ANY,
-            {
-                404: ("CUSTOMER_NOT_FOUND", "PAYMENT_METHOD_NOT_FOUND"),
-                409: ("PAYMENT_METHOD_IN_USE", "IDEMPOTENCY_KEY_REUSED", "REQUEST_IN_PROGRESS", "CONCURRENT_UPDATE"),
-            },
+            IDEMPOTENT,
+            {404: ("CUSTOMER_NOT_FOUND", "PAYMENT_METHOD_NOT_FOUND"), 409: ("PAYMENT_METHOD_IN_USE",)},
         ),
         tag=PAYMENT_METHODS,
         replays=True,

@@ -129,15 +129,13 @@ async def update(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     body = await request.body(deps.body_limit)
     parsed = parse_update(body)
     method_id = method_id_of(request)
+    key = request.idempotency_key(deps.fingerprint_key, body)
     document = await deps.queries.payment_method(request.principal.merchant_id, method_id)
     if document is None:
         raise method_not_found()
     owner = msgspec.json.decode(document, type=_Owner)
-    key = request.idempotency_key(deps.fingerprint_key, body)
-    method, repeated = await update_payment_method(
-        deps.ledger, request.actor, owner.customer_id, method_id, parsed, key
-    )
-    return ApiResponse(200, render_method(method), REPLAYED if repeated else ())
+    updated = await update_payment_method(deps.ledger, request.actor, owner.customer_id, method_id, parsed, key)
+    return ApiResponse(200, render_method(updated.method), REPLAYED if updated.replayed else ())
 
 
 UPDATE: Final = ScopedOperation(

@@ -1,4 +1,6 @@
 """The endpoints of products, one file each. They need the API key alone (section "Authentication" of the interface).
 
-`bulk_import` creates and updates products; `list` and `show` read them.
+In reading order:
+
+- `bulk_import`: creates and updates products. `list`, `show`: a page of products, and one of them.
 """

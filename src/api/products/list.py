@@ -16,6 +16,7 @@ from api.fields.query import (
 )
 from api.fields.types import TEXT_MAX
 from api.http.endpoint import PRODUCTS, ScopedOperation
+from api.http.field_errors import FieldErrors
 from api.http.request import ApiRequest
 from api.http.response import ApiResponse
 from api.openapi import operation
@@ -38,20 +39,23 @@ PARAMETERS: Final[Parameters] = {
 
 
 def parse_product_query(query: bytes) -> ProductQuery:
-    """Returns the list that a query string asks for. Raises ApiError (400)."""
-    given = _parameters(query)
-    place = parse_place(given, parse_cursor)
+    """Returns the list that a query string asks for. Raises ApiError (400), with every wrong parameter."""
+    given, errors = _parameters(query)
+    place = errors.check(parse_place, given, parse_cursor)
+    search = errors.check(parse_text, given, "search")
+    errors.refuse()
+    assert place is not None, "what was not parsed was refused"
     statuses = [status.strip() for status in given.get("status", "").split(",")]
     return ProductQuery(
         statuses=tuple(dict.fromkeys(status for status in statuses if status)),
-        search=parse_text(given, "search"),
+        search=search,
         limit=place.limit,
         offset=place.offset,
         cursor=place.cursor,
     )
 
 
-def _parameters(query: bytes) -> Mapping[str, str]:
+def _parameters(query: bytes) -> tuple[Mapping[str, str], FieldErrors]:
     return parse_parameters(query, PARAMETERS, lists=("status",))
 
 

@@ -1,6 +1,10 @@
 """The sandbox's helpers: endpoints that act as payers, banks, the acquirer and the clock would. Production has none of
 them.
 
-One file per helper, as in `api.orders`. `payer_pages` and `html` are the pages for a payer's browser; `deliver`,
-`find_payment` and `processor` are what helpers share.
+One file per helper, as in `api.orders`. In reading order:
+
+- `clock`: the merchant's clock. `deposits`, `disputes`, `settlements`: what banks and the acquirer report.
+  `processor_mode`: the processor as usual, down or slow.
+- `payer_pages`, `html`: the pages for a payer's browser.
+- `deliver`, `find_payment`, `once`, `processor`: what helpers share.
 """

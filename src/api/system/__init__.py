@@ -1,1 +1,7 @@
-"""Endpoints for operators and for people: health, metrics, the API reference page."""
+"""Endpoints for operators and for people, without a key.
+
+In reading order:
+
+- `health`: whether a process lives, and whether it is ready. `metrics`: the metrics of every process.
+- `docs_page`: the description of the interface, and a page that shows it.
+"""

@@ -8,8 +8,8 @@ In reading order:
 
 - `money`: exact amounts in minor units. `rejections`: every refusal, with its public code.
 - `orders`: payment orders, their payments and refunds. Read this package first.
-- `customers`, `merchants`: who pays, and who collects. `products`: what is sold. `idempotency`: requests under an
-  idempotency key (no decider).
+- `customers`, `merchants`: who pays, and who collects. `payment_methods`: a customer's saved cards. `products`: what is
+  sold. `idempotency`: requests under an idempotency key (no decider).
 - `time_limits`: how long refunds, sessions, authorisations and references are valid.
 - `fold`: the state after several events. `ids`: order numbers and derived ids. `personal_data`: a value without
   personal data.

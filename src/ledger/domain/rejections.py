@@ -62,6 +62,12 @@ class PaymentMethodExpired(Rejected):
     code = "PAYMENT_METHOD_EXPIRED"
 
 
+class PaymentMethodLimitReached(Rejected):
+    """The customer has as many saved payment methods as it may have."""
+
+    code = "PAYMENT_METHOD_LIMIT_REACHED"
+
+
 class PaymentMethodInUse(Rejected):
     """A live subscription is paid by this method (contract N58)."""
 

@@ -46,12 +46,6 @@ select k.n, c.stream_id, e.version, e.topic, e.data
                       order by version desc limit 1) e
 """
 
-# A stretch of one merchant's log, in commit order.
-_FEED: Final = """
-select position, stream_id, version, recorded_at, command_id, topic, data, context
-  from event where merchant_id = %s and position > %s order by position limit %s
-"""
-
 # The events of some topics between two positions of a merchant's log.
 _STRETCH: Final = """
 select position, stream_id, version, recorded_at, command_id, topic, data, context
@@ -89,7 +83,7 @@ class RecordedEvent(Struct, frozen=True):
 
 
 class LogReader:
-    """Point reads of the log through data loaders; feeds and histories on the caller's connection."""
+    """Point reads of the log through data loaders; stretches and histories on the caller's connection."""
 
     def __init__(self, url: str, codec: Codec, keys: DataKeys | None = None) -> None:
         self._codec, self._keys = codec, keys
@@ -166,14 +160,6 @@ class LogReader:
             found.setdefault(keys[n], []).append((version, topic, data))
         data_keys = await self._data_keys(connection, ((key[0], row[2]) for key, rows in found.items() for row in rows))
         return {key: (rows, data_keys) for key, rows in found.items()}
-
-    async def feed(self, connection: Connection, merchant_id: UUID, after: int, limit: int) -> list[RecordedEvent]:
-        """Returns at most `limit` events of a merchant behind position `after`, in commit order.
-
-        Raises like `stream`.
-        """
-        rows = await connection.cursor(binary=True).execute(_FEED, (merchant_id, after, limit))
-        return await self._recorded(connection, merchant_id, await rows.fetchall())
 
     async def range(
         self, connection: Connection, merchant_id: UUID, after: int, until: int, topics: Sequence[str]

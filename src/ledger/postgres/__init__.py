@@ -6,6 +6,7 @@ In reading order:
 - `connection_count`: how many of them a service opens. `group_commit`: many commands in one transaction.
 - `dataloader`: many reads in one query. `arrays`: columns of values as one parameter. `single_send`: a transaction of
   several statements that is sent as a whole.
+- `listener`: notifications of one channel. `skip_scan`: the distinct values of an indexed column.
 - `migrate`: the schema. `prepare`: what a database needs before the service starts.
 - `embedded`: a PostgreSQL server that runs as a child process.
 """

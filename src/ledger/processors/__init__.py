@@ -6,6 +6,8 @@ In reading order:
 - `messages`: what processors send unasked, signed. `inbox_store`: these messages, stored until an order has applied
   them.
 - `bins`, `clabe`: what a card number and a Mexican account number mean.
-- `pan_detection`, `cvc_detection`: find card data in texts. `card_data` masks it in the texts of processors.
+- `mexican_issuers`: the issuers of Mexican cards, generated from a public list.
+- `saved_card`: a saved card in a request, before the vault adds its number.
+- `pan_detection`, `cvc_detection`: find card data in texts. `card_data`: masks it in the texts of processors.
 - `sandbox`: the simulated processor.
 """

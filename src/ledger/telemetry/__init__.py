@@ -1,1 +1,7 @@
-"""Logs and metrics."""
+"""Logs and metrics.
+
+In reading order:
+
+- `logs`: one JSON object per line on standard error. `metrics`: names, labels and meanings.
+- `all_processes`: whether all processes of a service run.
+"""

@@ -1,8 +1,9 @@
-"""Pages of orders: queries, their SQL, and the connections that they run on.
+"""Pages of orders and of customers: queries, their SQL, and the connections that they run on.
 
 In reading order:
 
 - `pages`: a query and the JSON of a page. `cursor`: where the next page begins. `statements`: the SQL of a query.
 - `related_customers`: the customers of a query. `tally`: counters, for totals.
+- `customers`: the same for a page of customers.
 - `pool`: the connections of list queries.
 """

@@ -8,4 +8,5 @@ In reading order:
 - `documents`: the whole document, put together from stored bytes.
 - `refunds`, `authentication`: the documents of two operations.
 - `table`: the order's row, and how orders are found. `open_calls`: the orders that recovery looks up.
+  `operator_lookup`: orders of all merchants, for an operator.
 """

@@ -12,6 +12,7 @@ from tests.api.storefront import Merchant, Storefront
 
 from api.customers.list import PARAMETERS, parse_customer_query
 from api.http.errors import ApiError
+from api.http.field_errors import FieldErrors
 from projections.lists.customers import CustomerCursor, encode_customer_cursor
 
 pytestmark = pytest.mark.anyio
@@ -143,7 +144,7 @@ def test_every_parameter_is_described(monkeypatch: pytest.MonkeyPatch):
             read.add(name)
             return False
 
-    monkeypatch.setattr("api.customers.list.parse_parameters", lambda *_: Given())
+    monkeypatch.setattr("api.customers.list.parse_parameters", lambda *_: (Given(), FieldErrors({})))
     parse_customer_query(b"")
     assert read == PARAMETERS.keys()
 

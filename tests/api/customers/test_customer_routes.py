@@ -102,6 +102,23 @@ async def test_a_change_leaves_what_it_leaves_out_and_clears_what_is_null(mercha
     assert (moved.status_code, moved.json()["errors"][0]["field"]) == (400, "externalId")
 
 
+async def test_an_external_id_and_a_source_that_the_customer_refuses_are_named_beside_other_errors(merchant: Merchant):
+    await created(merchant, externalId="c/7")
+    path = f"{CUSTOMERS}/c%2F7"
+    for changes, fields in (
+        ({"externalId": "c/8", "email": "x"}, ["externalId", "email"]),
+        ({"email": "x", "sourceId": "c/7", "externalId": "c/8"}, ["email", "sourceId", "externalId"]),
+        ({"externalId": "c/8", "sourceId": "c/7"}, ["externalId", "sourceId"]),
+        ({"externalId": "c/8", "sourceId": "unknown", "firstName": 1}, ["externalId", "firstName"]),
+        ({"externalId": "c/7", "email": "x"}, ["email"]),
+        ({"externalId": 8, "email": "x"}, ["externalId", "email"]),
+    ):
+        refused = await merchant.put(path, changes)
+        assert (refused.status_code, [each["field"] for each in refused.json()["errors"]]) == (400, fields)
+    unknown = await merchant.put(f"{CUSTOMERS}/c-9", {"externalId": "c/8", "email": "x"})
+    assert [each["field"] for each in unknown.json()["errors"]] == ["email"]
+
+
 async def test_orders_show_the_customer_as_it_is_now(merchant: Merchant):
     new = await created(merchant, **FULL)
     for number, customer in enumerate(({"id": new["id"]}, {"customerId": "c/7"}, None)):

@@ -115,7 +115,9 @@ CASES: Final[Mapping[tuple[str, str], Case]] = {
         {"path.id": "customer", "body.externalId": "customer", "body.sourceId": "customer"}, body={"firstName": "Ana"}
     ),
     ("DELETE", _CUSTOMER): Case({"path.id": "erasable customer"}),
-    ("GET", _METHODS): Case({"path.customerId": "customer"}),
+    ("GET", _METHODS): Case(
+        {"path.customerId": "customer", "query.cursor": NOTHING("a position in the list of this customer")}
+    ),
     ("DELETE", f"{_METHODS}/{{paymentMethodId}}"): Case(
         {"path.customerId": "customer", "path.paymentMethodId": "method"}
     ),

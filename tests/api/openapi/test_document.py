@@ -22,6 +22,7 @@ import api
 from api.app import describe_interface, routes
 from api.dependencies import DependencyHolder
 from api.http.endpoint import Endpoint, ScopedOperation
+from api.http.field_errors import FieldErrors
 from api.openapi.document import as_json
 from api.openapi.operation import OperationSpec
 from api.orders import charge as charge_endpoint
@@ -102,7 +103,7 @@ def test_the_list_is_described_with_the_parameters_that_it_reads(monkeypatch: py
             read.add(name)
             return False
 
-    monkeypatch.setattr(list_orders, "_parameters", lambda _: Given())
+    monkeypatch.setattr(list_orders, "_parameters", lambda _: (Given(), FieldErrors({})))
     list_orders.parse_order_query(b"", NOW)
     assert read == list_orders.PARAMETERS.keys()
 

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 
 METHODS, LIST = "/api/payment-methods", "/api/customers/{customerId}/payment-methods"
 ONE, OF_CUSTOMER = f"{METHODS}/{{id}}", f"{LIST}/{{paymentMethodId}}"
-OTHER = "5555555555554444"
+OTHER, AMEX, CARNET = "5555555555554444", "378282246310005", "6363180000000008"
 
 
 def named(external_id: str, **changes: Any) -> dict[str, Any]:
@@ -105,7 +105,7 @@ async def test_the_list_has_the_default_first_then_the_newest(merchant: Merchant
     assert [each["id"] for each in two["data"]] == expected[1:3]
     assert two["pagination"] == {
         "page": 1, "limit": 2, "offset": 1, "total": 4, "count": 2, "totalPages": 2, "hasMore": True,
-        "nextCursor": None,
+        "nextCursor": two["pagination"]["nextCursor"],
     }  # fmt: skip
     assert [each["id"] for each in (await listed(merchant, "?limit=3&page=2")).json()["data"]] == expected[3:]
     empty = (await listed(merchant, "?offset=9")).json()
@@ -116,9 +116,27 @@ async def test_the_list_has_the_default_first_then_the_newest(merchant: Merchant
     assert (await listed(merchant, customer=customer_id)).status_code == 200
 
 
+@pytest.mark.parametrize("limit", [1, 3])
+async def test_cursors_lead_through_all_methods_also_where_one_is_saved_in_between(
+    merchant: Merchant, limit: int
+) -> None:
+    ids = [await save(merchant, f"{n}", number) for n, number in enumerate(["4242424242424242", OTHER, AMEX, CARNET])]
+    found, query = [], f"?limit={limit}"
+    while True:
+        page = (await listed(merchant, query)).json()
+        found += [each["id"] for each in page["data"]]
+        assert page["pagination"]["hasMore"] == (page["pagination"]["nextCursor"] is not None)
+        if not page["pagination"]["hasMore"]:
+            break
+        query = f"?limit={limit}&cursor={page['pagination']['nextCursor']}"
+        await save(merchant, f"more-{len(found)}", "4111111111111111")
+    assert [each for each in found if each in ids] == [ids[0], ids[3], ids[2], ids[1]]
+
+
 @pytest.mark.parametrize(
     ("query", "field"),
     [
+        ("?cursor=x", "cursor"), ("?cursor=" + "A" * 40, "cursor"), ("?cursor=" + "_" * 40, "cursor"),
         ("?limit=0", "limit"), ("?limit=101", "limit"), ("?offset=-1", "offset"), ("?page=0", "page"),
         ("?page=1&offset=0", "page"), ("?limit=1&limit=2", "limit"),
     ],
@@ -281,3 +299,54 @@ async def test_a_deleted_customers_methods_go_too(merchant: Merchant, settings: 
         rows = connection.execute("select doc from payment_method where customer_id = %s", [customer_id]).fetchall()
         cards = connection.execute("select 1 from vault_card where payment_method_id = %s", [method_id]).fetchall()
     assert (rows, cards) == ([(None,)], [])
+
+
+async def test_a_change_under_an_idempotency_key_is_made_once(merchant: Merchant) -> None:
+    method_id = await save(merchant, "1")
+    path, key = f"{METHODS}/{method_id}", {"idempotency-key": "k-1"}
+    first = await merchant.put(path, {"billingCity": "Oaxaca"}, **key)
+    await merchant.put(path, {"billingCity": "Puebla"})
+    again = await merchant.put(path, {"billingCity": "Oaxaca"}, **key)
+    assert (first.status_code, again.status_code, again.content) == (200, 200, first.content)
+    assert "idempotent-replayed" not in first.headers
+    assert again.headers["idempotent-replayed"] == "true"
+    assert (await merchant.get(path)).json()["billingCity"] == "Puebla"
+    other = await merchant.put(path, {"billingCity": "Tepic"}, **key)
+    assert (other.status_code, other.json()["code"]) == (409, "IDEMPOTENCY_KEY_REUSED")
+    same = await merchant.put(path, {"billingCity": "Puebla"})
+    assert (same.status_code, same.headers["idempotent-replayed"]) == (200, "true")
+    assert (await delete(merchant, method_id)).status_code == 200
+    gone = await merchant.put(path, {"billingCity": "Oaxaca"}, **key)
+    assert (gone.status_code, gone.json()["code"]) == (404, "PAYMENT_METHOD_NOT_FOUND")
+
+
+async def test_a_deletion_under_an_idempotency_key_is_made_once(merchant: Merchant) -> None:
+    method_id = await save(merchant, "1")
+    path, key = f"/api/customers/ana/payment-methods/{method_id}", {"idempotency-key": "k-1"}
+    first, again = await merchant.delete(path, **key), await merchant.delete(path, **key)
+    assert (first.status_code, again.status_code, again.content) == (200, 200, first.content)
+    assert [answer.headers.get("idempotent-replayed") for answer in (first, again)] == [None, "true"]
+    forced = await merchant.delete(f"{path}?force=true", **key)
+    assert (forced.status_code, forced.json()["code"]) == (409, "IDEMPOTENCY_KEY_REUSED")
+    for query in ("", "?force=true"):
+        refused = [await merchant.delete(path + query, **{"idempotency-key": f"k{query}"}) for _ in range(2)]
+        assert [(answer.status_code, answer.json()["code"]) for answer in refused] == [
+            (404, "PAYMENT_METHOD_NOT_FOUND")
+        ] * 2
+
+
+async def test_a_customer_has_no_more_methods_than_the_limit(
+    merchant: Merchant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ledger.domain.payment_methods.decide.METHODS_MAX", 2)
+    first = await save(merchant, "1")
+    await save(merchant, "2", OTHER)
+    further = by_card(cardDetails=card(number=AMEX, cvc="1234"))
+    refused = await merchant.create(named("3", paymentMethod=further | {"persist": True}))
+    assert (refused.status_code, refused.json()["code"]) == (409, "PAYMENT_METHOD_LIMIT_REACHED")
+    assert "without persist" in refused.json()["message"]
+    assert (await merchant.get(f"{ORDERS}/3")).status_code == 404
+    assert (await merchant.create(named("3", paymentMethod=further))).status_code == 201
+    assert await save(merchant, "4") == first
+    await delete(merchant, first)
+    await save(merchant, "5", AMEX)

@@ -78,7 +78,7 @@ async def test_an_unknown_or_foreign_product_is_accepted_and_gives_nothing(store
         line = {"productId": product_id, "quantity": 1, "unitPrice": 100}
         nameless = await merchant.create(order(externalId="o-1", amount=100, lineItems=[line]))
         assert nameless.status_code == 400
-        assert nameless.json()["errors"][0]["field"] == "lineItems[0].description"
+        assert "lineItems[0].description" in [each["field"] for each in nameless.json()["errors"]]
     (kept,) = await lines_of(merchant, line | {"productId": "cafe", "name": "Mío"})
     assert kept == {
         "productId": "cafe",

@@ -1,4 +1,4 @@
-"""Idempotency-Key on the sandbox's helpers and on saved methods (contract N30): one effect, one answer."""
+"""Idempotency-Key on the sandbox's helpers (contract N30): one effect, one answer."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.api.bodies import by_card, encoded, order, paid_order
+from tests.api.bodies import order, paid_order
 from tests.api.sandbox.test_deposits import clabe, waiting
 from tests.api.sandbox.test_reports import paid
-from tests.api.storefront import JSON, ORDERS, Merchant
+from tests.api.storefront import ORDERS, Merchant
 
 from ledger.operations.pipeline.unit_of_work import UnitOfWork
 from ledger.postgres.faults import DatabaseUnavailable
@@ -98,26 +98,3 @@ async def test_a_refused_helper_leaves_its_key_free(merchant: Merchant):
         assert (await help_with(merchant, "disputes", missing, **KEY)).status_code == 404
     moved = await help_with(merchant, "clock", {"advanceBy": "PT1H"}, **KEY)
     assert moved.status_code == 200
-
-
-async def test_saved_methods_are_changed_and_deleted_once_under_one_key(merchant: Merchant):
-    saved = (await merchant.create(paid_order(paymentMethod=by_card(persist=True)))).json()
-    customer = saved["customer"]["id"]
-    listed = (await merchant.get(f"/api/customers/{customer}/payment-methods")).json()
-    method = listed["data"][0]["id"]
-    path = f"/api/payment-methods/{method}"
-
-    async def send(verb: str, path: str, body: Any = None, **headers: str) -> httpx.Response:
-        return await merchant.client.request(
-            verb, path, content=None if body is None else encoded(body), headers=merchant.key | JSON | headers
-        )
-
-    change = {"billingCity": "Puebla"}
-    assert_same(await send("PUT", path, change, **KEY), await send("PUT", path, change, **KEY))
-    other = await send("PUT", path, {"billingCity": "Toluca"}, **KEY)
-    assert (other.status_code, other.json()["code"]) == (409, "IDEMPOTENCY_KEY_REUSED")
-    gone = f"/api/customers/{customer}/payment-methods/{method}"
-    delete = {"Idempotency-Key": "delete"}
-    assert_same(await send("DELETE", gone, **delete), await send("DELETE", gone, **delete))
-    assert (await send("DELETE", gone)).status_code == 404
-    assert (await send("PUT", path, change, **KEY)).status_code == 404

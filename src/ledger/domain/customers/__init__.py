@@ -1,4 +1,6 @@
 """The customer of a merchant: a stream of its own, created by itself or by the first order that names it.
 
-In reading order: `events` (created, changed, erased), `state`, `commands`, `decide`, `evolve`.
+In reading order:
+
+- `events`: created, changed, erased. `state`, `commands`, `decide`, `evolve`: the parts of every stream.
 """

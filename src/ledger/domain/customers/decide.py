@@ -23,7 +23,7 @@ from ledger.domain.customers.events import (
     NotificationPreferencesChanged,
 )
 from ledger.domain.customers.state import DETAILS, Customer
-from ledger.domain.rejections import CustomerNotFound, DuplicateExternalId, InvalidField
+from ledger.domain.rejections import CustomerNotFound, DuplicateExternalId, InvalidField, refuse_fields
 
 
 def decide_upsert(customer: Customer | None, command: UpsertCustomer) -> list[CustomerEvent]:
@@ -76,10 +76,13 @@ def decide_change(customer: Customer, command: ChangeCustomer) -> list[CustomerE
     """
     if customer.erased:
         raise CustomerNotFound("The merchant has no customer with this id.")
+    problems = []
     if command.external_id not in (UNSET, customer.external_id):
-        raise InvalidField("externalId", "cannot be changed: send the one that the customer has, or leave it out")
+        problem = "cannot be changed: send the one that the customer has, or leave it out"
+        problems.append(InvalidField("externalId", problem))
     if command.source_id == customer.customer_id:
-        raise InvalidField("sourceId", "must be another customer")
+        problems.append(InvalidField("sourceId", "must be another customer"))
+    refuse_fields(problems)
     return [*_changed_details(customer, _given(command), command.at), *_changed_extras(customer, command)]
 
 

@@ -10,30 +10,30 @@ from datetime import datetime
 from typing import Final
 from uuid import UUID
 
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, field
 
 
 class RequestAccepted(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """A request under an idempotency key was accepted and is being carried out.
 
-    It is recorded in the commit of the intent that it leads to, so that a crash cannot separate the two. `order_id` is
-    the id of the stream that the request is about: an order, or the customer of a request about customers.
+    It is recorded in the commit of the intent that it leads to, so that a crash cannot separate the two. `orderId`
+    is the id of the stream that the request is about, which may be no order: a customer, a merchant, saved cards.
     """
 
     fingerprint: str
-    order_id: UUID
+    stream_id: UUID = field(name="orderId")
     at: datetime
     payment_id: UUID | None = None
     refund_id: UUID | None = None
 
 
 class RequestAnswered(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The request was answered with the order (or customer) at `order_version`; a repetition is answered from it.
+    """The request was answered with the stream at `orderVersion`; a repetition is answered from it.
 
     `created`: the answer was for a new order or payment. `replayed`: the request changed nothing.
     """
 
-    order_version: int
+    stream_version: int = field(name="orderVersion")
     created: bool
     at: datetime
     replayed: bool = False

@@ -26,7 +26,7 @@ def evolve(record: IdempotencyRecord | None, event: RequestEvent) -> Idempotency
         case RequestAccepted():
             return IdempotencyRecord(
                 fingerprint=event.fingerprint,
-                order_id=event.order_id,
+                stream_id=event.stream_id,
                 payment_id=event.payment_id,
                 refund_id=event.refund_id,
             )

@@ -16,7 +16,7 @@ class IdempotencyRecord(Struct, frozen=True, kw_only=True):
     """
 
     fingerprint: str
-    order_id: UUID | None = None
+    stream_id: UUID | None = None
     payment_id: UUID | None = None
     refund_id: UUID | None = None
     released: bool = False

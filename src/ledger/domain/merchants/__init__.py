@@ -1,5 +1,8 @@
 """The merchant: who collects money, with its settings and its API keys. The id of its stream is the merchant's id.
 
-In reading order: `events` (registered, settings changed, key issued, key revoked), `state`, `commands`, `decide`,
-`evolve`; `settings` converts settings between text and values.
+In reading order:
+
+- `events`: registered, settings changed, key issued, rotated, revoked. `state`, `commands`, `decide`, `evolve`: the
+  parts of every stream.
+- `settings`: converts settings between text and values.
 """

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import date
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from msgspec import UNSET
@@ -26,14 +26,33 @@ from ledger.domain.payment_methods.events import (
     PaymentMethodSaved,
 )
 from ledger.domain.payment_methods.state import SavedMethod, SavedMethods
-from ledger.domain.rejections import InvalidField, PaymentMethodExpired, PaymentMethodInUse, PaymentMethodNotFound
+from ledger.domain.rejections import (
+    InvalidField,
+    PaymentMethodExpired,
+    PaymentMethodInUse,
+    PaymentMethodLimitReached,
+    PaymentMethodNotFound,
+)
+
+METHODS_MAX: Final = 100
+"""The most saved methods of a customer, deleted ones not counted. A payment that saves or uses a card reads all of its
+customer's methods; and one who saves this many cards under one name is testing stolen ones.
+"""
 
 
 def decide_save(methods: SavedMethods | None, command: SaveCard) -> list[PaymentMethodEvent]:
-    """Saves a card, or records the new expiry of one that is saved already; no events where nothing differs."""
+    """Saves a card, or records the new expiry of one that is saved already; no events where nothing differs.
+
+    Raises PaymentMethodLimitReached for a further card.
+    """
     existing = None if methods is None else methods.method(command.payment_method_id)
     if existing is None:
         assert methods is None or not methods.had(command.payment_method_id), "a deleted method's id is not used again"
+        if methods is not None and len(methods.live) >= METHODS_MAX:
+            raise PaymentMethodLimitReached(
+                f"The customer has {METHODS_MAX} saved payment methods: delete one that is no longer used, or send the "
+                "card without persist."
+            )
         return [
             PaymentMethodSaved(
                 payment_method_id=command.payment_method_id,

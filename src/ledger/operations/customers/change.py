@@ -14,6 +14,7 @@ from ledger.domain.customers.events import NotificationPreferences
 from ledger.domain.customers.evolve import evolve
 from ledger.domain.customers.state import Customer
 from ledger.domain.ids import parse_uuid
+from ledger.domain.rejections import CustomerNotFound, InvalidField
 from ledger.journal.append import Change, Conflict
 from ledger.operations.customers.requests import execute_customer_request, find_customer, find_source
 from ledger.operations.inputs import Actor, CustomerFields
@@ -47,6 +48,25 @@ async def change_customer(
         return Plan(changes=[uow.change(customer.customer_id, evolve, events), *checks])
 
     return await ledger.complete(execute_customer_request(uow, attempt))
+
+
+async def refused_ids(ledger: Ledger, actor: Actor, reference: str, fields: CustomerFields) -> InvalidField | None:
+    """Returns what the customer refuses of the ids that a request gives, without changing anything.
+
+    An unknown source counts as absent. Raises CustomerNotFound, a Fault.
+    """
+    uow = UnitOfWork(ledger, actor)
+    customer = await find_customer(uow, reference)
+    try:
+        source_id, _ = await _source(uow, customer, fields.source_id)
+    except CustomerNotFound:
+        source_id = UNSET
+    external_id = UNSET if fields.external_id is None else fields.external_id
+    try:
+        decide_change(customer, ChangeCustomer(at=uow.now, external_id=external_id, source_id=source_id))
+    except InvalidField as refused:
+        return refused
+    return None
 
 
 async def _source(uow: UnitOfWork, customer: Customer, given: str | None | UnsetType) -> tuple[Any, list[Change]]:

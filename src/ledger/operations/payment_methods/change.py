@@ -7,25 +7,21 @@ between leaves the mark, by which `sweep` destroys the number, or settles it whe
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
 from uuid import UUID
 
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType
 
 from ledger.domain.payment_methods.commands import DeletePaymentMethod, UpdatePaymentMethod
 from ledger.domain.payment_methods.decide import decide_delete, decide_update, not_found
+from ledger.domain.payment_methods.events import PaymentMethodDeleted
 from ledger.domain.payment_methods.evolve import evolve
 from ledger.domain.payment_methods.state import SavedMethod, SavedMethods, stream_of
 from ledger.domain.rejections import CustomerNotFound
 from ledger.journal.append import Conflict
 from ledger.operations.inputs import Actor
 from ledger.operations.ledger import Ledger
-from ledger.operations.pipeline.execute import execute
-from ledger.operations.pipeline.idempotency import completed_before
+from ledger.operations.pipeline.execute_stream import execute_on_stream
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork
-
-_DONE: Final = Raw(b"{}")
-"""The recorded result of a request: billing details are personal, so a repeated request is answered from the state."""
 
 
 class MethodUpdate(Struct, frozen=True, kw_only=True):
@@ -34,6 +30,13 @@ class MethodUpdate(Struct, frozen=True, kw_only=True):
     billing: Mapping[str, str | None]
     nickname: str | None | UnsetType = UNSET
     is_default: bool | UnsetType = UNSET
+
+
+class UpdatedMethod(Struct, frozen=True, kw_only=True):
+    """The method after a request. `replayed` where the request changed nothing, or repeats one under its key."""
+
+    method: SavedMethod
+    replayed: bool
 
 
 async def find_customer(ledger: Ledger, merchant_id: UUID, reference: str) -> UUID:
@@ -51,19 +54,13 @@ async def update_payment_method(
     payment_method_id: UUID,
     request: MethodUpdate,
     key: IdempotencyKey | None = None,
-) -> tuple[SavedMethod, bool]:
-    """Changes billing details of a customer's method (contract N59). Returns the method as it is now, and whether the
-    request was carried out under this key before.
+) -> UpdatedMethod:
+    """Changes billing details of a customer's method (contract N59), and returns the method.
 
-    Raises PaymentMethodNotFound, InvalidField, ConcurrentUpdate, a Fault; with a key also IdempotencyKeyReused,
-    RequestInProgress.
+    Raises like `execute_on_stream`; PaymentMethodNotFound, also where the method was deleted after the answer that the
+    key received; InvalidField.
     """
     uow = UnitOfWork(ledger, actor, key)
-    if key is not None and await completed_before(uow) is not None:
-        method = (await _methods(uow, customer_id)).method(payment_method_id)
-        if method is None:
-            raise not_found()
-        return method, True
 
     async def attempt(_: Conflict | None) -> Plan:
         command = UpdatePaymentMethod(
@@ -74,15 +71,17 @@ async def update_payment_method(
             is_default=request.is_default,
         )
         events = decide_update(await _methods(uow, customer_id), command)
-        return Plan(changes=[uow.change(stream_of(customer_id), evolve, events)], result=None if key is None else _DONE)
+        return Plan(changes=[uow.change(stream_of(customer_id), evolve, events)])
 
-    plan = await execute(uow, attempt)
-    if plan.result is not None and not plan.events:
-        await uow.record_result(plan.result)
-    methods: SavedMethods = plan.changes[0].after
-    method = methods.method(payment_method_id)
+    result = await ledger.complete(execute_on_stream(uow, attempt, evolve))
+    method = result.state.method(payment_method_id)
     assert method is not None, "only a live method is updated"
-    return method, False
+    if any(
+        isinstance(event, PaymentMethodDeleted) and event.payment_method_id == payment_method_id
+        for event in result.later
+    ):
+        raise not_found()
+    return UpdatedMethod(method=method, replayed=result.replayed or result.repeated)
 
 
 async def delete_payment_method(
@@ -90,38 +89,32 @@ async def delete_payment_method(
     actor: Actor,
     customer_id: UUID,
     payment_method_id: UUID,
+    key: IdempotencyKey | None = None,
     *,
     force: bool = False,
-    key: IdempotencyKey | None = None,
 ) -> bool:
-    """Deletes a customer's method and destroys its number (contract N58). Returns whether that was done under this key
-    before.
+    """Deletes a customer's method and destroys its number (contract N58). Returns whether the key was answered before.
 
-    Raises PaymentMethodNotFound, also the second time without a key; PaymentMethodInUse, ConcurrentUpdate, a Fault;
-    with a key also IdempotencyKeyReused, RequestInProgress.
+    Raises like `execute_on_stream`; PaymentMethodNotFound, also the second time; PaymentMethodInUse.
     """
     return await ledger.complete(_delete(UnitOfWork(ledger, actor, key), customer_id, payment_method_id, force))
 
 
 async def _delete(uow: UnitOfWork, customer_id: UUID, payment_method_id: UUID, force: bool) -> bool:
-    ledger = uow.ledger
-    if uow.key is not None and await completed_before(uow) is not None:
-        return True
+    vault = uow.ledger.vault
 
     async def attempt(_: Conflict | None) -> Plan:
         # This release has no subscriptions: no method is used by one.
         command = DeletePaymentMethod(payment_method_id=payment_method_id, at=uow.now, used_by=(), force=force)
         events = decide_delete(await _methods(uow, customer_id), command)
-        if ledger.vault is not None:
-            await ledger.vault.unsettle(uow.merchant_id, [payment_method_id])
-        return Plan(
-            changes=[uow.change(stream_of(customer_id), evolve, events)], result=None if uow.key is None else _DONE
-        )
+        if vault is not None:
+            await vault.unsettle(uow.merchant_id, [payment_method_id])
+        return Plan(changes=[uow.change(stream_of(customer_id), evolve, events)])
 
-    await execute(uow, attempt)
-    if ledger.vault is not None:
-        await ledger.vault.destroy(uow.merchant_id, [payment_method_id])
-    return False
+    result = await execute_on_stream(uow, attempt, evolve)
+    if vault is not None:
+        await vault.destroy(uow.merchant_id, [payment_method_id])
+    return result.repeated
 
 
 async def _methods(uow: UnitOfWork, customer_id: UUID) -> SavedMethods:

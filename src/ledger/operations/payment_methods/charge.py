@@ -55,7 +55,7 @@ async def decide_with_card(
     """Decides on a payment with the card that the request brings, saves or names. `billing` is the order's address.
 
     `customer_is_checked` where the commit has the customer's stream already. Raises what `decide` raises,
-    PaymentMethodNotFound, PaymentMethodExpired, CustomerNotFound, a Fault.
+    PaymentMethodNotFound, PaymentMethodExpired, PaymentMethodLimitReached, CustomerNotFound, a Fault.
     """
     if request.saved_method_id is not None:
         return await _by_saved_card(uow, customer_id, request, payment, decide, billing)

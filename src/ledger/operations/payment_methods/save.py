@@ -48,7 +48,7 @@ async def save_card(
 
     The same card of the same customer is the same method, with the new expiry. `customer_is_checked` where the commit
     has the customer's stream already. Raises CustomerNotFound where the
-    customer was erased, ConcurrentUpdate, a Fault.
+    customer was erased, PaymentMethodLimitReached, ConcurrentUpdate, a Fault.
     """
     assert request.card is not None, "only a card is saved"
     assert request.card_summary is not None, "a card comes with its summary"

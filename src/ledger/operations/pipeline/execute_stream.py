@@ -44,10 +44,10 @@ async def execute_on_stream(uow: UnitOfWork, attempt: Attempt, evolve: Callable[
         return StreamResult(state=plan.changes[0].after, replayed=not plan.events)
     record = await find_record(uow)
     if record is not None:
-        assert record.order_id is not None, "an accepted request names its stream"
+        assert record.stream_id is not None, "an accepted request names its stream"
         assert record.answer is not None, "without calls, a request is accepted and answered in one commit"
-        events = await uow.ledger.journal.reader.stream(uow.merchant_id, record.order_id)
-        answered, later = events[: record.answer.order_version], events[record.answer.order_version :]
+        events = await uow.ledger.journal.reader.stream(uow.merchant_id, record.stream_id)
+        answered, later = events[: record.answer.stream_version], events[record.answer.stream_version :]
         state = fold(evolve, None, answered)
         assert state is not None, "an answered version has events"
         return StreamResult(state=state, replayed=record.answer.replayed, repeated=True, later=later)

@@ -69,20 +69,20 @@ async def answered_before(uow: UnitOfWork) -> OrderResult | None:
     record = await find_record(uow)
     if record is None:
         return None
-    assert record.order_id is not None, "an accepted request is about an order"
+    assert record.stream_id is not None, "an accepted request is about an order"
     target = RequestTarget(payment_id=record.payment_id, refund_id=record.refund_id)
     if record.answer is not None:
-        events = await uow.ledger.journal.reader.stream(uow.merchant_id, record.order_id)
-        order = fold(evolve, None, events[: record.answer.order_version])
+        events = await uow.ledger.journal.reader.stream(uow.merchant_id, record.stream_id)
+        order = fold(evolve, None, events[: record.answer.stream_version])
     else:
-        order = await uow.order(record.order_id)
+        order = await uow.order(record.stream_id)
         if target.payment_id is not None and order.payment(target.payment_id).was_not_sent:
             return None  # written before releases were recorded
         if has_open_call(order, target):
             raise RequestInProgress(
                 "A request with this Idempotency-Key is being carried out: send the request again after a second."
             )
-        await uow.record_answer(Plan(changes=[uow.change_order(record.order_id, [])], target=target), replayed=False)
+        await uow.record_answer(Plan(changes=[uow.change_order(record.stream_id, [])], target=target), replayed=False)
     customer = await uow.ledger.customers.by_id(uow.merchant_id, order.terms.customer_id)
     assert customer is not None, "an order's customer is never deleted"
     return OrderResult(

@@ -250,14 +250,14 @@ class UnitOfWork:
         assert self.key is not None, "only a request with a key has a record"
         return RequestAccepted(
             fingerprint=self.key.fingerprint,
-            order_id=plan.stream_id,
+            stream_id=plan.stream_id,
             at=self.now,
             payment_id=plan.target.payment_id,
             refund_id=plan.target.refund_id,
         )
 
-    def _answer(self, order_version: int, *, created: bool, replayed: bool = False) -> RequestAnswered:
-        return RequestAnswered(order_version=order_version, created=created, at=self.now, replayed=replayed)
+    def _answer(self, stream_version: int, *, created: bool, replayed: bool = False) -> RequestAnswered:
+        return RequestAnswered(stream_version=stream_version, created=created, at=self.now, replayed=replayed)
 
 
 async def load_order(ledger: Ledger, merchant_id: UUID, order_id: UUID) -> Order:

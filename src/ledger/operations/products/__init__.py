@@ -1,1 +1,6 @@
-"""What can be done with products. `import_products`: creates and updates up to a thousand of them in one commit."""
+"""What can be done with products.
+
+In reading order:
+
+- `import_products`: creates and updates up to a thousand of them in one commit.
+"""

@@ -8,5 +8,6 @@ In reading order:
   batches. `charge_rows`: the records, and their statements.
 - `call_executor`: carries out every other call, in one transaction with its answer.
 - `charges`: capture, void, refund. `authentications`: 3-D Secure and redirects. `references`: CLABEs, cash, payouts.
+- `records`: what the processor kept of its charges, for reconciliation.
 - `outbox`: the messages that the processor sends.
 """
