@@ -35,6 +35,7 @@ from ledger.domain.orders.decide.overpayments import decide_overpayment_refund
 from ledger.domain.orders.decide.payments import decide_charge, decide_create, decide_payment, decide_resubmission
 from ledger.domain.orders.decide.references import decide_deposit
 from ledger.domain.orders.decide.refunds import decide_refund
+from ledger.domain.orders.decide.unanswered_calls import can_be_repeated, decide_repetition
 from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.payment import EntryAction, Payment
 from ledger.domain.orders.state import LIVE, Order
@@ -92,7 +93,7 @@ class OrderUnderTest:
     def step(self) -> None:
         assert self.order is not None
         names = ["outcome"] * 6 + ["pay"] * 3 + ["due"] * 2 + ["late"]
-        names += ["refund", "refund", "cancel", "capture", "device", "validate", "void", "deposit", "deposit"]
+        names += ["refund", "refund", "cancel", "capture", "device", "validate", "void", "deposit", "deposit", "repeat"]
         names += ["dispute", "settlement", "wait", "overpayment"]
         getattr(self, "_" + self.draw(st.sampled_from(names)))(self.order)
 
@@ -154,7 +155,24 @@ class OrderUnderTest:
                 outcomes.ReferenceRefused(code="X"),
             ],
         }
-        return self.draw(st.sampled_from(answers[intent.action] * 2 + NO_ANSWER))
+        postponed = [outcomes.NotSent(until=self.now)] if can_be_repeated(self.order, intent) else []
+        return self.draw(st.sampled_from(answers[intent.action] * 2 + NO_ANSWER + postponed))
+
+    def _repeat(self, order: Order) -> None:
+        """Sends an open call again, as a worker that has read it now or before its latest repetition."""
+        intents = [p.intent for p in order.payments if p.intent is not None]
+        if intents:
+            intent = self.draw(st.sampled_from(intents))
+            after = self.draw(st.sampled_from([intent.deadline_at, intent.first_deadline_at or intent.deadline_at]))
+            self.now += timedelta(seconds=1)
+            command = c.RepeatCall(
+                payment_id=intent.payment_id,
+                idempotency_key=intent.idempotency_key,
+                after=after,
+                deadline_at=self.now,
+                at=self.now,
+            )
+            self._send(decide_repetition, command)
 
     def _pay(self, order: Order) -> None:
         part = None

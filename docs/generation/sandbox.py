@@ -128,7 +128,9 @@ def _described(card: TestCard) -> str:
     if card.grants_half:
         return "approved for half of the amount"
     if not card.captures:
-        return "authorised; every capture is refused"
+        return (
+            "authorised; every capture is refused: an automatic one fails the payment, and its authorisation is voided"
+        )
     if not card.voids:
         return "authorised; every void is refused"
     if card.authentication is not None:

@@ -136,6 +136,8 @@ class Model:
         payment.ends_at = None
         if capture and payment.card.captures:
             self._capture(order, payment, payment.authorized)
+        elif capture:  # due at once, so at the next advance
+            payment.status, payment.capture_due_at = "PENDING_CAPTURE", self.now + 0.001
 
     def _capture(self, order: Order, payment: Payment, amount: int) -> None:
         payment.captured += amount
@@ -201,10 +203,13 @@ class Model:
         if payment.captured and more > order.free_subtotal:
             return Expected(422, "AMOUNT_EXCEEDS_PENDING")
         if not payment.card.captures:
-            payment.status = "FAILED"
+            self._refuse_capture(order, payment)
             return Expected(422, "PAYMENT_DECLINED")
         self._capture(order, payment, taken)
         return Expected(200)
+
+    def _refuse_capture(self, order: Order, payment: Payment) -> None:
+        payment.status, payment.capture_due_at = "AUTHORIZED" if order.manual else "FAILED", None
 
     def _is_capturable(self, payment: Payment) -> bool:
         if payment.status in UNCAPTURED:
@@ -453,7 +458,10 @@ class Model:
         if payment.ends_at is not None and payment.ends_at <= self.now:
             payment.status, payment.ends_at = "EXPIRED", None
         if payment.capture_due_at is not None and payment.capture_due_at <= self.now:
-            self._capture(order, payment, payment.authorized)
+            if payment.card.captures:
+                self._capture(order, payment, payment.authorized)
+            else:
+                self._refuse_capture(order, payment)
         lapsed = payment.granted_at is not None and payment.granted_at + 7 * DAY <= self.now
         if lapsed and self._may_lapse(payment):
             payment.status = "EXPIRED"

@@ -166,7 +166,8 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         Meta(
             ge=0,
             le=3600,
-            description="How long after its deadline an open call is looked up at the processor.",
+            description="How long after its deadline, or after it came back unanswered, an open call is looked up at the "
+            "processor.",
             extra=_SECONDS,
         ),
     ] = 5.0

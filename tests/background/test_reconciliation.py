@@ -18,7 +18,7 @@ import psycopg
 import pytest
 from tests.background.conftest import Open, register, worker_connection
 from tests.operations.conftest import an_order, by_card
-from tests.operations.test_action_recovery import order_named, recover, wrap
+from tests.operations.test_action_recovery import GIVEN_UP, order_named, recover, wrap
 from tests.operations.test_actions import CHALLENGED, MANUAL
 
 from ledger.background.reactions.dispatcher import Dispatcher
@@ -89,7 +89,7 @@ async def late(
     assert sent.is_set()
     processor: Any = ledger.processor
     processor.capabilities = msgspec.structs.replace(processor.capabilities, can_fence=False, late_arrival_s=-7200.0)
-    await recover(database_url, ledger)
+    await recover(database_url, ledger, windows=GIVEN_UP)
     ((call, request),) = requests
     return lambda: call(request)
 

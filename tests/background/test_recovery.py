@@ -8,6 +8,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from unittest.mock import patch
 from uuid import UUID
 
@@ -15,7 +16,7 @@ import psycopg
 import pytest
 from structlog.testing import capture_logs
 from tests.journal.samples import FISCAL
-from tests.operations.conftest import SILENT, Open, an_order, by_card, register
+from tests.operations.conftest import APPROVED, SILENT, Open, an_order, by_card, register
 from uuid_utils.compat import uuid7
 
 from ledger.background import recovery
@@ -25,6 +26,7 @@ from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
 from ledger.operations.inputs import Actor, CustomerInput
 from ledger.operations.ledger import Ledger
+from ledger.operations.orders.add_payment import add_payment
 from ledger.operations.orders.create import create_order
 from ledger.operations.pipeline.unit_of_work import load_order
 from projections.orders.open_calls import OpenCalls
@@ -68,6 +70,53 @@ async def test_before_the_margin_nothing_is_looked_up(ledger: Ledger, merchant: 
     receipt = await create_order(ledger, merchant, an_order("1", by_card(SILENT)))
     await sweep(ledger, database_url, Windows(margin_s=30, late_s=0))
     assert (await order_of(ledger, merchant, receipt.order.terms.order_id)).status is OrderStatus.PROCESSING
+
+
+KNOWN_ONLY = Windows(margin_s=0, late_s=3600)
+"""Windows with which a call is looked up as soon as it is over."""
+
+
+async def test_a_call_that_came_back_unanswered_is_looked_up_long_before_its_deadline(
+    merchant: Actor, open_another: Open, ledger: Ledger, database_url: str
+) -> None:
+    order = (await create_order(ledger, merchant, an_order("1", by_card(SILENT)))).order
+    assert order.open_intent is not None
+    assert order.open_intent.deadline_at > datetime.now(UTC) + timedelta(seconds=5)
+    await sweep(await open_another(), database_url, KNOWN_ONLY)  # another process: the log records when it came back
+    assert (await order_of(ledger, merchant, order.terms.order_id)).status is OrderStatus.COMPLETED
+
+
+async def test_a_call_of_which_nothing_is_known_is_not_looked_up_before_its_deadline(
+    ledger: Ledger, merchant: Actor, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order_id, asked = await start_without_call(ledger, merchant), 0
+
+    async def look_up(*_: object, **__: object) -> None:
+        nonlocal asked
+        asked += 1
+
+    monkeypatch.setattr(ledger.processor, "look_up", look_up)
+    await sweep(ledger, database_url, KNOWN_ONLY)
+    assert (asked, (await order_of(ledger, merchant, order_id)).status) == (0, OrderStatus.PROCESSING)
+
+
+async def test_a_call_that_comes_back_unanswered_beside_an_open_one_is_looked_up_early(
+    ledger: Ledger, merchant: Actor, database_url: str
+) -> None:
+    await create_order(ledger, merchant, an_order("1", allow_partials=True))
+    for number in (APPROVED, SILENT):
+        payment = by_card(number, amount=Decimal(4_000))
+        if number == APPROVED:
+            processor = ledger.processor
+            ledger.processor = DiesBeforeTheCall(processor)  # type: ignore[assignment]
+            with pytest.raises(asyncio.CancelledError):
+                await add_payment(ledger, merchant, "1", payment)
+            ledger.processor = processor
+        else:
+            order = (await add_payment(ledger, merchant, "1", payment)).order
+    await sweep(ledger, database_url, KNOWN_ONLY)
+    open_one, found = (await order_of(ledger, merchant, order.terms.order_id)).payments
+    assert (open_one.status, found.status) == (PaymentStatus.PENDING_AUTHORIZATION, PaymentStatus.CAPTURED)
 
 
 async def test_a_call_within_its_margin_is_left_alone_where_another_call_of_its_order_is_due(

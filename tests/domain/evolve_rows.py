@@ -6,6 +6,7 @@ from decimal import Decimal
 from uuid import UUID
 
 from tests.domain.builders import (
+    DEADLINE,
     MANUAL,
     NOON,
     abandoned,
@@ -126,6 +127,20 @@ ACTION_STEPS = [
         CAPTURING,
         P.CAPTURING,
         O.AUTHORIZED,
+    ),
+    (
+        e.CallPostponed(payment_id=ONE, call=e.ProcessorCall.CAPTURE, until=DEADLINE, at=NOON),
+        CAPTURING,
+        P.CAPTURING,
+        O.AUTHORIZED,
+    ),
+    (
+        e.CallRepeated(
+            payment_id=ONE, call=e.ProcessorCall.REFUND, idempotency_key="refund-1", deadline_at=DEADLINE, at=NOON
+        ),
+        REFUNDING,
+        P.PENDING_REFUND,
+        O.REFUND_PROCESSING,
     ),
     (
         e.CallAbandoned(payment_id=ONE, call=e.ProcessorCall.VOID, because=e.AbandonedBecause.NOT_SENT, at=NOON),

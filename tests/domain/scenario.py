@@ -34,6 +34,7 @@ from ledger.domain.orders.decide.payments import (
 )
 from ledger.domain.orders.decide.references import decide_deposit
 from ledger.domain.orders.decide.refunds import decide_refund
+from ledger.domain.orders.decide.unanswered_calls import decide_repetition
 from ledger.domain.orders.evolve.order import evolve as evolve_order
 from ledger.domain.products import decide as products
 from ledger.domain.products.commands import ImportProduct
@@ -62,6 +63,7 @@ DECIDERS: dict[type, tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]
     order_commands.RecordDispute: (decide_dispute, evolve_order),
     order_commands.RecordSettlement: (decide_settlement, evolve_order),
     **dict.fromkeys(get_args(RecordOutcome), (decide_outcome, evolve_order)),
+    order_commands.RepeatCall: (decide_repetition, evolve_order),
     ErasePayer: (decide_payer_erasure, evolve_order),
     ChangeCustomer: (customers.decide_change, evolve_customer),
     CreateCustomer: (customers.decide_create, evolve_customer),

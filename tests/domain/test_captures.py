@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 
 import pytest
 from msgspec.structs import replace
-from tests.domain.action_builders import CAPTURE_KEY, capture, capture_outcome, record_capture, start_capture
-from tests.domain.builders import DEADLINE, NOON, captured, folded, late_capture, paid, payment_id, scheduled
+from tests.domain.action_builders import (
+    CAPTURE_KEY,
+    capture,
+    capture_outcome,
+    record_capture,
+    record_void,
+    start_capture,
+)
+from tests.domain.builders import (
+    DEADLINE,
+    NOON,
+    captured,
+    folded,
+    late_capture,
+    paid,
+    payment_id,
+    record_authorization,
+    scheduled,
+)
 from tests.domain.scenario import given
 from tests.domain.transition_rows import (
     MANUAL_CAPTURE,
@@ -20,10 +37,13 @@ from tests.domain.transition_rows import (
     with_card_payment,
 )
 
+from ledger.domain.money import ZERO
 from ledger.domain.orders import events as e
 from ledger.domain.orders import processor_outcomes as o
+from ledger.domain.orders.payment import EntryAction, EntryStatus
 from ledger.domain.orders.processor_outcomes import NotFound, NotSent, Unanswered
 from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
+from ledger.domain.orders.timers import Timer, TimerKind, decide_timer, timer_key, timers_of
 from ledger.domain.rejections import (
     AmountExceedsPending,
     CaptureExceedsAuthorized,
@@ -37,7 +57,10 @@ DUE = (
     *with_authorization(PAID_AT_CREATION),
     e.CaptureScheduled(payment_id=ONE, amount=Decimal(10000), due_at=NOON, at=NOON),
 )
-REFUSED = e.CaptureRefused(payment_id=ONE, code="X", retryable=True, at=NOON)
+REFUSED = e.CaptureRefused(
+    payment_id=ONE, code="ISSUER_UNAVAILABLE", retryable=True, at=NOON, message="The card's bank cannot be reached."
+)
+LAPSE = NOON + timedelta(days=7)
 HALF_TAKEN = (*capturing(MANUAL_CAPTURE, 6000), captured(1, 6000))
 
 
@@ -125,15 +148,128 @@ def test_captured_money_is_recorded_once() -> None:
 
 
 def test_an_automatic_capture_with_a_retryable_refusal_is_due_again_after_an_hour() -> None:
-    refusal = record_capture(o.CaptureRefused(code="X", retryable=True))
+    refusal = record_capture(o.CaptureRefused(code="ISSUER_UNAVAILABLE", retryable=True))
     given(*capturing(PAID_AT_CREATION)).when(refusal).then(REFUSED, capture_due_after(10000, timedelta(hours=1)))
-    given(*capturing(MANUAL_CAPTURE)).when(refusal).then(REFUSED)
+    given(*capturing(MANUAL_CAPTURE)).when(refusal).then(replace(REFUSED, kept=True))
 
 
-def test_a_final_refusal_fails_the_payment() -> None:
-    refused = e.CaptureRefused(payment_id=ONE, code="X", retryable=False, at=NOON)
-    order = given(*capturing(PAID_AT_CREATION)).when(record_capture(o.CaptureRefused(code="X"))).then(refused)
+def refused_times(times: int) -> tuple[object, ...]:
+    """Returns a capture that is requested once more after so many refusals that pass."""
+    refused = (REFUSED, capture_due_after(10000, timedelta()))
+    again = [[*refused, capture_requested(10000, f"capture-{n}")] for n in range(2, 2 + times)]
+    return (*capturing(PAID_AT_CREATION), *[event for events in again for event in events])
+
+
+@pytest.mark.parametrize(("times", "hours"), [(1, 2), (2, 4), (4, 16), (5, 24), (30, 24)])
+def test_an_automatic_capture_backs_off_from_refusal_to_refusal(times: int, hours: int) -> None:
+    outcome = o.CaptureRefused(code="ISSUER_UNAVAILABLE", retryable=True)
+    refusal = record_capture(outcome, name=f"capture-{times + 1}")
+    due = capture_due_after(10000, timedelta(hours=hours))
+    given(*refused_times(times)).when(refusal).then(REFUSED, due)
+
+
+@pytest.mark.parametrize(("left", "again"), [(timedelta(hours=1), False), (timedelta(minutes=61), True)])
+def test_an_automatic_capture_is_not_due_again_after_its_authorisation_lapses(left: timedelta, again: bool) -> None:
+    at = LAPSE - left
+    refusal = replace(record_capture(o.CaptureRefused(code="ISSUER_UNAVAILABLE", retryable=True)), at=at)
+    events = given(*capturing(PAID_AT_CREATION)).when(refusal).then_events()
+    assert [type(event) for event in events] == [e.CaptureRefused, e.CaptureScheduled][: 1 + again]
+    order = folded((*capturing(PAID_AT_CREATION), *events))
+    assert order.status is OrderStatus.AUTHORIZED
+    assert [timer.at for timer in timers_of(order)] == [at + timedelta(hours=1) if again else LAPSE]
+
+
+def test_an_approval_without_the_requested_capture_makes_it_due_at_once() -> None:
+    only_granted = record_authorization(
+        1, o.Approved(authorized=Decimal(9000), captured=ZERO, processor_reference="ref")
+    )
+    events = given(*with_card_payment(PAID_AT_CREATION)).when(only_granted).then_events()
+    assert events[1:] == [scheduled(1, 9000)]
+    [timer] = timers_of(folded((*with_card_payment(PAID_AT_CREATION), *events)))
+    assert (timer.kind, timer.at) == (TimerKind.CAPTURE, NOON)
+    assert len(given(*with_card_payment(MANUAL_CAPTURE)).when(only_granted).then_events()) == 1
+    cancelled = e.PaymentCancellationRequested(payment_id=ONE, at=NOON)
+    assert len(given(*with_card_payment(PAID_AT_CREATION), cancelled).when(only_granted).then_events()) == 1
+
+
+REFUSED_FOR_GOOD = (
+    *capturing(PAID_AT_CREATION),
+    e.CaptureRefused(
+        payment_id=ONE, code="GENERIC_DECLINE", retryable=False, at=NOON, message="The payment was declined."
+    ),
+)
+RELEASE = e.VoidRequested(payment_id=ONE, idempotency_key=f"{ONE}:void:2", deadline_at=DEADLINE, at=NOON)
+RELEASED = e.PaymentCancelled(payment_id=ONE, because=e.CancelledBecause.VOIDED, at=NOON)
+
+
+def test_a_final_refusal_fails_a_payment_with_its_decline() -> None:
+    refusal = record_capture(o.CaptureRefused(code="X"))
+    order = given(*capturing(PAID_AT_CREATION)).when(refusal).then(REFUSED_FOR_GOOD[-1])
     assert order.status is OrderStatus.FAILED
+    assert order.payments[0].failure.code == "GENERIC_DECLINE"
+    entry = order.payments[0].entries[-1]
+    assert (entry.action, entry.status) == (EntryAction.CAPTURE, EntryStatus.FAILED)
+
+
+def test_a_final_refusal_of_a_capture_by_hand_leaves_the_payment_authorised() -> None:
+    refusal = record_capture(o.CaptureRefused(code="X"))
+    order = given(*capturing(MANUAL_CAPTURE)).when(refusal).then(replace(REFUSED_FOR_GOOD[-1], kept=True))
+    assert order.status is OrderStatus.AUTHORIZED
+    given(*capturing(MANUAL_CAPTURE), replace(REFUSED_FOR_GOOD[-1], kept=True)).when(capture(name="capture-2")).then(
+        scheduled(1, 10000), capture_requested(10000, "capture-2")
+    )
+
+
+def decided_release(*history: object, at: datetime = NOON) -> list[e.OrderEvent]:
+    """Returns what the void that is due leads to, with the key of a worker that reads the timer now."""
+    order = folded(history)
+    timer = Timer(TimerKind.VOID, ONE, NOON)
+    return decide_timer(order, timer, timer_key(order, timer), DEADLINE, at)
+
+
+def test_the_authorisation_of_a_refused_capture_is_voided_once_and_the_payment_stays_failed() -> None:
+    order = folded(REFUSED_FOR_GOOD)
+    assert [(timer.kind, timer.at) for timer in timers_of(order)] == [(TimerKind.VOID, NOON)]
+    assert decided_release(*REFUSED_FOR_GOOD) == [RELEASE]
+    assert decided_release(*REFUSED_FOR_GOOD, at=LAPSE) == [], "it has lapsed"
+    voiding = (*REFUSED_FOR_GOOD, RELEASE)
+    assert (folded(voiding).status, timers_of(folded(voiding))) == (OrderStatus.FAILED, ())
+    voided = record_void(o.Voided(processor_reference="v"), name=RELEASE.idempotency_key)
+    order = given(*voiding).when(voided).then(RELEASED)
+    assert (order.payments[0].status, order.payments[0].intent) == (PaymentStatus.FAILED, None)
+    assert timers_of(order) == ()
+    assert decided_release(*voiding, RELEASED) == []
+
+
+def test_a_void_of_a_failed_payment_that_is_refused_is_not_repeated() -> None:
+    refusal = record_void(o.VoidRefused(code="VOID_REFUSED"), name=RELEASE.idempotency_key)
+    order = (
+        given(*REFUSED_FOR_GOOD, RELEASE)
+        .when(refusal)
+        .then(e.VoidRefused(payment_id=ONE, code="VOID_REFUSED", at=NOON))
+    )
+    assert (order.payments[0].status, timers_of(order)) == (PaymentStatus.FAILED, ())
+
+
+def test_a_void_of_a_failed_payment_that_was_given_up_is_due_again_and_its_late_success_counts() -> None:
+    abandoned = e.CallAbandoned(
+        payment_id=ONE, call=e.ProcessorCall.VOID, because=e.AbandonedBecause.NOT_FOUND, at=NOON
+    )
+    history = (*REFUSED_FOR_GOOD, RELEASE, abandoned)
+    assert folded(history).payments[0].status is PaymentStatus.FAILED
+    assert [timer.kind for timer in timers_of(folded(history))] == [TimerKind.VOID]
+    voided = record_void(o.Voided(processor_reference="v"), name=RELEASE.idempotency_key)
+    order = given(*history).when(voided).then(replace(RELEASE, deadline_at=NOON), RELEASED)
+    assert (order.payments[0].status, timers_of(order)) == (PaymentStatus.FAILED, ())
+
+
+def test_money_of_a_refused_capture_that_was_taken_after_all_is_recorded_and_not_voided() -> None:
+    order = (
+        given(*REFUSED_FOR_GOOD)
+        .when(record_capture(capture_outcome(10000)))
+        .then(replace(late_capture(1, 10000), idempotency_key=CAPTURE_KEY))
+    )
+    assert (order.amount_paid, timers_of(order)) == (10000, ())
 
 
 def test_a_call_without_an_answer_is_recorded_once() -> None:

@@ -63,7 +63,7 @@ from tests.domain.builders import (
 
 from ledger.domain.orders import events as e
 from ledger.domain.orders import processor_outcomes as o
-from ledger.domain.orders.commands import DisputeStage, SettlementStage
+from ledger.domain.orders.commands import DisputeStage, RepeatCall, SettlementStage
 from ledger.domain.orders.processor_outcomes import Declined, NotSent, Unanswered
 from ledger.domain.orders.statuses import NextAction, OrderStatus, PaymentStatus
 
@@ -74,6 +74,7 @@ LISTED, MATCHED, REFUSED = SettlementStage.LISTED, SettlementStage.MATCHED, Sett
 DEVICE, CHALLENGE, REDIRECT = NextAction.DEVICE_DATA, NextAction.CHALLENGE, NextAction.REDIRECT
 DECLINE = Declined(code="DO_NOT_HONOR")
 ONE = payment_id(1)
+LATER = DEADLINE + timedelta(minutes=1)
 
 Row = tuple[Any, str, str, Any, tuple[Any, ...], Any]
 
@@ -368,7 +369,22 @@ PAYMENT_ROWS: list[Row] = [
         capturing(MANUAL_CAPTURE),
         record_capture(o.CaptureRefused(code="X", retryable=True)),
     ),
-    (P.CAPTURING, "refused", "final", P.FAILED, capturing(MANUAL_CAPTURE), record_capture(o.CaptureRefused(code="X"))),
+    (
+        P.CAPTURING,
+        "refused",
+        "final",
+        P.FAILED,
+        capturing(PAID_AT_CREATION),
+        record_capture(o.CaptureRefused(code="X")),
+    ),
+    (
+        P.CAPTURING,
+        "refused",
+        "by hand",
+        P.AUTHORIZED,
+        capturing(MANUAL_CAPTURE),
+        record_capture(o.CaptureRefused(code="X")),
+    ),
     (P.PARTIALLY_CAPTURED, "further deposit", "reaches expected", P.CAPTURED, UNDERPAID, deposit(4000, name="dep-2")),
     (
         P.PARTIALLY_CAPTURED,
@@ -888,6 +904,22 @@ _REFUND_REFUSED = e.RefundRefused(refund_id=refund_id(1), payment_id=ONE, code="
 NO_ANSWER_ROWS: list[Row] = [
     (P.CAPTURING, "time-out", "stays", P.CAPTURING, capturing(MANUAL_CAPTURE), record_capture(NO_ANSWER)),
     (P.CAPTURING, "never sent", "", P.AUTHORIZED, capturing(MANUAL_CAPTURE), record_capture(NotSent())),
+    (
+        P.CAPTURING,
+        "never sent",
+        "stays until it is sent again",
+        P.CAPTURING,
+        capturing(MANUAL_CAPTURE),
+        record_capture(NotSent(until=DEADLINE)),
+    ),
+    (
+        P.CAPTURING,
+        "sent again",
+        "stays",
+        P.CAPTURING,
+        capturing(MANUAL_CAPTURE),
+        RepeatCall(payment_id=ONE, idempotency_key="capture-1", after=DEADLINE, deadline_at=LATER, at=NOON),
+    ),
     (
         P.PENDING_AUTHORIZATION,
         "never sent",

@@ -65,7 +65,7 @@ ACTIONS: dict[str, Any] = {
         eci="07",
     ),
     "capture-refused.v1": orders.CaptureRefused(
-        payment_id=PAYMENT, code="GENERIC_DECLINE", retryable=True, at=AT, message="Not now."
+        payment_id=PAYMENT, code="GENERIC_DECLINE", retryable=True, at=AT, message="Not now.", kept=True
     ),
     "payment-cancellation-requested.v1": orders.PaymentCancellationRequested(payment_id=PAYMENT, at=AT),
     "void-requested.v1": orders.VoidRequested(
@@ -128,7 +128,19 @@ ACTIONS: dict[str, Any] = {
         refund_id=REFUND, payment_id=PAYMENT, amount=AMOUNT, processor_reference="sbx-3", at=AT
     ),
     "call-unanswered.v1": orders.CallUnanswered(
-        payment_id=PAYMENT, call=orders.ProcessorCall.CAPTURE, reason="The processor did not answer in time.", at=AT
+        payment_id=PAYMENT,
+        call=orders.ProcessorCall.CAPTURE,
+        reason="The processor did not answer in time.",
+        at=AT,
+        came_back_at=LATER,
+    ),
+    "call-postponed.v1": orders.CallPostponed(payment_id=PAYMENT, call=orders.ProcessorCall.REFUND, until=LATER, at=AT),
+    "call-repeated.v1": orders.CallRepeated(
+        payment_id=PAYMENT,
+        call=orders.ProcessorCall.REFUND,
+        idempotency_key="reembolso-1",
+        deadline_at=LATER,
+        at=AT,
     ),
     "call-abandoned.v1": orders.CallAbandoned(
         payment_id=PAYMENT, call=orders.ProcessorCall.VOID, because=orders.AbandonedBecause.NOT_SENT, at=AT

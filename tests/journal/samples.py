@@ -183,7 +183,7 @@ SAMPLES: dict[str, Any] = {
         idempotency_key="validate-1",
     ),
     "authorization-outcome-unknown.v1": orders.AuthorizationOutcomeUnknown(
-        payment_id=PAYMENT, reason="The processor did not answer in time.", at=AT
+        payment_id=PAYMENT, reason="The processor did not answer in time.", at=AT, came_back_at=LATER
     ),
     "authorization-abandoned.v1": orders.AuthorizationAbandoned(
         payment_id=PAYMENT, because=orders.AbandonedBecause.NOT_FOUND, at=AT

@@ -36,7 +36,11 @@ pytestmark = pytest.mark.anyio
 
 AFTERWARDS = Windows(margin_s=-3600, late_s=-3600)
 """Windows with which every deadline has passed already."""
+GIVEN_UP = Windows(margin_s=-3600, late_s=-3600, repeat_s=-3600)
+"""The same, after the day for which calls that never arrived are sent again."""
 S = OrderStatus
+REPEATED = {"capture", "void", "refund", "pay_out"}
+"""The processor's methods whose calls are sent again."""
 
 
 class Action:
@@ -47,6 +51,11 @@ class Action:
 
     def __init__(self, method: str, done: OrderStatus, undone: OrderStatus, *, on: str = "1") -> None:
         self.method, self.done, self.undone, self.on = method, done, undone, on
+
+    @property
+    def sent_again(self) -> OrderStatus:
+        """The order's status where the processor did not receive the call, and the recovery has sent it again."""
+        return self.done if self.method in REPEATED else self.undone
 
     async def prepare(self, ledger: Ledger, merchant: Actor) -> None:
         payment, terms = {
@@ -94,10 +103,10 @@ async def order_named(ledger: Ledger, merchant: Actor, external_id: str) -> Orde
     return await find_order(ledger, merchant.merchant_id, external_id)
 
 
-async def recover(database_url: str, *ledgers: Ledger) -> None:
+async def recover(database_url: str, *ledgers: Ledger, windows: Windows = AFTERWARDS) -> None:
     """Sweeps with a recovery on each of these ledgers at once, as when the deadlines have passed."""
     async with OpenCalls(database_url) as intents:
-        await asyncio.gather(*[Recovery(ledger, intents.due, AFTERWARDS).sweep() for ledger in ledgers])
+        await asyncio.gather(*[Recovery(ledger, intents.due, windows).sweep() for ledger in ledgers])
 
 
 def calls_booked(database_url: str) -> list[tuple[str, int]]:
@@ -165,7 +174,7 @@ async def test_a_call_that_the_processor_never_received_is_found_missing(
         await action.do(dying, merchant)
     with pytest.raises(RequestInProgress):
         await action.do(ledger, merchant)
-    await recover(database_url, ledger, other)
+    await recover(database_url, ledger, other, windows=GIVEN_UP)
     order = await order_named(ledger, merchant, action.on)
     assert order.status is action.undone
     assert order.open_intent is None
@@ -186,6 +195,7 @@ async def test_a_call_that_the_processor_executed_is_found_and_answered_under_th
         waits = await action.do(dying, merchant)
         assert waits.order.open_intent is not None
         assert waits.order.open_intent.unknown
+        assert waits.order.open_intent.over_at < waits.order.open_intent.deadline_at, "it is looked up early"
     else:
         commit_fails(dying, 2)
         with pytest.raises(DatabaseUnavailable):

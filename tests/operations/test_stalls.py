@@ -17,6 +17,8 @@ import pytest
 from tests.operations.conftest import Open
 from tests.operations.test_action_recovery import (
     ACTIONS,
+    GIVEN_UP,
+    REPEATED,
     Action,
     calls_booked,
     every_action,
@@ -73,6 +75,11 @@ async def test_a_call_whose_deadline_has_passed_is_not_made(
     else:
         real = SimpleNamespace(now=lambda zone: datetime.now(zone) + timedelta(seconds=stalled_s[0]))
         monkeypatch.setattr(execute, "datetime", real)
+    if action.method in REPEATED:
+        waits = await action.do(stalling, merchant)
+        assert waits.order.open_intent is not None
+        assert (waits.order.open_intent.unsent, calls, calls_booked(database_url)) == (True, [], before)
+        return
     with pytest.raises(ProcessorUnavailable, match="nothing was charged"):
         await action.do(stalling, merchant)
     assert (calls, calls_booked(database_url)) == ([], before)
@@ -100,7 +107,7 @@ async def test_a_call_that_arrives_after_the_recovery_has_settled_it_has_no_effe
     wrap(stalling, action.method, stalled)
     request = asyncio.create_task(action.do(stalling, merchant))
     await sent.wait()
-    await recover(database_url, ledger)
+    await recover(database_url, ledger, windows=GIVEN_UP)
     settled = await order_named(ledger, merchant, action.on)
     assert (settled.status, settled.open_intent) == (action.undone, None)
     woken.set()

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 from msgspec.structs import replace
 from tests.operations.conftest import Open, an_order, by_card
-from tests.operations.test_action_recovery import calls_booked, not_received, order_named, recover, wrap
+from tests.operations.test_action_recovery import GIVEN_UP, calls_booked, not_received, order_named, recover, wrap
 from tests.operations.test_actions import CHALLENGED, MANUAL, SPEI
 
 from ledger.domain.orders.state import Order
@@ -96,7 +96,7 @@ async def test_a_void_that_was_never_sent_is_made_when_it_is_due_again(
     wrap(dying, "void", not_received)
     with pytest.raises(asyncio.CancelledError):
         await cancel_order(dying, merchant, "1", CancelInput())
-    await recover(database_url, ledger)
+    await recover(database_url, ledger, windows=GIVEN_UP)
     order = await order_named(ledger, merchant, "1")
     due = next(due for due in timers_of(order) if due.kind is TimerKind.VOID)
     assert (await run_timer_of(ledger, merchant, order, due)).status is OrderStatus.CANCELLED

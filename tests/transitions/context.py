@@ -32,6 +32,7 @@ REFUSALS = frozenset({400, 404, 409})
 
 _FAR_FUTURE = datetime.max.replace(tzinfo=UTC)
 _ALL_DEADLINES_PASSED = Windows(margin_s=-3600, late_s=-3600)
+_A_DAY_PASSED = Windows(margin_s=-3600, late_s=-3600, repeat_s=-3600)
 _OPERATION_OF_MESSAGE = {
     e.DepositReceived: "deposit",
     e.DisputeOpened: "dispute",
@@ -115,10 +116,14 @@ class ScenarioContext:
     async def read_payment(self, n: int = -1) -> dict[str, Any]:
         return dict((await self.read_order())["payments"][n])
 
-    async def run_recovery(self) -> None:
-        """Does what the worker does after the deadlines of this merchant's calls have passed."""
+    async def run_recovery(self, *, gives_up: bool = False) -> None:
+        """Does what the worker does after the deadlines of this merchant's calls have passed.
+
+        With `gives_up` a day has passed, too: what never arrived is not sent again.
+        """
         assert await self._due(_FAR_FUTURE), "no call is open"
-        await Recovery(self.store.ledger, self._due, _ALL_DEADLINES_PASSED).sweep()
+        windows = _A_DAY_PASSED if gives_up else _ALL_DEADLINES_PASSED
+        await Recovery(self.store.ledger, self._due, windows).sweep()
 
     async def _due(
         self, before: datetime, limit: int = 1000, skipped: Collection[UUID] = ()

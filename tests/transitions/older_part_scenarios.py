@@ -52,12 +52,13 @@ ENDING_PARTS: dict[str, tuple[Tender, Step]] = {
 
 def _ending_scenario(ended: str, shown: str) -> Scenario:
     (newest, end), (older, then) = ENDING_PARTS[ended], WAITING_PARTS[shown]
-    steps = (split(**MANUAL), add_payment(older, 4000), add_payment(newest, 4000), *then, end)
+    terms = {} if ended == "AUTHORIZED" else MANUAL  # a refused capture ends only what is captured automatically
+    steps = (split(**terms), add_payment(older, 4000), add_payment(newest, 4000), *then, end)
     return scenario(f"{ended} ends before {shown}", *steps, order=f"{ended} {shown}")
 
 
-def _lapse_scenario(shown: str) -> Scenario:
-    """Returns a scenario in which a partial authorisation lapses after seven days.
+def _lapse_scenario(ended: str, shown: str) -> Scenario:
+    """Returns a scenario in which an authorisation lapses after seven days.
 
     The older part's outcome is recovered a moment before, so that the part has not expired as well.
     """
@@ -65,17 +66,23 @@ def _lapse_scenario(shown: str) -> Scenario:
         split(**MANUAL),
         SLOW,
         add_payment(WAITING_PARTS[shown][0], 4000),
-        add_payment(HALF, 4000),
+        add_payment(WAITING_PARTS[ended][0], 4000),
         advance_clock("P6DT23H55M"),
         recovery(),
         advance_clock("PT6M"),
     )
-    return scenario(f"PARTIALLY_AUTHORIZED ends before {shown}", *steps, order=f"PARTIALLY_AUTHORIZED {shown}")
+    return scenario(f"{ended} ends before {shown}", *steps, order=f"{ended} {shown}")
 
 
 OLDER_PART_SCENARIOS = [
-    *(_ending_scenario(ended, shown) for ended in ENDING_PARTS for shown in WAITING_PARTS if ended != shown),
-    *(_lapse_scenario(shown) for shown in ("AUTHORIZED", "ACTION_REQUIRED", DDR, CHR)),
+    *(
+        _ending_scenario(ended, shown)
+        for ended in ENDING_PARTS
+        for shown in WAITING_PARTS
+        if ended != shown and (ended, shown) != ("AUTHORIZED", "PARTIALLY_AUTHORIZED")
+    ),
+    *(_lapse_scenario("PARTIALLY_AUTHORIZED", shown) for shown in ("AUTHORIZED", "ACTION_REQUIRED", DDR, CHR)),
+    _lapse_scenario("AUTHORIZED", "PARTIALLY_AUTHORIZED"),
     scenario(
         "PARTIALLY_AUTHORIZED ends before REFERENCE_GENERATED",
         split(**MANUAL, dueDate="2099-01-01T00:00:00Z"),

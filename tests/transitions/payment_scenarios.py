@@ -31,6 +31,7 @@ from tests.transitions.steps import (
     deposit,
     device_data,
     dispute,
+    giving_up,
     pending,
     recovery,
     refund,
@@ -124,9 +125,26 @@ GRANTED = [
         create(GOOD, **MANUAL),
         DOWN,
         capture(),
+        giving_up(),
         payment="PENDING_CAPTURE CAPTURING AUTHORIZED",
     ),
-    scenario("a capture is refused for good", create(NO_CAPTURE, **MANUAL), capture(), payment="CAPTURING FAILED"),
+    scenario(
+        "a capture did not arrive and was sent again",
+        create(GOOD, **MANUAL),
+        DOWN,
+        capture(),
+        recovery(),
+        payment="PENDING_CAPTURE CAPTURING CAPTURED",
+    ),
+    scenario(
+        "a capture by the merchant is refused", create(NO_CAPTURE, **MANUAL), capture(), payment="CAPTURING AUTHORIZED"
+    ),
+    scenario(
+        "an automatic capture is refused for good",
+        create(NO_CAPTURE),
+        advance_clock(),
+        payment="AUTHORIZED PENDING_CAPTURE CAPTURING FAILED",
+    ),
     scenario("an authorisation lapses", create(GOOD, **MANUAL), advance_clock("P8D"), payment="AUTHORIZED EXPIRED"),
     scenario(
         "half an authorisation lapses",
@@ -150,6 +168,7 @@ GRANTED = [
         add_payment(HALF),
         DOWN,
         cancel_payment(),
+        giving_up(),
         payment="PARTIALLY_AUTHORIZED PENDING_CANCELLATION PARTIALLY_AUTHORIZED",
     ),
     scenario(

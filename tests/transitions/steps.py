@@ -169,5 +169,10 @@ def recovery() -> Step:
     return lambda context: context.run_recovery()
 
 
+def giving_up() -> Step:
+    """Runs the recovery after the day for which calls that never arrived are sent again."""
+    return lambda context: context.run_recovery(gives_up=True)
+
+
 def _of(amount: int | None) -> dict[str, int]:
     return {} if amount is None else {"amount": amount}

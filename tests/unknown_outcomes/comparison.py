@@ -93,10 +93,15 @@ def _keys(merchant: MerchantEvidence) -> Mapping[UUID, frozenset[str]]:
     return {payment_id: frozenset(some) for payment_id, some in keys.items()}
 
 
+_SENT_AGAIN = frozenset({"CAPTURE", "VOID", "REFUND", "PAYOUT", "PAY_OUT"})
+"""Calls that the service sends again where they never arrived. Each takes effect once all the same."""
+
+
 def _charged_twice(lines: Sequence[Line]) -> list[str]:
     applied = Counter((line.kind, line.merchant_id, line.key) for line in lines if line.applied)
     twice = [f"{kind} {key} took effect {n} times" for (kind, _, key), n in applied.items() if n > 1]
-    sent = Counter((line.kind, line.merchant_id, line.key) for line in lines if line.mode)
+    once = [line for line in lines if line.mode and line.kind not in _SENT_AGAIN]
+    sent = Counter((line.kind, line.merchant_id, line.key) for line in once)
     return twice + [f"{kind} {key} was sent {n} times" for (kind, _, key), n in sent.items() if n > 1]
 
 

@@ -18,7 +18,7 @@ from api.http.request import ApiRequest
 from api.http.response import ApiResponse
 from api.openapi.operation import ANY, BODY, DECLINED, KEYED, OperationSpec, codes_of
 from api.openapi.parameters import IDEMPOTENCY_KEY, ORDER_ID
-from api.orders.responses import order_response
+from api.orders.responses import capture_refused_response, order_response
 from ledger.operations.inputs import CaptureInput
 from ledger.operations.orders.capture import capture_order
 from projections.orders.documents import OrderDocument
@@ -59,13 +59,13 @@ def _check_fields(sent: CapturePaymentOrder, errors: FieldErrors) -> None:
 
 
 async def capture(deps: Dependencies, request: ApiRequest) -> ApiResponse:
-    """POST /v2/payment-orders/{id}/capture: 200, or 422 where the processor finally refused."""
+    """POST /v2/payment-orders/{id}/capture: 200, or 422 where the processor refused."""
     body = await request.optional_body(deps.body_limit)
     parsed = parse_capture(body)
     reference = request.order_reference()
     key = request.idempotency_key(deps.fingerprint_key, body)
     result = await capture_order(deps.ledger, request.actor, reference, parsed, key)
-    return order_response(result, 200, deps, request)
+    return capture_refused_response(result, deps, request) or order_response(result, 200, deps, request)
 
 
 CAPTURE: Final = ScopedOperation(
@@ -76,7 +76,8 @@ CAPTURE: Final = ScopedOperation(
         summary="Capture an authorisation",
         description="""
 Captures the authorised money of an order with `captureMethod: MANUAL`: all that is left of the authorisation or a part
-of it, surcharge included. Needs no body.
+of it, surcharge included. Needs no body. Where the processor refuses the capture, the answer is 422 with the decline
+code, and the payment stays authorised; a payment with `captureMethod: AUTOMATIC` fails.
 """,
         parameters=(ORDER_ID, IDEMPOTENCY_KEY),
         takes=CapturePaymentOrder,

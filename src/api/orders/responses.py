@@ -17,7 +17,7 @@ from api.http.error_responses import Error
 from api.http.request import ApiRequest
 from api.http.response import REPLAYED, ApiResponse, json_response, rendered
 from ledger.domain.orders.declines import Advice, decline, public_code
-from ledger.domain.orders.payment import Payment
+from ledger.domain.orders.payment import UNCAPTURED, Payment
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
 from ledger.operations.results import OrderResult
@@ -35,8 +35,11 @@ class Declined(Error, kw_only=True, rename="camel"):
     advice: Annotated[Advice, Meta(description="What the merchant should do.")]
     id: Annotated[UUID, Meta(description="The order.")]
     external_id: Annotated[str, Meta(description="The merchant's id of the order.")]
-    status: Annotated[OrderStatus, Meta(description="The order's status: FAILED, or unchanged on a split order.")]
-    payment_order: Annotated[OrderDocument, Meta(description="The order with the payment that failed.")]
+    status: Annotated[
+        OrderStatus,
+        Meta(description="The order's status: FAILED; unchanged on a split order or after a refused capture."),
+    ]
+    payment_order: Annotated[OrderDocument, Meta(description="The order with the declined payment.")]
 
 
 def merchant_now(deps: Dependencies, request: ApiRequest) -> datetime:
@@ -71,9 +74,18 @@ def declined_response(result: OrderResult, document: bytes, request: ApiRequest)
     return json_response(422, content, REPLAYED if result.repeated else ())
 
 
+def capture_refused_response(result: OrderResult, deps: Dependencies, request: ApiRequest) -> ApiResponse | None:
+    """Returns the answer where a requested capture was refused and its payment stays authorised, else None."""
+    payment = None if result.payment_id is None else result.order.payment(result.payment_id)
+    if payment is None or result.replayed or payment.failure is None or payment.status not in UNCAPTURED:
+        return None
+    content = _decline(result.order, payment, order_json(result, deps, request), request.request_id)
+    return json_response(422, content, REPLAYED if result.repeated else ())
+
+
 def _decline(order: Order, payment: Payment, document: bytes, request_id: str) -> Declined:
     failure = payment.failure
-    assert failure is not None, "a failed payment has a failure"
+    assert failure is not None, "a declined payment has a failure"
     reason = decline(failure.code)
     return Declined(
         message=reason.message,

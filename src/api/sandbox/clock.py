@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Annotated, Final
+from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from msgspec import Meta, Struct
@@ -21,7 +22,9 @@ from api.http.endpoint import READ, WRITE, ScopedOperation
 from api.http.errors import conflicting, invalid
 from api.http.request import ApiRequest
 from api.http.response import ApiResponse, json_response
-from api.openapi.operation import ANY, BODY, SANDBOX, OperationSpec, codes_of
+from api.openapi.operation import ANY, BODY, IDEMPOTENT, SANDBOX, OperationSpec, codes_of
+from api.openapi.parameters import IDEMPOTENCY_KEY
+from api.sandbox.once import respond_once
 from projections.orders import formats
 
 _DURATION: Final = r"^P(?=[0-9]|T[0-9])([0-9]+Y)?([0-9]+M)?([0-9]+W)?([0-9]+D)?(T(?=[0-9])([0-9]+H)?([0-9]+M)?([0-9]+(\.[0-9]{1,6})?S)?)?$"
@@ -99,9 +102,14 @@ class ClockMoved(Struct, rename="camel"):
 async def move(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """POST {base}/sandbox/clock: 200 once what became due on the way has run; 400 for a time in the clock's past."""
     assert deps.clock_control is not None, "only the sandbox has this route"
-    field, target = _target(_decode(await request.body(deps.body_limit)), request.principal.zone)
-    moved = await deps.ledger.complete(deps.clock_control.advance(request.principal.merchant_id, field, target))
-    return json_response(200, ClockMoved(now=formats.moment(moved.now), jobs_run=moved.jobs_run))
+    clock, body = deps.clock_control, await request.body(deps.body_limit)
+    field, target = _target(_decode(body), request.principal.zone)
+
+    async def act(_: UUID) -> ClockMoved:
+        moved = await clock.advance(request.principal.merchant_id, field, target)
+        return ClockMoved(now=formats.moment(moved.now), jobs_run=moved.jobs_run)
+
+    return await respond_once(deps, request, body, ClockMoved, act)
 
 
 MOVE_CLOCK: Final = ScopedOperation(
@@ -116,9 +124,11 @@ order of time, each at its own time, including what becomes due as a result. The
 the new time then holds for every further request. The clock only moves forward. Sandbox only.
 """,
         tag=SANDBOX,
+        parameters=(IDEMPOTENCY_KEY,),
         takes=MoveClock,
         examples={"threeDaysLater": {"summary": "Three days later", "value": {"advanceBy": "P3D"}}},
         answers={200: ("The new time of the clock, and the number of jobs that were run.", ClockMoved)},
-        codes=codes_of(ANY, BODY, {409: ("CONCURRENT_UPDATE",)}),
+        codes=codes_of(ANY, BODY, IDEMPOTENT, {409: ("CONCURRENT_UPDATE",)}),
+        replays=True,
     ),
 )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Final, Literal
 from uuid import UUID
 
@@ -16,7 +17,8 @@ from api.dependencies import Dependencies
 from api.http.request import ApiRequest
 from api.http.response import ApiResponse, json_response, rendered
 from api.orders.responses import order_json
-from ledger.operations.orders.deposits import order_after_deposit
+from api.sandbox.once import answer_once
+from ledger.operations.orders.deposits import order_at_version, version_after
 from ledger.processors.inbox_store import InboxEntry
 from ledger.processors.messages import DepositReceived, Message
 from projections.orders.documents import OrderDocument
@@ -34,35 +36,53 @@ class Reported(Struct, rename="camel"):
     payment_order: Annotated[OrderDocument | None, Meta(description="The order that has recorded the message.")]
 
 
-async def deliver_and_respond(deps: Dependencies, request: ApiRequest, message: Message) -> ApiResponse:
-    """Hands a message over and answers with its order: 200 once that has taken the message in, else 202. Raises a
-    Fault.
+class Delivered(Struct, frozen=True):
+    """The result of a handed-over message, without the order, which is read again at this version."""
+
+    message_id: str
+    handled: bool
+    waits_for: str | None = None
+    order_id: UUID | None = None
+    order_version: int = 0
+
+
+async def deliver_and_respond(
+    deps: Dependencies, request: ApiRequest, body: bytes, report: Callable[[UUID], Awaitable[Message]]
+) -> ApiResponse:
+    """Hands a message over and answers with its order: 200 once that has taken the message in, else 202.
+
+    `report` makes the message; its id follows from the one that `report` is given. The same Idempotency-Key gets the
+    same answer. Raises what `report` raises, a Fault.
     """
-    entry = await _delivered(deps, message)
-    order_id = entry.message.order_id
+
+    async def act(seed: UUID) -> Delivered:
+        return await _deliver(deps, await report(seed))
+
+    delivered, headers = await answer_once(deps, request, body, Delivered, act)
     document = None
-    if entry.handled_at is not None and order_id is not None:
-        document = await _document(deps, request, order_id, entry.message)
+    if delivered.order_id is not None:
+        order = await order_at_version(
+            deps.ledger, request.principal.merchant_id, delivered.order_id, delivered.order_version
+        )
+        document = rendered(order_json(order, deps, request))
     content = Reported(
         accepted=True,
-        processor_message_id=entry.message.message_id,
-        waits_for=entry.waits_for,
-        payment_order=None if document is None else rendered(document),
+        processor_message_id=delivered.message_id,
+        waits_for=delivered.waits_for,
+        payment_order=document,
     )
-    return json_response(202 if entry.handled_at is None else 200, content)
+    return json_response(200 if delivered.handled else 202, content, headers)
 
 
-async def _document(deps: Dependencies, request: ApiRequest, order_id: UUID, message: Message) -> bytes | None:
-    """Returns the order as it is now; for a deposit, as that left it, so that the same deposit again gets the first
-    answer.
-    """
-    merchant_id = request.principal.merchant_id
-    if isinstance(message, DepositReceived):
-        after = await order_after_deposit(deps.ledger, merchant_id, order_id, message.processor_reference)
-        if after is not None:
-            return order_json(after, deps, request)
-    row = await deps.queries.order(merchant_id, str(order_id))
-    return None if row is None else row.document(deps.ledger.clock.now(merchant_id))
+async def _deliver(deps: Dependencies, message: Message) -> Delivered:
+    """Hands a message over, and returns the version of its order: for a deposit, as that left the order."""
+    entry = await _delivered(deps, message)
+    message_id, order_id = entry.message.message_id, entry.message.order_id
+    if entry.handled_at is None or order_id is None:
+        return Delivered(message_id, entry.handled_at is not None, entry.waits_for)
+    deposit_id = entry.message.processor_reference if isinstance(entry.message, DepositReceived) else None
+    version = await version_after(deps.ledger, entry.message.merchant_id, order_id, deposit_id)
+    return Delivered(message_id, handled=True, order_id=order_id, order_version=version)
 
 
 async def _delivered(deps: Dependencies, message: Message) -> InboxEntry:

@@ -7,7 +7,7 @@ answer shows whether an order has taken it in.
 from __future__ import annotations
 
 from typing import Annotated, Final
-from uuid import uuid4
+from uuid import UUID
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
@@ -20,12 +20,14 @@ from api.http.endpoint import WRITE, ScopedOperation
 from api.http.errors import conflicting, invalid
 from api.http.request import ApiRequest
 from api.http.response import ApiResponse
-from api.openapi.operation import ANY, BODY, SANDBOX, OperationSpec, codes_of
+from api.openapi.operation import ANY, BODY, IDEMPOTENT, SANDBOX, OperationSpec, codes_of
+from api.openapi.parameters import IDEMPOTENCY_KEY
 from api.sandbox.deliver import Reported, deliver_and_respond
 from api.sandbox.processor import sandbox_processor
 from ledger.domain.orders.decide.guards import require_multiple
 from ledger.domain.rejections import AmountMismatch
 from ledger.operations.pipeline.unit_of_work import load_order
+from ledger.processors.messages import DepositReceived
 from ledger.processors.sandbox.references import Deposit, WrongAmount
 
 _OWN_PREFIX: Final = "sbx_"
@@ -61,14 +63,14 @@ def _sent_to(sent: SendDeposit) -> str:
     return sent_to
 
 
-def _message_id(sent: SendDeposit) -> str:
-    """Returns the network's own id of the deposit: the one that was sent, or a new one."""
+def _message_id(sent: SendDeposit) -> str | None:
+    """Returns the network's own id of the deposit, or None where none was sent."""
     given = printable(sent.message_id, "messageId")
     if given is not None and given.startswith(_OWN_PREFIX):
         raise invalid("messageId", f"must not begin with {_OWN_PREFIX}", "INVALID_FORMAT")
     if given is not None:
         check_card_data(given, "messageId")
-    return given or f"{_OWN_PREFIX}msg_{uuid4().hex}"
+    return given
 
 
 async def send(deps: Dependencies, request: ApiRequest) -> ApiResponse:
@@ -76,22 +78,27 @@ async def send(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     body = await request.body(deps.body_limit)
     with BAD_INPUT_AS_400:
         sent = _decode(body)
+        message_id, sent_to = _message_id(sent), _sent_to(sent)
+        amount = positive_amount(sent.amount, "amount")
+
+    async def report(seed: UUID) -> DepositReceived:
         deposit = Deposit(
             merchant_id=request.principal.merchant_id,
-            message_id=_message_id(sent),
-            sent_to=_sent_to(sent),
-            amount=positive_amount(sent.amount, "amount"),
+            message_id=message_id or f"{_OWN_PREFIX}msg_{seed.hex}",
+            sent_to=sent_to,
+            amount=amount,
             at=deps.ledger.clock.now(request.principal.merchant_id),
         )
-    await _require_multiple(deps, deposit)
-    try:
-        message = await sandbox_processor(deps).deposit(deposit)
-    except WrongAmount as wrong:
-        raise AmountMismatch(
-            "The store accepts only the exact amount of the reference: send expectedAmount.",
-            expectedAmount=wrong.expected,
-        ) from None
-    return await deliver_and_respond(deps, request, message)
+        await _require_multiple(deps, deposit)
+        try:
+            return await sandbox_processor(deps).deposit(deposit)
+        except WrongAmount as wrong:
+            raise AmountMismatch(
+                "The store accepts only the exact amount of the reference: send expectedAmount.",
+                expectedAmount=wrong.expected,
+            ) from None
+
+    return await deliver_and_respond(deps, request, body, report)
 
 
 async def _require_multiple(deps: Dependencies, deposit: Deposit) -> None:
@@ -117,6 +124,7 @@ Acts as a payer: sends a transfer to a CLABE, in any amount, or pays cash at a s
 amount. A repeated `messageId` is the same deposit and gets the first answer. Sandbox only.
 """,
         tag=SANDBOX,
+        parameters=(IDEMPOTENCY_KEY,),
         takes=SendDeposit,
         examples={
             "transfer": {
@@ -129,6 +137,7 @@ amount. A repeated `messageId` is the same deposit and gets the first answer. Sa
             200: ("An order has recorded the money.", Reported),
             202: ("No order has this reference. The deposit is stored, and the worker tries it again.", Reported),
         },
-        codes=codes_of(ANY, BODY, {409: ("AMOUNT_MISMATCH",), 503: ("PROCESSOR_UNAVAILABLE",)}),
+        codes=codes_of(ANY, BODY, IDEMPOTENT, {409: ("AMOUNT_MISMATCH",), 503: ("PROCESSOR_UNAVAILABLE",)}),
+        replays=True,
     ),
 )

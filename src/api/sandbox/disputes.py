@@ -5,8 +5,9 @@ A dispute changes the payment at once, and its order only when it is lost.
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Annotated, Any, Final, Literal
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
@@ -18,13 +19,14 @@ from api.http.endpoint import WRITE, ScopedOperation
 from api.http.errors import required
 from api.http.request import ApiRequest
 from api.http.response import ApiResponse
-from api.openapi.operation import ANY, BODY, SANDBOX, OperationSpec, codes_of
+from api.openapi.operation import ANY, BODY, IDEMPOTENT, SANDBOX, OperationSpec, codes_of
+from api.openapi.parameters import IDEMPOTENCY_KEY
 from api.sandbox.deliver import Reported, deliver_and_respond
 from api.sandbox.find_payment import find_payment
 from ledger.domain.money import GROSS_MAX
 from ledger.domain.orders.decide.guards import require_multiple
 from ledger.domain.rejections import InvalidField, InvalidOrderState, OrderNotRefundable
-from ledger.processors.messages import DisputeLost, DisputeOpened, DisputeWon
+from ledger.processors.messages import DisputeLost, DisputeOpened, DisputeWon, Message
 
 
 class ReportDispute(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -46,13 +48,29 @@ _decode: Final = BodyDecoder(ReportDispute)
 
 async def report(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """POST {base}/sandbox/disputes: 200 with the order once it has recorded the report; 404 for an unknown payment."""
-    sent = _decode(await request.body(deps.body_limit))
+    body = await request.body(deps.body_limit)
+    sent = _decode(body)
     if sent.payment_id is None:
         raise required("paymentId")
     with BAD_INPUT_AS_400:
         asked = positive_amount(sent.amount, "amount") if is_given(sent.amount) else None
-    merchant_id = request.principal.merchant_id
-    order, payment = await find_payment(deps, merchant_id, sent.payment_id)
+    payment_id = sent.payment_id
+
+    async def make(seed: UUID) -> Message:
+        return await _message(deps, request.principal.merchant_id, payment_id, sent.outcome, asked, seed)
+
+    return await deliver_and_respond(deps, request, body, make)
+
+
+async def _message(
+    deps: Dependencies, merchant_id: UUID, payment_id: UUID, outcome: str, asked: Decimal | None, seed: UUID
+) -> Message:
+    """Returns the report of the payer's bank.
+
+    Raises PaymentNotFound, InvalidOrderState, OrderNotRefundable, InvalidField for an amount that the payment does not
+    hold.
+    """
+    order, payment = await find_payment(deps, merchant_id, payment_id)
     if payment.processor_reference is None:
         raise InvalidOrderState(
             "The payment has captured nothing, so it cannot be disputed.",
@@ -62,26 +80,26 @@ async def report(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     open_dispute = payment.dispute
     about: dict[str, Any] = {
         "processor": payment.processor,
-        "message_id": f"sbx_msg_{uuid4().hex}",
+        "message_id": f"sbx_msg_{seed.hex}",
         "merchant_id": merchant_id,
         "occurred_at": deps.ledger.clock.now(merchant_id),
         "order_id": order.terms.order_id,
         "payment_id": payment.payment_id,
-        "dispute_id": open_dispute.dispute_id if open_dispute else f"sbx_dp_{uuid4().hex}",
+        "dispute_id": open_dispute.dispute_id if open_dispute else f"sbx_dp_{seed.hex}",
         "processor_reference": payment.processor_reference,
     }
-    if sent.outcome == "WON":
+    if outcome == "WON":
         if open_dispute is None and payment.refundable <= 0:
             raise OrderNotRefundable("The payment holds no money that can be disputed.", currentStatus=payment.status)
-        return await deliver_and_respond(deps, request, DisputeWon(**about))
+        return DisputeWon(**about)
     amount = asked or (open_dispute.amount if open_dispute else payment.refundable)
     if amount <= 0:
         raise OrderNotRefundable("The payment holds no money that can be disputed.", currentStatus=payment.status)
     require_multiple(order, amount, most=GROSS_MAX)
     if amount > payment.refundable:
         raise InvalidField("amount", "must not exceed the money that the payment holds")
-    kind = DisputeOpened if sent.outcome == "OPENED" else DisputeLost
-    return await deliver_and_respond(deps, request, kind(amount=amount, **about))
+    kind = DisputeOpened if outcome == "OPENED" else DisputeLost
+    return kind(amount=amount, **about)
 
 
 REPORT_DISPUTE: Final = ScopedOperation(
@@ -92,6 +110,7 @@ REPORT_DISPUTE: Final = ScopedOperation(
         summary="Dispute a payment",
         description="Acts as the payer's bank: opens a dispute, or decides it. Sandbox only.",
         tag=SANDBOX,
+        parameters=(IDEMPOTENCY_KEY,),
         takes=ReportDispute,
         examples={
             "opened": {
@@ -103,6 +122,9 @@ REPORT_DISPUTE: Final = ScopedOperation(
             200: ("The order has recorded the report.", Reported),
             202: ("The order cannot record the report yet. It is stored, and the worker tries it again.", Reported),
         },
-        codes=codes_of(ANY, BODY, {404: ("PAYMENT_NOT_FOUND",), 409: ("INVALID_ORDER_STATE", "ORDER_NOT_REFUNDABLE")}),
+        codes=codes_of(
+            ANY, BODY, IDEMPOTENT, {404: ("PAYMENT_NOT_FOUND",), 409: ("INVALID_ORDER_STATE", "ORDER_NOT_REFUNDABLE")}
+        ),
+        replays=True,
     ),
 )

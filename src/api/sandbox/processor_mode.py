@@ -6,6 +6,7 @@ The processor itself stores the mode, so it holds in every process at once.
 from __future__ import annotations
 
 from typing import Annotated, Final, Literal
+from uuid import UUID
 
 from msgspec import Meta, Struct
 
@@ -13,8 +14,10 @@ from api.dependencies import Dependencies
 from api.http.decoding import BodyDecoder
 from api.http.endpoint import WRITE, ScopedOperation
 from api.http.request import ApiRequest
-from api.http.response import ApiResponse, json_response
-from api.openapi.operation import ANY, BODY, SANDBOX, OperationSpec, codes_of
+from api.http.response import ApiResponse
+from api.openapi.operation import ANY, BODY, IDEMPOTENT, SANDBOX, OperationSpec, codes_of
+from api.openapi.parameters import IDEMPOTENCY_KEY
+from api.sandbox.once import respond_once
 from api.sandbox.processor import sandbox_processor
 from ledger.processors.sandbox.charge_rows import Mode
 
@@ -49,9 +52,14 @@ class ProcessorMode(Struct, rename="camel"):
 
 async def set_mode(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """POST {base}/sandbox/processor: the mode of the merchant's next calls."""
-    sent = _decode(await request.body(deps.body_limit))
-    await sandbox_processor(deps).set_mode(request.principal.merchant_id, Mode(sent.mode), sent.times)
-    return json_response(200, ProcessorMode(mode=sent.mode, times=sent.times))
+    body = await request.body(deps.body_limit)
+    sent = _decode(body)
+
+    async def act(_: UUID) -> ProcessorMode:
+        await sandbox_processor(deps).set_mode(request.principal.merchant_id, Mode(sent.mode), sent.times)
+        return ProcessorMode(mode=sent.mode, times=sent.times)
+
+    return await respond_once(deps, request, body, ProcessorMode, act)
 
 
 SET_PROCESSOR_MODE: Final = ScopedOperation(
@@ -62,15 +70,17 @@ SET_PROCESSOR_MODE: Final = ScopedOperation(
         summary="Make the sandbox's processor fail or answer slowly",
         description="""
 For this merchant only. With `DOWN` the next payments are answered with 503 `PROCESSOR_UNAVAILABLE` before anything is
-sent; with `SLOW` they are answered after some seconds. Sandbox only.
+sent, and refunds, captures and voids are sent again by the service; with `SLOW` they are answered after some seconds. Sandbox only.
 """,
         tag=SANDBOX,
+        parameters=(IDEMPOTENCY_KEY,),
         takes=SetProcessorMode,
         examples={
             "down": {"summary": "Down for one call", "value": {"mode": "DOWN", "times": 1}},
             "usual": {"summary": "Normal again", "value": {"mode": "OK"}},
         },
         answers={200: ("The mode.", ProcessorMode)},
-        codes=codes_of(ANY, BODY, {503: ("PROCESSOR_UNAVAILABLE",)}),
+        codes=codes_of(ANY, BODY, IDEMPOTENT, {503: ("PROCESSOR_UNAVAILABLE",)}),
+        replays=True,
     ),
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Final, Literal
-from uuid import UUID, uuid4
+from uuid import UUID, uuid5
 
 import msgspec
 from msgspec import Meta, Struct
@@ -17,9 +17,11 @@ from api.dependencies import Dependencies
 from api.http.decoding import BodyDecoder
 from api.http.endpoint import WRITE, ScopedOperation
 from api.http.request import ApiRequest
-from api.http.response import ApiResponse, json_response
-from api.openapi.operation import ANY, BODY, SANDBOX, OperationSpec, codes_of
+from api.http.response import ApiResponse
+from api.openapi.operation import ANY, BODY, IDEMPOTENT, SANDBOX, OperationSpec, codes_of
+from api.openapi.parameters import IDEMPOTENCY_KEY
 from api.sandbox.find_payment import find_payment
+from api.sandbox.once import respond_once
 from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
@@ -91,8 +93,16 @@ class _Page(Struct):
 
 async def settle(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """POST {base}/sandbox/settlements: 200 with the result of each line of the batch."""
-    sent = _decode(await request.body(deps.body_limit))
-    merchant_id = request.principal.merchant_id
+    body = await request.body(deps.body_limit)
+    sent = _decode(body)
+
+    async def act(seed: UUID) -> Settled:
+        return await _settle(deps, request.principal.merchant_id, sent, seed)
+
+    return await respond_once(deps, request, body, Settled, act)
+
+
+async def _settle(deps: Dependencies, merchant_id: UUID, sent: Settle, seed: UUID) -> Settled:
     if sent.payment_ids is not None:
         chosen = [await find_payment(deps, merchant_id, payment_id) for payment_id in sent.payment_ids]
         _require_listed(chosen, sent.stage)
@@ -101,9 +111,9 @@ async def settle(deps: Dependencies, request: ApiRequest) -> ApiResponse:
             each for each in await _settling(deps, merchant_id) if _is_listed(each[1]) or not _ends_a_batch(sent.stage)
         ]
     stages: tuple[_Stage, ...] = ("LISTED", "MATCHED") if sent.stage is None else (sent.stage,)
-    batch_id = f"sbx_batch_{uuid4().hex}"
-    lines = await _report_all(deps, merchant_id, chosen, stages, batch_id)
-    return json_response(200, Settled(accepted=True, batch_id=batch_id, lines=lines))
+    batch_id = f"sbx_batch_{seed.hex}"
+    lines = await _report_all(deps, merchant_id, chosen, stages, seed)
+    return Settled(accepted=True, batch_id=batch_id, lines=lines)
 
 
 def _require_listed(chosen: Sequence[tuple[Order, Payment]], stage: str | None) -> None:
@@ -144,14 +154,14 @@ async def _report_all(
     merchant_id: UUID,
     chosen: Sequence[tuple[Order, Payment]],
     stages: Sequence[_Stage],
-    batch_id: str,
+    seed: UUID,
 ) -> list[SettlementLine]:
     """Reports every line: those of one order in turn, since each changes the order, and several orders at once."""
     slots = asyncio.Semaphore(_AT_ONCE)
 
     async def report_order(payments: Sequence[tuple[Order, Payment]]) -> list[SettlementLine]:
         async with slots:
-            return [line for each in payments for line in await _report(deps, merchant_id, *each, stages, batch_id)]
+            return [line for each in payments for line in await _report(deps, merchant_id, *each, stages, seed)]
 
     by_order: dict[UUID, list[tuple[Order, Payment]]] = {}
     for order, payment in chosen:
@@ -161,7 +171,7 @@ async def _report_all(
 
 
 async def _report(
-    deps: Dependencies, merchant_id: UUID, order: Order, payment: Payment, stages: Sequence[_Stage], batch_id: str
+    deps: Dependencies, merchant_id: UUID, order: Order, payment: Payment, stages: Sequence[_Stage], seed: UUID
 ) -> list[SettlementLine]:
     """Reports a payment's line, stage by stage; a payment that is listed already goes on in its own batch."""
     listed = payment.batch if _is_listed(payment) else None
@@ -171,12 +181,12 @@ async def _report(
             continue
         message = _MESSAGES[stage](
             processor=payment.processor,
-            message_id=f"sbx_msg_{uuid4().hex}",
+            message_id=f"sbx_msg_{uuid5(seed, f'{payment.payment_id}:{stage}').hex}",
             merchant_id=merchant_id,
             occurred_at=deps.ledger.clock.now(merchant_id),
             order_id=order.terms.order_id,
             payment_id=payment.payment_id,
-            batch_id=listed.batch_id if listed else batch_id,
+            batch_id=listed.batch_id if listed else f"sbx_batch_{seed.hex}",
             processor_reference=payment.processor_reference or "",
         )
         entry = await deps.delivery.deliver(message)
@@ -202,9 +212,11 @@ SETTLE: Final = ScopedOperation(
         description="Acts as an acquirer: lists payments in a batch and pays them out, or refuses the batch. Sandbox "
         "only.",
         tag=SANDBOX,
+        parameters=(IDEMPOTENCY_KEY,),
         takes=Settle,
         examples={"all": {"summary": "All payments that can be settled", "value": {}}},
         answers={200: ("The lines of the batch.", Settled)},
-        codes=codes_of(ANY, BODY, {404: ("PAYMENT_NOT_FOUND",), 409: ("INVALID_ORDER_STATE",)}),
+        codes=codes_of(ANY, BODY, IDEMPOTENT, {404: ("PAYMENT_NOT_FOUND",), 409: ("INVALID_ORDER_STATE",)}),
+        replays=True,
     ),
 )

@@ -117,6 +117,9 @@ READER_BATCH_KEYS = _histogram(
 )
 RECONNECTS = _counter("ledger_database_reconnects_total", "Connections to the database that were lost.", ("of",))
 SETTLED = _counter("ledger_recovery_settled_total", "Calls to a processor whose outcome the recovery found.")
+REPEATED = _counter(
+    "ledger_recovery_repeated_total", "Calls that never reached a processor and that the recovery sent again."
+)
 CONTRADICTIONS = _counter(
     "ledger_processor_contradictions_total",
     "Effects that a processor reported of calls that the ledger had settled otherwise, by the event that records them.",

@@ -1,6 +1,7 @@
 """Open calls: orders with a call to a processor that was announced and has no outcome yet. Recovery looks them up.
 
-The row holds the deadline of the call, in real time. How long recovery waits beyond it is a setting of the caller.
+The row holds the real time at which the call is over: its deadline, or when it came back without an answer. How long
+recovery waits beyond that is a setting of the caller.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from uuid import UUID
 from ledger.postgres.connection import DatabaseClient
 from ledger.postgres.skip_scan import skip_scan
 
-# The calls whose deadline lies at or before a time, without those of the skipped orders: of each merchant the oldest
+# The calls that were over at or before a time, without those of the skipped orders: of each merchant the oldest
 # first, and of the merchants each in turn.
 _DUE: Final = skip_scan(
     table="payment_order",
@@ -29,7 +30,7 @@ select f.value, due.order_id from found f cross join lateral (
 """,
 )
 
-# The number of open calls, and the oldest deadline among them.
+# The number of open calls, and since when the oldest of them is over.
 COUNT: Final = "select count(*), min(call_deadline_at) from payment_order where call_deadline_at is not null"
 
 
@@ -40,7 +41,7 @@ class OpenCalls(DatabaseClient):
         super().__init__(url, "ledger-open-intents")
 
     async def due(self, before: datetime, limit: int, skipped: Collection[UUID] = ()) -> Sequence[tuple[UUID, UUID]]:
-        """Returns at most `limit` (merchant, order) whose call had its deadline at or before a real time.
+        """Returns at most `limit` (merchant, order) whose call was over at or before a real time.
 
         The merchants follow each other in turn, each with its oldest calls first, without the `skipped` orders. Raises
         DatabaseUnavailable; the next call connects again.

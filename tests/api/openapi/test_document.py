@@ -233,3 +233,14 @@ async def test_the_service_serves_its_description(store: Storefront):
     assert figures.status_code in (200, 404)
     described = DESCRIBED["paths"][METRICS]["get"]["responses"][str(figures.status_code)]["content"]
     assert figures.headers["content-type"].partition(";")[0] in described
+
+
+def test_everything_that_changes_something_takes_an_idempotency_key() -> None:
+    without = {
+        f"{method} {path}"
+        for path, methods in DESCRIBED["paths"].items()
+        for method, operation in methods.items()
+        if method in {"post", "put", "patch", "delete"}
+        and not any("Idempotency" in str(parameter) for parameter in operation.get("parameters", ()))
+    }
+    assert without == {"post /api/processor-messages/{processor}"}, "a processor's messages have ids of their own"

@@ -9,6 +9,7 @@ import httpx
 import pytest
 from tests.api.bodies import ABSENT, DECLINED, by_card, card, charge, order, paid_order
 from tests.api.storefront import ORDERS, Merchant, Storefront
+from tests.operations.test_action_recovery import recover
 
 pytestmark = pytest.mark.anyio
 
@@ -70,26 +71,52 @@ async def test_a_part_that_is_sent_again_is_answered_as_it_is(merchant: Merchant
 
 
 @pytest.mark.parametrize("headers", [{}, {"Idempotency-Key": "otra-vez"}])
-@pytest.mark.parametrize("action", ["charge", "payments", "refund"])
+@pytest.mark.parametrize("action", ["charge", "payments"])
 async def test_a_payment_that_was_never_sent_is_carried_out_when_it_is_asked_again(
     merchant: Merchant, action: str, headers: dict[str, str]
 ):
     """After a 503 nothing was charged, so the merchant's external id is still free."""
     order_id = await split(merchant)
     await act(merchant, order_id, "payments", charge(amount=1000))
-    asked = {"amount": 500, "externalId": "otra-vez"} | ({} if action == "refund" else charge())
+    asked = {"amount": 500, "externalId": "otra-vez"} | charge()
     await merchant.post("/api/sandbox/processor", {"mode": "DOWN", "times": 1})
     refused = await act(merchant, order_id, action, asked, **headers)
     assert (refused.status_code, refused.json()["code"]) == (503, "PROCESSOR_UNAVAILABLE")
     done = await act(merchant, order_id, action, asked, **headers)
     assert done.status_code in (200, 201)
     assert "idempotent-replayed" not in done.headers
-    what, outcome = ("refund", "SUCCEEDED") if action == "refund" else ("payment", "CAPTURED")
-    assert (done.json()[what]["externalId"], done.json()[what]["status"]) == ("otra-vez", outcome)
+    payment = done.json()["payment"]
+    assert (payment["externalId"], payment["status"]) == ("otra-vez", "CAPTURED")
     again = await act(merchant, order_id, action, asked, **headers)
-    assert (again.headers["idempotent-replayed"], again.json()[what]["id"]) == ("true", done.json()[what]["id"])
-    shown = await merchant.get(f"{ORDERS}/{order_id}/{what}s/otra-vez")
-    assert (shown.json()["id"], shown.json()["status"]) == (done.json()[what]["id"], outcome)
+    assert (again.headers["idempotent-replayed"], again.json()["payment"]["id"]) == ("true", payment["id"])
+    shown = await merchant.get(f"{ORDERS}/{order_id}/payments/otra-vez")
+    assert (shown.json()["id"], shown.json()["status"]) == (payment["id"], "CAPTURED")
+
+
+@pytest.mark.parametrize("headers", [{}, {"Idempotency-Key": "otra-vez"}])
+async def test_a_refund_that_was_never_sent_is_accepted_and_sent_by_the_service(
+    merchant: Merchant, store: Storefront, headers: dict[str, str]
+):
+    order_id = (await merchant.create(paid_order())).json()["id"]
+    await merchant.post("/api/sandbox/processor", {"mode": "DOWN", "times": 1})
+    asked = {"amount": 500, "externalId": "otra-vez"}
+    waits = await act(merchant, order_id, "refund", asked, **headers)
+    assert (waits.status_code, waits.json()["refund"]["status"], waits.json()["status"]) == (
+        200,
+        "PENDING",
+        "REFUND_PROCESSING",
+    )
+    entry = waits.json()["payments"][0]["paymentEvents"][-1]
+    assert (entry["status"], entry["reason"]) == (
+        "PENDING",
+        "The payment processor could not be reached; the request is sent again.",
+    )
+    again = await act(merchant, order_id, "refund", asked, **headers)
+    assert (again.status_code, again.json()["refund"]["id"]) == (200, waits.json()["refund"]["id"])
+    assert store.settings.database_url is not None
+    await recover(store.settings.database_url, store.ledger)
+    done = await merchant.get(f"{ORDERS}/{order_id}/refunds/otra-vez")
+    assert (done.json()["id"], done.json()["status"]) == (waits.json()["refund"]["id"], "SUCCEEDED")
 
 
 async def test_a_declined_part_leaves_the_order_as_it_was(merchant: Merchant):
@@ -246,14 +273,18 @@ async def test_a_capture_and_a_cancellation_need_no_body(merchant: Merchant):
         assert text.status_code == 415
 
 
-async def test_a_capture_that_is_refused_for_good_is_a_decline(merchant: Merchant):
-    held = (await merchant.create(with_card(NO_CAPTURE, captureMethod="MANUAL"))).json()
-    refused = await act(merchant, held["id"], "capture")
-    assert (refused.status_code, refused.json()["code"], refused.json()["status"]) == (
-        422,
-        "PAYMENT_DECLINED",
-        "FAILED",
-    )
+@pytest.mark.parametrize(("method", "status"), [("MANUAL", "AUTHORIZED"), ("AUTOMATIC", "FAILED")])
+async def test_a_capture_that_is_refused_for_good_is_a_decline(merchant: Merchant, method: str, status: str):
+    held = (await merchant.create(with_card(NO_CAPTURE, captureMethod=method))).json()
+    assert held["status"] == "AUTHORIZED"
+    for _ in range(2):
+        refused = await act(merchant, held["id"], "capture", **{"Idempotency-Key": "k"})
+        answer = refused.json()
+        assert (refused.status_code, answer["code"], answer["status"]) == (422, "PAYMENT_DECLINED", status)
+        assert answer["declineCode"] == "GENERIC_DECLINE"
+        [payment] = answer["paymentOrder"]["payments"]
+        assert (payment["declineCode"], payment["paymentEvents"][-1]["status"]) == ("GENERIC_DECLINE", "FAILED")
+        assert payment["lastFailedEventReason"] == "The issuer refuses every capture of this card."
 
 
 async def test_an_order_that_is_paid_is_not_cancelled(merchant: Merchant):

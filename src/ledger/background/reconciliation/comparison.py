@@ -49,7 +49,8 @@ def is_recorded(payment: Payment, order: Order, record: ProcessorRecord) -> bool
     if payment.intent is not None and payment.intent.idempotency_key == key:
         return True
     if record.voided:
-        return payment.status is PaymentStatus.CANCELLED
+        released = payment.status is PaymentStatus.FAILED and payment.lapses_at is None
+        return released or payment.status is PaymentStatus.CANCELLED
     if record.captured:
         own = payment.requested is not None and payment.requested.idempotency_key == key
         return key in payment.capture_keys or (own and payment.captured >= record.captured)

@@ -53,6 +53,9 @@ _EVERY_S: Final = 600.0
 """How often a worker looks whether a day has passed."""
 _LOOK_S: Final = 60.0
 
+_VOIDED: Final = frozenset({PaymentStatus.CANCELLED, PaymentStatus.FAILED})
+"""The statuses of a payment that was voided: FAILED where its capture had been refused."""
+
 FindPayments = Callable[[UUID, str], Awaitable[Sequence[tuple[UUID, UUID]]]]
 """Returns the (order, payment) of a merchant that have a name."""
 Moved = Callable[[datetime, datetime], Awaitable[Sequence[tuple[UUID, UUID]]]]
@@ -190,7 +193,7 @@ class Reconciliation:
 
     async def _voids(self, merchant_id: UUID, order: Order) -> dict[UUID, str]:
         """Returns the keys of the voids that have ended payments, by payment."""
-        if all(payment.status is not PaymentStatus.CANCELLED for payment in order.payments):
+        if not any(payment.status in _VOIDED for payment in order.payments):
             return {}
         keys, voided = dict[UUID, str](), dict[UUID, str]()
         for event in await self._ledger.journal.reader.stream(merchant_id, order.terms.order_id):

@@ -339,6 +339,16 @@ class RecordRefundOutcome(Struct, frozen=True, kw_only=True):
     at: datetime
 
 
+class RepeatCall(Struct, frozen=True, kw_only=True):
+    """Sends an open call again under its key. `after` is the deadline of the latest one, as the caller has read it."""
+
+    payment_id: UUID
+    idempotency_key: str
+    after: datetime
+    deadline_at: datetime
+    at: datetime
+
+
 class RecordReferenceOutcome(Struct, frozen=True, kw_only=True):
     """Records the outcome of a reference that was requested."""
 

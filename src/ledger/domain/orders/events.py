@@ -205,12 +205,13 @@ class PaymentDeclined(Struct, frozen=True, kw_only=True, omit_defaults=True, ren
 class AuthorizationOutcomeUnknown(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """The processor did not answer in time: the outcome is unknown, which is not declined.
 
-    The recovery asks the processor again by the same key.
+    The recovery asks the processor again by the same key. The call came back at `came_back_at` (real time).
     """
 
     payment_id: UUID
     reason: str
     at: datetime
+    came_back_at: datetime | None = None
 
 
 class AuthorizationAbandoned(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -316,7 +317,8 @@ class PayerAuthenticationFailed(Struct, frozen=True, kw_only=True, omit_defaults
 class CaptureRefused(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """The processor refused a capture. After a `retryable` refusal the authorisation is still valid.
 
-    Any other refusal ends the payment, or what is left of it.
+    Any other refusal ends the payment, or what is left of it. With `kept` the merchant captures by request, and the
+    payment stays authorised after any refusal.
     """
 
     payment_id: UUID
@@ -324,6 +326,7 @@ class CaptureRefused(Struct, frozen=True, kw_only=True, omit_defaults=True, rena
     retryable: bool
     at: datetime
     message: str | None = None
+    kept: bool = False
 
 
 class PaymentCancellationRequested(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -358,7 +361,10 @@ class VoidRefused(Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
 
 
 class PaymentCancelled(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The payment was cancelled on purpose, without money. A later deposit on its reference still counts."""
+    """The payment was cancelled on purpose, without money. A later deposit on its reference still counts.
+
+    A payment that a refused capture had ended stays FAILED: its authorisation was voided.
+    """
 
     payment_id: UUID
     because: CancelledBecause
@@ -491,12 +497,35 @@ class LateRefundReported(Struct, frozen=True, kw_only=True, omit_defaults=True, 
 class CallUnanswered(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """A call to the processor got no answer in time: its outcome is unknown.
 
-    The recovery asks the processor again by the same key.
+    The recovery asks the processor again by the same key. The call came back at `came_back_at` (real time).
     """
 
     payment_id: UUID
     call: ProcessorCall
     reason: str
+    at: datetime
+    came_back_at: datetime | None = None
+
+
+class CallPostponed(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """A call never reached the processor. The recovery sends it again under the same key, after `until` (real time)."""
+
+    payment_id: UUID
+    call: ProcessorCall
+    until: datetime
+    at: datetime
+
+
+class CallRepeated(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The ledger decided to send a call again that never reached the processor, under the same key: an intent.
+
+    The repeated call ends at `deadline_at` (real time).
+    """
+
+    payment_id: UUID
+    call: ProcessorCall
+    idempotency_key: str
+    deadline_at: datetime
     at: datetime
 
 
@@ -630,6 +659,8 @@ OrderEvent = (
     | RefundReopened
     | LateRefundReported
     | CallUnanswered
+    | CallPostponed
+    | CallRepeated
     | CallAbandoned
     | DisputeOpened
     | DisputeWon
@@ -677,6 +708,8 @@ TOPICS: Final[dict[str, type[Struct]]] = {
     "refund-reopened.v1": RefundReopened,
     "late-refund-reported.v1": LateRefundReported,
     "call-unanswered.v1": CallUnanswered,
+    "call-postponed.v1": CallPostponed,
+    "call-repeated.v1": CallRepeated,
     "call-abandoned.v1": CallAbandoned,
     "dispute-opened.v1": DisputeOpened,
     "dispute-won.v1": DisputeWon,

@@ -23,6 +23,7 @@ from ledger.domain.orders.events import (
     ReferenceRequested,
     RefusedBy,
 )
+from ledger.domain.orders.refund import ClosedDispute, Dispute, SettlementBatch
 from ledger.domain.orders.statuses import NextAction, PaymentStatus
 from ledger.domain.orders.surcharge import SurchargeSplit, split_capture, split_refund
 from ledger.domain.orders.terms import AuthenticationSession, MethodType, Reference
@@ -102,7 +103,9 @@ class Intent(Struct, frozen=True, kw_only=True):
     """A call to the processor that was announced and has no outcome yet. `deadline_at` is real time.
 
     `action` is the requested step. `capture` requests the capture in the same call. `unknown` is True after a call
-    without an answer before the deadline. `amount` is in minor units.
+    without an answer before the deadline, `unsent` after one that never reached the processor. `came_back_at` is the
+    real time of that, or until when the next one is postponed. The call was sent or to be sent `tries` times, the first
+    time until `first_deadline_at`. `amount` is in minor units.
     """
 
     action: EntryAction = EntryAction.AUTHORIZATION
@@ -115,13 +118,15 @@ class Intent(Struct, frozen=True, kw_only=True):
     payment_id: UUID | None = None
     refund_id: UUID | None = None
     transaction_id: str | None = None
+    came_back_at: datetime | None = None
+    unsent: bool = False
+    tries: int = 1
+    first_deadline_at: datetime | None = None
 
-
-class Dispute(Struct, frozen=True):
-    """An open dispute: the payer contests `amount` (gross, in minor units) at the bank."""
-
-    dispute_id: str
-    amount: Decimal
+    @property
+    def over_at(self) -> datetime:
+        """The real time from which the call is over: it came back without an answer, or its deadline passed."""
+        return self.deadline_at if self.came_back_at is None else self.came_back_at
 
 
 class Inflow(Struct, frozen=True):
@@ -132,20 +137,6 @@ class Inflow(Struct, frozen=True):
     ordinal: int
     captured: Decimal
     at: datetime
-
-
-class ClosedDispute(Struct, frozen=True):
-    """A dispute that has ended: `lost` is the amount that the bank took, zero where the merchant won."""
-
-    dispute_id: str
-    lost: Decimal
-
-
-class SettlementBatch(Struct, frozen=True):
-    """The settlement batch that last named the payment, and the payment's `status` after it."""
-
-    batch_id: str
-    status: PaymentStatus
 
 
 class Failure(Struct, frozen=True, kw_only=True):

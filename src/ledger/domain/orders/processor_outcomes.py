@@ -146,13 +146,22 @@ class Declined(Struct, frozen=True, kw_only=True):
 
 
 class Unanswered(Struct, frozen=True, kw_only=True):
-    """There was no readable answer before the deadline: the payment may have happened."""
+    """There was no readable answer before the deadline: the payment may have happened.
+
+    The call came back at `came_back_at` (real time), where that is known.
+    """
 
     reason: str
+    came_back_at: datetime | None = None
 
 
 class NotSent(Struct, frozen=True):
-    """The request was never sent: nothing can have happened."""
+    """The request was never sent: nothing can have happened.
+
+    The recovery sends it again after `until` (real time); without it, nothing sends it again.
+    """
+
+    until: datetime | None = None
 
 
 class NotFound(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""The state of a refund: one request of the merchant, and the part of it that each payment gives back.
+"""The state of what happens to captured money: refunds with the part of each payment, disputes, settlement batches.
 
 Never read an order's refunded total here: it is the sum over its payments. A refund records one part per payment.
 """
@@ -13,7 +13,6 @@ from uuid import UUID
 from msgspec import Struct
 
 from ledger.domain.money import ZERO
-from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.statuses import PaymentStatus
 from ledger.domain.py311_speedups import fast_members
 
@@ -25,6 +24,27 @@ class RefundStatus(StrEnum):
     PENDING = "PENDING"
     SUCCEEDED = "SUCCEEDED"
     FAILED = "FAILED"
+
+
+class Dispute(Struct, frozen=True):
+    """An open dispute: the payer contests `amount` (gross, in minor units) at the bank."""
+
+    dispute_id: str
+    amount: Decimal
+
+
+class ClosedDispute(Struct, frozen=True):
+    """A dispute that has ended: `lost` is the amount that the bank took, zero where the merchant won."""
+
+    dispute_id: str
+    lost: Decimal
+
+
+class SettlementBatch(Struct, frozen=True):
+    """The settlement batch that last named the payment, and the payment's `status` after it."""
+
+    batch_id: str
+    status: PaymentStatus
 
 
 class RefundSuccess(Struct, frozen=True, kw_only=True):
@@ -92,6 +112,6 @@ class Refund(Struct, frozen=True, kw_only=True):
         return next((part for part in self.parts if part.payment_id == payment_id), None)
 
 
-def refunded_status(payment: Payment, refunded: Decimal) -> PaymentStatus:
-    """Returns the status of a payment of which this amount is refunded."""
-    return PaymentStatus.REFUNDED if refunded >= payment.captured else PaymentStatus.PARTIALLY_REFUNDED
+def refunded_status(captured: Decimal, refunded: Decimal) -> PaymentStatus:
+    """Returns the status of a payment of which so much was captured, and so much refunded."""
+    return PaymentStatus.REFUNDED if refunded >= captured else PaymentStatus.PARTIALLY_REFUNDED

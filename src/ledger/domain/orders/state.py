@@ -123,9 +123,9 @@ class Order(Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def open_intent(self) -> Intent | None:
-        """The call to a processor without an outcome that has the earliest deadline."""
+        """The call to a processor without an outcome that is over first."""
         intents = (payment.intent for payment in self.payments if payment.intent is not None)
-        return min(intents, key=lambda intent: intent.deadline_at, default=None)
+        return min(intents, key=lambda intent: intent.over_at, default=None)
 
     @property
     def is_fiscal(self) -> bool:
@@ -134,11 +134,11 @@ class Order(Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def call_deadline_at(self) -> datetime | None:
-        """The earliest deadline (real time) of a call to a processor or a stamping provider without an outcome."""
+        """The earliest real time from which a call to a processor or a stamping provider without an outcome is over."""
         call, stamping = self.open_intent, None if self.invoices is None else self.invoices.open_intent
         if call is None or stamping is None:
-            return call.deadline_at if call is not None else None if stamping is None else stamping.deadline_at
-        return min(call.deadline_at, stamping.deadline_at)
+            return call.over_at if call is not None else None if stamping is None else stamping.deadline_at
+        return min(call.over_at, stamping.deadline_at)
 
     def payment(self, payment_id: UUID) -> Payment:
         """Returns the payment with this id. The caller knows that it belongs to this order."""

@@ -14,7 +14,7 @@ from uuid import UUID
 from msgspec import Struct
 
 from ledger.domain.orders.commands import CancelPayment, ExpirePayment, StartScheduledCapture
-from ledger.domain.orders.decide.cancellation import decide_payment_cancellation
+from ledger.domain.orders.decide.cancellation import decide_payment_cancellation, decide_release, needs_release
 from ledger.domain.orders.decide.captures import decide_scheduled_capture
 from ledger.domain.orders.decide.disputes_and_settlement import decide_expiry
 from ledger.domain.orders.events import OrderEvent
@@ -69,7 +69,7 @@ def decide_timer(order: Order, timer: Timer, key: str, deadline_at: datetime, at
             if not _needs_void(order, payment):
                 return []
             void = CancelPayment(payment_id=timer.payment_id, idempotency_key=key, deadline_at=deadline_at, at=at)
-            return decide_payment_cancellation(order, void)
+            return decide_release(order, void) if needs_release(payment) else decide_payment_cancellation(order, void)
         case TimerKind.EXPIRY | TimerKind.LAPSE:
             return decide_expiry(order, ExpirePayment(payment_id=timer.payment_id, at=at))
 
@@ -88,6 +88,10 @@ def _timers_of_payment(order: Order, payment: Payment) -> list[Timer]:
 
 
 def _needs_void(order: Order, payment: Payment) -> bool:
-    """Returns whether an authorisation is still to be voided: it was cancelled, and no void is open or was refused."""
+    """Returns whether an authorisation is still to be voided: it was cancelled, or its capture was finally refused.
+
+    No void of it is open or was refused.
+    """
     requested = order.cancel_requested or payment.cancellation_requested
-    return requested and payment.is_uncaptured and not payment.void_refused and payment.intent is None
+    cancelled = requested and payment.is_uncaptured and not payment.void_refused and payment.intent is None
+    return cancelled or needs_release(payment)

@@ -3,6 +3,7 @@
 In reading order:
 
 - `unit_of_work`: the streams that a request has loaded, its plans and its commits. `execute`: attempts, commits, calls.
-  `execute_stream`: the same on a stream that needs no processor.
+  `execute_stream`: the same on a stream that needs no processor. `execute_once`: a sandbox's helper, once for a key.
 - `idempotency`: answers that a key has received before. `processor_requests`: requests to processors, from intents.
+  `repeat_call`: a call that never reached the processor, sent again.
 """

@@ -15,6 +15,7 @@ from typing import Any, Final
 from uuid import UUID
 
 import structlog
+from msgspec.structs import replace
 
 from ledger.domain.customers.evolve import evolve as evolve_customer
 from ledger.domain.customers.state import Customer
@@ -22,6 +23,7 @@ from ledger.domain.orders.decide.outcomes import Outcome, decide_outcome, outcom
 from ledger.domain.orders.events import (
     AuthenticationRequested,
     AuthorizationRequested,
+    CallRepeated,
     CaptureRequested,
     LateAuthorizationReported,
     LateCaptureReported,
@@ -42,6 +44,7 @@ from ledger.operations.pipeline.idempotency import answered_before, has_open_cal
 from ledger.operations.pipeline.processor_requests import (
     NO_SECRETS,
     SecretInputs,
+    not_sent,
     send_request,
     with_number,
     withdraw_reference,
@@ -68,6 +71,7 @@ _INTENTS: Final = (
     VoidRequested,
     RefundRequested,
     ReferenceRequested,
+    CallRepeated,
 )
 
 _CONTRADICTIONS: Final = frozenset({LateAuthorizationReported, LateCaptureReported, LateRefundReported, RefundReopened})
@@ -129,7 +133,7 @@ async def record_outcome(
     ledger, outcome = uow.ledger, masked(outcome)
     uow.calls_open -= 1
     uow.calls_ended += 1
-    uow.calls_sent += not isinstance(outcome, NotSent)
+    uow.calls_sent += not isinstance(outcome, NotSent) or outcome.until is not None  # it will be sent
     uow.now = await ledger.clock.refresh(uow.merchant_id)  # the call took time
 
     async def attempt(_: Conflict | None) -> Plan:
@@ -138,6 +142,15 @@ async def record_outcome(
         return Plan(changes=[uow.change_order(order_id, decide_outcome(order, command))], secrets=secrets)
 
     await execute(uow, attempt, is_fact=True)
+    if isinstance(outcome, NotSent) and outcome.until is not None and not _is_postponed(uow, order_id, intent):
+        uow.calls_sent -= 1  # the recovery has settled it as never arrived
+
+
+def _is_postponed(uow: UnitOfWork, order_id: UUID, intent: Intent) -> bool:
+    order: Order = uow.states[order_id]
+    return any(
+        each.intent is not None and each.intent.idempotency_key == intent.idempotency_key for each in order.payments
+    )
 
 
 async def _make_calls(uow: UnitOfWork, plan: Plan, intents: Sequence[Intent], latest_s: float) -> None:
@@ -179,20 +192,26 @@ async def _call(
         _log.warning(
             "processor_call_not_made", processor=intent.processor, call=intent.action, late_s=round(-left_s, 1)
         )
-        return intent, NotSent()
+        return intent, not_sent(order, intent)
     try:
         with ledger.timeouts.within(left_s):
             answer = await send_request(ledger.processor, uow.merchant_id, order, intent, secrets)
     except ProcessorUnavailable:
-        return intent, NotSent()
+        return intent, not_sent(order, intent)
     except (ProcessorTimedOut, TimeoutError):
-        return intent, _SILENT
+        return intent, _come_back(_SILENT)
     except Exception as fault:  # noqa: BLE001 - an answer that cannot be read is an unknown outcome
         _log.error("processor_failed", processor=intent.processor, reason=type(fault).__name__)
-        return intent, _UNREADABLE
+        return intent, _come_back(_UNREADABLE)
     if isinstance(answer, ActionRequired) and order.payment(intent.payment_id).started.virtual_terminal:
-        return intent, _UNREADABLE  # no payer is present, and the request did not allow it: an answer to something else
+        # No payer is present, and the request did not allow it: an answer to something else.
+        return intent, _come_back(_UNREADABLE)
     return intent, answer
+
+
+def _come_back(outcome: Unanswered) -> Unanswered:
+    """Returns the outcome of a call that came back now, so that the recovery does not wait for its deadline."""
+    return replace(outcome, came_back_at=datetime.now(UTC))
 
 
 async def _result(uow: UnitOfWork, plan: Plan) -> OrderResult:

@@ -125,11 +125,11 @@ async def record_refusal(uow: UnitOfWork, rejection: Rejected) -> None:
 def has_open_call(order: Order, target: RequestTarget) -> bool:
     """Returns whether a processor call about the target is under way.
 
-    A call whose outcome is unknown does not count.
+    A call whose outcome is unknown does not count, and one that is sent again later does not either.
     """
     for payment in order.payments:
         intent = payment.intent
-        if intent is None or intent.unknown or target.payment_id not in {None, payment.payment_id}:
+        if intent is None or intent.unknown or intent.unsent or target.payment_id not in {None, payment.payment_id}:
             continue
         if target.refund_id in {None, intent.refund_id}:
             return True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
@@ -11,14 +11,20 @@ import structlog
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ledger.back_off import back_off_s
 from ledger.domain.orders.decide.outcomes import Outcome
+from ledger.domain.orders.decide.unanswered_calls import can_be_repeated
 from ledger.domain.orders.payment import EntryAction, Intent, Payment
+from ledger.domain.orders.processor_outcomes import NotSent
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.terms import Destination, MethodType
 from ledger.operations.ledger import Ledger
 from ledger.processors import contract
 from ledger.processors.contract import Card, Processor, ProcessorUnavailable
 from ledger.processors.saved_card import SavedCard
+
+_REPEAT_FIRST_S, _REPEAT_MAX_S = 5.0, 600.0
+"""The first and the longest pause before a call that never reached the processor is sent again."""
 
 _log = structlog.get_logger()
 
@@ -76,6 +82,17 @@ async def look_up_call(
             return await processor.look_up_refund(merchant_id, key, fence=fence)
         case _:
             return await processor.look_up(merchant_id, key, fence=fence)
+
+
+def not_sent(order: Order, intent: Intent) -> NotSent:
+    """Returns the outcome of a call that never reached the processor, with the time of the next one where one follows.
+
+    The recovery's own margin of five seconds comes on top of it.
+    """
+    if not can_be_repeated(order, intent):
+        return NotSent()
+    pause_s = back_off_s(intent.tries - 1, _REPEAT_MAX_S, _REPEAT_FIRST_S) - _REPEAT_FIRST_S
+    return NotSent(until=datetime.now(UTC) + timedelta(seconds=pause_s))
 
 
 async def withdraw_reference(

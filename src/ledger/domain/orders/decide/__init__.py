@@ -9,4 +9,5 @@ In reading order:
 - `overpayments`: what goes back of money beyond the order's amount.
 - `disputes_and_settlement`: what banks and processors report later, and expiry.
 - `outcomes`: any outcome to the right decider. `closing`: the end of a cancellation.
+- `unanswered_calls`: calls without an answer, and calls that are sent again.
 """

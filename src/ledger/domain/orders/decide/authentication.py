@@ -19,11 +19,11 @@ from ledger.domain.orders.decide.authorizations import (
 )
 from ledger.domain.orders.decide.closing import with_cancellation_closed
 from ledger.domain.orders.decide.guards import wrong_state
+from ledger.domain.orders.decide.unanswered_calls import call_unanswered
 from ledger.domain.orders.events import (
     AbandonedBecause,
     AuthenticationRequested,
     CallAbandoned,
-    CallUnanswered,
     CaptureScheduled,
     OrderEvent,
     PayerAuthenticated,
@@ -102,11 +102,8 @@ def decide_authentication_outcome(order: Order, command: RecordAuthenticationOut
             return with_cancellation_closed(order, [payment_declined(payment, refusal, at)])
         case ActionRequired() as required:
             return [action_required(payment, required, command)]
-        case Unanswered(reason=reason):
-            unknown = CallUnanswered(
-                payment_id=payment.payment_id, call=ProcessorCall.AUTHENTICATION, reason=reason, at=at
-            )
-            return [] if intent.unknown else [unknown]
+        case Unanswered() as outcome:
+            return [] if intent.unknown else [call_unanswered(payment, ProcessorCall.AUTHENTICATION, outcome, at)]
         case NotSent() | NotFound():
             sent = isinstance(command.outcome, NotFound)
             because = AbandonedBecause.NOT_FOUND if sent else AbandonedBecause.NOT_SENT

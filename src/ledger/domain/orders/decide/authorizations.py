@@ -80,8 +80,8 @@ def _not_approved(
             return [payment_declined(payment, refusal, at)]
         case ActionRequired() as required:
             return [action_required(payment, required, command)]
-        case Unanswered(reason=reason):
-            return [] if _is_marked_unknown(payment) else [_unknown(payment, reason, at)]
+        case Unanswered():
+            return [] if _is_marked_unknown(payment) else [_unknown(payment, outcome, at)]
         case NotSent():
             return [_abandoned(payment, AbandonedBecause.NOT_SENT, at)]
         case NotFound():
@@ -128,7 +128,8 @@ def _approved(payment: Payment, approval: Approved, command: _RecordOutcome) -> 
         if status is PaymentStatus.REQUIRES_ACTION and authorized < payment.amount:
             resumed = [PayerAuthenticated(payment_id=payment.payment_id, at=at, resumed=True, eci=approval.eci)]
         authorization = _authorized(payment, approval, authorized, command)
-        return [*resumed, authorization, *_capture_events(payment, approval, captured, at)]
+        capture = _capture_events(payment, approval, captured, at) or _capture_due(payment, authorized, at)
+        return [*resumed, authorization, *capture]
     if captured <= 0:
         return _late_authorization(payment, approval, authorized, at)
     if status in _AUTHORIZED:
@@ -190,6 +191,17 @@ def _authorized(payment: Payment, approval: Approved, amount: Decimal, command: 
     )
 
 
+def _capture_due(payment: Payment, amount: Decimal, at: datetime) -> list[OrderEvent]:
+    """Returns the event that makes a capture due which the processor was asked for and did not make with its approval.
+
+    Returns no event where the payment is being cancelled.
+    """
+    requested = payment.requested
+    if requested is None or not requested.capture or payment.status is not PaymentStatus.PENDING_AUTHORIZATION:
+        return []
+    return [CaptureScheduled(payment_id=payment.payment_id, amount=amount, due_at=at, at=at)]
+
+
 def _capture_events(payment: Payment, approval: Approved, amount: Decimal, at: datetime) -> list[OrderEvent]:
     """Returns the three steps of a capture in the authorisation's own call, under that call's idempotency key.
 
@@ -233,8 +245,10 @@ def _is_marked_unknown(payment: Payment) -> bool:
     return payment.intent is not None and payment.intent.unknown
 
 
-def _unknown(payment: Payment, reason: str, at: datetime) -> AuthorizationOutcomeUnknown:
-    return AuthorizationOutcomeUnknown(payment_id=payment.payment_id, reason=reason, at=at)
+def _unknown(payment: Payment, outcome: Unanswered, at: datetime) -> AuthorizationOutcomeUnknown:
+    return AuthorizationOutcomeUnknown(
+        payment_id=payment.payment_id, reason=outcome.reason, at=at, came_back_at=outcome.came_back_at
+    )
 
 
 def _abandoned(payment: Payment, because: AbandonedBecause, at: datetime) -> AuthorizationAbandoned:

@@ -14,10 +14,10 @@ from ledger.domain.orders.commands import CancelOrder, CancelPayment, RecordVoid
 from ledger.domain.orders.decide.closing import with_cancellation_closed
 from ledger.domain.orders.decide.guards import require_payment, wrong_state
 from ledger.domain.orders.decide.refunds import refund_all
+from ledger.domain.orders.decide.unanswered_calls import call_postponed, call_unanswered
 from ledger.domain.orders.events import (
     AbandonedBecause,
     CallAbandoned,
-    CallUnanswered,
     CancellationRequested,
     CancelledBecause,
     CaptureScheduled,
@@ -97,6 +97,20 @@ def decide_payment_cancellation(order: Order, command: CancelPayment) -> list[Or
     )
 
 
+def needs_release(payment: Payment) -> bool:
+    """Returns whether a refused capture has ended the payment and its authorisation is still to be voided."""
+    failed = payment.status is PaymentStatus.FAILED and payment.lapses_at is not None
+    return failed and payment.intent is None and not payment.captured and not payment.void_refused
+
+
+def decide_release(order: Order, command: CancelPayment) -> list[OrderEvent]:
+    """Voids the authorisation of a payment that a refused capture has ended. Returns no events after it has lapsed."""
+    payment = order.payment(command.payment_id)
+    if not needs_release(payment) or payment.lapses_at is None or payment.lapses_at <= command.at:
+        return []
+    return [_void(payment, command.idempotency_key, command.deadline_at, command.at)]
+
+
 def decide_void_outcome(order: Order, command: RecordVoidOutcome) -> list[OrderEvent]:
     """Records the outcome of a void. Returns no events where it is recorded already. Never refuses."""
     payment, at = order.payment(command.payment_id), command.at
@@ -108,8 +122,10 @@ def decide_void_outcome(order: Order, command: RecordVoidOutcome) -> list[OrderE
         case Refusal(code=code, message=message) if is_open_call:
             refused = VoidRefused(payment_id=payment.payment_id, code=code, at=at, message=message)
             return with_cancellation_closed(order, [refused, *_reschedule_capture(order, payment, at)])
-        case Unanswered(reason=reason) if is_open_call and intent is not None and not intent.unknown:
-            return [CallUnanswered(payment_id=payment.payment_id, call=ProcessorCall.VOID, reason=reason, at=at)]
+        case Unanswered() as outcome if is_open_call and intent is not None and not intent.unknown:
+            return [call_unanswered(payment, ProcessorCall.VOID, outcome, at)]
+        case NotSent(until=datetime() as until) if is_open_call:
+            return call_postponed(payment, ProcessorCall.VOID, until, at)
         case NotSent() | NotFound() if is_open_call:
             sent = isinstance(command.outcome, NotFound)
             because = AbandonedBecause.NOT_FOUND if sent else AbandonedBecause.NOT_SENT
@@ -178,8 +194,10 @@ def _void(payment: Payment, key: str, deadline_at: datetime, at: datetime) -> Vo
 def _voided(order: Order, payment: Payment, command: RecordVoidOutcome, *, is_open_call: bool) -> list[OrderEvent]:
     """Returns the events of a successful void, also of one whose call was given up before."""
     voided = PaymentCancelled(payment_id=payment.payment_id, because=CancelledBecause.VOIDED, at=command.at)
-    if is_open_call and payment.status is PaymentStatus.PENDING_CANCELLATION:
+    if is_open_call and payment.status in {PaymentStatus.PENDING_CANCELLATION, PaymentStatus.FAILED}:
         return with_cancellation_closed(order, [voided])
+    if needs_release(payment):
+        return [_void(payment, command.idempotency_key, command.at, command.at), voided]
     if not payment.is_uncaptured or payment.intent is not None:
         return []
     void = _void(payment, command.idempotency_key, command.at, command.at)

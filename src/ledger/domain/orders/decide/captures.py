@@ -13,10 +13,11 @@ from ledger.domain.money import shortest
 from ledger.domain.orders.commands import CapturePayment, RecordCaptureOutcome, StartScheduledCapture
 from ledger.domain.orders.decide.closing import with_cancellation_closed
 from ledger.domain.orders.decide.guards import require_multiple, require_payment, wrong_state
+from ledger.domain.orders.decide.unanswered_calls import call_postponed, call_unanswered
+from ledger.domain.orders.declines import decline
 from ledger.domain.orders.events import (
     AbandonedBecause,
     CallAbandoned,
-    CallUnanswered,
     CaptureRefused,
     CaptureRequested,
     CaptureScheduled,
@@ -26,7 +27,7 @@ from ledger.domain.orders.events import (
     ProcessorCall,
     VoidRefused,
 )
-from ledger.domain.orders.payment import UNCAPTURED, EntryAction, Payment
+from ledger.domain.orders.payment import UNCAPTURED, EntryAction, EntryStatus, Payment
 from ledger.domain.orders.processor_outcomes import Captured, NotFound, NotSent, Unanswered
 from ledger.domain.orders.processor_outcomes import CaptureRefused as Refusal
 from ledger.domain.orders.state import Order
@@ -37,7 +38,12 @@ from ledger.domain.rejections import AmountExceedsPending, CaptureExceedsAuthori
 
 RETRY_REFUSED: Final = timedelta(hours=1)
 RETRY_UNSENT: Final = timedelta(minutes=1)
-"""The delay before an automatic capture is tried again: after a refusal, and after a call that was never sent."""
+"""The first delay before an automatic capture is tried again: after a refusal, and after a call that was never sent.
+
+Each further delay is twice as long, at most a day.
+"""
+_RETRY_MAX: Final = timedelta(days=1)
+_DOUBLINGS_MAX: Final = 16
 
 
 def decide_capture(order: Order, command: CapturePayment) -> list[OrderEvent]:
@@ -102,13 +108,21 @@ def decide_capture_outcome(order: Order, command: RecordCaptureOutcome) -> list[
         case Captured() as outcome:
             return with_cancellation_closed(order, _captured(payment, command, outcome, is_open_call=is_open_call))
         case Refusal(code=code, message=message, retryable=retryable) if is_open_call:
+            declined = decline(code)
             refused = CaptureRefused(
-                payment_id=payment.payment_id, code=code, retryable=retryable, at=at, message=message
+                payment_id=payment.payment_id,
+                code=declined.code,
+                retryable=retryable,
+                at=at,
+                message=message or declined.message,
+                kept=order.terms.capture_method is CaptureMethod.MANUAL,
             )
             retry = _retry(order, payment, at, RETRY_REFUSED) if retryable else []
             return with_cancellation_closed(order, [refused, *retry])
-        case Unanswered(reason=reason) if is_open_call and intent is not None and not intent.unknown:
-            return [CallUnanswered(payment_id=payment.payment_id, call=ProcessorCall.CAPTURE, reason=reason, at=at)]
+        case Unanswered() as outcome if is_open_call and intent is not None and not intent.unknown:
+            return [call_unanswered(payment, ProcessorCall.CAPTURE, outcome, at)]
+        case NotSent(until=datetime() as until) if is_open_call:
+            return call_postponed(payment, ProcessorCall.CAPTURE, until, at)
         case NotSent() | NotFound() if is_open_call:
             sent = isinstance(command.outcome, NotFound)
             because = AbandonedBecause.NOT_FOUND if sent else AbandonedBecause.NOT_SENT
@@ -156,12 +170,20 @@ def _require_unpaid(order: Order, payment: Payment, amount: Decimal) -> None:
 
 
 def _retry(order: Order, payment: Payment, at: datetime, delay: timedelta) -> list[OrderEvent]:
-    """Returns the event that schedules an automatic capture again. A merchant repeats its own captures itself."""
+    """Returns the event that schedules an automatic capture again. A merchant repeats its own captures itself.
+
+    Returns no event where the authorisation lapses before that: then its expiry ends the payment.
+    """
     automatic = order.terms.capture_method is CaptureMethod.AUTOMATIC
     if not automatic or payment.captured or order.cancel_requested:
         return []
-    amount = payment.capture_amount
-    return [CaptureScheduled(payment_id=payment.payment_id, amount=amount, due_at=at + delay, at=at)]
+    failures = sum(
+        entry.action is EntryAction.CAPTURE and entry.status is EntryStatus.FAILED for entry in payment.entries
+    )
+    due_at = at + min(delay * 2 ** min(failures, _DOUBLINGS_MAX), _RETRY_MAX)
+    if payment.lapses_at is not None and due_at >= payment.lapses_at:
+        return []
+    return [CaptureScheduled(payment_id=payment.payment_id, amount=payment.capture_amount, due_at=due_at, at=at)]
 
 
 def _captured(

@@ -14,11 +14,11 @@ from ledger.domain.money import GROSS_MAX, ZERO, shortest
 from ledger.domain.orders.commands import NewPayment, RecordDeposit, RecordReferenceOutcome
 from ledger.domain.orders.decide.closing import with_cancellation_closed
 from ledger.domain.orders.decide.guards import require_multiple, require_payment, wrong_state
+from ledger.domain.orders.decide.unanswered_calls import call_unanswered
 from ledger.domain.orders.declines import decline
 from ledger.domain.orders.events import (
     AbandonedBecause,
     CallAbandoned,
-    CallUnanswered,
     DepositReceived,
     OrderCreated,
     OrderEvent,
@@ -70,9 +70,8 @@ def decide_reference_outcome(order: Order, command: RecordReferenceOutcome) -> l
                 payment_id=payment.payment_id, code=refusal.code, at=at, message=message or refusal.message
             )
             return with_cancellation_closed(order, [declined])
-        case Unanswered(reason=reason):
-            unknown = CallUnanswered(payment_id=payment.payment_id, call=ProcessorCall.REFERENCE, reason=reason, at=at)
-            return [] if intent.unknown else [unknown]
+        case Unanswered() as outcome:
+            return [] if intent.unknown else [call_unanswered(payment, ProcessorCall.REFERENCE, outcome, at)]
         case ReferenceRefused() | NotSent() | NotFound():
             sent = not isinstance(command.outcome, NotSent)
             because = AbandonedBecause.NOT_FOUND if sent else AbandonedBecause.NOT_SENT

@@ -7,7 +7,7 @@ ensure that no sequence of events refunds more than was captured.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Final
 
@@ -15,10 +15,10 @@ from ledger.domain.money import ZERO, shortest
 from ledger.domain.orders.commands import RecordRefundOutcome, RefundOrder
 from ledger.domain.orders.decide.closing import with_cancellation_closed
 from ledger.domain.orders.decide.guards import require_multiple, require_payment, wrong_state
+from ledger.domain.orders.decide.unanswered_calls import call_postponed, call_unanswered
 from ledger.domain.orders.events import (
     AbandonedBecause,
     CallAbandoned,
-    CallUnanswered,
     LateRefundReported,
     OrderEvent,
     PaymentRefunded,
@@ -126,8 +126,10 @@ def _pending_part_outcome(payment: Payment, part: RefundPart, command: RecordRef
             return [RefundAccepted(refund_id=refund_id, payment_id=payment_id, processor_reference=reference, at=at)]
         case Refusal(code=code, message=message):
             return [RefundRefused(refund_id=refund_id, payment_id=payment_id, code=code, at=at, message=message)]
-        case Unanswered(reason=reason) if is_open_call and not is_marked_unknown:
-            return [CallUnanswered(payment_id=payment_id, call=ProcessorCall.REFUND, reason=reason, at=at)]
+        case Unanswered() as outcome if is_open_call and not is_marked_unknown:
+            return [call_unanswered(payment, ProcessorCall.REFUND, outcome, at)]
+        case NotSent(until=datetime() as until) if is_open_call:
+            return call_postponed(payment, ProcessorCall.REFUND, until, at)
         case NotSent() if is_open_call:
             return [_abandoned(command, AbandonedBecause.NOT_SENT)]
         case NotFound() if is_open_call:

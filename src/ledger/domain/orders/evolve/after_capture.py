@@ -36,9 +36,15 @@ from ledger.domain.orders.payment import (
     HistoryEntry,
     Intent,
     Payment,
-    SettlementBatch,
 )
-from ledger.domain.orders.refund import Refund, RefundPart, RefundStatus, RefundSuccess, refunded_status
+from ledger.domain.orders.refund import (
+    Refund,
+    RefundPart,
+    RefundStatus,
+    RefundSuccess,
+    SettlementBatch,
+    refunded_status,
+)
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import PaymentStatus
 
@@ -115,7 +121,7 @@ def _evolve_refund(payment: Payment, event: _RefundEvent) -> Payment:
             pending = payment.status is PaymentStatus.PENDING_REFUND
             return replace(
                 payment,
-                status=refunded_status(payment, refunded) if pending else payment.status,
+                status=refunded_status(payment.captured, refunded) if pending else payment.status,
                 refunded=refunded,
                 refunding=ZERO,
                 returns_to=None,
@@ -171,7 +177,7 @@ def _refunded_late(payment: Payment, event: LateRefundReported) -> Payment:
         payment,
         refunded=refunded,
         refunding=min(payment.refunding, payment.captured - refunded),
-        returns_to=None if payment.returns_to is None else refunded_status(payment, refunded),
+        returns_to=None if payment.returns_to is None else refunded_status(payment.captured, refunded),
         entries=(*payment.entries, entry),
         updated_at=event.at,
     )

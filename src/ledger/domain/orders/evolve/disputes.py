@@ -7,8 +7,8 @@ from msgspec.structs import replace
 from ledger.domain.money import ZERO
 from ledger.domain.orders.events import DisputeLost, DisputeOpened, DisputeWon
 from ledger.domain.orders.evolve.history import history_with
-from ledger.domain.orders.payment import ClosedDispute, Dispute, EntryAction, EntryStatus, Payment
-from ledger.domain.orders.refund import refunded_status
+from ledger.domain.orders.payment import EntryAction, EntryStatus, Payment
+from ledger.domain.orders.refund import ClosedDispute, Dispute, refunded_status
 from ledger.domain.orders.statuses import PaymentStatus
 
 DisputeEvent = DisputeOpened | DisputeWon | DisputeLost
@@ -51,7 +51,7 @@ def _charged_back(payment: Payment, event: DisputeLost) -> Payment:
     )
     return replace(
         payment,
-        status=refunded_status(payment, refunded),
+        status=refunded_status(payment.captured, refunded),
         returns_to=None,
         refunded=refunded,
         charged_back=payment.charged_back + event.amount,

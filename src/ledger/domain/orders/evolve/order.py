@@ -17,6 +17,8 @@ from ledger.domain.orders.events import (
     AuthorizationOutcomeUnknown,
     AuthorizationRequested,
     CallAbandoned,
+    CallPostponed,
+    CallRepeated,
     CallUnanswered,
     CaptureRefused,
     CaptureRequested,
@@ -36,6 +38,7 @@ from ledger.domain.orders.evolve.history import LATE_REASON, history_failed, his
 from ledger.domain.orders.evolve.pending import PendingEvent, evolve_pending
 from ledger.domain.orders.evolve.unanswered_calls import (
     ABANDONED_REASONS,
+    came_back,
     evolve_unanswered,
     requested_amount,
     status_without_capture,
@@ -83,7 +86,7 @@ def evolve(order: Order | None, event: OrderEvent) -> Order:
     elif isinstance(event, AfterCaptureEvent):
         after = evolve_after_capture(before, event)
         order = replace(order, refunds=evolve_refunds(order, before, event))
-    elif isinstance(event, CallUnanswered | CallAbandoned):
+    elif isinstance(event, CallUnanswered | CallPostponed | CallRepeated | CallAbandoned):
         return evolve_unanswered(order, before, event)
     elif isinstance(event, CaptureRefused):
         after = _capture_refused(before, event)
@@ -252,7 +255,7 @@ def _capture_refused(payment: Payment, event: CaptureRefused) -> Payment:
     reason = event.message or event.code
     return replace(
         payment,
-        status=status_without_capture(payment, retryable=event.retryable),
+        status=status_without_capture(payment, retryable=event.retryable or event.kept),
         failure=failure,
         intent=None,
         capture_due_at=None,
@@ -280,7 +283,7 @@ def _failed(payment: Payment, failure: Failure) -> Payment:
 def _outcome_unknown(payment: Payment, event: AuthorizationOutcomeUnknown) -> Payment:
     return replace(
         payment,
-        intent=None if payment.intent is None else replace(payment.intent, unknown=True),
+        intent=came_back(payment.intent, event),
         entries=history_with(
             payment, EntryAction.AUTHORIZATION, EntryStatus.UNKNOWN, payment.amount, event.at, event.reason
         ),

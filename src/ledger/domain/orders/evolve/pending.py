@@ -251,8 +251,10 @@ def _evolve_cancellation(
             )
             # The call for a reference goes on: the payer can still send money to what it issues.
             intent = payment.intent if payment.status is PaymentStatus.CREATED else None
-            cancelled = replace(_ended(payment), status=PaymentStatus.CANCELLED, intent=intent)
-            return replace(cancelled, entries=entries, updated_at=event.at)
+            ended = replace(_ended(payment), intent=intent, entries=entries, updated_at=event.at)
+            if payment.status is PaymentStatus.FAILED:
+                return replace(ended, returns_to=None, lapses_at=None)
+            return replace(ended, status=PaymentStatus.CANCELLED)
 
 
 def _void_requested(payment: Payment, event: VoidRequested) -> Payment:
@@ -265,11 +267,12 @@ def _void_requested(payment: Payment, event: VoidRequested) -> Payment:
         deadline_at=event.deadline_at,
         payment_id=event.payment_id,
     )
+    failed = payment.status is PaymentStatus.FAILED  # by a refused capture: only its authorisation is released
     return replace(
         payment,
-        status=PaymentStatus.PENDING_CANCELLATION,
-        returns_to=authorized_status(payment),
-        cancellation_requested=True,
+        status=payment.status if failed else PaymentStatus.PENDING_CANCELLATION,
+        returns_to=payment.status if failed else authorized_status(payment),
+        cancellation_requested=not failed,
         void_refused=False,
         intent=intent,
         keys=(*payment.keys, event.idempotency_key),

@@ -11,10 +11,18 @@ from typing import Final
 from msgspec.structs import replace
 
 from ledger.domain.orders.declines import PROCESSOR_TIMEOUT
-from ledger.domain.orders.events import AbandonedBecause, CallAbandoned, CallUnanswered, ProcessorCall
+from ledger.domain.orders.events import (
+    AbandonedBecause,
+    AuthorizationOutcomeUnknown,
+    CallAbandoned,
+    CallPostponed,
+    CallRepeated,
+    CallUnanswered,
+    ProcessorCall,
+)
 from ledger.domain.orders.evolve.after_capture import evolve_refunds, refund_ended
 from ledger.domain.orders.evolve.history import history_with
-from ledger.domain.orders.payment import EntryAction, EntryStatus, Failure, Payment
+from ledger.domain.orders.payment import EntryAction, EntryStatus, Failure, Intent, Payment
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import PaymentStatus
 
@@ -31,15 +39,28 @@ _ENTRY_OF: Final = {
 }
 
 
-def evolve_unanswered(order: Order, payment: Payment, event: CallUnanswered | CallAbandoned) -> Order:
-    """Returns the order after a call of this payment that got no answer, or that was abandoned."""
+_POSTPONED_REASON: Final = "The payment processor could not be reached; the request is sent again."
+
+
+def evolve_unanswered(
+    order: Order, payment: Payment, event: CallUnanswered | CallPostponed | CallRepeated | CallAbandoned
+) -> Order:
+    """Returns the order after a call of this payment that got no answer, is sent again, or was abandoned."""
     action = payment.intent.action if payment.intent is not None else _ENTRY_OF[event.call]
     amount = requested_amount(payment)
     if isinstance(event, CallUnanswered):
         after = replace(
             payment,
-            intent=None if payment.intent is None else replace(payment.intent, unknown=True),
+            intent=came_back(payment.intent, event),
             entries=history_with(payment, action, EntryStatus.UNKNOWN, amount, event.at, event.reason),
+            updated_at=event.at,
+        )
+    elif isinstance(event, CallPostponed | CallRepeated):
+        reason = _POSTPONED_REASON if isinstance(event, CallPostponed) else None
+        after = replace(
+            payment,
+            intent=_sent_again(payment.intent, event),
+            entries=history_with(payment, action, EntryStatus.PENDING, amount, event.at, reason),
             updated_at=event.at,
         )
     else:
@@ -49,6 +70,28 @@ def evolve_unanswered(order: Order, payment: Payment, event: CallUnanswered | Ca
             order = replace(order, refunds=evolve_refunds(order, payment, event))
     payments = tuple(after if other is payment else other for other in order.payments)
     return replace(order, payments=payments, updated_at=event.at)
+
+
+def came_back(intent: Intent | None, event: CallUnanswered | AuthorizationOutcomeUnknown) -> Intent | None:
+    """Returns the open call after it came back without an answer."""
+    return None if intent is None else replace(intent, unknown=True, came_back_at=event.came_back_at)
+
+
+def _sent_again(intent: Intent | None, event: CallPostponed | CallRepeated) -> Intent | None:
+    """Returns the open call after it was postponed, or announced once more."""
+    if intent is None:
+        return None
+    if isinstance(event, CallPostponed):
+        return replace(intent, unsent=True, came_back_at=event.until)
+    return replace(
+        intent,
+        unsent=False,
+        unknown=False,
+        came_back_at=None,
+        deadline_at=event.deadline_at,
+        tries=intent.tries + 1,
+        first_deadline_at=intent.first_deadline_at or intent.deadline_at,
+    )
 
 
 def _after_abandoned_call(payment: Payment, event: CallAbandoned) -> Payment:

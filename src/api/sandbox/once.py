@@ -1,0 +1,41 @@
+"""The answer of a sandbox helper, under an Idempotency-Key the same one again (contract N30)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+from uuid import UUID
+
+import msgspec
+from msgspec import Raw, Struct
+
+from api.dependencies import Dependencies
+from api.http.request import ApiRequest
+from api.http.response import REPLAYED, ApiResponse, json_response
+from ledger.operations.pipeline.execute_once import execute_once
+
+S = TypeVar("S", bound=Struct)
+
+
+async def answer_once(
+    deps: Dependencies, request: ApiRequest, body: bytes, kind: type[S], act: Callable[[UUID], Awaitable[S]]
+) -> tuple[S, tuple[Any, ...]]:
+    """Returns what `act` returns, or has returned under the request's key before, and the headers that state which.
+
+    Raises like `execute_once`.
+    """
+    key = request.idempotency_key(deps.fingerprint_key, body)
+
+    async def encoded(seed: UUID) -> Raw:
+        return Raw(msgspec.json.encode(await act(seed)))
+
+    result, repeated = await execute_once(deps.ledger, request.actor, key, encoded)
+    return msgspec.json.decode(result, type=kind), REPLAYED if repeated else ()
+
+
+async def respond_once(
+    deps: Dependencies, request: ApiRequest, body: bytes, kind: type[S], act: Callable[[UUID], Awaitable[S]]
+) -> ApiResponse:
+    """Returns 200 with the result of `answer_once`."""
+    result, headers = await answer_once(deps, request, body, kind, act)
+    return json_response(200, result, headers)

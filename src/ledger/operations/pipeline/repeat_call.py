@@ -1,0 +1,67 @@
+"""Sends a call again that never reached the processor: the same call under the same key.
+
+The event of the repetition is committed first, so that of several workers one sends, and a crash leaves an open call
+with a new deadline.
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from ledger.domain.customers.evolve import evolve as evolve_customer
+from ledger.domain.orders.commands import RepeatCall
+from ledger.domain.orders.decide.unanswered_calls import decide_repetition
+from ledger.domain.orders.events import RefundRequested
+from ledger.domain.orders.payment import EntryAction, Intent
+from ledger.domain.orders.state import Order
+from ledger.domain.orders.terms import Destination, MethodType
+from ledger.journal.append import Conflict
+from ledger.operations.inputs import Actor
+from ledger.operations.ledger import Ledger
+from ledger.operations.pipeline.execute import execute
+from ledger.operations.pipeline.processor_requests import NO_SECRETS, SecretInputs
+from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
+
+
+async def repeat_call(ledger: Ledger, merchant_id: UUID, order_id: UUID, intent: Intent) -> Order:
+    """Sends the call of an open intent again, as the caller has read it, and returns the order afterwards.
+
+    Does nothing where it has an outcome, or where another worker sends it again. Raises ConcurrentUpdate, a Fault of
+    the journal.
+    """
+    payment_id = intent.payment_id
+    assert payment_id is not None, "an intent is a payment's"
+    uow = UnitOfWork(ledger, Actor(merchant_id=merchant_id, request_id="recovery"), cause=payment_id)
+
+    async def attempt(_: Conflict | None) -> Plan:
+        order = await uow.order(order_id)
+        command = RepeatCall(
+            payment_id=payment_id,
+            idempotency_key=intent.idempotency_key,
+            after=intent.deadline_at,
+            deadline_at=ledger.call_deadline(),
+            at=uow.now,
+        )
+        events, secrets = decide_repetition(order, command), NO_SECRETS
+        if events and intent.action is EntryAction.REFUND:
+            secrets = SecretInputs(destination=await _destination(uow, order, intent))
+            is_payout = order.payment(payment_id).started.method.type is not MethodType.CARD
+            if is_payout and secrets.destination is None and await _is_payer_erased(uow, order):
+                events = []  # the destination may have been erased
+        return Plan(changes=[uow.change_order(order_id, events)], secrets=secrets)
+
+    await execute(uow, attempt)
+    return await uow.order(order_id)
+
+
+async def _destination(uow: UnitOfWork, order: Order, intent: Intent) -> Destination | None:
+    """Returns the destination of a payout from its own event: the state of the order does not keep it."""
+    events = await uow.ledger.journal.reader.stream(uow.merchant_id, order.terms.order_id)
+    requested = (event for event in events if isinstance(event, RefundRequested))
+    return next(event.destination for event in requested if event.idempotency_key == intent.idempotency_key)
+
+
+async def _is_payer_erased(uow: UnitOfWork, order: Order) -> bool:
+    """Returns whether the order's customer is erased: the order itself may be erased a moment later."""
+    customer, _ = await uow.ledger.journal.load(uow.merchant_id, order.terms.customer_id, evolve_customer)
+    return customer is None or customer.erased
