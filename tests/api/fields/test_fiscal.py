@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.api.bodies import drafted, encoded, order, refusal_of
 
-from api.invoices.stamp import parse_stamp
+from api.orders.invoices.stamp import parse_stamp
 
 COMPANY, PERSON = "EKU9003173C9", "CACX7605101P8"
 
