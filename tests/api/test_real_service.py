@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import pytest
 from tests.api.bodies import by_card, card, charge, encoded, order, paid_order
+from tests.api.invoices.test_story import FISCAL
 from tests.api.isolation.objects import CUSTOMERS, PRODUCTS
 from tests.api.openapi.description import operations
 from tests.api.payer import DEVICE_THEN_CHALLENGE, path_of
@@ -84,6 +85,7 @@ def test_a_merchant_goes_through_every_operation_and_a_restart(service: Service)
     own_customers(shop)
     saved_cards(shop)
     own_products(shop)
+    invoiced(shop)
     for probe in ("/health/live", "/health/ready", "/metrics"):
         shop.ask("GET", probe)
     before = {name: shop.get(f"{ORDERS}/{name}") for name in ("split", "held", "secure", "contested")}
@@ -142,6 +144,16 @@ def own_products(shop: Shop) -> None:
     assert (imported["created"], imported["failed"]) == (1, 0)
     assert [each["id"] for each in shop.get(PRODUCTS)["data"]] == ["cup"]
     assert shop.get(f"{PRODUCTS}/cup")["name"] == "Cup"
+
+
+def invoiced(shop: Shop) -> None:
+    """An invoice, stamped, read and cancelled."""
+    shop.post(ORDERS, paid_order(externalId="invoiced", customerFiscalData=FISCAL))
+    assert shop.post(f"{ORDERS}/invoiced/stamp", {})["invoiceStatus"] == "INVOICED"
+    links = shop.get(f"{ORDERS}/invoiced/cfdi-url")
+    assert shop.post(f"{ORDERS}/invoiced/cfdi-url", {})["invoice"]["fiscalUuid"] == links["invoice"]["fiscalUuid"]
+    cancelled = shop.post(f"{ORDERS}/invoiced/cfdi-cancel", {"motive": "02"})
+    assert cancelled["invoiceCancellation"]["status"] == "CANCELLED"
 
 
 def split_tender(shop: Shop) -> None:

@@ -10,6 +10,7 @@ from uuid import UUID
 
 import psycopg
 import pytest
+from msgspec.structs import replace
 from tests.background.conftest import Open
 from tests.background.test_recovery import AFTERWARDS, sweep
 from tests.domain.invoices.stamper import FISCAL, story
@@ -19,17 +20,18 @@ from tests.sealing import MASTER_KEY
 from ledger.background.reactions.registry import HANDLERS, REACTIONS
 from ledger.background.scheduler.clock_advance import ClockAdvancer
 from ledger.background.worker import run
+from ledger.domain.invoices.due import InvoiceTimerKind, invoice_timers
 from ledger.domain.invoices.events import DocumentStamped, StampingRequested
 from ledger.domain.orders.state import Order
-from ledger.invoicing.contract import ProviderTimedOut
+from ledger.invoicing.contract import ProviderTimedOut, ProviderUnavailable
 from ledger.invoicing.files import DocumentFiles, FilesUnavailable
 from ledger.invoicing.providers.sandbox import SandboxProvider
 from ledger.journal.journal import Journal
-from ledger.operations.inputs import Actor
+from ledger.operations.inputs import Actor, StampInput
 from ledger.operations.ledger import Ledger
 from ledger.operations.orders.add_payment import add_payment
 from ledger.operations.orders.create import create_order
-from ledger.operations.orders.invoices.stamp import stamp_due
+from ledger.operations.orders.invoices.stamp import stamp_due, stamp_order
 from ledger.operations.pipeline.unit_of_work import load_order
 from ledger.settings import Settings
 
@@ -199,3 +201,24 @@ async def test_a_running_worker_stamps_what_was_captured(
             await asyncio.sleep(0.1)
     stop.set()
     await worker
+
+
+async def test_without_a_provider_an_invoice_fails_once_and_is_stamped_after_one_is_connected(
+    ledger: Ledger, merchant: Actor, database_url: str
+) -> None:
+    order_id = await two_payments(ledger, merchant)
+    connected = ledger.invoicing
+    assert connected is not None
+    ledger.invoicing = replace(connected, provider=None)
+    for _ in range(2):
+        await stamp_due(ledger, merchant.merchant_id, order_id)
+    with pytest.raises(ProviderUnavailable):
+        await stamp_order(ledger, merchant, "1", StampInput())
+    order = await order_of(ledger, merchant, order_id)
+    assert order.invoices is not None
+    assert order.invoices.blocked is not None
+    assert order.invoices.blocked.code == "STAMPING_NOT_CONFIGURED"
+    assert InvoiceTimerKind.STAMP not in {kind for kind, *_ in invoice_timers(order)}
+    ledger.invoicing = connected
+    await stamp_order(ledger, merchant, "1", StampInput())
+    assert stamps(database_url) == 3

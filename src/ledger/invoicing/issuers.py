@@ -21,6 +21,7 @@ from ledger.invoicing.certificates import Csd, certificate_number, generate_csd,
 from ledger.invoicing.database import OnDemandConnection
 from ledger.journal.encryption.rewrapping import WrappedKeys
 from ledger.journal.encryption.sealing_keys import SealingKeys
+from ledger.ttl_cache import TtlCache
 
 if TYPE_CHECKING:
     from satcfdi.models import Signer
@@ -64,10 +65,13 @@ TEST_ISSUER: Final = Issuer(
     legal_name="ESCUELA KEMPER URGATE",
     tax_system="601",
     zip_code="42501",
-    public_in_general=True,
 )
 """The issuer of a sandbox's merchant who has set none: a test taxpayer of SAT, with a generated certificate."""
 _TEST_NUMBER: Final = "30001000000500003416"
+
+_SIGNERS_MAX: Final = 1000
+_SIGNER_TTL_S: Final = 3600.0
+"""How long a process keeps an opened key."""
 
 
 class IssuerMissing(Exception):
@@ -102,7 +106,7 @@ class Issuers:
         self._database = OnDemandConnection(url, "ledger-issuers")
         self._keys = keys
         self._is_sandbox = is_sandbox
-        self._signers: dict[UUID, Signer] = {}
+        self._signers = TtlCache[UUID, "Signer"](_SIGNERS_MAX, _SIGNER_TTL_S)
 
     async def stop(self) -> None:
         await self._database.stop()
@@ -137,7 +141,7 @@ class Issuers:
         if signer is None:
             key = self._keys.unwrap(row.sealing_key_id, merchant_id, row.issuer_id, row.wrapped_key)
             signer = await asyncio.to_thread(load_signer, Csd(row.certificate, key))
-            self._signers[row.issuer_id] = signer
+            self._signers.put(row.issuer_id, signer)
         return _decode(row.issuer), signer
 
     async def _row(self, merchant_id: UUID, number: str | None) -> _Row:

@@ -203,3 +203,13 @@ async def test_an_order_created_pending_shows_its_type_alone(merchant: Merchant)
     pending = order(externalId="pending-1", paymentMethod=by_card(), customerFiscalData=FISCAL, dueDate=ABSENT)
     created = (await merchant.create(pending)).json()
     assert (created["invoiceType"], created["invoiceStatus"], created["fiscalUuid"]) == ("PUE", None, None)
+
+
+async def test_a_receiver_without_a_tax_id_is_refused_unless_the_merchant_invoices_the_public(
+    merchant: Merchant,
+) -> None:
+    fiscal = {name: value for name, value in FISCAL.items() if name != "taxId"}
+    created = await merchant.create(paid_order(externalId="public-1", customerFiscalData=fiscal))
+    refused = await stamp(merchant, created.json()["id"])
+    assert (refused.status_code, refused.json()["code"]) == (422, "FISCAL_DATA_INCOMPLETE")
+    assert [each["field"] for each in refused.json()["errors"]] == ["fiscalConfig.taxId"]

@@ -22,7 +22,7 @@ NOW = datetime.now(UTC)
 
 async def test_an_issuer_is_set_read_and_used_and_its_key_never_returned(store: Storefront, merchant: Merchant):
     test_issuer = (await merchant.get(PATH)).json()
-    assert (test_issuer["rfc"], test_issuer["publicInGeneral"]) == ("EKU9003173C9", True)
+    assert (test_issuer["rfc"], test_issuer["publicInGeneral"]) == ("EKU9003173C9", False)
     body = issuer_body() | {"series": "F", "ivaRate": "0.08"}
     answer = await merchant.put(PATH, body)
     assert answer.status_code == 200

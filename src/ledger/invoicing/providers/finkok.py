@@ -1,7 +1,7 @@
 """Finkok over satcfdi: SOAP, and a look-up (`stamped`) that recognises a document by its seal.
 
 A repeated stamp is answered with incidence 307 and the first stamp. For some seconds the stamp may be missing there,
-and the look-up may answer 603, that it has none. So "not found" is final only after `LATE_ARRIVAL_S`.
+and the look-up may answer 603, that it has none. So "not found" is final only after a provider's time for late arrivals.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from ledger.invoicing.providers.pac import (
 from ledger.invoicing.providers.transport import Transport
 from ledger.invoicing.stamped_xml import parse, parse_cfdi
 
-LATE_ARRIVAL_S: Final = 120.0
 _STAMPED_BEFORE: Final = "307"
 _NOT_STAMPED: Final = "603"
 

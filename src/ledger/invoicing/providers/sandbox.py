@@ -30,8 +30,6 @@ from ledger.invoicing.contract import (
     StatusRequest,
 )
 from ledger.invoicing.database import OnDemandConnection
-from ledger.invoicing.providers.seals import ALREADY_STAMPED, add_stamp, check_seal
-from ledger.invoicing.stamped_xml import stamped
 from ledger.postgres.connection import Connection
 from ledger.postgres.faults import DatabaseUnavailable
 
@@ -153,6 +151,9 @@ class SandboxProvider:
         return answer
 
     async def _stamp(self, request: StampRequest) -> Stamped | Refused | ProviderUnavailable:
+        # Imported with the first document: lxml is of no use to a process without invoices.
+        from ledger.invoicing.providers.seals import ALREADY_STAMPED, add_stamp, check_seal
+
         provider = await self._loaded_signer()
         checked = await asyncio.to_thread(check_seal, request.xml)
         key = (request.merchant_id, request.document_id)
@@ -166,7 +167,7 @@ class SandboxProvider:
             fiscal_uuid = uuid4()
             xml = await asyncio.to_thread(add_stamp, checked, provider, fiscal_uuid, datetime.now(UTC))
             if await _one(connection, _RECORD, (*key, fiscal_uuid, checked.seal, xml)) is not None:
-                return stamped(xml)
+                return _read(xml)
             existing = await _one(connection, _FIND, key)
             return ALREADY_STAMPED if existing is None else _recorded(existing[0])
 
@@ -176,7 +177,7 @@ class SandboxProvider:
             if request.fence:
                 await connection.execute(_FENCE, key)
             found = await _one(connection, _FIND, key)
-        return None if found is None or found[0] is None else stamped(found[0])
+        return None if found is None or found[0] is None else _read(found[0])
 
     async def _cancel(self, request: CancelRequest) -> Cancelled | Refused | ProviderUnavailable:
         async with self._database.transaction() as connection:
@@ -234,6 +235,12 @@ async def _one(connection: Connection, statement: str, values: tuple[object, ...
 def _recorded(xml: bytes | None) -> Stamped | ProviderUnavailable:
     if xml is None:
         return ProviderUnavailable("the sandbox's stamping provider was asked to refuse this document")
+    return _read(xml)
+
+
+def _read(xml: bytes) -> Stamped:
+    from ledger.invoicing.stamped_xml import stamped
+
     return stamped(xml)
 
 

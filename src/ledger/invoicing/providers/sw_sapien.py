@@ -32,7 +32,6 @@ from ledger.invoicing.providers.pac import (
 )
 from ledger.invoicing.providers.transport import Transport
 
-LATE_ARRIVAL_S: Final = 120.0
 _CODE: Final = re.compile(r"\s*((?:[A-Z]+)?[0-9]+)\b")
 _REPEATED: Final = frozenset({"307", "CFDI3307"})
 """The seal was stamped before; the custom id was used before. Both answers have the first stamp."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from typing import Any
+from datetime import datetime
+from typing import Any, Final
 from uuid import UUID
 
 from msgspec import Struct
@@ -40,6 +41,9 @@ from ledger.operations.orders.invoices.policy import invoicing_policy
 from ledger.operations.pipeline.execute import execute
 from ledger.operations.pipeline.idempotency import answered_before, find_record, record_rejection
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork
+
+_NO_PROVIDER: Final = "STAMPING_NOT_CONFIGURED"
+"""The failure of an invoice that is due where no stamping provider is configured. Stamp the order afterwards."""
 
 
 class StampResult(Struct, frozen=True, kw_only=True):
@@ -105,7 +109,7 @@ async def _execute_request(uow: UnitOfWork, reference: str, request: StampInput)
 async def _stamp_beside_others(
     uow: UnitOfWork, order_id: UUID, request: StampInput
 ) -> tuple[StampingOutcome | None, int]:
-    """Stamps what is asked for, and waits for a call that the worker or another request has open, for a limited time."""
+    """Stamps what is asked for, and waits a limited time for a call that the worker or another request has open."""
     until = time.monotonic() + uow.ledger.call_timeouts.replay_wait_s
     pause = 0.01
     while True:
@@ -198,12 +202,16 @@ async def _next(
     """Returns the next step's events. Once a document was stamped, what prevents the next one is no refusal."""
     invoicing = uow.ledger.invoicing
     assert invoicing is not None, "a process that stamps has an access to stamping"
+    if invoicing.provider is None:
+        if request is not None:
+            raise ProviderUnavailable("no stamping provider is configured")
+        return _blocked(order, _NO_PROVIDER, "No stamping provider is configured.", uow.now)
     try:
         issuer, signer = await invoicing.issuers.signer_of(uow.merchant_id)
         command = StampNext(
             issuer=issuer,
             certificate=signer.certificate_number,
-            provider="" if invoicing.provider is None else invoicing.provider.capabilities.name,
+            provider=invoicing.provider.capabilities.name,
             deadline_at=uow.ledger.call_deadline(),
             at=uow.now,
             request=request,
@@ -217,7 +225,10 @@ async def _next(
         raise rejection
     if request is not None:
         return []
+    return _blocked(order, rejection.code, rejection.message, uow.now)
+
+
+def _blocked(order: Order, code: str, message: str, at: datetime) -> list[InvoiceEvent]:
+    """Returns the event that records, once, why nothing can be drawn up."""
     blocked = None if order.invoices is None else order.invoices.blocked
-    if blocked is not None and blocked.code == rejection.code:
-        return []
-    return [InvoicingBlocked(code=rejection.code, message=rejection.message, at=uow.now)]
+    return [] if blocked is not None and blocked.code == code else [InvoicingBlocked(code=code, message=message, at=at)]
