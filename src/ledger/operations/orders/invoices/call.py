@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 from uuid import UUID
 
 import structlog
@@ -23,9 +23,6 @@ from ledger.invoicing.issuers import IssuerMissing
 from ledger.operations.ledger import Ledger
 from ledger.postgres.faults import Fault
 from ledger.telemetry.metrics import STAMPS
-
-if TYPE_CHECKING:
-    from satcfdi.models import Signer
 
 _log = structlog.get_logger()
 
@@ -143,7 +140,7 @@ def load_libraries() -> None:
     import ledger.invoicing.pdf.render  # noqa: F401 - imported for its effect
 
 
-def _build(terms: DocumentTerms, issuer: Issuer, signer: Signer) -> bytes:
+def _build(terms: DocumentTerms, issuer: Issuer, signer: Any) -> bytes:
     from ledger.invoicing.cfdi.build import build
 
     return build(terms, issuer, signer)
