@@ -111,6 +111,15 @@ def test_a_credit_note_has_the_use_for_returns_where_the_regime_can_have_it(sign
         assert note.find(f"{CFDI}Receptor").get("UsoCFDI") == use
 
 
+def test_the_use_of_a_receipt_and_a_credit_note_is_right_for_a_receiver_that_was_given_later(signer):
+    whole = invoice()
+    other = replace(whole.receiver, tax_id="CACX7605101P8", tax_system="605", cfdi_use="G03")
+    paid = built(replace(receipt(whole, 10_000, 10_000), receiver=other), signer)
+    assert paid.find(f"{CFDI}Receptor").get("UsoCFDI") == "CP01"
+    returned = built(replace(credit_note(whole, 0, 10_000), receiver=other), signer)
+    assert returned.find(f"{CFDI}Receptor").get("UsoCFDI") == "S01"
+
+
 def test_a_line_without_taxes_is_no_object_of_tax_where_the_issuer_says_so(signer):
     whole = invoice((line(10_000, taxes=()),), issuer=replace(ISSUER, iva_rate=None))
     sold = built(whole, signer)

@@ -4,23 +4,30 @@ import pytest
 from lxml import etree
 from tests.invoicing.sat_schemas import SCHEMAS
 
-from ledger.domain.invoices.receivers import REGIMES, USES, regimes_of, use_of_refund, uses_of
+from ledger.domain.invoices.receivers import PAYMENT_FORMS, REGIMES, USES, regimes_of, use_of_refund, uses_of
 from ledger.invoicing.catalogs import is_postal_code, time_zone_of
 
 
-def keys(catalog):
+@pytest.fixture(scope="module")
+def keys():
+    """The keys of each catalogue in SAT's schema."""
     root = etree.parse(SCHEMAS / "www.sat.gob.mx/sitio_internet/cfd/catalogos/catCFDI.xsd")
-    schema = "{http://www.w3.org/2001/XMLSchema}"
+    types = {each.get("name"): each for each in root.iterfind("{*}simpleType")}
     return {
-        each.get("value") for each in root.iterfind(f".//{schema}simpleType[@name='{catalog}']//{schema}enumeration")
+        name: {each.get("value") for each in types[name].iterfind(".//{*}enumeration")}
+        for name in ("c_RegimenFiscal", "c_UsoCFDI", "c_FormaPago")
     }
 
 
-def test_the_regimes_and_uses_are_those_of_the_schema_without_the_old_ones():
-    assert keys("c_RegimenFiscal") - set(REGIMES) == {"609", "628", "629", "630"}
-    assert keys("c_UsoCFDI") - set(USES) == {"P01", "CP01", "CN01"}
-    assert set(REGIMES) < keys("c_RegimenFiscal")
-    assert set(USES) < keys("c_UsoCFDI")
+def test_the_regimes_and_uses_are_those_of_the_schema_without_the_old_ones(keys):
+    assert keys["c_RegimenFiscal"] - set(REGIMES) == {"609", "628", "629", "630"}
+    assert keys["c_UsoCFDI"] - set(USES) == {"P01", "CP01", "CN01"}
+    assert set(REGIMES) < keys["c_RegimenFiscal"]
+    assert set(USES) < keys["c_UsoCFDI"]
+
+
+def test_the_payment_forms_are_those_of_the_schema(keys):
+    assert set(PAYMENT_FORMS) == keys["c_FormaPago"]
 
 
 def test_regimes_and_uses_depend_on_the_receiver():

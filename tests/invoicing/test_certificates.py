@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from tests.invoicing.documents import LEGAL_NAME, NUMBER, RFC
 
+from ledger.invoicing import certificates
 from ledger.invoicing.certificates import CertificateWrong, Csd, generate_csd, load_signer, locked_key, open_csd
 
 NOW = datetime.now(UTC)
@@ -57,3 +58,41 @@ def test_a_certificate_that_sat_did_not_form_is_refused():
     short = generate_csd(RFC, LEGAL_NAME, "12345")
     with pytest.raises(CertificateWrong, match="is no CSD of SAT"):
         open_csd(short.certificate, locked_key(short, PASSWORD), PASSWORD, rfc=RFC, at=NOW)
+
+
+def der(tag, *parts):
+    content = b"".join(parts)
+    length = len(content)
+    return bytes([tag, length]) + content if length < 128 else bytes([tag, 0x82]) + length.to_bytes(2, "big") + content
+
+
+def locked(rounds, derivation="06092a864886f70d01050c"):
+    """Returns a PKCS#8 key under PBES2 with so many rounds of PBKDF2."""
+    cipher = der(0x30, bytes.fromhex("060960864801650304012a"), der(0x04, bytes(16)))
+    parameters = der(0x30, der(0x04, b"saltsalt"), der(0x02, rounds.to_bytes(5, "big")))
+    scheme = der(0x30, der(0x30, bytes.fromhex(derivation), parameters), cipher)
+    return der(0x30, der(0x30, bytes.fromhex("06092a864886f70d01050d"), scheme), der(0x04, bytes(1232)))
+
+
+@pytest.mark.parametrize(
+    ("key", "problem"),
+    [
+        (locked(2**31 - 1), "asks for more than 1000000 rounds"),
+        (locked(1_000_001), "asks for more than 1000000 rounds"),
+        (locked(1), "does not open"),
+        (locked(1, "060b2b06010401da47040b"), "does not open"),
+        (locked(2**31 - 1)[:60], "does not open"),
+        (b"0", "does not open"),
+        (b"", "does not open"),
+    ],
+    ids=["endless", "too long", "no key inside", "scrypt", "cut off", "one byte", "empty"],
+)
+def test_a_key_that_would_take_hours_to_open_is_refused_unopened(csd, key, problem):
+    with pytest.raises(CertificateWrong, match=problem):
+        open_csd(csd.certificate, key, PASSWORD, rfc=RFC, at=NOW)
+
+
+def test_a_key_longer_than_the_tax_authoritys_is_refused(csd, monkeypatch):
+    monkeypatch.setattr(certificates, "_BITS_MAX", 1024)
+    with pytest.raises(CertificateWrong, match="RSA key of at most 1024 bits"):
+        open_csd(csd.certificate, locked_key(csd, PASSWORD), PASSWORD, rfc=RFC, at=NOW)

@@ -154,6 +154,17 @@ async def test_an_answer_that_comes_too_late_is_a_time_out_and_the_document_is_s
     assert isinstance(found, Stamped)
 
 
+async def test_a_call_whose_caller_has_given_up_is_carried_out(provider, signer):
+    await provider._loaded_signer()
+    xml = documents.invoice(signer)
+    async with provider._database._turn:  # another call has the connection
+        asked = to_stamp(xml, seconds=0.5)
+        with pytest.raises(ProviderTimedOut):
+            await provider.stamp(asked)
+    await asyncio.gather(*provider._running)
+    assert isinstance(await provider.look_up(to_look_up(asked)), Stamped)
+
+
 async def test_nothing_is_sent_after_the_deadline(provider, signer):
     asked = to_stamp(documents.invoice(signer), seconds=-1)
     with pytest.raises(ProviderUnavailable):

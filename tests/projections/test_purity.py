@@ -16,6 +16,7 @@ ROOT = Path(projections.__file__).parent
 READING = {
     "erasures.py",
     "lists/pool.py",
+    "orders/month_end.py",
     "orders/open_calls.py",
     "queries.py",
     "search/compaction.py",

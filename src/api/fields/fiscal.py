@@ -5,7 +5,7 @@ What may be known only of each other is checked together: the regime depends on 
 
 from __future__ import annotations
 
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, TypeVar
 
 from msgspec import Meta
 from msgspec.structs import replace
@@ -13,20 +13,14 @@ from msgspec.structs import replace
 from api.fields.types import Text
 from api.fields.values import email, tax_id
 from api.http.errors import ApiError, FieldError, invalid
-from ledger.domain.invoices.receivers import REGIMES, USES, is_generic, regimes_of, uses_of
+from ledger.domain.invoices.receivers import PAYMENT_FORMS, REGIMES, USES, is_generic, regimes_of, uses_of
 from ledger.domain.orders import terms
 from ledger.invoicing.catalogs import is_postal_code
-
-_FORMS: Final = (
-    "01", "02", "03", "04", "05", "06", "08", "12", "13", "14", "15", "17", "23", "24", "25", "26", "27", "28", "29",
-    "30", "31", "99",
-)  # fmt: skip
-"""SAT c_FormaPago."""
 
 TaxSystem = Annotated[Text, Meta(examples=["601"], extra_json_schema={"enum": list(REGIMES)})]
 CfdiUse = Annotated[Text, Meta(examples=["G03"], extra_json_schema={"enum": list(USES)})]
 ZipCode = Annotated[Text, Meta(examples=["06600"], extra_json_schema={"pattern": "^[0-9]{5}$"})]
-PaymentForm = Annotated[Text, Meta(examples=["04"], extra_json_schema={"enum": list(_FORMS)})]
+PaymentForm = Annotated[Text, Meta(examples=["04"], extra_json_schema={"enum": list(PAYMENT_FORMS)})]
 
 Fiscal = TypeVar("Fiscal", bound=terms.FiscalData)
 
@@ -72,8 +66,8 @@ def _not_in_catalogs(receiver: terms.FiscalData) -> list[FieldError]:
     if receiver.zip_code is not None and not is_postal_code(receiver.zip_code):
         message = "must be a postal code of five digits in SAT's catalogue c_CodigoPostal, such as 06600"
         wrong.append(FieldError("zipCode", message, "INVALID_VALUE"))
-    if receiver.payment_form is not None and receiver.payment_form not in _FORMS:
-        wrong.append(_one_of("paymentForm", _FORMS, ""))
+    if receiver.payment_form is not None and receiver.payment_form not in PAYMENT_FORMS:
+        wrong.append(_one_of("paymentForm", PAYMENT_FORMS, ""))
     return wrong
 
 

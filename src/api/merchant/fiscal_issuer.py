@@ -5,6 +5,7 @@ Never answer, log or echo the private key or its password. `ledger merchants set
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import re
@@ -176,7 +177,8 @@ async def show_issuer(deps: Dependencies, request: ApiRequest) -> ApiResponse:
 
 async def set_issuer(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """PUT /v1/merchant/fiscal-issuer: 200 with the issuer. The same request again changes nothing."""
-    issuer, csd = parse_issuer(await request.body(deps.body_limit), datetime.now(UTC))
+    body = await request.body(deps.body_limit)
+    issuer, csd = await asyncio.to_thread(parse_issuer, body, datetime.now(UTC))  # a key may take a second to open
     return json_response(200, _document(await _issuers(deps).set(request.principal.merchant_id, issuer, csd)))
 
 

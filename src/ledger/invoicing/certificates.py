@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, ObjectIdentifier
@@ -24,6 +25,10 @@ _RFC: Final = re.compile(r"[A-ZÑ&]{3,4}[0-9]{6}[A-Z0-9]{3}")
 _NUMBER: Final = re.compile(r"[0-9]{20}")
 _VALIDITY: Final = timedelta(days=4 * 365)  # SAT's certificates are valid for four years
 _NAME: Final = ObjectIdentifier("2.5.4.41")
+_BITS_MAX: Final = 4096
+_ROUNDS_MAX: Final = 1_000_000
+_PBES2: Final = bytes.fromhex("06092a864886f70d01050d")
+_PBKDF2: Final = bytes.fromhex("06092a864886f70d01050c")
 
 
 class CertificateWrong(Exception):
@@ -54,20 +59,74 @@ def open_csd(certificate: bytes, key: bytes, password: str, *, rfc: str, at: dat
     """
     try:
         parsed = x509.load_der_x509_certificate(certificate)
+        _check(parsed, rfc, at)
+        public = parsed.public_key()
     except ValueError:
         raise CertificateWrong("certificate", "is no X.509 certificate in DER (the .cer file)") from None
-    try:
-        opened = serialization.load_der_private_key(key, password.encode())
-    except (ValueError, TypeError):
-        raise CertificateWrong(
-            "privateKey", "does not open: it is no PKCS#8 key in DER (the .key file), or the password is another"
-        ) from None
-    if not isinstance(opened, rsa.RSAPrivateKey):
-        raise CertificateWrong("privateKey", "is no RSA key")
-    _check(parsed, rfc, at)
-    if parsed.public_key() != opened.public_key():
+    if not isinstance(public, rsa.RSAPublicKey) or public.key_size > _BITS_MAX:
+        raise CertificateWrong("certificate", f"has no RSA key of at most {_BITS_MAX} bits")
+    opened = _opened(key, password)
+    if public != opened.public_key():
         raise CertificateWrong("privateKey", "belongs to another certificate")
     return Csd(certificate, _open_der(opened))
+
+
+def _opened(key: bytes, password: str) -> rsa.RSAPrivateKey:
+    """Returns a private key. Raises CertificateWrong where it does not open.
+
+    A key may ask for any number of rounds until it opens, and for checks of numbers of any size: both are limited
+    first.
+    """
+    wrong = CertificateWrong(
+        "privateKey", "does not open: it is no PKCS#8 key in DER (the .key file), or the password is another"
+    )
+    try:
+        if _rounds(key) > _ROUNDS_MAX:
+            raise CertificateWrong("privateKey", f"asks for more than {_ROUNDS_MAX} rounds of PBKDF2")
+        opened = serialization.load_der_private_key(key, password.encode(), unsafe_skip_rsa_key_validation=True)
+    except (ValueError, TypeError, IndexError, UnsupportedAlgorithm):
+        raise wrong from None
+    if not isinstance(opened, rsa.RSAPrivateKey) or opened.key_size > _BITS_MAX:
+        raise CertificateWrong("privateKey", f"is no RSA key of at most {_BITS_MAX} bits")
+    try:
+        checked = serialization.load_der_private_key(_open_der(opened), None)
+    except ValueError:
+        raise wrong from None
+    assert isinstance(checked, rsa.RSAPrivateKey), "it was one before"
+    return checked
+
+
+def _rounds(key: bytes) -> int:
+    """Returns the rounds of PBKDF2 that an encrypted PKCS#8 key asks for (RFC 8018, A.2 and A.4).
+
+    Raises ValueError or IndexError where the key is not encrypted as SAT does it: PBES2 with PBKDF2.
+    """
+    algorithm = _content(_content(key, 0x30), 0x30)  # of EncryptedPrivateKeyInfo
+    scheme = _after(algorithm, _PBES2)
+    derivation = _content(_content(scheme, 0x30), 0x30)
+    parameters = _content(_after(derivation, _PBKDF2), 0x30)
+    salt = _content(parameters, 0x04)
+    at = parameters.index(salt, 2) + len(salt)
+    return int.from_bytes(_content(parameters[at:], 0x02), "big")
+
+
+def _after(data: bytes, identifier: bytes) -> bytes:
+    if not data.startswith(identifier):
+        raise ValueError("another algorithm")
+    return data[len(identifier) :]
+
+
+def _content(data: bytes, tag: int) -> bytes:
+    """Returns the content of the DER element with which the data begins."""
+    if data[0] != tag:
+        raise ValueError("another element")
+    length, at = data[1], 2
+    if length & 0x80:
+        at += length & 0x7F
+        length = int.from_bytes(data[2:at], "big")
+    if len(data) < at + length:
+        raise ValueError("cut off")
+    return data[at : at + length]
 
 
 def _check(certificate: x509.Certificate, rfc: str, at: datetime) -> None:

@@ -40,6 +40,13 @@ USES: Final[Mapping[str, tuple[str, ...]]] = {
 """The uses of an invoice, with the regimes that can have each. Personal deductions (D) are for persons alone."""
 
 
+PAYMENT_FORMS: Final = (
+    "01", "02", "03", "04", "05", "06", "08", "12", "13", "14", "15", "17", "23", "24", "25", "26", "27", "28", "29",
+    "30", "31", "99",
+)  # fmt: skip
+"""SAT c_FormaPago."""
+
+
 def is_generic(tax_id: str | None) -> bool:
     """Returns whether this is the RFC of the public in general or of foreigners."""
     return tax_id in (PUBLIC_IN_GENERAL, FOREIGNER)

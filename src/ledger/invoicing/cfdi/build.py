@@ -10,7 +10,7 @@ from typing import Final
 from satcfdi.cfdi import CFDI
 from satcfdi.models import Signer
 
-from ledger.domain.invoices.receivers import PUBLIC_NAME
+from ledger.domain.invoices.receivers import PAYMENT, PUBLIC_NAME, use_of_refund
 from ledger.domain.invoices.terms import (
     PUBLIC_IN_GENERAL,
     Concept,
@@ -19,7 +19,6 @@ from ledger.domain.invoices.terms import (
     InvoiceTerms,
     Issuer,
     ReceiptTerms,
-    Receiver,
     TaxAmount,
 )
 from ledger.domain.money import shortest
@@ -103,7 +102,7 @@ def _head(terms: DocumentTerms, issuer: Issuer) -> taxes.Node:
         "Exportacion": _NO_EXPORT,
         "LugarExpedicion": issuer.zip_code,
         "Emisor": {"Rfc": issuer.rfc, "Nombre": issuer.legal_name, "RegimenFiscal": issuer.tax_system},
-        "Receptor": _receiver(terms.receiver),
+        "Receptor": _receiver(terms),
     }
 
 
@@ -137,13 +136,24 @@ def _concept(concept: Concept) -> taxes.Node:
     }
 
 
-def _receiver(receiver: Receiver) -> taxes.Node:
+def _receiver(terms: DocumentTerms) -> taxes.Node:
+    """Returns the receiver. The use of a receipt is fixed by SAT, that of a credit note follows from the regime, even
+    where a later request has given another receiver.
+    """
+    receiver = terms.receiver
+    match terms:
+        case InvoiceTerms():
+            use = receiver.cfdi_use
+        case ReceiptTerms():
+            use = PAYMENT
+        case CreditNoteTerms():
+            use = use_of_refund(receiver.tax_system)
     return {
         "Rfc": receiver.tax_id,
         "Nombre": receiver.legal_name,
         "DomicilioFiscalReceptor": receiver.zip_code,
         "RegimenFiscalReceptor": receiver.tax_system,
-        "UsoCFDI": receiver.cfdi_use,
+        "UsoCFDI": use,
     }
 
 

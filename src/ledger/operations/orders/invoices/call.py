@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 import structlog
 
 from ledger.domain.invoices.commands import NotFound, NotSent, Refused, Stamped, StampingOutcome, Unanswered
 from ledger.domain.invoices.state import Document, StampingIntent
+from ledger.domain.invoices.terms import DocumentTerms, Issuer
 from ledger.invoicing import contract
 from ledger.invoicing.contract import LookUp, ProviderTimedOut, ProviderUnavailable, StampRequest
 from ledger.invoicing.invoicing import Invoicing
@@ -105,10 +106,8 @@ async def look_up(
 
 async def sealed_xml(invoicing: Invoicing, merchant_id: UUID, document: Document, intent: StampingIntent) -> bytes:
     """Returns the sealed CFDI of a document: the same bytes each time. Raises a Fault, IssuerMissing."""
-    from ledger.invoicing.cfdi.build import build  # slow to import, and needed by a worker with documents alone
-
     issuer, signer = await invoicing.issuers.signer_of(merchant_id, intent.certificate)
-    return await asyncio.to_thread(build, document.terms, issuer, signer)
+    return await asyncio.to_thread(_build, document.terms, issuer, signer)
 
 
 async def _outcome(
@@ -119,7 +118,7 @@ async def _outcome(
         return Refused(answer.code, answer.message)
     document_id = document.document_id
     try:
-        pdf = await _printed(answer.xml)
+        pdf = await asyncio.to_thread(_print, answer.xml)
         files = await invoicing.files.put(merchant_id, document_id, answer.fiscal_uuid, answer.xml, pdf)
     except Exception as fault:  # noqa: BLE001 - the stamp exists, and is looked up until its files are stored
         _log.error("stamped_document_not_stored", document_id=str(document_id), reason=type(fault).__name__)
@@ -135,7 +134,19 @@ async def _outcome(
     )
 
 
-async def _printed(xml: bytes) -> bytes:
-    from ledger.invoicing.pdf.render import render  # imported with the first document, as the builder is
+def load_libraries() -> None:
+    """Imports what builds and prints documents. It takes seconds: call it in a thread, before a deadline is set."""
+    import ledger.invoicing.cfdi.build
+    import ledger.invoicing.pdf.render  # noqa: F401 - imported for its effect
 
-    return await asyncio.to_thread(render, xml)
+
+def _build(terms: DocumentTerms, issuer: Issuer, signer: Any) -> bytes:
+    from ledger.invoicing.cfdi.build import build
+
+    return build(terms, issuer, signer)
+
+
+def _print(xml: bytes) -> bytes:
+    from ledger.invoicing.pdf.render import render
+
+    return render(xml)

@@ -36,7 +36,7 @@ from ledger.invoicing.issuers import IssuerMissing
 from ledger.journal.append import Conflict
 from ledger.operations.inputs import Actor, StampInput
 from ledger.operations.ledger import Ledger
-from ledger.operations.orders.invoices.call import stamp
+from ledger.operations.orders.invoices.call import load_libraries, stamp
 from ledger.operations.orders.invoices.policy import invoicing_policy
 from ledger.operations.pipeline.execute import execute
 from ledger.operations.pipeline.idempotency import answered_before, find_record, record_rejection
@@ -208,6 +208,7 @@ async def _next(
         return _blocked(order, _NO_PROVIDER, "No stamping provider is configured.", uow.now)
     try:
         issuer, signer = await invoicing.issuers.signer_of(uow.merchant_id)
+        await asyncio.to_thread(load_libraries)
         command = StampNext(
             issuer=issuer,
             certificate=signer.certificate_number,
