@@ -61,7 +61,7 @@ def open_csd(certificate: bytes, key: bytes, password: str, *, rfc: str, at: dat
         parsed = x509.load_der_x509_certificate(certificate)
         _check(parsed, rfc, at)
         public = parsed.public_key()
-    except ValueError:
+    except (ValueError, UnsupportedAlgorithm, x509.InvalidVersion, x509.DuplicateExtension):
         raise CertificateWrong("certificate", "is no X.509 certificate in DER (the .cer file)") from None
     if not isinstance(public, rsa.RSAPublicKey) or public.key_size > _BITS_MAX:
         raise CertificateWrong("certificate", f"has no RSA key of at most {_BITS_MAX} bits")
@@ -158,8 +158,14 @@ def certificate_number(certificate: x509.Certificate) -> str:
 
 
 def legal_name_of(csd: Csd) -> str:
-    """Returns the taxpayer's name as CFDI 4.0 wants it: the certificate's, without the kind of company."""
-    return str(load_signer(csd).legal_name)
+    """Returns the taxpayer's name as CFDI 4.0 wants it: the certificate's, without the kind of company.
+
+    Raises CertificateWrong where the certificate has none.
+    """
+    name = load_signer(csd).legal_name
+    if not name:
+        raise CertificateWrong("certificate", "has no name: send the legal name beside it")
+    return str(name)
 
 
 def load_signer(csd: Csd) -> Signer:
