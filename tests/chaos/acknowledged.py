@@ -23,7 +23,15 @@ _REFUSALS = {
     "charge": {"ORDER_NOT_PAYABLE", "ORDER_NOT_FOUND", "AMOUNT_EXCEEDS_PENDING"},
     "read": {"ORDER_NOT_FOUND"},
     "list": set[str](),
+    "change-method": {"PAYMENT_METHOD_NOT_FOUND", "CONCURRENT_UPDATE"},
+    "delete-method": {"PAYMENT_METHOD_NOT_FOUND", "CUSTOMER_NOT_FOUND", "CONCURRENT_UPDATE"},
+    "list-methods": {"CUSTOMER_NOT_FOUND"},
+    "change-customer": {"CUSTOMER_NOT_FOUND", "CONCURRENT_UPDATE"},
+    "read-customer": {"CUSTOMER_NOT_FOUND"},
+    "list-customers": set[str](),
+    "erase-customer": {"CUSTOMER_NOT_FOUND", "CONCURRENT_UPDATE"},
 }
+_REFUSED_CARDS = {"PAYMENT_METHOD_NOT_FOUND", "CUSTOMER_NOT_FOUND", "CONCURRENT_UPDATE"}
 """The codes with which each kind of request may be refused in these tests; any other code is a finding. The whole rest of an
 order that was half authorised is refused with AMOUNT_EXCEEDS_PENDING while another client's card is being charged for it."""
 
@@ -133,6 +141,8 @@ class Record(Struct, frozen=True, kw_only=True, dict=True):
                 yield f"{_words(operation)}: {answer}, but operation {number} under the same key was answered {before}"
 
     def _is_explained(self, operation: Operation, answer: RecordedAnswer) -> bool:
+        if operation.asked.customer is not None and answer.code in _REFUSED_CARDS:
+            return True
         if answer.code not in _REFUSALS[operation.asked.do]:
             return False
         order = self._order_called(operation)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from tests.chaos.witness import Asked
+
 ORDERS = "/api/v2/payment-orders"
+CUSTOMERS, METHODS = "/api/customers", "/api/payment-methods"
 
 CARDS = {
     "approved": "4242424242424242",
@@ -35,6 +38,24 @@ def create(external_id: str, amount: int, card: str | None = None, customer: str
 def charge(card: str, external_id: str | None = None) -> bytes:
     """Returns a payment of all that is unpaid by the card of this name, with the merchant's own id for it where given."""
     return json.dumps(_payment(card) | ({} if external_id is None else {"externalId": external_id})).encode()
+
+
+def by_saved_card(asked: Asked) -> bytes:
+    """Returns an order that saves the card with its number, or pays by its saved method."""
+    method: dict[str, Any] = {"type": "payment_method_id", "paymentMethodId": str(asked.method)}
+    if asked.number is not None:
+        details = {"number": asked.number, "expiryMonth": "12", "expiryYear": "2034", "cvc": "123"}
+        method = {"type": "card", "persist": True, "cardDetails": details}
+    return json.dumps(
+        {
+            "externalId": asked.external_id,
+            "amount": asked.amount,
+            "currency": "MXN",
+            "customer": {"externalId": asked.customer},
+            "billingAddress": _ADDRESS,
+            "paymentMethod": method,
+        }
+    ).encode()
 
 
 def _payment(card: str) -> dict[str, Any]:

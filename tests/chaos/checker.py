@@ -14,7 +14,7 @@ from pathlib import Path
 from uuid import UUID
 
 from msgspec import Struct
-from tests.chaos import rules
+from tests.chaos import rules, saved_cards
 from tests.chaos.acknowledged import Record
 from tests.chaos.evidence import MerchantEvidence, asked_by, gather
 from tests.chaos.witness import read_record
@@ -45,6 +45,7 @@ class Figures(Struct, frozen=True, kw_only=True):
     declined: int
     recovered: int
     unavailable: int
+    about_cards: int
     seconds: float
 
 
@@ -63,7 +64,9 @@ async def judge(url: str, record: Path, window_s: float) -> Verdict:
     began = time.monotonic()
     evidence = {merchant.merchant_id: merchant for merchant in await gather(url)}
     clients = Record(operations=read_record(record), evidence=evidence)
-    lost, doubled = list(clients.lost()), list(clients.doubled())
+    lost = [*clients.lost(), *saved_cards.lost(clients)]
+    doubled = [*clients.doubled(), *saved_cards.doubled(clients)]
+    log = record.parent / "service.log"
     violations = [
         *_all(evidence, rules.views_follow_from_the_log),
         *_all(evidence, rules.orders_keep_their_invariants),
@@ -74,6 +77,9 @@ async def judge(url: str, record: Path, window_s: float) -> Verdict:
         *_all(evidence, rules.the_book_agrees),
         *_all(evidence, lambda merchant: rules.nothing_is_left_open(merchant, timedelta(seconds=window_s))),
         *_broken("unexplained answers", clients.surprises()),
+        *_all(evidence, saved_cards.the_vault_agrees),
+        *_all(evidence, saved_cards.nothing_is_paid_by_a_deleted_method),
+        *_broken("numbers outside the vault", saved_cards.numbers_outside(url, clients.operations, log)),
     ]
     return Verdict(_figures(clients, evidence, len(lost), len(doubled), time.monotonic() - began), violations)
 
@@ -109,6 +115,7 @@ def _figures(
         declined=statuses[422],
         recovered=len({e.stream_id for e in recovered}),
         unavailable=statuses[503],
+        about_cards=sum(o.asked.customer is not None for o, _ in clients.acknowledged),
         seconds=seconds,
     )
 

@@ -18,11 +18,14 @@ from uuid import UUID
 from zlib import crc32
 
 from msgspec import Struct
-from tests.chaos import bodies
+from tests.chaos import bodies, wallet
+from tests.chaos.wallet import Wallet
 from tests.chaos.wire import Answer, Lost, NotSent, Wire
 from tests.chaos.witness import Asked, RecordedAnswer, Witness
 
 _PAUSE_S = 0.05
+_WITH_WALLETS = 4
+"""Every so many clients one acts on saved cards and customers."""
 _CUSTOMERS = ("ana", "bea", "carla", "dora", "eva")
 
 # What a client does next, by weight. Few names and many clients: the same order is requested at the same time.
@@ -71,6 +74,7 @@ class Load:
         self.seed = seed
         self._clients = [_Client(self, merchants[n % len(merchants)], n, Random(f"{seed}/{n}")) for n in range(clients)]
         self._names: dict[UUID, _Names] = {merchant.merchant_id: _Names(seed) for merchant in merchants}
+        self._wallets = {merchant.merchant_id: Wallet(seed) for merchant in merchants}
         self._stop = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self.in_flight = 0
@@ -115,10 +119,15 @@ class Load:
             return "info"
         finally:
             self.in_flight -= 1
-        outcome = _outcome(answer)
-        await self._witness.ended(n, outcome, _recorded(asked, answer))
+        outcome, recorded = _outcome(answer), _recorded(asked, answer)
+        await self._witness.ended(n, outcome, recorded)
+        if outcome == "ok":
+            self._wallets[asked.merchant_id].learn(asked, recorded)
         self.ended.append(Ended(began, time.monotonic(), asked.do, answer.status, asked.merchant_id, client))
         return outcome
+
+    def wallet(self, merchant: Merchant) -> Wallet:
+        return self._wallets[merchant.merchant_id]
 
     def names(self, merchant: Merchant) -> _Names:
         return self._names[merchant.merchant_id]
@@ -167,6 +176,8 @@ class _Client:
         merchant_id = self._merchant.merchant_id
         if names.unknown and self._random.random() < 0.5:
             return names.unknown.popleft()  # as a merchant does without an answer
+        if self._number % _WITH_WALLETS == 0:
+            return self._load.wallet(self._merchant).next(merchant_id, self._random, self._own_names()[1])
         ((do, card),) = self._random.choices(tuple(_MIX), tuple(_MIX.values()))
         if do == "list":
             return Asked(do="list", merchant_id=merchant_id)
@@ -197,6 +208,9 @@ def amount_of(external_id: str) -> int:
 
 def _request(asked: Asked, api_key: str) -> tuple[str, str, str, bytes | None]:
     name = quote(asked.external_id or "", safe="")
+    if asked.customer is not None:
+        method, path, body = wallet.request(asked)
+        return method, path, api_key, body
     match asked.do:
         case "create":
             assert asked.external_id is not None, "an order has a name"
@@ -235,6 +249,8 @@ def _recorded(asked: Asked, answer: Answer) -> RecordedAnswer:
         return RecordedAnswer(status=answer.status, code=body.get("code"))
     if asked.do == "list":
         return RecordedAnswer(status=answer.status, listed=tuple(UUID(order["id"]) for order in body["data"]))
+    if asked.do in wallet.DOES:  # the status is all that the checks compare
+        return RecordedAnswer(status=answer.status)
     order = body.get("paymentOrder", body)
     payment = order.get("payment") or {}
     return RecordedAnswer(
@@ -247,4 +263,5 @@ def _recorded(asked: Asked, answer: Answer) -> RecordedAnswer:
         payment_ids=tuple(UUID(payment["id"]) for payment in order["payments"]),
         payment_id=UUID(payment["id"]) if payment else None,
         payment_status=payment.get("status"),
+        method_id=UUID(order["paymentMethod"]["id"]) if asked.number and order["paymentMethod"] else None,
     )

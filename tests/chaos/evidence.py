@@ -5,7 +5,9 @@ Read it in one snapshot, on a connection of the harness, and never from the serv
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from datetime import datetime
 from decimal import Decimal
 from functools import cached_property
@@ -18,10 +20,16 @@ from msgspec import Struct
 from tests.sealing import data_keys
 from tests.whole_log import whole_log
 
+from ledger.domain.customers.events import CustomerDetailsChanged, CustomerErased
 from ledger.domain.money import SCALE
 from ledger.domain.orders.events import OrderCreated
 from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.state import Order
+from ledger.domain.payment_methods.events import (
+    PaymentMethodBillingChanged,
+    PaymentMethodDeleted,
+    PaymentMethodSaved,
+)
 from ledger.journal.append import ClaimKind
 from ledger.journal.codec import CODEC
 from ledger.journal.reader import LogReader, RecordedEvent
@@ -39,6 +47,15 @@ select idempotency_key, amount, authorized, captured + coalesce((
   decline_code is not null from sandbox_charge b where merchant_id = %s and decline_code is distinct from 'FENCED'
 """
 _NOW = "select now()"
+_VAULT = """
+select payment_method_id, settled and not exists (
+    select 1 from data_key k where k.merchant_id = v.merchant_id and k.customer_id = v.customer_id
+       and k.destroyed_at is not null and k.forgotten_at is null)
+  from vault_card v where merchant_id = %s
+"""
+_UNFINISHED = """
+select customer_id from data_key where merchant_id = %s and destroyed_at is not null and forgotten_at is null
+"""
 
 
 class Booked(Struct, frozen=True):
@@ -52,7 +69,11 @@ class Booked(Struct, frozen=True):
 
 
 class MerchantEvidence(Struct, frozen=True, kw_only=True, dict=True):
-    """Everything stored for one merchant at one moment: `at`, by the database's clock."""
+    """Everything stored for one merchant at one moment: `at`, by the database's clock.
+
+    `vault` has the methods of the vault's numbers, and whether nothing is going to destroy each; `unfinished` the erased
+    customers whose orders may still show them.
+    """
 
     merchant_id: UUID
     at: datetime
@@ -61,6 +82,8 @@ class MerchantEvidence(Struct, frozen=True, kw_only=True, dict=True):
     claims: Mapping[tuple[ClaimKind, str], UUID]
     rows: Rows
     book: Mapping[str, Booked]
+    vault: Mapping[UUID, bool]
+    unfinished: AbstractSet[UUID]
 
     @cached_property
     def streams(self) -> Mapping[UUID, Sequence[RecordedEvent]]:
@@ -86,6 +109,30 @@ class MerchantEvidence(Struct, frozen=True, kw_only=True, dict=True):
     def orders(self) -> Mapping[UUID, Order]:
         """Every order as it is."""
         return {order_id: history[-1] for order_id, history in self.histories.items()}
+
+    @cached_property
+    def saved_methods(self) -> AbstractSet[UUID]:
+        """Every payment method that was ever saved."""
+        return {event.payment_method_id for _, event in self._events(PaymentMethodSaved)}
+
+    @cached_property
+    def deleted_methods(self) -> Mapping[UUID, int]:
+        """The position at which each deleted method was deleted."""
+        return {event.payment_method_id: position for position, event in self._events(PaymentMethodDeleted)}
+
+    @cached_property
+    def erased_customers(self) -> AbstractSet[UUID]:
+        return {event.customer_id for _, event in self._events(CustomerErased)}
+
+    @cached_property
+    def written_values(self) -> Counter[str]:
+        """How many events wrote each family name of a customer and each city of a saved method."""
+        names = [event.last_name for _, event in self._events(CustomerDetailsChanged)]
+        cities = [event.billing and event.billing.city for _, event in self._events(PaymentMethodBillingChanged)]
+        return Counter(value for value in (*names, *cities) if isinstance(value, str))
+
+    def _events(self, kind: type[Any]) -> Iterator[tuple[int, Any]]:
+        return ((recorded.position, recorded.event) for recorded in self.log if isinstance(recorded.event, kind))
 
 
 def asked_by(recorded: RecordedEvent) -> dict[str, Any]:
@@ -119,5 +166,7 @@ async def _merchant(connection: Connection, merchant_id: UUID, head: int) -> Mer
         log=log,
         claims={(ClaimKind(kind), key): stream_id for kind, key, stream_id in claims},
         rows=await stored(connection, merchant_id),
+        vault=dict(await (await connection.execute(_VAULT, (merchant_id,))).fetchall()),
+        unfinished={id_ for (id_,) in await (await connection.execute(_UNFINISHED, (merchant_id,))).fetchall()},
         book={key: Booked(key, *(Decimal(n) / SCALE for n in amounts), declined) for key, *amounts, declined in book},
     )

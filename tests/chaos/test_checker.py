@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import psycopg
@@ -14,7 +15,8 @@ from tests.chaos.witness import Asked, RecordedAnswer, Witness
 from tests.operations.conftest import DECLINED, SILENT, an_order, by_card, register
 from tests.sealing import MASTER_KEY
 
-from ledger.operations.inputs import Actor
+from ledger.operations.customers.change import change_customer
+from ledger.operations.inputs import Actor, CustomerFields
 from ledger.operations.ledger import Ledger
 from ledger.operations.orders.create import charge_order, create_order
 from ledger.operations.results import OrderResult
@@ -30,7 +32,11 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture
 async def ledger(database_url: str) -> AsyncIterator[Ledger]:
     settings = Settings(
-        database_url=database_url, master_key=MASTER_KEY, sandbox_deadline_s=0.05, processor_timeout_s=20
+        database_url=database_url,
+        database_vault_url=database_url,
+        master_key=MASTER_KEY,
+        sandbox_deadline_s=0.05,
+        processor_timeout_s=20,
     )
     async with open_ledger(settings) as ledger:
         yield ledger
@@ -213,3 +219,46 @@ async def test_a_call_that_stays_open_is_found_after_its_window(recorded: Record
     await create_order(ledger, recorded.merchant, an_order("open", by_card(SILENT)))
     assert await recorded.broken_rules(window_s=60) == set()
     assert await recorded.broken_rules(window_s=-60) == {OPEN}
+
+
+async def test_what_is_wrong_with_saved_cards_and_customers_is_found(
+    ledger: Ledger, database_url: str, tmp_path: Path
+) -> None:
+    merchant, number = await register(ledger), "4111111111111111"
+    made = await create_order(ledger, merchant, an_order("saved", by_card(number, persist=True)))
+    method_id = made.order.payments[-1].started.method.method_id
+    for name in ("López", "Pérez", "López"):
+        await change_customer(ledger, merchant, "ana", CustomerFields(last_name=name))
+
+    async def broken_rules(*operations: tuple[Asked, RecordedAnswer]) -> set[str]:
+        path = tmp_path / str(uuid4())
+        witness = Witness(path)
+        for asked, recorded in operations:
+            await witness.ended(await witness.invoke(asked), "ok", recorded)
+        witness.close()
+        return {violation.rule for violation in (await judge(database_url, path, 60)).violations}
+
+    def about(do: str, **more: Any) -> tuple[Asked, RecordedAnswer]:
+        asked = Asked(do=do, merchant_id=merchant.merchant_id, customer="ana", **more)
+        return asked, RecordedAnswer(status=200)
+
+    saved = (
+        about("create", external_id="saved", amount=10_000, number=number)[0],
+        structs.replace(answer(made), method_id=method_id),
+    )
+    assert await broken_rules(saved, about("change-customer", value="López")) == set()
+    assert await broken_rules(saved, about("change-customer", value="López", key="k")) == {"doubled"}
+    for lost in (
+        about("erase-customer"),
+        about("delete-method", method=method_id),
+        about("change-customer", value="Ruiz"),
+        about("change-method", method=method_id, value="Oaxaca"),
+        (saved[0], structs.replace(saved[1], method_id=uuid4())),
+    ):
+        assert await broken_rules(lost) == {LOST}
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute(f"create table planted as select 'card {number}' as text")
+        assert await broken_rules(saved) == {"numbers outside the vault"}
+        connection.execute("drop table planted")
+        connection.execute("delete from vault_card")
+    assert await broken_rules(saved) == {"the vault agrees"}

@@ -23,16 +23,21 @@ Outcome = Literal["ok", "fail", "info"]
 class Asked(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A request that a client is about to send. `amount` is in minor units; `card` names how the card behaves, None for no card.
 
-    `payment` is the merchant's own id of a charge, `key` the Idempotency-Key.
+    `payment` is the merchant's own id of a charge, `key` the Idempotency-Key. About saved cards: the external id of a
+    `customer`, the card's `number` to save, the saved `method`, and the `value` that a change writes.
     """
 
-    do: Literal["create", "charge", "read", "list"]
+    do: str
     merchant_id: UUID
     external_id: str | None = None
     amount: int | None = None
     card: str | None = None
     payment: str | None = None
     key: str | None = None
+    customer: str | None = None
+    number: str | None = None
+    method: UUID | None = None
+    value: str | None = None
 
 
 class RecordedAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -48,6 +53,7 @@ class RecordedAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     payment_id: UUID | None = None
     payment_status: str | None = None
     listed: tuple[UUID, ...] = ()
+    method_id: UUID | None = None
 
 
 class Line(Struct, frozen=True, kw_only=True, omit_defaults=True):
