@@ -41,6 +41,7 @@ _MERCHANT_WORDS = {
     "captureDelaySeconds": "How long a capture waits after 3-D Secure.",
     "invoiceTrigger": "When the parent invoice of a split order is stamped: `FIRST_CAPTURE` or `CREATION`. Kept for a release with invoices.",
     "refundOverpayment": "Whether the excess of a deposit is refunded automatically.",
+    "fractionalAmounts": "Whether amounts may have a fraction of a minor unit. `false` refuses 150.75 on every operation and asks: did you mean 15075?",
 }
 
 

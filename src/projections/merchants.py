@@ -110,6 +110,7 @@ class MerchantSettings(Struct, frozen=True, kw_only=True, rename="camel"):
     capture_delay_seconds: int
     invoice_trigger: str
     refund_overpayment: bool
+    fractional_amounts: bool = True
 
 
 class FoundKey(Struct, frozen=True, kw_only=True):
@@ -207,6 +208,7 @@ def settings_of(merchant: Merchant) -> MerchantSettings:
         capture_delay_seconds=merchant.capture_delay_seconds,
         invoice_trigger=merchant.invoice_trigger,
         refund_overpayment=merchant.refund_overpayment,
+        fractional_amounts=merchant.fractional_amounts,
     )
 
 

@@ -17,6 +17,7 @@ from structlog.testing import capture_logs
 from tests.background.conftest import Open, rows, worker_connection
 from tests.operations.conftest import an_order, by_card
 from tests.operations.test_action_recovery import recover
+from tests.operations.test_actions import MANUAL
 
 from ledger.background.inbox import consumer
 from ledger.background.inbox.consumer import Applied, DeadLetter, RetryLater
@@ -31,9 +32,10 @@ from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
 from ledger.domain.orders.terms import MethodType
 from ledger.domain.rejections import InvalidField
-from ledger.operations.inputs import Actor, PaymentInput, RefundInput
+from ledger.operations.inputs import Actor, CancelInput, PaymentInput, RefundInput
 from ledger.operations.ledger import Ledger
 from ledger.operations.merchants.registration import change_settings
+from ledger.operations.orders.cancel import cancel_order
 from ledger.operations.orders.create import create_order
 from ledger.operations.orders.refund import refund_order
 from ledger.operations.payment_lookup import PaymentLookup
@@ -295,6 +297,20 @@ async def test_disputes_find_their_payment_by_its_id_or_the_processors_name_for_
         fields["payment_id"] = None
     await delivery.deliver(DisputeOpened(dispute_id="d", amount=Decimal(10_000), **fields))
     assert (await current(ledger, merchant, order)).payments[0].status is PaymentStatus.DISPUTED
+
+
+async def test_a_dispute_on_a_payment_without_captured_money_is_a_dead_letter_and_an_early_one_is_tried_again(
+    ledger: Ledger, merchant: Actor, applier: MessageApplier
+) -> None:
+    held = (await create_order(ledger, merchant, an_order("held", by_card(), **MANUAL))).order
+    voided = (await create_order(ledger, merchant, an_order("voided", by_card(), **MANUAL))).order
+    await cancel_order(ledger, merchant, "voided", CancelInput())
+    for order, status in ((held, "AUTHORIZED"), (voided, "CANCELLED")):
+        message = DisputeOpened(dispute_id="d", amount=Decimal(1), **about(merchant, order))
+        assert await applier.take(message) == DeadLetter(f"its payment is {status} and has no captured money")
+    silent = (await create_order(ledger, merchant, an_order("silent", by_card("4000000000000119")))).order
+    early = DisputeOpened(dispute_id="d", amount=Decimal(1), **about(merchant, silent))
+    assert isinstance(await applier.take(early), RetryLater)
 
 
 async def test_a_message_about_nothing_known_stays_with_its_reason(

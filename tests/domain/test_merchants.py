@@ -100,6 +100,7 @@ def test_a_new_merchant_has_the_default_settings():
         "captureDelaySeconds": 5,
         "invoiceTrigger": "FIRST_CAPTURE",
         "refundOverpayment": False,
+        "fractionalAmounts": True,
     }
 
 
@@ -161,6 +162,7 @@ def test_an_operator_writes_settings_as_text():
         "captureDelaySeconds": "30",
         "invoiceTrigger": "creation",
         "refundOverpayment": "on",
+        "fractionalAmounts": "no",
     }
     assert set(texts) == set(SETTINGS)
     merchant = (
@@ -178,6 +180,7 @@ def test_an_operator_writes_settings_as_text():
                 capture_delay_seconds=30,
                 invoice_trigger=InvoiceTrigger.CREATION,
                 refund_overpayment=True,
+                fractional_amounts=False,
             )
         )
     )

@@ -261,6 +261,7 @@ SAMPLES: dict[str, Any] = {
         capture_delay_seconds=30,
         invoice_trigger=merchants.InvoiceTrigger.CREATION,
         refund_overpayment=True,
+        fractional_amounts=False,
     ),
     "api-key-issued.v1": merchants.ApiKeyIssued(
         merchant_id=MERCHANT,

@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import timedelta
 from decimal import Decimal
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
 import pytest
+from msgspec.structs import replace
 from tests.operations.conftest import Open, an_order, register
 from tests.operations.test_action_recovery import (
     GIVEN_UP,
@@ -41,6 +42,8 @@ from ledger.operations.inputs import Actor, RefundInput
 from ledger.operations.ledger import Ledger
 from ledger.operations.orders.create import create_order
 from ledger.operations.orders.refund import refund_order
+from ledger.operations.pipeline import processor_requests
+from ledger.operations.pipeline.processor_requests import not_sent
 from ledger.operations.pipeline.repeat_call import repeat_call
 from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
 from ledger.postgres.faults import DatabaseUnavailable
@@ -158,10 +161,10 @@ async def test_a_call_that_never_arrived_is_sent_again_once_by_several_workers(
 
 
 @every_call
-async def test_the_pause_grows_until_the_call_arrives_and_the_key_is_answered_meanwhile(
+async def test_it_is_sent_again_until_it_arrives_and_the_key_is_answered_meanwhile(
     ledger: Ledger, merchant: Actor, database_url: str, action: Action
 ) -> None:
-    intent, sent, pauses = await postponed(ledger, merchant, action), list[Any](), list[float]()
+    intent, sent = await postponed(ledger, merchant, action), list[Any]()
     wrap(ledger, action.method, recording(sent))
     await bank(ledger).set_mode(merchant.merchant_id, Mode.DOWN, 3)
     for tries in (2, 3, 4):
@@ -171,14 +174,20 @@ async def test_the_pause_grows_until_the_call_arrives_and_the_key_is_answered_me
         waits = (await order_named(ledger, merchant, "1")).open_intent
         assert waits is not None
         assert (waits.unsent, waits.tries, waits.first_deadline_at) == (True, tries, intent.deadline_at)
-        until = waits.over_at + timedelta(seconds=20)  # the deadline of a call is 20 seconds after its intent
-        pauses.append((until - waits.deadline_at).total_seconds())
-    assert pauses == sorted(pauses)
-    assert pauses[1] - pauses[0] > 5
-    assert pauses[2] - pauses[1] > 15
     await recover(database_url, ledger)
     await assert_done_once(ledger, merchant, action, intent, sent)
     assert len(sent) == 4
+
+
+async def test_the_pause_before_the_next_call_doubles_up_to_ten_minutes(
+    ledger: Ledger, merchant: Actor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [refund] = [action for action in CALLS if action.method == "refund"]
+    intent = await postponed(ledger, merchant, refund)
+    order, now = await order_named(ledger, merchant, "1"), intent.deadline_at
+    monkeypatch.setattr(processor_requests, "datetime", SimpleNamespace(now=lambda _: now))
+    untils = [not_sent(order, replace(intent, tries=tries)).until for tries in (1, 2, 3, 4, 8, 100)]
+    assert [None if until is None else (until - now).total_seconds() for until in untils] == [0, 5, 15, 35, 595, 595]
 
 
 async def test_it_is_not_sent_before_its_time(ledger: Ledger, merchant: Actor, database_url: str) -> None:

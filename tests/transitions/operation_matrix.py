@@ -90,7 +90,7 @@ def _sandbox_request(operation: str, place: str, body: Callable[[dict[str, Any]]
 
 
 def _deposit_to(payment: dict[str, Any], amount: int) -> dict[str, Any]:
-    details = payment.get("speiDetails") or {"clabe": "646180999999999999"}
+    details = payment.get("speiDetails") or {"clabe": "646180999999999992"}
     return {"clabe": details["clabe"], "amount": amount}
 
 

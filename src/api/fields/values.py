@@ -18,8 +18,9 @@ from msgspec import UNSET, Raw, UnsetType
 from stdnum.mx import rfc
 
 from api.fields.types import METADATA_BYTES_MAX, METADATA_DEPTH_MAX
-from api.http.errors import conflicting, invalid, required
+from api.http.errors import ApiError, FieldError, conflicting, invalid, required
 from ledger.domain.money import AMOUNT_MAX, parse_amount
+from projections.merchants import MerchantSettings
 
 T = TypeVar("T")
 OptionalText = TypeVar("OptionalText", bound=str | None)
@@ -56,6 +57,26 @@ def positive_amount(raw: Raw | UnsetType, field: str) -> Decimal:
     if not value:
         raise invalid(field, "must be greater than 0", "OUT_OF_RANGE")
     return value
+
+
+def require_whole(settings: MerchantSettings, *amounts: tuple[str, Decimal | None]) -> None:
+    """Raises ApiError (400) where the merchant refuses fractions of a minor unit and one of these amounts has one.
+
+    Each amount comes with its field. The setting `fractionalAmounts` protects merchants who send pesos by mistake.
+    """
+    if settings.fractional_amounts:
+        return
+    wrong = [(field, value) for field, value in amounts if value is not None and value != value.to_integral_value()]
+    errors = tuple(FieldError(field, _in_minor_units(value), "FRACTION_NOT_ALLOWED") for field, value in wrong)
+    if errors:
+        message = f"{errors[0].field} {errors[0].message}."
+        raise ApiError(400, "VALIDATION_ERROR", message, errors=errors)
+
+
+def _in_minor_units(value: Decimal) -> str:
+    meant = value * 100
+    hint = f": did you mean {meant.to_integral_value()}?" if meant == meant.to_integral_value() else ""
+    return f"must have no fraction; amounts are in centavos{hint}"
 
 
 def measure(raw: Raw | UnsetType, field: str) -> Decimal:

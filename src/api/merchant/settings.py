@@ -45,6 +45,7 @@ _ZONE: Final = "The time zone of dates without an offset: a name of the IANA dat
 _HEADER: Final = "Whether every request needs the header x-merchant-id."
 _DELAY: Final = "The seconds until an authenticated card payment is captured."
 _TRIGGER: Final = "When the invoice of a split order is stamped."
+_FRACTIONS: Final = "Whether amounts may have a fraction of a minor unit; false refuses 150.75 with a hint to 15075."
 _OVERPAYMENT: Final = "Whether the excess of a deposit is refunded."
 _LIMIT: Final = (
     "The requests of a key per {}; 0 means unlimited, `null` the limit of the service. Only the operator changes it."
@@ -77,6 +78,7 @@ class ChangeMerchantSettings(Struct, frozen=True, kw_only=True, rename="camel"):
         Annotated[str, Meta(extra_json_schema={"enum": list(INVOICE_TRIGGERS)})] | None, Meta(description=_TRIGGER)
     ] = None
     refund_overpayment: Annotated[bool | None, Meta(description=_OVERPAYMENT)] = None
+    fractional_amounts: Annotated[bool | None, Meta(description=_FRACTIONS)] = None
 
 
 class ChangeMerchant(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -98,6 +100,7 @@ class MerchantSettingsDocument(Struct, kw_only=True, rename="camel"):
     capture_delay_seconds: Annotated[int, Meta(description=_DELAY)]
     invoice_trigger: Annotated[str, Meta(description=_TRIGGER)]
     refund_overpayment: Annotated[bool, Meta(description=_OVERPAYMENT)]
+    fractional_amounts: Annotated[bool, Meta(description=_FRACTIONS)]
 
 
 class MerchantDocument(Struct, kw_only=True, rename="camel"):

@@ -12,6 +12,7 @@ from api.dependencies import Dependencies
 from api.fields.payment_method import sent_pan
 from api.fields.stored_text import check_stored_text
 from api.fields.types import LongText
+from api.fields.values import require_whole
 from api.http.decoding import BAD_INPUT_AS_400, BodyDecoder
 from api.http.endpoint import WRITE, ScopedOperation
 from api.http.errors import ApiError
@@ -55,6 +56,7 @@ async def add_payment(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """POST /v2/payment-orders/{id}/payments: 201 for a further payment of a split order, 422 for a decline."""
     body = await request.body(deps.body_limit)
     parsed = parse_payment(body, merchant_now(deps, request))
+    require_whole(request.principal.settings, ("amount", parsed.amount))
     reference = request.order_reference()
     key = request.idempotency_key(deps.fingerprint_key, body)
     result = await operation.add_payment(deps.ledger, request.actor, reference, parsed, key)

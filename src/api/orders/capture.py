@@ -9,7 +9,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from api.dependencies import Dependencies
 from api.fields.types import PositiveNumber
-from api.fields.values import is_given, positive_amount
+from api.fields.values import is_given, positive_amount, require_whole
 from api.http.decoding import BAD_INPUT_AS_400, BodyDecoder
 from api.http.endpoint import WRITE, ScopedOperation
 from api.http.errors import ApiError
@@ -62,6 +62,7 @@ async def capture(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """POST /v2/payment-orders/{id}/capture: 200, or 422 where the processor refused."""
     body = await request.optional_body(deps.body_limit)
     parsed = parse_capture(body)
+    require_whole(request.principal.settings, ("amount", parsed.amount))
     reference = request.order_reference()
     key = request.idempotency_key(deps.fingerprint_key, body)
     result = await capture_order(deps.ledger, request.actor, reference, parsed, key)

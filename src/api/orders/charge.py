@@ -25,7 +25,7 @@ from api.fields.people import (
 )
 from api.fields.stored_text import check_each_text, check_stored_text
 from api.fields.types import Id, Metadata, PositiveNumber
-from api.fields.values import is_given, metadata, one_of_aliases, positive_amount, printable
+from api.fields.values import is_given, metadata, one_of_aliases, positive_amount, printable, require_whole
 from api.http.decoding import BAD_INPUT_AS_400, BodyDecoder
 from api.http.endpoint import WRITE, ScopedOperation
 from api.http.errors import ApiError
@@ -126,6 +126,7 @@ async def charge(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """POST /v2/payment-orders/{id}/charge: 200, or 422 for a decline."""
     body = await request.body(deps.body_limit)
     parsed = parse_charge(body, merchant_now(deps, request))
+    require_whole(request.principal.settings, ("amount", parsed.amount))
     key = request.idempotency_key(deps.fingerprint_key, body)
     result = await charge_order(deps.ledger, request.actor, request.order_reference(), parsed, key)
     return order_response(result, 200, deps, request)

@@ -32,7 +32,7 @@ from api.fields.people import (
 )
 from api.fields.stored_text import check_each_text, check_stored_text
 from api.fields.types import INVOICE_NUMBER_MAX, NUMBER_MAX, Id, LongText, Metadata
-from api.fields.values import metadata, moment, one_of_aliases, positive_amount, printable
+from api.fields.values import metadata, moment, one_of_aliases, positive_amount, printable, require_whole
 from api.http.decoding import BAD_INPUT_AS_400, BodyDecoder
 from api.http.endpoint import WRITE, ScopedOperation
 from api.http.errors import ApiError, required
@@ -208,6 +208,7 @@ async def create(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     if named := product_ids(sent.line_items or sent.items):
         products = await deps.queries.products_by_id(request.principal.merchant_id, named)
     parsed = _parsed(sent, body, now, products)
+    require_whole(request.principal.settings, ("amount", parsed.terms.amount))
     key = request.idempotency_key(deps.fingerprint_key, body)
     result = await create_order(deps.ledger, request.actor, parsed, key)
     return order_response(result, 201 if result.created else 200, deps, request)

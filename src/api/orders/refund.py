@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from api.dependencies import Dependencies
 from api.fields.stored_text import check_each_text, check_stored_text
 from api.fields.types import ALLOCATIONS_MAX, Clabe, Id, PositiveNumber, Text
-from api.fields.values import one_of_aliases, positive_amount, printable
+from api.fields.values import one_of_aliases, positive_amount, printable, require_whole
 from api.http.decoding import BAD_INPUT_AS_400, BodyDecoder
 from api.http.endpoint import WRITE, ScopedOperation
 from api.http.errors import ApiError, invalid, required
@@ -158,6 +158,8 @@ async def refund(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """POST /v2/payment-orders/{id}/refund: 200 with the order and the refund, which may be pending or have failed."""
     body = await request.body(deps.body_limit)
     parsed = parse_refund(body)
+    parts = [(f"allocations[{at}].amount", each.amount) for at, each in enumerate(parsed.allocations)]
+    require_whole(request.principal.settings, ("amount", parsed.amount), *parts)
     reference = request.order_reference()
     key = request.idempotency_key(deps.fingerprint_key, body)
     result = await refund_order(deps.ledger, request.actor, reference, parsed, key)

@@ -14,7 +14,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from api.dependencies import Dependencies
 from api.fields.stored_text import check_card_data
 from api.fields.types import Id, PositiveNumber
-from api.fields.values import positive_amount, printable
+from api.fields.values import positive_amount, printable, require_whole
 from api.http.decoding import BAD_INPUT_AS_400, BodyDecoder
 from api.http.endpoint import WRITE, ScopedOperation
 from api.http.errors import conflicting, invalid
@@ -27,11 +27,14 @@ from api.sandbox.processor import sandbox_processor
 from ledger.domain.orders.decide.guards import require_multiple
 from ledger.domain.rejections import AmountMismatch
 from ledger.operations.pipeline.unit_of_work import load_order
+from ledger.processors.clabe import is_clabe
 from ledger.processors.messages import DepositReceived
 from ledger.processors.sandbox.references import Deposit, WrongAmount
 
 _OWN_PREFIX: Final = "sbx_"
 """Begins the ids of the bank's own messages: a deposit with such an id would be taken for that message."""
+
+_CLABE_DIGITS: Final = 18
 
 _Digits = Annotated[str, Meta(min_length=1, max_length=40, extra_json_schema={"pattern": "^[0-9]+$"})]
 
@@ -60,6 +63,11 @@ def _sent_to(sent: SendDeposit) -> str:
         raise invalid("clabe", "is required where reference is absent", "REQUIRED")
     if not (sent_to.isascii() and sent_to.isdigit()):
         raise invalid("clabe" if sent.clabe else "reference", "must consist of digits", "INVALID_FORMAT")
+    if sent.clabe is not None and not is_clabe(sent.clabe):
+        problem = (
+            "must have 18 digits" if len(sent.clabe) != _CLABE_DIGITS else "has a wrong check digit: it is mistyped"
+        )
+        raise invalid("clabe", problem, "INVALID_FORMAT")
     return sent_to
 
 
@@ -80,6 +88,7 @@ async def send(deps: Dependencies, request: ApiRequest) -> ApiResponse:
         sent = _decode(body)
         message_id, sent_to = _message_id(sent), _sent_to(sent)
         amount = positive_amount(sent.amount, "amount")
+    require_whole(request.principal.settings, ("amount", amount))
 
     async def report(seed: UUID) -> DepositReceived:
         deposit = Deposit(
@@ -121,7 +130,7 @@ SEND_DEPOSIT: Final = ScopedOperation(
         summary="Send money to a reference",
         description="""
 Acts as a payer: sends a transfer to a CLABE, in any amount, or pays cash at a store, which accepts only the exact
-amount. A repeated `messageId` is the same deposit and gets the first answer. Sandbox only.
+amount. A CLABE with a wrong check digit is refused, as a bank does. A repeated `messageId` is the same deposit and gets the first answer. Sandbox only.
 """,
         tag=SANDBOX,
         parameters=(IDEMPOTENCY_KEY,),

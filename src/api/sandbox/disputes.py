@@ -13,7 +13,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from api.dependencies import Dependencies
 from api.fields.types import PositiveNumber
-from api.fields.values import is_given, positive_amount
+from api.fields.values import is_given, positive_amount, require_whole
 from api.http.decoding import BAD_INPUT_AS_400, BodyDecoder
 from api.http.endpoint import WRITE, ScopedOperation
 from api.http.errors import required
@@ -54,6 +54,7 @@ async def report(deps: Dependencies, request: ApiRequest) -> ApiResponse:
         raise required("paymentId")
     with BAD_INPUT_AS_400:
         asked = positive_amount(sent.amount, "amount") if is_given(sent.amount) else None
+    require_whole(request.principal.settings, ("amount", asked))
     payment_id = sent.payment_id
 
     async def make(seed: UUID) -> Message:

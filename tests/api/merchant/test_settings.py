@@ -48,6 +48,7 @@ async def test_a_merchant_changes_what_it_sends_and_nothing_else(merchant: Merch
         "captureDelaySeconds": 30,
         "invoiceTrigger": "creation",
         "refundOverpayment": True,
+        "fractionalAmounts": False,
     }
     changed = await put(merchant, {"settings": changes})
     assert changed.status_code == 200

@@ -114,7 +114,7 @@ async def test_a_transfer_is_paid_back_when_the_payout_is_confirmed(merchant: Me
 async def test_money_for_an_unknown_or_foreign_reference_is_kept(store: Storefront, merchant: Merchant):
     other = await store.register()
     said = await waiting(other)
-    for sent_to in ("646180999999999999", clabe(said)):
+    for sent_to in ("646180999999999992", clabe(said)):
         answer = await deposit(merchant, clabe=sent_to, amount=150_000)
         assert (answer.status_code, answer.json()["paymentOrder"]) == (202, None)
         assert answer.json()["waitsFor"]
@@ -139,5 +139,13 @@ def test_an_invalid_deposit_is_refused(body: Any, field: str):
 
 @pytest.mark.parametrize("amount", [0, -1, None, "1", 1e15, 0.00001])
 async def test_an_invalid_amount_is_refused(merchant: Merchant, amount: Any):
-    answer = await deposit(merchant, clabe="646180999999999999", amount=amount)
+    answer = await deposit(merchant, clabe="646180999999999992", amount=amount)
     assert (answer.status_code, answer.json()["errors"][0]["field"]) == (400, "amount")
+
+
+@pytest.mark.parametrize("mistyped", ["646180110400000008", "64618011040000000", "6461801104000000071"])
+async def test_a_mistyped_clabe_is_refused_and_one_without_an_owner_is_kept(merchant: Merchant, mistyped: str):
+    refused = await deposit(merchant, clabe=mistyped, amount=100)
+    assert (refused.status_code, refused.json()["errors"][0]["field"]) == (400, "clabe")
+    kept = await deposit(merchant, clabe="646180110400000007", amount=100)
+    assert (kept.status_code, kept.json()["paymentOrder"]) == (202, None)

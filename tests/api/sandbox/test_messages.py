@@ -165,9 +165,9 @@ async def test_money_on_a_reference_that_a_card_has_replaced_is_money_all_the_sa
     ("body", "field"),
     [
         ({"amount": 5}, "clabe"),
-        ({"clabe": "646180000000000017"}, "amount"),
-        ({"clabe": "646180000000000017", "amount": 0}, "amount"),
-        ({"clabe": "646180000000000017", "amount": "5"}, "amount"),
+        ({"clabe": "646180000000000012"}, "amount"),
+        ({"clabe": "646180000000000012", "amount": 0}, "amount"),
+        ({"clabe": "646180000000000012", "amount": "5"}, "amount"),
         ({"clabe": "1", "reference": "2", "amount": 5}, "clabe"),
         ({"clabe": "", "amount": 5}, "clabe"),
         ({"clabe": "1\x00", "amount": 5}, "clabe"),

@@ -37,7 +37,7 @@ from ledger.domain.orders.events import OrderCreated, OrderEvent
 from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.processor_outcomes import Refunded, RefundRefused
 from ledger.domain.orders.refund import RefundPart, RefundStatus
-from ledger.domain.orders.state import Order
+from ledger.domain.orders.state import LIVE, Order
 from ledger.domain.orders.terms import MethodType
 from ledger.domain.rejections import InvalidField, Rejected
 from ledger.journal.append import Conflict
@@ -210,6 +210,9 @@ def _dispute(order: Order, message: _Dispute, at: datetime) -> list[OrderEvent]:
     if not isinstance(message, DisputeWon):
         _require_step(order, message.amount)
     payment = _payment_of(order, message)
+    is_held = payment.authorized > 0 and payment.capture_due_at is None
+    if not payment.captured and payment.intent is None and (is_held or payment.status not in LIVE):
+        raise _Contradicts(f"its payment is {payment.status} and has no captured money")
     decided = payment.decided(message.dispute_id)
     if decided is not None and decided.lost != _reported_as_lost(message, decided.lost):
         raise _Contradicts("the dispute was decided otherwise")

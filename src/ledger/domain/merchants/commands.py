@@ -37,6 +37,7 @@ class ChangeSettings(Struct, frozen=True, kw_only=True):
     capture_delay_seconds: int | UnsetType = UNSET
     invoice_trigger: InvoiceTrigger | UnsetType = UNSET
     refund_overpayment: bool | UnsetType = UNSET
+    fractional_amounts: bool | UnsetType = UNSET
 
 
 class IssueApiKey(Struct, frozen=True, kw_only=True):

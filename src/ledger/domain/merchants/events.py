@@ -48,6 +48,7 @@ class MerchantSettingsChanged(Struct, frozen=True, kw_only=True, omit_defaults=T
     capture_delay_seconds: int | UnsetType = UNSET
     invoice_trigger: InvoiceTrigger | UnsetType = UNSET
     refund_overpayment: bool | UnsetType = UNSET
+    fractional_amounts: bool | UnsetType = UNSET
 
 
 class ApiKeyIssued(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

@@ -148,6 +148,7 @@ SETTINGS: Final[dict[str, Setting]] = {
     "captureDelaySeconds": Setting("capture_delay_seconds", _whole, f"must be a whole number from 0 to {DELAY_MAX_S}"),
     "invoiceTrigger": Setting("invoice_trigger", _trigger, f"must be one of {', '.join(InvoiceTrigger)}"),
     "refundOverpayment": Setting("refund_overpayment", _switch, _TRUE_OR_FALSE),
+    "fractionalAmounts": Setting("fractional_amounts", _switch, _TRUE_OR_FALSE),
 }
 """Every setting by its public name."""
 

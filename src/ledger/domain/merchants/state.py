@@ -67,4 +67,5 @@ class Merchant(Struct, frozen=True, kw_only=True):
     capture_delay_seconds: int = 5
     invoice_trigger: InvoiceTrigger = InvoiceTrigger.FIRST_CAPTURE
     refund_overpayment: bool = False
+    fractional_amounts: bool = True
     keys: tuple[ApiKey, ...] = ()
