@@ -43,6 +43,17 @@ def test_a_certificate_that_could_not_seal_is_refused(csd, given, field, problem
     assert refused.value.field == field
 
 
+@pytest.mark.parametrize(
+    "change",
+    [(b"\xa0\x03\x02\x01\x02", b"\xa0\x03\x02\x01\x67"), (b"\x86\xf7\x0d\x01\x01\x01", b"\x86\xf7\x0d\x01\x01\x35")],
+)
+def test_a_damaged_certificate_is_refused(csd, change):
+    damaged = csd.certificate.replace(*change)
+    assert damaged != csd.certificate
+    with pytest.raises(CertificateWrong, match=r"X\.509 certificate in DER"):
+        open_csd(damaged, locked_key(csd, PASSWORD), PASSWORD, rfc=RFC, at=NOW)
+
+
 def test_a_fiel_is_refused(fiel):
     with pytest.raises(CertificateWrong, match="is a FIEL"):
         open_csd(fiel.certificate, locked_key(fiel, PASSWORD), PASSWORD, rfc=RFC, at=NOW)

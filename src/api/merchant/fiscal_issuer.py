@@ -106,15 +106,22 @@ def parse_issuer(body: bytes, at: datetime) -> tuple[Issuer, Csd]:
     errors.check(_shaped, sent.series, "series", _SERIES.pattern, "1 to 20 letters and digits")
     errors.check(_legal_name, sent.legal_name)
     csd = _csd(sent, rfc, at, errors)
+    name = sent.legal_name
+    if csd is not None and not name:
+        try:
+            name = legal_name_of(csd)
+        except CertificateWrong as wrong:
+            errors.add(invalid(wrong.field, wrong.problem))
     errors.refuse()
     assert rfc, "it was checked"
     assert sent.tax_system, "it was checked"
     assert sent.zip_code, "it was checked"
     assert csd, "it was checked"
+    assert name, "it was checked"
     iva_rate = "0.16" if sent.iva_rate is UNSET else sent.iva_rate
     issuer = Issuer(
         rfc=rfc,
-        legal_name=sent.legal_name or legal_name_of(csd),
+        legal_name=name,
         tax_system=sent.tax_system,
         zip_code=sent.zip_code,
         series=sent.series,

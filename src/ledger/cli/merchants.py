@@ -156,11 +156,12 @@ def set_issuer(
     password = _content(password_file).decode(errors="replace").rstrip("\r\n")
     try:
         csd = open_csd(_content(certificate), _content(key), password, rfc=rfc.upper(), at=datetime.now(UTC))
+        name = legal_name or legal_name_of(csd)
     except CertificateWrong as wrong:
         raise CannotRun(f"{'--certificate' if wrong.field == 'certificate' else '--key'} {wrong.problem}") from None
     issuer = Issuer(
         rfc=rfc.upper(),
-        legal_name=legal_name or legal_name_of(csd),
+        legal_name=name,
         tax_system=tax_system,
         zip_code=zip_code,
         series=series,

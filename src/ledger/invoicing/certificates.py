@@ -61,7 +61,7 @@ def open_csd(certificate: bytes, key: bytes, password: str, *, rfc: str, at: dat
         parsed = x509.load_der_x509_certificate(certificate)
         _check(parsed, rfc, at)
         public = parsed.public_key()
-    except ValueError:
+    except (ValueError, UnsupportedAlgorithm, x509.InvalidVersion, x509.DuplicateExtension):
         raise CertificateWrong("certificate", "is no X.509 certificate in DER (the .cer file)") from None
     if not isinstance(public, rsa.RSAPublicKey) or public.key_size > _BITS_MAX:
         raise CertificateWrong("certificate", f"has no RSA key of at most {_BITS_MAX} bits")
@@ -74,8 +74,7 @@ def open_csd(certificate: bytes, key: bytes, password: str, *, rfc: str, at: dat
 def _opened(key: bytes, password: str) -> rsa.RSAPrivateKey:
     """Returns a private key. Raises CertificateWrong where it does not open.
 
-    A key may ask for any number of rounds until it opens, and for checks of numbers of any size: both are limited
-    first.
+    A key may ask for any number of rounds until it opens, and for checks of any size: both are limited first.
     """
     wrong = CertificateWrong(
         "privateKey", "does not open: it is no PKCS#8 key in DER (the .key file), or the password is another"
@@ -158,8 +157,17 @@ def certificate_number(certificate: x509.Certificate) -> str:
 
 
 def legal_name_of(csd: Csd) -> str:
-    """Returns the taxpayer's name as CFDI 4.0 wants it: the certificate's, without the kind of company."""
-    return str(load_signer(csd).legal_name)
+    """Returns the taxpayer's name as CFDI 4.0 wants it: the certificate's, without the kind of company.
+
+    Raises CertificateWrong where the certificate has none.
+    """
+    try:
+        name = load_signer(csd).legal_name
+    except Exception:  # noqa: BLE001 - pyOpenSSL raises classes of its own for a damaged name
+        name = None
+    if not name:
+        raise CertificateWrong("certificate", "has no name: send the legal name beside it")
+    return str(name)
 
 
 def load_signer(csd: Csd) -> Signer:
