@@ -74,8 +74,7 @@ def open_csd(certificate: bytes, key: bytes, password: str, *, rfc: str, at: dat
 def _opened(key: bytes, password: str) -> rsa.RSAPrivateKey:
     """Returns a private key. Raises CertificateWrong where it does not open.
 
-    A key may ask for any number of rounds until it opens, and for checks of numbers of any size: both are limited
-    first.
+    A key may ask for any number of rounds until it opens, and for checks of any size: both are limited first.
     """
     wrong = CertificateWrong(
         "privateKey", "does not open: it is no PKCS#8 key in DER (the .key file), or the password is another"
@@ -162,7 +161,10 @@ def legal_name_of(csd: Csd) -> str:
 
     Raises CertificateWrong where the certificate has none.
     """
-    name = load_signer(csd).legal_name
+    try:
+        name = load_signer(csd).legal_name
+    except Exception:  # noqa: BLE001 - pyOpenSSL raises classes of its own for a damaged name
+        name = None
     if not name:
         raise CertificateWrong("certificate", "has no name: send the legal name beside it")
     return str(name)

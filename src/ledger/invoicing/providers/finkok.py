@@ -1,8 +1,8 @@
 """Finkok over satcfdi: SOAP, and a look-up (`stamped`) that recognises a document by its seal.
 
 A repeated stamp is answered with incidence 307 and the first stamp. For some seconds the stamp may be missing there,
-and the look-up may answer 603, that it has none. So "not found" is final only after the provider's time for late
-arrivals.
+and the look-up may answer 603, that it has none. So "not found" is final only after the time for late arrivals in the
+provider's capabilities.
 """
 
 from __future__ import annotations
