@@ -12,6 +12,7 @@ import sys
 from uuid import UUID
 
 from tests.sealing import data_keys
+from tests.whole_log import page_of_log
 
 from ledger.journal.codec import CODEC
 from ledger.journal.reader import LogReader, RecordedEvent
@@ -24,7 +25,7 @@ async def read_log(url: str, merchant_id: UUID, size: int = 1000) -> list[Record
     log: list[RecordedEvent] = []
     async with await connect(url, "property-tests") as connection:
         reader = LogReader(url, CODEC, data_keys())
-        while page := await reader.feed(connection, merchant_id, len(log), size):
+        while page := await page_of_log(reader, connection, merchant_id, len(log), size):
             log += page
     return log
 

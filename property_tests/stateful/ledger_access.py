@@ -16,6 +16,7 @@ from uuid import UUID
 
 from property_tests.stateful.move_coverage import LogFollower, MoveCoverage
 from tests.sealing import MASTER_KEY, data_keys
+from tests.whole_log import page_of_log
 
 from ledger.background.inbox.consumer import InboxConsumer
 from ledger.background.inbox.message_handlers import MessageApplier
@@ -93,7 +94,7 @@ class LedgerAccess:
 
     async def _follow(self, merchant_id: UUID, follower: LogFollower) -> set[UUID]:
         touched: set[UUID] = set()
-        while page := await self._reader.feed(self._connection, merchant_id, follower.position, PAGE):
+        while page := await page_of_log(self._reader, self._connection, merchant_id, follower.position, PAGE):
             touched.update(recorded.stream_id for recorded in page)
             for recorded in page:
                 follower.see(recorded)
