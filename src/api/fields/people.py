@@ -169,9 +169,7 @@ def fiscal_data(
     fiscal = one_of_aliases("customerFiscalData", fiscal, "fiscalConfig", config)
     if fiscal is None:
         return None
-    given = {"customerFiscalData": canonical, "fiscalData": data, "fiscalConfig": config}
-    place = next(name for name, value in given.items() if value is not None)
-    return parse_receiver(fiscal, place)
+    return parse_receiver(fiscal, "customerFiscalData")
 
 
 def check_fiscal_data(sent: tuple[CustomerFiscalData | None, ...], errors: FieldErrors) -> None:
@@ -179,6 +177,6 @@ def check_fiscal_data(sent: tuple[CustomerFiscalData | None, ...], errors: Field
     names = ("customerFiscalData", "fiscalData", "fiscalConfig")
     if not any(map(errors.has, names)):
         errors.check(fiscal_data, *sent)
-    for name, each in zip(names, sent, strict=True):
+    for each in sent:
         if each is not None:
-            errors.check(parse_receiver, each, name)
+            errors.check(parse_receiver, each, "customerFiscalData")

@@ -180,6 +180,7 @@ def _check_fields(sent: CreatePaymentOrder, now: datetime, products: Products | 
         sent,
         valid,
         *(("amount",), ("virtual_terminal", "is_virtual_terminal"), ("billing_address",), ("due_date",), ("metadata",)),
+        ("exchange_rate",),
         *(() if errors.has("externalMerchantReference") else (("external_id", "external_merchant_reference"),)),
     )
     check_customer(sent.customer, sent.customer_id, errors)

@@ -6,6 +6,7 @@ The provider itself stores the mode, so it holds in every process at once.
 from __future__ import annotations
 
 from typing import Annotated, Final, Literal
+from uuid import UUID
 
 from msgspec import Meta, Struct
 
@@ -17,8 +18,10 @@ from api.http.decoding import BodyDecoder
 from api.http.endpoint import WRITE, ScopedOperation
 from api.http.errors import ApiError, conflicting, required
 from api.http.request import ApiRequest
-from api.http.response import ApiResponse, json_response
-from api.openapi.operation import ANY, BODY, SANDBOX, OperationSpec, codes_of
+from api.http.response import ApiResponse
+from api.openapi.operation import ANY, BODY, IDEMPOTENT, SANDBOX, OperationSpec, codes_of
+from api.openapi.parameters import IDEMPOTENCY_KEY
+from api.sandbox.once import respond_once
 from ledger.invoicing.contract import Refused
 from ledger.invoicing.providers.sandbox import REFUSAL, SandboxProvider
 
@@ -58,7 +61,8 @@ class StampingMode(Struct, rename="camel"):
 
 async def set_mode(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """POST {base}/sandbox/stamping: the mode of the merchant's next calls."""
-    sent, errors = _decode.gather(await request.body(deps.body_limit))
+    body = await request.body(deps.body_limit)
+    sent, errors = _decode.gather(body)
     if sent.mode is None:
         errors.add(required("mode"))
     for name, text in (("code", sent.code), ("message", sent.message)):
@@ -68,17 +72,21 @@ async def set_mode(deps: Dependencies, request: ApiRequest) -> ApiResponse:
             errors.add(conflicting(name, "mode", "are sent together only with mode REFUSE"))
         errors.check(_stored, text, name)
     errors.refuse()
-    assert sent.mode, "it was checked"
+    mode = sent.mode
+    assert mode, "it was checked"
     refusal = Refused(code=sent.code or REFUSAL.code, message=sent.message or REFUSAL.message)
-    await _provider(deps).set_mode(request.principal.merchant_id, sent.mode, sent.times, refusal)
-    refuses = sent.mode == "REFUSE"
-    answer = StampingMode(
-        mode=sent.mode,
-        times=sent.times,
-        code=refusal.code if refuses else None,
-        message=refusal.message if refuses else None,
-    )
-    return json_response(200, answer)
+
+    async def act(_: UUID) -> StampingMode:
+        await _provider(deps).set_mode(request.principal.merchant_id, mode, sent.times, refusal)
+        shown = refusal if mode == "REFUSE" else None
+        return StampingMode(
+            mode=mode,
+            times=sent.times,
+            code=None if shown is None else shown.code,
+            message=None if shown is None else shown.message,
+        )
+
+    return await respond_once(deps, request, body, StampingMode, act)
 
 
 def _stored(text: str, name: str) -> None:
@@ -105,6 +113,7 @@ For this merchant only. With `REFUSE` the next documents are refused with the pr
 `failureCode` and `failureReason` repeat; with `DOWN` the provider cannot be reached. Sandbox only.
 """,
         tag=SANDBOX,
+        parameters=(IDEMPOTENCY_KEY,),
         takes=SetStampingMode,
         examples={
             "refuse": {
@@ -115,6 +124,7 @@ For this merchant only. With `REFUSE` the next documents are refused with the pr
             "usual": {"summary": "Normal again", "value": {"mode": "OK"}},
         },
         answers={200: ("The mode.", StampingMode)},
-        codes=codes_of(ANY, BODY, {503: ("PROCESSOR_UNAVAILABLE",)}),
+        codes=codes_of(ANY, BODY, IDEMPOTENT, {503: ("PROCESSOR_UNAVAILABLE",)}),
+        replays=True,
     ),
 )

@@ -63,10 +63,10 @@ def test_the_use_is_one_that_the_regime_can_have():
     assert wrong(taxId="XEXX010101000", cfdiUse="G03") == {"cfdiUse": "must be S01 for a generic RFC"}
 
 
-def test_every_wrong_field_is_named_at_once_under_the_name_that_was_sent():
+def test_every_wrong_field_is_named_at_once_under_the_canonical_name():
     receiver = {"taxId": "ABC", "email": "@", "taxSystem": "1", "cfdiUse": "X", "zipCode": "1", "paymentForm": "0"}
     refused = refusal_of(order(fiscalData=receiver))
-    assert [each.field for each in refused.errors] == [f"fiscalData.{name}" for name in receiver]
+    assert [each.field for each in refused.errors] == [f"customerFiscalData.{name}" for name in receiver]
     stamped = refusal_of({"fiscalConfig": receiver}, lambda body: parse_stamp(encoded(body)))
     assert {each.field for each in stamped.errors} == {f"fiscalConfig.{name}" for name in receiver}
 
