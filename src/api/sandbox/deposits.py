@@ -37,13 +37,14 @@ _OWN_PREFIX: Final = "sbx_"
 _CLABE_DIGITS: Final = 18
 
 _Digits = Annotated[str, Meta(min_length=1, max_length=40, extra_json_schema={"pattern": "^[0-9]+$"})]
+_Clabe = Annotated[str, Meta(min_length=1, max_length=40, extra_json_schema={"pattern": "^[0-9]{18}$"})]
 
 
 class SendDeposit(Struct, frozen=True, kw_only=True, rename="camel"):
     """A deposit to a reference."""
 
     clabe: Annotated[
-        _Digits | None, Meta(description="The CLABE that the money is sent to. Required unless reference is given.")
+        _Clabe | None, Meta(description="The CLABE that the money is sent to. Required unless reference is given.")
     ] = None
     reference: Annotated[_Digits | None, Meta(description="The cash reference that the money is paid for.")] = None
     amount: Annotated[PositiveNumber | UnsetType, Meta(description="Required. In minor units (cents).")] = UNSET
@@ -67,7 +68,7 @@ def _sent_to(sent: SendDeposit) -> str:
         problem = (
             "must have 18 digits" if len(sent.clabe) != _CLABE_DIGITS else "has a wrong check digit: it is mistyped"
         )
-        raise invalid("clabe", problem, "INVALID_FORMAT")
+        raise invalid("clabe", problem, "INVALID_CLABE")
     return sent_to
 
 
