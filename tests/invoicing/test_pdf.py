@@ -49,9 +49,8 @@ def invoice(signer, stamp):
 
 def texts(pdf: bytes) -> list[str]:
     """The texts that a PDF shows, in the order in which they are drawn."""
-    streams = [
-        zlib.decompress(found[1]) for found in re.finditer(rb"stream\r?\n(x\x9c.*?)\r?\nendstream", pdf, re.DOTALL)
-    ]
+    found = re.findall(rb"stream\r?\n(x\x9c.*?)\r?\nendstream", pdf, re.DOTALL)
+    streams = [zlib.decompressobj().decompress(each) for each in found]  # the last byte may look like a line's end
     shown = re.findall(rb"\(((?:[^()\\]|\\.)*)\) Tj", b"\n".join(streams), re.DOTALL)
     return [re.sub(rb"\\(.)", rb"\1", text, flags=re.DOTALL).decode("windows-1252") for text in shown]
 
