@@ -128,7 +128,7 @@ async def test_an_api_process_opens_no_more_connections_than_are_counted(setting
 async def test_a_worker_opens_no_more_connections_than_are_counted(settings: Settings, database_url: str) -> None:
     unused = {"ledger-announcer", "ledger-issuers", "ledger-stamping"}  # nothing was written, and nothing stamped
     ready, stop = asyncio.Event(), asyncio.Event()
-    async with observed(database_url) as seen, asyncio.timeout(30):
+    async with observed(database_url) as seen, asyncio.timeout(120):
         running = asyncio.create_task(worker.run(settings, ready.set, stop))
         await ready.wait()
         expected = worker_connections("sandbox").keys() - {"ledger-ordinals"} - unused
