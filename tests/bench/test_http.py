@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import psycopg
 
+from ledger.bench import scratch
 from ledger.bench.measure.resources import Costs
 from ledger.bench.suites import http
+from ledger.postgres.connection_count import connections_max
 from ledger.settings import read_settings
+
+
+def test_the_scratch_server_accepts_the_service_and_the_clients_of_the_limit_beside_it(tmp_path):
+    settings = read_settings({"LEDGER_DATA_DIR": str(tmp_path), "LEDGER_WORKERS": "2"})
+    assert connections_max(settings) + http.CLIENTS < scratch.CONNECTIONS
 
 
 def test_every_action_that_was_counted_is_on_an_order(database_url, tmp_path):
@@ -18,13 +25,18 @@ def test_every_action_that_was_counted_is_on_an_order(database_url, tmp_path):
         with psycopg.connect(database_url) as connection:
             query = "select topic, count(*), count(distinct stream_id) from event group by topic"
             events = {topic.partition(".")[0]: (times, orders) for topic, times, orders in connection.execute(query)}
+            query = "select count(*) - count(distinct customer_id) from payment_order join payment_method using (merchant_id, customer_id)"
+            (paid_again,) = connection.execute(query).fetchone()
             statuses = dict(connection.execute("select status, count(*) from payment_order group by status").fetchall())
-    ended = [samples[name].ended for name in ("part of a split order", "refund", "3-D Secure")]
-    parts, refunds, authentications = ended
+    ended = [
+        samples[name].ended for name in ("part of a split order", "refund", "3-D Secure", "create with saved card")
+    ]
+    parts, refunds, authentications, by_saved_card = ended
     assert min(ended) > 0
     assert events["payment-refunded"][0] == refunds
     assert events["payer-authenticated"][0] == authentications
-    paid = events["payment-refunded"][1] + authentications
+    assert paid_again == by_saved_card
+    paid = events["payment-refunded"][1] + authentications + by_saved_card
     assert events["payment-captured"][0] >= parts + paid
     assert statuses["PARTIALLY_PAID"] > 0
     assert statuses["PARTIALLY_REFUNDED"] == events["payment-refunded"][1]

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Final
 from uuid import uuid4
 
 import psycopg
@@ -22,6 +23,9 @@ from ledger.postgres.embedded.cluster import open_cluster
 from ledger.postgres.embedded.data_dir import make_data_dir
 from ledger.postgres.migrate import migrate
 from ledger.settings import CannotRun, Settings
+
+CONNECTIONS: Final = 300
+"""Enough for the service under test and the limits that are measured beside it."""
 
 
 @contextmanager
@@ -36,7 +40,7 @@ def scratch_server(settings: Settings) -> Iterator[str]:
     place = Path(tempfile.mkdtemp(prefix="bench-", dir=make_data_dir(settings.data_dir)))
     try:
         cluster = open_cluster(make_data_dir(place))
-        running = server.start(cluster)
+        running = server.start(cluster, settings={"max_connections": str(CONNECTIONS)})
         try:
             yield running.url
         finally:

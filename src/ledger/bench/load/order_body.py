@@ -14,11 +14,14 @@ from uuid import UUID
 
 import msgspec
 
+from ledger.bench.load.requests import ORDER, UNIQUE
 from ledger.domain.orders.commands import CreateOrder
 from ledger.domain.orders.terms import BillingAddress, LineItem, OrderTerms
 
-Way = Literal["pending", "card", "split", "challenged"]
-"""How an order is to be paid: not yet, by card, in parts, or by a card whose bank asks its holder."""
+Way = Literal["pending", "card", "split", "challenged", "saving"]
+"""How an order is to be paid: not yet, by card, in parts, by a card whose bank asks its holder, or by a card that is
+saved for a new customer.
+"""
 
 IVA: Final = [{"type": "IVA", "rate": 0.16, "factor": "Tasa"}]
 
@@ -120,12 +123,28 @@ _WAYS: Final[dict[str, dict[str, Any]]] = {
     "card": {"paymentMethod": CARD},
     "split": {"pending": True, "allowPartials": True},
     "challenged": {"paymentMethod": CHALLENGED},
+    "saving": {
+        "paymentMethod": {**CARD, "persist": True},
+        "customer": {**BODY["customer"], "externalId": f"cliente-{UNIQUE}"},
+    },
 }
+_OF_SAVED_CUSTOMER: Final = {name: value for name, value in BODY.items() if name != "customer"}
 
 
 def body(external_id: str, way: Way = "pending") -> str:
     """Returns the order as JSON. `card` is the sandbox's card that is approved."""
     return _json(BODY | {"externalId": external_id} | _WAYS[way])
+
+
+def by_saved_card(external_id: str) -> str:
+    """Returns the order as JSON, without its last fields: `saved_card` is what ORDER becomes."""
+    return f"{_json({**_OF_SAVED_CUSTOMER, 'externalId': external_id})[:-1]},{ORDER}}}"
+
+
+def saved_card(customer_id: UUID, payment_method_id: UUID) -> str:
+    """Returns the fields of an order that name a customer and one of its saved cards."""
+    method = {"type": "payment_method_id", "paymentMethodId": str(payment_method_id)}
+    return _json({"customer": {"id": str(customer_id)}, "paymentMethod": method})[1:-1]
 
 
 def part(external_id: str) -> str:

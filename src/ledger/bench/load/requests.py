@@ -23,7 +23,7 @@ from ledger.bench.measure.samples import Sample, sample
 UNIQUE: Final = "{unique}"
 """Is replaced in paths and bodies by sixteen letters that no other walk of the plan has."""
 ORDER: Final = "{order}"
-"""Is replaced in paths and bodies by the id of the order that the walk is about."""
+"""Is replaced in paths and bodies by what the walk is about: the id of an order, or part of a body."""
 OUT_OF_ORDERS: Final = "no order left"
 FORM: Final = "application/x-www-form-urlencoded"
 

@@ -44,7 +44,8 @@ _CAPTURED_MAX_S: Final = 60.0
 _R, _E = f"R: INSERT, {CLIENTS} clients", f"E: echo, {IN_FLIGHT} in flight"
 _CREATE, _READ, _CARD = "create", "read by id", "create with card"
 _PART, _REFUND, _SECURE = "part of a split order", "refund", "3-D Secure"
-_ACTIONS: Final = (_PART, _REFUND, _SECURE)
+_SAVED = "create with saved card"
+_ACTIONS: Final = (_PART, _REFUND, _SECURE, _SAVED)
 _RATIOS: Final = (
     (_CREATE, _R, Target(0.40)),
     (_CREATE, _E, Target(0.35)),
@@ -76,6 +77,11 @@ class Service:
         step = Step(path=f"{self._orders}/{ORDER}")
         return replace(self._load([step], seconds, in_flight, order_ids, uses=0), ended=0)  # as creates
 
+    def create_with_saved_card(self, cards: list[str], seconds: float, in_flight: int) -> Sample:
+        """POSTs the README's order of these customers, each paid by its saved card (see `order_body.saved_card`)."""
+        step = Step(path=self._orders, body=order_body.by_saved_card(f"pedido-{UNIQUE}"), expect=201)
+        return self._load([step], seconds, in_flight, cards, uses=0)
+
     def part(self, order_ids: list[UUID], seconds: float, in_flight: int) -> Sample:
         """Pays a tenth of these split orders by card, in turn."""
         return self._load(order_actions.part(self._orders), seconds, in_flight, order_ids)
@@ -93,7 +99,7 @@ class Service:
         steps: list[Step],
         seconds: float,
         in_flight: int,
-        order_ids: Sequence[UUID] = (),
+        order_ids: Sequence[UUID | str] = (),
         uses: int = order_body.SHARES,
     ) -> Sample:
         plan = LoadPlan(
@@ -213,10 +219,16 @@ def actions(
         left = uncaptured(url, under_test.merchant_id)
         return replace(one, others=one.others | {"not captured": left}) if left else one
 
+    def by_saved_card() -> Sample:
+        under_test.create(_PREPARING_MIN_S, in_flight, "saving")
+        cards = saved_cards(url, under_test.merchant_id)
+        return costs.of(_SAVED, partial(under_test.create_with_saved_card, cards, seconds, in_flight))()
+
     return {
         _PART: on_new_orders(_PART, "split", under_test.part),
         _REFUND: on_new_orders(_REFUND, "card", under_test.refund),
         _SECURE: authenticated,
+        _SAVED: by_saved_card,
     }
 
 
@@ -225,6 +237,15 @@ def newest_orders(url: str, merchant_id: UUID, limit: int) -> list[UUID]:
     query = "select order_id from payment_order where merchant_id = %s order by created_at desc limit %s"
     with psycopg.connect(url) as connection:
         return [row[0] for row in connection.execute(query, [merchant_id, limit])]
+
+
+def saved_cards(url: str, merchant_id: UUID) -> list[str]:
+    """Returns saved cards of the merchant's customers, each as the fields of an order that is paid by it."""
+    query = (
+        "select customer_id, payment_method_id from payment_method where merchant_id = %s and doc is not null limit %s"
+    )
+    with psycopg.connect(url) as connection:
+        return [order_body.saved_card(*row) for row in connection.execute(query, [merchant_id, _READ_MAX])]
 
 
 def uncaptured(url: str, merchant_id: UUID) -> int:
