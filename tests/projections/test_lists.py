@@ -246,12 +246,12 @@ async def test_a_list_that_waits_for_a_lock_fails_alone_and_point_reads_continue
 async def test_lists_continue_after_their_connections_were_ended(
     shop: Shop, orders: list[Order], reader: Queries, database_url: str
 ) -> None:
-    await page(reader, shop)
+    await page(reader, shop, created_from=FIRST)
     with psycopg.connect(database_url, autocommit=True) as connection:
         connection.execute(
             "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'ledger-lists'"
         )
-    assert (await page(reader, shop))["pagination"]["total"] == 27
+    assert (await page(reader, shop, created_from=MOMENTS[0]))["pagination"]["total"] == 27
 
 
 async def test_every_list_reads_orders_by_an_index(shop: Shop, orders: list[Order], reader: Queries) -> None:

@@ -29,15 +29,16 @@ _LOCK_TIMEOUT = "500ms"  # a read waits only for a migration's locks, and a read
 
 
 class DataLoader(Generic[K, V]):
-    """One `fetch` at a time for the `get(key)` of all waiting callers, on a connection of its own.
+    """One `fetch` at a time for the `get(key)` of all waiting callers, on a connection of its own. A fetch is for at
+    most `at_once` keys; callers of the same key share its value.
 
     A fetch whose connection breaks is repeated once if a new connection opens within a second: reads change nothing.
     Else its callers get DatabaseUnavailable, and the loader goes on connecting. The callers that wait for the next
     fetch get it at once.
     """
 
-    def __init__(self, url: str, name: str, fetch: Fetch[K, V]) -> None:
-        self._url, self.name, self._fetch = url, name, fetch
+    def __init__(self, url: str, name: str, fetch: Fetch[K, V], at_once: int = _BATCH_MAX) -> None:
+        self._url, self.name, self._fetch, self._at_once = url, name, fetch, at_once
         self._pending: dict[K, list[asyncio.Future[V | None]]] = {}
         self._wake = asyncio.Event()
         self._connection: Connection | None = None
@@ -83,7 +84,7 @@ class DataLoader(Generic[K, V]):
             if not self._pending:
                 self._wake.clear()
                 await self._wake.wait()
-            keys = list(self._pending)[:_BATCH_MAX]
+            keys = list(self._pending)[: self._at_once]
             callers = {key: self._pending.pop(key) for key in keys}
             try:
                 found = await self._fetch_again_once(keys)

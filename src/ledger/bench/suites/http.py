@@ -44,12 +44,13 @@ _CAPTURED_MAX_S: Final = 60.0
 _R, _E = f"R: INSERT, {CLIENTS} clients", f"E: echo, {IN_FLIGHT} in flight"
 _CREATE, _READ, _CARD = "create", "read by id", "create with card"
 _PART, _REFUND, _SECURE = "part of a split order", "refund", "3-D Secure"
-_SAVED = "create with saved card"
+_SAVED, _PAGE = "create with saved card", "first page of 20 orders"
 _ACTIONS: Final = (_PART, _REFUND, _SECURE, _SAVED)
 _RATIOS: Final = (
     (_CREATE, _R, Target(0.40)),
     (_CREATE, _E, Target(0.35)),
     (_READ, _E, Target(0.45)),
+    (_PAGE, _E, Target(0.25)),
     (_CARD, _R, Target(0.18)),
     (_CARD, _E, None),
     *[(action, limit, None) for action in _ACTIONS for limit in (_R, _E)],
@@ -76,6 +77,10 @@ class Service:
         """GETs these orders in turn."""
         step = Step(path=f"{self._orders}/{ORDER}")
         return replace(self._load([step], seconds, in_flight, order_ids, uses=0), ended=0)  # as creates
+
+    def first_page(self, seconds: float, in_flight: int) -> Sample:
+        """GETs the newest twenty orders."""
+        return replace(self._load([Step(path=self._orders)], seconds, in_flight), ended=0)  # as creates
 
     def create_with_saved_card(self, cards: list[str], seconds: float, in_flight: int) -> Sample:
         """POSTs the README's order of these customers, each paid by its saved card (see `order_body.saved_card`)."""
@@ -179,6 +184,7 @@ def report(url: str, settings: Settings, folder: Path, seconds: float, rounds: i
                 _E: partial(EchoLimit.run, echo, body, IN_FLIGHT, seconds),
                 _CREATE: costs.of(_CREATE, partial(under_test.create, seconds, IN_FLIGHT)),
                 _READ: costs.of(_READ, partial(under_test.read, ids, seconds, IN_FLIGHT)),
+                _PAGE: costs.of(_PAGE, partial(under_test.first_page, seconds, IN_FLIGHT)),
                 _CARD: costs.of(_CARD, partial(under_test.create, seconds, IN_FLIGHT, "card")),
                 **actions(under_test, url, costs, seconds),
             },
