@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import psycopg
 
 from ledger.bench import scratch
 from ledger.bench.measure.resources import Costs
+from ledger.bench.measure.samples import Sample
 from ledger.bench.suites import http
 from ledger.postgres.connection_count import connections_max
 from ledger.settings import read_settings
@@ -16,11 +19,22 @@ def test_the_scratch_server_accepts_the_service_and_the_clients_of_the_limit_bes
     assert connections_max(settings) + http.CLIENTS < scratch.CONNECTIONS
 
 
+def assert_costs(facts: dict[str, str], samples: dict[str, Sample]) -> None:
+    """Asserts that each run used all parts of the service: `cost of refund` is `2 µs of the API process, 3 of …`."""
+    assert facts.keys() == {f"cost of {name}" for name in samples}
+    for cost in facts.values():
+        numbers = [float(number) for number in re.findall(r"[\d.]+", cost)]
+        assert len(numbers) == 5, cost
+        assert all(number > 0 for number in numbers), cost
+
+
 def test_every_action_that_was_counted_is_on_an_order(database_url, tmp_path):
     settings = read_settings({"LEDGER_DATABASE_URL": database_url, "LEDGER_DATA_DIR": str(tmp_path)})
     with http.service(database_url, settings, tmp_path) as service:
-        runs = http.actions(service, database_url, Costs(service.process.pid), 0.5, in_flight=8)
+        costs = Costs(service.process.pid, database_url)
+        runs = http.actions(service, database_url, costs, 0.5, in_flight=8)
         samples = {name: run() for name, run in runs.items()}
+        assert_costs(costs.facts(), samples)
         assert not [(name, one.others) for name, one in samples.items() if one.others]
         with psycopg.connect(database_url) as connection:
             query = "select topic, count(*), count(distinct stream_id) from event group by topic"

@@ -107,8 +107,9 @@ def _environment(url: str) -> dict[str, str]:
 class EchoLimit:
     """A bare Starlette application in a process of its own, and POSTs to it."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, pid: int) -> None:
         self._port = port
+        self.pid = pid
 
     def run(self, body: str, in_flight: int, seconds: float) -> Sample:
         """Measures E with this body, in which `UNIQUE` is replaced as in the service's requests."""
@@ -128,4 +129,4 @@ def echo_limit() -> Iterator[EchoLimit]:
     """Yields the echo while its process runs."""
     with child("ledger.bench.load.echo") as process:
         assert process.stdout is not None
-        yield EchoLimit(int(process.stdout.readline()))
+        yield EchoLimit(int(process.stdout.readline()), process.pid)

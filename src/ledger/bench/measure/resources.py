@@ -1,4 +1,4 @@
-"""What a run costs: processor time and memory of the process under test, and how busy the whole machine was.
+"""What a run costs: processor time by part of the service and WAL of each operation, and how busy the whole machine was.
 
 The kernel's counters show whether a figure missed its target because the machine was busy with something else. They are
 read on Linux; elsewhere they are NaN.
@@ -7,22 +7,23 @@ read on Linux; elsewhere they are NaN.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
+
+import psycopg
+from msgspec import Struct
 
 from ledger.bench.measure.samples import Sample
 
 _NAN = float("nan")
+_PARTS: Final = ("API", "worker", "Postgres")
 
 
 def largest_child(pid: int) -> int | None:
     """Returns the child of a process that holds the most memory: the API process of the service."""
-    held: list[tuple[float, int]] = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError, IndexError):  # it has just ended
-            if int(_stat(int(folder.name))[1]) == pid:
-                held.append((resident_mb(int(folder.name)), int(folder.name)))
+    held = [(resident_mb(child), child) for child in _children(pid)]
     return max(held)[1] if held else None
 
 
@@ -34,46 +35,120 @@ def resident_mb(pid: int | None) -> float:
         return _NAN
 
 
-def cpu_s(pid: int | None) -> float:
-    """Returns the processor time that a process has used, in seconds."""
+def cpu_s(pid: int) -> float:
+    """Returns the processor time that the threads of a process have used, in seconds."""
     try:
-        fields = _stat(pid)
+        tasks = list(Path(f"/proc/{pid}/task").iterdir())
     except OSError:
         return _NAN
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    used = 0
+    for task in tasks:
+        with suppress(OSError):  # it has just ended
+            used += int((task / "schedstat").read_text().split()[0])
+    return used / 1e9
+
+
+class _Used(Struct, frozen=True):
+    """Seconds of processor time by part, bytes of WAL, and ticks of the machine: busy ones, and all."""
+
+    parts: dict[str, float]
+    wal: float
+    busy: float
+    ticks: float
+
+    def since(self, before: _Used) -> _Used:
+        parts = {part: used - before.parts[part] for part, used in self.parts.items()}
+        return _Used(parts, self.wal - before.wal, self.busy - before.busy, self.ticks - before.ticks)
 
 
 class Costs:
-    """What each kind of run costs, summed over its rounds."""
+    """What each kind of run costs, summed over its rounds.
 
-    def __init__(self, pid: int | None) -> None:
-        self._pid = pid
-        self._used: dict[str, tuple[float, int, float, float]] = {}
+    The worker works off what it is given for some time after a run: its cost is right in the mean of several rounds.
+    """
+
+    def __init__(self, service: int, url: str, echo: int | None = None) -> None:
+        self._service, self._url, self._echo = service, url, echo
+        self._runs: dict[str, list[tuple[_Used, int]]] = {}
+        self._echoes: list[tuple[float, int]] = []
 
     def of(self, name: str, run: Callable[[], Sample]) -> Callable[[], Sample]:
         """Returns the same run, which adds its costs under the name."""
 
         def measured() -> Sample:
-            cpu, (busy, total) = cpu_s(self._pid), _machine()
+            before = self._used()
             one = run()
-            used, (busy_now, total_now) = cpu_s(self._pid) - cpu, _machine()
-            before = self._used.get(name, (0.0, 0, 0.0, 0.0))
-            spent = (used, one.ended or one.done, busy_now - busy, total_now - total)
-            self._used[name] = (before[0] + spent[0], before[1] + spent[1], before[2] + spent[2], before[3] + spent[3])
+            self._runs.setdefault(name, []).append((self._used().since(before), one.ended or one.done))
+            return one
+
+        return measured
+
+    def of_echo(self, run: Callable[[], Sample]) -> Callable[[], Sample]:
+        """Returns the same run of the echo, whose processor time other costs are compared to."""
+
+        def measured() -> Sample:
+            before = cpu_s(self._echo or 0)
+            one = run()
+            self._echoes.append((cpu_s(self._echo or 0) - before, one.ended or one.done))
             return one
 
         return measured
 
     def facts(self) -> dict[str, str]:
-        """Returns a line for people per kind of run.
+        """Returns a line for people per kind of run. The costs and the requests include the warm-up."""
+        echo = _each(self._echoes)
+        facts = {"cost of an echo": f"{echo:.0f} µs"} if self._echoes else {}
+        for name, runs in self._runs.items():
+            part = {part: _each([(used.parts[part], done) for used, done in runs]) for part in _PARTS}
+            wal = _each([(used.wal, done) for used, done in runs]) / 1e9  # _each returns millionths
+            busy = sum(used.busy for used, _ in runs) / max(1.0, sum(used.ticks for used, _ in runs))
+            in_echoes = f" ({part['API'] / echo:.1f} echoes)" if self._echoes else ""
+            facts[f"cost of {name}"] = (
+                f"{part['API']:.0f} µs of the API process{in_echoes}, {part['worker']:.0f} of the worker, "
+                f"{part['Postgres']:.0f} of Postgres, {wal:.1f} KB of WAL; machine {busy:.0%} busy"
+            )
+        return facts
 
-        The processor time includes the warm-up. The requests include it only where the sample has `ended`; elsewhere
-        the cost of a request is an upper bound.
-        """
-        return {
-            f"cost of {name}": f"{used / max(1, done) * 1e6:.0f} µs of the API process each, machine {busy / max(1.0, total):.0%} busy"
-            for name, (used, done, busy, total) in self._used.items()
-        }
+    def _used(self) -> _Used:
+        roles = {"api": "API", "worker": "worker"}
+        parts = dict.fromkeys(_PARTS, 0.0)
+        for pid in _children(self._service):
+            if (role := _last_argument(pid)) in roles:
+                parts[roles[role]] += cpu_s(pid)
+        with psycopg.connect(self._url, autocommit=True) as connection:
+            row = connection.execute("select pg_backend_pid(), pg_current_wal_lsn() - '0/0'").fetchone()
+            assert row is not None, "a server answers"
+            parts["Postgres"] = _postgres_s(row[0])
+        return _Used(parts, float(row[1]), *_machine())
+
+
+def _each(runs: list[tuple[float, int]]) -> float:
+    """Returns the mean cost of an operation, in millionths."""
+    return sum(used for used, _ in runs) / max(1, sum(done for _, done in runs)) * 1e6
+
+
+def _postgres_s(backend: int) -> float:
+    """Returns the processor time of the server that a backend belongs to: of its processes, and of those that ended."""
+    try:
+        postmaster = int(_stat(backend)[1])
+        ended = sum(int(ticks) for ticks in _stat(postmaster)[13:15]) / os.sysconf("SC_CLK_TCK")
+    except OSError:
+        return _NAN
+    return ended + cpu_s(postmaster) + sum(cpu_s(pid) for pid in _children(postmaster))
+
+
+def _children(pid: int) -> Iterator[int]:
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError, IndexError):  # it has just ended
+            if int(_stat(int(folder.name))[1]) == pid:
+                yield int(folder.name)
+
+
+def _last_argument(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().rstrip(b"\0").rpartition(b"\0")[2].decode(errors="replace")
+    except OSError:
+        return ""
 
 
 def _stat(pid: int | None) -> list[str]:

@@ -71,16 +71,16 @@ class Service:
     def create(self, seconds: float, in_flight: int, way: Way = "pending") -> Sample:
         """POSTs the README's order, each time under an external id of its own."""
         step = Step(path=self._orders, body=order_body.body(f"pedido-{UNIQUE}", way), expect=201)
-        return replace(self._load([step], seconds, in_flight), ended=0)  # as `Costs` has always counted creates
+        return self._load([step], seconds, in_flight)
 
     def read(self, order_ids: list[UUID], seconds: float, in_flight: int) -> Sample:
         """GETs these orders in turn."""
         step = Step(path=f"{self._orders}/{ORDER}")
-        return replace(self._load([step], seconds, in_flight, order_ids, uses=0), ended=0)  # as creates
+        return self._load([step], seconds, in_flight, order_ids, uses=0)
 
     def first_page(self, seconds: float, in_flight: int) -> Sample:
         """GETs the newest twenty orders."""
-        return replace(self._load([Step(path=self._orders)], seconds, in_flight), ended=0)  # as creates
+        return self._load([Step(path=self._orders)], seconds, in_flight)
 
     def create_with_saved_card(self, cards: list[str], seconds: float, in_flight: int) -> Sample:
         """POSTs the README's order of these customers, each paid by its saved card (see `order_body.saved_card`)."""
@@ -176,12 +176,13 @@ def report(url: str, settings: Settings, folder: Path, seconds: float, rounds: i
         under_test.create(1, IN_FLIGHT)
         under_test.create(1, IN_FLIGHT, "card")
         ids = order_ids(url, under_test.merchant_id)
-        costs = Costs(api := largest_child(under_test.process.pid))
+        api = largest_child(under_test.process.pid)
+        costs = Costs(under_test.process.pid, url, echo.pid)
         taken = in_turns(
             rounds,
             {
                 _R: partial(limit.run, CLIENTS, seconds),
-                _E: partial(EchoLimit.run, echo, body, IN_FLIGHT, seconds),
+                _E: costs.of_echo(partial(EchoLimit.run, echo, body, IN_FLIGHT, seconds)),
                 _CREATE: costs.of(_CREATE, partial(under_test.create, seconds, IN_FLIGHT)),
                 _READ: costs.of(_READ, partial(under_test.read, ids, seconds, IN_FLIGHT)),
                 _PAGE: costs.of(_PAGE, partial(under_test.first_page, seconds, IN_FLIGHT)),
