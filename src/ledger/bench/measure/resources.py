@@ -1,4 +1,4 @@
-"""What a run costs: processor time by part of the service and WAL of each operation, and how busy the whole machine was.
+"""What a run costs: processor time by part of the service, WAL of each operation, and how busy the machine was.
 
 The kernel's counters show whether a figure missed its target because the machine was busy with something else. They are
 read on Linux; elsewhere they are NaN.
