@@ -171,8 +171,8 @@ class Jobs:
             await asyncio.wait((working, stopping), return_when=asyncio.FIRST_COMPLETED)
             self._stopping = stop.is_set()
             stopping.cancel()
-            # Both: a worker that begins drops a stop from before its first step, and before Python 3.12 asyncio.wait_for
-            # loses a cancellation that comes together with the connection that the worker waits for.
+            # Both: a worker drops a stop from before its first step, and before Python 3.12 asyncio.wait_for loses a
+            # cancellation that comes together with the connection that the worker waits for.
             worker.stop()  # type: ignore[no-untyped-call]
             working.cancel()
             (ending,) = await asyncio.gather(working, return_exceptions=True)
