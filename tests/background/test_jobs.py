@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -170,6 +171,24 @@ async def test_a_worker_that_is_stopped_finishes_what_has_begun_and_puts_the_res
     assert {stream for *_, stream in left} == {str(thing.stream_id) for thing in due} - set(map(str, begun))
     assert len(left) == 90 - len(begun)
     assert {tuple(states) for *states, _ in left} == {("todo", 0, False)}
+
+
+async def test_a_stop_whose_cancellation_is_lost_while_the_worker_begins_ends_it(
+    jobs: Jobs, monkeypatch: pytest.MonkeyPatch, database_url: str
+) -> None:
+    """Before Python 3.12, asyncio.wait_for loses a cancellation that comes together with what it waits for."""
+    stop, begin = asyncio.Event(), jobs._queue.register_worker
+
+    async def begin_despite_a_cancellation() -> int:
+        stop.set()
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(60)
+        return await begin()
+
+    monkeypatch.setattr(jobs._queue, "register_worker", begin_despite_a_cancellation)
+    async with asyncio.timeout(60):
+        await jobs.run(stop)
+    assert rows(database_url, "select count(*) from procrastinate_workers") == [(0,)]
 
 
 async def test_jobs_are_taken_in_turn_and_a_merchant_has_four_at_once(

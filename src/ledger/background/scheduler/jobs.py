@@ -24,6 +24,7 @@ import structlog
 from msgspec import Struct
 from procrastinate import App, JobContext, PsycopgConnector, exceptions
 from procrastinate.jobs import DeleteJobCondition, Job
+from procrastinate.worker import Worker
 from psycopg_pool import AsyncConnectionPool
 
 from ledger.background.fair_slots import FairSlots
@@ -164,13 +165,17 @@ class Jobs:
         A task that has begun is finished; the others are put back.
         """
         while not stop.is_set():
-            worker = asyncio.create_task(self._work())
+            worker = Worker(self._app, concurrency=_AT_ONCE, fetch_job_polling_interval=_POLL_S, **_WORKER_OPTIONS)
+            working: asyncio.Task[None] = asyncio.create_task(worker.run())  # type: ignore[no-untyped-call]
             stopping = asyncio.create_task(stop.wait())
-            await asyncio.wait((worker, stopping), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((working, stopping), return_when=asyncio.FIRST_COMPLETED)
             self._stopping = stop.is_set()
             stopping.cancel()
-            worker.cancel()
-            (ending,) = await asyncio.gather(worker, return_exceptions=True)
+            # Both: a worker drops a stop from before its first step, and before Python 3.12 asyncio.wait_for loses a
+            # cancellation that comes together with the connection that the worker waits for.
+            worker.stop()  # type: ignore[no-untyped-call]
+            working.cancel()
+            (ending,) = await asyncio.gather(working, return_exceptions=True)
             if not stop.is_set():
                 _log.warning("jobs_wait", reason=type(ending).__name__)
                 await pause(stop, _POLL_S)
@@ -199,9 +204,6 @@ class Jobs:
 
     async def _is_open(self, connection: psycopg.AsyncConnection[Any], queue: str) -> bool:
         return await (await connection.execute(_OPEN, [queue])).fetchone() != (0,)
-
-    async def _work(self) -> None:
-        await self._app.run_worker_async(concurrency=_AT_ONCE, fetch_job_polling_interval=_POLL_S, **_WORKER_OPTIONS)
 
     async def _run_job(self, context: JobContext, *, merchant_id: str, things: list[list[str]]) -> None:
         with self._queue.running(context.job):
