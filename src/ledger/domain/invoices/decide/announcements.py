@@ -125,7 +125,7 @@ def _movement_document(
         amount=due.amount,
         payment_form=_payment_form(movement.payment),
     )
-    return _announced(movement.slot, note, command.at)
+    return replace(_announced(movement.slot, note, command.at), refunded=movement.refunded)
 
 
 def _receiver(order: Order, named: Receiver) -> Receiver:
