@@ -155,7 +155,7 @@ async def _stamp_in_order(
         document = order.invoices.document(started)
         assert document is not None, "the order has the document that was started"
         assert document.intent is not None, "its intent was just committed"
-        outcome = await stamp(uow.ledger, uow.merchant_id, document, document.intent)
+        outcome = await stamp(uow.ledger, uow.merchant_id, order, document, document.intent)
         uow.now = await uow.ledger.clock.refresh(uow.merchant_id)  # the call took time
         stamped += isinstance(outcome, Stamped)
         step = _Step(document_id=started, outcome=outcome)
