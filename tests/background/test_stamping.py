@@ -44,6 +44,12 @@ EMITTED = [
 ]
 
 
+STAMPED_BY_THEN = {
+    "before-intent": 0, "after-intent": 1, "after-call": 1, "silent": 2, "no-disk": 1, "stored": 2, "before-outcome": 2,
+}  # fmt: skip
+"""How many documents the provider has stamped when the worker ends at a point."""
+
+
 class Crash(BaseException):
     """Ends an operation where the process would have ended."""
 
@@ -136,6 +142,7 @@ async def test_a_document_is_stamped_once_wherever_its_worker_ended(
         else:
             assert point in {"silent", "no-disk"}
     assert story(await order_of(ledger, merchant, order_id)) != EMITTED
+    assert stamps(database_url) == STAMPED_BY_THEN[point], "a document is sent once its intent is recorded"
     await sweep(ledger, database_url, AFTERWARDS)
     await stamp_due(ledger, merchant.merchant_id, order_id)
     assert story(await order_of(ledger, merchant, order_id)) == EMITTED
@@ -155,6 +162,33 @@ async def test_an_open_call_is_left_to_the_recovery(
     assert order.invoices.open_intent is not None
     await stamp_due(ledger, merchant.merchant_id, order_id)
     assert (await order_of(ledger, merchant, order_id)) == order
+
+
+async def test_a_document_that_is_not_found_is_sent_again_only_once_that_is_final(
+    ledger: Ledger, merchant: Actor, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order_id = await two_payments(ledger, merchant)
+    with monkeypatch.context() as patch:
+        crash_at("after-intent", patch, 1)
+        with pytest.raises(Crash):
+            await stamp_due(ledger, merchant.merchant_id, order_id)
+    open_call = await order_of(ledger, merchant, order_id)
+    await sweep(ledger, database_url, replace(AFTERWARDS, late_s=3600.0))
+    assert (await order_of(ledger, merchant, order_id)) == open_call
+    await sweep(ledger, database_url, AFTERWARDS)
+    after = await order_of(ledger, merchant, order_id)
+    assert after.invoices is not None
+    assert after.invoices.open_intent is None
+
+
+async def test_what_is_due_is_stamped_before_a_deadline_is_warned_of(
+    ledger: Ledger, merchant: Actor, database_url: str
+) -> None:
+    order_id = await two_payments(ledger, merchant)
+    order = await order_of(ledger, merchant, order_id)
+    (kind, about, _), *_ = [each for each in invoice_timers(order) if each[0] is InvoiceTimerKind.RECEIPT_DEADLINE]
+    await HANDLERS[kind](ledger, merchant.merchant_id, order_id, about, order.updated_at)
+    assert story(await order_of(ledger, merchant, order_id)) == EMITTED
 
 
 async def test_two_workers_and_a_request_stamp_each_document_once(
