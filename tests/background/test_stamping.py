@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -14,15 +15,19 @@ from msgspec.structs import replace
 from tests.background.conftest import Open
 from tests.background.test_recovery import AFTERWARDS, sweep
 from tests.domain.invoices.stamper import FISCAL, story
+from tests.invoicing.kept_keys import kept_keys
 from tests.operations.conftest import an_order, by_card
 from tests.sealing import MASTER_KEY
 
 from ledger.background.reactions.registry import HANDLERS, REACTIONS
 from ledger.background.scheduler.clock_advance import ClockAdvancer
 from ledger.background.worker import run
+from ledger.domain.invoices.commands import StampNext
+from ledger.domain.invoices.decide.stamping import decide_next
 from ledger.domain.invoices.due import InvoiceTimerKind, invoice_timers
 from ledger.domain.invoices.events import DocumentStamped, StampingRequested
 from ledger.domain.orders.state import Order
+from ledger.domain.orders.terms import LineItem
 from ledger.invoicing.contract import ProviderTimedOut, ProviderUnavailable
 from ledger.invoicing.files import DocumentFiles, FilesUnavailable
 from ledger.invoicing.providers.sandbox import SandboxProvider
@@ -34,6 +39,8 @@ from ledger.operations.orders.create import create_order
 from ledger.operations.orders.invoices.stamp import stamp_due, stamp_order
 from ledger.operations.pipeline.unit_of_work import load_order
 from ledger.settings import Settings
+
+__all__ = ["kept_keys"]
 
 pytestmark = pytest.mark.anyio
 
@@ -189,6 +196,24 @@ async def test_what_is_due_is_stamped_before_a_deadline_is_warned_of(
     (kind, about, _), *_ = [each for each in invoice_timers(order) if each[0] is InvoiceTimerKind.RECEIPT_DEADLINE]
     await HANDLERS[kind](ledger, merchant.merchant_id, order_id, about, order.updated_at)
     assert story(await order_of(ledger, merchant, order_id)) == EMITTED
+
+
+@pytest.mark.parametrize(("lines", "on_loop"), [(20, True), (21, False)])
+async def test_an_invoice_of_many_lines_is_composed_beside_the_event_loop(
+    lines: int, on_loop: bool, ledger: Ledger, merchant: Actor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = []
+
+    def decide(order: Order, command: StampNext) -> list[Any]:
+        threads.append(threading.current_thread())
+        return decide_next(order, command)
+
+    monkeypatch.setattr("ledger.operations.orders.invoices.stamp.decide_next", decide)
+    line = LineItem(description="Café", quantity=Decimal(1), unit_price=Decimal(500), tax_included=True)
+    terms = {"amount": line.unit_price * lines, "line_items": (line,) * lines}
+    made = await create_order(ledger, merchant, an_order("1", by_card(), fiscal=FISCAL, **terms))
+    await stamp_due(ledger, merchant.merchant_id, made.order.terms.order_id)
+    assert {each is threading.current_thread() for each in threads} == {on_loop}
 
 
 async def test_two_workers_and_a_request_stamp_each_document_once(

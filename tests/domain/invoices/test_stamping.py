@@ -144,6 +144,15 @@ def test_a_stamped_credit_note_keeps_its_amount_when_a_deposit_divides_the_refun
     assert order.invoices.applied() - order.invoices.credited() == net_subtotal(order)
 
 
+def test_a_payment_of_two_receipts_counts_as_its_worse_one():
+    order = run(folded([*SPLIT_FISCAL, *reference_open(1, 10000), deposited(1, 4000)]))
+    order = fold(evolve, order, [deposited(1, 6000, "dep-2")])
+    counts = summary(order)
+    assert (counts.emitted_rep_count, counts.pending_rep_count, counts.failed_rep_count) == (0, 1, 0)
+    counts = summary(run(order, answer=lambda _: REFUSED))
+    assert (counts.emitted_rep_count, counts.pending_rep_count, counts.failed_rep_count) == (0, 0, 1)
+
+
 def test_a_payment_that_is_being_refunded_is_not_counted():
     paid_once = [*SPLIT_FISCAL, *paid(1, 4000)]
     assert summary(folded(paid_once)).captured_count == 1
