@@ -6,6 +6,7 @@ order's net subtotal, and nothing is stamped twice.
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from decimal import Decimal
 
@@ -23,6 +24,7 @@ from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.surcharge import quote
 from ledger.domain.orders.terms import MethodType, SurchargePolicy
+from projections.orders.refunds import render_refunds
 
 steps = st.lists(
     st.one_of(
@@ -48,6 +50,7 @@ class Story:
         self.now, self.ordinal = NOON, 0
         self.open: list[tuple[int, Decimal]] = []
         self.frozen: dict[object, object] = {}
+        self.stated: dict[str, object] = {}
 
     def take(self, action: str, size: int | str) -> None:
         match action, size:
@@ -113,7 +116,10 @@ class Story:
         answers = {"refuse": lambda _: REFUSED, "down": lambda _: DOWN, "silent": lambda _: SILENT}
         self._look_up()
         request = StampRequest() if word == "ask" else None
+        before = (self.order.amount, self.order.amount_pending, self.order.surcharge_amount)
         self.order = run(self.order, self.now, request, answers.get(word, stamped))
+
+        assert before == (self.order.amount, self.order.amount_pending, self.order.surcharge_amount)
 
     def _look_up(self) -> None:
         """Finds out about a call without an answer: of every other document that it was stamped."""
@@ -145,9 +151,30 @@ class Story:
         assert counts.refund_event_count == (
             counts.emitted_credit_note_count + counts.pending_credit_note_count + counts.failed_credit_note_count
         ), "I9"
+        self._check_refunds()
         for document in emitted:
             facts = (document.terms, document.stamp)
             assert self.frozen.setdefault(document.document_id, facts) == facts, "a stamped document never changes"
+
+    def _check_refunds(self) -> None:
+        """What a refund shows stays as its credit note was announced, and the refunds add up to the order's own sums."""
+        assert self.order.invoices is not None
+        noted = {str(note.terms.payment_event_id) for note in self.order.invoices.credit_notes}
+        shares = [each for refund in render_refunds(self.order) for each in json.loads(refund)["allocations"]]
+        for share in shares:
+            parts = (share["subtotalAmount"], share["surchargeAmount"])
+            assert min(parts) >= 0
+            if share["paymentEventId"] in noted:
+                assert self.stated.setdefault(share["paymentEventId"], parts) == parts, "a frozen part changed"
+        splits = [payment.refunded_split(self.order.quantum) for payment in self.order.payments]
+        assert sum(each["subtotalAmount"] for each in shares) == sum(split.subtotal for split in splits)
+        assert sum(each["surchargeAmount"] for each in shares) == sum(split.surcharge for split in splits)
+        for payment, split in zip(self.order.payments, splits, strict=True):
+            captured = payment.captured_split(self.order.quantum)
+            assert 0 <= split.subtotal <= captured.subtotal
+            assert 0 <= split.surcharge <= captured.surcharge
+            if payment.refunded == payment.captured:
+                assert split == captured, "a refund of everything gives back exactly the parts"
 
 
 @given(st.integers(1, 200_000), rates, steps)

@@ -39,9 +39,11 @@ _MERCHANT_WORDS = {
     "requestsPerMinute": "Rate limit of each key; 0 means unlimited. By default `LEDGER_REQUESTS_PER_MINUTE`.",
     "requestsPerSecond": "The same for a second; by default `LEDGER_REQUESTS_PER_SECOND`.",
     "captureDelaySeconds": "How long a capture waits after 3-D Secure.",
-    "invoiceTrigger": "When the parent invoice of a split order is stamped: `FIRST_CAPTURE` or `CREATION`. Kept for a release with invoices.",
+    "invoiceTrigger": "When the parent invoice of a split order is stamped: `FIRST_CAPTURE` or `CREATION`.",
     "refundOverpayment": "Whether the excess of a deposit is refunded automatically.",
     "fractionalAmounts": "Whether amounts may have a fraction of a minor unit. `false` refuses 150.75 on every operation and asks: did you mean 15075?",
+    "exchangeRate": "Pesos for one dollar, in the invoices of orders in dollars that bring no `exchangeRate`; `none` for no rate.",
+    "receiptDueDay": "The day of the next month, 1 to 28, at whose end the legal deadline of payment receipts (REP) is.",
 }
 
 
@@ -59,6 +61,9 @@ def page() -> str:
         "`LEDGER_TEST_DATABASE_URL`, the address of a running server.",
         "## Settings of a merchant",
         "`ledger merchants set MERCHANT_ID KEY=VALUE…` changes them. An order keeps the terms of its creation.",
+        "The contract's `fiscalIssuer`, who issues the merchant's electronic invoices and with which certificate, has a "
+        "command and an address of its own, because it comes with files: `ledger merchants set-issuer` and "
+        "`PUT /v1/merchant/fiscal-issuer`. A merchant of the sandbox has a test issuer until then.",
         table(("key", "default", "meaning"), _merchant_rows()),
     )
 

@@ -25,13 +25,13 @@ from api.http.errors import ApiError
 from api.http.middleware import Middleware
 from api.http.rate_limits import RateLimiter
 from api.http.request_metrics import RequestMetrics
-from api.merchant import create_key, fiscal_issuer, list_keys, meta, revoke_key, rotate_key
+from api.merchant import create_key, fiscal_issuer, fiscal_logo, list_keys, meta, revoke_key, rotate_key
 from api.merchant import settings as merchant
 from api.openapi import document
 from api.orders import add_payment, authenticate, cancel, capture, charge, create, payments, refund, refunds, show
 from api.orders import list as list_orders
 from api.orders.invoices import cancel as cancel_cfdi
-from api.orders.invoices import cfdi_url, stamp
+from api.orders.invoices import cfdi_url, month_end, stamp
 from api.payment_methods import delete, update
 from api.payment_methods import list as list_methods
 from api.payment_methods import show as show_method
@@ -131,6 +131,13 @@ def routes(settings: Settings, holder: DependencyHolder) -> list[Route]:
             GET=fiscal_issuer.SHOW_ISSUER,
             PUT=fiscal_issuer.SET_ISSUER,
         ),
+        route(
+            f"{settings.base_path}/v1/merchant/fiscal-issuer/logo",
+            GET=fiscal_logo.SHOW_LOGO,
+            PUT=fiscal_logo.SET_LOGO,
+            DELETE=fiscal_logo.REMOVE_LOGO,
+        ),
+        route(f"{settings.base_path}/v1/invoices/month-end", GET=month_end.MONTH_END),
         route(f"{settings.base_path}/v1/meta", GET=meta.SHOW_META),
         Route(
             f"{settings.base_path}/processor-messages/{{processor}}",

@@ -111,6 +111,8 @@ class MerchantSettings(Struct, frozen=True, kw_only=True, rename="camel"):
     invoice_trigger: str
     refund_overpayment: bool
     fractional_amounts: bool = True
+    exchange_rate: str | None = None
+    receipt_due_day: int = 5
 
 
 class FoundKey(Struct, frozen=True, kw_only=True):
@@ -209,6 +211,8 @@ def settings_of(merchant: Merchant) -> MerchantSettings:
         invoice_trigger=merchant.invoice_trigger,
         refund_overpayment=merchant.refund_overpayment,
         fractional_amounts=merchant.fractional_amounts,
+        exchange_rate=None if merchant.exchange_rate is None else format(merchant.exchange_rate, "f"),
+        receipt_due_day=merchant.receipt_due_day,
     )
 
 

@@ -26,7 +26,8 @@ from projections.lists.related_customers import customers_found, customers_state
 from projections.lists.shared_pages import is_shared, page_loader
 from projections.lists.statements import page_statements
 from projections.merchants import FoundKey, FoundMerchant, ListedKey
-from projections.orders import open_calls, table
+from projections.orders import month_end, open_calls, table
+from projections.orders.month_end import MonthLine
 from projections.orders.table import OrderRow
 from projections.payment_methods import MethodQuery
 from projections.products import ProductDocument, ProductQuery
@@ -145,6 +146,11 @@ class Queries:
     async def products(self, merchant_id: UUID, query: ProductQuery) -> bytes:
         """Returns one page of the merchant's products as JSON."""
         return products.page_body(query, await self._lists.rows(*products.page_statement(merchant_id, query)))
+
+    async def month_end(self, merchant_id: UUID, year: int, month: int, zone: str) -> list[MonthLine]:
+        """Returns the electronic invoices of a month in a time zone, summed by kind, state and currency."""
+        rows = await self._lists.rows(*month_end.month_statement(merchant_id, year, month, zone))
+        return await asyncio.to_thread(month_end.lines_of, rows, year, month, zone)
 
     async def payment_method(self, merchant_id: UUID, payment_method_id: UUID) -> bytes | None:
         """Returns the JSON object of the merchant's saved payment method, None also where it was deleted."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -14,15 +15,19 @@ from msgspec.structs import replace
 from tests.background.conftest import Open
 from tests.background.test_recovery import AFTERWARDS, sweep
 from tests.domain.invoices.stamper import FISCAL, story
+from tests.invoicing.kept_keys import kept_keys
 from tests.operations.conftest import an_order, by_card
 from tests.sealing import MASTER_KEY
 
 from ledger.background.reactions.registry import HANDLERS, REACTIONS
 from ledger.background.scheduler.clock_advance import ClockAdvancer
 from ledger.background.worker import run
+from ledger.domain.invoices.commands import StampNext
+from ledger.domain.invoices.decide.stamping import decide_next
 from ledger.domain.invoices.due import InvoiceTimerKind, invoice_timers
 from ledger.domain.invoices.events import DocumentStamped, StampingRequested
 from ledger.domain.orders.state import Order
+from ledger.domain.orders.terms import LineItem
 from ledger.invoicing.contract import ProviderTimedOut, ProviderUnavailable
 from ledger.invoicing.files import DocumentFiles, FilesUnavailable
 from ledger.invoicing.providers.sandbox import SandboxProvider
@@ -35,6 +40,8 @@ from ledger.operations.orders.invoices.stamp import stamp_due, stamp_order
 from ledger.operations.pipeline.unit_of_work import load_order
 from ledger.settings import Settings
 
+__all__ = ["kept_keys"]
+
 pytestmark = pytest.mark.anyio
 
 EMITTED = [
@@ -42,6 +49,12 @@ EMITTED = [
     ("REP", 1, 10_000, 4_000, 6_000, "EMITTED"),
     ("REP", 2, 6_000, 6_000, 0, "EMITTED"),
 ]
+
+
+STAMPED_BY_THEN = {
+    "before-intent": 0, "after-intent": 1, "after-call": 1, "silent": 2, "no-disk": 1, "stored": 2, "before-outcome": 2,
+}  # fmt: skip
+"""How many documents the provider has stamped when the worker ends at a point."""
 
 
 class Crash(BaseException):
@@ -136,6 +149,7 @@ async def test_a_document_is_stamped_once_wherever_its_worker_ended(
         else:
             assert point in {"silent", "no-disk"}
     assert story(await order_of(ledger, merchant, order_id)) != EMITTED
+    assert stamps(database_url) == STAMPED_BY_THEN[point], "a document is sent once its intent is recorded"
     await sweep(ledger, database_url, AFTERWARDS)
     await stamp_due(ledger, merchant.merchant_id, order_id)
     assert story(await order_of(ledger, merchant, order_id)) == EMITTED
@@ -155,6 +169,51 @@ async def test_an_open_call_is_left_to_the_recovery(
     assert order.invoices.open_intent is not None
     await stamp_due(ledger, merchant.merchant_id, order_id)
     assert (await order_of(ledger, merchant, order_id)) == order
+
+
+async def test_a_document_that_is_not_found_is_sent_again_only_once_that_is_final(
+    ledger: Ledger, merchant: Actor, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order_id = await two_payments(ledger, merchant)
+    with monkeypatch.context() as patch:
+        crash_at("after-intent", patch, 1)
+        with pytest.raises(Crash):
+            await stamp_due(ledger, merchant.merchant_id, order_id)
+    open_call = await order_of(ledger, merchant, order_id)
+    await sweep(ledger, database_url, replace(AFTERWARDS, late_s=3600.0))
+    assert (await order_of(ledger, merchant, order_id)) == open_call
+    await sweep(ledger, database_url, AFTERWARDS)
+    after = await order_of(ledger, merchant, order_id)
+    assert after.invoices is not None
+    assert after.invoices.open_intent is None
+
+
+async def test_what_is_due_is_stamped_before_a_deadline_is_warned_of(
+    ledger: Ledger, merchant: Actor, database_url: str
+) -> None:
+    order_id = await two_payments(ledger, merchant)
+    order = await order_of(ledger, merchant, order_id)
+    (kind, about, _), *_ = [each for each in invoice_timers(order) if each[0] is InvoiceTimerKind.RECEIPT_DEADLINE]
+    await HANDLERS[kind](ledger, merchant.merchant_id, order_id, about, order.updated_at)
+    assert story(await order_of(ledger, merchant, order_id)) == EMITTED
+
+
+@pytest.mark.parametrize(("lines", "on_loop"), [(20, True), (21, False)])
+async def test_an_invoice_of_many_lines_is_composed_beside_the_event_loop(
+    lines: int, on_loop: bool, ledger: Ledger, merchant: Actor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = []
+
+    def decide(order: Order, command: StampNext) -> list[Any]:
+        threads.append(threading.current_thread())
+        return decide_next(order, command)
+
+    monkeypatch.setattr("ledger.operations.orders.invoices.stamp.decide_next", decide)
+    line = LineItem(description="Café", quantity=Decimal(1), unit_price=Decimal(500), tax_included=True)
+    terms = {"amount": line.unit_price * lines, "line_items": (line,) * lines}
+    made = await create_order(ledger, merchant, an_order("1", by_card(), fiscal=FISCAL, **terms))
+    await stamp_due(ledger, merchant.merchant_id, made.order.terms.order_id)
+    assert {each is threading.current_thread() for each in threads} == {on_loop}
 
 
 async def test_two_workers_and_a_request_stamp_each_document_once(

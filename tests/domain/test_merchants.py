@@ -101,6 +101,8 @@ def test_a_new_merchant_has_the_default_settings():
         "invoiceTrigger": "FIRST_CAPTURE",
         "refundOverpayment": False,
         "fractionalAmounts": True,
+        "exchangeRate": None,
+        "receiptDueDay": 5,
     }
 
 
@@ -144,6 +146,12 @@ def test_a_surcharge_is_switched_on_and_off():
         ("requestsPerMinute", {"requests_per_minute": -1}),
         ("requestsPerSecond", {"requests_per_second": 1_000_001}),
         ("captureDelaySeconds", {"capture_delay_seconds": 604_801}),
+        ("exchangeRate", {"exchange_rate": Decimal(0)}),
+        ("exchangeRate", {"exchange_rate": Decimal("1000000.000001")}),
+        ("exchangeRate", {"exchange_rate": Decimal("17.0000001")}),
+        ("exchangeRate", {"exchange_rate": Decimal("Infinity")}),
+        ("receiptDueDay", {"receipt_due_day": 0}),
+        ("receiptDueDay", {"receipt_due_day": 29}),
     ],
 )
 def test_a_setting_out_of_bounds_is_refused_by_its_name(name, settings):
@@ -163,6 +171,8 @@ def test_an_operator_writes_settings_as_text():
         "invoiceTrigger": "creation",
         "refundOverpayment": "on",
         "fractionalAmounts": "no",
+        "exchangeRate": "17.2500",
+        "receiptDueDay": "17",
     }
     assert set(texts) == set(SETTINGS)
     merchant = (
@@ -181,11 +191,14 @@ def test_an_operator_writes_settings_as_text():
                 invoice_trigger=InvoiceTrigger.CREATION,
                 refund_overpayment=True,
                 fractional_amounts=False,
+                exchange_rate=Decimal("17.25"),
+                receipt_due_day=17,
             )
         )
     )
     assert settings_of(merchant)["surchargeRate"] == "3.5"
     assert parse_settings({"surchargeRate": "null"}) == {"surcharge_rate": None}
+    assert parse_settings({"exchangeRate": "none"}) == {"exchange_rate": None}
 
 
 @pytest.mark.parametrize(
@@ -202,6 +215,9 @@ def test_an_operator_writes_settings_as_text():
         ("requestsPerMinute", "-1"),
         ("requestsPerMinute", "10.5"),
         ("invoiceTrigger", "NEVER"),
+        ("exchangeRate", "-1"),
+        ("exchangeRate", "1e1"),
+        ("receiptDueDay", "last"),
     ],
 )
 def test_a_text_that_is_not_a_setting_is_refused_by_its_name(name, text):

@@ -1,5 +1,7 @@
 """Sealed CFDIs of a test issuer, built by satcfdi."""
 
+import struct
+import zlib
 from base64 import b64encode
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -12,6 +14,19 @@ from satcfdi.transform import MEXICO_TZ
 
 from ledger.invoicing.certificates import generate_csd, locked_key
 
+
+def png(width=120, height=80, colour=b"\x17\x4e\x61"):
+    """A picture of one colour."""
+
+    def chunk(kind, content):
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    rows = zlib.compress((b"\0" + colour * width) * height)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+
+
+LOGO_BASE64 = b64encode(png()).decode()
 RFC = "EKU9003173C9"
 LEGAL_NAME = "ESCUELA KEMPER URGATE"
 NUMBER = "30001000000500003416"

@@ -18,6 +18,7 @@ from ledger.domain.invoices.terms import (
     InvoiceTerms,
     ReceiptTerms,
     Receiver,
+    RefundedParts,
     TaxAmount,
 )
 from ledger.domain.merchants.events import InvoiceTrigger
@@ -125,7 +126,12 @@ INVOICES: dict[str, Any] = {
         code="FISCAL_DATA_INCOMPLETE", message="The document cannot be issued without fiscalConfig.taxId.", at=AT
     ),
     "document-announced.v1": invoices.DocumentAnnounced(
-        slot="invoice", terms=INVOICE_TERMS, receiver=RECEIVER, at=AT, receipt_due_at=LATER
+        slot="invoice",
+        terms=INVOICE_TERMS,
+        receiver=RECEIVER,
+        at=AT,
+        receipt_due_at=LATER,
+        refunded=RefundedParts(before=Decimal(0), subtotal=Decimal(1000), surcharge=Decimal(30)),
     ),
     "stamping-requested.v1": invoices.StampingRequested(
         document_id=INVOICE, provider="sandbox", certificate="30001000000500003416", deadline_at=LATER, at=AT

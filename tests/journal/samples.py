@@ -262,6 +262,8 @@ SAMPLES: dict[str, Any] = {
         invoice_trigger=merchants.InvoiceTrigger.CREATION,
         refund_overpayment=True,
         fractional_amounts=False,
+        exchange_rate=Decimal("17.2545"),
+        receipt_due_day=10,
     ),
     "api-key-issued.v1": merchants.ApiKeyIssued(
         merchant_id=MERCHANT,

@@ -2266,6 +2266,148 @@ KEYS: Final = (
     ),
 )
 
+_DUE: Final = "src/ledger/domain/invoices/due.py"
+_STAMPING: Final = "src/ledger/domain/invoices/decide/stamping.py"
+_STAMP: Final = "src/ledger/operations/orders/invoices/stamp.py"
+_CORE_TESTS: Final = "tests/domain/invoices/test_stamping.py"
+_WORKER_TESTS: Final = "tests/background/test_stamping.py"
+
+DOCUMENTS: Final = (
+    Mutant(
+        "document-sent-before-its-intent",
+        "a document is sent to the provider once its intent is recorded",
+        _STAMP,
+        "    plan = await execute(uow, attempt, is_fact=step is not None)\n    return _started(plan.events)",
+        "    planned = await attempt(None)\n"
+        "    if (first := _started(planned.events)) is not None:\n"
+        "        later = fold(evolve, await uow.order(order_id), planned.events)\n"
+        "        document = later.invoices.document(first)\n"
+        "        await stamp(uow.ledger, uow.merchant_id, later, document, document.intent)\n"
+        "    plan = await execute(uow, attempt, is_fact=step is not None)\n    return _started(plan.events)",
+        (f"{_WORKER_TESTS}::test_a_document_is_stamped_once_wherever_its_worker_ended",),
+    ),
+    Mutant(
+        "document-sent-again-without-look-up",
+        "a document whose outcome is unknown is looked up before it is sent again",
+        _STAMPING,
+        "if order.invoices is not None and order.invoices.open_intent is not None:\n        return []",
+        "if False:\n        return []",
+        (f"{_CORE_TESTS}::test_a_document_without_an_answer_waits_for_its_look_up", _WORKER_TESTS),
+    ),
+    Mutant(
+        "document-not-found-too-early",
+        "a document that is not found counts as never sent once that is final",
+        "src/ledger/operations/orders/invoices/call.py",
+        "return NotFound() if is_final else None",
+        "return NotFound()",
+        (f"{_WORKER_TESTS}::test_a_document_that_is_not_found_is_sent_again_only_once_that_is_final",),
+    ),
+    Mutant(
+        "stamped-document-not-stored",
+        "a stamp is recorded once the document's files are stored",
+        "src/ledger/operations/orders/invoices/call.py",
+        "        return _NOT_STORED\n",
+        '        return Stamped(fiscal_uuid=answer.fiscal_uuid, invoice_id="", stamped_at=answer.stamped_at, xml_key="",\n'
+        '                       pdf_key="", xml_sha256="")\n',
+        (f"{_WORKER_TESTS}::test_a_document_is_stamped_once_wherever_its_worker_ended",),
+    ),
+    Mutant(
+        "refused-document-overtaken",
+        "a refused document holds the later ones of its order",
+        "src/ledger/domain/invoices/state.py",
+        "if each.status is not DocumentStatus.EMITTED), None)",
+        "if each.status is DocumentStatus.PENDING), None)",
+        (f"{_CORE_TESTS}::test_a_refused_document_holds_the_later_ones_and_is_repeated_after_its_pauses",),
+    ),
+    Mutant(
+        "refused-document-without-pause",
+        "a timer repeats a refused document after its pause",
+        _STAMPING,
+        "return document.retry_at is not None and document.retry_at <= command.at",
+        "return True",
+        (f"{_CORE_TESTS}::test_a_refused_document_holds_the_later_ones_and_is_repeated_after_its_pauses",),
+    ),
+    Mutant(
+        "stamp-recorded-twice",
+        "an outcome is recorded once",
+        _STAMPING,
+        "if document is None or document.stamp is not None:\n        return []",
+        "if document is None:\n        return []",
+        (_CORE_TESTS,),
+    ),
+    Mutant(
+        "credit-note-with-another-amount",
+        "an announced document keeps its amount, whatever comes later",
+        "src/ledger/domain/invoices/movements.py",
+        "amount = needed if document is None else _frozen_amount(document)",
+        "amount = needed",
+        (f"{_CORE_TESTS}::test_a_credit_note_of_an_older_release_keeps_its_amount",),
+    ),
+    Mutant(
+        "refund-of-a-document-divided-anew",
+        "the parts of a refund that a document states stay as they are",
+        "src/ledger/domain/orders/evolve/cancellation.py",
+        "return replace(payment, frozen_refunds=frozen)",
+        "return payment",
+        (f"{_CORE_TESTS}::test_a_refund_that_a_document_states_is_never_divided_anew",),
+    ),
+    Mutant(
+        "summary-counts-payments-without-capture",
+        "the summary counts the payments that the interface lists",
+        _DUE,
+        "for parts in by_payment.values() if parts[0].movement.payment.status in _ELIGIBLE]",
+        "for parts in by_payment.values()]",
+        (f"{_CORE_TESTS}::test_a_payment_that_is_being_refunded_is_not_counted",),
+    ),
+    Mutant(
+        "summary-hides-a-failure",
+        "a payment with a refused receipt counts as failed",
+        _DUE,
+        "precedence = (DocumentStatus.FAILED, DocumentStatus.PENDING, DocumentStatus.EMITTED)",
+        "precedence = (DocumentStatus.EMITTED, DocumentStatus.PENDING, DocumentStatus.FAILED)",
+        (_CORE_TESTS,),
+    ),
+    Mutant(
+        "fully-stamped-with-a-document-missing",
+        "an order is fully stamped once every document is",
+        _DUE,
+        "is_fully_stamped=all(_status_of([each]) is DocumentStatus.EMITTED for each in due),",
+        "is_fully_stamped=all(_status_of([each]) is not DocumentStatus.FAILED for each in due),",
+        (_CORE_TESTS, "tests/api/invoices/test_story.py"),
+    ),
+    Mutant(
+        "receiver-that-the-catalogues-exclude",
+        "a partial receiver is checked together with what the order has",
+        _STAMPING,
+        "_checked(combined(command.fiscal, fiscal_of(order)))",
+        "combined(command.fiscal, fiscal_of(order))",
+        (f"{_CORE_TESTS}::test_a_partial_receiver_is_checked_together_with_what_the_order_has",),
+    ),
+    Mutant(
+        "warning-before-the-stamp",
+        "what is due is stamped before a deadline is warned of",
+        "src/ledger/background/reactions/order_timers.py",
+        "    await stamp_due(ledger, merchant_id, order_id)\n    await warn_of_deadline(",
+        "    await warn_of_deadline(",
+        (f"{_WORKER_TESTS}::test_what_is_due_is_stamped_before_a_deadline_is_warned_of",),
+    ),
+    Mutant(
+        "month-of-another-merchant",
+        "the month's report has the documents of its merchant alone",
+        "src/projections/orders/month_end.py",
+        "merchant_id = %(merchant_id)s and recorded_at >= %(begin)s and topic in (\n"
+        "  'document-announced.v1', 'stamping-requested.v1', 'document-stamped.v1', 'document-refused.v1',\n"
+        "  'document-cancellation-requested.v1', 'document-cancellation-pending.v1', 'document-cancelled.v1',\n"
+        "  'document-cancellation-refused.v1')\n   and stream_id in (\n     select stream_id from event\n"
+        "      where merchant_id = %(merchant_id)s and",
+        "recorded_at >= %(begin)s and topic in (\n"
+        "  'document-announced.v1', 'stamping-requested.v1', 'document-stamped.v1', 'document-refused.v1',\n"
+        "  'document-cancellation-requested.v1', 'document-cancellation-pending.v1', 'document-cancelled.v1',\n"
+        "  'document-cancellation-refused.v1')\n   and stream_id in (\n     select stream_id from event\n      where",
+        ("tests/api/invoices/test_month_end.py",),
+    ),
+)
+
 MUTANTS: Final = (
     *JOURNAL,
     *PROCESSES,
@@ -2278,4 +2420,5 @@ MUTANTS: Final = (
     *CUSTOMERS,
     *KEYS,
     *VAULT,
+    *DOCUMENTS,
 )

@@ -16,11 +16,17 @@ from tests.domain.builders import (
     authorization_requested,
     authorized_and_captured,
     declined,
+    deposited,
     late_capture,
     paid,
+    reference_open,
+    refund_requested,
+    refunded,
     started,
     unanswered,
 )
+from tests.domain.invoices.stamper import ENABLED, FISCAL, REFUSED, next_command
+from tests.domain.invoices.stamper import stamped as document_stamped
 from tests.domain.test_products import COFFEE
 from tests.projections import merchants
 from tests.projections.shop import Shop
@@ -35,8 +41,13 @@ from ledger.domain.customers.events import (
 )
 from ledger.domain.customers.evolve import evolve as evolve_customer
 from ledger.domain.fold import fold
+from ledger.domain.invoices.commands import CancelDocument, RecordStamping, StampRequest
+from ledger.domain.invoices.decide.cancellation import decide_document_cancellation
+from ledger.domain.invoices.decide.stamping import decide_next, decide_outcome
+from ledger.domain.invoices.terms import CancellationMotive
 from ledger.domain.merchants.events import ApiKeyRevoked
-from ledger.domain.orders.terms import BillingAddress, FiscalData
+from ledger.domain.orders.state import Order
+from ledger.domain.orders.terms import BillingAddress, FiscalData, MethodType, SurchargePolicy
 from ledger.domain.products.evolve import evolve as evolve_product
 from ledger.journal.append import ClaimTaken
 from ledger.journal.journal import Journal
@@ -115,6 +126,48 @@ async def test_a_replay_in_pieces_gives_the_same_rows(
         whole.take(log[start : start + size])
         whole.rows()
     assert whole.rows() == replay(shop.merchant_id, log)
+
+
+async def test_a_replay_shows_stamped_refused_and_cancelled_documents_as_they_are(
+    shop: Shop, journal: Journal, database_url: str
+) -> None:
+    """The surcharge makes a frozen part matter: the second deposit would divide the first refund anew."""
+    policy = SurchargePolicy(rate=Decimal(3), methods=(MethodType.SPEI,))
+    order = await shop.order("stamped", ENABLED, allow_partials=True, fiscal=FISCAL, surcharge=policy)
+    order = await shop.then(order, *reference_open(1, 100, 3), deposited(1, 50))
+    order = await shop.then(order, refund_requested(1, 25), refunded(1, 25))
+    order = await stamp_all(shop, order, REFUSED)
+    order = await stamp_all(shop, order)
+    order = await shop.then(order, deposited(1, 53, "dep-2"), refund_requested(1, 60, 2), refunded(1, 60, 2))
+    order = await stamp_all(shop, order)
+    assert order.invoices is not None
+    note = order.invoices.credit_notes[-1]
+    cancel = CancelDocument(
+        motive=CancellationMotive.WITHOUT_SUBSTITUTE, provider="sandbox", deadline_at=NOON, at=NOON,
+        document_id=note.document_id,
+    )  # fmt: skip
+    await shop.then(order, *decide_document_cancellation(order, cancel))
+    log = await the_log(journal, database_url, shop.merchant_id)
+    async with await psycopg.AsyncConnection.connect(database_url) as connection:
+        rows = await stored(connection, shop.merchant_id)
+    assert replay(shop.merchant_id, log) == rows
+    assert order.payments[0].frozen_refunds
+    assert [each.status for each in order.invoices.documents] == ["EMITTED"] * 5
+
+
+async def stamp_all(shop: Shop, order: Order, answer: Any = None) -> Order:
+    """Commits what a request to stamp the order leads to, each call with this answer; None stamps."""
+    while events := decide_next(order, next_command(request=StampRequest())):
+        order = await shop.then(order, *events)
+        assert order.invoices is not None
+        started = order.invoices.next_document
+        assert started is not None
+        outcome = answer or document_stamped(started.document_id)
+        record = RecordStamping(document_id=started.document_id, outcome=outcome, at=NOON)
+        order = await shop.then(order, *decide_outcome(order, record))
+        if answer is not None:
+            break
+    return order
 
 
 async def test_a_changed_row_is_detected(shop: Shop, journal: Journal, database_url: str) -> None:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from api.fields.types import Text
 from api.fields.values import email, tax_id
 from api.http.errors import ApiError, FieldError, invalid
-from ledger.domain.invoices.receivers import PAYMENT_FORMS, REGIMES, USES, is_generic, regimes_of, uses_of
+from ledger.domain.invoices.receivers import PAYMENT_FORMS, REGIMES, USES, wrong_keys
 from ledger.domain.orders import terms
 from ledger.invoicing.catalogs import is_postal_code
 
@@ -52,33 +52,9 @@ def parse_receiver(sent: Fiscal, place: str) -> Fiscal:
 
 def _not_in_catalogs(receiver: terms.FiscalData) -> list[FieldError]:
     """Returns the fields whose value SAT's catalogues do not have, or not for this receiver."""
-    wrong = []
-    regime, rfc = receiver.tax_system, receiver.tax_id
-    regimes = regimes_of(rfc)
-    if regime is not None and regime not in regimes:
-        wrong.append(_one_of("taxSystem", regimes, f" for {_kind(rfc)}" if regime in REGIMES else ""))
-        regime = None
-    uses = uses_of(rfc, regime)
-    if receiver.cfdi_use is not None and receiver.cfdi_use not in uses:
-        known = receiver.cfdi_use in USES
-        of = f" for the regime {regime}" if regime is not None else f" for {_kind(rfc)}"
-        wrong.append(_one_of("cfdiUse", uses, of if known else ""))
+    wrong = [FieldError(field, message, "INVALID_VALUE") for field, message in wrong_keys(receiver)]
     if receiver.zip_code is not None and not is_postal_code(receiver.zip_code):
         message = "must be a postal code of five digits in SAT's catalogue c_CodigoPostal, such as 06600"
-        wrong.append(FieldError("zipCode", message, "INVALID_VALUE"))
-    if receiver.payment_form is not None and receiver.payment_form not in PAYMENT_FORMS:
-        wrong.append(_one_of("paymentForm", PAYMENT_FORMS, ""))
+        at = len(wrong) - (bool(wrong) and wrong[-1].field == "paymentForm")
+        wrong.insert(at, FieldError("zipCode", message, "INVALID_VALUE"))
     return wrong
-
-
-def _one_of(field: str, allowed: tuple[str, ...], of: str) -> FieldError:
-    listed = ", ".join(allowed[:-1]) + f" or {allowed[-1]}" if len(allowed) > 1 else allowed[0]
-    return FieldError(field, f"must be {listed}{of}", "INVALID_VALUE")
-
-
-def _kind(rfc: str | None) -> str:
-    if is_generic(rfc):
-        return "a generic RFC"
-    if rfc is None:
-        return "any receiver"
-    return "a company" if len(rfc) == 12 else "a person"

@@ -34,7 +34,6 @@ _JSON_TYPE: Final = re.compile(rb"\s*application/json\s*(?:;\s*charset\s*=\s*\"?
 _FORM_TYPE: Final = re.compile(rb"\s*application/x-www-form-urlencoded\s*(?:;.*)?", re.IGNORECASE)
 _FORM_FIELDS_MAX: Final = 20
 _ID_MAX: Final = 255
-_JSON: Final = (b"content-type", b"application/json")
 
 # A new request id is the process, drawn once, and a number. A random id for each request would cost more than checking
 # the key.
@@ -159,7 +158,7 @@ class ApiRequest:
     async def respond(self, response: ApiResponse, send: Send) -> None:
         """Sends an answer in one piece, with the headers that every answer to this request has."""
         length = (b"content-length", b"%d" % len(response.body))
-        headers = [_JSON, length, *response.headers, *self.answer_headers]
+        headers = [response.content_type, length, *response.headers, *self.answer_headers]
         respond = self.scope.get(RESPOND)
         if respond is not None and not self.status and respond(response.status, headers, response.body):
             self.status = response.status

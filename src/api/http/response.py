@@ -19,12 +19,16 @@ REPLAYED: Final[Headers] = ((b"idempotent-replayed", b"true"),)
 _encode: Final = msgspec.json.Encoder(decimal_format="number").encode
 
 
+JSON_TYPE: Final = (b"content-type", b"application/json")
+
+
 class ApiResponse(Struct, frozen=True):
-    """The answer to a request. `body` is JSON."""
+    """The answer to a request. `body` is JSON unless `content_type`, a header, names another type."""
 
     status: int
     body: bytes
     headers: Headers = ()
+    content_type: tuple[bytes, bytes] = JSON_TYPE
 
 
 def json_response(status: int, content: Struct, headers: Headers = ()) -> ApiResponse:

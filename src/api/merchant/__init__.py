@@ -3,6 +3,6 @@
 In reading order:
 
 - `list_keys`, `create_key`, `rotate_key`, `revoke_key`: the keys. `settings`: the merchant. `fiscal_issuer`: the issuer
-  of its invoices. `meta`: units and the key of the request.
+  of its invoices. `fiscal_logo`: the logo on them. `meta`: units and the key of the request.
 - `fields`, `documents`: the fields of requests about keys, and their answers.
 """

@@ -23,7 +23,15 @@ from api.merchant.documents import Moment, forget_keys
 from api.openapi.operation import ANY, BODY, IDEMPOTENT, MERCHANT, OperationSpec, codes_of
 from api.openapi.parameters import IDEMPOTENCY_KEY
 from ledger.domain.merchants.commands import ChangeSettings
-from ledger.domain.merchants.settings import DELAY_MAX_S, INVOICE_TRIGGERS, SETTINGS, out_of_bounds, parse_setting
+from ledger.domain.merchants.settings import (
+    DELAY_MAX_S,
+    DUE_DAY_MAX,
+    EXCHANGE_RATE_MAX,
+    INVOICE_TRIGGERS,
+    SETTINGS,
+    out_of_bounds,
+    parse_setting,
+)
 from ledger.domain.orders.terms import MethodType
 from ledger.operations.merchants.registration import change_settings
 from ledger.security.api_keys import Scope
@@ -47,6 +55,17 @@ _DELAY: Final = "The seconds until an authenticated card payment is captured."
 _TRIGGER: Final = "When the invoice of a split order is stamped."
 _FRACTIONS: Final = "Whether amounts may have a fraction of a minor unit; false refuses 150.75 with a hint to 15075."
 _OVERPAYMENT: Final = "Whether the excess of a deposit is refunded."
+_EXCHANGE: Final = (
+    "Pesos for one dollar, with at most six decimals: for the invoices of orders in dollars that bring no `exchangeRate`; "
+    "`null` for none."
+)
+_PESOS: Final = {
+    "type": ["number", "string", "null"],
+    "exclusiveMinimum": 0,
+    "maximum": EXCHANGE_RATE_MAX,
+    "pattern": r"^[0-9]{1,7}(\.[0-9]{1,6})?$",
+}
+_DUE_DAY: Final = "The day of the next month by which payment receipts (REP) are to be stamped."
 _LIMIT: Final = (
     "The requests of a key per {}; 0 means unlimited, `null` the limit of the service. Only the operator changes it."
 )
@@ -79,6 +98,11 @@ class ChangeMerchantSettings(Struct, frozen=True, kw_only=True, rename="camel"):
     ] = None
     refund_overpayment: Annotated[bool | None, Meta(description=_OVERPAYMENT)] = None
     fractional_amounts: Annotated[bool | None, Meta(description=_FRACTIONS)] = None
+    exchange_rate: Annotated[
+        Annotated[Raw, Meta(extra_json_schema=_PESOS)] | UnsetType,
+        Meta(description=_EXCHANGE, examples=["17.2545"]),
+    ] = UNSET
+    receipt_due_day: Annotated[Annotated[int, Meta(ge=1, le=DUE_DAY_MAX)] | None, Meta(description=_DUE_DAY)] = None
 
 
 class ChangeMerchant(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -101,6 +125,8 @@ class MerchantSettingsDocument(Struct, kw_only=True, rename="camel"):
     invoice_trigger: Annotated[str, Meta(description=_TRIGGER)]
     refund_overpayment: Annotated[bool, Meta(description=_OVERPAYMENT)]
     fractional_amounts: Annotated[bool, Meta(description=_FRACTIONS)]
+    exchange_rate: Annotated[str | None, Meta(description=_EXCHANGE)]
+    receipt_due_day: Annotated[int, Meta(description=_DUE_DAY)]
 
 
 class MerchantDocument(Struct, kw_only=True, rename="camel"):

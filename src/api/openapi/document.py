@@ -137,6 +137,8 @@ def _answers(spec: OperationSpec, *, has_key: bool) -> Json:
         answers[str(status)] = _answer(meaning, components.reference(struct), ["x-request-id", *rate, *replayed])
         if issubclass(struct, OrderDocument) and spec.takes is not None:
             answers[str(status)]["links"] = _links(LINKS if struct is OrderDocument else {**LINKS, **REFUND_LINKS})
+    for media in spec.texts:
+        answers["200"]["content"][media] = {"schema": {"type": "string"}}
     if spec.text is not None:
         answers["200"] = _answer(spec.text, {"type": "string"}, ["x-request-id"], "text/plain")
     for status, codes in spec.codes.items():

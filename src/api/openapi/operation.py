@@ -22,8 +22,9 @@ class OperationSpec(Struct, frozen=True, kw_only=True):
     """The published description of an operation: its name, what it takes, what it answers with which status and codes.
 
     `takes` is the struct of the body, which may be left out where `optional`. `answers` has the meaning and the struct
-    of each status; `text` is the meaning of an answer that is plain text instead. `replays` marks an operation whose
-    answers may be repetitions (header Idempotent-Replayed).
+    of each status; `text` is the meaning of an answer that is plain text instead, `texts` the other media types in
+    which the answer 200 exists. `replays` marks an operation whose answers may be repetitions (header
+    Idempotent-Replayed).
     """
 
     name: str
@@ -35,6 +36,7 @@ class OperationSpec(Struct, frozen=True, kw_only=True):
     examples: Mapping[str, Json] = {}
     answers: Mapping[int, tuple[str, type[Struct]]] = {}
     text: str | None = None
+    texts: tuple[str, ...] = ()
     codes: Codes
     tag: str = "Payment orders"
     replays: bool = False

@@ -178,6 +178,34 @@ def set_issuer(
     typer.echo(f"certificate {found.certificate_number}, valid until {day_and_time(found.valid_until)}")
 
 
+@app.command(name="set-logo")
+def set_logo(
+    merchant_id: MerchantId,
+    image: Annotated[
+        Path | None,
+        typer.Argument(metavar="[FILE]", help="A PNG. Without one, the logo is removed.", show_default=False),
+    ] = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Set or remove the logo on a merchant's printed documents."""
+    from ledger.invoicing.logos import LogoWrong, open_logo
+    from ledger.operations.merchants.registration import merchant_of
+
+    merchant = uuid_of(merchant_id, "merchant")
+    try:
+        logo = None if image is None else open_logo(_content(image))
+    except LogoWrong as wrong:
+        raise CannotRun(f"{image} {wrong}") from None
+
+    async def store(ledger: Ledger, _: Settings) -> None:
+        await merchant_of(ledger, merchant)
+        assert ledger.invoicing is not None, "every ledger that is opened has access to stamping"
+        await ledger.invoicing.issuers.set_logo(merchant, logo)
+
+    on_ledger(data_dir, store)
+    typer.echo("no logo" if logo is None else f"logo of {logo.width} x {logo.height} pixels, {len(logo.png):,} bytes")
+
+
 @app.command(name="month-end")
 def month_end(
     merchant_id: MerchantId,

@@ -81,3 +81,17 @@ def share(cumulative: Decimal, part: Decimal, whole: Decimal, quantum: Decimal) 
     sums of single roundings do not (section 4.4). Returns zero where `whole` is zero.
     """
     return rounded(_EXACT.divide(_EXACT.multiply(cumulative, part), whole), quantum) if whole else ZERO
+
+
+def share_moved(
+    cumulative: Decimal, part: Decimal, whole: Decimal, moved: tuple[Decimal, Decimal], quantum: Decimal
+) -> Decimal:
+    """Returns the `share` on a line that is moved by an amount at one place and that ends at `part` all the same.
+
+    `moved` is the place, a cumulative sum below `whole`, and the amount.
+    """
+    start, by = moved
+    rest = whole - start
+    line = _EXACT.multiply(_EXACT.multiply(cumulative, part), rest)
+    shift = _EXACT.multiply(_EXACT.multiply(by, whole - cumulative), whole)
+    return rounded(_EXACT.divide(_EXACT.add(line, shift), _EXACT.multiply(whole, rest)), quantum)

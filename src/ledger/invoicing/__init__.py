@@ -6,6 +6,7 @@ In reading order:
   provider may answer.
 - `providers`: the simulated provider, and the adapter to the providers of production.
 - `issuers`: the certificates with which merchants seal their documents. `certificates`: what makes one acceptable.
+- `logos`: the pictures on printed documents.
 - `files`: the stored XML and PDF of stamped documents, and signed links to them.
 - `stamped_xml`: the XML of a document, read without trust. `database`: a connection that opens on demand.
 - `cfdi`: writes and seals a document. `catalogs`: SAT's postal codes, and their time zones.

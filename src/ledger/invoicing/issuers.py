@@ -19,6 +19,7 @@ from uuid_utils.compat import uuid7
 from ledger.domain.invoices.terms import Issuer
 from ledger.invoicing.certificates import Csd, certificate_number, generate_csd, load_signer
 from ledger.invoicing.database import OnDemandConnection
+from ledger.invoicing.logos import Logo
 from ledger.journal.encryption.rewrapping import WrappedKeys
 from ledger.journal.encryption.sealing_keys import SealingKeys
 from ledger.ttl_cache import TtlCache
@@ -46,6 +47,12 @@ _FIND: Final = """
 select issuer_id, certificate_number, issuer, certificate, sealing_key_id, wrapped_key from fiscal_issuer
  where merchant_id = %s and (%s::text is null or certificate_number = %s) order by set_at desc limit 1
 """
+_SET_LOGO: Final = """
+insert into fiscal_logo (merchant_id, png) values (%s, %s)
+on conflict (merchant_id) do update set png = excluded.png, set_at = clock_timestamp()
+"""
+_REMOVE_LOGO: Final = "delete from fiscal_logo where merchant_id = %s"
+_FIND_LOGO: Final = "select png from fiscal_logo where merchant_id = %s"
 
 ISSUER_KEYS: Final = WrappedKeys(
     next="""
@@ -143,6 +150,21 @@ class Issuers:
             signer = await asyncio.to_thread(load_signer, Csd(row.certificate, key))
             self._signers.put(row.issuer_id, signer)
         return _decode(row.issuer), signer
+
+    async def set_logo(self, merchant_id: UUID, logo: Logo | None) -> None:
+        """Stores the logo of documents that are printed from now on; None removes it. Raises DatabaseUnavailable."""
+        async with self._database.transaction() as connection:
+            if logo is None:
+                await connection.execute(_REMOVE_LOGO.encode(), (merchant_id,))
+            else:
+                await connection.execute(_SET_LOGO.encode(), (merchant_id, logo.png))
+
+    async def logo_of(self, merchant_id: UUID) -> bytes | None:
+        """Returns the PNG of the merchant's logo, None where there is none. Raises DatabaseUnavailable."""
+        async with self._database.transaction() as connection:
+            cursor = await connection.execute(_FIND_LOGO.encode(), (merchant_id,), binary=True)
+            row: tuple[Any, ...] | None = await cursor.fetchone()
+        return None if row is None else bytes(row[0])
 
     async def _row(self, merchant_id: UUID, number: str | None) -> _Row:
         found = await self._read(merchant_id, number)

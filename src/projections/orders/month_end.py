@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import io
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from html import escape
@@ -27,18 +27,23 @@ from ledger.domain.invoices.terms import IEPS, ISR, IVA, InvoiceTerms, ReceiptTe
 from ledger.domain.money import ZERO
 from ledger.postgres.connection import Connection
 
-# The merchant's events of documents since a time, each stream's in order. The topics are those of the partial index.
+# The events of documents, since a time, of the streams in which documents were announced before another time: each
+# stream's in order. The topics are those of the partial index.
 _READ: Final = """
 select stream_id, topic, data from event
- where merchant_id = %s and recorded_at >= %s and topic in (
+ where merchant_id = %(merchant_id)s and recorded_at >= %(begin)s and topic in (
   'document-announced.v1', 'stamping-requested.v1', 'document-stamped.v1', 'document-refused.v1',
   'document-cancellation-requested.v1', 'document-cancellation-pending.v1', 'document-cancelled.v1',
   'document-cancellation-refused.v1')
+   and stream_id in (
+     select stream_id from event
+      where merchant_id = %(merchant_id)s and recorded_at >= %(begin)s and recorded_at < %(end)s
+        and topic = 'document-announced.v1')
  order by stream_id, version
 """
 
 _MARGIN: Final = timedelta(days=1)
-"""How long before its month an event of a document is looked for: an event is recorded when its document is issued."""
+"""How long around its month the events of a document are looked for: they are recorded when the document is issued."""
 
 _CENTS: Final = Decimal(100)
 
@@ -66,12 +71,27 @@ COLUMNS: Final = MonthLine.__struct_encode_fields__
 
 async def month_lines(connection: Connection, merchant_id: UUID, year: int, month: int, zone: str) -> list[MonthLine]:
     """Returns the lines of a month, in the order of kind, state and currency."""
+    statement, parameters = month_statement(merchant_id, year, month, zone)
+    cursor = await connection.execute(statement.encode(), parameters, binary=True)
+    return lines_of(await cursor.fetchall(), year, month, zone)
+
+
+def month_statement(merchant_id: UUID, year: int, month: int, zone: str) -> tuple[str, Mapping[str, Any]]:
+    """Returns the query of a month's events with its parameters."""
+    begin, end = _bounds(year, month, zone)
+    return _READ, {"merchant_id": merchant_id, "begin": begin - _MARGIN, "end": end + _MARGIN}
+
+
+def lines_of(rows: Iterable[tuple[Any, ...]], year: int, month: int, zone: str) -> list[MonthLine]:
+    """Returns the lines of a month from the rows of its query. It takes long: call it in a thread."""
+    begin, end = _bounds(year, month, zone)
+    return summed(each for each in _folded(rows) if begin <= each.terms.issued_at < end)
+
+
+def _bounds(year: int, month: int, zone: str) -> tuple[datetime, datetime]:
     local = ZoneInfo(zone)
-    begin = datetime(year, month, 1, tzinfo=local).astimezone(UTC)
-    end = datetime(year + month // 12, month % 12 + 1, 1, tzinfo=local).astimezone(UTC)
-    cursor = await connection.execute(_READ.encode(), (merchant_id, begin - _MARGIN), binary=True)
-    documents = _folded(await cursor.fetchall())
-    return summed(each for each in documents if begin <= each.terms.issued_at < end)
+    begin = datetime(year, month, 1, tzinfo=local)
+    return begin.astimezone(UTC), datetime(year + month // 12, month % 12 + 1, 1, tzinfo=local).astimezone(UTC)
 
 
 def summed(documents: Iterable[Document]) -> list[MonthLine]:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from datetime import datetime
 from decimal import Decimal
 from zoneinfo import ZoneInfo
 
 import pytest
 from tests.api.invoices.test_story import STAMPING, make, pay, shown, work
+from tests.api.openapi.description import assert_described
 from tests.api.storefront import Merchant, Storefront
 
+from api.orders.invoices.month_end import media_type
 from ledger.postgres.connection import connect
-from projections.orders.month_end import month_lines
+from projections.orders.month_end import COLUMNS, MonthLine, cells, month_lines
 
 pytestmark = pytest.mark.anyio
+
+PATH = "/api/v1/invoices/month-end"
 
 
 async def test_the_report_has_the_documents_of_the_orders(store: Storefront, merchant: Merchant) -> None:
@@ -35,3 +41,54 @@ async def test_the_report_has_the_documents_of_the_orders(store: Storefront, mer
         ("REP", "EMITTED", 1, Decimal(400)),
         ("REP", "FAILED", 1, Decimal(100)),
     ]
+    month = f"{issued_at:%Y-%m}"
+    await agree(merchant, month, lines)
+    empty = (await merchant.get(f"{PATH}?month=2001-02")).json()
+    assert empty == {"month": "2001-02", "timeZone": zone, "lines": []}
+    other = await store.register()
+    assert (await other.get(f"{PATH}?month={month}")).json()["lines"] == []
+
+
+async def agree(merchant: Merchant, month: str, lines: list[MonthLine]) -> None:
+    """Checks that the three forms of the report over HTTP have these lines, which were read from the log."""
+    answer = await merchant.get(f"{PATH}?month={month}")
+    assert answer.status_code == 200
+    assert_described(answer, "get", PATH)
+    shown = answer.json()["lines"]
+    assert [(line["kind"], line["state"], line["documents"], line["total"]) for line in shown] == [
+        (line.kind, line.state, line.documents, line.total * 100) for line in lines
+    ]
+    assert sum(line["iva"] for line in shown) == sum(line.iva for line in lines) * 100
+    table = await merchant.get(f"{PATH}?month={month}", accept="text/csv")
+    assert table.headers["content-type"].startswith("text/csv")
+    heading, *rows = csv.reader(io.StringIO(table.text))
+    assert (tuple(heading), rows) == (COLUMNS, [cells(line) for line in lines])
+    page = await merchant.get(f"{PATH}?month={month}", accept="text/html,application/xhtml+xml,*/*;q=0.8")
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+    assert all(f"<td>{cell}</td>" in page.text for line in lines for cell in cells(line))
+    assert [each.headers["vary"] for each in (answer, table, page)] == ["accept"] * 3
+
+
+@pytest.mark.parametrize("query", ["", "month=", "month=2026-13", "month=26-01", "month=1999-12", "month=2026-1"])
+async def test_a_month_is_a_year_and_a_month(merchant: Merchant, query: str) -> None:
+    answer = await merchant.get(f"{PATH}?{query}")
+    assert answer.status_code == 400
+    assert [error["field"] for error in answer.json()["errors"]] == ["month"]
+
+
+@pytest.mark.parametrize(
+    ("accept", "chosen"),
+    [
+        (b"", "application/json"),
+        (b"*/*", "application/json"),
+        (b"image/png", "application/json"),
+        (b"text/csv", "text/csv"),
+        (b"TEXT/HTML;level=1", "text/html"),
+        (b"text/html;q=0.5, text/csv;q=0.9", "text/csv"),
+        (b"text/html;q=0, application/json", "application/json"),
+        (b"text/csv;q=high", "text/csv"),
+        (b"\xff;;,", "application/json"),
+    ],
+)
+async def test_the_client_chooses_the_form(accept: bytes, chosen: str) -> None:
+    assert media_type(accept) == chosen

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from tests.api.bodies import by_card, charge, order
 from tests.api.isolation.objects import CUSTOMERS, PRODUCTS
-from tests.invoicing.documents import issuer_body
+from tests.invoicing.documents import LOGO_BASE64, issuer_body
 
 
 class NOTHING(NamedTuple):
@@ -155,6 +155,10 @@ CASES: Final[Mapping[tuple[str, str], Case]] = {
     ("PUT", "/api/v1/merchant"): Case(body={"settings": {"captureDelaySeconds": 5}}),
     ("GET", "/api/v1/merchant/fiscal-issuer"): Case(),
     ("PUT", "/api/v1/merchant/fiscal-issuer"): Case(body=issuer_body()),
+    ("GET", "/api/v1/merchant/fiscal-issuer/logo"): Case(),
+    ("PUT", "/api/v1/merchant/fiscal-issuer/logo"): Case(body={"image": LOGO_BASE64}),
+    ("DELETE", "/api/v1/merchant/fiscal-issuer/logo"): Case(),
+    ("GET", "/api/v1/invoices/month-end"): Case(),
     ("GET", "/api/v1/meta"): Case(),
     ("GET", PRODUCTS): Case(
         {"query.search": "search", "query.cursor": NOTHING("a position in the list, see the test of cursors")}

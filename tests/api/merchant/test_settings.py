@@ -49,11 +49,14 @@ async def test_a_merchant_changes_what_it_sends_and_nothing_else(merchant: Merch
         "invoiceTrigger": "creation",
         "refundOverpayment": True,
         "fractionalAmounts": False,
+        "exchangeRate": 17.25,
+        "receiptDueDay": 17,
     }
     changed = await put(merchant, {"settings": changes})
     assert changed.status_code == 200
     assert_described(changed, "put", MERCHANT)
-    as_read = {"surchargeRate": "3.5", "surchargeMethods": ["CARD", "SPEI"], "invoiceTrigger": "CREATION"}
+    as_read = {"surchargeRate": "3.5", "surchargeMethods": ["CARD", "SPEI"], "invoiceTrigger": "CREATION",
+               "exchangeRate": "17.25"}  # fmt: skip
     assert changed.json()["settings"] == before["settings"] | changes | as_read
     assert (await merchant.get(MERCHANT)).json() == changed.json()
     assert (await put(merchant, changed.json())).json() == changed.json()  # what was read can be sent back
@@ -77,6 +80,8 @@ async def test_a_merchant_changes_what_it_sends_and_nothing_else(merchant: Merch
         ({"timeZone": "x" * 65, "invoiceTrigger": "\x00"}, ["timeZone", "invoiceTrigger"]),
         ({"requestsPerMinute": 1_000_000, "requestsPerSecond": -1}, ["requestsPerMinute", "requestsPerSecond"]),
         ({"captureDelaySeconds": 604_801}, ["captureDelaySeconds"]),
+        ({"exchangeRate": 0, "receiptDueDay": 29}, ["exchangeRate", "receiptDueDay"]),
+        ({"exchangeRate": "much", "receiptDueDay": "5"}, ["exchangeRate", "receiptDueDay"]),
     ],
 )  # fmt: skip
 async def test_every_wrong_setting_is_named(merchant: Merchant, sent: dict[str, Any], wrong: list[str]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from decimal import Decimal
 
@@ -46,11 +47,14 @@ from ledger.domain.invoices.commands import (
 )
 from ledger.domain.invoices.decide.stamping import PAUSES, decide_enabling, decide_next, decide_outcome
 from ledger.domain.invoices.due import InvoiceTimerKind, invoice_status, invoice_timers, is_invoice_due, summary
+from ledger.domain.invoices.movements import due_documents
 from ledger.domain.invoices.state import DocumentStatus
 from ledger.domain.merchants.events import InvoiceTrigger
 from ledger.domain.orders.events import OrderCancelled, PayerForgotten
 from ledger.domain.orders.evolve.order import evolve
+from ledger.domain.orders.terms import FiscalData
 from ledger.domain.rejections import AmountNotStampable, DocumentNotFound, FiscalDataIncomplete, InvalidField
+from projections.orders.refunds import render_refunds
 
 ALL = StampRequest()
 PAID_IN_PARTS = (*SPLIT_FISCAL, *paid(1, 4000), *paid(2, 6000))
@@ -136,8 +140,62 @@ def test_a_stamped_credit_note_keeps_its_amount_when_a_deposit_divides_the_refun
     assert order.invoices.credit_notes[0].terms == before
     last = order.invoices.receipts[-1].terms
     assert last.previous_balance == 10000 - 49 + before.total
-    assert last.applied_amount == 52
+    assert last.applied_amount == 51
     assert order.invoices.applied() - order.invoices.credited() == net_subtotal(order)
+
+
+def test_a_payment_of_two_receipts_counts_as_its_worse_one():
+    order = run(folded([*SPLIT_FISCAL, *reference_open(1, 10000), deposited(1, 4000)]))
+    order = fold(evolve, order, [deposited(1, 6000, "dep-2")])
+    counts = summary(order)
+    assert (counts.emitted_rep_count, counts.pending_rep_count, counts.failed_rep_count) == (0, 1, 0)
+    counts = summary(run(order, answer=lambda _: REFUSED))
+    assert (counts.emitted_rep_count, counts.pending_rep_count, counts.failed_rep_count) == (0, 0, 1)
+
+
+def test_a_payment_that_is_being_refunded_is_not_counted():
+    paid_once = [*SPLIT_FISCAL, *paid(1, 4000)]
+    assert summary(folded(paid_once)).captured_count == 1
+    assert summary(folded([*paid_once, refund_requested(1, 1000)])).captured_count == 0
+    assert summary(folded([*paid_once, refund_requested(1, 1000), refunded(1, 1000)])).captured_count == 1
+
+
+def test_a_credit_note_of_an_older_release_keeps_its_amount():
+    """Its event does not have how the refund was divided, so that a deposit divides what the refund shows."""
+    surcharged = (
+        created(allow_partials=True, fiscal=FISCAL, surcharge=replace(THREE_PERCENT, methods=(SPEI,))),
+        ENABLED,
+    )
+    order = folded(
+        [*surcharged, *reference_open(1, 100, 3), deposited(1, 50), refund_requested(1, 25), refunded(1, 25)]
+    )
+    order = run(order)
+    older = replace(order, payments=tuple(replace(each, frozen_refunds=()) for each in order.payments))
+    total = older.invoices.credit_notes[0].terms.total
+    after = fold(evolve, older, [deposited(1, 53, "dep-2"), refund_requested(1, 20, 2), refunded(1, 20, 2)])
+    note = next(each for each in due_documents(after) if each.document is older.invoices.credit_notes[0])
+    assert note.amount == total != -note.movement.change
+
+
+def test_a_refund_that_a_document_states_is_never_divided_anew():
+    surcharged = (
+        created(allow_partials=True, fiscal=FISCAL, surcharge=replace(THREE_PERCENT, methods=(SPEI,))),
+        ENABLED,
+    )
+    half = [*reference_open(1, 100, 3), deposited(1, 50), refund_requested(1, 25), refunded(1, 25)]
+    before = folded([*surcharged, *half])
+    after = run(before)
+    shown = [json.loads(each) for each in render_refunds(after)]
+    assert [(each["subtotalAmount"], each["surchargeAmount"]) for each in shown] == [(25, 0)]
+    assert (after.amount_pending, after.amount) == (before.amount_pending, before.amount), "the document changes no sum"
+    rest = [deposited(1, 53, "dep-2"), refund_requested(1, 60, 2), refunded(1, 60, 2)]
+    order = run(fold(evolve, after, rest))
+    unstamped = folded([*surcharged, *half, *rest])
+    assert [json.loads(each)["subtotalAmount"] for each in render_refunds(unstamped)] == [24, 59]
+    refunds = [json.loads(each) for each in render_refunds(order)]
+    assert refunds[0] == shown[0]
+    assert sum(each["subtotalAmount"] for each in refunds) == order.payments[0].refunded_split(order.quantum).subtotal
+    assert [each.terms.total for each in order.invoices.credit_notes] == [each["subtotalAmount"] for each in refunds]
 
 
 def test_a_refused_document_holds_the_later_ones_and_is_repeated_after_its_pauses():
@@ -243,6 +301,55 @@ def test_new_fiscal_data_changes_the_documents_that_are_not_stamped_and_no_other
     order = fold(evolve, order, [*decide_enabling(order, moved), refund_requested(1, 100), refunded(1, 100)])
     receivers = [each.terms.receiver.zip_code for each in run(order).invoices.documents]
     assert receivers == ["86991", "86991", "86991", "06000"]
+
+
+def enabling(**given):
+    return EnableInvoicing(policy=InvoicingPolicy(), at=NOON, fiscal=FiscalData(**given))
+
+
+def test_a_partial_receiver_is_completed_by_that_of_the_order():
+    order = folded([*SPLIT_FISCAL, *paid(1, 4000)])
+    (event,) = decide_enabling(order, enabling(cfdi_use="G01", email="facturas@example.com"))
+    assert event.fiscal == replace(FISCAL, cfdi_use="G01", email="facturas@example.com")
+    again = run(fold(evolve, order, [event]))
+    assert again.invoices.invoice.terms.receiver.cfdi_use == "G01"
+    assert decide_enabling(again, enabling(cfdi_use="G01")) == []
+    (other,) = decide_enabling(order, enabling(tax_id="XIA190128J61"))
+    assert other.fiscal == FiscalData(tax_id="XIA190128J61"), "another taxpayer has nothing of the first"
+
+
+@pytest.mark.parametrize(
+    ("given", "wrong"),
+    [
+        ({"cfdi_use": "D01"}, ["cfdiUse"]),
+        ({"tax_system": "605"}, ["taxSystem"]),
+        ({"tax_system": "610"}, ["cfdiUse"]),
+        ({"tax_system": "605", "cfdi_use": "D01"}, ["taxSystem", "cfdiUse"]),
+    ],
+)
+def test_a_partial_receiver_is_checked_together_with_what_the_order_has(given, wrong):
+    order = folded([*SPLIT_FISCAL, *paid(1, 4000)])
+    with pytest.raises(InvalidField) as refused:
+        decide_enabling(order, enabling(**given))
+    assert [each.field for each in (refused.value, *refused.value.others)] == [
+        f"customerFiscalData.{name}" for name in wrong
+    ]
+
+
+def test_the_merchants_exchange_rate_is_for_orders_in_dollars_that_bring_none():
+    dollars = created(allow_partials=True, fiscal=FISCAL, currency="USD")
+    usual = InvoicingPolicy(usual_exchange_rate=Decimal("17.25"))
+    given = EnableInvoicing(policy=usual, at=NOON)
+    (event,) = decide_enabling(folded([dollars]), given)
+    assert event.exchange_rate == Decimal("17.25")
+    (pesos,) = decide_enabling(folded([created(fiscal=FISCAL)]), given)
+    assert pesos.exchange_rate is None
+    enabled = folded([dollars, event])
+    moved = EnableInvoicing(policy=InvoicingPolicy(usual_exchange_rate=Decimal(18)), at=NOON)
+    assert decide_enabling(enabled, moved) == [], "an order keeps its rate when the merchant's changes"
+    own = EnableInvoicing(policy=InvoicingPolicy(exchange_rate=Decimal(19), usual_exchange_rate=Decimal(18)), at=NOON)
+    (event,) = decide_enabling(enabled, own)
+    assert event.exchange_rate == Decimal(19)
 
 
 def test_a_document_that_is_too_old_to_be_stamped_gets_a_new_date_and_keeps_its_amounts():

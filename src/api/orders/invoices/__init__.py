@@ -3,5 +3,6 @@
 In reading order:
 
 - `stamp`: stamps what is pending or failed. `cfdi_url`: links to the files. `cancel`: cancels a document with SAT.
+- `month_end`: a month's documents for the accountant.
 - `fields`: what several of them take.
 """

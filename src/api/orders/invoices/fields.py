@@ -10,17 +10,16 @@ from msgspec import Meta, Raw, UnsetType
 from api.fields.values import is_given, measure
 from api.http.errors import invalid
 from api.openapi.operation import Codes
+from ledger.domain.merchants.settings import EXCHANGE_RATE_MAX
 
 TAG: Final = "Electronic invoices"
-
-_RATE_MAX: Final = 1_000_000
 
 ExchangeRate = Annotated[
     Raw | UnsetType,
     Meta(
         description="For an order in another currency than MXN: pesos per unit, with at most six decimals.",
         examples=[17.2545],
-        extra_json_schema={"type": "number", "exclusiveMinimum": 0, "maximum": _RATE_MAX},
+        extra_json_schema={"type": "number", "exclusiveMinimum": 0, "maximum": EXCHANGE_RATE_MAX},
     ),
 ]
 
@@ -37,6 +36,6 @@ def exchange_rate(raw: Raw | UnsetType, field: str = "exchangeRate") -> Decimal 
     if not is_given(raw):
         return None
     rate = measure(raw, field)
-    if not 0 < rate <= _RATE_MAX:
-        raise invalid(field, f"must be greater than 0 and at most {_RATE_MAX}", "OUT_OF_RANGE")
+    if not 0 < rate <= EXCHANGE_RATE_MAX:
+        raise invalid(field, f"must be greater than 0 and at most {EXCHANGE_RATE_MAX}", "OUT_OF_RANGE")
     return rate

@@ -28,13 +28,19 @@ class StampScope(StrEnum):
 class InvoicingPolicy(Struct, frozen=True, kw_only=True):
     """The merchant's settings that an order's invoices follow, as they are when the order is invoiced.
 
-    `exchange_rate` is in pesos per unit of the order's currency.
+    `exchange_rate` is the request's, in pesos per unit of the order's currency; `usual_exchange_rate` is the
+    merchant's, for an order in dollars that has none of its own.
     """
 
     trigger: InvoiceTrigger = InvoiceTrigger.FIRST_CAPTURE
     time_zone: str = "America/Mexico_City"
     receipt_due_day: int = 5
     exchange_rate: Decimal | None = None
+    usual_exchange_rate: Decimal | None = None
+
+    def rate_of(self, currency: str) -> Decimal | None:
+        """Returns the rate of an order in this currency that has none of its own. Pesos need none."""
+        return self.exchange_rate or (None if currency == "MXN" else self.usual_exchange_rate)
 
 
 class EnableInvoicing(Struct, frozen=True, kw_only=True):

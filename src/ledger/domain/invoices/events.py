@@ -17,7 +17,7 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from ledger.domain.invoices.terms import CancellationMotive, DocumentTerms, Receiver
+from ledger.domain.invoices.terms import CancellationMotive, DocumentTerms, Receiver, RefundedParts
 from ledger.domain.merchants.events import InvoiceTrigger
 from ledger.domain.orders.terms import FiscalData
 from ledger.domain.py311_speedups import fast_members
@@ -67,7 +67,8 @@ class DocumentAnnounced(Struct, frozen=True, kw_only=True, omit_defaults=True, r
 
     `slot` names what the document is for: the invoice, one receipt of money, or one refund. The receiver is in
     `receiver` alone, where it is sealed: that of `terms` is `UNNAMED`. `receipt_due_at` is the legal deadline of a
-    payment receipt (contract N47).
+    payment receipt (contract N47). `refunded` is how the refund of a credit note is divided: from now on no receipt of
+    money divides it anew.
     """
 
     slot: str
@@ -75,6 +76,7 @@ class DocumentAnnounced(Struct, frozen=True, kw_only=True, omit_defaults=True, r
     at: datetime
     receiver: Receiver | None = None
     receipt_due_at: datetime | None = None
+    refunded: RefundedParts | None = None
 
 
 class StampingRequested(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 from math import ceil, floor
 from typing import Final
 
@@ -110,13 +111,13 @@ def rules_of(taxes: Sequence[Tax], quantity: Decimal) -> tuple[TaxRule, ...]:
     )
 
 
-def with_taxes(base: Fraction, rules: Sequence[TaxRule]) -> Fraction:
+def with_taxes(base: Fraction, rules: tuple[TaxRule, ...]) -> Fraction:
     """Returns what a base comes to with its taxes, before any rounding."""
     slope, fees = _line(rules)
     return base * slope + fees
 
 
-def exact_base(total: Fraction, rules: Sequence[TaxRule]) -> Fraction:
+def exact_base(total: Fraction, rules: tuple[TaxRule, ...]) -> Fraction:
     """Returns the base that comes to `total` with its taxes, before any rounding. Raises AmountNotStampable."""
     slope, fees = _line(rules)
     if slope <= 0 or total <= fees:
@@ -124,7 +125,7 @@ def exact_base(total: Fraction, rules: Sequence[TaxRule]) -> Fraction:
     return (total - fees) / slope
 
 
-def divide(total: int, rules: Sequence[TaxRule], added: Sequence[Fraction]) -> Division:
+def divide(total: int, rules: tuple[TaxRule, ...], added: Sequence[Fraction]) -> Division:
     """Returns a base and taxes that come to exactly `total` minor units and that SAT accepts.
 
     `added` is what rounding has added to each tax on other lines: the division makes up for it. Raises
@@ -185,7 +186,8 @@ def _limits(taxed: Fraction, rate: Fraction, factor: str) -> tuple[int, int]:
     return max(0, floor((taxed - step) * rate)), ceil((taxed + step) * rate)
 
 
-def _line(rules: Sequence[TaxRule]) -> tuple[Fraction, Fraction]:
+@lru_cache(maxsize=256)
+def _line(rules: tuple[TaxRule, ...]) -> tuple[Fraction, Fraction]:
     """Returns what one minor unit of base comes to with its taxes, and what the taxes of a Cuota add to that."""
     fed = 1 + sum(rule.rate for rule in rules if rule.feeds_iva and rule.factor != FEE)
     fees = sum(rule.rate * rule.quantity for rule in rules if rule.feeds_iva and rule.factor == FEE)

@@ -1,8 +1,8 @@
 """What moved the money of an order, in order: each receipt and each refund, with the document that it needs.
 
 Add movements at the end only: documents are stamped in this order, and the balances that they show depend on it. An
-amount that a document shows is read from the document. The order's present division into subtotal and surcharge counts
-for the other movements alone, so that it never changes a document.
+amount that a document shows is read from the document. The announcement of a credit note freezes how its refund is
+divided into subtotal and surcharge (`Payment.frozen_refunds`); a later receipt of money divides other refunds alone.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from ledger.domain.ids import entry_id
 from ledger.domain.invoices.state import Document
-from ledger.domain.invoices.terms import CreditNoteTerms, ReceiptTerms
+from ledger.domain.invoices.terms import CreditNoteTerms, ReceiptTerms, RefundedParts
 from ledger.domain.money import ZERO
 from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.refund import RefundPart
@@ -28,6 +28,7 @@ class Movement(Struct, frozen=True, kw_only=True):
     """A receipt of money by a payment or, with `refund_id`, a refund of it.
 
     `change` is what it changed of the subtotal that the order holds, in minor units. `place` orders the movements.
+    `refunded` is the division of a refund.
     """
 
     slot: str
@@ -37,6 +38,7 @@ class Movement(Struct, frozen=True, kw_only=True):
     place: tuple[int, int]
     refund_id: UUID | None = None
     payment_event_id: UUID | None = None
+    refunded: RefundedParts | None = None
 
 
 class DueDocument(Struct, frozen=True, kw_only=True):
@@ -126,18 +128,25 @@ def _refunds(order: Order) -> Iterator[Movement]:
             if part.success is None:
                 continue
             payment, success = order.payment(part.payment_id), part.success
+            refunded = _given_back(payment, part, order.quantum)
             yield Movement(
                 slot=f"credit-note:{refund.refund_id}:{part.payment_id}",
                 payment=payment,
-                change=-_given_back(payment, part, order.quantum),
+                change=-refunded.subtotal,
                 at=success.at,
                 place=(success.receipts_before, success.ordinal),
                 refund_id=refund.refund_id,
                 payment_event_id=entry_id(part.payment_id, part.ordinal),
+                refunded=refunded,
             )
 
 
-def _given_back(payment: Payment, part: RefundPart, quantum: Decimal) -> Decimal:
-    """Returns the subtotal that this part of a refund gave back (section 4.4)."""
-    after = min(part.before + part.amount, payment.captured)
-    return payment.parts_of_refund(after, quantum).subtotal - payment.parts_of_refund(part.before, quantum).subtotal
+def _given_back(payment: Payment, part: RefundPart, quantum: Decimal) -> RefundedParts:
+    """Returns what this part of a refund gave back (section 4.4)."""
+    before = payment.parts_of_refund(part.before, quantum)
+    after = payment.parts_of_refund(min(part.before + part.amount, payment.captured), quantum)
+    return RefundedParts(
+        before=part.before,
+        subtotal=after.subtotal - before.subtotal,
+        surcharge=after.surcharge - before.surcharge,
+    )

@@ -74,6 +74,48 @@ def uses_of(tax_id: str | None, regime: str | None) -> tuple[str, ...]:
     )
 
 
+def combined(given: FiscalData, known: FiscalData | None) -> FiscalData:
+    """Returns a receiver with the fields that a request gives, and the known ones for the others.
+
+    A request that gives another tax id is about another receiver, of whom nothing is known.
+    """
+    if known is None or given.tax_id not in (None, known.tax_id):
+        return given
+    names = FiscalData.__struct_fields__
+    return FiscalData(**{name: value if (value := getattr(given, name)) is not None else getattr(known, name)
+                         for name in names})  # fmt: skip
+
+
+def wrong_keys(receiver: FiscalData) -> list[tuple[str, str]]:
+    """Returns the fields whose key SAT's catalogues exclude, alone or for this receiver, with what would be allowed."""
+    wrong = []
+    regime, rfc = receiver.tax_system, receiver.tax_id
+    regimes = regimes_of(rfc)
+    if regime is not None and regime not in regimes:
+        wrong.append(("taxSystem", _one_of(regimes, f" for {_kind(rfc)}" if regime in REGIMES else "")))
+        regime = None
+    uses = uses_of(rfc, regime)
+    if receiver.cfdi_use is not None and receiver.cfdi_use not in uses:
+        of = f" for the regime {regime}" if regime is not None else f" for {_kind(rfc)}"
+        wrong.append(("cfdiUse", _one_of(uses, of if receiver.cfdi_use in USES else "")))
+    if receiver.payment_form is not None and receiver.payment_form not in PAYMENT_FORMS:
+        wrong.append(("paymentForm", _one_of(PAYMENT_FORMS, "")))
+    return wrong
+
+
+def _one_of(allowed: tuple[str, ...], of: str) -> str:
+    listed = ", ".join(allowed[:-1]) + f" or {allowed[-1]}" if len(allowed) > 1 else allowed[0]
+    return f"must be {listed}{of}"
+
+
+def _kind(rfc: str | None) -> str:
+    if is_generic(rfc):
+        return "a generic RFC"
+    if rfc is None:
+        return "any receiver"
+    return "a company" if len(rfc) == COMPANY_RFC else "a person"
+
+
 def use_of_refund(regime: str) -> str:
     """Returns the use of a credit note to a receiver with this regime: returns (G02) where the regime can have it."""
     return REFUND if regime in USES[REFUND] else NO_EFFECT

@@ -174,4 +174,15 @@ class CreditNoteTerms(Struct, frozen=True, kw_only=True, omit_defaults=True, ren
     exchange_rate: Decimal | None = None
 
 
+class RefundedParts(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """A payment's part of a refund, divided into subtotal and surcharge.
+
+    `before` is what the payment had given back before it, gross.
+    """
+
+    before: Decimal
+    subtotal: Decimal
+    surcharge: Decimal
+
+
 DocumentTerms: TypeAlias = InvoiceTerms | ReceiptTerms | CreditNoteTerms

@@ -23,7 +23,7 @@ class RegisterMerchant(Struct, frozen=True, kw_only=True):
 class ChangeSettings(Struct, frozen=True, kw_only=True):
     """Changes settings of the merchant. `surcharge_rate` is in percent, None for no surcharge.
 
-    The request limits are per API key, 0 for no limit.
+    The request limits are per API key, 0 for no limit. `exchange_rate` is in pesos for one dollar, None for none.
     """
 
     at: datetime
@@ -38,6 +38,8 @@ class ChangeSettings(Struct, frozen=True, kw_only=True):
     invoice_trigger: InvoiceTrigger | UnsetType = UNSET
     refund_overpayment: bool | UnsetType = UNSET
     fractional_amounts: bool | UnsetType = UNSET
+    exchange_rate: Decimal | None | UnsetType = UNSET
+    receipt_due_day: int | UnsetType = UNSET
 
 
 class IssueApiKey(Struct, frozen=True, kw_only=True):

@@ -66,6 +66,8 @@ def decide_settings(merchant: Merchant, command: ChangeSettings) -> list[Merchan
         given["surcharge_rate"] = shortest(command.surcharge_rate)
     elif command.surcharge_rate is not UNSET:
         given["surcharge_rate"] = None  # a rate of zero means no surcharge: orders show null for both
+    if command.exchange_rate:
+        given["exchange_rate"] = shortest(command.exchange_rate)
     changed = {field: value for field, value in given.items() if value != getattr(merchant, field)}
     return [MerchantSettingsChanged(merchant_id=merchant.merchant_id, at=command.at, **changed)] if changed else []
 

@@ -25,6 +25,11 @@ from ledger.domain.rejections import InvalidField
 _RATE_MAX: Final = 50  # at 50 % a surcharge can round up to the subtotal, and half a capture could cover the order
 _REQUESTS_MAX: Final = 1_000_000
 
+EXCHANGE_RATE_MAX: Final = 1_000_000
+"""The largest exchange rate, in pesos for one unit of a foreign currency."""
+DUE_DAY_MAX: Final = 28
+"""The last day that every month has."""
+
 DELAY_MAX_S: Final = 7 * 24 * 3600
 """The longest delay of a capture: as long as an authorisation is valid (contract 2.1)."""
 
@@ -101,6 +106,14 @@ def _rate(text: str) -> Decimal | None:
     return Decimal(text)
 
 
+def _pesos(text: str) -> Decimal | None:
+    if text.lower() in _NOTHING:
+        return None
+    if not re.fullmatch(r"\d{1,7}(\.\d{1,12})?", text, re.ASCII):
+        raise ValueError(text)
+    return Decimal(text)
+
+
 def _methods(text: str) -> tuple[MethodType, ...]:
     return tuple(MethodType(word.strip().upper()) for word in text.split(",") if word.strip())
 
@@ -127,6 +140,10 @@ def _is_rate(rate: Decimal | None) -> bool:
     return rate is None or (rate.is_finite() and 0 <= rate < _RATE_MAX and rate == round(rate, 4))
 
 
+def _is_exchange_rate(rate: Decimal | None) -> bool:
+    return rate is None or (rate.is_finite() and 0 < rate <= EXCHANGE_RATE_MAX and rate == round(rate, 6))
+
+
 def _any(_: Any) -> bool:
     return True
 
@@ -149,6 +166,14 @@ SETTINGS: Final[dict[str, Setting]] = {
     "invoiceTrigger": Setting("invoice_trigger", _trigger, f"must be one of {', '.join(InvoiceTrigger)}"),
     "refundOverpayment": Setting("refund_overpayment", _switch, _TRUE_OR_FALSE),
     "fractionalAmounts": Setting("fractional_amounts", _switch, _TRUE_OR_FALSE),
+    "exchangeRate": Setting(
+        "exchange_rate",
+        _pesos,
+        f"must be pesos for one dollar, above 0 and at most {EXCHANGE_RATE_MAX}, with at most six decimals, or none",
+    ),
+    "receiptDueDay": Setting(
+        "receipt_due_day", _whole, f"must be a day that every month has: a whole number from 1 to {DUE_DAY_MAX}"
+    ),
 }
 """Every setting by its public name."""
 
@@ -163,4 +188,6 @@ _IS_ALLOWED: Final[dict[str, Callable[[Any], bool]]] = {
     "requests_per_minute": lambda limit: 0 <= limit <= _REQUESTS_MAX,
     "requests_per_second": lambda limit: 0 <= limit <= _REQUESTS_MAX,
     "capture_delay_seconds": lambda seconds: 0 <= seconds <= DELAY_MAX_S,
+    "exchange_rate": _is_exchange_rate,
+    "receipt_due_day": lambda day: 1 <= day <= DUE_DAY_MAX,
 }

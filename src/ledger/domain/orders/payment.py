@@ -25,7 +25,7 @@ from ledger.domain.orders.events import (
 )
 from ledger.domain.orders.refund import ClosedDispute, Dispute, SettlementBatch
 from ledger.domain.orders.statuses import NextAction, PaymentStatus
-from ledger.domain.orders.surcharge import SurchargeSplit, split_capture, split_refund
+from ledger.domain.orders.surcharge import FrozenRefund, SurchargeSplit, split_capture, split_refunds
 from ledger.domain.orders.terms import AuthenticationSession, MethodType, Reference
 from ledger.domain.py311_speedups import fast_members
 
@@ -161,7 +161,7 @@ class Payment(Struct, frozen=True, kw_only=True):
     nothing. `refunding` is reserved by the refund in flight; `charged_back` is the part of `refunded` that a bank took.
     `keys` are the idempotency keys of all calls ever announced and of requests refused before their call,
     `capture_keys` those that brought money. `decided_disputes` are won or lost: a later message about one repeats its
-    end or contradicts it.
+    end or contradicts it. `frozen_refunds` are the ends of the refunds that documents state.
     """
 
     started: PaymentStarted
@@ -203,6 +203,7 @@ class Payment(Struct, frozen=True, kw_only=True):
     dispute: Dispute | None = None
     decided_disputes: tuple[ClosedDispute, ...] = ()
     batch: SettlementBatch | None = None
+    frozen_refunds: tuple[FrozenRefund, ...] = ()
 
     @property
     def payment_id(self) -> UUID:
@@ -256,9 +257,7 @@ class Payment(Struct, frozen=True, kw_only=True):
 
     def parts_of_refund(self, refunded: Decimal, quantum: Decimal) -> SurchargeSplit:
         """Returns the split of `refunded` (gross). An overpayment goes back first, without surcharge (section 4.6)."""
-        overpaid = min(refunded, max(ZERO, self.captured - self.amount))
-        parts = split_refund(refunded - overpaid, self.split_up_to_amount(quantum), quantum)
-        return SurchargeSplit(parts.subtotal + overpaid, parts.surcharge)
+        return split_refunds(refunded, self.captured, self.requested_split, self.frozen_refunds, quantum)
 
     def decided(self, dispute_id: str) -> ClosedDispute | None:
         """Returns the dispute where it has ended, else None."""

@@ -16,6 +16,7 @@ from ledger.domain.invoices.documents import LATER, credit_note_terms, invoice_t
 from ledger.domain.invoices.due import fiscal_of, is_invoice_due, receipt_due_at
 from ledger.domain.invoices.events import UNNAMED, DocumentAnnounced
 from ledger.domain.invoices.movements import DueDocument, due_documents
+from ledger.domain.invoices.receivers import receiver_of
 from ledger.domain.invoices.state import INVOICE_SLOT, Document, Stamp, invoice_terms_of
 from ledger.domain.invoices.terms import DocumentTerms, InvoiceTerms, Receiver
 from ledger.domain.orders.payment import Payment
@@ -59,9 +60,10 @@ def drawn_up_again(order: Order, command: StampNext, document: Document) -> list
     """
     is_fresh = command.at - document.terms.issued_at < FRESH
     if isinstance(document.terms, InvoiceTerms):
-        again = _invoice(order, command, document)
-        is_same = document.has_receiver and again.receiver == document.terms.receiver
-        return [] if is_fresh and is_same else [again]
+        # Composing an invoice of a thousand lines takes long: compare its receiver first.
+        receiver = receiver_of(fiscal_of(order) or FiscalData(), command.issuer)
+        is_same = document.has_receiver and receiver == document.terms.receiver
+        return [] if is_fresh and is_same else [_invoice(order, command, document)]
     receiver = _receiver(order, document.terms.receiver)
     if is_fresh and receiver == document.terms.receiver:
         return []
@@ -125,7 +127,7 @@ def _movement_document(
         amount=due.amount,
         payment_form=_payment_form(movement.payment),
     )
-    return _announced(movement.slot, note, command.at)
+    return replace(_announced(movement.slot, note, command.at), refunded=movement.refunded)
 
 
 def _receiver(order: Order, named: Receiver) -> Receiver:

@@ -38,12 +38,13 @@ from ledger.domain.invoices.events import (
     StampingRequested,
     StampingUnanswered,
 )
+from ledger.domain.invoices.receivers import combined, wrong_keys
 from ledger.domain.invoices.state import Document
 from ledger.domain.invoices.terms import InvoiceTerms, ReceiptTerms
 from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.terms import FiscalData
-from ledger.domain.rejections import DocumentNotFound, InvalidField, Rejected
+from ledger.domain.rejections import DocumentNotFound, InvalidField, Rejected, refuse_fields
 
 PAUSES: Final = (timedelta(minutes=5), timedelta(hours=1), timedelta(hours=6), timedelta(hours=24))
 """The pauses before a refused document is tried again by itself (contract 2.4)."""
@@ -54,12 +55,17 @@ UNSENT_PAUSES: Final = (timedelta(minutes=1), timedelta(minutes=5), timedelta(mi
 def decide_enabling(order: Order, command: EnableInvoicing) -> list[InvoiceEvent]:
     """Has an order invoiced. Returns no events where it is so already, to the same receiver.
 
-    Raises InvalidField where the invoice is stamped and `fiscal` names another tax id: receipts and credit notes name
-    the receiver of their invoice.
+    The fields that `fiscal` lacks are those that the order has. Raises InvalidField where SAT's catalogues exclude the
+    combination, and where the invoice is stamped and `fiscal` names another tax id: receipts and credit notes name the
+    receiver of their invoice.
     """
-    current, given, policy = order.invoices, command.fiscal, command.policy
+    current, policy = order.invoices, command.policy
+    given = None if command.fiscal is None else _checked(combined(command.fiscal, fiscal_of(order)))
+    rate = policy.rate_of(order.terms.currency)
     if current is not None:
-        same_rate = policy.exchange_rate in {None, current.enabled.exchange_rate}
+        if current.enabled.exchange_rate is not None:
+            rate = policy.exchange_rate  # the merchant's is for an order that has none
+        same_rate = rate in {None, current.enabled.exchange_rate}
         if same_rate and (given is None or _is_same(given, fiscal_of(order))):
             return []
         stamped = current.stamped_invoice
@@ -72,10 +78,15 @@ def decide_enabling(order: Order, command: EnableInvoicing) -> list[InvoiceEvent
             trigger=policy.trigger if current is None else current.enabled.trigger,
             time_zone=policy.time_zone,
             receipt_due_day=policy.receipt_due_day,
-            exchange_rate=policy.exchange_rate,
+            exchange_rate=rate,
             fiscal=given,
         )
     ]
+
+
+def _checked(receiver: FiscalData) -> FiscalData:
+    refuse_fields([InvalidField(f"customerFiscalData.{name}", problem) for name, problem in wrong_keys(receiver)])
+    return receiver
 
 
 def _is_same(given: FiscalData, known: FiscalData | None) -> bool:

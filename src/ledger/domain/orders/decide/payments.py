@@ -94,7 +94,7 @@ def _invoicing(command: CreateOrder) -> list[OrderEvent]:
             trigger=policy.trigger,
             time_zone=policy.time_zone,
             receipt_due_day=policy.receipt_due_day,
-            exchange_rate=policy.exchange_rate,
+            exchange_rate=policy.rate_of(command.terms.currency),
         )
     ]
 

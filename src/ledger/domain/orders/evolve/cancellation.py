@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 from msgspec.structs import replace
 
-from ledger.domain.invoices.events import InvoiceEvent
+from ledger.domain.invoices.events import DocumentAnnounced, InvoiceEvent
 from ledger.domain.invoices.evolve import evolve_invoices, without_receivers
+from ledger.domain.invoices.terms import CreditNoteTerms, RefundedParts
 from ledger.domain.orders.events import (
     PERSONAL,
     CancellationRefused,
@@ -15,7 +18,9 @@ from ledger.domain.orders.events import (
     PayerForgotten,
     PaymentStarted,
 )
+from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.state import Cancellation, Order
+from ledger.domain.orders.surcharge import SurchargeSplit, freeze_refund
 from ledger.domain.personal_data import without
 
 _CancellationEvent = CancellationRequested | CancellationRefused | OrderCancelled
@@ -29,8 +34,22 @@ def evolve_whole_order(order: Order, event: WholeOrderEvent) -> Order:
             return _evolve_payer_erasure(order, event)
         case CancellationRequested() | CancellationRefused() | OrderCancelled():
             return _evolve_cancellation(order, event)
+        case DocumentAnnounced(terms=CreditNoteTerms(payment_id=payment_id), refunded=RefundedParts() as refunded):
+            invoices = evolve_invoices(order.invoices, event)
+            payments = tuple(
+                _with_frozen_refund(payment, refunded, order.quantum) if payment.payment_id == payment_id else payment
+                for payment in order.payments
+            )
+            return replace(order, invoices=invoices, payments=payments, updated_at=event.at)
         case _:
             return replace(order, invoices=evolve_invoices(order.invoices, event), updated_at=event.at)
+
+
+def _with_frozen_refund(payment: Payment, refunded: RefundedParts, quantum: Decimal) -> Payment:
+    """Returns the payment, of which a document states this refund."""
+    part, frozen = SurchargeSplit(refunded.subtotal, refunded.surcharge), payment.frozen_refunds
+    frozen = freeze_refund(refunded.before, part, payment.captured, payment.requested_split, frozen, quantum)
+    return replace(payment, frozen_refunds=frozen)
 
 
 def _evolve_cancellation(order: Order, event: _CancellationEvent) -> Order:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 import structlog
@@ -16,6 +16,7 @@ import structlog
 from ledger.domain.invoices.commands import NotFound, NotSent, Refused, Stamped, StampingOutcome, Unanswered
 from ledger.domain.invoices.state import Document, StampingIntent
 from ledger.domain.invoices.terms import DocumentTerms, Issuer
+from ledger.domain.orders.state import Order
 from ledger.invoicing import contract
 from ledger.invoicing.contract import LookUp, ProviderTimedOut, ProviderUnavailable, StampRequest
 from ledger.invoicing.invoicing import Invoicing
@@ -23,6 +24,9 @@ from ledger.invoicing.issuers import IssuerMissing
 from ledger.operations.ledger import Ledger
 from ledger.postgres.faults import Fault
 from ledger.telemetry.metrics import STAMPS
+
+if TYPE_CHECKING:
+    from ledger.invoicing.pdf.words import Language
 
 _log = structlog.get_logger()
 
@@ -33,8 +37,10 @@ NOT_BUILT: Final = "CFDI_NOT_BUILT"
 """The code of a document that could not be built or sealed: nothing was sent."""
 
 
-async def stamp(ledger: Ledger, merchant_id: UUID, document: Document, intent: StampingIntent) -> StampingOutcome:
-    """Has a document stamped and returns the outcome, once its files are stored. Never raises."""
+async def stamp(
+    ledger: Ledger, merchant_id: UUID, order: Order, document: Document, intent: StampingIntent
+) -> StampingOutcome:
+    """Has a document of the order stamped and returns the outcome, once its files are stored. Never raises."""
     invoicing = ledger.invoicing
     if invoicing is None or invoicing.provider is None:
         return NotSent()
@@ -61,12 +67,13 @@ async def stamp(ledger: Ledger, merchant_id: UUID, document: Document, intent: S
     except Exception as fault:  # noqa: BLE001 - an answer that cannot be read is an unknown outcome
         _log.error("stamping_provider_failed", provider=intent.provider, reason=type(fault).__name__)
         return _UNREADABLE
-    return await _outcome(invoicing, merchant_id, document, answer)
+    return await _outcome(ledger, invoicing, merchant_id, order, document, answer)
 
 
 async def look_up(
     ledger: Ledger,
     merchant_id: UUID,
+    order: Order,
     document: Document,
     intent: StampingIntent,
     *,
@@ -100,7 +107,7 @@ async def look_up(
         return None
     if found is None:
         return NotFound() if is_final else None
-    outcome = await _outcome(invoicing, merchant_id, document, found)
+    outcome = await _outcome(ledger, invoicing, merchant_id, order, document, found)
     return None if isinstance(outcome, Unanswered) else outcome
 
 
@@ -111,14 +118,20 @@ async def sealed_xml(invoicing: Invoicing, merchant_id: UUID, document: Document
 
 
 async def _outcome(
-    invoicing: Invoicing, merchant_id: UUID, document: Document, answer: contract.Stamped | contract.Refused
+    ledger: Ledger,
+    invoicing: Invoicing,
+    merchant_id: UUID,
+    order: Order,
+    document: Document,
+    answer: contract.Stamped | contract.Refused,
 ) -> StampingOutcome:
     if isinstance(answer, contract.Refused):
         STAMPS.labels("refused").inc()
         return Refused(answer.code, answer.message)
     document_id = document.document_id
     try:
-        pdf = await asyncio.to_thread(_print, answer.xml)
+        logo = await invoicing.issuers.logo_of(merchant_id)
+        pdf = await asyncio.to_thread(_print, answer.xml, await _language(ledger, merchant_id, order), logo)
         files = await invoicing.files.put(merchant_id, document_id, answer.fiscal_uuid, answer.xml, pdf)
     except Exception as fault:  # noqa: BLE001 - the stamp exists, and is looked up until its files are stored
         _log.error("stamped_document_not_stored", document_id=str(document_id), reason=type(fault).__name__)
@@ -146,7 +159,13 @@ def _build(terms: DocumentTerms, issuer: Issuer, signer: Any) -> bytes:
     return build(terms, issuer, signer)
 
 
-def _print(xml: bytes) -> bytes:
+async def _language(ledger: Ledger, merchant_id: UUID, order: Order) -> Language:
+    """Returns the language that the customer prefers (contract N49). Spanish after an erasure. Raises a Fault."""
+    found = await ledger.customers.by_id(merchant_id, order.terms.customer_id)
+    return "en" if found is not None and found.customer.preferences.language == "en" else "es"
+
+
+def _print(xml: bytes, language: Language, logo: bytes | None) -> bytes:
     from ledger.invoicing.pdf.render import render
 
-    return render(xml)
+    return render(xml, language=language, logo=logo)

@@ -32,7 +32,7 @@ async def recover_document(
     if document.intent is None:
         await update_cancellation(ledger, merchant_id, order_id, document_id)
         return True
-    outcome = await look_up(ledger, merchant_id, document, document.intent, late_s=late_s, timeout_s=timeout_s)
+    outcome = await look_up(ledger, merchant_id, order, document, document.intent, late_s=late_s, timeout_s=timeout_s)
     if outcome is None:
         return False
     uow = UnitOfWork(ledger, Actor(merchant_id=merchant_id, request_id="recovery"), cause=document_id)

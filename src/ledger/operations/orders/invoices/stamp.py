@@ -45,6 +45,9 @@ from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOf
 _NO_PROVIDER: Final = "STAMPING_NOT_CONFIGURED"
 """The failure of an invoice that is due where no stamping provider is configured. Stamp the order afterwards."""
 
+_LINES_ON_LOOP: Final = 20
+"""For how many lines an invoice is composed on the event loop, at 0.1 ms each; one of more lines in a thread."""
+
 
 class StampResult(Struct, frozen=True, kw_only=True):
     """The order after a request to stamp it. `repeated` marks the answer that its idempotency key received before."""
@@ -155,7 +158,7 @@ async def _stamp_in_order(
         document = order.invoices.document(started)
         assert document is not None, "the order has the document that was started"
         assert document.intent is not None, "its intent was just committed"
-        outcome = await stamp(uow.ledger, uow.merchant_id, document, document.intent)
+        outcome = await stamp(uow.ledger, uow.merchant_id, order, document, document.intent)
         uow.now = await uow.ledger.clock.refresh(uow.merchant_id)  # the call took time
         stamped += isinstance(outcome, Stamped)
         step = _Step(document_id=started, outcome=outcome)
@@ -217,6 +220,8 @@ async def _next(
             at=uow.now,
             request=request,
         )
+        if len(order.terms.line_items) > _LINES_ON_LOOP:
+            return await asyncio.to_thread(decide_next, order, command)
         return decide_next(order, command)
     except IssuerMissing:
         rejection: Rejected = FiscalDataIncomplete("The merchant has set no issuer of invoices.", ["fiscalIssuer"])

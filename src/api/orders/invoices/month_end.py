@@ -1,0 +1,148 @@
+"""GET /v1/invoices/month-end: a month's electronic invoices for the accountant, as JSON, CSV or a page.
+
+`ledger merchants month-end` prints the same report.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import Meta, Struct
+
+from api.dependencies import Dependencies
+from api.fields.query import Parameters, described_parameters, parse_parameters
+from api.http.endpoint import ScopedOperation
+from api.http.errors import invalid, required
+from api.http.request import ApiRequest
+from api.http.response import ApiResponse, Headers, json_response
+from api.openapi.operation import ANY, OperationSpec
+from api.orders.invoices.fields import TAG
+from ledger.domain.money import shortest
+from ledger.security.api_keys import Scope
+from projections.orders.formats import Amount
+from projections.orders.month_end import MonthLine, as_csv, as_page
+
+_CSV, _HTML, _JSON = "text/csv", "text/html", "application/json"
+_MONTH: Final = re.compile(r"(20[0-9]{2})-(0[1-9]|1[0-2])", re.ASCII)
+_HEADERS: Final[Headers] = ((b"vary", b"accept"), (b"cache-control", b"private, no-store"))
+_OF_A_PAGE: Final[Headers] = (
+    (b"content-security-policy", b"default-src 'none'; style-src 'unsafe-inline'"),
+    (b"x-content-type-options", b"nosniff"),
+)
+
+
+class MonthEndLine(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The documents of one kind, state and currency."""
+
+    kind: Annotated[str, Meta(description="INVOICE_PUE, INVOICE_PPD, REP or CREDIT_NOTE.", examples=["INVOICE_PPD"])]
+    state: Annotated[str, Meta(description="PENDING, EMITTED, FAILED or CANCELLED, at present.", examples=["EMITTED"])]
+    currency: Annotated[str, Meta(description="The currency of the documents.", examples=["MXN"])]
+    documents: Annotated[int, Meta(description="How many there are.")]
+    total: Annotated[
+        Amount, Meta(description="The sum of the totals, of a REP what it pays of its invoice, in minor units (cents).")
+    ]
+    iva: Annotated[Amount, Meta(description="The transferred IVA, in minor units (cents).")]
+    ieps: Annotated[Amount, Meta(description="The transferred IEPS, in minor units (cents).")]
+    iva_withheld: Annotated[Amount, Meta(description="The withheld IVA, in minor units (cents).")]
+    isr_withheld: Annotated[Amount, Meta(description="The withheld ISR, in minor units (cents).")]
+
+
+class MonthEnd(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A month's electronic invoices."""
+
+    month: Annotated[str, Meta(description="The month.", examples=["2026-11"])]
+    time_zone: Annotated[str, Meta(description="The merchant's time zone, in which the month begins and ends.")]
+    lines: Annotated[list[MonthEndLine], Meta(description="A line for each kind, state and currency, in that order.")]
+
+
+PARAMETERS: Final[Parameters] = {
+    "month": (
+        "Required. The month, as 2026-11.",
+        {"type": "string", "pattern": f"^{_MONTH.pattern}$", "examples": ["2026-11"]},
+    ),
+}
+
+
+def parse_month(query: bytes) -> tuple[int, int]:
+    """Returns the year and the month that a query string asks for. Raises ApiError (400)."""
+    given, errors = parse_parameters(query, PARAMETERS)
+    text = given.get("month")
+    found = None if text is None else _MONTH.fullmatch(text)
+    if text is None:
+        errors.add(required("month"))
+    elif found is None and not errors.has("month"):
+        errors.add(invalid("month", "must be a month of 2000 to 2099, as 2026-11", "INVALID_FORMAT"))
+    errors.refuse()
+    assert found is not None, "what is no month was refused"
+    return int(found[1]), int(found[2])
+
+
+def media_type(accept: bytes) -> str:
+    """Returns the media type that a header Accept prefers (RFC 9110, 12.5.1), JSON where it prefers none of three."""
+    best, quality = _JSON, 0.0
+    for part in accept.decode("latin-1").lower().split(","):
+        name, *parameters = (piece.strip() for piece in part.split(";"))
+        weights = [text for parameter in parameters if (text := parameter.removeprefix("q=")) != parameter]
+        weight = float(weights[0]) if weights and re.fullmatch(r"[01](\.[0-9]{0,3})?", weights[0]) else 1.0
+        if name in (_JSON, _CSV, _HTML) and weight > quality:
+            best, quality = name, weight
+    return best
+
+
+async def month_end(deps: Dependencies, request: ApiRequest) -> ApiResponse:
+    """GET /v1/invoices/month-end: 200 with the report, in the media type that the client prefers."""
+    year, month = parse_month(request.query)
+    zone = request.principal.settings.time_zone
+    lines = await deps.queries.month_end(request.principal.merchant_id, year, month, zone)
+    name = f"{year}-{month:02}"
+    match media_type(request.headers.get(b"accept", b"")):
+        case "text/csv":
+            file = (b"content-disposition", b'attachment; filename="invoices-%s.csv"' % name.encode())
+            return _text(as_csv(lines), b"text/csv; charset=utf-8; header=present", (file,))
+        case "text/html":
+            return _text(as_page(lines, f"Electronic invoices {name}"), b"text/html; charset=utf-8", _OF_A_PAGE)
+        case _:
+            return json_response(200, MonthEnd(month=name, time_zone=zone, lines=_lines(lines)), _HEADERS)
+
+
+def _text(content: str, kind: bytes, headers: Headers) -> ApiResponse:
+    return ApiResponse(200, content.encode(), (*_HEADERS, *headers), (b"content-type", kind))
+
+
+def _lines(lines: Sequence[MonthLine]) -> list[MonthEndLine]:
+    """Returns the lines with their amounts in minor units, as in every other answer in JSON."""
+    return [MonthEndLine(**{name: _minor(value) for name, value in _fields(line)}) for line in lines]
+
+
+def _fields(line: MonthLine) -> Iterable[tuple[str, Any]]:
+    return msgspec.structs.asdict(line).items()
+
+
+def _minor(value: Any) -> Any:
+    return shortest(value * 100) if isinstance(value, Decimal) else value
+
+
+MONTH_END: Final = ScopedOperation(
+    month_end,
+    Scope.FISCAL,
+    OperationSpec(
+        name="getMonthEnd",
+        summary="Read a month's electronic invoices",
+        description="""
+The documents of a month by kind, state and currency, with the sums of their totals and taxes. A document belongs to the
+month of its date of issue, in the merchant's time zone; its state is the present one.
+
+The header `Accept` chooses JSON, CSV (`text/csv`) or a page (`text/html`). Amounts are in minor units in JSON, and in
+pesos or dollars with two decimals in the other two, which people read.
+""",
+        parameters=described_parameters(PARAMETERS),
+        answers={200: ("The month.", MonthEnd)},
+        texts=(_CSV, _HTML),
+        codes=ANY,
+        tag=TAG,
+    ),
+)

@@ -1,0 +1,274 @@
+"""Documents are stamped while workers are killed: each exactly once at the provider, none missing, in order.
+
+Two merchants share a service whose worker is killed with SIGKILL while the provider answers. The provider answers the
+first one always. For the second one it is down until calls were sent in vain, and refuses until a refusal is recorded.
+
+Kill by what the provider has recorded, never by the clock: every kill then finds a document under way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+
+import psycopg
+from msgspec import Struct
+from tests.chaos import bodies
+from tests.chaos.clients import Merchant
+from tests.chaos.evidence import MerchantEvidence, gather
+from tests.chaos.rules import views_follow_from_the_log
+from tests.chaos.service import Service
+from tests.chaos.wire import Lost, NotSent, Wire
+from tests.stamped_once.comparison import Movement, Recorded, Totals, Wanted, compare
+
+from ledger.invoicing.files import FOLDER
+
+_PATIENCE_S: Final = 120.0
+_SETTINGS: Final = {
+    "LEDGER_SANDBOX_DELAY_MS": "60", "LEDGER_PROCESSOR_TIMEOUT_S": "2.0", "LEDGER_NOT_FOUND_FINAL_S": "3.0",
+}  # fmt: skip
+"""How long the provider takes from a stamp to its answer: most kills fall into that time."""
+
+_FISCAL: Final = {
+    "taxId": "URE180429TM6",
+    "legalName": "UNIVERSIDAD ROBOTICA ESPAÑOLA",
+    "taxSystem": "601",
+    "cfdiUse": "G03",
+    "zipCode": "86991",
+}
+_CARD: Final = {
+    "billingAddress": {"country": "MX"},
+    "paymentMethod": {
+        "type": "card",
+        "cardDetails": {"number": "4242424242424242", "expiryMonth": "12", "expiryYear": "2034", "cvc": "123"},
+    },
+}
+
+# The provider's own record, in the order of its commits: one row for each stamp that it made.
+_WITNESS: Final = """
+create table stamp_record (
+  n bigserial primary key, merchant_id uuid not null, document_id uuid not null, fiscal_uuid uuid not null,
+  xml bytea not null);
+create function record_stamp() returns trigger language plpgsql security definer set search_path = public as $$
+begin
+  insert into stamp_record (merchant_id, document_id, fiscal_uuid, xml)
+  values (new.merchant_id, new.document_id, new.fiscal_uuid, new.xml);
+  return null;
+end $$;
+create trigger record_stamp after insert on sandbox_stamp for each row when (new.xml is not null)
+  execute function record_stamp();
+"""
+# The jobs of a killed worker are taken over once its heartbeat is fifteen seconds old: no need to wait for that here.
+_FORGET_WORKERS: Final = """
+update public_jobs.procrastinate_workers set last_heartbeat = last_heartbeat - interval '1 minute'
+"""
+_STAMPING: Final = "/api/sandbox/stamping"
+_COUNT: Final = "select count(*) from stamp_record where merchant_id = %s"
+_RECORD: Final = "select merchant_id, document_id, fiscal_uuid, xml from stamp_record order by n"
+_OPEN: Final = "select count(*) from payment_order where call_deadline_at is not null"
+_ABANDONED: Final = "select count(*) from event where merchant_id = %s and topic = 'stamping-abandoned.v1'"
+_REFUSED: Final = "select count(*) from event where merchant_id = %s and topic = 'document-refused.v1'"
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    """The size of a campaign: the orders of each merchant, and how often a worker is killed."""
+
+    orders: int = 40
+    kills: int = 20
+
+
+class Result(Struct, frozen=True, kw_only=True):
+    """What a campaign found, how often a worker was killed, and how many seconds it took."""
+
+    violations: list[str]
+    totals: Totals
+    kills: int
+    abandoned: int
+    refused: int
+    seconds: float
+
+
+DOCUMENTS: Final = 6
+"""The documents of an order: an invoice, three receipts and two credit notes."""
+
+
+class Collected(Struct, frozen=True, kw_only=True):
+    """What the client, the provider and the log have of a campaign. `files` is the folder of the stored documents."""
+
+    wanted: list[Wanted]
+    record: list[Recorded]
+    evidence: list[MerchantEvidence]
+    files: Path
+    kills: int
+    abandoned: int
+    refused: int
+
+
+async def run(plan: Plan) -> Result:
+    """Runs a plan on a service of its own, and compares what it left."""
+    began = time.monotonic()
+    async with collected(plan) as found:
+        violations, totals = compare(found.wanted, found.record, found.evidence, found.files)
+        for merchant in found.evidence:
+            violations += views_follow_from_the_log(merchant)
+    return Result(
+        violations=violations,
+        totals=totals,
+        kills=found.kills,
+        abandoned=found.abandoned,
+        refused=found.refused,
+        seconds=time.monotonic() - began,
+    )
+
+
+@asynccontextmanager
+async def collected(plan: Plan) -> AsyncIterator[Collected]:
+    """Runs a plan on a service of its own, and yields what it left; its files exist until the end of the block."""
+    with Service(workers=1, settings=_SETTINGS) as service:
+        service.start()
+        with service.database() as url:
+            async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
+                await connection.execute(_WITNESS)
+                steady, troubled = service.merchant("Steady"), service.merchant("Troubled")
+                await _ask(service, troubled, _STAMPING, {"mode": "DOWN"})
+                trade = asyncio.gather(
+                    *[_trade(service, merchant, n) for n in range(plan.orders) for merchant in (steady, troubled)]
+                )
+                kills = await _kill_workers(service, connection, steady, plan)
+                wanted = await trade
+                for mode, happened in (("DOWN", _ABANDONED), ("REFUSE", _REFUSED)):
+                    await _ask(service, troubled, _STAMPING, {"mode": mode})
+                    await _until(service, connection, happened, troubled)
+                await _ask(service, troubled, _STAMPING, {"mode": "OK"})
+                await _finish(service, connection, [steady, troubled], plan.orders * DOCUMENTS)
+                rows = await (await connection.execute(_RECORD)).fetchall()
+                abandoned = await _number(connection, _ABANDONED, troubled)
+                refused = await _number(connection, _REFUSED, troubled)
+            yield Collected(
+                wanted=wanted,
+                record=[Recorded(*row) for row in rows],
+                evidence=await gather(url),
+                files=service.data_dir / FOLDER,
+                kills=kills,
+                abandoned=abandoned,
+                refused=refused,
+            )
+
+
+async def _trade(service: Service, merchant: Merchant, n: int) -> Wanted:
+    """Takes three payments of an order and gives back two parts; returns what needs a document, in order."""
+    name = f"cfdi-{n}"
+    path = f"{bodies.ORDERS}/{name}"
+    made = await _ask(
+        service,
+        merchant,
+        bodies.ORDERS,
+        {
+            "externalId": name,
+            "amount": 100_000,
+            "currency": "MXN",
+            "customer": {"externalId": "ana"},
+            "pending": True,
+            "allowPartials": True,
+            "customerFiscalData": _FISCAL,
+        },
+    )
+    movements: list[Movement] = []
+
+    async def pay(amount: int) -> str:
+        body = {"amount": amount, "externalId": f"{name}/{len(movements)}", **_CARD}
+        payment = (await _ask(service, merchant, f"{path}/payments", body))["payment"]
+        movements.append(Movement("REP", payment["id"], amount))
+        return str(payment["id"])
+
+    async def refund(payment_id: str, amount: int) -> None:
+        body = {"amount": amount, "paymentId": payment_id, "reason": "defecto", "externalId": f"{len(movements)}"}
+        await _ask(service, merchant, f"{path}/refund", body)
+        movements.append(Movement("CREDIT_NOTE", payment_id, amount))
+
+    first = await pay(30_000 + n)
+    await refund(first, 5_000)
+    second = await pay(40_000)
+    await refund(second, 10_000 + n)
+    await pay(45_000)
+    return Wanted(merchant.merchant_id, made["id"], tuple(movements))
+
+
+async def _kill_workers(
+    service: Service, connection: psycopg.AsyncConnection[Any], merchant: Merchant, plan: Plan
+) -> int:
+    """Kills the worker each time the provider has stamped more documents since the last kill; returns how often."""
+    kills, until = 0, time.monotonic() + _PATIENCE_S
+    seen = 0
+    while kills < plan.kills and time.monotonic() < until:
+        stamped = await _number(connection, _COUNT, merchant)
+        if stamped >= plan.orders * DOCUMENTS:
+            break
+        if stamped > seen:
+            workers = [pid for pid, role in service.roles().items() if role == "worker"]
+            with suppress(ProcessLookupError):
+                for pid in workers:
+                    os.kill(pid, signal.SIGKILL)
+                    kills += 1
+                    seen = stamped + 1  # at least one document is stamped between two kills
+            await connection.execute(_FORGET_WORKERS)
+        await asyncio.sleep(0.005)
+    return kills
+
+
+async def _finish(
+    service: Service, connection: psycopg.AsyncConnection[Any], merchants: list[Merchant], documents: int
+) -> None:
+    """Moves the merchants' clocks over the pauses until each has all of its documents and no call is open.
+
+    Returns also where that does not come to pass: the comparison then names what is missing.
+    """
+    until = time.monotonic() + _PATIENCE_S
+    while time.monotonic() < until:
+        missing = [each for each in merchants if await _number(connection, _COUNT, each) < documents]
+        if not missing and await _number(connection, _OPEN) == 0:
+            return
+        move = {"advanceBy": "PT10M"}
+        await asyncio.gather(*[_ask(service, each, "/api/sandbox/clock", move) for each in missing])
+        await asyncio.sleep(0.1)
+
+
+async def _ask(service: Service, merchant: Merchant, path: str, body: dict[str, Any]) -> dict[str, Any]:
+    """Sends a request until it succeeds: every one of them may be sent again. Raises AssertionError on a refusal."""
+    wire, until = Wire(timeout_s=30.0), time.monotonic() + _PATIENCE_S
+    while time.monotonic() < until:
+        try:
+            await wire.open(service.port)
+            answer = await wire.ask("POST", path, merchant.api_key, json.dumps(body).encode())
+        except (NotSent, Lost):
+            await asyncio.sleep(0.1)
+            continue
+        if answer.status in {200, 201}:
+            await wire.close()
+            return dict(json.loads(answer.body))
+        assert answer.status in {409, 503}, f"{path}: {answer.status} {answer.body!r}"
+        await asyncio.sleep(0.1)
+    raise AssertionError(f"{path} was not answered within {_PATIENCE_S} s")
+
+
+async def _until(service: Service, connection: psycopg.AsyncConnection[Any], count: str, merchant: Merchant) -> None:
+    """Moves the merchant's clock over the pauses until what is counted has happened once. Raises AssertionError."""
+    until = time.monotonic() + _PATIENCE_S
+    while not await _number(connection, count, merchant):
+        assert time.monotonic() < until, "what was to happen has not"
+        await _ask(service, merchant, "/api/sandbox/clock", {"advanceBy": "PT10M"})
+        await asyncio.sleep(0.1)
+
+
+async def _number(connection: psycopg.AsyncConnection[Any], query: str, merchant: Merchant | None = None) -> int:
+    values = () if merchant is None else (merchant.merchant_id,)
+    row = await (await connection.execute(query.encode(), values)).fetchone()
+    assert row is not None, "a count has a row"
+    return int(row[0])
