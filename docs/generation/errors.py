@@ -36,6 +36,7 @@ FIELD_WORDS: Mapping[str, str | Mapping[int, str]] = {
     "LINE_ITEMS_SUM": "The lines do not add up to the amount.",
     "CONFLICTING_FIELDS": "It came twice, or under two names, with different values.",
     "DUPLICATE_ID": "An earlier product of the import has the same id.",
+    "UNKNOWN_FIELD": "It does not exist; a field at the same place has almost the same name.",
     "CARD_NUMBER_NOT_ALLOWED": "It contains a card number.",
     "SECURITY_CODE_NOT_ALLOWED": "It contains a card's security code.",
 }
@@ -44,6 +45,7 @@ FIELD_WORDS: Mapping[str, str | Mapping[int, str]] = {
 _ELSEWHERE: Mapping[str, tuple[int, ...]] = {
     "VALIDATION_ERROR": (400,),
     "CONFLICTING_FIELDS": (400,),
+    "UNKNOWN_FIELD": (400,),
     "CARD_NUMBER_NOT_ALLOWED": (400,),
     "SECURITY_CODE_NOT_ALLOWED": (400,),
     "PAYMENT_DECLINED": (422,),
@@ -141,6 +143,7 @@ def _field_codes() -> set[str]:
         "CARD_NUMBER_NOT_ALLOWED",
         "SECURITY_CODE_NOT_ALLOWED",
         "DUPLICATE_ID",
+        "UNKNOWN_FIELD",
     }
     for call in _calls("invalid"):
         found |= {argument.value for argument in call.args[2:3] if isinstance(argument, ast.Constant)}

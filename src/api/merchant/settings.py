@@ -54,7 +54,7 @@ _LIMIT: Final = (
 _Method = Annotated[str, Meta(extra_json_schema={"enum": list(MethodType)})]
 
 
-class ChangeMerchantSettings(Struct, frozen=True, kw_only=True, rename="camel"):
+class ChangeMerchantSettings(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """The settings to change. One that is absent keeps its value."""
 
     surcharge_rate: Annotated[
@@ -81,7 +81,7 @@ class ChangeMerchantSettings(Struct, frozen=True, kw_only=True, rename="camel"):
     fractional_amounts: Annotated[bool | None, Meta(description=_FRACTIONS)] = None
 
 
-class ChangeMerchant(Struct, frozen=True, kw_only=True, rename="camel"):
+class ChangeMerchant(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """The request to change the merchant's settings. Other members of the merchant are ignored."""
 
     settings: Annotated[ChangeMerchantSettings | None, Meta(description="Required. The settings to change.")] = None

@@ -16,6 +16,8 @@ WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
     "CONFLICTING_FIELDS": "Two names of one field have different values, or two fields were sent of "
     "which one excludes the "
     "other.",
+    "UNKNOWN_FIELD": "A field or a query parameter is unknown, and its name is that of another one at its place but for "
+    "case, `_`, `-` or two letters: `errors` names the one that was probably meant.",
     "CARD_NUMBER_NOT_ALLOWED": "A text that would be stored contains a card number. The answer does not "
     "repeat the number.",
     "SECURITY_CODE_NOT_ALLOWED": "A text that would be stored contains a card's security code under its name, "
