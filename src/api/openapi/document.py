@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from starlette.routing import Route
@@ -26,7 +26,7 @@ from projections.orders.documents import OrderDocument
 
 Json = dict[str, Any]
 
-_VERSION: Final = "2.0.0"  # of the interface, whose addresses begin with v2
+_VERSION: Final = "1.0.0"  # of the whole interface; the addresses of orders begin with v2
 _JSON: Final = "application/json"
 _ORDERS, _CUSTOMERS, _SERVICE = "Payment orders", "Customers", "Service"
 _RATED: Final = frozenset({200, 201, 400, 404, 409, 422, 429})  # statuses with RateLimit headers
@@ -91,6 +91,17 @@ def describe(routes: Iterable[Route]) -> Json:
         "paths": paths,
         "components": _components(used),
     }
+
+
+def statuses(routes: Iterable[Route]) -> Mapping[str, Collection[int]]:
+    """Returns the statuses of every error code, of addresses without an operation and of broken requests too."""
+    found: dict[str, set[int]] = {"NOT_FOUND": {404}, "METHOD_NOT_ALLOWED": {405}, "BAD_REQUEST": {400}}
+    for route in routes:
+        for _, spec, _ in _operations(route):
+            for status, codes in spec.codes.items():
+                for code in codes:
+                    found.setdefault(code, set()).add(status)
+    return found
 
 
 def as_json(description: Json) -> str:
