@@ -14,36 +14,17 @@ from docs.generation.markdown import page as markdown_page
 
 import api
 from api.http.error_responses import STATUS
-from api.openapi.error_descriptions import WORDS, words
-from ledger.domain.orders.declines import DECLINES, Advice
+from api.openapi.error_descriptions import ADVICE_WORDS, FIELD_WORDS, WORDS, words
+from ledger.domain.orders.declines import DECLINES
 from ledger.service.protocol_errors import PROTOCOL_ERRORS
 
 API = Path(api.__file__).parent
-
-FIELD_WORDS: Mapping[str, str | Mapping[int, str]] = {
-    "REQUIRED": "It is missing.",
-    "INVALID_TYPE": "It has another JSON type.",
-    "INVALID_FORMAT": "It does not have the required form.",
-    "INVALID_VALUE": "It cannot have this value.",
-    "INVALID_LENGTH": "It is too long, too short, or nested too deeply.",
-    "INVALID_ENCODING": "It is not UTF-8.",
-    "INVALID_JSON": "The body is not JSON.",
-    "INVALID_CARD_NUMBER": "The card number fails Luhn's check.",
-    "INVALID_CLABE": "It is not a CLABE of 18 digits with a correct check digit.",
-    "CARD_EXPIRED": "The card's month has passed.",
-    "READ_ONLY": "Only the operator of the service can change it.",
-    "OUT_OF_RANGE": "The number or the time is outside the bounds.",
-    "LINE_ITEMS_SUM": "The lines do not add up to the amount.",
-    "CONFLICTING_FIELDS": "It came twice, or under two names, with different values.",
-    "DUPLICATE_ID": "An earlier product of the import has the same id.",
-    "CARD_NUMBER_NOT_ALLOWED": "It contains a card number.",
-    "SECURITY_CODE_NOT_ALLOWED": "It contains a card's security code.",
-}
 
 # Codes of answers without an `ApiError` with a literal status and without a `Rejected`.
 _ELSEWHERE: Mapping[str, tuple[int, ...]] = {
     "VALIDATION_ERROR": (400,),
     "CONFLICTING_FIELDS": (400,),
+    "UNKNOWN_FIELD": (400,),
     "CARD_NUMBER_NOT_ALLOWED": (400,),
     "SECURITY_CODE_NOT_ALLOWED": (400,),
     "PAYMENT_DECLINED": (422,),
@@ -55,18 +36,12 @@ _ELSEWHERE: Mapping[str, tuple[int, ...]] = {
     "REQUEST_TIMEOUT": (408, 503),
 }
 
-_ADVICE: Mapping[Advice, str] = {
-    Advice.RETRY_LATER: "The same payment may go through in a while.",
-    Advice.RETRY_WITH_OTHER_METHOD: "Ask the payer for another card or method.",
-    Advice.FIX_DATA: "Correct the card's data: a detail is mistyped or out of date.",
-    Advice.DO_NOT_RETRY: "Do not send this card again.",
-}
-
 _SHAPE = """
 {
   "message": "amount is required.",
   "code": "VALIDATION_ERROR",
   "requestId": "req-710f82784f337f2f-00000004",
+  "docUrl": "https://pay.example.com/docs/errors#VALIDATION_ERROR",
   "errors": [{ "field": "amount", "message": "is required", "code": "REQUIRED" }]
 }
 """
@@ -76,6 +51,7 @@ _DECLINE_SHAPE = """
   "message": "The card has insufficient funds.",
   "code": "PAYMENT_DECLINED",
   "requestId": "req-710f82784f337f2f-00000004",
+  "docUrl": "https://pay.example.com/docs/errors#PAYMENT_DECLINED",
   "declineCode": "INSUFFICIENT_FUNDS",
   "retryable": true,
   "advice": "RETRY_WITH_OTHER_METHOD",
@@ -96,7 +72,7 @@ def page() -> str:
     return markdown_page(
         "Errors",
         "Every answer except a 2xx has this shape. Only a 400 has `errors`. Codes are permanent; messages are for people and "
-        "may change. Match on `code`.",
+        "may change. Match on `code`. `docUrl` leads to the code on a page that the service serves at `/docs/errors`; it has this table.",
         block(_SHAPE, "json"),
         "Some answers carry facts beside these fields, such as `currentStatus`. [N72](contract.md#n72) gives the order in which "
         "a request is checked: a client without a key learns nothing about a body.",
@@ -111,7 +87,7 @@ def page() -> str:
         "([N24](contract.md#n24)). `paymentOrder` is the whole order; it is shortened here.",
         block(_DECLINE_SHAPE, "json"),
         table(("declineCode", "retryable", "advice", "message"), declines),
-        table(("advice", "what to do"), [(code(advice), words) for advice, words in _ADVICE.items()]),
+        table(("advice", "what to do"), [(code(advice), words) for advice, words in ADVICE_WORDS.items()]),
         "`retryable` is true where the same card, unchanged, may be approved another time. A processor's code without a "
         "counterpart in this table is shown as `GENERIC_DECLINE`.",
     )
@@ -141,6 +117,7 @@ def _field_codes() -> set[str]:
         "CARD_NUMBER_NOT_ALLOWED",
         "SECURITY_CODE_NOT_ALLOWED",
         "DUPLICATE_ID",
+        "UNKNOWN_FIELD",
     }
     for call in _calls("invalid"):
         found |= {argument.value for argument in call.args[2:3] if isinstance(argument, ast.Constant)}

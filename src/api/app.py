@@ -5,7 +5,7 @@ Wire only here. A route that needs something new gets it through `Dependencies`,
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 from functools import partial
 from typing import Any
@@ -25,6 +25,7 @@ from api.http.errors import ApiError
 from api.http.middleware import Middleware
 from api.http.rate_limits import RateLimiter
 from api.http.request_metrics import RequestMetrics
+from api.http.response import ERRORS_PAGE
 from api.merchant import create_key, fiscal_issuer, fiscal_logo, list_keys, meta, revoke_key, rotate_key
 from api.merchant import settings as merchant
 from api.openapi import document
@@ -41,7 +42,7 @@ from api.products import list as list_products
 from api.products import show as show_product
 from api.sandbox import clock, deposits, disputes, payer_pages, processor_mode, settlements, stamping
 from api.sandbox.payer_pages import PayerPage
-from api.system import docs_page, health
+from api.system import docs_page, errors_page, health
 from api.system.file_links import FileLinks
 from api.system.metrics import METRICS, Metrics
 from ledger.background.inbox.delivery import open_delivery
@@ -53,7 +54,7 @@ from ledger.operations.payment_lookup import PaymentLookup
 from ledger.postgres.listener import Listener
 from ledger.security.api_keys import new_key
 from ledger.security.secrets import Purpose, load_processor_keys, load_secrets
-from ledger.settings import Settings
+from ledger.settings import Settings, errors_url
 from ledger.telemetry.logs import AccessLog
 from ledger.telemetry.metrics import SHARED_DIRECTORY, sampling
 from ledger.wiring import open_ledger
@@ -81,7 +82,13 @@ def create_app(settings: Settings) -> ASGIApp:
     def has_database() -> bool:
         return holder.deps is None or holder.deps.ledger.has_database
 
-    return Middleware(router, traffic, timeout_s=settings.request_timeout_s, has_database=has_database)
+    return Middleware(
+        router,
+        traffic,
+        timeout_s=settings.request_timeout_s,
+        errors_url=errors_url(settings),
+        has_database=has_database,
+    )
 
 
 def describe_interface(settings: Settings) -> dict[str, Any]:
@@ -150,6 +157,7 @@ def routes(settings: Settings, holder: DependencyHolder) -> list[Route]:
         Route(METRICS, Metrics(holder, settings)),
         Route(docs_page.DESCRIPTION, docs_page.description(partial(describe_interface, settings))),
         Route(docs_page.PAGE, docs_page.page()),
+        Route(ERRORS_PAGE, errors_page.page(partial(_statuses, settings))),
         Route(docs_page.ASSET, docs_page.asset()),
     ]
 
@@ -176,6 +184,10 @@ def sandbox_routes(settings: Settings, holder: DependencyHolder) -> list[Route]:
 
 def _route(holder: DependencyHolder, path: str, **operations: ScopedOperation) -> Route:
     return Route(path, Endpoint(holder, **operations))
+
+
+def _statuses(settings: Settings) -> Mapping[str, Collection[int]]:
+    return document.statuses(routes(settings, DependencyHolder()))
 
 
 @asynccontextmanager

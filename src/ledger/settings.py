@@ -304,6 +304,11 @@ def public_url(settings: Settings) -> str:
     return f"{settings.public_url or f'http://{settings.host}:{settings.port}'}{settings.base_path}"
 
 
+def errors_url(settings: Settings) -> str:
+    """Returns the address of the service's page about errors."""
+    return f"{settings.public_url or f'http://{settings.host}:{settings.port}'}/docs/errors"
+
+
 def likely_typos(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yields variables whose name nearly equals that of a setting, each with the setting that was probably meant."""
     variables = [variable_of(name) for name in Settings.__struct_fields__]

@@ -22,7 +22,7 @@ from ledger.domain.rejections import InvalidField
 from ledger.operations.inputs import CustomerFields
 
 
-class NotificationPreferences(Struct, frozen=True, kw_only=True, rename="camel"):
+class NotificationPreferences(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """Which messages the customer wants. What is left out stays as it is; a new customer has the defaults."""
 
     email: Annotated[bool | UnsetType, Meta(description="Messages by e-mail; default true.")] = UNSET
@@ -38,7 +38,7 @@ class NotificationPreferences(Struct, frozen=True, kw_only=True, rename="camel")
     ] = UNSET
 
 
-class CustomerBody(Struct, frozen=True, kw_only=True, rename="camel"):
+class CustomerBody(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """The fields of a customer."""
 
     external_id: Annotated[

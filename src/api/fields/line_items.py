@@ -25,7 +25,7 @@ _TOLERANCE: Final = Decimal("0.001")
 _NAMES: Final = ("description", "name", "productId")
 
 
-class Tax(Struct, frozen=True, kw_only=True, rename="camel"):
+class Tax(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """A tax on a line item."""
 
     type: Annotated[Literal["IVA", "ISR", "IEPS"], Meta(description="The tax.")]
@@ -39,7 +39,7 @@ class Tax(Struct, frozen=True, kw_only=True, rename="camel"):
     withholding: Annotated[bool | None, Meta(description="True for a tax that the payer withholds.")] = None
 
 
-class LineItem(Struct, frozen=True, kw_only=True, rename="camel"):
+class LineItem(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """One line of the order. The sum of quantity × unitPrice over all lines is the order's amount, within 0.001."""
 
     description: Annotated[

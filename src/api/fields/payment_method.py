@@ -28,7 +28,7 @@ from ledger.processors.saved_card import SecurityCode
 _Type = Literal["card", "payment_method_id", "spei", "paycash", "cie_cash_net"]
 
 
-class CardDetails(Struct, frozen=True, kw_only=True, rename="camel"):
+class CardDetails(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """A card as the payer entered it."""
 
     number: Annotated[CardNumber | None, Meta(description="13 to 19 digits.", examples=["4242424242424242"])] = None
@@ -44,14 +44,14 @@ class CardDetails(Struct, frozen=True, kw_only=True, rename="camel"):
         return "CardDetails(***)"
 
 
-class MethodOptions(Struct, frozen=True, kw_only=True, rename="camel"):
+class MethodOptions(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """The older way to send the data of a card."""
 
     card: Annotated[CardDetails | None, Meta(description="Alias of paymentMethod.cardDetails.")] = None
     persist: Annotated[bool | None, Meta(description="Alias of paymentMethod.persist.")] = None
 
 
-class PaymentMethod(Struct, frozen=True, kw_only=True, rename="camel"):
+class PaymentMethod(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """A payment method. `card` requires cardDetails, `payment_method_id` requires paymentMethodId; the other types
     require no further field.
     """

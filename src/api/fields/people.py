@@ -22,7 +22,7 @@ from ledger.domain.orders import terms
 from ledger.operations.inputs import CustomerInput
 
 
-class Customer(Struct, frozen=True, kw_only=True, rename="camel"):
+class Customer(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """The customer who pays: a known customer by `id`, or a new one by `externalId` or `email`.
 
     A known `externalId` is the same customer, who is updated with the details that are sent.
@@ -39,7 +39,7 @@ class Customer(Struct, frozen=True, kw_only=True, rename="camel"):
     phone_number: Annotated[Text | None | UnsetType, Meta(description="Phone.", examples=["+525512345678"])] = UNSET
 
 
-class BillingAddress(Struct, frozen=True, kw_only=True, rename="camel"):
+class BillingAddress(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """The billing address of the card. Required with a card."""
 
     address: Annotated[Text | None, Meta(description="Street and number.")] = None
@@ -49,7 +49,9 @@ class BillingAddress(Struct, frozen=True, kw_only=True, rename="camel"):
     country: Annotated[Country | None, Meta(description="ISO 3166 country code of two letters.")] = None
 
 
-class DeviceInformation(terms.DeviceInformation, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class DeviceInformation(
+    terms.DeviceInformation, frozen=True, kw_only=True, omit_defaults=True, rename="camel", forbid_unknown_fields=True
+):
     """What the payer's browser reports about itself, for fraud checks."""
 
     ip_address: Annotated[Text | None, Meta(description="IP address.")] = None
@@ -59,7 +61,9 @@ class DeviceInformation(terms.DeviceInformation, frozen=True, kw_only=True, omit
     http_browser_screen_height: Annotated[Text | None, Meta(description="Height of the screen in pixels.")] = None
 
 
-class FiscalAddress(terms.FiscalAddress, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class FiscalAddress(
+    terms.FiscalAddress, frozen=True, kw_only=True, omit_defaults=True, rename="camel", forbid_unknown_fields=True
+):
     """The invoice receiver's address."""
 
     street: Annotated[Text | None, Meta(description="Street.")] = None
@@ -72,7 +76,9 @@ class FiscalAddress(terms.FiscalAddress, frozen=True, kw_only=True, omit_default
     country: Annotated[Text | None, Meta(description="Country.")] = None
 
 
-class CustomerFiscalData(terms.FiscalData, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class CustomerFiscalData(
+    terms.FiscalData, frozen=True, kw_only=True, omit_defaults=True, rename="camel", forbid_unknown_fields=True
+):
     """The receiver of the electronic invoice (CFDI). Every field is optional; the stamp operation accepts them too."""
 
     tax_id: Annotated[TaxId | None, Meta(description="RFC, 12 or 13 characters.", examples=["XAXX010101000"])] = None

@@ -15,6 +15,7 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from api.fields.line_items import Tax, parse_tax
 from api.fields.stored_text import check_stored_field, is_harmless
 from api.fields.types import TAXES_MAX, TEXT_MAX, Id, LongText, Metadata, Number, Text
+from api.fields.unknown_names import known_name, misspelt
 from api.fields.values import amount, is_given, measure, metadata, printable
 from api.http.decoding import FieldDecoder
 from api.http.errors import ApiError, FieldError, invalid
@@ -101,6 +102,9 @@ def parse_product(index: int, sent: Raw) -> ProductInput:
     for name, value in members.items():
         try:
             if name not in _DECODERS:
+                # The merchant's own attributes: only another spelling of a field's name is surely a mistake.
+                if meant := known_name(name, _DECODERS, by_letters=False):
+                    raise misspelt(name, meant)
                 unknown |= _unknown_field(name, value, harmless=harmless)
             elif name in _KEPT_WHERE_NULL and not is_given(value):
                 continue

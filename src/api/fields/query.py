@@ -1,6 +1,7 @@
 """The query of a list: its parameters, each once, and the page that it asks for (contract N53).
 
-Answer a value that is not understood with a 400, never with a default. Unknown names are ignored.
+Answer a value that is not understood with a 400, never with a default, and a misspelt name likewise; other unknown
+names are ignored.
 """
 
 from __future__ import annotations
@@ -8,11 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Final, Generic, TypeVar
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, unquote_plus
 
 from msgspec import Struct
 
 from api.fields.types import TEXT_MAX
+from api.fields.unknown_names import UnknownNames, note_ignored
 from api.http.errors import conflicting, invalid
 from api.http.field_errors import FieldErrors
 from api.openapi.operation import Json
@@ -67,12 +69,23 @@ def parse_parameters(
         raise invalid("query", "must be percent-encoded UTF-8", "INVALID_ENCODING") from None
     except ValueError:
         raise invalid("query", f"must have at most {_FIELDS_MAX} parameters", "INVALID_LENGTH") from None
-    given, errors = {}, FieldErrors(values_by_name)
+    given, errors, unknown = {}, FieldErrors(values_by_name), UnknownNames()
     for name, values in values_by_name.items():
+        if name not in known:
+            unknown.add("", name, known)
         if len(set(values)) > 1 and name in known and name not in lists:
             errors.add(invalid(name, "was sent twice with different values", "CONFLICTING_FIELDS"))
         given[name] = ",".join(values) if name in lists else values[0]
+    note_ignored(unknown.ignored)
+    for misspelt in unknown.errors:
+        errors.add(misspelt)
     return given, errors
+
+
+def ignore_parameters(query: bytes) -> None:
+    """Names the parameters of an operation that has none in the answer's header."""
+    names = [unquote_plus(part.partition("=")[0]) for part in query.decode("latin-1").split("&", _FIELDS_MAX)]
+    note_ignored(name for name in names[:_FIELDS_MAX] if name)
 
 
 def parse_place(given: Mapping[str, str], parse_cursor: Callable[[str], C | None]) -> Place[C]:

@@ -13,7 +13,8 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 from msgspec import UNSET, Raw, inspect
 
-from api.http.errors import ApiError, invalid, required
+from api.fields.unknown_names import UnknownNames, note_ignored, options_of, require_strict, without_unknown
+from api.http.errors import ApiError, FieldError, invalid, required
 from api.http.field_errors import FieldErrors
 
 T = TypeVar("T")
@@ -42,20 +43,24 @@ _UNITS: Final = {"str": "characters", "array": "entries"}
 
 
 class BodyDecoder(Generic[T]):
-    """A decoder of one operation's bodies."""
+    """A decoder of one operation's bodies. Its structs forbid unknown fields: a body without any is decoded once."""
 
     def __init__(self, schema: type[T]) -> None:
+        require_strict(schema)
         self._schema = schema
         self._decode: Callable[[bytes], T] = msgspec.json.Decoder(schema).decode
 
     def __call__(self, body: bytes) -> T:
-        """Returns the struct that the body decodes to. Raises ApiError (400)."""
+        """Returns the struct that the body decodes to. Raises ApiError (400), also for a misspelt name; other unknown
+        names are ignored.
+        """
         with BAD_INPUT_AS_400:
             _check_encoding(body)
             try:
                 return self._decode(body)
             except msgspec.ValidationError as error:
-                raise _explained(str(error), self._schema) from None
+                refused = error
+            return _decode_known(body, self._schema, self._decode, refused)
 
     def gather(self, body: bytes, place: str = "") -> tuple[T, FieldErrors]:
         """Returns the struct with the fields that can be decoded, and the errors of the others, which have their
@@ -69,7 +74,15 @@ class BodyDecoder(Generic[T]):
             try:
                 return self._decode(body), errors
             except msgspec.ValidationError:
-                return _decode_fields(body, self._schema, errors, self._schema), errors
+                names = UnknownNames()
+                known = without_unknown(body, self._schema, names)
+            note_ignored(names.ignored)
+            for misspelt in names.errors:
+                errors.add_of_body(misspelt)
+            try:
+                return self._decode(known), errors
+            except msgspec.ValidationError:
+                return _decode_fields(known, self._schema, errors, self._schema), errors
 
     def refusal(self, body: bytes, first: ApiError, check: Callable[[T, FieldErrors], None]) -> ApiError:
         """Returns the 400 that names every wrong field of a body which was refused for its `first` one.
@@ -85,6 +98,21 @@ class BodyDecoder(Generic[T]):
             return first
         errors.add(first)
         return errors.refusal(first)
+
+
+def _decode_known(body: bytes | Raw, schema: Any, decode: Callable[[Any], T], refused: msgspec.ValidationError) -> T:
+    """Decodes what the body has beside unknown names. Raises ApiError (400) for a misspelt name, then for what was
+    `refused`, or is.
+    """
+    names = UnknownNames()
+    known = without_unknown(body, schema, names)
+    names.refuse()
+    try:
+        if known is not body:
+            return decode(known)
+    except msgspec.ValidationError as error:
+        refused = error
+    raise _explained(str(refused), schema)
 
 
 def _check_encoding(body: bytes) -> None:
@@ -126,11 +154,11 @@ def _decode_value(raw: Raw, kind: Any, errors: FieldErrors, root: Any, path: str
         return msgspec.json.decode(raw, type=kind)
     except msgspec.ValidationError as error:
         message = str(error)
-    for option in _options(inspect.type_info(kind)):
+    for option in options_of(inspect.type_info(kind)):
         if isinstance(option, inspect.StructType) and bytes(raw)[:1] == b"{":
             return _decode_fields(raw, option.cls, errors, root, f"{path}.")
         if isinstance(option, inspect.ListType) and " - at `$[" in message:
-            for entry in _options(option.item_type):
+            for entry in options_of(option.item_type):
                 if isinstance(entry, inspect.StructType):
                     return _decode_entries(raw, entry.cls, errors, root, path)
     errors.add_of_body(_explained(_within(path, message), root))
@@ -162,6 +190,7 @@ class FieldDecoder(Generic[T]):
     """A decoder of one field, for a body whose fields are refused one by one."""
 
     def __init__(self, name: str, schema: Any) -> None:
+        require_strict(schema)
         self._name, self._schema = name, schema
         self._decode: Callable[[bytes], T] = msgspec.json.Decoder(schema).decode
 
@@ -171,11 +200,18 @@ class FieldDecoder(Generic[T]):
             try:
                 return self._decode(value)
             except msgspec.ValidationError as error:
-                explained = _explained(str(error), self._schema)
-        (problem,) = explained.errors
-        inner = "" if problem.field == BODY else problem.field
+                refused = error
+            try:
+                return _decode_known(value, self._schema, self._decode, refused)
+            except ApiError as error:
+                explained = error
+        errors = tuple(FieldError(self._path(each.field), each.message, each.code) for each in explained.errors)
+        raise ApiError(400, explained.code, f"{errors[0].field} {errors[0].message}.", errors=errors)
+
+    def _path(self, inner: str) -> str:
+        inner = "" if inner == BODY else inner
         separator = "." if inner and not inner.startswith("[") else ""
-        raise invalid(f"{self._name}{separator}{inner}", problem.message, problem.code)
+        return f"{self._name}{separator}{inner}"
 
 
 class _BadInputAs400:
@@ -248,19 +284,8 @@ def _accepted(schema: Any, path: str) -> list[str]:
 
 def _unwrapped(kind: inspect.Type) -> Iterator[inspect.Type]:
     """Yields the types inside descriptions, unions and lists."""
-    for option in _options(kind):
+    for option in options_of(kind):
         if isinstance(option, inspect.ListType):
             yield from _unwrapped(option.item_type)
         else:
             yield option
-
-
-def _options(kind: inspect.Type) -> Iterator[inspect.Type]:
-    """Yields the types inside descriptions and unions."""
-    if isinstance(kind, inspect.Metadata):
-        yield from _options(kind.type)
-    elif isinstance(kind, inspect.UnionType):
-        for option in kind.types:
-            yield from _options(option)
-    else:
-        yield kind

@@ -13,6 +13,8 @@ from starlette.routing import Route, Router
 from starlette.types import Receive, Scope, Send
 
 from api.dependencies import Dependencies, DependencyHolder, not_started
+from api.fields.query import ignore_parameters
+from api.fields.unknown_names import ignored_header
 from api.http.errors import method_not_allowed
 from api.http.middleware import REQUEST_SCOPE_KEY
 from api.http.request import ApiRequest
@@ -40,6 +42,11 @@ class ScopedOperation(Struct, frozen=True):
     scope: api_keys.Scope | None
     spec: OperationSpec
     by_key_alone: bool = False
+
+    @property
+    def takes_parameters(self) -> bool:
+        """Returns whether the operation has parameters of a query."""
+        return any(parameter["in"] == "query" for parameter in self.spec.parameters)
 
 
 class Endpoint:
@@ -71,7 +78,13 @@ class Endpoint:
         )
         request.rate_headers = deps.limiter.admit(principal.key_id, principal.per_minute, principal.per_second)
         await deps.ledger.clock.refresh(principal.merchant_id)
-        await request.respond(await operation.handler(deps, request), send)
+        if request.query and not operation.takes_parameters:
+            ignore_parameters(request.query)
+        try:
+            response = await operation.handler(deps, request)
+        finally:
+            request.rate_headers += ignored_header()
+        await request.respond(response, send)
 
 
 class ExactRouter(Router):

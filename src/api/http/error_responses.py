@@ -17,7 +17,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from api.http import errors
 from api.http.errors import ApiError, FieldError, invalid
-from api.http.response import REPLAYED, ApiResponse, Headers, json_response
+from api.http.response import ERRORS_PAGE, REPLAYED, ApiResponse, Headers, json_response
 from ledger.domain import rejections
 from ledger.domain.money import shortest
 from ledger.domain.orders.declines import Advice
@@ -100,6 +100,13 @@ class Error(Struct, kw_only=True, rename="camel"):
     message: Annotated[str, Meta(description="What is wrong, for people. Never repeats a value that was sent.")]
     code: Annotated[str, Meta(description="What is wrong, for programs. Permanent.", examples=["VALIDATION_ERROR"])]
     request_id: Annotated[str, Meta(description="The request's id, as in the header x-request-id.")]
+    doc_url: Annotated[
+        str,
+        Meta(
+            description="The address of the service's page about the code.",
+            examples=["https://pay.example.com/docs/errors#VALIDATION_ERROR"],
+        ),
+    ]
     errors: Annotated[
         list[FieldError] | UnsetType, Meta(description="The fields that are wrong, or that a document lacks.")
     ] = UNSET
@@ -165,48 +172,60 @@ _FACTS: Final = {
 """The fields of `Conflict` by the names that rejections give their facts. A test holds that every fact has a field."""
 
 
-def error_response(failure: Exception, request_id: str) -> ApiResponse:
+class Answered(Struct, frozen=True):
+    """The request that an error answers: its id, and the address of the service's page about errors."""
+
+    request_id: str
+    errors_url: str = ERRORS_PAGE
+
+    def about(self, code: str, message: str) -> dict[str, Any]:
+        """Returns the fields of every error."""
+        return {
+            "message": message,
+            "code": code,
+            "request_id": self.request_id,
+            "doc_url": f"{self.errors_url}#{code}",
+        }
+
+
+def error_response(failure: Exception, request_id: str, errors_url: str = ERRORS_PAGE) -> ApiResponse:
     """Returns the answer to a request that ended in this exception."""
+    answered = Answered(request_id, errors_url)
     match failure:
         case ApiError():
-            return _refused(failure, request_id)
+            return _refused(failure, answered)
         case errors.TooManyRequests():
-            return _too_many(failure, request_id)
+            return _too_many(failure, answered)
         case Rejected():
-            return _rejected(failure, request_id)
+            return _rejected(failure, answered)
         case DataRefused():
             _log_failure(failure, request_id)
-            return _refused(invalid("body", "contains a value that cannot be stored"), request_id)
+            return _refused(invalid("body", "contains a value that cannot be stored"), answered)
         case _:
             for kind, (code, message) in _UNAVAILABLE.items():
                 if isinstance(failure, kind):
-                    return _unavailable(code, message, request_id)
+                    return _unavailable(code, message, answered)
             _log_failure(failure, request_id)
-            return _failed(request_id)
+            return _failed(answered)
 
 
-def _refused(error: ApiError, request_id: str) -> ApiResponse:
-    body = Error(
-        message=error.message,
-        code=error.code,
-        request_id=request_id,
-        errors=list(error.errors) if error.errors else UNSET,
-    )
+def _refused(error: ApiError, answered: Answered) -> ApiResponse:
+    body = Error(**answered.about(error.code, error.message), errors=list(error.errors) if error.errors else UNSET)
     return json_response(error.status, body, error.headers)
 
 
-def _rejected(rejected: Rejected, request_id: str) -> ApiResponse:
+def _rejected(rejected: Rejected, answered: Answered) -> ApiResponse:
     status = STATUS[type(rejected)]
     if isinstance(rejected, rejections.InvalidField):
         wrong = (rejected, *rejected.others)
         problems = tuple(FieldError(each.field, each.problem, "INVALID_VALUE") for each in wrong)
         error = ApiError(status, rejected.code, rejected.message, errors=problems)
-        return _refused(error, request_id)
+        return _refused(error, answered)
     if isinstance(rejected, rejections.FiscalDataIncomplete):
         lacking = tuple(FieldError(field, "is required", "REQUIRED") for field in rejected.missing)
-        return _refused(ApiError(status, rejected.code, rejected.message, errors=lacking), request_id)
+        return _refused(ApiError(status, rejected.code, rejected.message, errors=lacking), answered)
     facts = {_FACTS[name]: _fact(value) for name, value in rejected.facts.items() if name in _FACTS}
-    body = Conflict(message=rejected.message, code=rejected.code, request_id=request_id, **facts)
+    body = Conflict(**answered.about(rejected.code, rejected.message), **facts)
     return json_response(status, body, _headers(rejected))
 
 
@@ -222,26 +241,24 @@ def _fact(value: Any) -> Any:
     return sorted(value) if isinstance(value, frozenset | set) else value
 
 
-def _too_many(error: errors.TooManyRequests, request_id: str) -> ApiResponse:
+def _too_many(error: errors.TooManyRequests, answered: Answered) -> ApiResponse:
     message = "Too many requests with this API key: wait for the seconds in Retry-After."
     body = TooManyRequests(
-        message=message,
-        code="RATE_LIMIT_EXCEEDED",
-        request_id=request_id,
+        **answered.about("RATE_LIMIT_EXCEEDED", message),
         error=Wait(code="RATE_LIMIT_EXCEEDED", message=message, retry_after=error.retry_after),
     )
     headers: Headers = ((b"retry-after", b"%d" % error.retry_after), *error.headers)
     return json_response(429, body, headers)
 
 
-def _unavailable(code: str, message: str, request_id: str) -> ApiResponse:
-    body = Error(message=f"{message} Try again in a moment.", code=code, request_id=request_id)
+def _unavailable(code: str, message: str, answered: Answered) -> ApiResponse:
+    body = Error(**answered.about(code, f"{message} Try again in a moment."))
     return json_response(503, body, _RETRY)
 
 
-def _failed(request_id: str) -> ApiResponse:
+def _failed(answered: Answered) -> ApiResponse:
     message = "The service failed because of an error of its own. If it happens again, report the request id."
-    return json_response(500, Error(message=message, code="INTERNAL_ERROR", request_id=request_id))
+    return json_response(500, Error(**answered.about("INTERNAL_ERROR", message)))
 
 
 def _log_failure(failure: Exception, request_id: str) -> None:

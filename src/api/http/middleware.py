@@ -19,6 +19,7 @@ from api.http.errors import ApiError, ClientGone, DatabaseAway
 from api.http.outage import Outage
 from api.http.request import ApiRequest
 from api.http.request_metrics import RequestMetrics
+from api.http.response import ERRORS_PAGE, ApiResponse
 from ledger.telemetry.logs import REQUEST_ID
 from ledger.timeouts import Timeouts
 
@@ -41,11 +42,13 @@ class Middleware:
         traffic: RequestMetrics,
         *,
         timeout_s: float,
+        errors_url: str = ERRORS_PAGE,
         has_database: Callable[[], bool] = lambda: True,
     ) -> None:
         self._router = router
         self._traffic = traffic
         self._timeout_s = timeout_s
+        self._errors_url = errors_url
         self._outage = Outage(has_database)
         self._timeouts = Timeouts(self._outage.look)
 
@@ -55,7 +58,7 @@ class Middleware:
             await self._router(scope, receive, send)
             return
         began = perf_counter()
-        scope[REQUEST_SCOPE_KEY] = request = ApiRequest(scope, receive)
+        scope[REQUEST_SCOPE_KEY] = request = ApiRequest(scope, receive, self._errors_url)
         REQUEST_ID.set(request.request_id)
         self._outage.requests[request] = began
 
@@ -84,9 +87,12 @@ class Middleware:
         except ClientGone:
             raise
         except Exception as failure:  # noqa: BLE001 - every request gets an answer
-            await request.respond(error_response(_blamed(failure, request), request.request_id), send)
+            await request.respond(self._error(_blamed(failure, request), request), send)
         except asyncio.CancelledError:  # the service stops and has waited long enough
-            await request.respond(error_response(TimeoutError(), request.request_id), send)
+            await request.respond(self._error(TimeoutError(), request), send)
+
+    def _error(self, failure: Exception, request: ApiRequest) -> ApiResponse:
+        return error_response(failure, request.request_id, self._errors_url)
 
 
 def _check_size(scope: Scope, raw_path: bytes) -> None:

@@ -19,7 +19,7 @@ from starlette.types import Receive, Scope, Send
 from api.http.auth import Principal
 from api.http.errors import ApiError, ClientGone, invalid, order_not_found
 from api.http.idempotency_key import idempotency_key
-from api.http.response import ApiResponse, Headers
+from api.http.response import ERRORS_PAGE, ApiResponse, Headers
 from ledger.asgi import RESPOND
 from ledger.operations.inputs import Actor
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey
@@ -46,10 +46,11 @@ class ApiRequest:
 
     `is_reading` is true while the body is being received; `rate_headers` are the RateLimit headers of the answer.
     `needs_database` is set where an endpoint begins to use the database, `lost_database` where the request is ended
-    because the database is away; `timeout` ends the request.
+    because the database is away; `timeout` ends the request. `errors_url` is the address of the page about errors.
     """
 
     __slots__ = (
+        "errors_url",
         "headers",
         "is_reading",
         "lost_database",
@@ -66,8 +67,9 @@ class ApiRequest:
     principal: Principal
     timeout: Timeout
 
-    def __init__(self, scope: Scope, receive: Receive) -> None:
+    def __init__(self, scope: Scope, receive: Receive, errors_url: str = ERRORS_PAGE) -> None:
         self.scope = scope
+        self.errors_url = errors_url
         self.receive = receive
         self.headers: Mapping[bytes, bytes] = dict(scope["headers"])
         self.request_id = _request_id(self.headers.get(REQUEST_ID_HEADER))

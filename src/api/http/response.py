@@ -16,6 +16,9 @@ Headers = tuple[tuple[bytes, bytes], ...]
 REPLAYED: Final[Headers] = ((b"idempotent-replayed", b"true"),)
 """Marks an answer that the request received before: this time nothing was done."""
 
+ERRORS_PAGE: Final = "/docs/errors"
+"""The path of the page about errors. Its address is that of the service followed by this."""
+
 _encode: Final = msgspec.json.Encoder(decimal_format="number").encode
 
 

@@ -24,7 +24,7 @@ from ledger.operations.merchants.api_keys import issue_key
 from ledger.security.api_keys import Scope
 
 
-class CreateApiKey(Struct, frozen=True, kw_only=True, rename="camel"):
+class CreateApiKey(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """The request for a further API key."""
 
     name: Annotated[Id | None, Meta(description="A name of the key, for people.")] = None

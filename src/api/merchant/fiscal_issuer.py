@@ -49,7 +49,7 @@ _IVA: Final = "The IVA that a line item without taxes contains; `null`: such a l
 _Rate = Literal["0.16", "0.08", "0.00"]
 
 
-class SetFiscalIssuer(Struct, frozen=True, kw_only=True, rename="camel"):
+class SetFiscalIssuer(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """The request to set the issuer and its certificate of digital seal (CSD), as SAT issues them."""
 
     rfc: Annotated[TaxId | None, Meta(description=f"Required. {_RFC_OF}", examples=["EKU9003173C9"])] = None

@@ -21,7 +21,7 @@ from ledger.operations.merchants.api_keys import rotate_key
 from ledger.security.api_keys import OVERLAP_MAX_S, OVERLAP_S, Scope
 
 
-class RotateApiKey(Struct, frozen=True, kw_only=True, rename="camel"):
+class RotateApiKey(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """The request for a key in the place of another. Without a body, both are valid for a day."""
 
     overlap_seconds: Annotated[

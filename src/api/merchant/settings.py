@@ -73,7 +73,7 @@ _LIMIT: Final = (
 _Method = Annotated[str, Meta(extra_json_schema={"enum": list(MethodType)})]
 
 
-class ChangeMerchantSettings(Struct, frozen=True, kw_only=True, rename="camel"):
+class ChangeMerchantSettings(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """The settings to change. One that is absent keeps its value."""
 
     surcharge_rate: Annotated[
@@ -105,7 +105,7 @@ class ChangeMerchantSettings(Struct, frozen=True, kw_only=True, rename="camel"):
     receipt_due_day: Annotated[Annotated[int, Meta(ge=1, le=DUE_DAY_MAX)] | None, Meta(description=_DUE_DAY)] = None
 
 
-class ChangeMerchant(Struct, frozen=True, kw_only=True, rename="camel"):
+class ChangeMerchant(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """The request to change the merchant's settings. Other members of the merchant are ignored."""
 
     settings: Annotated[ChangeMerchantSettings | None, Meta(description="Required. The settings to change.")] = None

@@ -74,6 +74,8 @@ def _as_written(schema: Any) -> Any:
         written["description"] = inspect.cleandoc(description)
     if schema.get("required") == []:
         del written["required"]
+    if schema.get("additionalProperties") is False:  # a misspelt name is refused, another one is ignored
+        del written["additionalProperties"]
     return _without_null_default(written)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from starlette.routing import Route
@@ -26,10 +26,11 @@ from projections.orders.documents import OrderDocument
 
 Json = dict[str, Any]
 
-_VERSION: Final = "2.0.0"  # of the interface, whose addresses begin with v2
+_VERSION: Final = "1.0.0"  # of the whole interface; the addresses of orders begin with v2
 _JSON: Final = "application/json"
 _ORDERS, _CUSTOMERS, _SERVICE = "Payment orders", "Customers", "Service"
 _RATED: Final = frozenset({200, 201, 400, 404, 409, 422, 429})  # statuses with RateLimit headers
+_IGNORED: Final = "Ledger-Ignored-Fields"
 
 _REPEATED: Final = frozenset({404, 409, 422})  # statuses that are answered again under the same Idempotency-Key
 
@@ -37,9 +38,10 @@ _ABOUT: Final = """
 Payment orders: create them, collect their payments, and follow their progress. Customers: who pays them.
 
 Amounts of orders are JSON numbers in minor units (centavos, cents); amounts of payments are decimal strings in the same
-unit. Times are UTC, as in `2026-01-31T12:00:00.000Z`. Unknown fields of a body and unknown parameters of a query are
-ignored, except in a product, which keeps them. `null` is the same as absent, except in the details of a customer and of
-a product and in billing details, where it clears them.
+unit. Times are UTC, as in `2026-01-31T12:00:00.000Z`. A field of a body or a parameter of a query whose name is unknown,
+but almost that of another one at its place, is 400 `UNKNOWN_FIELD`. Any other unknown one is ignored and named in the
+header `Ledger-Ignored-Fields`, except in a product, which keeps it. `null` is the same as absent, except in the details
+of a customer and of a product and in billing details, where it clears them.
 
 Every answer other than a 2xx has the same shape; match on its `code`. HEAD works wherever GET does. Another method is
 answered with 405 and `Allow`, an address without an operation with 404 `NOT_FOUND`.
@@ -91,6 +93,17 @@ def describe(routes: Iterable[Route]) -> Json:
     }
 
 
+def statuses(routes: Iterable[Route]) -> Mapping[str, Collection[int]]:
+    """Returns the statuses of every error code, of addresses without an operation and of broken requests too."""
+    found: dict[str, set[int]] = {"NOT_FOUND": {404}, "METHOD_NOT_ALLOWED": {405}, "BAD_REQUEST": {400}}
+    for route in routes:
+        for _, spec, _ in _operations(route):
+            for status, codes in spec.codes.items():
+                for code in codes:
+                    found.setdefault(code, set()).add(status)
+    return found
+
+
 def as_json(description: Json) -> str:
     """Returns the document as text for docs/reference, indented so that its differences can be read."""
     return json.dumps(description, ensure_ascii=False, indent=2) + "\n"
@@ -133,7 +146,7 @@ def _answers(spec: OperationSpec, *, has_key: bool) -> Json:
     answers: Json = {}
     replayed = ["Idempotent-Replayed"] if spec.replays else []
     for status, (meaning, struct) in spec.answers.items():
-        rate = list(RATE) if has_key else []
+        rate = [*RATE, _IGNORED] if has_key else []
         answers[str(status)] = _answer(meaning, components.reference(struct), ["x-request-id", *rate, *replayed])
         if issubclass(struct, OrderDocument) and spec.takes is not None:
             answers[str(status)]["links"] = _links(LINKS if struct is OrderDocument else {**LINKS, **REFUND_LINKS})
@@ -153,7 +166,7 @@ def _answers(spec: OperationSpec, *, has_key: bool) -> Json:
 def _error(status: int, codes: tuple[str, ...], *, has_key: bool) -> Json:
     """Returns an error answer: which codes it may have, and when."""
     meaning = "\n".join(f"- `{code}`: {words(code, status)}" for code in codes)
-    rate = list(RATE) if has_key and status in _RATED else []
+    rate = [*RATE, *([_IGNORED] if status != 429 else [])] if has_key and status in _RATED else []
     retry = ["Retry-After"] if status in (429, 503) else []
     answer = _answer(meaning, _error_schema(status, codes), ["x-request-id", *rate, *retry])
     if errors := {code: examples.error(code) for code in codes if code in examples.MESSAGES}:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from ledger.domain.orders.declines import Advice
+
 WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
     "BAD_REQUEST": "The request is not valid HTTP.",
     "VALIDATION_ERROR": "A field is missing or has an invalid value. `errors` names every wrong field, up to twenty; "
@@ -16,6 +18,8 @@ WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
     "CONFLICTING_FIELDS": "Two names of one field have different values, or two fields were sent of "
     "which one excludes the "
     "other.",
+    "UNKNOWN_FIELD": "A field or a query parameter is unknown, and its name is that of another one at its place but for "
+    "case, `_`, `-` or two letters: `errors` names the one that was probably meant.",
     "CARD_NUMBER_NOT_ALLOWED": "A text that would be stored contains a card number. The answer does not "
     "repeat the number.",
     "SECURITY_CODE_NOT_ALLOWED": "A text that would be stored contains a card's security code under its name, "
@@ -105,6 +109,36 @@ WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
     "again with the same "
     "`externalId` to get the result of the first attempt.",
 }
+
+FIELD_WORDS: Final[Mapping[str, str]] = {
+    "REQUIRED": "It is missing.",
+    "INVALID_TYPE": "It has another JSON type.",
+    "INVALID_FORMAT": "It does not have the required form.",
+    "INVALID_VALUE": "It cannot have this value.",
+    "INVALID_LENGTH": "It is too long, too short, or nested too deeply.",
+    "INVALID_ENCODING": "It is not UTF-8.",
+    "INVALID_JSON": "The body is not JSON.",
+    "INVALID_CARD_NUMBER": "The card number fails Luhn's check.",
+    "INVALID_CLABE": "It is not a CLABE of 18 digits with a correct check digit.",
+    "CARD_EXPIRED": "The card's month has passed.",
+    "READ_ONLY": "Only the operator of the service can change it.",
+    "OUT_OF_RANGE": "The number or the time is outside the bounds.",
+    "LINE_ITEMS_SUM": "The lines do not add up to the amount.",
+    "CONFLICTING_FIELDS": "It came twice, or under two names, with different values.",
+    "DUPLICATE_ID": "An earlier product of the import has the same id.",
+    "UNKNOWN_FIELD": "It does not exist; a field at the same place has almost the same name.",
+    "CARD_NUMBER_NOT_ALLOWED": "It contains a card number.",
+    "SECURITY_CODE_NOT_ALLOWED": "It contains a card's security code.",
+}
+"""What each code of a single field means."""
+
+ADVICE_WORDS: Final[Mapping[Advice, str]] = {
+    Advice.RETRY_LATER: "The same payment may go through in a while.",
+    Advice.RETRY_WITH_OTHER_METHOD: "Ask the payer for another card or method.",
+    Advice.FIX_DATA: "Correct the card's data: a detail is mistyped or out of date.",
+    Advice.DO_NOT_RETRY: "Do not send this card again.",
+}
+"""What a merchant should do, by the advice of a decline."""
 
 
 def words(code: str, status: int) -> str:

@@ -210,4 +210,5 @@ _FACTS: Final[Mapping[str, Json]] = {
 def error(code: str) -> Json:
     """Returns an example of the answer with a code of `MESSAGES`."""
     shared = {"message": MESSAGES[code], "code": code, "requestId": "req-710f82784f337f2f-00000004"}
+    shared["docUrl"] = f"http://127.0.0.1:8000/docs/errors#{code}"
     return {"value": _FACTS.get(code, {}) | shared}

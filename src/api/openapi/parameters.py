@@ -90,6 +90,12 @@ ANSWER_HEADERS: Final[Mapping[str, Json]] = {
         "description": "The number of seconds until all of these requests are available again.",
         "schema": {"type": "integer", "minimum": 0},
     },
+    "Ledger-Ignored-Fields": {
+        "description": "The names of the body and of the query that are unknown at their place and have no effect, "
+        "percent-encoded: `customer.shoeSize, lineItems[].colour`. At most twenty; `...` stands for more, and for a name "
+        "that may not be repeated.",
+        "schema": {"type": "string"},
+    },
     "Retry-After": {
         "description": "The number of seconds after which to send the request again.",
         "required": True,

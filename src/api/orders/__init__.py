@@ -2,8 +2,8 @@
 
 A struct describes what a field may look like, in every spelling that the contract accepts; the parser checks what the
 fields mean together. Where two names of a field are accepted, both are in the struct: the parser takes the one that
-came and refuses two that differ. Unknown fields are ignored, so that a client may be newer than the service. `null` is
-the same as absent, except in a customer's details, where it clears them.
+came and refuses two that differ. A misspelt name is refused; other unknown fields are ignored, so that a client may
+be newer than the service. `null` is the same as absent, except in a customer's details, where it clears them.
 
 In reading order:
 

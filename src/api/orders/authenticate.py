@@ -37,7 +37,7 @@ _CODES: Final = codes_of(
 )
 
 
-class SubmitDeviceData(Struct, frozen=True, kw_only=True, rename="camel"):
+class SubmitDeviceData(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """The request to continue after the payer's browser has sent its device data."""
 
     reference_id: Annotated[Id | None, Meta(description="A check: must be `payerAuthentication.referenceId`.")] = None
@@ -103,7 +103,7 @@ For an order in PAYER_AUTHENTICATION_DEVICE_DATA_REQUIRED, after the payer's bro
 )
 
 
-class ValidatePayerAuthentication(Struct, frozen=True, kw_only=True, rename="camel"):
+class ValidatePayerAuthentication(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """The request to continue after the payer has returned from the challenge or the redirect."""
 
     authentication_transaction_id: Annotated[

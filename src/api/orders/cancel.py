@@ -24,7 +24,7 @@ from ledger.operations.orders.cancel import cancel_order
 from projections.orders.documents import OrderDocument
 
 
-class CancelPaymentOrder(Struct, frozen=True, kw_only=True, rename="camel"):
+class CancelPaymentOrder(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """The request to cancel an order that is not paid, or one payment of a split order."""
 
     reason: Annotated[Id | None, Meta(description="The reason, in the merchant's words.")] = None

@@ -24,7 +24,7 @@ from ledger.operations.orders.capture import capture_order
 from projections.orders.documents import OrderDocument
 
 
-class CapturePaymentOrder(Struct, frozen=True, kw_only=True, rename="camel"):
+class CapturePaymentOrder(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """The request to capture an authorisation."""
 
     amount: Annotated[

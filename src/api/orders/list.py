@@ -163,6 +163,6 @@ LIST_ORDERS: Final = ScopedOperation(
         description="A page of the merchant's orders, without their payments, and the number of all orders.",
         parameters=described_parameters(PARAMETERS),
         answers={200: ("A page of orders.", OrderPage)},
-        codes=codes_of(ANY, {400: ("CONFLICTING_FIELDS",)}),
+        codes=codes_of(ANY, {400: ("UNKNOWN_FIELD", "CONFLICTING_FIELDS")}),
     ),
 )

@@ -35,7 +35,7 @@ from projections.orders.refunds import RefundDocument, render_refund
 _UNSPECIFIED: Final = "unspecified"
 
 
-class Allocation(Struct, frozen=True, kw_only=True, rename="camel"):
+class Allocation(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """The part of a refund that one payment gives back."""
 
     payment_id: Annotated[UUID, Meta(description="The service's id of the payment.")]
@@ -44,14 +44,14 @@ class Allocation(Struct, frozen=True, kw_only=True, rename="camel"):
     ] = UNSET
 
 
-class Destination(Struct, frozen=True, kw_only=True, rename="camel"):
+class Destination(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """The account that receives the refund of a transfer or of a cash payment."""
 
     clabe: Annotated[Clabe | None, Meta(description="Required. 18 digits, the last of which is a check digit.")] = None
     account_holder: Annotated[Text | None, Meta(description="The holder of the account.")] = None
 
 
-class RefundPaymentOrder(Struct, frozen=True, kw_only=True, rename="camel"):
+class RefundPaymentOrder(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """The request for a refund: of the newest payments first, unless it names payments."""
 
     amount: Annotated[

@@ -13,7 +13,7 @@ from uuid import UUID
 from msgspec import Meta
 
 from api.dependencies import Dependencies
-from api.http.error_responses import Error
+from api.http.error_responses import Answered, Error
 from api.http.request import ApiRequest
 from api.http.response import REPLAYED, ApiResponse, json_response, rendered
 from ledger.domain.orders.declines import Advice, decline, public_code
@@ -70,7 +70,7 @@ def declined_response(result: OrderResult, document: bytes, request: ApiRequest)
     payment = None if result.payment_id is None else result.order.payment(result.payment_id)
     if payment is None or payment.status is not PaymentStatus.FAILED:
         return None
-    content = _decline(result.order, payment, document, request.request_id)
+    content = _decline(result.order, payment, document, request)
     return json_response(422, content, REPLAYED if result.repeated else ())
 
 
@@ -79,18 +79,17 @@ def capture_refused_response(result: OrderResult, deps: Dependencies, request: A
     payment = None if result.payment_id is None else result.order.payment(result.payment_id)
     if payment is None or result.replayed or payment.failure is None or payment.status not in UNCAPTURED:
         return None
-    content = _decline(result.order, payment, order_json(result, deps, request), request.request_id)
+    content = _decline(result.order, payment, order_json(result, deps, request), request)
     return json_response(422, content, REPLAYED if result.repeated else ())
 
 
-def _decline(order: Order, payment: Payment, document: bytes, request_id: str) -> Declined:
+def _decline(order: Order, payment: Payment, document: bytes, request: ApiRequest) -> Declined:
     failure = payment.failure
     assert failure is not None, "a declined payment has a failure"
     reason = decline(failure.code)
+    answered = Answered(request.request_id, request.errors_url)
     return Declined(
-        message=reason.message,
-        code=public_code(failure.refused_by),
-        request_id=request_id,
+        **answered.about(public_code(failure.refused_by), reason.message),
         decline_code=reason.code,
         retryable=reason.retryable,
         advice=reason.advice,

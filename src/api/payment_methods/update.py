@@ -12,6 +12,7 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from api.dependencies import Dependencies
 from api.fields.stored_text import check_stored_text
 from api.fields.types import Country, Email, Text
+from api.fields.unknown_names import UNKNOWN_FIELD, UnknownNames, note_ignored
 from api.fields.values import email
 from api.http.decoding import BAD_INPUT_AS_400, BodyDecoder
 from api.http.decoding import BODY as WHOLE_BODY
@@ -28,7 +29,7 @@ from projections.payment_methods import SavedPaymentMethod, render_method
 _Text = Text | None | UnsetType
 
 
-class UpdatePaymentMethod(Struct, frozen=True, kw_only=True, rename="camel"):
+class UpdatePaymentMethod(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """The request to change billing details. At least one of them is required; null clears one."""
 
     billing_first_name: Annotated[_Text, Meta(description="Given name of the cardholder.")] = UNSET
@@ -80,7 +81,8 @@ def parse_update(body: bytes) -> MethodUpdate:
         errors.append(FieldError(WHOLE_BODY, "must have at least one billing field", "REQUIRED"))
     if errors:
         message = f"{errors[0].field} {errors[0].message}."
-        raise ApiError(400, "VALIDATION_ERROR", message, errors=tuple(errors))
+        code = errors[0].code if errors[0].code == UNKNOWN_FIELD else "VALIDATION_ERROR"
+        raise ApiError(400, code, message.replace("?.", "?"), errors=tuple(errors))
     billing = {name.removeprefix(_BILLING): values[name] for name in values if name.startswith(_BILLING)}
     return MethodUpdate(
         billing=billing, nickname=values.get("nickname", UNSET), is_default=values.get("is_default", UNSET)
@@ -91,16 +93,23 @@ def _checked(sent: Mapping[str, Raw]) -> tuple[dict[str, Any], list[FieldError]]
     """Returns the valid values by the struct's names, and what is wrong with the others, in the body's order."""
     values: dict[str, Any] = {}
     errors: list[FieldError] = []
+    unknown = UnknownNames()
     for name, raw in sent.items():
         if name in _OF_THE_CARD:
             errors.append(
                 FieldError(name, "cannot be updated: pay with the new card and persist", "CARD_DETAILS_IMMUTABLE")
             )
-        elif name in _FIELDS:
+        elif name not in _FIELDS:
+            unknown.add("", name, _FIELDS)
+            for error in unknown.errors:
+                errors += error.errors
+            unknown.errors.clear()
+        else:
             try:
                 values[_FIELDS[name]] = _value(name, b'{"%s":%s}' % (name.encode(), bytes(raw)))
             except ApiError as error:
                 errors += error.errors
+    note_ignored(unknown.ignored)
     return values, errors
 
 

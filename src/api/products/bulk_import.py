@@ -34,7 +34,7 @@ class ImportProducts(Struct, frozen=True, kw_only=True):
     ]
 
 
-class _Body(Struct, frozen=True, kw_only=True):
+class _Body(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The same request, before each product is parsed by itself."""
 
     products: Annotated[list[Raw], Meta(min_length=1, max_length=PRODUCTS_MAX)]

@@ -59,7 +59,7 @@ SHOW_CLOCK: Final = ScopedOperation(
 )
 
 
-class MoveClock(Struct, frozen=True, kw_only=True, rename="camel"):
+class MoveClock(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """The new time of the clock, by one of the two fields."""
 
     advance_to: Annotated[

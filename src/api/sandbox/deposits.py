@@ -40,7 +40,7 @@ _Digits = Annotated[str, Meta(min_length=1, max_length=40, extra_json_schema={"p
 _Clabe = Annotated[str, Meta(min_length=1, max_length=40, extra_json_schema={"pattern": "^[0-9]{18}$"})]
 
 
-class SendDeposit(Struct, frozen=True, kw_only=True, rename="camel"):
+class SendDeposit(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """A deposit to a reference."""
 
     clabe: Annotated[

@@ -29,7 +29,7 @@ from ledger.domain.rejections import InvalidField, InvalidOrderState, OrderNotRe
 from ledger.processors.messages import DisputeLost, DisputeOpened, DisputeWon, Message
 
 
-class ReportDispute(Struct, frozen=True, kw_only=True, rename="camel"):
+class ReportDispute(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """The report of the payer's bank that a payment is disputed, or that the dispute is decided."""
 
     payment_id: Annotated[UUID | None, Meta(description="Required. The service's id of the payment.")] = None

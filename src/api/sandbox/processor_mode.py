@@ -22,7 +22,7 @@ from api.sandbox.processor import sandbox_processor
 from ledger.processors.sandbox.charge_rows import Mode
 
 
-class SetProcessorMode(Struct, frozen=True, kw_only=True, rename="camel"):
+class SetProcessorMode(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """The request to set the mode of the sandbox's processor for this merchant's next calls."""
 
     mode: Annotated[

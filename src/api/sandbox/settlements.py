@@ -45,7 +45,7 @@ _ORDERS_MAX: Final = 100
 _AT_ONCE: Final = 8
 
 
-class Settle(Struct, frozen=True, kw_only=True, rename="camel"):
+class Settle(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """A settlement batch of the acquirer."""
 
     payment_ids: Annotated[

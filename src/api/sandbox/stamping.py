@@ -31,7 +31,7 @@ _MODE: Final = (
 )
 
 
-class SetStampingMode(Struct, frozen=True, kw_only=True, rename="camel"):
+class SetStampingMode(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """The request to set the mode of the sandbox's stamping provider for this merchant's next calls."""
 
     mode: Annotated[Literal["OK", "REFUSE", "DOWN"] | None, Meta(description=f"Required. {_MODE}")] = None

@@ -3,5 +3,6 @@
 In reading order:
 
 - `health`: whether a process lives, and whether it is ready. `metrics`: the metrics of every process.
-- `docs_page`: the description of the interface, and a page that shows it. `file_links`: signed links to files.
+- `docs_page`: the description of the interface, and a page that shows it. `errors_page`: every error code.
+- `file_links`: signed links to files.
 """

@@ -81,21 +81,21 @@ _PACKAGED: Final = {
 def description(make: Callable[[], dict[str, Any]]) -> ASGIApp:
     """Returns the endpoint of GET /openapi.json. The description is made for the first request."""
     encoded = cache(lambda: msgspec.json.encode(make()))
-    return _Static(lambda _: (b"application/json", encoded()))
+    return Static(lambda _: (b"application/json", encoded()))
 
 
 def page() -> ASGIApp:
     """Returns the endpoint of GET /docs, the reference page."""
-    return _Static(lambda _: (b"text/html; charset=utf-8", _HTML.encode()))
+    return Static(lambda _: (b"text/html; charset=utf-8", _HTML.encode()))
 
 
 def asset() -> ASGIApp:
     """Returns the endpoint of GET /docs/{name}: the page's scripts, styles and icon."""
-    return _Static(_asset)
+    return Static(_asset)
 
 
-class _Static:
-    """An endpoint that answers GET and HEAD with the same bytes every time."""
+class Static:
+    """An endpoint that answers GET and HEAD with the same bytes every time: their media type, and themselves."""
 
     def __init__(self, content: Callable[[Scope], tuple[bytes, bytes]]) -> None:
         self._content = content

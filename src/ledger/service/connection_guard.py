@@ -20,7 +20,7 @@ from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from ledger.service.bounded_protocol import BoundedProtocol
 from ledger.service.protocol_errors import error_response_bytes
-from ledger.settings import Settings
+from ledger.settings import Settings, errors_url
 from ledger.telemetry.metrics import CONNECTIONS, CONNECTIONS_ACCEPTED, CONNECTIONS_ENDED
 
 BODY_GRACE_S: Final = 5.0
@@ -278,7 +278,9 @@ class GuardedConnection(BoundedProtocol):
 
     def _answer_and_close(self, status: int) -> None:
         self.cycle = None
-        self.transport.write(error_response_bytes(status, self.server_state.default_headers))
+        self.transport.write(
+            error_response_bytes(status, self.server_state.default_headers, errors_url(self._guard.settings))
+        )
         self._close_write_side()
 
     def _close_write_side(self) -> None:

@@ -24,11 +24,14 @@ PROTOCOL_ERRORS: Final = {
 """What is answered, by status: the code and the message."""
 
 
-def error_response_bytes(status: int, default_headers: list[tuple[bytes, bytes]]) -> bytes:
-    """Returns the bytes of an answer that closes its connection; `default_headers` are those of the server."""
+def error_response_bytes(status: int, default_headers: list[tuple[bytes, bytes]], errors_url: str) -> bytes:
+    """Returns the bytes of an answer that closes its connection; `default_headers` are those of the server, and
+    `errors_url` is the address of its page about errors.
+    """
     code, message = PROTOCOL_ERRORS[status]
     request_id = f"req-{secrets.token_hex(12)}"
-    body = msgspec.json.encode({"message": message, "code": code, "requestId": request_id})
+    doc_url = f"{errors_url}#{code}"
+    body = msgspec.json.encode({"message": message, "code": code, "requestId": request_id, "docUrl": doc_url})
     headers = [
         *default_headers,
         (b"content-type", b"application/json"),

@@ -11,12 +11,12 @@ from api.http.errors import ApiError, invalid, order_not_found, required
 from api.http.field_errors import FieldErrors
 
 
-class Inner(Struct, rename="camel"):
+class Inner(Struct, rename="camel", forbid_unknown_fields=True):
     first: int = 0
     second: int = 0
 
 
-class Body(Struct, rename="camel"):
+class Body(Struct, rename="camel", forbid_unknown_fields=True):
     inner: Inner | None = None
     names: list[str] | None = None
     last_name: str = ""

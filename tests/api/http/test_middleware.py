@@ -210,7 +210,7 @@ async def test_a_failure_of_ours_is_a_500_without_a_word_about_it(merchant: Merc
     monkeypatch.setattr(create, "create_order", broken)
     answer = await merchant.create(order())
     assert answer.status_code == 500
-    assert set(answer.json()) == {"message", "code", "requestId"}
+    assert set(answer.json()) == {"message", "code", "requestId", "docUrl"}
     assert APPROVED not in answer.text
 
 

@@ -23,6 +23,7 @@ from api.app import describe_interface, routes
 from api.dependencies import DependencyHolder
 from api.http.endpoint import Endpoint, ScopedOperation
 from api.http.field_errors import FieldErrors
+from api.http.response import ERRORS_PAGE
 from api.openapi.document import as_json
 from api.openapi.operation import OperationSpec
 from api.orders import charge as charge_endpoint
@@ -70,7 +71,9 @@ def test_every_route_is_described_and_every_description_is_routed():
             routed |= {(method.lower(), route.path) for method in route.endpoint.operations}
         elif isinstance(route.endpoint, ProcessorMessages):
             routed.add(("post", route.path))
-        elif route.path not in {DESCRIPTION, PAGE, ASSET} and not isinstance(route.endpoint, PayerPage | FileLinks):
+        elif route.path not in {DESCRIPTION, PAGE, ASSET, ERRORS_PAGE} and not isinstance(
+            route.endpoint, PayerPage | FileLinks
+        ):
             routed.add(("get", route.path))
     assert routed == operations().keys()
     names = [found["operationId"] for found in operations().values()]

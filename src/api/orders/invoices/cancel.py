@@ -23,7 +23,7 @@ from ledger.security.api_keys import Scope
 from projections.orders.invoices import StampDocument, render_stamp
 
 
-class CancelCfdi(Struct, frozen=True, kw_only=True, rename="camel"):
+class CancelCfdi(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """The request to cancel a stamped document."""
 
     motive: Annotated[

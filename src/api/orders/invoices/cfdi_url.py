@@ -60,7 +60,7 @@ class CfdiLinks(Struct, frozen=True, kw_only=True, rename="camel"):
     credit_notes: Annotated[list[ComplementLinks], Meta(description="The stamped credit notes.")]
 
 
-class GetCfdiLinks(Struct, frozen=True, kw_only=True, rename="camel"):
+class GetCfdiLinks(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """The request for links, where it is sent by POST."""
 
     complement_id: Annotated[UUID | None, Meta(description="Only this payment receipt or credit note.")] = None
@@ -177,7 +177,7 @@ GET_LINKS: Final = ScopedOperation(
         description=_DESCRIPTION,
         parameters=(ORDER_ID, *described_parameters(PARAMETERS)),
         answers=_ANSWERS,
-        codes=codes_of(ANY, _CODES),
+        codes=codes_of(ANY, {400: ("UNKNOWN_FIELD",)}, _CODES),
         tag=TAG,
     ),
 )

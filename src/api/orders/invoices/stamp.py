@@ -26,7 +26,7 @@ from projections.orders.invoices import StampDocument, render_stamp
 _IDS_MAX: Final = 1000
 
 
-class StampPaymentOrder(Struct, frozen=True, kw_only=True, rename="camel"):
+class StampPaymentOrder(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """The request to stamp an order's documents."""
 
     fiscal_config: Annotated[

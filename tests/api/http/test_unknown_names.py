@@ -1,0 +1,232 @@
+"""Names that are unknown at their place: misspelt ones are refused everywhere and move no money, others are ignored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import reduce
+from typing import Any
+from uuid import UUID
+
+import msgspec
+import pytest
+from tests.api.bodies import order, paid_order
+from tests.api.openapi.description import DESCRIBED, operations
+from tests.api.storefront import JSON, ORDERS, Merchant, Storefront
+
+from api.fields.unknown_names import known_name
+
+IGNORED = "ledger-ignored-fields"
+LETTERS_MIN = 4
+
+pytestmark = pytest.mark.anyio
+
+Place = tuple[str | int, ...]
+
+
+def resolved(schema: Any) -> Iterator[dict[str, Any]]:
+    """Yields the objects and lists that a value may be."""
+    if "$ref" in schema:
+        yield from resolved(DESCRIBED["components"]["schemas"][schema["$ref"].rpartition("/")[2]])
+        return
+    for each in schema.get("anyOf", []):
+        yield from resolved(each)
+    if "properties" in schema or "items" in schema:
+        yield schema
+
+
+def names(schema: Any, place: Place = ()) -> Iterator[tuple[Place, str, list[str]]]:
+    """Yields every field below a schema: the place of its object, its name, and all names at that place."""
+    for each in resolved(schema):
+        if "items" in each:
+            yield from names(each["items"], (*place, 0))
+        for name, field in each.get("properties", {}).items():
+            yield place, name, list(each["properties"])
+            yield from names(field, (*place, name))
+
+
+def edited(name: str, at: int) -> str:
+    """Returns a name one edit away, of a kind that changes with `at`; a short name differs in case only."""
+    if len(name) < LETTERS_MIN:
+        return name.upper()
+    middle = 1 + at % (len(name) - 2)
+    other = "x" if name[middle] != "x" else "q"
+    return [
+        name[:middle] + name[middle + 1 :],
+        name[:middle] + other + name[middle:],
+        name[:middle] + other + name[middle + 1 :],
+        name[: middle - 1] + name[middle] + name[middle - 1] + name[middle + 1 :],
+        name[:middle] + "_" + name[middle:],
+        name.upper(),
+    ][at % 6]
+
+
+def body_with(place: Place, name: str) -> Any:
+    body: Any = {name: None}
+    for step in reversed(place):
+        body = [body] if step == 0 else {step: body}
+    return body
+
+
+def path_of(place: Place, name: str) -> str:
+    return "".join("[0]" if step == 0 else f".{step}" for step in (*place, name)).removeprefix(".")
+
+
+def merged(one: Any, other: Any) -> Any:
+    if isinstance(one, list):
+        return [merged(one[0], other[0])]
+    if one is None or other is None:
+        return one or other
+    return one | {name: merged(one.get(name), value) for name, value in other.items()}
+
+
+def misspelt_bodies(schema: Any) -> Iterator[tuple[list[str], Any]]:
+    """Yields bodies with misspelt names, and their paths: one of the body itself, or up to ten of the objects in it."""
+    inner: list[tuple[str, Any]] = []
+    for at, (place, name, known) in enumerate(names(schema)):
+        wrong = next(each for step in range(at, at + 60) if (each := edited(name, step)) not in known)
+        if place:
+            inner.append((path_of(place, wrong), body_with(place, wrong)))
+        else:
+            yield [wrong], {wrong: None}
+    for start in range(0, len(inner), 10):
+        paths, bodies = zip(*inner[start : start + 10], strict=True)
+        yield list(paths), reduce(merged, bodies)
+
+
+WITH_BODY = [
+    (method, path)
+    for (method, path), about in operations().items()
+    if "requestBody" in about and about.get("security") != []
+]
+WITH_QUERY = [
+    (method, path)
+    for (method, path), about in operations().items()
+    if any(each.get("in") == "query" for each in about["parameters"])
+]
+ANY_ID = str(UUID(int=7))
+
+
+def address(path: str, order_id: str = ANY_ID) -> str:
+    return "/".join(order_id if step.startswith("{") else step for step in path.split("/"))
+
+
+@pytest.fixture(scope="module")
+async def paid(store: Storefront) -> tuple[Merchant, bytes]:
+    """A merchant with a paid order, and the order."""
+    merchant = await store.register()
+    created = await merchant.create(paid_order())
+    return merchant, (await merchant.get(f"{ORDERS}/{created.json()['id']}")).content
+
+
+def assert_names(answer: Any, *paths: str) -> None:
+    assert answer.status_code == 400, (paths, answer.text)
+    wrong = {each["field"]: each for each in answer.json()["errors"] if each["code"] == "UNKNOWN_FIELD"}
+    assert wrong.keys() == set(paths), answer.text
+    assert all("did you mean" in each["message"] for each in wrong.values())
+
+
+@pytest.mark.parametrize(("method", "path"), WITH_BODY)
+async def test_every_misspelt_field_is_refused_and_moves_no_money(paid: tuple[Merchant, bytes], method: str, path: str):
+    merchant, before = paid
+    order_id = msgspec.json.decode(before)["id"]
+    schema = DESCRIBED["paths"][path][method]["requestBody"]["content"]["application/json"]["schema"]
+    for fields, body in misspelt_bodies(schema):
+        if fields[0].startswith("products["):  # a product keeps further fields as its attributes
+            continue
+        answer = await merchant.client.request(
+            method, address(path, order_id), content=msgspec.json.encode(body), headers=merchant.key | JSON
+        )
+        assert_names(answer, *fields)
+    assert (await merchant.get(f"{ORDERS}/{order_id}")).content == before
+    assert (await merchant.get(ORDERS)).json()["pagination"]["total"] == 1
+
+
+@pytest.mark.parametrize(("method", "path"), WITH_QUERY)
+async def test_every_misspelt_parameter_is_refused(paid: tuple[Merchant, bytes], method: str, path: str):
+    merchant, _ = paid
+    parameters = [each["name"] for each in operations()[method, path]["parameters"] if each.get("in") == "query"]
+    for at, name in enumerate(parameters):
+        wrong = edited(name, at)
+        answer = await merchant.client.request(method, address(path), params={wrong: "1"}, headers=merchant.key)
+        assert_names(answer, wrong)
+
+
+async def test_other_unknown_names_are_ignored_and_named_in_the_answer(store: Storefront):
+    merchant = await store.register()
+    body = order(
+        loyaltyPoints=7,
+        customer={"externalId": "ana", "shoeSize": 38},
+        lineItems=[{"description": "Café", "quantity": 1, "unitPrice": 75000, "colour of it": "1"}] * 2,
+        metadata={"captureMetod": 1},
+    )
+    created = await merchant.post(f"{ORDERS}?trace=1", body)
+    assert created.status_code == 201
+    assert created.headers[IGNORED] == "trace, customer.shoeSize, loyaltyPoints, lineItems[].colour%20of%20it"
+    assert created.json()["metadata"] == {"captureMetod": 1}
+
+    refused = await merchant.post(f"{ORDERS}/{ANY_ID}/refund", {"amount": 1, "loyaltyPoints": 7})
+    assert (refused.status_code, refused.headers[IGNORED]) == (404, "loyaltyPoints")
+    listed = await merchant.get(f"{ORDERS}?limit=1&colour=red")
+    assert (listed.status_code, listed.headers[IGNORED]) == (200, "colour")
+    assert IGNORED not in (await merchant.get(ORDERS)).headers
+
+
+async def test_the_header_is_short_and_repeats_no_card_number(store: Storefront):
+    merchant = await store.register()
+    unknown = {"4242424242424242": 1, "línea\r\nx: y": 1, "z" * 9000: 1} | {f"unknown{n}": n for n in range(300)}
+    created = await merchant.create(order() | unknown)
+    assert created.status_code == 201
+    names = created.headers[IGNORED].split(", ")
+    assert names[:4] == ["...", "l%C3%ADnea%0D%0Ax%3A%20y", "z" * 77 + "...", "unknown0"]
+    assert (len(names), names[-1]) == (21, "...")
+
+
+async def test_all_misspelt_names_are_named_beside_the_other_wrong_fields(store: Storefront):
+    merchant = await store.register()
+    body = order(amount="x", capture_method="MANUAL", customer={"externalId": "ana", "e_mail": "x"}, pendign=True)
+    answer = (await merchant.create(body)).json()
+    found = [(each["field"], each["code"]) for each in answer["errors"]]
+    assert found == [
+        ("amount", "INVALID_TYPE"),
+        ("customer.e_mail", "UNKNOWN_FIELD"),
+        ("capture_method", "UNKNOWN_FIELD"),
+        ("pendign", "UNKNOWN_FIELD"),
+    ]
+    alone = (await merchant.create(order(capture_method="MANUAL"))).json()
+    assert alone["code"] == "UNKNOWN_FIELD"
+    assert alone["message"] == "capture_method is unknown: did you mean captureMethod?"
+
+
+async def test_what_was_read_can_be_sent_back(store: Storefront):
+    merchant = await store.register()
+    customer = (await merchant.post("/api/customers", {"externalId": "ana", "metadata": {"a": 1}})).json()
+    assert (await merchant.put(f"/api/customers/{customer['id']}", customer)).status_code == 200
+    own = (await merchant.get("/api/v1/merchant")).json()
+    assert (await merchant.put("/api/v1/merchant", own)).status_code == 200
+
+
+async def test_a_product_keeps_other_names_but_not_another_spelling_of_its_own(store: Storefront):
+    merchant = await store.register()
+    products = [
+        {"id": "1", "name": "Café", "price": 1, "tags": ["x"], "taxes": []},
+        {"id": "2", "name": "Café", "price": 1, "tax_included": True},
+        {"id": "3", "name": "Café", "price": 1, "taxes": [{"type": "IVA", "raet": 0.16}]},
+    ]
+    imported = (await merchant.post("/lps/products/bulk-import", {"products": products})).json()
+    assert imported["imported"] == 1
+    assert [(each["index"], each["field"], each["code"]) for each in imported["errors"]] == [
+        (1, "tax_included", "UNKNOWN_FIELD"),
+        (2, "taxes[0].raet", "UNKNOWN_FIELD"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("capture_method", "captureMethod"), ("CaptureMethod", "captureMethod"), ("capture-metod", "captureMethod"),
+        ("captureMthd", "captureMethod"), ("cpatureMethdo", "captureMethod"), ("captMethod", None),
+        ("CVC", "cvc"), ("cvv", None), ("typ", "type"), ("tp", None), ("typed", "type"), ("colour", None),
+    ],
+)  # fmt: skip
+def test_a_known_name_is_meant_within_two_edits(name: str, meant: str | None):
+    assert known_name(name, ["amount", "captureMethod", "cvc", "type"]) == meant
