@@ -28,7 +28,7 @@ _Image = Annotated[str, Meta(max_length=_TEXT_MAX, extra_json_schema={"contentEn
 _BOUNDS: Final = f"at most {FILE_MAX:,} bytes, {SIDE_MIN} to {SIDE_MAX:,} pixels on each side"
 
 
-class SetFiscalLogo(Struct, frozen=True, kw_only=True, rename="camel"):
+class SetFiscalLogo(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """The request to set the logo."""
 
     image: Annotated[_Image | None, Meta(description=f"Required. A PNG in base64: {_BOUNDS}.")] = None
