@@ -2392,6 +2392,14 @@ DOCUMENTS: Final = (
         (f"{_WORKER_TESTS}::test_what_is_due_is_stamped_before_a_deadline_is_warned_of",),
     ),
     Mutant(
+        "warning-during-the-stamp",
+        "a deadline is not warned of while the order's documents are being stamped",
+        "src/ledger/domain/invoices/decide/deadlines.py",
+        "if intent is not None and not intent.unknown and command.real_at < intent.deadline_at:",
+        "if False:",
+        ("tests/domain/invoices/test_evolve_invoices.py",),
+    ),
+    Mutant(
         "month-of-another-merchant",
         "the month's report has the documents of its merchant alone",
         "src/projections/orders/month_end.py",

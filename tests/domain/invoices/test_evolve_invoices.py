@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 from tests.domain.builders import DEADLINE, NOON, folded, paid, payment_id, refund_requested, refunded
-from tests.domain.invoices.stamper import REFUSED, SPLIT_FISCAL, run, story
+from tests.domain.invoices.stamper import REFUSED, SILENT, SPLIT_FISCAL, next_command, run, story
 from tests.journal.invoice_samples import CREDIT_NOTE_TERMS, INVOICES, RECEIPT_TERMS
 
 from ledger.domain.fold import fold
@@ -21,6 +21,7 @@ from ledger.domain.invoices.commands import (
 )
 from ledger.domain.invoices.decide.cancellation import decide_cancellation_outcome, decide_document_cancellation
 from ledger.domain.invoices.decide.deadlines import decide_deadline_warning
+from ledger.domain.invoices.decide.stamping import decide_next
 from ledger.domain.invoices.due import InvoiceTimerKind, invoice_timers, receipt_due_at, summary
 from ledger.domain.invoices.events import UNNAMED
 from ledger.domain.invoices.state import CancellationStatus
@@ -104,7 +105,7 @@ def test_the_deadline_of_a_receipt_is_the_fifth_of_the_next_month_and_is_warned_
     order = run(folded([*SPLIT_FISCAL, *paid(1, 4000)]), answer=lambda _: REFUSED)
     due_at = receipt_due_at(order, NOON)
     assert due_at.isoformat() == "2026-02-06T05:59:59.999000+00:00"  # the end of 5 February in Mexico City
-    warn = WarnOfDeadline(payment_id=payment_id(1), at=due_at - timedelta(hours=48))
+    warn = WarnOfDeadline(payment_id=payment_id(1), at=due_at - timedelta(hours=48), real_at=NOON)
     assert (InvoiceTimerKind.RECEIPT_DEADLINE, payment_id(1), warn.at) in invoice_timers(order)
     assert decide_deadline_warning(order, replace(warn, at=warn.at - timedelta(seconds=1))) == []
     (event,) = decide_deadline_warning(order, warn)
@@ -112,6 +113,13 @@ def test_the_deadline_of_a_receipt_is_the_fifth_of_the_next_month_and_is_warned_
     assert decide_deadline_warning(warned, warn) == []
     assert decide_deadline_warning(STAMPED, warn) == []
     assert STAMPED.invoices.receipts[0].receipt_due_at == due_at
+    pending = folded([*SPLIT_FISCAL, *paid(1, 4000)])
+    stamping = fold(evolve, pending, decide_next(pending, next_command()))
+    assert decide_deadline_warning(stamping, warn) == [], "a document of the order is being stamped"
+    assert decide_deadline_warning(stamping, replace(warn, real_at=DEADLINE)) != [], "its call has ended"
+    silent = run(pending, answer=lambda _: SILENT)
+    assert decide_deadline_warning(silent, warn) != [], "the outcome of the call is unknown"
+    assert (InvoiceTimerKind.RECEIPT_DEADLINE, payment_id(1), warn.at) in invoice_timers(stamping)
 
 
 def test_a_refund_of_a_refused_receipt_is_counted_as_pending():

@@ -117,10 +117,11 @@ class RecordStamping(Struct, frozen=True, kw_only=True):
 
 
 class WarnOfDeadline(Struct, frozen=True, kw_only=True):
-    """Records that the deadline of a payment receipt is near."""
+    """Records that the deadline of a payment receipt is near. `real_at` is the real time."""
 
     payment_id: UUID
     at: datetime
+    real_at: datetime
 
 
 class CancelDocument(Struct, frozen=True, kw_only=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from uuid import UUID
 
 import structlog
@@ -27,7 +28,8 @@ async def warn_of_deadline(ledger: Ledger, merchant_id: UUID, order_id: UUID, pa
 
     async def attempt(_: Conflict | None) -> Plan:
         order = await uow.order(order_id)
-        events = decide_deadline_warning(order, WarnOfDeadline(payment_id=payment_id, at=uow.now))
+        command = WarnOfDeadline(payment_id=payment_id, at=uow.now, real_at=datetime.now(UTC))
+        events = decide_deadline_warning(order, command)
         return Plan(changes=[uow.change_order(order_id, events)])
 
     plan = await execute(uow, attempt)
