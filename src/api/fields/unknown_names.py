@@ -20,7 +20,7 @@ from ledger.processors.cvc_detection import contains_cvc
 from ledger.processors.pan_detection import contains_pan
 
 UNKNOWN_FIELD: Final = "UNKNOWN_FIELD"
-IGNORED_HEADER: Final = b"ledger-ignored-fields"
+IGNORED_HEADER: Final = b"Ledger-Ignored-Fields".lower()
 
 _EDITS_MAX: Final = 2
 _LETTERS_MIN: Final = 4
