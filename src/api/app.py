@@ -5,11 +5,13 @@ Wire only here. A route that needs something new gets it through `Dependencies`,
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, closing
+from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
+import structlog
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -46,11 +48,13 @@ from api.system import docs_page, errors_page, health
 from api.system.file_links import FileLinks
 from api.system.metrics import METRICS, Metrics
 from ledger.background.inbox.delivery import open_delivery
+from ledger.background.periodic import run_periodically
 from ledger.background.reactions.registry import HANDLERS, REACTIONS
 from ledger.background.scheduler.clock_advance import ClockAdvancer
 from ledger.invoicing.files import FOLDER
 from ledger.operations.ledger import Ledger
 from ledger.operations.payment_lookup import PaymentLookup
+from ledger.postgres.faults import Fault
 from ledger.postgres.listener import Listener
 from ledger.security.api_keys import new_key
 from ledger.security.secrets import Purpose, load_processor_keys, load_secrets
@@ -60,6 +64,9 @@ from ledger.telemetry.metrics import SHARED_DIRECTORY, sampling
 from ledger.wiring import open_ledger
 from projections.merchants import CHANGES, merchant_in
 from projections.queries import Queries
+
+_USES_S: Final = 60.0
+_log: Final = structlog.get_logger()
 
 
 def create_app(settings: Settings) -> ASGIApp:
@@ -209,6 +216,7 @@ async def open_dependencies(settings: Settings) -> AsyncIterator[Dependencies]:
             per_second=settings.requests_per_second,
         )
         await _follow_merchants(settings.database_url, ledger, authenticator, stack)
+        await stack.enter_async_context(_writing_key_uses(authenticator, queries))
         delivery = await stack.enter_async_context(open_delivery(settings.database_url, ledger))
         payment_lookup, clock_control = None, None
         if settings.environment == "sandbox":
@@ -231,6 +239,25 @@ async def open_dependencies(settings: Settings) -> AsyncIterator[Dependencies]:
             clock_control=clock_control,
             payment_lookup=payment_lookup,
         )
+
+
+@asynccontextmanager
+async def _writing_key_uses(authenticator: Authenticator, queries: Queries) -> AsyncIterator[None]:
+    """Writes when keys were used, once a minute and at the end."""
+    stop = asyncio.Event()
+    writing = partial(authenticator.write_uses, queries.write_key_uses)
+    task = asyncio.create_task(run_periodically(writing, stop, pause_s=_USES_S, log_waiting=_log_uses_wait))
+    try:
+        yield
+    finally:
+        stop.set()
+        await task
+        with suppress(Fault):
+            await writing()
+
+
+def _log_uses_wait(reason: str) -> None:
+    _log.warning("key_uses_wait", reason=reason)
 
 
 async def _follow_merchants(url: str, ledger: Ledger, authenticator: Authenticator, stack: AsyncExitStack) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from uuid import UUID
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from ledger.domain.merchants.state import ApiKey, Merchant
 from ledger.domain.orders.terms import MethodType
@@ -88,8 +88,9 @@ select merchant_id, name, settings, created_at, updated_at from merchant where m
 
 # A merchant's keys, the oldest first.
 KEYS: Final = """
-select key_id, name, hint, scopes, created_at, expires_at, revoked_at, replaced_by
-  from api_key where merchant_id = %(merchant_id)s order by created_at, key_id
+select key_id, name, hint, scopes, created_at, expires_at, revoked_at, replaced_by, last_used_at
+  from api_key left join api_key_use using (key_id)
+ where merchant_id = %(merchant_id)s order by created_at, key_id
 """
 
 CHANGES: Final = "ledger_merchant"
@@ -146,7 +147,7 @@ class FoundMerchant(Struct, frozen=True, kw_only=True):
 
 
 class ListedKey(Struct, frozen=True, kw_only=True):
-    """An API key in a list: its hint, never the key."""
+    """An API key in a list: its hint, never the key. The last use is UNSET where it was not read, None for none."""
 
     key_id: UUID
     name: str | None
@@ -156,6 +157,7 @@ class ListedKey(Struct, frozen=True, kw_only=True):
     expires_at: datetime | None
     revoked_at: datetime | None
     replaced_by: UUID | None
+    last_used_at: datetime | None | UnsetType = UNSET
 
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -251,7 +253,7 @@ async def list_keys(connection: Connection, merchant_id: UUID) -> list[ListedKey
 
 def listed_key(row: Sequence[Any]) -> ListedKey:
     """Returns the API key of a row of KEYS."""
-    key_id, name, hint, scopes, created_at, expires_at, revoked_at, replaced_by = row
+    key_id, name, hint, scopes, created_at, expires_at, revoked_at, replaced_by, last_used_at = row
     return ListedKey(
         key_id=key_id,
         name=name,
@@ -261,6 +263,7 @@ def listed_key(row: Sequence[Any]) -> ListedKey:
         expires_at=expires_at,
         revoked_at=revoked_at,
         replaced_by=replaced_by,
+        last_used_at=last_used_at,
     )
 
 

@@ -51,6 +51,13 @@ select count(*), min(received_at), count(*) filter (where next_try_at = 'infinit
   from processor_message where handled_at is null
 """
 
+# Writes when API keys were used. Another process may have written a later use.
+_WRITE_KEY_USES: Final = """
+insert into api_key_use (key_id, last_used_at) select * from unnest(%(key_ids)s::uuid[], %(times)s::timestamptz[]) order by 1
+on conflict (key_id) do update set last_used_at = excluded.last_used_at
+  where api_key_use.last_used_at < excluded.last_used_at
+"""
+
 _ORDER, _CUSTOMER, _API_KEY, _CUSTOMER_BY_REFERENCE, _PRODUCT, _PAYMENT_METHOD = range(6)
 _POINT_READS: Final = (
     _PointRead(table.FIND, table.find_parameters, table.found),
@@ -177,6 +184,10 @@ class Queries:
         """Returns the merchant's API keys, the oldest first, expired and revoked ones included."""
         rows = await self._lists.rows(merchants.KEYS, {"merchant_id": merchant_id})
         return [merchants.listed_key(row) for row in rows]
+
+    async def write_key_uses(self, uses: Mapping[UUID, datetime]) -> None:
+        """Writes the last use of each API key, in real time. It is no part of the log."""
+        await self._lists.write(_WRITE_KEY_USES, {"key_ids": list(uses), "times": list(uses.values())})
 
     async def open_calls(self) -> tuple[int, datetime | None]:
         """Returns the number of open calls of all merchants, and the oldest deadline among them in real time."""

@@ -189,6 +189,7 @@ def test_a_captured_payment_shows_its_amounts_as_decimal_strings_and_its_history
         "currency": "MXN",
         "paymentMethodType": "CARD",
         "paymentMethodId": str(UUID(int=7)),
+        "late": False,
         "lateDeposit": False,
         "virtualTerminal": False,
         "createdAt": AT,

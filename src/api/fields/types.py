@@ -49,6 +49,7 @@ Year = Annotated[
         }
     ),
 ]
+DayOrMoment = Annotated[Text, Meta(extra_json_schema={"anyOf": [{"format": "date"}, {"format": "date-time"}]})]
 CardNumber = Annotated[Text, Meta(extra_json_schema={"pattern": "^([ -]*[0-9]){13,19}[ -]*$"})]
 Cvc = Annotated[Text, Meta(extra_json_schema={"pattern": "^[0-9]{3,4}$"})]
 Email = Annotated[Text, Meta(extra_json_schema={"format": "email"})]

@@ -5,7 +5,7 @@ Never look for unknown names in a body that decodes: structs that forbid unknown
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from functools import cache
 from typing import Any, Final
@@ -20,7 +20,7 @@ from ledger.processors.cvc_detection import contains_cvc
 from ledger.processors.pan_detection import contains_pan
 
 UNKNOWN_FIELD: Final = "UNKNOWN_FIELD"
-IGNORED_HEADER: Final = b"ledger-ignored-fields"
+IGNORED_HEADER: Final = b"Ledger-Ignored-Fields".lower()
 
 _EDITS_MAX: Final = 2
 _LETTERS_MIN: Final = 4
@@ -143,19 +143,23 @@ def _distance(one: str, other: str) -> int:
     return row[-1]
 
 
-def without_unknown(value: bytes | Raw, kind: Any, found: UnknownNames, place: str = "") -> bytes | Raw:
-    """Returns JSON of a type without the members that its structs lack, which are added to `found`; the same object
-    where there are none.
+class _Field(Struct, frozen=True):
+    """A field of a struct: its type where that has structs, else None, and its enumerated values by their letters."""
+
+    nested: Any
+    choices: Mapping[str, str]
+
+
+def as_known(value: bytes | Raw, kind: Any, found: UnknownNames, place: str = "") -> bytes | Raw:
+    """Returns JSON of a type as its structs know it: without unknown members, which are added to `found`, and with
+    enumerated values in the interface's case (contract N10). Returns the same object where that changes nothing.
 
     `place` is the value's path in the body, with a dot at its end for an object. A value of another type is kept.
     """
-    for option in options_of(inspect.type_info(kind)):
-        if isinstance(option, inspect.StructType):
-            return _known_members(value, option.cls, found, place)
-        if isinstance(option, inspect.ListType):
-            for entry in options_of(option.item_type):
-                if isinstance(entry, inspect.StructType):
-                    return _known_entries(value, entry.cls, found, place.removesuffix("."))
+    for struct in structs_in(kind):
+        if bytes(value).lstrip()[:1] == b"[":
+            return _known_entries(value, struct, found, place.removesuffix("."))
+        return _known_members(value, struct, found, place)
     return value
 
 
@@ -166,20 +170,26 @@ def _known_members(value: bytes | Raw, struct: type[Struct], found: UnknownNames
         return value
     fields = _fields(struct)
     kept: dict[str, Raw] = {}
-    is_changed = False
     for name, raw in members.items():
-        if name not in fields:
+        field = fields.get(name)
+        if field is None:
             found.add(place, name, fields, struct)
-            is_changed = True
-            continue
-        kept[name] = raw
-        nested = fields[name]
-        if nested is not None:
-            known = without_unknown(raw, nested, found, f"{place}{name}.")
-            if known is not raw:
-                kept[name] = Raw(known)
-                is_changed = True
-    return msgspec.json.encode(kept) if is_changed else value
+        elif field.nested is not None:
+            known = as_known(raw, field.nested, found, f"{place}{name}.")
+            kept[name] = raw if known is raw else Raw(known)
+        else:
+            kept[name] = _known_value(raw, field.choices) if field.choices else raw
+    if len(kept) == len(members) and all(kept[name] is raw for name, raw in members.items()):
+        return value
+    return msgspec.json.encode(kept)
+
+
+def _known_value(value: Raw, choices: Mapping[str, str]) -> Raw:
+    if bytes(value)[:1] != b'"':
+        return value
+    text = msgspec.json.decode(value, type=str)
+    known = choices.get(text.upper(), text)
+    return value if known == text else Raw(msgspec.json.encode(known))
 
 
 def _known_entries(value: bytes | Raw, struct: type[Struct], found: UnknownNames, place: str) -> bytes | Raw:
@@ -194,12 +204,23 @@ def _known_entries(value: bytes | Raw, struct: type[Struct], found: UnknownNames
 
 
 @cache
-def _fields(struct: type[Struct]) -> dict[str, Any]:
-    """Returns the names of a struct, each with its type where that has structs, else None."""
+def _fields(struct: type[Struct]) -> Mapping[str, _Field]:
+    """Returns the fields of a struct by their names."""
     return {
-        field.encode_name: field.type if next(structs_in(field.type), None) is not None else None
+        field.encode_name: _Field(
+            nested=field.type if next(structs_in(field.type), None) is not None else None,
+            choices={choice.upper(): choice for choice in _choices(field.type)},
+        )
         for field in msgspec.structs.fields(struct)
     }
+
+
+def _choices(kind: Any) -> Iterator[str]:
+    for option in options_of(inspect.type_info(kind)):
+        if isinstance(option, inspect.LiteralType):
+            yield from (value for value in option.values if isinstance(value, str))
+        elif isinstance(option, inspect.EnumType):
+            yield from (each.value for each in option.cls if isinstance(each.value, str))
 
 
 def structs_in(kind: Any) -> Iterator[type[Struct]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Final, TypeVar
@@ -26,6 +26,9 @@ T = TypeVar("T")
 OptionalText = TypeVar("OptionalText", bound=str | None)
 
 _MEASURE: Final = re.compile(r"(?:0|[1-9]\d{0,11})(?:\.\d{1,6}0*)?", re.ASCII)
+_DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
+LAST_MOMENT: Final = time(23, 59, 59, 999_999)
+"""The time of the end of a day."""
 _format: Final = msgspec.json.format
 
 
@@ -217,3 +220,15 @@ def moment(value: datetime, field: str, now: datetime) -> datetime:
         return (value if value.tzinfo else value.replace(tzinfo=now.tzinfo)).astimezone(UTC)
     except (OverflowError, ValueError):
         raise invalid(field, "is out of range", "OUT_OF_RANGE") from None
+
+
+def day_or_moment(text: str, field: str, now: datetime, at: time) -> datetime:
+    """Returns the time in a text, in UTC. A day is its time `at`, in the merchant's time zone, which is that of `now`
+    (contract N21). Raises ApiError (400).
+    """
+    try:
+        if _DAY.fullmatch(text):
+            return moment(datetime.combine(date.fromisoformat(text), at), field, now)
+        return moment(msgspec.convert(text, datetime), field, now)
+    except (ValueError, msgspec.ValidationError):
+        raise invalid(field, "must be a date or an ISO 8601 date-time", "INVALID_FORMAT") from None

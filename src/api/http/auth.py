@@ -83,6 +83,7 @@ class Authenticator:
         self._monotonic = monotonic
         self._cached: OrderedDict[bytes, tuple[float, Principal | None]] = OrderedDict()
         self._changes = 0
+        self._uses: dict[UUID, datetime] = {}
 
     def forget(self, merchant_id: UUID | None = None) -> None:
         """Drops the keys of a merchant, because they or its settings have changed; without a merchant, all keys."""
@@ -90,6 +91,21 @@ class Authenticator:
         for digest, (_, principal) in list(self._cached.items()):
             if merchant_id is None or (principal is not None and principal.merchant_id == merchant_id):
                 del self._cached[digest]
+
+    async def write_uses(self, write: Callable[[Mapping[UUID, datetime]], Awaitable[None]]) -> None:
+        """Has the uses written that were seen since the last time. What cannot be written is kept for the next time.
+
+        A key counts as used where it is looked up, every three seconds while requests come with it: a request whose key
+        is cached costs nothing.
+        """
+        uses, self._uses = self._uses, {}
+        if not uses:
+            return
+        try:
+            await write(uses)
+        except BaseException:
+            self._uses = uses | self._uses
+            raise
 
     async def identify(
         self, headers: Mapping[bytes, bytes], scope: Scope | None, *, by_key_alone: bool = False
@@ -137,6 +153,8 @@ class Authenticator:
         changes = self._changes
         found = await self._find(hmac.digest(self._pepper, secret, "sha256"))
         principal = None if found is None or found.revoked_at is not None else self._principal(found)
+        if principal is not None and (principal.expires_at is None or principal.expires_at > self._now()):
+            self._uses[principal.key_id] = self._now()
         if changes != self._changes:  # what was found may be older than the change
             return principal
         self._cached[digest] = (self._monotonic() + _TTL_S, principal)

@@ -13,7 +13,7 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 from msgspec import UNSET, Raw, inspect
 
-from api.fields.unknown_names import UnknownNames, note_ignored, options_of, require_strict, without_unknown
+from api.fields.unknown_names import UnknownNames, as_known, note_ignored, options_of, require_strict
 from api.http.errors import ApiError, FieldError, invalid, required
 from api.http.field_errors import FieldErrors
 
@@ -75,7 +75,7 @@ class BodyDecoder(Generic[T]):
                 return self._decode(body), errors
             except msgspec.ValidationError:
                 names = UnknownNames()
-                known = without_unknown(body, self._schema, names)
+                known = as_known(body, self._schema, names)
             note_ignored(names.ignored)
             for misspelt in names.errors:
                 errors.add_of_body(misspelt)
@@ -101,11 +101,11 @@ class BodyDecoder(Generic[T]):
 
 
 def _decode_known(body: bytes | Raw, schema: Any, decode: Callable[[Any], T], refused: msgspec.ValidationError) -> T:
-    """Decodes what the body has beside unknown names. Raises ApiError (400) for a misspelt name, then for what was
-    `refused`, or is.
+    """Decodes what the body has beside unknown names, with enumerated values in any case. Raises ApiError (400) for a
+    misspelt name, then for what was `refused`, or is.
     """
     names = UnknownNames()
-    known = without_unknown(body, schema, names)
+    known = as_known(body, schema, names)
     names.refuse()
     try:
         if known is not body:

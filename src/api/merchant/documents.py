@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Final, Literal
 from uuid import UUID
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from api.dependencies import Dependencies
 from api.http.request import ApiRequest
@@ -47,6 +47,13 @@ class ApiKeyDocument(Struct, kw_only=True, rename="camel"):
     ]
     revoked_at: Annotated[Moment | None, Meta(description="When the key was revoked, by the merchant's clock.")]
     replaced_by: Annotated[UUID | None, Meta(description="The key that took this one's place in a rotation.")]
+    last_used_at: Annotated[
+        Moment | None | UnsetType,
+        Meta(
+            description="When a request last came with the key, in real time and about a minute late; `null` for never. "
+            "Absent in the answer to a revocation, and of a key that was replaced."
+        ),
+    ] = UNSET
 
 
 class NewApiKeyDocument(ApiKeyDocument, kw_only=True, rename="camel"):
@@ -83,7 +90,7 @@ def created_response(result: KeyResult, key: NewKey) -> ApiResponse:
     drew another one, which was not stored.
     """
     secret = None if result.repeated else key.secret
-    fields = _fields(listed(result.key))
+    fields = _fields(listed(result.key)) | {"last_used_at": None}
     document: NewApiKeyDocument
     if result.replaced is None:
         document = NewApiKeyDocument(**fields, secret=secret)  # type: ignore[arg-type]
@@ -128,6 +135,7 @@ def _fields(key: ListedKey) -> dict[str, object]:
         "expires_at": moment_or_null(key.expires_at),
         "revoked_at": moment_or_null(key.revoked_at),
         "replaced_by": key.replaced_by,
+        "last_used_at": UNSET if isinstance(key.last_used_at, UnsetType) else moment_or_null(key.last_used_at),
     }
 
 

@@ -31,8 +31,16 @@ from api.fields.people import (
     fiscal_data,
 )
 from api.fields.stored_text import check_each_text, check_stored_text
-from api.fields.types import INVOICE_NUMBER_MAX, NUMBER_MAX, Id, LongText, Metadata
-from api.fields.values import metadata, moment, one_of_aliases, positive_amount, printable, require_whole
+from api.fields.types import INVOICE_NUMBER_MAX, NUMBER_MAX, DayOrMoment, Id, LongText, Metadata
+from api.fields.values import (
+    LAST_MOMENT,
+    day_or_moment,
+    metadata,
+    one_of_aliases,
+    positive_amount,
+    printable,
+    require_whole,
+)
 from api.http.decoding import BAD_INPUT_AS_400, BodyDecoder
 from api.http.endpoint import WRITE, ScopedOperation
 from api.http.errors import ApiError, required
@@ -87,8 +95,12 @@ class CreatePaymentOrder(Struct, frozen=True, kw_only=True, rename="camel", forb
     device_information: Annotated[DeviceInformation | None, Meta(description="For fraud checks.")] = None
     metadata: Annotated[Metadata | UnsetType, Meta(description="Arbitrary JSON object, stored as it was sent.")] = UNSET
     due_date: Annotated[
-        Annotated[datetime, Meta(extra_json_schema={"format": "date-time"})] | None,
-        Meta(description="The due date, for reminders. A time without an offset is in the merchant's time zone."),
+        DayOrMoment | None,
+        Meta(
+            description="The due date, for reminders. A date is the end of that day, and a time without an offset is, in "
+            "the merchant's time zone.",
+            examples=["2026-01-31", "2026-01-31T12:00:00-06:00"],
+        ),
     ] = None
     virtual_terminal: Annotated[bool | None, Meta(description="True skips 3-D Secure.")] = None
     is_virtual_terminal: Annotated[bool | None, Meta(description="Alias of virtualTerminal.")] = None
@@ -155,7 +167,7 @@ def _order_input(sent: CreatePaymentOrder, now: datetime, products: Products) ->
         virtual_terminal=bool(virtual),
         description=sent.description,
         invoice_number=sent.invoice_number,
-        due_date=None if sent.due_date is None else moment(sent.due_date, "dueDate", now),
+        due_date=None if sent.due_date is None else day_or_moment(sent.due_date, "dueDate", now, LAST_MOMENT),
         metadata=metadata(sent.metadata),
         billing_address=billing,
         device_information=sent.device_information,

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import date, datetime, time
+from datetime import datetime, time
 from typing import Final
-
-import msgspec
 
 from api.dependencies import Dependencies
 from api.fields.query import (
@@ -24,7 +22,7 @@ from api.fields.query import (
     parse_text,
 )
 from api.fields.types import TEXT_MAX
-from api.fields.values import moment
+from api.fields.values import LAST_MOMENT, day_or_moment
 from api.http.endpoint import READ, ScopedOperation
 from api.http.errors import conflicting, invalid
 from api.http.field_errors import FieldErrors
@@ -35,9 +33,6 @@ from api.orders.responses import merchant_now
 from ledger.domain.orders.statuses import OrderStatus
 from projections.lists.cursor import parse_cursor
 from projections.lists.pages import OrderPage, OrderQuery
-
-_DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
-_LAST_MOMENT: Final = time(23, 59, 59, 999_999)
 
 _DATE: Final[Json] = {
     "anyOf": [{"type": "string", "format": "date"}, {"type": "string", "format": "date-time"}],
@@ -84,9 +79,10 @@ def parse_order_query(query: bytes, now: datetime) -> OrderQuery:
     """
     given, errors = _parameters(query)
     place = errors.check(parse_place, given, parse_cursor)
-    if given.get("sortField", "createdAt") != "createdAt":
+    if given.get("sortField", "createdAt").lower() != "createdat":
         errors.add(invalid("sortField", "must be createdAt"))
-    if given.get("sortOrder", "desc") not in ("asc", "desc"):
+    order = given.get("sortOrder", "desc").lower()
+    if order not in ("asc", "desc"):
         errors.add(invalid("sortOrder", "must be asc or desc"))
     statuses = errors.check(_statuses, given.get("status"))
     customer, search = [errors.check(parse_text, given, name) for name in ("customerId", "search")]
@@ -94,7 +90,7 @@ def parse_order_query(query: bytes, now: datetime) -> OrderQuery:
         errors.check(parse_flag, given, name) for name in ("includeRelatedCustomers", "excludeOverdue")
     ]
     created_from = errors.check(_date, given, ("dateFrom", "startDate"), now, time.min)
-    created_to = errors.check(_date, given, ("dateTo", "endDate"), now, _LAST_MOMENT)
+    created_to = errors.check(_date, given, ("dateTo", "endDate"), now, LAST_MOMENT)
     errors.refuse()
     assert place is not None, "what was not parsed was refused"
     return OrderQuery(
@@ -105,7 +101,7 @@ def parse_order_query(query: bytes, now: datetime) -> OrderQuery:
         search=search,
         created_from=created_from,
         created_to=created_to,
-        ascending=given.get("sortOrder") == "asc",
+        ascending=order == "asc",
         limit=place.limit,
         offset=place.offset,
         cursor=place.cursor,
@@ -119,7 +115,7 @@ def _parameters(query: bytes) -> tuple[Mapping[str, str], FieldErrors]:
 def _statuses(text: str | None) -> tuple[OrderStatus, ...]:
     if text is None:
         return ()
-    names = [name.strip() for name in text.split(",") if name.strip()]
+    names = [name.strip().upper() for name in text.split(",") if name.strip()]
     try:
         return tuple([OrderStatus(name) for name in names])
     except ValueError:
@@ -137,14 +133,8 @@ def _date(given: Mapping[str, str], names: tuple[str, str], now: datetime, at: t
     text = text or other
     if text is None:
         return None
-    try:
-        if _DAY.fullmatch(text):
-            return moment(datetime.combine(date.fromisoformat(text), at), name, now)
-        # A plus sign that the client left unencoded arrives as a space.
-        with_plus = re.sub(r"(T.*) (\d\d:?\d\d)\Z", r"\1+\2", text)
-        return moment(msgspec.convert(with_plus, datetime), name, now)
-    except (ValueError, msgspec.ValidationError):
-        raise invalid(name, "must be a date or an ISO 8601 date-time", "INVALID_FORMAT") from None
+    # A plus sign that the client left unencoded arrives as a space.
+    return day_or_moment(re.sub(r"(T.*) (\d\d:?\d\d)\Z", r"\1+\2", text), name, now, at)
 
 
 async def list_orders(deps: Dependencies, request: ApiRequest) -> ApiResponse:

@@ -86,12 +86,13 @@ def list_(merchant_id: MerchantId, data_dir: DataDir = None, json: AsJson = Fals
             _state(key),
             day_and_time(key.created_at),
             day_and_time(key.expires_at),
+            day_and_time(key.last_used_at or None) or "never",
             ",".join(key.scopes) or "everything",
             key.name or "",
         )
         for key in keys
     ]
-    echo_table(("KEY", "ENDS IN", "STATE", "ISSUED", "EXPIRES", "SCOPES", "NAME"), rows)
+    echo_table(("KEY", "ENDS IN", "STATE", "ISSUED", "EXPIRES", "LAST USED", "SCOPES", "NAME"), rows)
 
 
 @app.command()
@@ -217,6 +218,7 @@ def _listed(key: ListedKey) -> dict[str, object]:
         "expiresAt": moment_or_null(key.expires_at),
         "revokedAt": moment_or_null(key.revoked_at),
         "replacedBy": key.replaced_by,
+        "lastUsedAt": moment_or_null(key.last_used_at or None),
     }
 
 

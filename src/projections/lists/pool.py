@@ -6,7 +6,8 @@ asked to try later.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final
 
 import psycopg
@@ -58,21 +59,36 @@ class ListPool:
         """Returns all rows of a list query. Raises DatabaseUnavailable or QueueFull."""
         return await self.first_rows([statement], parameters)
 
+    async def write(self, statement: str, parameters: Mapping[str, Any]) -> None:
+        """Runs a statement that writes, on a connection that otherwise may only read. Raises DatabaseUnavailable or
+        QueueFull.
+        """
+        with _as_faults():
+            async with self._pool.connection() as connection, connection.transaction():
+                await connection.execute("set transaction read write")
+                await connection.execute(statement, parameters)
+
     async def first_rows(self, statements: Iterable[str], parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
         """Returns all rows of the first query that has any. Each query has its own time limit.
 
         Raises DatabaseUnavailable or QueueFull.
         """
         rows: list[tuple[Any, ...]] = []
-        try:
+        with _as_faults():
             async with self._pool.connection() as connection:
                 for statement in statements:
                     with QueryTimeout(connection, _ANSWER_MAX_S):
                         cursor = await connection.execute(statement, parameters, binary=True)
                         if rows := await cursor.fetchall():
                             break
-                return rows
-        except TooManyRequests as fault:
-            raise QueueFull("too many lists wait") from fault
-        except (psycopg.OperationalError, PoolTimeout) as fault:
-            raise DatabaseUnavailable(type(fault).__name__) from fault
+        return rows
+
+
+@contextmanager
+def _as_faults() -> Iterator[None]:
+    try:
+        yield
+    except TooManyRequests as fault:
+        raise QueueFull("too many lists wait") from fault
+    except (psycopg.OperationalError, PoolTimeout) as fault:
+        raise DatabaseUnavailable(type(fault).__name__) from fault

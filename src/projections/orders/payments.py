@@ -79,6 +79,9 @@ class PaymentDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=Fals
     ]
     spei_details: Annotated[SpeiDocument | None, Meta(description="The account for a bank transfer.")]
     cie_details: Annotated[CieDocument | None, Meta(description="The reference for a payment in cash.")]
+    late: Annotated[
+        bool, Meta(description="Whether the money came after the payment's reference or its order had ended.")
+    ]
     late_deposit: Annotated[bool, Meta(description="Whether money arrived after the payment had ended.")]
     virtual_terminal: Annotated[bool, Meta(description="Whether 3-D Secure was skipped.")]
     last_failed_event_reason: Annotated[str | None, Meta(description="Why the payment failed; null where it has not.")]
@@ -139,6 +142,7 @@ def _payment(order: Order, payment: Payment) -> PaymentDocument:
         payment_method_id=_paid_by(payment),
         spei_details=spei_details(payment),
         cie_details=cie_details(payment),
+        late=payment.late,
         late_deposit=payment.late,
         virtual_terminal=started.virtual_terminal,
         last_failed_event_reason=None if failure is None else failure.message or failure.code,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 from tests.api.bodies import charge, order
@@ -20,6 +21,7 @@ from api.http.errors import ApiError
 from ledger.operations.inputs import Actor
 from ledger.operations.merchants.api_keys import revoke_key
 from ledger.operations.merchants.registration import change_settings
+from ledger.postgres.faults import DatabaseUnavailable
 from ledger.security.api_keys import PREFIXES, Scope, hash_key, new_key
 from ledger.settings import Settings
 from projections.merchants import FoundKey, MerchantSettings
@@ -305,3 +307,27 @@ async def test_the_header_can_be_made_compulsory(store: Storefront, merchant: Me
     assert answer.status_code == 400
     assert answer.json()["errors"][0]["field"] == "x-merchant-id"
     assert (await merchant.get(ORDERS, **{"x-merchant-id": str(merchant.merchant_id)})).status_code == 200
+
+
+async def test_the_use_of_a_key_is_noted_where_it_is_looked_up_and_written_once():
+    book = Shelf()
+    doorkeeper, written = book.doorkeeper(), list[dict[UUID, datetime]]()
+
+    async def write(uses: Mapping[UUID, datetime]) -> None:
+        written.append(dict(uses))
+
+    async def fail(_: Mapping[UUID, datetime]) -> None:
+        raise DatabaseUnavailable("away")
+
+    await doorkeeper.write_uses(fail)  # nothing was used, so nothing is written
+    used, old = book.issue(), book.issue(expires_at=NOON)
+    principal = await doorkeeper.identify({b"x-api-key": used}, None)
+    with pytest.raises(ApiError):
+        await doorkeeper.identify({b"x-api-key": old}, None)
+    book.seconds += 1
+    await doorkeeper.identify({b"x-api-key": used}, None)
+    with pytest.raises(DatabaseUnavailable):
+        await doorkeeper.write_uses(fail)
+    await doorkeeper.write_uses(write)
+    await doorkeeper.write_uses(write)
+    assert written == [{principal.key_id: NOON}]

@@ -195,7 +195,7 @@ def test_wrong_fields_are_named_together(name: str, wrong: Callable[[str, list[i
         (paid_order(amount=0, billingAddress=ABSENT), ["amount", "billingAddress"]),
         (paid_order(amount=0, billingAddress={}), ["amount", "billingAddress"]),
         (order(pending=False, externalId=ABSENT), ["externalId", "paymentMethod"]),
-        (order(customer={"firstName": 1}, currency="mxn"), ["currency", "customer.firstName", "customer"]),
+        (order(customer={"firstName": 1}, currency="MX"), ["currency", "customer.firstName", "customer"]),
         (order(customer=ABSENT, metadata=1), ["metadata", "customer"]),
         (order(customer={"email": "x"}, customerId="c", due="x"), ["customer.email"]),
         (order(virtualTerminal=True, isVirtualTerminal=False, amount=-1), ["amount", "virtualTerminal", "isVirtualTerminal"]),

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 import httpx
 import pytest
@@ -19,6 +20,7 @@ from ledger.operations.inputs import Actor
 from ledger.operations.merchants.api_keys import revoke_key
 from ledger.security.api_keys import Scope, new_key
 from ledger.settings import Settings
+from projections.queries import Queries
 
 pytestmark = pytest.mark.anyio
 
@@ -292,3 +294,31 @@ async def test_a_key_that_was_revoked_meanwhile_makes_no_other(
 
 def test_a_new_key_belongs_to_the_environment():
     assert new_key("production", b"p" * 32).secret.startswith("sk_live_")
+
+
+async def test_the_last_use_of_a_key_is_shown_and_never_moves_back(store: Storefront, settings: Settings):
+    merchant = await store.register()
+    created = await merchant.post(KEYS, {"name": "reports"})
+    assert created.json()["lastUsedAt"] is None
+    key_id, at = UUID(created.json()["id"]), datetime(2026, 1, 2, tzinfo=UTC)
+    assert settings.database_url is not None
+    queries = Queries(settings.database_url)
+    await queries.start()
+    for days in (0, 1, -1):
+        await queries.write_key_uses({key_id: at + timedelta(days=days)})
+    await queries.stop()
+    shown = await merchant.get(f"{KEYS}/{key_id}")
+    assert shown.json()["lastUsedAt"] == "2026-01-03T00:00:00.000Z"
+    assert_described(shown, "get", ONE)
+    revoked = await delete(merchant, str(key_id))
+    assert "lastUsedAt" not in revoked.json()
+
+
+async def test_a_process_writes_the_uses_that_it_has_seen_before_it_ends(store: Storefront, settings: Settings):
+    merchant = await store.register()
+    async with opened(settings) as other:
+        used = Merchant(merchant.merchant_id, merchant.secret, other.client)
+        before = datetime.now(UTC).isoformat()
+        assert (await used.get(META)).status_code == 200
+    (key,) = (await merchant.get(KEYS)).json()["data"]
+    assert before[:19] <= key["lastUsedAt"]

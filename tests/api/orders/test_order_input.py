@@ -118,7 +118,7 @@ def test_a_validation_message_names_the_accepted_values(body: dict[str, Any], me
         (order(amount=ABSENT), "amount"),
         (order(currency=ABSENT), "currency"),
         (order(currency="EUR"), "currency"),
-        (order(currency="mxn"), "currency"),
+        (order(currency="MX"), "currency"),
         (order(externalId=ABSENT), "externalId"),
         (order(externalId=""), "externalId"),
         (order(externalId="a\u200bb"), "externalId"),

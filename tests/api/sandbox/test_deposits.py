@@ -88,6 +88,7 @@ async def test_a_deposit_on_a_closed_order_is_marked_late_and_counts(merchant: M
     assert (await merchant.get(f"{ORDERS}/{said['id']}")).json()["status"] == "FAILED"
     late = (await deposit(merchant, clabe=clabe(said), amount=150_000)).json()["paymentOrder"]
     assert (late["status"], late["lateDeposit"]) == ("COMPLETED", True)
+    assert [each["late"] for each in late["payments"]] == [True]
 
 
 async def test_a_split_order_is_paid_by_card_and_transfer(merchant: Merchant):

@@ -79,6 +79,7 @@ def parse_query(query: bytes) -> GetCfdiLinks:
     """Returns the links that a query string asks for. Raises ApiError (400)."""
     given, errors = parse_parameters(query, PARAMETERS)
     complement_id, kind = given.get("complementId"), given.get("format")
+    kind = None if kind is None else kind.lower()
     parsed = None if complement_id is None else parse_uuid(complement_id)
     if complement_id is not None and parsed is None:
         errors.add(invalid("complementId", "must be a UUID"))
