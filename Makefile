@@ -12,6 +12,9 @@ PYTEST = $(if $(POSTGRES),LEDGER_TEST_POSTGRES=$(POSTGRES)) $(BIN)/python -m pyt
 STAMP := $(VENV)/.installed
 TOOLS := $(VENV)/.tools
 
+# Tests start hundreds of processes of ours: without its bytecode on the disk, each compiles all modules again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: run test test-long check bench chaos fuzz docs lock clean
 
 run: $(STAMP)
