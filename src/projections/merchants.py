@@ -23,10 +23,11 @@ from projections.binary import micros, text
 
 # Writes the merchant's row as it is after the commit.
 _WRITE: Final = """
-insert into merchant (merchant_id, version, name, settings, created_at, updated_at)
-select merchant_id, version, name, settings, created_at, updated_at from {rows}
+insert into merchant (merchant_id, version, name, settings, created_at, updated_at, closed_at)
+select merchant_id, version, name, settings, created_at, updated_at, closed_at from {rows}
 on conflict (merchant_id) do update set
-  version = excluded.version, name = excluded.name, settings = excluded.settings, updated_at = excluded.updated_at
+  version = excluded.version, name = excluded.name, settings = excluded.settings, updated_at = excluded.updated_at,
+  closed_at = excluded.closed_at
 """
 
 TABLE: Final = InlineTable(
@@ -38,6 +39,7 @@ TABLE: Final = InlineTable(
         ("settings", "bytea"),
         ("created_at", "timestamptz"),
         ("updated_at", "timestamptz"),
+        ("closed_at", "timestamptz"),
     ),
     _WRITE,
 )
@@ -79,7 +81,9 @@ select q.n, k.merchant_id, k.key_id, k.scopes, k.expires_at, k.revoked_at, m.set
 """
 
 # All merchants, the oldest first, for operators.
-_MERCHANTS: Final = "select merchant_id, name, settings, created_at from merchant order by created_at, merchant_id"
+_MERCHANTS: Final = """
+select merchant_id, name, settings, created_at, closed_at from merchant order by created_at, merchant_id
+"""
 
 # One merchant, as the merchant reads itself.
 FIND: Final = """
@@ -134,6 +138,7 @@ class ListedMerchant(Struct, frozen=True, kw_only=True):
     name: str
     settings: MerchantSettings
     created_at: datetime
+    closed_at: datetime | None
 
 
 class FoundMerchant(Struct, frozen=True, kw_only=True):
@@ -175,6 +180,7 @@ def row(merchant_id: UUID, version: int, merchant: Merchant) -> Row:
         _encode(settings_of(merchant)),
         micros(merchant.registered_at),
         micros(merchant.updated_at),
+        None if merchant.closed_at is None else micros(merchant.closed_at),
     )
 
 
@@ -240,8 +246,10 @@ async def list_merchants(connection: Connection) -> list[ListedMerchant]:
     """Returns all merchants of the installation, the oldest first."""
     rows = await connection.execute(_MERCHANTS, binary=True)
     return [
-        ListedMerchant(merchant_id=merchant_id, name=name, settings=_settings(settings), created_at=created_at)
-        for merchant_id, name, settings, created_at in await rows.fetchall()
+        ListedMerchant(
+            merchant_id=merchant_id, name=name, settings=_settings(settings), created_at=created_at, closed_at=closed_at
+        )
+        for merchant_id, name, settings, created_at, closed_at in await rows.fetchall()
     ]
 
 

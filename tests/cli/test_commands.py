@@ -48,6 +48,18 @@ def test_two_merchants_may_have_one_name(ledger):
     assert all(merchant_id in listed for merchant_id in ids)
 
 
+def test_a_merchant_is_renamed_and_closed(ledger, merchant):
+    assert ledger("merchants", "rename", merchant, "La Parroquia").done == f"{merchant}  La Parroquia\n"
+    assert "name must have" in ledger("merchants", "rename", merchant, " ").one_line
+    for _ in range(2):  # a second time changes nothing
+        assert "is closed since" in ledger("merchants", "close", merchant).done
+    (listed,) = ledger("merchants", "list", "--json").json
+    assert (listed["name"], bool(listed["closedAt"])) == ("La Parroquia", True)
+    assert ", closed 2" in ledger("merchants", "show", merchant).done
+    assert [key["state"] for key in ledger("keys", "list", merchant, "--json").json] == ["revoked"]
+    assert "The merchant is closed" in ledger("keys", "create", merchant).one_line
+
+
 def test_set_changes_what_is_named_and_nothing_else(ledger, merchant):
     before = ledger("merchants", "show", merchant, "--json").json["settings"]
     ledger("merchants", "set", merchant, "surchargeRate=3.50", "paymentMethods=CARD,SPEI", "requireMerchantHeader=true")

@@ -71,6 +71,8 @@ DECIDERS: dict[type, tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]
     UpsertCustomer: (customers.decide_upsert, evolve_customer),
     ImportProduct: (products.decide_import, evolve_product),
     merchant_commands.RegisterMerchant: (merchants.decide_registration, evolve_merchant),
+    merchant_commands.RenameMerchant: (merchants.decide_renaming, evolve_merchant),
+    merchant_commands.CloseMerchant: (merchants.decide_closing, evolve_merchant),
     merchant_commands.ChangeSettings: (merchants.decide_settings, evolve_merchant),
     merchant_commands.IssueApiKey: (merchants.decide_issue, evolve_merchant),
     merchant_commands.RotateApiKey: (merchants.decide_rotation, evolve_merchant),

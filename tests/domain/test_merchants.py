@@ -13,8 +13,10 @@ from tests.domain.scenario import given
 
 from ledger.domain.merchants.commands import (
     ChangeSettings,
+    CloseMerchant,
     IssueApiKey,
     RegisterMerchant,
+    RenameMerchant,
     RevokeApiKey,
     RotateApiKey,
 )
@@ -24,8 +26,10 @@ from ledger.domain.merchants.events import (
     ApiKeyRevoked,
     ApiKeyRotated,
     InvoiceTrigger,
+    MerchantClosed,
     MerchantEvent,
     MerchantRegistered,
+    MerchantRenamed,
     MerchantSettingsChanged,
 )
 from ledger.domain.merchants.evolve import evolve
@@ -39,10 +43,12 @@ from ledger.domain.rejections import (
     InsufficientScope,
     InvalidField,
     LastManagingKey,
+    MerchantIsClosed,
 )
 
 MERCHANT, FIRST, SECOND, THIRD = (UUID(int=n) for n in (1, 2, 3, 4))
 REGISTERED = MerchantRegistered(merchant_id=MERCHANT, name="Café Tacuba", at=NOON)
+CLOSED = MerchantClosed(merchant_id=MERCHANT, at=NOON)
 
 
 def change(**settings):
@@ -110,6 +116,31 @@ def test_a_new_merchant_has_the_default_settings():
 def test_a_merchant_needs_a_printable_name(name):
     command = RegisterMerchant(merchant_id=MERCHANT, name=name, at=NOON)
     given().when(command).then_rejected(InvalidField, field="name")
+
+
+def test_a_merchant_is_renamed_also_when_it_is_closed():
+    rename, renamed = (
+        RenameMerchant(name=" La Parroquia ", at=NOON),
+        MerchantRenamed(merchant_id=MERCHANT, name="La Parroquia", at=NOON),
+    )
+    assert given(REGISTERED).when(rename).then(renamed).name == "La Parroquia"
+    given(REGISTERED, CLOSED).when(rename).then(renamed)
+    given(REGISTERED, renamed).when(rename).then()
+    given(REGISTERED).when(RenameMerchant(name="two\nlines", at=NOON)).then_rejected(InvalidField, field="name")
+
+
+def test_a_closed_merchant_has_no_valid_key_and_gets_none():
+    merchant = (
+        given(REGISTERED, issued(), revoked(), issued(SECOND))
+        .when(CloseMerchant(at=LATER))
+        .then(MerchantClosed(merchant_id=MERCHANT, at=LATER))
+    )
+    assert (merchant.closed_at, [key.revoked_at for key in merchant.keys]) == (LATER, [NOON, LATER])
+    closed = given(REGISTERED, issued(), CLOSED)
+    closed.when(CloseMerchant(at=LATER)).then()
+    closed.when(issue(SECOND)).then_rejected(MerchantIsClosed)
+    closed.when(issue(SECOND, acting_key_id=FIRST)).then_rejected(ActingKeyEnded)
+    closed.when(rotate()).then_rejected(ApiKeyNotActive)
 
 
 def test_only_settings_that_differ_are_changed():
@@ -357,6 +388,8 @@ def test_an_unknown_key_cannot_be_revoked():
 def test_every_event_is_folded():
     assert set(get_args(MerchantEvent)) == {
         MerchantRegistered,
+        MerchantRenamed,
+        MerchantClosed,
         MerchantSettingsChanged,
         ApiKeyIssued,
         ApiKeyRevoked,

@@ -248,6 +248,8 @@ SAMPLES: dict[str, Any] = {
         payment_method_id=METHOD, because=payment_methods.DeletedBecause.CUSTOMER_ERASED, at=AT
     ),
     "merchant-registered.v1": merchants.MerchantRegistered(merchant_id=MERCHANT, name="Café Tacuba", at=AT),
+    "merchant-renamed.v1": merchants.MerchantRenamed(merchant_id=MERCHANT, name="Café La Parroquia", at=AT),
+    "merchant-closed.v1": merchants.MerchantClosed(merchant_id=MERCHANT, at=AT),
     "merchant-settings-changed.v1": merchants.MerchantSettingsChanged(
         merchant_id=MERCHANT,
         at=AT,

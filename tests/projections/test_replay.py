@@ -45,7 +45,7 @@ from ledger.domain.invoices.commands import CancelDocument, RecordStamping, Stam
 from ledger.domain.invoices.decide.cancellation import decide_document_cancellation
 from ledger.domain.invoices.decide.stamping import decide_next, decide_outcome
 from ledger.domain.invoices.terms import CancellationMotive
-from ledger.domain.merchants.events import ApiKeyRevoked
+from ledger.domain.merchants.events import ApiKeyRevoked, MerchantClosed, MerchantRenamed
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.terms import BillingAddress, FiscalData, MethodType, SurchargePolicy
 from ledger.domain.products.evolve import evolve as evolve_product
@@ -62,7 +62,9 @@ async def various_events(shop: Shop, journal: Journal) -> None:
     merchant = await merchants.commit(journal, None, 0, [merchants.registered(shop.merchant_id)])
     merchant = await merchants.commit(journal, merchant, 1, [key])
     revoked = ApiKeyRevoked(merchant_id=shop.merchant_id, key_id=key.key_id, at=NOON)
-    await merchants.commit(journal, merchant, 2, [revoked])
+    merchant = await merchants.commit(journal, merchant, 2, [revoked])
+    renamed = MerchantRenamed(merchant_id=shop.merchant_id, name="La Parroquia", at=NOON)
+    await merchants.commit(journal, merchant, 3, [renamed, MerchantClosed(merchant_id=shop.merchant_id, at=NOON)])
     terms: dict[str, Any] = {
         "metadata": Raw(b'{ "b": 1,"a":[1.50]}'),
         "due_date": NOON,

@@ -43,6 +43,7 @@ STATUS: Final[Mapping[type[Rejected], int]] = {
     rejections.ApiKeyNotFound: 404,
     rejections.ApiKeyNotActive: 409,
     rejections.ApiKeyLimitReached: 409,
+    rejections.MerchantIsClosed: 409,
     rejections.LastManagingKey: 409,
     rejections.InsufficientScope: 401,
     rejections.ActingKeyEnded: 401,

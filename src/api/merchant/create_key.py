@@ -124,7 +124,7 @@ again. A key gives only what it has: its own scopes, a validity up to its own, i
         optional=True,
         examples=EXAMPLES,
         answers={201: ("The key with its secret.", NewApiKeyDocument)},
-        codes=codes_of(ANY, BODY, IDEMPOTENT, {409: ("API_KEY_LIMIT_REACHED",)}),
+        codes=codes_of(ANY, BODY, IDEMPOTENT, {409: ("API_KEY_LIMIT_REACHED", "MERCHANT_CLOSED")}),
         replays=True,
     ),
 )

@@ -48,6 +48,7 @@ WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
     "PRODUCT_NOT_FOUND": "The merchant has no product with this id.",
     "API_KEY_NOT_FOUND": "The merchant has no API key with this id.",
     "API_KEY_NOT_ACTIVE": "The API key is revoked or has expired, so it cannot be rotated: create another key.",
+    "MERCHANT_CLOSED": "An operator has closed the merchant: no API key is issued for it any more.",
     "API_KEY_LIMIT_REACHED": "The merchant has 100 valid API keys, the most that it may have: revoke one.",
     "LAST_API_KEY": "No other valid API key can manage keys. Create one with the scope `keys` first, or rotate this "
     "one; the service's operator can revoke every key.",

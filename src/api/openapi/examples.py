@@ -143,6 +143,7 @@ MESSAGES: Final[Mapping[str, str]] = {
     "PAYMENT_METHOD_NOT_FOUND": "The merchant has no saved payment method with this id.",
     "API_KEY_NOT_FOUND": "The merchant has no such API key.",
     "API_KEY_NOT_ACTIVE": "The API key is revoked or has expired: create another key instead.",
+    "MERCHANT_CLOSED": "The merchant is closed: no key is issued for it any more.",
     "API_KEY_LIMIT_REACHED": "The merchant has 100 valid API keys: revoke one that is no longer used.",
     "LAST_API_KEY": "No other valid API key can manage keys: create one with the scope keys first, or rotate this key.",
     "ORDER_NOT_PAYABLE": "An order that is COMPLETED cannot be charged.",

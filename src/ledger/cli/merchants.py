@@ -1,16 +1,16 @@
-"""`ledger merchants`: create, list, show, set. Programs read the four fields that `create --json` prints: keep them."""
+"""`ledger merchants`: create, list, show, rename, close, set. Programs read the four fields that `create --json` prints: keep them."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ledger.cli.installation import on_connection, on_ledger, uuid_of
 from ledger.cli.options import AsJson, DataDir, MerchantId
-from ledger.cli.output import day_and_time, echo_json, echo_table
+from ledger.cli.output import day_and_time, echo_json, echo_table, written
 from ledger.settings import CannotRun, Settings
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def create(
 def list_(data_dir: DataDir = None, json: AsJson = False) -> None:
     """List every merchant, the oldest first."""
     from projections.merchants import list_merchants
-    from projections.orders.formats import moment
+    from projections.orders.formats import moment, moment_or_null
 
     merchants = on_connection(data_dir, list_merchants)
     if json:
@@ -86,14 +86,18 @@ def list_(data_dir: DataDir = None, json: AsJson = False) -> None:
                     "merchantId": one.merchant_id,
                     "name": one.name,
                     "createdAt": moment(one.created_at),
+                    "closedAt": moment_or_null(one.closed_at),
                     "settings": one.settings,
                 }
                 for one in merchants
             ]
         )
     elif merchants:
-        rows = [(str(one.merchant_id), day_and_time(one.created_at), one.name) for one in merchants]
-        echo_table(("MERCHANT", "SINCE", "NAME"), rows)
+        rows = [
+            (str(one.merchant_id), day_and_time(one.created_at), day_and_time(one.closed_at), one.name)
+            for one in merchants
+        ]
+        echo_table(("MERCHANT", "SINCE", "CLOSED", "NAME"), rows)
     else:
         typer.echo("There is no merchant yet: `ledger merchants create NAME` makes one.")
 
@@ -105,6 +109,36 @@ def show(merchant_id: MerchantId, data_dir: DataDir = None, json: AsJson = False
 
     merchant = uuid_of(merchant_id, "merchant")
     _echo(on_ledger(data_dir, lambda ledger, _: merchant_of(ledger, merchant)), json=json)
+
+
+@app.command()
+def rename(
+    merchant_id: MerchantId,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The new name; need not be unique.")],
+    data_dir: DataDir = None,
+) -> None:
+    """Give a merchant another name."""
+    from ledger.operations.inputs import Actor
+    from ledger.operations.merchants.registration import rename_merchant
+
+    actor = Actor(merchant_id=uuid_of(merchant_id, "merchant"))
+    merchant = on_ledger(data_dir, lambda ledger, _: rename_merchant(ledger, actor, name)).state
+    typer.echo(f"{merchant.merchant_id}  {merchant.name}")
+
+
+@app.command()
+def close(merchant_id: MerchantId, data_dir: DataDir = None) -> None:
+    """Close a merchant for good: all its API keys are revoked and none is issued any more.
+
+    Its orders stay. The service goes on with their captures, refunds, messages and settlements. A second time changes
+    nothing.
+    """
+    from ledger.operations.inputs import Actor
+    from ledger.operations.merchants.registration import close_merchant
+
+    actor = Actor(merchant_id=uuid_of(merchant_id, "merchant"))
+    merchant = on_ledger(data_dir, lambda ledger, _: close_merchant(ledger, actor)).state
+    typer.echo(f"{merchant.merchant_id}  {merchant.name}  is closed since {day_and_time(merchant.closed_at)}")
 
 
 @app.command(name="set")
@@ -267,7 +301,7 @@ def _pairs(arguments: list[str]) -> dict[str, str]:
 
 def _echo(merchant: Merchant, *, json: bool) -> None:
     from ledger.domain.merchants.settings import settings_of
-    from projections.orders.formats import moment
+    from projections.orders.formats import moment, moment_or_null
 
     settings = settings_of(merchant)
     if json:
@@ -277,16 +311,11 @@ def _echo(merchant: Merchant, *, json: bool) -> None:
                 "name": merchant.name,
                 "createdAt": moment(merchant.registered_at),
                 "updatedAt": moment(merchant.updated_at),
+                "closedAt": moment_or_null(merchant.closed_at),
                 "settings": settings,
             }
         )
         return
-    typer.echo(f"{merchant.merchant_id}  {merchant.name}  since {day_and_time(merchant.registered_at)}")
-    echo_table(("SETTING", "VALUE"), [(name, _written(value)) for name, value in settings.items()])
-
-
-def _written(value: Any) -> str:
-    """Returns a setting's value as `set` accepts it."""
-    if isinstance(value, list | tuple):
-        return ",".join(map(str, value))
-    return str(value).lower() if isinstance(value, bool) or value is None else str(value)
+    closed = f", closed {day_and_time(merchant.closed_at)}" if merchant.closed_at else ""
+    typer.echo(f"{merchant.merchant_id}  {merchant.name}  since {day_and_time(merchant.registered_at)}{closed}")
+    echo_table(("SETTING", "VALUE"), [(name, written(value)) for name, value in settings.items()])

@@ -35,3 +35,10 @@ def echo_retried(retried: Sequence[object], *, json: bool) -> None:
 def day_and_time(time: datetime | None) -> str:
     """Returns a time in UTC as an operator reads it; the empty text for None."""
     return "" if time is None else time.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+def written(value: object) -> str:
+    """Returns a setting's value as `ledger merchants set` accepts it."""
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value))
+    return str(value).lower() if isinstance(value, bool) or value is None else str(value)

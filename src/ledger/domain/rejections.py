@@ -94,6 +94,12 @@ class ApiKeyLimitReached(Rejected):
     code = "API_KEY_LIMIT_REACHED"
 
 
+class MerchantIsClosed(Rejected):
+    """An operator has closed the merchant, so it gets no API key."""
+
+    code = "MERCHANT_CLOSED"
+
+
 class LastManagingKey(Rejected):
     """No other valid key can manage keys, so the merchant could not make one."""
 

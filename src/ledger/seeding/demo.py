@@ -139,6 +139,8 @@ async def _working_key(settings: Settings, access: DemoAccess) -> str:
     key = _key(settings, access.api_key)
     async with open_ledger(settings) as ledger:
         merchant = await merchant_of(ledger, access.merchant_id)
+        if merchant.closed_at is not None:
+            raise CannotRun("the demo's merchant is closed: start on another directory with --data-dir")
         issued = next((one for one in merchant.keys if compare_digest(one.key_hash, key.key_hash)), None)
         if issued is not None and issued.is_valid(datetime.now(UTC)):
             return key.secret

@@ -18,6 +18,7 @@ from api.merchant.create_key import CREATE_KEY
 from api.merchant.rotate_key import ROTATE_KEY
 from ledger.operations.inputs import Actor
 from ledger.operations.merchants.api_keys import revoke_key
+from ledger.operations.merchants.registration import close_merchant
 from ledger.security.api_keys import Scope, new_key
 from ledger.settings import Settings
 from projections.queries import Queries
@@ -273,6 +274,16 @@ async def test_an_operators_command_reaches_the_service(store: Storefront, merch
     assert await code_of(merchant) == (200, None)
     (key,) = (await store.ledger.merchant(merchant.merchant_id)).keys
     await revoke_key(store.ledger, Actor(merchant_id=merchant.merchant_id), key.key_id)
+
+    async def refused() -> bool:
+        return await code_of(merchant) == (401, "INVALID_API_KEY")
+
+    await until(refused)
+
+
+async def test_the_keys_of_a_closed_merchant_are_refused(store: Storefront, merchant: Merchant, believing: None):
+    assert await code_of(merchant) == (200, None)
+    await close_merchant(store.ledger, Actor(merchant_id=merchant.merchant_id))
 
     async def refused() -> bool:
         return await code_of(merchant) == (401, "INVALID_API_KEY")

@@ -20,6 +20,19 @@ class RegisterMerchant(Struct, frozen=True, kw_only=True):
     at: datetime
 
 
+class RenameMerchant(Struct, frozen=True, kw_only=True):
+    """Gives the merchant another name."""
+
+    name: str
+    at: datetime
+
+
+class CloseMerchant(Struct, frozen=True, kw_only=True):
+    """Closes the merchant: revokes all its API keys for good."""
+
+    at: datetime
+
+
 class ChangeSettings(Struct, frozen=True, kw_only=True):
     """Changes settings of the merchant. `surcharge_rate` is in percent, None for no surcharge.
 

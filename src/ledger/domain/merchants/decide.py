@@ -1,4 +1,4 @@
-"""The deciders of a merchant: registration, settings, API keys.
+"""The deciders of a merchant: registration, name, closing, settings, API keys.
 
 Let a key give only what it has itself: a limited key could otherwise make itself an unlimited one.
 """
@@ -13,8 +13,10 @@ from msgspec import UNSET
 
 from ledger.domain.merchants.commands import (
     ChangeSettings,
+    CloseMerchant,
     IssueApiKey,
     RegisterMerchant,
+    RenameMerchant,
     RevokeApiKey,
     RotateApiKey,
 )
@@ -22,8 +24,10 @@ from ledger.domain.merchants.events import (
     ApiKeyIssued,
     ApiKeyRevoked,
     ApiKeyRotated,
+    MerchantClosed,
     MerchantEvent,
     MerchantRegistered,
+    MerchantRenamed,
     MerchantSettingsChanged,
 )
 from ledger.domain.merchants.settings import SETTING_FIELDS, out_of_bounds
@@ -37,6 +41,7 @@ from ledger.domain.rejections import (
     InsufficientScope,
     InvalidField,
     LastManagingKey,
+    MerchantIsClosed,
     refuse_fields,
 )
 
@@ -50,10 +55,20 @@ def decide_registration(merchant: Merchant | None, command: RegisterMerchant) ->
     """Registers a merchant. Returns no events where it is registered already. Raises InvalidField for `name`."""
     if merchant is not None:
         return []
-    name = command.name.strip()
-    if not 0 < len(name) <= _NAME_MAX or not name.isprintable():
-        raise InvalidField("name", f"must have 1 to {_NAME_MAX} printable characters")
-    return [MerchantRegistered(merchant_id=command.merchant_id, name=name, at=command.at)]
+    return [MerchantRegistered(merchant_id=command.merchant_id, name=_name_of(command), at=command.at)]
+
+
+def decide_renaming(merchant: Merchant, command: RenameMerchant) -> list[MerchantEvent]:
+    """Renames a merchant, also a closed one. Returns no events where it has the name. Raises InvalidField for `name`."""
+    name = _name_of(command)
+    return (
+        [] if name == merchant.name else [MerchantRenamed(merchant_id=merchant.merchant_id, name=name, at=command.at)]
+    )
+
+
+def decide_closing(merchant: Merchant, command: CloseMerchant) -> list[MerchantEvent]:
+    """Closes a merchant. Returns no events where it is closed already."""
+    return [] if merchant.closed_at else [MerchantClosed(merchant_id=merchant.merchant_id, at=command.at)]
 
 
 def decide_settings(merchant: Merchant, command: ChangeSettings) -> list[MerchantEvent]:
@@ -75,7 +90,8 @@ def decide_settings(merchant: Merchant, command: ChangeSettings) -> list[Merchan
 def decide_issue(merchant: Merchant, command: IssueApiKey) -> list[MerchantEvent]:
     """Issues a further API key; the existing keys stay valid. The same key id again is absorbed.
 
-    Raises ActingKeyEnded, InsufficientScope; InvalidField for `name` and `expiresAt`; ApiKeyLimitReached.
+    Raises ActingKeyEnded, InsufficientScope; InvalidField for `name` and `expiresAt`; MerchantIsClosed,
+    ApiKeyLimitReached.
     """
     if _key(merchant, command.key_id) is not None:
         return []
@@ -131,6 +147,13 @@ def decide_revocation(merchant: Merchant, command: RevokeApiKey) -> list[Merchan
             "No other valid API key can manage keys: create one with the scope keys first, or rotate this key."
         )
     return [ApiKeyRevoked(merchant_id=merchant.merchant_id, key_id=command.key_id, at=command.at)]
+
+
+def _name_of(command: RegisterMerchant | RenameMerchant) -> str:
+    name = command.name.strip()
+    if not 0 < len(name) <= _NAME_MAX or not name.isprintable():
+        raise InvalidField("name", f"must have 1 to {_NAME_MAX} printable characters")
+    return name
 
 
 def _issued(
@@ -202,5 +225,7 @@ def _require_valid_key(command: IssueApiKey | RotateApiKey) -> None:
 
 
 def _require_room(merchant: Merchant, real_at: datetime) -> None:
+    if merchant.closed_at is not None:
+        raise MerchantIsClosed("The merchant is closed: no key is issued for it any more.")
     if sum(key.is_valid(real_at) for key in merchant.keys) >= KEYS_MAX:
         raise ApiKeyLimitReached(f"The merchant has {KEYS_MAX} valid API keys: revoke one that is no longer used.")

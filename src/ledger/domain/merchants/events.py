@@ -91,10 +91,35 @@ class ApiKeyRotated(Struct, frozen=True, kw_only=True, omit_defaults=True, renam
     at: datetime
 
 
-MerchantEvent = MerchantRegistered | MerchantSettingsChanged | ApiKeyIssued | ApiKeyRevoked | ApiKeyRotated
+class MerchantRenamed(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The merchant got another name."""
+
+    merchant_id: UUID
+    name: str
+    at: datetime
+
+
+class MerchantClosed(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """An operator closed the merchant: all its API keys are revoked at `at`, and none is issued afterwards."""
+
+    merchant_id: UUID
+    at: datetime
+
+
+MerchantEvent = (
+    MerchantRegistered
+    | MerchantRenamed
+    | MerchantClosed
+    | MerchantSettingsChanged
+    | ApiKeyIssued
+    | ApiKeyRevoked
+    | ApiKeyRotated
+)
 
 TOPICS: Final[dict[str, type[Struct]]] = {
     "merchant-registered.v1": MerchantRegistered,
+    "merchant-renamed.v1": MerchantRenamed,
+    "merchant-closed.v1": MerchantClosed,
     "merchant-settings-changed.v1": MerchantSettingsChanged,
     "api-key-issued.v1": ApiKeyIssued,
     "api-key-revoked.v1": ApiKeyRevoked,

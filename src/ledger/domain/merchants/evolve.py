@@ -5,6 +5,7 @@ Keep a revoked key, with the time of its revocation: the log still names it.
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, Final, assert_never
 
 from msgspec import UNSET
@@ -14,8 +15,10 @@ from ledger.domain.merchants.events import (
     ApiKeyIssued,
     ApiKeyRevoked,
     ApiKeyRotated,
+    MerchantClosed,
     MerchantEvent,
     MerchantRegistered,
+    MerchantRenamed,
     MerchantSettingsChanged,
 )
 from ledger.domain.merchants.state import ApiKey, Merchant
@@ -35,6 +38,10 @@ def evolve(merchant: Merchant | None, event: MerchantEvent) -> Merchant:
     match event:
         case MerchantSettingsChanged():
             return replace(merchant, updated_at=event.at, **_changes(event))
+        case MerchantRenamed():
+            return replace(merchant, updated_at=event.at, name=event.name)
+        case MerchantClosed():
+            return replace(merchant, updated_at=event.at, closed_at=event.at, keys=_revoked(merchant.keys, event.at))
         case ApiKeyIssued():
             return replace(merchant, updated_at=event.at, keys=(*merchant.keys, _issued(event)))
         case ApiKeyRevoked():
@@ -60,6 +67,10 @@ def _issued(event: ApiKeyIssued) -> ApiKey:
         scopes=event.scopes,
         expires_at=event.expires_at,
     )
+
+
+def _revoked(keys: tuple[ApiKey, ...], at: datetime) -> tuple[ApiKey, ...]:
+    return tuple(replace(key, revoked_at=at) if key.revoked_at is None else key for key in keys)
 
 
 def _with_key(merchant: Merchant, event: ApiKeyRevoked | ApiKeyRotated, **changes: Any) -> Merchant:

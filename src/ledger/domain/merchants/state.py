@@ -48,7 +48,7 @@ class ApiKey(Struct, frozen=True, kw_only=True):
 class Merchant(Struct, frozen=True, kw_only=True):
     """A merchant and its settings.
 
-    `surcharge_rate` is in percent. It is None until the merchant sets it: in Mexico a surcharge is unlawful for
+    A closed merchant has no valid key. `surcharge_rate` is in percent. It is None until the merchant sets it: in Mexico a surcharge is unlawful for
     consumer sales (contract 4.1). Limits are requests per API key: 0 for no limit, None for the installation's limit.
     `capture_delay_seconds` applies to card payments with payer authentication; others are captured at once.
     `exchange_rate` is in pesos for one dollar, for the invoices of orders that bring none. `receipt_due_day` is the day
@@ -59,6 +59,7 @@ class Merchant(Struct, frozen=True, kw_only=True):
     name: str
     registered_at: datetime
     updated_at: datetime
+    closed_at: datetime | None = None
     surcharge_rate: Decimal | None = None
     surcharge_methods: tuple[MethodType, ...] = (MethodType.CARD,)
     payment_methods: tuple[MethodType, ...] = tuple(MethodType)

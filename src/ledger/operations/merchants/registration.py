@@ -1,4 +1,4 @@
-"""Registers a merchant and changes its settings, for requests with a key and for operators' commands.
+"""Registers, renames and closes a merchant and changes its settings, for requests with a key and for operators' commands.
 
 Commit a registration, its settings and the first key together: a merchant without a key cannot send a request.
 """
@@ -13,8 +13,20 @@ from uuid import UUID
 from uuid_utils.compat import uuid7
 
 from ledger.domain.fold import fold
-from ledger.domain.merchants.commands import ChangeSettings, IssueApiKey, RegisterMerchant
-from ledger.domain.merchants.decide import decide_issue, decide_registration, decide_settings
+from ledger.domain.merchants.commands import (
+    ChangeSettings,
+    CloseMerchant,
+    IssueApiKey,
+    RegisterMerchant,
+    RenameMerchant,
+)
+from ledger.domain.merchants.decide import (
+    decide_closing,
+    decide_issue,
+    decide_registration,
+    decide_renaming,
+    decide_settings,
+)
 from ledger.domain.merchants.events import MerchantEvent
 from ledger.domain.merchants.evolve import evolve
 from ledger.domain.merchants.state import Merchant
@@ -80,6 +92,21 @@ async def change_settings(
     return await change_merchant(
         ledger, actor, lambda merchant, at: decide_settings(merchant, ChangeSettings(at=at, **settings)), key
     )
+
+
+async def rename_merchant(ledger: Ledger, actor: Actor, name: str) -> StreamResult[Merchant]:
+    """Gives the actor's merchant another name. Raises like `change_merchant`; InvalidField."""
+    return await change_merchant(
+        ledger, actor, lambda merchant, at: decide_renaming(merchant, RenameMerchant(name=name, at=at))
+    )
+
+
+async def close_merchant(ledger: Ledger, actor: Actor) -> StreamResult[Merchant]:
+    """Closes the actor's merchant, whose API keys are refused from the commit on. Raises like `change_merchant`.
+
+    The merchant's orders stay: the worker goes on with their timers, refunds, messages and settlements.
+    """
+    return await change_merchant(ledger, actor, lambda merchant, at: decide_closing(merchant, CloseMerchant(at=at)))
 
 
 async def change_merchant(
