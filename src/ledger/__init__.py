@@ -13,7 +13,8 @@ The layers, from the inside out; each imports only those above it:
 
 Beside the layers:
 
-- `settings`: every setting, with its bounds. `security`: keys and secrets. `telemetry`: logs and metrics.
+- `settings`: every setting, with its bounds. `database_urls`: whether a connection string can be read.
+  `security`: keys and secrets. `telemetry`: logs and metrics.
 - `timeouts`, `ttl_cache`, `back_off`: what several layers use. `asgi`: what the server adds for the application.
 
 `projections` answers reads; `api` serves HTTP. `docs/` explains why. `tests/test_architecture.py` checks every

@@ -15,10 +15,14 @@ from typing import Annotated, Any, Final, Literal, get_args, get_type_hints
 import msgspec
 from msgspec import Meta, Struct
 
+from ledger.database_urls import wrong_with
+
 PREFIX: Final = "LEDGER_"
 _BASE_PATH: Final = r"^(/[A-Za-z0-9._~-]+)+$"
 _WEB_ADDRESS: Final = r"^(https?://[^/?#\s]+)?$"
 _SECRET: Final = {"secret": True}
+_LOOKS_SECRET: Final = re.compile(r"@|password|[0-9A-Za-z+/_-]{32}", re.IGNORECASE)
+"""A connection string, an address with a password, or a key of 32 bytes."""
 _SECONDS: Final = {"unit": "seconds"}
 
 
@@ -150,6 +154,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         int,
         Meta(
             ge=1,
+            le=1_000_000,
             description="How many connections a process keeps open; above that, it closes idle ones.",
             extra={"unit": "connections"},
         ),
@@ -379,7 +384,10 @@ def _expected(type_: Any, meta: Meta) -> str:
 
 
 def _given(value: object, meta: Meta) -> str:
-    return "" if (meta.extra or {}).get("secret") else f", not {re.sub(r'[^ -~]', '?', str(value))[:60]!r}"
+    """Returns the value for a message, unless it is a secret or looks like one that was given to another setting."""
+    text = re.sub(r"[^ -~]", "?", str(value))
+    looks_secret = _LOOKS_SECRET.search(text)
+    return "" if (meta.extra or {}).get("secret") or looks_secret else f", not {text[:60]!r}"
 
 
 def _check_together(settings: Settings) -> None:
@@ -397,11 +405,14 @@ def _check_together(settings: Settings) -> None:
         raise SettingWrong("LEDGER_SEALING_KEYS", "and LEDGER_SEALING_KEYS_FILE must not both be set")
     _check_stamping(settings)
     for variable, url in (
+        ("LEDGER_DATABASE_URL", settings.database_url),
         ("LEDGER_DATABASE_APP_URL", settings.database_app_url),
         ("LEDGER_DATABASE_VAULT_URL", settings.database_vault_url),
     ):
         if url and not settings.database_url:
             raise SettingWrong(variable, "needs LEDGER_DATABASE_URL beside it")
+        if url and (wrong := wrong_with(url)):
+            raise SettingWrong(variable, wrong)
 
 
 def _check_stamping(settings: Settings) -> None:

@@ -188,3 +188,47 @@ def test_production_refuses_an_application_that_can_read_card_numbers(database_u
     )  # fmt: skip
     with pytest.raises(CannotRun, match="the application's role can read vault_card"):
         prepare(production, database_url)
+
+
+def other(settings, **given):
+    return structs.replace(settings, **{"master_key": None, **given})
+
+
+def fingerprint_of(settings):
+    return load_secrets(settings).fingerprint
+
+
+def test_a_wrong_master_key_stops_the_start_before_anything_is_written_under_it(settings, database_url):
+    ready = prepare(settings, database_url)
+    wrong = other(settings, master_key="01" * 32)
+    with pytest.raises(CannotRun) as refusal:
+        prepare(wrong, database_url)
+    assert str(refusal.value) == (
+        f"LEDGER_MASTER_KEY is the wrong master key: its fingerprint is {fingerprint_of(wrong)}. The database belongs "
+        f"to the master key with the fingerprint {fingerprint_of(settings)}: set LEDGER_MASTER_KEY or "
+        f"LEDGER_MASTER_KEY_FILE to that key, or put it into {settings.data_dir / 'master.key'}"
+    )
+    psycopg.connect(ready.database_url).close()  # the role's password is still derived from the first key
+    assert prepare(settings, database_url) == ready
+
+
+def test_a_sandbox_that_has_lost_its_master_key_gets_no_new_one(settings, database_url):
+    own = other(settings, data_dir=settings.data_dir / "own")
+    prepare(own, database_url)
+    key = own.data_dir / "master.key"
+    kept = key.read_text()
+    key.unlink()
+    with pytest.raises(CannotRun, match=r"master\.key, the sandbox's own master key, is missing\. .* put it into"):
+        prepare(own, database_url)
+    assert not key.exists()
+    key.write_text(kept)
+    assert prepare(own, database_url).database_url
+
+
+def test_the_first_start_records_the_fingerprint_and_a_change_of_sealing_keys_leaves_it(settings, database_url):
+    prepare(settings, database_url)
+    prepare(other(settings, master_key="00" * 32, sealing_keys="0b" * 32 + ",master"), database_url)
+    with psycopg.connect(database_url) as connection:
+        ((recorded,),) = connection.execute("select fingerprint from master_key_fingerprint").fetchall()
+    assert recorded == fingerprint_of(settings)
+    assert len(recorded) == 16

@@ -18,13 +18,27 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from ledger.postgres.embedded.data_dir import database
 from ledger.postgres.migrate import migrate
-from ledger.security.secrets import Purpose, Secrets, load_processor_keys, load_secrets
-from ledger.settings import CannotRun, Settings
+from ledger.security.secrets import (
+    MASTER_KEY_NAME,
+    Purpose,
+    Secrets,
+    generates_master_key,
+    load_processor_keys,
+    load_secrets,
+    master_key_source,
+)
+from ledger.settings import CannotRun, Settings, SettingWrong
 
-_INSERT_ONLY: Final = ("event", "claim", "schema_migration")
+_INSERT_ONLY: Final = ("event", "claim", "schema_migration", "master_key_fingerprint")
 _NEVER_DELETED: Final = ("data_key",)  # a destroyed key is an empty row, not a missing one
 _VAULT: Final = "vault_card"
 _MUST_BE_ON: Final = ("fsync", "full_page_writes", "synchronous_commit")
+
+# The master key of this database, unless it has one.
+_RECORD_KEY: Final = "insert into master_key_fingerprint (fingerprint) values (%s) on conflict do nothing"
+
+# The fingerprint of the master key that this database belongs to.
+_RECORDED_KEY: Final = "select fingerprint from master_key_fingerprint"
 
 # How many connections this role may open here, by the limits of the server, the role and the database. Those that are
 # reserved for superusers are left out.
@@ -51,13 +65,15 @@ def ready_database(settings: Settings) -> Iterator[Settings]:
 def prepare(settings: Settings, owner_url: str) -> Settings:
     """Brings the schema up to date and returns the application's settings, with `database_url` for its own role.
 
-    Raises CannotRun: no connection, a migration that fails, no master key in production, or a database in production
-    that may lose commits after it has acknowledged them.
+    Raises CannotRun: no connection, a migration that fails, no master key in production, another master key than the
+    database's, or a database in production that may lose commits after it has acknowledged them.
     """
-    secrets = load_secrets(settings)
+    if not generates_master_key(settings):
+        load_secrets(settings)  # a malformed one stops the start before anything is written
     load_processor_keys(settings)  # the service loads them later; here a wrong one stops the start with one line
     try:
         migrate(owner_url)
+        secrets = _own_secrets(settings, owner_url)  # before the roles get passwords that are derived from the key
         application_url, vault_url = _role_urls(settings, owner_url, secrets)
         require_durability(application_url, settings.environment)
         require_closed_vault(application_url, settings.environment)
@@ -65,6 +81,34 @@ def prepare(settings: Settings, owner_url: str) -> Settings:
         raise CannotRun(f"the database does not answer: {' '.join(str(failure).split())}") from failure
     return msgspec.structs.replace(
         settings, database_url=application_url, database_app_url=application_url, database_vault_url=vault_url
+    )
+
+
+def _own_secrets(settings: Settings, owner_url: str) -> Secrets:
+    """Returns the secrets of the database's master key, whose fingerprint the first start records.
+
+    Raises SettingWrong where the master key is another one, or is missing from a sandbox's data directory.
+    """
+    with psycopg.connect(owner_url, autocommit=True) as connection:
+        row = connection.execute(_RECORDED_KEY).fetchone()
+        if row is not None and generates_master_key(settings):
+            raise SettingWrong(master_key_source(settings), f"is missing. {_bring_back(settings, row[0])}")
+        secrets = load_secrets(settings)
+        if row is None:
+            connection.execute(_RECORD_KEY, (secrets.fingerprint,))
+            row = connection.execute(_RECORDED_KEY).fetchone()  # of two first starts, one records
+    assert row is not None, "it was recorded"
+    if row[0] != secrets.fingerprint:
+        wrong = f"is the wrong master key: its fingerprint is {secrets.fingerprint}. {_bring_back(settings, row[0])}"
+        raise SettingWrong(master_key_source(settings), wrong)
+    return secrets
+
+
+def _bring_back(settings: Settings, fingerprint: str) -> str:
+    place = "" if settings.environment == "production" else f", or put it into {settings.data_dir / MASTER_KEY_NAME}"
+    return (
+        f"The database belongs to the master key with the fingerprint {fingerprint}: set LEDGER_MASTER_KEY or "
+        f"LEDGER_MASTER_KEY_FILE to that key{place}"
     )
 
 

@@ -20,6 +20,7 @@ from ledger.settings import CannotRun, Settings, SettingWrong
 MASTER_KEY_BYTES: Final = 32
 MASTER_KEY_NAME: Final = "master.key"
 _MASTER: Final = "master"
+_FINGERPRINT_BYTES: Final = 8
 
 
 class Purpose(StrEnum):
@@ -35,6 +36,7 @@ class Purpose(StrEnum):
     CARD_FINGERPRINT = "card-fingerprint"
     ISSUER_KEY_WRAPPING = "issuer-key-wrapping"
     FILE_LINKS = "file-links"
+    MASTER_KEY_FINGERPRINT = "master-key-fingerprint"
 
 
 class Secrets:
@@ -51,6 +53,11 @@ class Secrets:
 
         label = f"payment-ledger {purpose}".encode()
         return HKDF(algorithm=SHA256(), length=32, salt=None, info=label).derive(self._master_key)
+
+    @property
+    def fingerprint(self) -> str:
+        """16 hexadecimal digits by which the master key is recognised: derived from it, and no help in guessing it."""
+        return self.key(Purpose.MASTER_KEY_FINGERPRINT)[:_FINGERPRINT_BYTES].hex()
 
     def __repr__(self) -> str:
         return "Secrets(***)"
@@ -71,6 +78,21 @@ def load_secrets(settings: Settings) -> Secrets:
     if not path.exists():
         _make(path)
     return Secrets(_read(f"{path}, the sandbox's own LEDGER_MASTER_KEY,", path))
+
+
+def generates_master_key(settings: Settings) -> bool:
+    """Returns whether `load_secrets` would generate a master key: in a sandbox that has none yet, or has lost it."""
+    is_given = settings.master_key or settings.master_key_file
+    return not is_given and settings.environment == "sandbox" and not (settings.data_dir / MASTER_KEY_NAME).exists()
+
+
+def master_key_source(settings: Settings) -> str:
+    """Returns where the master key of these settings is read: the variable, or the sandbox's own file."""
+    if settings.master_key:
+        return "LEDGER_MASTER_KEY"
+    if settings.master_key_file:
+        return f"LEDGER_MASTER_KEY_FILE {settings.master_key_file}"
+    return f"{settings.data_dir / MASTER_KEY_NAME}, the sandbox's own master key,"
 
 
 def load_sealing_keys(settings: Settings, purpose: Purpose = Purpose.DATA_KEY_WRAPPING) -> list[bytes]:
