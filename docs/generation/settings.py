@@ -42,6 +42,8 @@ _MERCHANT_WORDS = {
     "invoiceTrigger": "When the parent invoice of a split order is stamped: `FIRST_CAPTURE` or `CREATION`. Kept for a release with invoices.",
     "refundOverpayment": "Whether the excess of a deposit is refunded automatically.",
     "fractionalAmounts": "Whether amounts may have a fraction of a minor unit. `false` refuses 150.75 on every operation and asks: did you mean 15075?",
+    "reminderDays": "How many days before an order's due date its payer is [reminded](../how-to/send-reminders.md), 0 for "
+    "the due date itself: at most five whole numbers up to 90. `none`: payers get no message about a due date.",
 }
 
 

@@ -111,6 +111,7 @@ class MerchantSettings(Struct, frozen=True, kw_only=True, rename="camel"):
     invoice_trigger: str
     refund_overpayment: bool
     fractional_amounts: bool = True
+    reminder_days: tuple[int, ...] = (3, 0)
 
 
 class FoundKey(Struct, frozen=True, kw_only=True):
@@ -209,6 +210,7 @@ def settings_of(merchant: Merchant) -> MerchantSettings:
         invoice_trigger=merchant.invoice_trigger,
         refund_overpayment=merchant.refund_overpayment,
         fractional_amounts=merchant.fractional_amounts,
+        reminder_days=merchant.reminder_days,
     )
 
 

@@ -23,7 +23,15 @@ from api.merchant.documents import Moment, forget_keys
 from api.openapi.operation import ANY, BODY, IDEMPOTENT, MERCHANT, OperationSpec, codes_of
 from api.openapi.parameters import IDEMPOTENCY_KEY
 from ledger.domain.merchants.commands import ChangeSettings
-from ledger.domain.merchants.settings import DELAY_MAX_S, INVOICE_TRIGGERS, SETTINGS, out_of_bounds, parse_setting
+from ledger.domain.merchants.settings import (
+    DAYS_MAX,
+    DELAY_MAX_S,
+    INVOICE_TRIGGERS,
+    REMINDERS_MAX,
+    SETTINGS,
+    out_of_bounds,
+    parse_setting,
+)
 from ledger.domain.orders.terms import MethodType
 from ledger.operations.merchants.registration import change_settings
 from ledger.security.api_keys import Scope
@@ -46,11 +54,21 @@ _HEADER: Final = "Whether every request needs the header x-merchant-id."
 _DELAY: Final = "The seconds until an authenticated card payment is captured."
 _TRIGGER: Final = "When the invoice of a split order is stamped."
 _FRACTIONS: Final = "Whether amounts may have a fraction of a minor unit; false refuses 150.75 with a hint to 15075."
+_REMINDERS: Final = (
+    "How many days before an order's due date its payer is reminded, 0 for the due date itself; without days, payers "
+    "get no message about it. Orders keep what applied at their creation."
+)
 _OVERPAYMENT: Final = "Whether the excess of a deposit is refunded."
 _LIMIT: Final = (
     "The requests of a key per {}; 0 means unlimited, `null` the limit of the service. Only the operator changes it."
 )
 
+_Days = Annotated[
+    list[int],
+    Meta(
+        extra_json_schema={"maxItems": REMINDERS_MAX, "items": {"type": "integer", "minimum": 0, "maximum": DAYS_MAX}}
+    ),
+]
 _Method = Annotated[str, Meta(extra_json_schema={"enum": list(MethodType)})]
 
 
@@ -79,6 +97,7 @@ class ChangeMerchantSettings(Struct, frozen=True, kw_only=True, rename="camel"):
     ] = None
     refund_overpayment: Annotated[bool | None, Meta(description=_OVERPAYMENT)] = None
     fractional_amounts: Annotated[bool | None, Meta(description=_FRACTIONS)] = None
+    reminder_days: Annotated[_Days | None, Meta(description=_REMINDERS, examples=[[3, 0]])] = None
 
 
 class ChangeMerchant(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -101,6 +120,7 @@ class MerchantSettingsDocument(Struct, kw_only=True, rename="camel"):
     invoice_trigger: Annotated[str, Meta(description=_TRIGGER)]
     refund_overpayment: Annotated[bool, Meta(description=_OVERPAYMENT)]
     fractional_amounts: Annotated[bool, Meta(description=_FRACTIONS)]
+    reminder_days: Annotated[tuple[int, ...], Meta(description=_REMINDERS)]
 
 
 class MerchantDocument(Struct, kw_only=True, rename="camel"):
@@ -158,7 +178,7 @@ def _text(value: Any) -> str:
         value = msgspec.json.decode(value) if bytes(value)[:1] == b'"' else bytes(value).decode()
     if isinstance(value, bool):
         return str(value).lower()
-    return ",".join(value) if isinstance(value, list) else str(value)
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 async def show_merchant(deps: Dependencies, request: ApiRequest) -> ApiResponse:

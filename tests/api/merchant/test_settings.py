@@ -49,6 +49,7 @@ async def test_a_merchant_changes_what_it_sends_and_nothing_else(merchant: Merch
         "invoiceTrigger": "creation",
         "refundOverpayment": True,
         "fractionalAmounts": False,
+        "reminderDays": [7, 0],
     }
     changed = await put(merchant, {"settings": changes})
     assert changed.status_code == 200
@@ -77,6 +78,10 @@ async def test_a_merchant_changes_what_it_sends_and_nothing_else(merchant: Merch
         ({"timeZone": "x" * 65, "invoiceTrigger": "\x00"}, ["timeZone", "invoiceTrigger"]),
         ({"requestsPerMinute": 1_000_000, "requestsPerSecond": -1}, ["requestsPerMinute", "requestsPerSecond"]),
         ({"captureDelaySeconds": 604_801}, ["captureDelaySeconds"]),
+        ({"reminderDays": [91]}, ["reminderDays"]),
+        ({"reminderDays": [1, 2, 3, 4, 5, 6]}, ["reminderDays"]),
+        ({"reminderDays": [-1]}, ["reminderDays"]),
+        ({"reminderDays": 3}, ["reminderDays"]),
     ],
 )  # fmt: skip
 async def test_every_wrong_setting_is_named(merchant: Merchant, sent: dict[str, Any], wrong: list[str]):

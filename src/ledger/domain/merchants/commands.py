@@ -38,6 +38,7 @@ class ChangeSettings(Struct, frozen=True, kw_only=True):
     invoice_trigger: InvoiceTrigger | UnsetType = UNSET
     refund_overpayment: bool | UnsetType = UNSET
     fractional_amounts: bool | UnsetType = UNSET
+    reminder_days: tuple[int, ...] | UnsetType = UNSET
 
 
 class IssueApiKey(Struct, frozen=True, kw_only=True):

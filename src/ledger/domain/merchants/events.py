@@ -33,7 +33,8 @@ class MerchantSettingsChanged(Struct, frozen=True, kw_only=True, omit_defaults=T
     """The merchant's settings changed. An absent field kept its value.
 
     `surcharge_rate` is in percent, null for no surcharge. Methods are `MethodType` values. Limits are requests per API
-    key, 0 for no limit. Where the payer was authenticated, a capture is due after `capture_delay_seconds`.
+    key, 0 for no limit. Where the payer was authenticated, a capture is due after `capture_delay_seconds`. A payer is
+    reminded `reminder_days` before an order's due date; without days, never.
     """
 
     merchant_id: UUID
@@ -49,6 +50,7 @@ class MerchantSettingsChanged(Struct, frozen=True, kw_only=True, omit_defaults=T
     invoice_trigger: InvoiceTrigger | UnsetType = UNSET
     refund_overpayment: bool | UnsetType = UNSET
     fractional_amounts: bool | UnsetType = UNSET
+    reminder_days: tuple[int, ...] | UnsetType = UNSET
 
 
 class ApiKeyIssued(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

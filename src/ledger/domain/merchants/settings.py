@@ -28,6 +28,10 @@ _REQUESTS_MAX: Final = 1_000_000
 DELAY_MAX_S: Final = 7 * 24 * 3600
 """The longest delay of a capture: as long as an authorisation is valid (contract 2.1)."""
 
+DAYS_MAX: Final = 90
+REMINDERS_MAX: Final = 5
+"""How many days before a due date a payer can be reminded, and how often."""
+
 _NOTHING: Final = frozenset({"", "null", "none", "off"})
 _SWITCH: Final = {
     "true": True,
@@ -119,12 +123,23 @@ def _whole(text: str) -> int:
     return int(text)
 
 
+def _days(text: str) -> tuple[int, ...]:
+    """Returns the days in the order of the reminders, each once."""
+    if text.lower() in _NOTHING:
+        return ()
+    return tuple(sorted({_whole(word.strip()) for word in text.split(",")}, reverse=True))
+
+
 def _trigger(text: str) -> InvoiceTrigger:
     return InvoiceTrigger(text.upper())
 
 
 def _is_rate(rate: Decimal | None) -> bool:
     return rate is None or (rate.is_finite() and 0 <= rate < _RATE_MAX and rate == round(rate, 4))
+
+
+def _are_days(days: tuple[int, ...]) -> bool:
+    return len(days) <= REMINDERS_MAX and all(0 <= each <= DAYS_MAX for each in days)
 
 
 def _any(_: Any) -> bool:
@@ -149,6 +164,9 @@ SETTINGS: Final[dict[str, Setting]] = {
     "invoiceTrigger": Setting("invoice_trigger", _trigger, f"must be one of {', '.join(InvoiceTrigger)}"),
     "refundOverpayment": Setting("refund_overpayment", _switch, _TRUE_OR_FALSE),
     "fractionalAmounts": Setting("fractional_amounts", _switch, _TRUE_OR_FALSE),
+    "reminderDays": Setting(
+        "reminder_days", _days, f"must be at most {REMINDERS_MAX} whole numbers from 0 to {DAYS_MAX}, or none"
+    ),
 }
 """Every setting by its public name."""
 
@@ -162,5 +180,6 @@ _IS_ALLOWED: Final[dict[str, Callable[[Any], bool]]] = {
     "payment_methods": bool,
     "requests_per_minute": lambda limit: 0 <= limit <= _REQUESTS_MAX,
     "requests_per_second": lambda limit: 0 <= limit <= _REQUESTS_MAX,
+    "reminder_days": _are_days,
     "capture_delay_seconds": lambda seconds: 0 <= seconds <= DELAY_MAX_S,
 }

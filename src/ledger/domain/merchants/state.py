@@ -50,7 +50,9 @@ class Merchant(Struct, frozen=True, kw_only=True):
 
     `surcharge_rate` is in percent. It is None until the merchant sets it: in Mexico a surcharge is unlawful for
     consumer sales (contract 4.1). Limits are requests per API key: 0 for no limit, None for the installation's limit.
-    `capture_delay_seconds` applies to card payments with payer authentication; others are captured at once.
+    `capture_delay_seconds` applies to card payments with payer authentication; others are captured at once. Payers are
+    reminded `reminder_days` before the due date of an order, 0 for the due date itself; without days they get no
+    message about it.
     """
 
     merchant_id: UUID
@@ -68,4 +70,5 @@ class Merchant(Struct, frozen=True, kw_only=True):
     invoice_trigger: InvoiceTrigger = InvoiceTrigger.FIRST_CAPTURE
     refund_overpayment: bool = False
     fractional_amounts: bool = True
+    reminder_days: tuple[int, ...] = (3, 0)
     keys: tuple[ApiKey, ...] = ()
