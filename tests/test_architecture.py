@@ -70,6 +70,10 @@ PACKAGES = {
          "obstore", "psycopg", "qrcode", "requests", "satcfdi", "structlog", "urllib3", "uuid_utils"),
         (r"ledger\.domain\.\w+\.(decide|evolve)\b.*",),
     ),
+    ("ledger.notifications",): (  # the only one that knows templates and mail servers
+        ("ledger.notifications", "aiosmtplib", "jinja2", "msgspec", "structlog"),
+        (),
+    ),
     ("ledger.operations.order_numbers", "ledger.operations.payment_lookup", "ledger.operations.clock"): (
         (*STORE, "ledger.domain", "ledger.security.permutation", "msgspec", "psycopg", "structlog"),  # each owns a table or a sequence, and nothing else of the database
         (),
@@ -80,7 +84,7 @@ PACKAGES = {
         (r"ledger\.journal\.commit\.(?!notifier).*",),
     ),
     ("ledger.operations",): (
-        ("ledger.operations", "ledger.journal", "ledger.processors", "ledger.invoicing", "ledger.security.api_keys", "ledger.settings", "ledger.domain",
+        ("ledger.operations", "ledger.journal", "ledger.processors", "ledger.invoicing", "ledger.notifications", "ledger.security.api_keys", "ledger.settings", "ledger.domain",
          "ledger.back_off", "ledger.postgres.faults", "ledger.telemetry.metrics", "ledger.timeouts", "ledger.ttl_cache", "msgspec", "structlog",
          "uuid_utils"),
         (r"ledger\.journal\.commit\..*",),

@@ -72,6 +72,35 @@ def test_a_stamping_provider_needs_its_credentials():
     assert "hush" not in "".join(str(row) for row in describe(read_settings(sapien)))
 
 
+def test_a_mail_server_needs_a_sender_and_its_password_tls():
+    sender = {"LEDGER_MAIL_FROM": "payments@shop.example"}
+    for url in (
+        "smtps://u:hush@h:465",
+        "smtp://u:hush@h",
+        "smtp://h:25?tls=none",
+        "smtp://u:hush@127.0.0.1:25/?tls=none",
+    ):
+        settings = read_settings({"LEDGER_SMTP_URL": url} | sender)
+        assert settings.smtp_url == url
+        assert "hush" not in repr(settings) + "".join(str(row) for row in describe(settings))
+    for url in (
+        "h:25",
+        "http://h",
+        "smtps://h?tls=none",
+        "smtp://u:hush@h?tls=none",
+        "smtp://h:99999",
+        "smtp://u:hu/sh@h",
+    ):
+        with pytest.raises(SettingWrong, match="LEDGER_SMTP_URL") as refusal:
+            read_settings({"LEDGER_SMTP_URL": url} | sender)
+        assert "hush" not in str(refusal.value)
+    with pytest.raises(SettingWrong, match="LEDGER_MAIL_FROM must be set"):
+        read_settings({"LEDGER_SMTP_URL": "smtps://h"})
+    for sender in ("Shop <payments@shop.example>", "payments", "a@b@c", "a@b\nBcc: c@d"):
+        with pytest.raises(SettingWrong, match="LEDGER_MAIL_FROM must be an e-mail address"):
+            read_settings({"LEDGER_MAIL_FROM": sender})
+
+
 def test_a_secret_is_never_shown():
     settings = read_settings({"LEDGER_MASTER_KEY": "hush" * 16, "LEDGER_DATABASE_URL": "postgresql://u:hush@h/d"})
     assert "hush" not in repr(settings)

@@ -44,6 +44,8 @@ _MERCHANT_WORDS = {
     "fractionalAmounts": "Whether amounts may have a fraction of a minor unit. `false` refuses 150.75 on every operation and asks: did you mean 15075?",
     "exchangeRate": "Pesos for one dollar, in the invoices of orders in dollars that bring no `exchangeRate`; `none` for no rate.",
     "receiptDueDay": "The day of the next month, 1 to 28, at whose end the legal deadline of payment receipts (REP) is.",
+    "reminderDays": "How many days before an order's due date its payer is [reminded](../how-to/send-reminders.md), 0 for "
+    "the due date itself: at most five whole numbers up to 90. `none`: payers get no message about a due date.",
 }
 
 

@@ -4,8 +4,8 @@ The layers, from the inside out; each imports only those above it:
 
 1. `domain`: events, state, decisions. Pure. Read `domain.orders` first.
 2. `postgres`, `journal`, `recorder`: the database, the event store, and the same log through the eventsourcing library.
-3. `processors`, `invoicing`, `operations`: the contract with a payment processor; electronic invoices; what a merchant
-   or a worker can do.
+3. `processors`, `invoicing`, `notifications`, `operations`: the contract with a payment processor; electronic invoices;
+   messages to payers; what a merchant or a worker can do.
    `vault`: the numbers of saved cards, which only its own database role reads.
 4. `background`: what happens outside a request: reactions, timers, jobs, the inbox, recovery.
 5. `service`, `cli`, `seeding`, `bench`: the processes, the command line, the demo's scenarios, the benchmarks.

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, get_args, get_type_hints
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Meta, Struct
@@ -20,9 +21,14 @@ from ledger.database_urls import wrong_with
 PREFIX: Final = "LEDGER_"
 _BASE_PATH: Final = r"^(/[A-Za-z0-9._~-]+)+$"
 _WEB_ADDRESS: Final = r"^(https?://[^/?#\s]+)?$"
+_MAIL_SERVER: Final = (
+    r"^(smtps://([^/?#@\s]+@)?[^/?#@\s]+/?|smtp://([^/?#@\s]+@)?[^/?#@\s]+/?(\?tls=(starttls|none))?)$"
+)
+_MAIL_ADDRESS: Final = r"^([A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*)?$"
 _SECRET: Final = {"secret": True}
 _LOOKS_SECRET: Final = re.compile(r"@|password|[0-9A-Za-z+/_-]{32}", re.IGNORECASE)
 """A connection string, an address with a password, or a key of 32 bytes."""
+_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _SECONDS: Final = {"unit": "seconds"}
 
 
@@ -209,6 +215,30 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         str,
         Meta(pattern=_WEB_ADDRESS, description="Another address of the provider's service than its published one."),
     ] = ""
+    smtp_url: Annotated[
+        str | None,
+        Meta(
+            description="The mail server of messages to payers: `smtps://user:password@host:465` for TLS, "
+            "`smtp://user:password@host:587` for STARTTLS, `?tls=none` for neither; unset: messages are only logged.",
+            extra=_SECRET,
+        ),
+    ] = None
+    mail_from: Annotated[
+        str,
+        Meta(
+            pattern=_MAIL_ADDRESS,
+            description="The address that messages to payers come from, under the merchant's name.",
+        ),
+    ] = ""
+    mail_timeout_s: Annotated[
+        float,
+        Meta(
+            gt=0,
+            le=60,
+            description="How long an attempt to hand a message to the mail server may take.",
+            extra=_SECONDS,
+        ),
+    ] = 10.0
     sandbox_delay_ms: Annotated[
         int,
         Meta(
@@ -372,6 +402,8 @@ def _path(type_: type, value: object) -> object:
 def _expected(type_: Any, meta: Meta) -> str:
     if meta.pattern == _WEB_ADDRESS:
         return "an address like https://pay.example.com"
+    if meta.pattern == _MAIL_ADDRESS:
+        return "an e-mail address without a name, like payments@example.com"
     if meta.pattern == _BASE_PATH:
         return "a path that begins with / and does not end with one"
     bounds = [
@@ -404,6 +436,7 @@ def _check_together(settings: Settings) -> None:
     if settings.sealing_keys and settings.sealing_keys_file:
         raise SettingWrong("LEDGER_SEALING_KEYS", "and LEDGER_SEALING_KEYS_FILE must not both be set")
     _check_stamping(settings)
+    _check_mail(settings)
     for variable, url in (
         ("LEDGER_DATABASE_URL", settings.database_url),
         ("LEDGER_DATABASE_APP_URL", settings.database_app_url),
@@ -413,6 +446,24 @@ def _check_together(settings: Settings) -> None:
             raise SettingWrong(variable, "needs LEDGER_DATABASE_URL beside it")
         if url and (wrong := wrong_with(url)):
             raise SettingWrong(variable, wrong)
+
+
+def _check_mail(settings: Settings) -> None:
+    if settings.smtp_url is None:
+        return
+    if not re.fullmatch(_MAIL_SERVER, settings.smtp_url):
+        raise SettingWrong("LEDGER_SMTP_URL", "must be an address like smtps://user:password@mail.example.com:465")
+    if not settings.mail_from:
+        raise SettingWrong("LEDGER_MAIL_FROM", "must be set with LEDGER_SMTP_URL")
+    try:
+        server = urlsplit(settings.smtp_url)
+        host, _ = server.hostname, server.port
+    except ValueError:
+        host = None
+    if not host:
+        raise SettingWrong("LEDGER_SMTP_URL", "must name a host, and a port up to 65535 if it names one")
+    if server.username is not None and "tls=none" in server.query and host not in _LOOPBACK:
+        raise SettingWrong("LEDGER_SMTP_URL", "must not send a password in the clear: leave out tls=none")
 
 
 def _check_stamping(settings: Settings) -> None:

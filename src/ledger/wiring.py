@@ -17,6 +17,8 @@ from ledger.invoicing.providers.sandbox import SandboxProvider
 from ledger.journal.encryption.data_keys import DataKeys
 from ledger.journal.encryption.sealing_keys import SealingKeys
 from ledger.journal.journal import Journal
+from ledger.notifications.contract import Notifier
+from ledger.notifications.log import LogNotifier
 from ledger.operations.clock import Clock, MerchantClocks
 from ledger.operations.ledger import CallTimeouts, Ledger
 from ledger.operations.order_numbers import OrderNumbers
@@ -60,10 +62,20 @@ async def open_ledger(settings: Settings, *, clock: Clock | None = None) -> Asyn
             clock=clock,
             vault=vault,
             invoicing=_invoicing(settings, secrets, url, stack),
+            notifier=_notifier(settings),
             call_timeouts=call_timeouts,
         )
         stack.push_async_callback(ledger.drain)
         yield ledger
+
+
+def _notifier(settings: Settings) -> Notifier:
+    """Returns the notifier of the settings: without a mail server, the one that logs."""
+    if settings.smtp_url is None:
+        return LogNotifier()
+    from ledger.notifications.smtp import SmtpNotifier, parse_server
+
+    return SmtpNotifier(parse_server(settings.smtp_url), settings.mail_from, timeout_s=settings.mail_timeout_s)
 
 
 async def _vault(settings: Settings, secrets: Secrets, stack: AsyncExitStack) -> Vault | None:

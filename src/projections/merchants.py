@@ -118,6 +118,7 @@ class MerchantSettings(Struct, frozen=True, kw_only=True, rename="camel"):
     fractional_amounts: bool = True
     exchange_rate: str | None = None
     receipt_due_day: int = 5
+    reminder_days: tuple[int, ...] = (3, 0)
 
 
 class FoundKey(Struct, frozen=True, kw_only=True):
@@ -221,6 +222,7 @@ def settings_of(merchant: Merchant) -> MerchantSettings:
         fractional_amounts=merchant.fractional_amounts,
         exchange_rate=None if merchant.exchange_rate is None else format(merchant.exchange_rate, "f"),
         receipt_due_day=merchant.receipt_due_day,
+        reminder_days=merchant.reminder_days,
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx
@@ -18,10 +19,10 @@ from tests.api.isolation.objects import CUSTOMERS, PRODUCTS
 from tests.api.openapi.description import operations
 from tests.api.payer import DEVICE_THEN_CHALLENGE, path_of
 from tests.chaos.service import Service
-from tests.invoicing.documents import issuer_body
+from tests.invoicing.documents import LOGO_BASE64, issuer_body
 
 ORDERS, SANDBOX = "/api/v2/payment-orders", "/api/sandbox"
-KEYS = "/api/v1/api-keys"
+KEYS, LOGO = "/api/v1/api-keys", "/api/v1/merchant/fiscal-issuer/logo"
 METHODS = "/api/payment-methods"
 NOT_MERCHANTS = {("post", "/api/processor-messages/{processor}")}
 """The operation for processors' signed messages; it has tests of its own."""
@@ -158,6 +159,9 @@ def invoiced(shop: Shop) -> None:
     assert shop.post(f"{ORDERS}/invoiced/cfdi-url", {})["invoice"]["fiscalUuid"] == links["invoice"]["fiscalUuid"]
     cancelled = shop.post(f"{ORDERS}/invoiced/cfdi-cancel", {"motive": "02"})
     assert cancelled["invoiceCancellation"]["status"] == "CANCELLED"
+    assert shop.ask("PUT", LOGO, {"image": LOGO_BASE64}).json() == shop.get(LOGO)
+    assert shop.ask("DELETE", LOGO).is_success
+    assert shop.get(f"/api/v1/invoices/month-end?month={datetime.now(UTC):%Y-%m}")
 
 
 def split_tender(shop: Shop) -> None:

@@ -26,6 +26,7 @@ PRACTISED = (
     "save-and-charge-cards",
     "manage-customers",
     "stamp-invoices",
+    "send-reminders",
 )
 
 

@@ -36,6 +36,7 @@ from ledger.domain.orders.decide.references import decide_deposit
 from ledger.domain.orders.decide.refunds import decide_refund
 from ledger.domain.orders.decide.unanswered_calls import decide_repetition
 from ledger.domain.orders.evolve.order import evolve as evolve_order
+from ledger.domain.orders.timers import decide_reminder, decide_reminder_outcome
 from ledger.domain.products import decide as products
 from ledger.domain.products.commands import ImportProduct
 from ledger.domain.products.evolve import evolve as evolve_product
@@ -64,6 +65,8 @@ DECIDERS: dict[type, tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]
     order_commands.RecordSettlement: (decide_settlement, evolve_order),
     **dict.fromkeys(get_args(RecordOutcome), (decide_outcome, evolve_order)),
     order_commands.RepeatCall: (decide_repetition, evolve_order),
+    order_commands.RemindPayer: (decide_reminder, evolve_order),
+    order_commands.RecordReminder: (decide_reminder_outcome, evolve_order),
     ErasePayer: (decide_payer_erasure, evolve_order),
     ChangeCustomer: (customers.decide_change, evolve_customer),
     CreateCustomer: (customers.decide_create, evolve_customer),

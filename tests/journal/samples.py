@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from msgspec import Raw
 from tests.journal.action_samples import ACTIONS, REFUND
 from tests.journal.invoice_samples import INVOICES
+from tests.journal.reminder_samples import REMINDERS
 
 from ledger.domain.customers import events as customers
 from ledger.domain.idempotency import events as requests
@@ -200,6 +201,7 @@ SAMPLES: dict[str, Any] = {
         payment_id=PAYMENT, amount=Decimal("156.03"), processor_reference="sbx-1", at=LATER
     ),
     **ACTIONS,
+    **REMINDERS,
     **INVOICES,
     "payer-forgotten.v1": orders.PayerForgotten(at=AT),
     "customer-created.v1": customers.CustomerCreated(
@@ -266,6 +268,7 @@ SAMPLES: dict[str, Any] = {
         fractional_amounts=False,
         exchange_rate=Decimal("17.2545"),
         receipt_due_day=10,
+        reminder_days=(7, 1),
     ),
     "api-key-issued.v1": merchants.ApiKeyIssued(
         merchant_id=MERCHANT,

@@ -24,10 +24,12 @@ from api.openapi.operation import ANY, BODY, IDEMPOTENT, MERCHANT, OperationSpec
 from api.openapi.parameters import IDEMPOTENCY_KEY
 from ledger.domain.merchants.commands import ChangeSettings
 from ledger.domain.merchants.settings import (
+    DAYS_MAX,
     DELAY_MAX_S,
     DUE_DAY_MAX,
     EXCHANGE_RATE_MAX,
     INVOICE_TRIGGERS,
+    REMINDERS_MAX,
     SETTINGS,
     out_of_bounds,
     parse_setting,
@@ -54,6 +56,10 @@ _HEADER: Final = "Whether every request needs the header x-merchant-id."
 _DELAY: Final = "The seconds until an authenticated card payment is captured."
 _TRIGGER: Final = "When the invoice of a split order is stamped."
 _FRACTIONS: Final = "Whether amounts may have a fraction of a minor unit; false refuses 150.75 with a hint to 15075."
+_REMINDERS: Final = (
+    "How many days before an order's due date its payer is reminded, 0 for the due date itself; without days, payers "
+    "get no message about it. Orders keep what applied at their creation."
+)
 _OVERPAYMENT: Final = "Whether the excess of a deposit is refunded."
 _EXCHANGE: Final = (
     "Pesos for one dollar, with at most six decimals: for the invoices of orders in dollars that bring no `exchangeRate`; "
@@ -70,6 +76,12 @@ _LIMIT: Final = (
     "The requests of a key per {}; 0 means unlimited, `null` the limit of the service. Only the operator changes it."
 )
 
+_Days = Annotated[
+    list[int],
+    Meta(
+        extra_json_schema={"maxItems": REMINDERS_MAX, "items": {"type": "integer", "minimum": 0, "maximum": DAYS_MAX}}
+    ),
+]
 _Method = Annotated[str, Meta(extra_json_schema={"enum": list(MethodType)})]
 
 
@@ -103,6 +115,7 @@ class ChangeMerchantSettings(Struct, frozen=True, kw_only=True, rename="camel", 
         Meta(description=_EXCHANGE, examples=["17.2545"]),
     ] = UNSET
     receipt_due_day: Annotated[Annotated[int, Meta(ge=1, le=DUE_DAY_MAX)] | None, Meta(description=_DUE_DAY)] = None
+    reminder_days: Annotated[_Days | None, Meta(description=_REMINDERS, examples=[[3, 0]])] = None
 
 
 class ChangeMerchant(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -127,6 +140,7 @@ class MerchantSettingsDocument(Struct, kw_only=True, rename="camel"):
     fractional_amounts: Annotated[bool, Meta(description=_FRACTIONS)]
     exchange_rate: Annotated[str | None, Meta(description=_EXCHANGE)]
     receipt_due_day: Annotated[int, Meta(description=_DUE_DAY)]
+    reminder_days: Annotated[tuple[int, ...], Meta(description=_REMINDERS)]
 
 
 class MerchantDocument(Struct, kw_only=True, rename="camel"):
@@ -184,7 +198,7 @@ def _text(value: Any) -> str:
         value = msgspec.json.decode(value) if bytes(value)[:1] == b'"' else bytes(value).decode()
     if isinstance(value, bool):
         return str(value).lower()
-    return ",".join(value) if isinstance(value, list) else str(value)
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 async def show_merchant(deps: Dependencies, request: ApiRequest) -> ApiResponse:

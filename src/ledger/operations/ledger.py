@@ -18,6 +18,8 @@ from ledger.domain.merchants.evolve import evolve as evolve_merchant
 from ledger.domain.merchants.state import Merchant
 from ledger.invoicing.invoicing import Invoicing
 from ledger.journal.journal import Journal
+from ledger.notifications.contract import Notifier
+from ledger.notifications.log import LogNotifier
 from ledger.operations.clock import Clock
 from ledger.operations.customers.cache import CustomerCache
 from ledger.operations.order_numbers import OrderNumbers
@@ -54,6 +56,7 @@ class Ledger:
         clock: Clock | None = None,
         vault: CardVault | None = None,
         invoicing: Invoicing | None = None,
+        notifier: Notifier | None = None,
         call_timeouts: CallTimeouts = CallTimeouts(),  # noqa: B008 - frozen, shared on purpose
     ) -> None:
         self.journal = journal
@@ -62,6 +65,7 @@ class Ledger:
         self.clock = clock or Clock()
         self.vault = vault
         self.invoicing = invoicing
+        self.notifier = notifier or LogNotifier()
         self.call_timeouts = call_timeouts
         self.customers = CustomerCache(journal)
         self.timeouts = Timeouts()

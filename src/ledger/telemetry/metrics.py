@@ -160,6 +160,11 @@ RECEIPTS_NEAR_DEADLINE = _counter(
     "ledger_receipts_near_deadline_total",
     "Captured payments that lacked a stamped payment receipt two days before its legal deadline.",
 )
+REMINDERS = _counter(
+    "ledger_reminders_total",
+    "Reminders of due dates: sent, postponed because the mail server did not accept them, dropped.",
+    ("outcome",),
+)
 DUE_TIMES = _counter("ledger_due_times_total", "Due times that were reached and became jobs.")
 JOBS = _counter(
     "ledger_jobs_total",

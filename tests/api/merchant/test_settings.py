@@ -51,6 +51,7 @@ async def test_a_merchant_changes_what_it_sends_and_nothing_else(merchant: Merch
         "fractionalAmounts": False,
         "exchangeRate": 17.25,
         "receiptDueDay": 17,
+        "reminderDays": [7, 0],
     }
     changed = await put(merchant, {"settings": changes})
     assert changed.status_code == 200
@@ -82,6 +83,10 @@ async def test_a_merchant_changes_what_it_sends_and_nothing_else(merchant: Merch
         ({"captureDelaySeconds": 604_801}, ["captureDelaySeconds"]),
         ({"exchangeRate": 0, "receiptDueDay": 29}, ["exchangeRate", "receiptDueDay"]),
         ({"exchangeRate": "much", "receiptDueDay": "5"}, ["exchangeRate", "receiptDueDay"]),
+        ({"reminderDays": [91]}, ["reminderDays"]),
+        ({"reminderDays": [1, 2, 3, 4, 5, 6]}, ["reminderDays"]),
+        ({"reminderDays": [-1]}, ["reminderDays"]),
+        ({"reminderDays": 3}, ["reminderDays"]),
     ],
 )  # fmt: skip
 async def test_every_wrong_setting_is_named(merchant: Merchant, sent: dict[str, Any], wrong: list[str]):

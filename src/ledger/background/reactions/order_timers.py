@@ -16,13 +16,15 @@ from ledger.background.scheduler.jobs import Handler
 from ledger.domain.invoices.due import InvoiceTimerKind, invoice_timers
 from ledger.domain.orders.events import TOPICS, CaptureRequested, CaptureScheduled, PaymentAuthorized, PaymentCaptured
 from ledger.domain.orders.evolve.order import evolve
-from ledger.domain.orders.timers import TimerKind, timers_of
+from ledger.domain.orders.state import Order
+from ledger.domain.orders.timers import REMINDER, TimerKind, reminder_at, timers_of
 from ledger.journal.journal import Journal
 from ledger.journal.reader import RecordedEvent
 from ledger.operations.ledger import Ledger
 from ledger.operations.orders.invoices.cancel import update_cancellation
 from ledger.operations.orders.invoices.deadline import warn_of_deadline
 from ledger.operations.orders.invoices.stamp import stamp_due
+from ledger.operations.orders.remind import remind_payer
 from ledger.operations.orders.timers import run_timer
 
 _SETS_NO_TIMER: Final = frozenset(
@@ -54,7 +56,17 @@ class OrderTimers:
         return [
             *(SetTimer(timer.kind, stream_id, timer.payment_id, timer.at) for timer in timers_of(order)),
             *(SetTimer(kind, stream_id, about, at) for kind, about, at in invoice_timers(order)),
+            *_reminder_timer(order, stream_id),
         ]
+
+
+def _reminder_timer(order: Order, stream_id: UUID) -> list[SetTimer]:
+    at = reminder_at(order)
+    return [] if at is None else [SetTimer(REMINDER, stream_id, stream_id, at)]
+
+
+async def _remind(ledger: Ledger, merchant_id: UUID, order_id: UUID, _: UUID, __: datetime) -> None:
+    await remind_payer(ledger, merchant_id, order_id)
 
 
 async def _run(
@@ -81,6 +93,7 @@ async def _ask_about_cancellation(
 
 HANDLERS: Final[Mapping[str, Handler]] = {
     **{kind: partial(_run, kind) for kind in TimerKind},
+    REMINDER: _remind,
     InvoiceTimerKind.STAMP: _stamp,
     InvoiceTimerKind.RECEIPT_DEADLINE: _warn,
     InvoiceTimerKind.CANCELLATION: _ask_about_cancellation,

@@ -53,6 +53,7 @@ class ChangeSettings(Struct, frozen=True, kw_only=True):
     fractional_amounts: bool | UnsetType = UNSET
     exchange_rate: Decimal | None | UnsetType = UNSET
     receipt_due_day: int | UnsetType = UNSET
+    reminder_days: tuple[int, ...] | UnsetType = UNSET
 
 
 class IssueApiKey(Struct, frozen=True, kw_only=True):

@@ -35,6 +35,7 @@ class MerchantSettingsChanged(Struct, frozen=True, kw_only=True, omit_defaults=T
     `surcharge_rate` is in percent, null for no surcharge. Methods are `MethodType` values. Limits are requests per API
     key, 0 for no limit. Where the payer was authenticated, a capture is due after `capture_delay_seconds`.
     `exchange_rate` is in pesos for one dollar, null for none. `receipt_due_day` is a day of the next month.
+    A payer is reminded `reminder_days` before an order's due date; without days, never.
     """
 
     merchant_id: UUID
@@ -52,6 +53,7 @@ class MerchantSettingsChanged(Struct, frozen=True, kw_only=True, omit_defaults=T
     fractional_amounts: bool | UnsetType = UNSET
     exchange_rate: Decimal | None | UnsetType = UNSET
     receipt_due_day: int | UnsetType = UNSET
+    reminder_days: tuple[int, ...] | UnsetType = UNSET
 
 
 class ApiKeyIssued(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

@@ -33,6 +33,10 @@ DUE_DAY_MAX: Final = 28
 DELAY_MAX_S: Final = 7 * 24 * 3600
 """The longest delay of a capture: as long as an authorisation is valid (contract 2.1)."""
 
+DAYS_MAX: Final = 90
+REMINDERS_MAX: Final = 5
+"""How many days before a due date a payer can be reminded, and how often."""
+
 _NOTHING: Final = frozenset({"", "null", "none", "off"})
 _SWITCH: Final = {
     "true": True,
@@ -132,6 +136,13 @@ def _whole(text: str) -> int:
     return int(text)
 
 
+def _days(text: str) -> tuple[int, ...]:
+    """Returns the days in the order of the reminders, each once."""
+    if text.lower() in _NOTHING:
+        return ()
+    return tuple(sorted({_whole(word.strip()) for word in text.split(",")}, reverse=True))
+
+
 def _trigger(text: str) -> InvoiceTrigger:
     return InvoiceTrigger(text.upper())
 
@@ -142,6 +153,10 @@ def _is_rate(rate: Decimal | None) -> bool:
 
 def _is_exchange_rate(rate: Decimal | None) -> bool:
     return rate is None or (rate.is_finite() and 0 < rate <= EXCHANGE_RATE_MAX and rate == round(rate, 6))
+
+
+def _are_days(days: tuple[int, ...]) -> bool:
+    return len(days) <= REMINDERS_MAX and all(0 <= each <= DAYS_MAX for each in days)
 
 
 def _any(_: Any) -> bool:
@@ -174,6 +189,9 @@ SETTINGS: Final[dict[str, Setting]] = {
     "receiptDueDay": Setting(
         "receipt_due_day", _whole, f"must be a day that every month has: a whole number from 1 to {DUE_DAY_MAX}"
     ),
+    "reminderDays": Setting(
+        "reminder_days", _days, f"must be at most {REMINDERS_MAX} whole numbers from 0 to {DAYS_MAX}, or none"
+    ),
 }
 """Every setting by its public name."""
 
@@ -187,6 +205,7 @@ _IS_ALLOWED: Final[dict[str, Callable[[Any], bool]]] = {
     "payment_methods": bool,
     "requests_per_minute": lambda limit: 0 <= limit <= _REQUESTS_MAX,
     "requests_per_second": lambda limit: 0 <= limit <= _REQUESTS_MAX,
+    "reminder_days": _are_days,
     "capture_delay_seconds": lambda seconds: 0 <= seconds <= DELAY_MAX_S,
     "exchange_rate": _is_exchange_rate,
     "receipt_due_day": lambda day: 1 <= day <= DUE_DAY_MAX,

@@ -16,6 +16,7 @@ from uuid import UUID
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from ledger.domain.invoices.commands import InvoicingPolicy
+from ledger.domain.orders.events import ReminderDroppedBecause
 from ledger.domain.orders.processor_outcomes import (
     AUTHORIZATION_S,
     REFERENCE_S,
@@ -33,6 +34,7 @@ from ledger.domain.orders.terms import (
     DeviceInformation,
     OrderTerms,
     PaymentMethod,
+    ReminderPolicy,
     SurchargePolicy,
 )
 from ledger.domain.py311_speedups import fast_members
@@ -65,7 +67,8 @@ class NewPayment(Struct, frozen=True, kw_only=True):
 class CreateOrder(Struct, frozen=True, kw_only=True):
     """Creates an order on these terms. `payment` is None for an order created with `pending: true`.
 
-    `invoicing` has the merchant's settings for an order with fiscal data, None for any other.
+    `invoicing` has the merchant's settings for an order with fiscal data, `reminders` those for an order with a due
+    date; each is None for any other.
     """
 
     order_id: UUID
@@ -76,6 +79,7 @@ class CreateOrder(Struct, frozen=True, kw_only=True):
     payment: NewPayment | None = None
     surcharge: SurchargePolicy | None = None
     invoicing: InvoicingPolicy | None = None
+    reminders: ReminderPolicy | None = None
 
 
 class ResubmitOrder(Struct, frozen=True, kw_only=True):
@@ -282,6 +286,48 @@ class RecordSettlement(Struct, frozen=True, kw_only=True):
 class ErasePayer(Struct, frozen=True, kw_only=True):
     """Erases the payer's personal data from the order, because its customer was erased. The amounts stay."""
 
+    at: datetime
+
+
+class RemindPayer(Struct, frozen=True, kw_only=True):
+    """Reminds the payer of the order's due date, where a reminder's time has come.
+
+    `withheld` is why the customer gets no message, None where one can be sent. `real_at` is real time, and so is
+    `deadline_at`, which ends the attempt to hand the message to `notifier`.
+    """
+
+    notifier: str
+    deadline_at: datetime
+    real_at: datetime
+    at: datetime
+    withheld: ReminderDroppedBecause | None = None
+
+
+class ReminderAccepted(Struct, frozen=True):
+    """The notifier accepted the message."""
+
+
+class ReminderRefused(Struct, frozen=True):
+    """The notifier refused the message for good."""
+
+    code: str
+
+
+class ReminderNotAccepted(Struct, frozen=True):
+    """The notifier did not accept the message now, or, where it is `unknown`, may have accepted it."""
+
+    code: str
+    unknown: bool = False
+
+
+ReminderOutcome = ReminderAccepted | ReminderRefused | ReminderNotAccepted
+
+
+class RecordReminder(Struct, frozen=True, kw_only=True):
+    """Records the outcome of an attempt to hand a reminder to a notifier."""
+
+    reminder_id: UUID
+    outcome: ReminderOutcome
     at: datetime
 
 

@@ -31,6 +31,7 @@ from ledger.domain.orders.terms import (
     LineItem,
     PaymentMethod,
     Reference,
+    ReminderPolicy,
     SurchargePolicy,
 )
 from ledger.domain.py311_speedups import fast_members
@@ -81,6 +82,34 @@ class ExpiredBecause(StrEnum):
     REFERENCE = "REFERENCE"
     SESSION = "SESSION"
     AUTHORIZATION = "AUTHORIZATION"
+
+
+@fast_members
+class ReminderKind(StrEnum):
+    """What a reminder is about: a due date that comes, or one that has passed."""
+
+    PAYMENT = "PAYMENT"
+    OVERDUE = "OVERDUE"
+
+
+@fast_members
+class ReminderDroppedBecause(StrEnum):
+    """Why a reminder was not sent.
+
+    Nothing was owed any more; the merchant sends none; the customer was erased, has no e-mail address or wants no such
+    message; its time had long passed; the mail server refused it; no attempt of many reached the server; the outcome of
+    two attempts is unknown.
+    """
+
+    NOTHING_OWED = "NOTHING_OWED"
+    TURNED_OFF = "TURNED_OFF"
+    ERASED = "ERASED"
+    NO_ADDRESS = "NO_ADDRESS"
+    UNWANTED = "UNWANTED"
+    MISSED = "MISSED"
+    REFUSED = "REFUSED"
+    UNDELIVERED = "UNDELIVERED"
+    UNKNOWN = "UNKNOWN"
 
 
 class OrderCreated(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -626,6 +655,79 @@ class PayerForgotten(Struct, frozen=True, kw_only=True, omit_defaults=True, rena
     at: datetime
 
 
+class RemindersScheduled(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The order has a due date, of which its payer is to be reminded by the merchant's policy at this time.
+
+    The same again replaces the due date and the policy.
+    """
+
+    due_date: datetime
+    policy: ReminderPolicy
+    at: datetime
+
+
+class ReminderDue(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The order waited for its payer when a reminder's time came, which is `scheduled_at`.
+
+    A message about it is to be sent from `send_at` on, if it is sent at all.
+    """
+
+    reminder_id: UUID
+    kind: ReminderKind
+    due_date: datetime
+    scheduled_at: datetime
+    send_at: datetime
+    at: datetime
+
+
+class ReminderRequested(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The ledger decided to hand the reminder to a notifier: an intent.
+
+    The message's id follows from the reminder's. The attempt ends at `deadline_at` (real time).
+    """
+
+    reminder_id: UUID
+    notifier: str
+    deadline_at: datetime
+    at: datetime
+
+
+class ReminderPostponed(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The notifier did not accept the reminder, and is to be asked again at `retry_at` by the merchant's clock.
+
+    `unknown`: it may have accepted it, because its answer did not arrive.
+    """
+
+    reminder_id: UUID
+    code: str
+    retry_at: datetime
+    at: datetime
+    unknown: bool = False
+
+
+class ReminderSent(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The notifier accepted the reminder. Whether the payer received it is not known."""
+
+    reminder_id: UUID
+    at: datetime
+
+
+class ReminderDropped(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The reminder was not sent, or its sending is unknown, and it is not tried again.
+
+    `code` is the notifier's own, without any text that could name the payer.
+    """
+
+    reminder_id: UUID
+    because: ReminderDroppedBecause
+    at: datetime
+    code: str | None = None
+
+
+ReminderEvent = (
+    RemindersScheduled | ReminderDue | ReminderRequested | ReminderPostponed | ReminderSent | ReminderDropped
+)
+
 OrderEvent = (
     OrderCreated
     | PaymentStarted
@@ -672,6 +774,7 @@ OrderEvent = (
     | CancellationRefused
     | OrderCancelled
     | PayerForgotten
+    | ReminderEvent
     | InvoiceEvent
 )
 
@@ -721,6 +824,12 @@ TOPICS: Final[dict[str, type[Struct]]] = {
     "cancellation-refused.v1": CancellationRefused,
     "order-cancelled.v1": OrderCancelled,
     "payer-forgotten.v1": PayerForgotten,
+    "reminders-scheduled.v1": RemindersScheduled,
+    "reminder-due.v1": ReminderDue,
+    "reminder-requested.v1": ReminderRequested,
+    "reminder-postponed.v1": ReminderPostponed,
+    "reminder-sent.v1": ReminderSent,
+    "reminder-dropped.v1": ReminderDropped,
     **invoice_events.TOPICS,
 }
 

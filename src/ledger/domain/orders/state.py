@@ -17,6 +17,7 @@ from msgspec import Struct
 from ledger.domain.invoices.state import Invoices
 from ledger.domain.money import ZERO, quantum_of, share
 from ledger.domain.orders.events import OrderCreated
+from ledger.domain.orders.evolve.reminders import Reminders
 from ledger.domain.orders.payment import Inflow, Intent, Payment
 from ledger.domain.orders.refund import Refund
 from ledger.domain.orders.statuses import NextAction, OrderStatus, PaymentStatus
@@ -37,7 +38,7 @@ class Order(Struct, frozen=True, kw_only=True, dict=True):
 
     `cancel_requested` is True while a cancellation is pending, `closed` after it was carried out; `cancellation` is the
     latest one. `payer_forgotten` is True after the erasure of the order's customer. `invoices` is None where the order
-    has no electronic invoices.
+    has no electronic invoices, `reminders` where it has no due date.
     """
 
     terms: OrderCreated
@@ -49,6 +50,7 @@ class Order(Struct, frozen=True, kw_only=True, dict=True):
     refunds: tuple[Refund, ...] = ()
     cancellation: Cancellation | None = None
     invoices: Invoices | None = None
+    reminders: Reminders | None = None
 
     @lazy
     def status(self) -> OrderStatus:

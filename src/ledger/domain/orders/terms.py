@@ -41,6 +41,16 @@ class SurchargePolicy(Struct, frozen=True, kw_only=True, omit_defaults=True, ren
     methods: tuple[MethodType, ...]
 
 
+class ReminderPolicy(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The merchant's reminders at the order's creation: so many days before the due date, in the merchant's time zone.
+
+    Zero is the due date itself. Without days, the payer gets no message about the due date.
+    """
+
+    days: tuple[int, ...]
+    time_zone: str
+
+
 class BillingAddress(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """The billing address of a card. `country` is a country code of two characters."""
 

@@ -6,21 +6,59 @@ no events where the timer no longer applies.
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
-from uuid import UUID
+from uuid import UUID, uuid5
 
 from msgspec import Struct
 
-from ledger.domain.orders.commands import CancelPayment, ExpirePayment, StartScheduledCapture
+from ledger.domain.orders.commands import (
+    CancelPayment,
+    ExpirePayment,
+    RecordReminder,
+    ReminderAccepted,
+    ReminderRefused,
+    RemindPayer,
+    StartScheduledCapture,
+)
 from ledger.domain.orders.decide.cancellation import decide_payment_cancellation, decide_release, needs_release
 from ledger.domain.orders.decide.captures import decide_scheduled_capture
 from ledger.domain.orders.decide.disputes_and_settlement import decide_expiry
-from ledger.domain.orders.events import OrderEvent
+from ledger.domain.orders.events import (
+    OrderEvent,
+    ReminderDropped,
+    ReminderDroppedBecause,
+    ReminderDue,
+    ReminderKind,
+    ReminderPostponed,
+    ReminderRequested,
+    ReminderSent,
+)
+from ledger.domain.orders.evolve.reminders import Reminder, ReminderTime, opened
 from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.state import Order
-from ledger.domain.orders.statuses import PaymentStatus
+from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
+
+REMINDER: Final = "REMINDER"
+"""The kind of the timer of an order's next reminder. It is about the order, and about none of its payments."""
+
+_AWAITS_PAYER: Final = frozenset(
+    {
+        OrderStatus.PENDING,
+        OrderStatus.FAILED,
+        OrderStatus.PARTIALLY_PAID,
+        OrderStatus.REFERENCE_GENERATED,
+        OrderStatus.ACTION_REQUIRED,
+        OrderStatus.PAYER_AUTHENTICATION_DEVICE_DATA_REQUIRED,
+        OrderStatus.PAYER_AUTHENTICATION_CHALLENGE_REQUIRED,
+    }
+)
+_MISSED_AFTER: Final = timedelta(hours=24)
+_PAUSES: Final = tuple(timedelta(minutes=minutes) for minutes in (1, 5, 30, 120, 360, 720))
+"""The pauses between the attempts to send a reminder, by the merchant's clock: seven attempts in 21 hours."""
+_UNKNOWN_MAX: Final = 2
+"""How many attempts may end without an answer: so often, at most, a payer receives the same message."""
 
 _AUTHORIZED: Final = frozenset({PaymentStatus.AUTHORIZED, PaymentStatus.PARTIALLY_AUTHORIZED})
 
@@ -72,6 +110,111 @@ def decide_timer(order: Order, timer: Timer, key: str, deadline_at: datetime, at
             return decide_release(order, void) if needs_release(payment) else decide_payment_cancellation(order, void)
         case TimerKind.EXPIRY | TimerKind.LAPSE:
             return decide_expiry(order, ExpirePayment(payment_id=timer.payment_id, at=at))
+
+
+def awaits_payer(order: Order) -> bool:
+    """Returns whether money is owed that no card authorisation covers, so that the payer has to act."""
+    return order.status in _AWAITS_PAYER and order.amount_pending > order.reserved
+
+
+def reminder_at(order: Order) -> datetime | None:
+    """Returns when the next reminder, or the next attempt to send one, is due by the merchant's clock, or None.
+
+    While an attempt is running, its job is repeated until there is an outcome, and no timer is needed.
+    """
+    if order.reminders is None:
+        return None
+    reminder = order.reminders.pending
+    if reminder is not None:
+        return reminder.send_at if reminder.deadline_at is None else None
+    ahead = order.reminders.ahead()
+    return ahead[0].at if ahead and awaits_payer(order) else None
+
+
+def decide_reminder(order: Order, command: RemindPayer) -> list[OrderEvent]:
+    """Records the reminder whose time has come, and the attempt to send it or why it is not sent.
+
+    Of several times that have passed, the latest counts. Returns no events where no time has come, or while another
+    worker's attempt is running.
+    """
+    if order.reminders is None:
+        return []
+    events: list[OrderEvent] = []
+    reminder = order.reminders.pending
+    if reminder is None:
+        passed = [each for each in order.reminders.ahead() if each.at <= command.at]
+        if not passed or not awaits_payer(order):
+            return []
+        due = _reminder_due(order, passed[-1], command.at)
+        events.append(due)
+        reminder = opened(due)
+    is_interrupted = reminder.deadline_at is not None
+    if reminder.deadline_at is not None and command.real_at < reminder.deadline_at:
+        return []
+    because = _why_not_sent(order, reminder, command)
+    if because is not None:
+        return [*events, ReminderDropped(reminder_id=reminder.reminder_id, because=because, at=command.at)]
+    if not is_interrupted and reminder.send_at is not None and reminder.send_at > command.at:
+        return events
+    requested = ReminderRequested(
+        reminder_id=reminder.reminder_id,
+        notifier=command.notifier,
+        deadline_at=command.deadline_at,
+        at=command.at,
+    )
+    return [*events, requested]
+
+
+def decide_reminder_outcome(order: Order, command: RecordReminder) -> list[OrderEvent]:
+    """Records how the running attempt to send a reminder ended. Returns no events where none is running."""
+    reminder = None if order.reminders is None else order.reminders.pending
+    if reminder is None or reminder.reminder_id != command.reminder_id or reminder.deadline_at is None:
+        return []
+    reminder_id, at, outcome = command.reminder_id, command.at, command.outcome
+    if isinstance(outcome, ReminderAccepted):
+        return [ReminderSent(reminder_id=reminder_id, at=at)]
+    because = None
+    if isinstance(outcome, ReminderRefused):
+        because = ReminderDroppedBecause.REFUSED
+    elif outcome.unknown and reminder.unknown + 1 >= _UNKNOWN_MAX:
+        because = ReminderDroppedBecause.UNKNOWN
+    elif reminder.attempts > len(_PAUSES):
+        because = ReminderDroppedBecause.UNDELIVERED
+    if because is not None:
+        return [ReminderDropped(reminder_id=reminder_id, because=because, code=outcome.code, at=at)]
+    retry_at = at + _PAUSES[reminder.attempts - 1]
+    unknown = not isinstance(outcome, ReminderRefused) and outcome.unknown
+    return [ReminderPostponed(reminder_id=reminder_id, code=outcome.code, retry_at=retry_at, at=at, unknown=unknown)]
+
+
+def _reminder_due(order: Order, time: ReminderTime, at: datetime) -> ReminderDue:
+    assert order.reminders is not None, "only an order with a due date has reminders"
+    return ReminderDue(
+        reminder_id=uuid5(order.terms.order_id, f"reminder:{time.at.isoformat()}"),
+        kind=time.kind,
+        due_date=order.reminders.scheduled.due_date,
+        scheduled_at=time.at,
+        send_at=time.send_at,
+        at=at,
+    )
+
+
+def _why_not_sent(order: Order, reminder: Reminder, command: RemindPayer) -> ReminderDroppedBecause | None:
+    assert order.reminders is not None, "only an order with a due date has reminders"
+    assert reminder.send_at is not None, "the reminder is open"
+    if not awaits_payer(order):
+        return ReminderDroppedBecause.NOTHING_OWED
+    if reminder.kind is ReminderKind.OVERDUE and not order.reminders.scheduled.policy.days:
+        return ReminderDroppedBecause.TURNED_OFF
+    if order.payer_forgotten:
+        return ReminderDroppedBecause.ERASED
+    if command.withheld is not None:
+        return command.withheld
+    if reminder.deadline_at is not None and reminder.unknown + 1 >= _UNKNOWN_MAX:
+        return ReminderDroppedBecause.UNKNOWN
+    if reminder.attempts == 0 and command.at > reminder.send_at + _MISSED_AFTER:
+        return ReminderDroppedBecause.MISSED
+    return None
 
 
 def _timers_of_payment(order: Order, payment: Payment) -> list[Timer]:

@@ -15,7 +15,7 @@ from ledger.domain.invoices.commands import InvoicingPolicy
 from ledger.domain.orders.commands import ChargeOrder, CreateOrder, NewPayment, ResubmitOrder
 from ledger.domain.orders.decide.payments import decide_charge, decide_create, decide_resubmission
 from ledger.domain.orders.events import OrderEvent
-from ledger.domain.orders.terms import SurchargePolicy
+from ledger.domain.orders.terms import ReminderPolicy, SurchargePolicy
 from ledger.domain.rejections import CustomerNotFound, PaymentMethodExpired, PaymentMethodNotFound
 from ledger.journal.append import Claim, ClaimKind, ClaimTaken, Conflict
 from ledger.operations.customers.upsert import upsert_customer
@@ -51,10 +51,13 @@ async def create_order(
         if existing is None:
             surcharge = None
             invoicing = None if request.terms.fiscal is None else invoicing_policy(merchant, request.exchange_rate)
+            reminders = None
+            if request.terms.due_date is not None:
+                reminders = ReminderPolicy(days=merchant.reminder_days, time_zone=merchant.time_zone)
             if merchant.surcharge_rate is not None:
                 surcharge = SurchargePolicy(rate=merchant.surcharge_rate, methods=merchant.surcharge_methods)
             try:
-                return await _new_order(uow, request, payment, surcharge, invoicing, conflict)
+                return await _new_order(uow, request, payment, surcharge, invoicing, reminders, conflict)
             except (CustomerNotFound, PaymentMethodNotFound, PaymentMethodExpired):
                 # An order outlives its customer and its saved card: it is shown by the same external id.
                 existing = await _order_with(uow, request.terms.external_id)
@@ -95,6 +98,7 @@ async def _new_order(
     payment: NewPayment | None,
     surcharge: SurchargePolicy | None,
     invoicing: InvoicingPolicy | None,
+    reminders: ReminderPolicy | None,
     conflict: Conflict | None,
 ) -> Plan:
     """Returns the plan of an order that does not exist yet, with its customer. Raises CustomerNotFound."""
@@ -112,6 +116,7 @@ async def _new_order(
         payment=payment,
         surcharge=surcharge,
         invoicing=invoicing,
+        reminders=reminders,
     )
     claims = [Claim(ClaimKind.ORDER_EXTERNAL_ID, request.terms.external_id, command.order_id), *customer.claims]
     if payment is None or request.payment is None:

@@ -26,6 +26,7 @@ from ledger.domain.orders.events import (
     PayerForgotten,
     PaymentCancelled,
     PaymentStarted,
+    RemindersScheduled,
 )
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import NextAction, OrderStatus, PaymentStatus
@@ -77,26 +78,30 @@ def decide_create(order: None, command: CreateOrder) -> list[OrderEvent]:
     _require_amount(terms.amount)
     _require_lines(terms)
     created = _created(command)
-    events: list[OrderEvent] = [created, *_invoicing(command)]
+    events: list[OrderEvent] = [created, *_policies(command)]
     if command.payment is None:
         return events
     assert command.payment.amount is None, "the payment of a new order pays all of it"
     return [*events, *_payment_events(created, command.payment, terms.amount, command.at)]
 
 
-def _invoicing(command: CreateOrder) -> list[OrderEvent]:
-    policy = command.invoicing
-    if policy is None:
-        return []
-    return [
-        InvoicingEnabled(
+def _policies(command: CreateOrder) -> list[OrderEvent]:
+    """Returns the events by which the order is invoiced and its payer reminded, where the order is of that kind."""
+    events: list[OrderEvent] = []
+    if command.invoicing is not None:
+        invoicing = command.invoicing
+        enabled = InvoicingEnabled(
             at=command.at,
-            trigger=policy.trigger,
-            time_zone=policy.time_zone,
-            receipt_due_day=policy.receipt_due_day,
-            exchange_rate=policy.rate_of(command.terms.currency),
+            trigger=invoicing.trigger,
+            time_zone=invoicing.time_zone,
+            receipt_due_day=invoicing.receipt_due_day,
+            exchange_rate=invoicing.rate_of(command.terms.currency),
         )
-    ]
+        events.append(enabled)
+    if command.reminders is not None and command.terms.due_date is not None:
+        scheduled = RemindersScheduled(due_date=command.terms.due_date, policy=command.reminders, at=command.at)
+        events.append(scheduled)
+    return events
 
 
 def decide_resubmission(order: Order, command: ResubmitOrder) -> list[OrderEvent]:

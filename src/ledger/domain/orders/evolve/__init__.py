@@ -6,5 +6,6 @@ In reading order:
 - `pending`: what a payment waits for: authentication, a reference, a deposit, a void, an expiry.
 - `after_capture`: refunds, settlement. `disputes`: disputes and chargebacks.
 - `cancellation`: the cancellation of the order, the erasure of its payer, its invoices.
+- `reminders`: the reminders of its due date.
 - `unanswered_calls`: calls without an answer, and abandoned calls. `history`: the entries of a payment.
 """

@@ -1,4 +1,8 @@
-"""The fold of the events about an order as a whole: its cancellation, the erasure of its payer, its invoices."""
+"""The fold of the events about an order as a whole: its cancellation, the erasure of its payer, its reminders, its
+invoices.
+
+A reminder leaves `updated_at` as it is: it changes nothing that the merchant reads.
+"""
 
 from __future__ import annotations
 
@@ -17,18 +21,22 @@ from ledger.domain.orders.events import (
     OrderCreated,
     PayerForgotten,
     PaymentStarted,
+    ReminderEvent,
 )
+from ledger.domain.orders.evolve.reminders import evolve_reminders
 from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.state import Cancellation, Order
 from ledger.domain.orders.surcharge import SurchargeSplit, freeze_refund
 from ledger.domain.personal_data import without
 
 _CancellationEvent = CancellationRequested | CancellationRefused | OrderCancelled
-WholeOrderEvent = _CancellationEvent | PayerForgotten | InvoiceEvent
+WholeOrderEvent = _CancellationEvent | PayerForgotten | ReminderEvent | InvoiceEvent
 
 
 def evolve_whole_order(order: Order, event: WholeOrderEvent) -> Order:
     """Returns the order after an event that is about no single payment."""
+    if isinstance(event, ReminderEvent):
+        return replace(order, reminders=evolve_reminders(order.reminders, event))
     match event:
         case PayerForgotten():
             return _evolve_payer_erasure(order, event)

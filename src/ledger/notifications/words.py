@@ -1,0 +1,158 @@
+"""The sentences of all messages, in Spanish and English. `{…}` are plain values; the templates escape them.
+
+Spanish addresses the payer as "usted". Keep the same members in both languages.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Struct
+
+from ledger.notifications.contract import MessageKind
+
+
+class Sentences(Struct, frozen=True):
+    """One kind of message: its subject, its title, its first sentence, and what the payer can do."""
+
+    subject: str
+    title: str
+    lead: str
+    advice: str
+
+
+class Words(Struct, frozen=True, kw_only=True):
+    """All sentences and labels in one language."""
+
+    greeting: str
+    greeting_by_name: str
+    labels: dict[str, str]
+    references: str
+    last_attempt: str
+    footer: str
+    kinds: dict[MessageKind, Sentences]
+
+
+_ES: Final = Words(
+    greeting="Buen día:",
+    greeting_by_name="Hola, {name}:",
+    labels={
+        "amount_due": "Importe pendiente",
+        "amount": "Importe",
+        "amount_paid": "Importe pagado",
+        "order": "Pedido",
+        "description": "Concepto",
+        "due": "Vence",
+        "was_due": "Venció",
+        "plan": "Plan",
+        "trial_end": "Fin de la prueba",
+        "number": "Recibo",
+        "period": "Periodo",
+        "paid": "Fecha de pago",
+        "card": "Tarjeta",
+        "next_attempt": "Próximo intento",
+        "clabe": "CLABE",
+        "reference": "Referencia",
+        "convenio": "Convenio",
+    },
+    references="Puede pagar con estos datos:",
+    last_attempt="No habrá más intentos automáticos. Actualice su método de pago con {merchant} para conservar la "
+    "suscripción.",
+    footer="{merchant} le envía este mensaje automático. Si no desea recibir avisos como este, pídalo a {merchant}.",
+    kinds={
+        MessageKind.PAYMENT_REMINDER: Sentences(
+            "Recordatorio de pago: {amount} a {merchant}, vence el {short_date}",
+            "Recordatorio de pago",
+            "Su pago a {merchant} vence el {date}.",
+            "Si ya realizó el pago, no necesita hacer nada más.",
+        ),
+        MessageKind.OVERDUE: Sentences(
+            "Pago vencido: {amount} a {merchant}",
+            "Su pago está vencido",
+            "Su pago a {merchant} venció el {date} y aún tiene un importe pendiente.",
+            "Si ya realizó el pago, no necesita hacer nada más.",
+        ),
+        MessageKind.TRIAL_WILL_END: Sentences(
+            "Su prueba de {plan} termina el {short_date}",
+            "Su prueba está por terminar",
+            "Su prueba de {plan} en {merchant} termina el {date}. Después se cobrará el importe del plan a su método de "
+            "pago guardado.",
+            "Si no desea continuar, cancele con {merchant} antes de esa fecha.",
+        ),
+        MessageKind.PAYMENT_FAILED: Sentences(
+            "No se pudo cobrar su suscripción a {plan}",
+            "No se pudo realizar el cobro",
+            "El cobro de su suscripción a {plan} en {merchant} fue rechazado.",
+            "Revise su método de pago con {merchant}. Se volverá a intentar en la fecha indicada.",
+        ),
+        MessageKind.RENEWAL_RECEIPT: Sentences(
+            "Recibo de {merchant}: {amount}",
+            "Gracias por su pago",
+            "{merchant} recibió el pago de su suscripción a {plan}.",
+            "Conserve este recibo. No es una factura electrónica (CFDI).",
+        ),
+    },
+)
+
+_EN: Final = Words(
+    greeting="Hello,",
+    greeting_by_name="Hello {name},",
+    labels={
+        "amount_due": "Amount due",
+        "amount": "Amount",
+        "amount_paid": "Amount paid",
+        "order": "Order",
+        "description": "Description",
+        "due": "Due",
+        "was_due": "Was due",
+        "plan": "Plan",
+        "trial_end": "Trial ends",
+        "number": "Receipt",
+        "period": "Period",
+        "paid": "Paid on",
+        "card": "Card",
+        "next_attempt": "Next attempt",
+        "clabe": "CLABE",
+        "reference": "Reference",
+        "convenio": "Convenio",
+    },
+    references="You can pay with these details:",
+    last_attempt="There will be no further automatic attempt. Update your payment method with {merchant} to keep the "
+    "subscription.",
+    footer="{merchant} sends you this automatic message. If you do not want messages like this one, ask {merchant}.",
+    kinds={
+        MessageKind.PAYMENT_REMINDER: Sentences(
+            "Payment reminder: {amount} to {merchant}, due {short_date}",
+            "Payment reminder",
+            "Your payment to {merchant} is due on {date}.",
+            "If you have already paid, there is nothing else to do.",
+        ),
+        MessageKind.OVERDUE: Sentences(
+            "Payment overdue: {amount} to {merchant}",
+            "Your payment is overdue",
+            "Your payment to {merchant} was due on {date}, and an amount is still open.",
+            "If you have already paid, there is nothing else to do.",
+        ),
+        MessageKind.TRIAL_WILL_END: Sentences(
+            "Your trial of {plan} ends on {short_date}",
+            "Your trial is about to end",
+            "Your trial of {plan} at {merchant} ends on {date}. After that, the plan's amount is charged to your saved "
+            "payment method.",
+            "If you do not want to continue, cancel with {merchant} before that date.",
+        ),
+        MessageKind.PAYMENT_FAILED: Sentences(
+            "Your subscription to {plan} could not be charged",
+            "The payment failed",
+            "The payment of your subscription to {plan} at {merchant} was declined.",
+            "Check your payment method with {merchant}. The payment is tried again on the date shown.",
+        ),
+        MessageKind.RENEWAL_RECEIPT: Sentences(
+            "Receipt from {merchant}: {amount}",
+            "Thank you for your payment",
+            "{merchant} received the payment of your subscription to {plan}.",
+            "Keep this receipt. It is not an electronic invoice (CFDI).",
+        ),
+    },
+)
+
+WORDS: Final = {"es": _ES, "en": _EN}
