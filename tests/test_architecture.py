@@ -40,7 +40,8 @@ WIRING = re.compile(
 
 # package: (what it may import of ours and of others, what it may not although that is part of it)
 PACKAGES = {
-    ("ledger.domain",): (("ledger.domain", *PURE_STDLIB, "msgspec"), ()),
+    ("ledger.domain",): (("ledger.domain", "ledger.personal_data", "ledger.py311_speedups", *PURE_STDLIB, "msgspec"), ()),
+    ("ledger.personal_data", "ledger.py311_speedups"): ((*PURE_STDLIB, "msgspec"), ()),
     ("ledger.telemetry",): (("ledger.telemetry", "msgspec", "prometheus_client", "structlog"), ()),
     ("ledger.asgi", "ledger.ttl_cache", "ledger.timeouts", "ledger.back_off"): ((), ()),
     ("ledger.settings",): (("ledger.domain", "msgspec"), ()),
@@ -48,7 +49,8 @@ PACKAGES = {
     ("ledger.postgres",): (("ledger.back_off", "ledger.telemetry", "ledger.settings", "msgspec", "procrastinate", "psycopg", "structlog"), ()),
     ("ledger.service",): (("ledger.asgi", "ledger.back_off", "ledger.settings", "ledger.telemetry", "ledger.timeouts", "httptools", "msgspec", "starlette", "structlog", "uvicorn"), ()),
     ("ledger.journal",): (
-        ("ledger.journal", "ledger.domain", *DATABASE, "ledger.telemetry", "ledger.ttl_cache", "cryptography", "msgspec", "psycopg", "structlog"),
+        ("ledger.journal", "ledger.domain", "ledger.personal_data", *DATABASE, "ledger.telemetry", "ledger.ttl_cache", "cryptography", "msgspec",
+         "psycopg", "structlog"),
         (DECIDERS,),
     ),
     ("ledger.vault",): (  # alone reads card numbers
@@ -69,7 +71,7 @@ PACKAGES = {
          "obstore", "psycopg", "qrcode", "requests", "satcfdi", "structlog", "urllib3", "uuid_utils"),
         (r"ledger\.domain\.\w+\.(decide|evolve)\b.*",),
     ),
-    ("ledger.operations.order_numbers", "ledger.operations.payment_lookup", "ledger.operations.clock"): (
+    ("ledger.operations.orders.order_numbers", "ledger.operations.orders.payment_lookup", "ledger.operations.clock"): (
         (*STORE, "ledger.domain", "ledger.security.permutation", "msgspec", "psycopg", "structlog"),  # each owns a table or a sequence, and nothing else of the database
         (),
     ),

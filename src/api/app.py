@@ -49,7 +49,7 @@ from ledger.background.reactions.registry import HANDLERS, REACTIONS
 from ledger.background.scheduler.clock_advance import ClockAdvancer
 from ledger.invoicing.files import FOLDER
 from ledger.operations.ledger import Ledger
-from ledger.operations.payment_lookup import PaymentLookup
+from ledger.operations.orders.payment_lookup import PaymentLookup
 from ledger.postgres.listener import Listener
 from ledger.security.api_keys import new_key
 from ledger.security.secrets import Purpose, load_processor_keys, load_secrets

@@ -19,7 +19,7 @@ from ledger.journal.encryption.sealing_keys import SealingKeys
 from ledger.journal.journal import Journal
 from ledger.operations.clock import Clock, MerchantClocks
 from ledger.operations.ledger import CallTimeouts, Ledger
-from ledger.operations.order_numbers import OrderNumbers
+from ledger.operations.orders.order_numbers import OrderNumbers
 from ledger.processors.contract import Processor
 from ledger.processors.sandbox.call_executor import CallExecutor
 from ledger.processors.sandbox.charge_writer import ChargeWriter

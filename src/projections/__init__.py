@@ -10,6 +10,6 @@ In reading order:
   same for their streams. `products`: their rows and pages of them.
 - `lists`: pages of orders, their filters and totals. `search`: the text search of a page.
 - `inline`: all tables together, as the journal writes them. `binary`: values in Postgres' binary format.
-- `erasures`, `reconciliation`: the reads of erasure and of reconciliation.
+- `erasures`: the reads of an erasure.
 - `rebuild`: the same rows from the log alone.
 """

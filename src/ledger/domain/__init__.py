@@ -2,7 +2,7 @@
 
 Every stream has the same parts: `events` (the storage format), `state`, `commands`, `decide` (a state and a command to
 events, or a `Rejected`) and `evolve` (a state and an event to the next state). Time and ids are parameters. The core
-imports msgspec and the pure standard library alone.
+imports msgspec, the pure standard library and two pure modules beside the layers alone.
 
 In reading order:
 
@@ -11,7 +11,5 @@ In reading order:
 - `customers`, `merchants`: who pays, and who collects. `payment_methods`: a customer's saved cards. `products`: what is
   sold. `idempotency`: requests under an idempotency key (no decider).
 - `invoices`: the terms of electronic invoices, receipts and credit notes, and the division of an amount into taxes.
-- `fold`: the state after several events. `ids`: order numbers and derived ids. `personal_data`: a value without
-  personal data.
-- `py311_speedups`: two replacements for slow parts of Python 3.11.
+- `fold`: the state after several events. `ids`: order numbers and derived ids.
 """

@@ -19,10 +19,10 @@ from ledger.domain.idempotency import events as request_events
 from ledger.domain.merchants import events as merchant_events
 from ledger.domain.orders import events as order_events
 from ledger.domain.payment_methods import events as payment_method_events
-from ledger.domain.personal_data import split
 from ledger.domain.products import events as product_events
 from ledger.journal.append import EncodedEvent
 from ledger.journal.encryption.sealing import Seal
+from ledger.personal_data import split
 
 _EPOCH: Final = datetime(2000, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)

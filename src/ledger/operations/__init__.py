@@ -9,6 +9,6 @@ In reading order:
 - `pipeline`: the one way in which a stream is changed.
 - `orders`, `customers`, `payment_methods`, `products`: a module for each operation. `merchants`: merchants and their
   keys.
-- `clock`, `order_numbers`, `payment_lookup`: each owns a table or a sequence.
+- `clock`: the merchants' time.
 - `message_delivery`: how messages of processors come to the ledger.
 """

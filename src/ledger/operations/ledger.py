@@ -20,7 +20,7 @@ from ledger.invoicing.invoicing import Invoicing
 from ledger.journal.journal import Journal
 from ledger.operations.clock import Clock
 from ledger.operations.customers.cache import CustomerCache
-from ledger.operations.order_numbers import OrderNumbers
+from ledger.operations.orders.order_numbers import OrderNumbers
 from ledger.operations.payment_methods.card_vault import CardVault
 from ledger.processors.contract import Processor
 from ledger.timeouts import Timeouts

@@ -33,7 +33,7 @@ from ledger.domain.orders.terms import (
     Reference,
     SurchargePolicy,
 )
-from ledger.domain.py311_speedups import fast_members
+from ledger.py311_speedups import fast_members
 
 
 @fast_members

@@ -6,4 +6,5 @@ In reading order:
 - `authenticate`: continues a payment after its payer acted. `capture`, `cancel`, `refund`: what their names mean.
 - `invoices`: the order's electronic invoices: stamping, cancellation, recovery.
 - `timers`: runs what falls due. `deposits`: an order as a deposit left it. `history`: its past, event by event.
+- `order_numbers`, `payment_lookup`: each owns a table or a sequence.
 """

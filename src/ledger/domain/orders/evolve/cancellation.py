@@ -16,7 +16,7 @@ from ledger.domain.orders.events import (
     PaymentStarted,
 )
 from ledger.domain.orders.state import Cancellation, Order
-from ledger.domain.personal_data import without
+from ledger.personal_data import without
 
 _CancellationEvent = CancellationRequested | CancellationRefused | OrderCancelled
 WholeOrderEvent = _CancellationEvent | PayerForgotten | InvoiceEvent
