@@ -20,7 +20,7 @@ WIDE = {"ledger"}  # packages that may have more than 13 modules and packages: t
 
 STREAMS = tuple(
     f"ledger.domain.{name}"
-    for name in ("orders", "customers", "payment_methods", "merchants", "products", "idempotency")
+    for name in ("orders", "customers", "payment_methods", "merchants", "products", "plans", "idempotency")
 )
 PURE_STDLIB = (
     "__future__", "bisect", "collections", "contextlib", "dataclasses", "datetime", "decimal", "enum", "fractions", "functools", "hashlib", "itertools", "math",

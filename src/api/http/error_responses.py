@@ -40,6 +40,8 @@ STATUS: Final[Mapping[type[Rejected], int]] = {
     rejections.PaymentMethodInUse: 409,
     rejections.PaymentMethodLimitReached: 409,
     rejections.ProductNotFound: 404,
+    rejections.PlanNotFound: 404,
+    rejections.PlanInUse: 409,
     rejections.ApiKeyNotFound: 404,
     rejections.ApiKeyNotActive: 409,
     rejections.ApiKeyLimitReached: 409,

@@ -78,6 +78,18 @@ class ProductNotFound(Rejected):
     code = "PRODUCT_NOT_FOUND"
 
 
+class PlanNotFound(Rejected):
+    """The merchant has no such plan, or it is archived where a new subscription needs one."""
+
+    code = "PLAN_NOT_FOUND"
+
+
+class PlanInUse(Rejected):
+    """A subscription has used the plan, so what it charges is fixed: `field` in the facts (contract N66)."""
+
+    code = "PLAN_IN_USE"
+
+
 class ApiKeyNotFound(Rejected):
     code = "API_KEY_NOT_FOUND"
 

@@ -19,6 +19,7 @@ from ledger.domain.idempotency import events as request_events
 from ledger.domain.merchants import events as merchant_events
 from ledger.domain.orders import events as order_events
 from ledger.domain.payment_methods import events as payment_method_events
+from ledger.domain.plans import events as plan_events
 from ledger.domain.products import events as product_events
 from ledger.journal.append import EncodedEvent
 from ledger.journal.encryption.sealing import Seal
@@ -125,6 +126,7 @@ TOPICS: Final[dict[str, type[Struct]]] = {
     **payment_method_events.TOPICS,
     **merchant_events.TOPICS,
     **product_events.TOPICS,
+    **plan_events.TOPICS,
     **request_events.TOPICS,
 }
 """Every topic that the ledger writes to the log."""
