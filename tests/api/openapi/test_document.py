@@ -28,13 +28,13 @@ from api.openapi.operation import OperationSpec
 from api.orders import charge as charge_endpoint
 from api.orders import create
 from api.orders import list as list_orders
-from api.processor_messages import ProcessorMessages
 from api.products import bulk_import
 from api.sandbox.payer_pages import PayerPage
 from api.system.docs_page import ASSET, DESCRIPTION, PAGE
 from api.system.file_links import FileLinks
 from api.system.health import PROBES
 from api.system.metrics import METRICS
+from api.system.processor_messages import ProcessorMessages
 from ledger.settings import Settings
 
 SEEDS = Path(__file__).parents[3] / "seeds"
