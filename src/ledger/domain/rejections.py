@@ -120,12 +120,6 @@ class ChargeRefusedByRisk(Rejected):
     lasting = True
 
 
-class ChargeInProgress(Rejected):
-    """The processor has not reported the outcome of a subscription's charge yet."""
-
-    code = "CHARGE_IN_PROGRESS"
-
-
 class ApiKeyNotFound(Rejected):
     code = "API_KEY_NOT_FOUND"
 
@@ -305,7 +299,7 @@ class IdempotencyKeyReused(Rejected):
 
 
 class RequestInProgress(Rejected):
-    """The first request under this idempotency key is still being carried out."""
+    """The first request under this idempotency key, or a subscription's charge, is still being carried out."""
 
     code = "REQUEST_IN_PROGRESS"
 

@@ -17,7 +17,7 @@ async def create_subscription(
 
     Raises like `execute_on_stream`; CustomerNotFound, PaymentMethodNotFound, PlanNotFound (also of an archived plan),
     InvalidField for `startDate` and `trialEnd`, DuplicateExternalId, MethodNotEnabled, PaymentMethodExpired;
-    ChargeRefused or ChargeRefusedByRisk where the first charge is declined; ChargeInProgress where its outcome is not
+    ChargeRefused or ChargeRefusedByRisk where the first charge is declined; RequestInProgress where its outcome is not
     known yet; ProcessorUnavailable.
     """
     raise NotImplementedError

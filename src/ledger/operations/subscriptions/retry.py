@@ -16,6 +16,6 @@ async def retry_charge(
 
     A charge that is in progress is awaited instead: no second one begins. Raises like `execute_on_stream`;
     SubscriptionNotFound, SubscriptionCanceled; ChargeRefused or ChargeRefusedByRisk where the charge is declined;
-    ChargeInProgress, ProcessorUnavailable.
+    RequestInProgress, ProcessorUnavailable.
     """
     raise NotImplementedError
