@@ -88,10 +88,15 @@ class SubscriptionStarted(Struct, frozen=True, kw_only=True, omit_defaults=True,
 
 
 class SubscriptionRefused(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The first charge failed: the subscription never existed, and nothing was captured."""
+    """The first charge failed: the subscription never existed, and nothing was captured.
+
+    `decline_code` is the reason of a decline (contract 5.1).
+    """
 
     because: RefusedBecause
     at: datetime
+    decline_code: str | None = None
+    refused_by_risk: bool = False
 
 
 class TrialWillEnd(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

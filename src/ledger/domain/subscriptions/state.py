@@ -11,7 +11,7 @@ from uuid import UUID
 from msgspec import Raw, Struct
 
 from ledger.domain.plans.terms import PlanTerms
-from ledger.domain.subscriptions.events import CanceledBecause, ChargeTrigger, InvoiceLine
+from ledger.domain.subscriptions.events import CanceledBecause, ChargeTrigger, InvoiceLine, SubscriptionRefused
 from ledger.py311_speedups import fast_members
 
 
@@ -110,7 +110,7 @@ class Charge(Struct, frozen=True, kw_only=True):
 class Subscription(Struct, frozen=True, kw_only=True):
     """A subscription. `status` is None before it has started: it is not shown then, nor are its invoices.
 
-    `refused` marks a request whose first charge failed. The current period is the trial until the first invoice. The
+    `refusal` is why the first charge failed: the subscription never began. The current period is the trial until the first invoice. The
     next period is number `next_period` since `anchor`; `periods_billed` counts the invoices of periods. `invoices` are
     all of them, oldest first. `carried` are the lines that the next invoice takes over. `charge` is the one in
     progress: there is at most one.
@@ -129,7 +129,7 @@ class Subscription(Struct, frozen=True, kw_only=True):
     created_at: datetime
     updated_at: datetime
     status: SubscriptionStatus | None = None
-    refused: bool = False
+    refusal: SubscriptionRefused | None = None
     external_id: str | None = None
     metadata: Raw | None = None
     trial_start: datetime | None = None
@@ -137,6 +137,7 @@ class Subscription(Struct, frozen=True, kw_only=True):
     trial_end_announced: bool = False
     next_period: int = 0
     periods_billed: int = 0
+    last_ordinal: int = 0
     invoices: tuple[Invoice, ...] = ()
     carried: tuple[InvoiceLine, ...] = ()
     charge: Charge | None = None
@@ -182,7 +183,7 @@ class Subscription(Struct, frozen=True, kw_only=True):
     @property
     def method_in_use(self) -> UUID | None:
         """Returns the saved card that a live or requested subscription is charged to, else None."""
-        return self.payment_method_id if self.is_live or (self.status is None and not self.refused) else None
+        return self.payment_method_id if self.is_live or (self.status is None and self.refusal is None) else None
 
     def invoice(self, invoice_id: UUID) -> Invoice:
         """Returns the invoice with this id. The caller knows that it belongs to this subscription."""
