@@ -16,13 +16,14 @@ from ledger.domain.orders.state import Order
 from ledger.domain.payment_methods.state import SavedMethods
 from ledger.domain.plans.state import Plan
 from ledger.domain.products.state import Product
+from ledger.domain.subscriptions.state import Subscription
 from ledger.journal.append import Change
 from ledger.journal.inline import InlineTable, Row
 from projections import customers, merchants, payment_methods, products
 from projections.lists import tally
 from projections.orders import table
 from projections.search import lines
-from projections.subscriptions import plans
+from projections.subscriptions import invoices, plans, subscriptions
 
 TABLES: Final[tuple[InlineTable, ...]] = (
     table.TABLE,
@@ -34,6 +35,8 @@ TABLES: Final[tuple[InlineTable, ...]] = (
     payment_methods.TABLE,
     products.TABLE,
     plans.TABLE,
+    subscriptions.TABLE,
+    invoices.TABLE,
 )
 
 
@@ -69,6 +72,13 @@ def rows_of(merchant_id: UUID, version: int, before: Any, after: Any) -> dict[st
             return {products.TABLE.name: [products.row(merchant_id, version, after)]}
         case Plan():
             return {plans.TABLE.name: [plans.row(merchant_id, version, after)]}
+        case Subscription():
+            if not after.is_shown:
+                return {}
+            return {
+                subscriptions.TABLE.name: [subscriptions.row(merchant_id, version, after)],
+                invoices.TABLE.name: invoices.rows(merchant_id, before, after),
+            }
         case IdempotencyRecord():
             return {}  # a repeated request is answered from the log itself
         case Merchant():
