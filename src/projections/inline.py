@@ -15,6 +15,7 @@ from ledger.domain.merchants.state import Merchant
 from ledger.domain.orders.state import Order
 from ledger.domain.payment_methods.state import SavedMethods
 from ledger.domain.products.state import Product
+from ledger.domain.subscriptions.state import Subscription
 from ledger.journal.append import Change
 from ledger.journal.inline import InlineTable, Row
 from projections import customers, merchants, payment_methods, products
@@ -64,6 +65,8 @@ def rows_of(merchant_id: UUID, version: int, before: Any, after: Any) -> dict[st
             return {payment_methods.TABLE.name: payment_methods.rows(merchant_id, before, after)}
         case Product():
             return {products.TABLE.name: [products.row(merchant_id, version, after)]}
+        case Subscription():
+            return {}
         case IdempotencyRecord():
             return {}  # a repeated request is answered from the log itself
         case Merchant():

@@ -31,6 +31,8 @@ from ledger.domain.plans import events as plan_events
 from ledger.domain.plans.evolve import evolve as evolve_plan
 from ledger.domain.products import events as product_events
 from ledger.domain.products.evolve import evolve as evolve_product
+from ledger.domain.subscriptions import events as subscription_events
+from ledger.domain.subscriptions.evolve import evolve as evolve_subscription
 from ledger.journal.inline import Row
 from ledger.postgres.connection import Connection
 from projections.inline import TABLES, rows_of
@@ -46,6 +48,7 @@ _FOLDS: Final[dict[type[Struct], Callable[[Any, Any], Any]]] = {
     **dict.fromkeys(merchant_events.TOPICS.values(), evolve_merchant),
     **dict.fromkeys(product_events.TOPICS.values(), evolve_product),
     **dict.fromkeys(plan_events.TOPICS.values(), evolve_plan),
+    **dict.fromkeys(subscription_events.TOPICS.values(), evolve_subscription),
     **dict.fromkeys(request_events.TOPICS.values(), evolve_request),
 }
 
