@@ -29,6 +29,8 @@ from api.orders.list import PARAMETERS
 from api.orders.refund import RefundPaymentOrder
 from api.products.bulk_import import ImportProducts, ProductImport
 from api.products.list import PARAMETERS as PRODUCT_PARAMETERS
+from api.subscriptions.plans.fields import ChangePlan
+from api.subscriptions.plans.list import PARAMETERS as PLAN_PARAMETERS
 from ledger.settings import Settings
 from projections.customers import CustomerWithRelatedDocument
 from projections.lists.pages import Pagination
@@ -36,6 +38,7 @@ from projections.orders.authentication import ValidationDocument
 from projections.orders.documents import OrderDocument
 from projections.orders.refunds import RefundDocument
 from projections.products import ProductDocument
+from projections.subscriptions.plans import PlanDocument
 
 _HEADERS: Mapping[str, str] = {
     "x-api-key": "The merchant's key. Required.",
@@ -71,7 +74,7 @@ outside that path and need no key. Products have a path of their own, `LEDGER_LP
 amounts of payments are decimal strings in the same unit. Times are `2026-01-31T12:00:00.000Z`.
 
 Unknown fields of a body, except of a product, and unknown parameters of a query are ignored. `null` is the same as absent,
-except in the details of a customer and of a product, where it clears them. Errors are on [their own page](errors.md); [the contract](contract.md) gives the reasons.
+except in the details of a customer, of a product and of a plan, where it clears them. Errors are on [their own page](errors.md); [the contract](contract.md) gives the reasons.
 """
 
 _LIST = '{ "data": [ … orders, with "payments": [] … ], "pagination": { … } }'
@@ -135,6 +138,14 @@ def page() -> str:
         'Answered as `{ "data": [ … products ], "pagination": { … } }`, as [the list of orders](#list-payment-orders-the-query).',
         "## A product, as it is answered",
         _answered(ProductDocument),
+        "## Create or change a plan: the body",
+        "A new plan needs `name`, `amount`, `currency` and `interval`.",
+        *_body(ChangePlan),
+        "## List plans: the query",
+        table(("parameter", "meaning"), [(code(name), meaning) for name, (meaning, _) in PLAN_PARAMETERS.items()]),
+        'Answered as `{ "data": [ … plans ], "pagination": { … } }`, as [the list of orders](#list-payment-orders-the-query).',
+        "## A plan, as it is answered",
+        _answered(PlanDocument),
     )
 
 

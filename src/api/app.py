@@ -35,15 +35,20 @@ from api.orders.invoices import cfdi_url, stamp
 from api.payment_methods import delete, update
 from api.payment_methods import list as list_methods
 from api.payment_methods import show as show_method
-from api.processor_messages import ProcessorMessages
 from api.products import bulk_import
 from api.products import list as list_products
 from api.products import show as show_product
 from api.sandbox import clock, deposits, disputes, payer_pages, processor_mode, settlements, stamping
 from api.sandbox.payer_pages import PayerPage
+from api.subscriptions.plans import archive
+from api.subscriptions.plans import change as change_plan
+from api.subscriptions.plans import create as create_plan
+from api.subscriptions.plans import list as list_plans
+from api.subscriptions.plans import show as show_plan
 from api.system import docs_page, health
 from api.system.file_links import FileLinks
 from api.system.metrics import METRICS, Metrics
+from api.system.processor_messages import ProcessorMessages
 from ledger.background.inbox.delivery import open_delivery
 from ledger.background.reactions.registry import HANDLERS, REACTIONS
 from ledger.background.scheduler.clock_advance import ClockAdvancer
@@ -97,6 +102,7 @@ def routes(settings: Settings, holder: DependencyHolder) -> list[Route]:
     methods = f"{settings.base_path}/customers/{{customerId}}/payment-methods"
     customers = f"{settings.base_path}/customers"
     products = f"{settings.lps_base_path}/products"
+    plans = f"{settings.base_path}/v1/plans"
     route = partial(_route, holder)
     return [
         route(orders, GET=list_orders.LIST_ORDERS, POST=create.CREATE),
@@ -122,6 +128,13 @@ def routes(settings: Settings, holder: DependencyHolder) -> list[Route]:
         route(products, GET=list_products.LIST_PRODUCTS),
         route(f"{products}/bulk-import", POST=bulk_import.IMPORT_PRODUCTS),
         route(f"{products}/{{id}}", GET=show_product.SHOW_PRODUCT),
+        route(plans, GET=list_plans.LIST_PLANS, POST=create_plan.CREATE_PLAN),
+        route(
+            f"{plans}/{{id}}",
+            GET=show_plan.SHOW_PLAN,
+            PUT=change_plan.CHANGE_PLAN,
+            DELETE=archive.ARCHIVE_PLAN,
+        ),
         route(keys, GET=list_keys.LIST_KEYS, POST=create_key.CREATE_KEY),
         route(f"{keys}/{{id}}", GET=list_keys.SHOW_KEY, DELETE=revoke_key.REVOKE_KEY),
         route(f"{keys}/{{id}}/rotate", POST=rotate_key.ROTATE_KEY),

@@ -14,6 +14,7 @@ from ledger.domain.idempotency.state import IdempotencyRecord
 from ledger.domain.merchants.state import Merchant
 from ledger.domain.orders.state import Order
 from ledger.domain.payment_methods.state import SavedMethods
+from ledger.domain.plans.state import Plan
 from ledger.domain.products.state import Product
 from ledger.domain.subscriptions.state import Subscription
 from ledger.journal.append import Change
@@ -22,6 +23,7 @@ from projections import customers, merchants, payment_methods, products
 from projections.lists import tally
 from projections.orders import table
 from projections.search import lines
+from projections.subscriptions import plans
 
 TABLES: Final[tuple[InlineTable, ...]] = (
     table.TABLE,
@@ -32,6 +34,7 @@ TABLES: Final[tuple[InlineTable, ...]] = (
     merchants.KEY_TABLE,
     payment_methods.TABLE,
     products.TABLE,
+    plans.TABLE,
 )
 
 
@@ -67,6 +70,8 @@ def rows_of(merchant_id: UUID, version: int, before: Any, after: Any) -> dict[st
             return {products.TABLE.name: [products.row(merchant_id, version, after)]}
         case Subscription():
             return {}
+        case Plan():
+            return {plans.TABLE.name: [plans.row(merchant_id, version, after)]}
         case IdempotencyRecord():
             return {}  # a repeated request is answered from the log itself
         case Merchant():

@@ -29,6 +29,8 @@ from projections.orders import open_calls, table
 from projections.orders.table import OrderRow
 from projections.payment_methods import MethodQuery
 from projections.products import ProductDocument, ProductQuery
+from projections.subscriptions import plans
+from projections.subscriptions.plans import PlanQuery
 
 Key = tuple[int, Any]
 """The kind of a point read, an index into _POINT_READS, and the key that is looked up."""
@@ -49,7 +51,7 @@ select count(*), min(received_at), count(*) filter (where next_try_at = 'infinit
   from processor_message where handled_at is null
 """
 
-_ORDER, _CUSTOMER, _API_KEY, _CUSTOMER_BY_REFERENCE, _PRODUCT, _PAYMENT_METHOD = range(6)
+_ORDER, _CUSTOMER, _API_KEY, _CUSTOMER_BY_REFERENCE, _PRODUCT, _PAYMENT_METHOD, _PLAN = range(7)
 _POINT_READS: Final = (
     _PointRead(table.FIND, table.find_parameters, table.found),
     _PointRead(customers.FIND, customers.find_parameters, customers.found),
@@ -57,6 +59,7 @@ _POINT_READS: Final = (
     _PointRead(customers.FIND_BY_REFERENCE, customers.find_by_reference_parameters, customers.found_by_reference),
     _PointRead(products.FIND, products.find_parameters, products.found),
     _PointRead(payment_methods.FIND, payment_methods.find_parameters, payment_methods.found),
+    _PointRead(plans.FIND, plans.find_parameters, plans.found),
 )
 
 
@@ -152,6 +155,17 @@ class Queries:
         """Returns one page of a customer's saved payment methods as JSON."""
         parameters = payment_methods.page_parameters(merchant_id, customer_id, query)
         return payment_methods.page_body(query, await self._lists.rows(payment_methods.PAGE, parameters))
+
+    async def plan(self, merchant_id: UUID, reference: str) -> bytes | None:
+        """Returns the JSON object of the merchant's plan with this service id, else with this external id."""
+        if not _storable(reference):
+            return None
+        found: bytes | None = await self.points.get((_PLAN, (merchant_id.bytes, reference)))
+        return found
+
+    async def plans(self, merchant_id: UUID, query: PlanQuery) -> bytes:
+        """Returns one page of the merchant's plans as JSON."""
+        return plans.page_body(query, await self._lists.rows(*plans.page_statement(merchant_id, query)))
 
     async def find_key(self, key_hash: bytes) -> FoundKey | None:
         """Returns the API key with this keyed hash, also an expired or revoked one."""

@@ -24,7 +24,8 @@ EXCUSED = {
     r"400 VALIDATION_ERROR CARD_EXPIRED .*": "whether a month has passed depends on the day",
     r"400 VALIDATION_ERROR OUT_OF_RANGE \S*(amount|quantity|unitPrice|discount|rate) .*": "a number is written with few "
     "decimals and no exponent, and schemas do not describe how a number is written",
-    r"400 VALIDATION_ERROR INVALID_\w+ (\S*\.exp\w+|times|settings\.\w+) must be a whole number.*": "a schema's integer may be written 12.0",
+    r"400 VALIDATION_ERROR INVALID_VALUE intervalCount .*": "a period has at most three years, whatever its unit",
+    r"400 VALIDATION_ERROR INVALID_\w+ (\S*\.exp\w+|times|settings\.\w+|\w+(Count|Days|Retries|Hours)) must be a whole number.*": "a schema's integer may be written 12.0",
     r"400 VALIDATION_ERROR INVALID_FORMAT \S*[eE]mail .*": "some addresses of the right form cannot exist",
     r"400 VALIDATION_ERROR INVALID_FORMAT .* (printable|control) characters": "Unicode decides which characters are printable",
     r"400 VALIDATION_ERROR INVALID_VALUE amount .*": "only some orders are paid in parts, and in multiples of a step",
@@ -34,7 +35,7 @@ EXCUSED = {
     r"400 VALIDATION_ERROR INVALID_CLABE .*": "a CLABE's last digit follows from the others",
     r"400 VALIDATION_ERROR INVALID_VALUE allocations.*": "the allocations add up to the amount",
     r"400 VALIDATION_ERROR INVALID_VALUE (referenceId|authenticationTransactionId) .*": "a session has one id of each",
-    r"400 VALIDATION_ERROR INVALID_VALUE (externalId|sourceId) .*": "a customer keeps its id, and is not its own source",
+    r"400 VALIDATION_ERROR INVALID_VALUE (externalId|sourceId) .*": "a customer or a plan keeps its id, and no customer is its own source",
     r"400 (VALIDATION_ERROR )?SECURITY_CODE_NOT_ALLOWED .*": "the text decides what is a security code",
     r"400 VALIDATION_ERROR CARD_NUMBER_NOT_ALLOWED .*": "the same as the next, beside another error",
     r"400 VALIDATION_ERROR CONFLICTING_FIELDS .*": "the same as the first, beside another error",

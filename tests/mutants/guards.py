@@ -1727,7 +1727,7 @@ HTTP: Final = (
     Mutant(
         "message-under-another-processors-name",
         "a processor's key signs only its own messages",
-        "src/api/processor_messages.py",
+        "src/api/system/processor_messages.py",
         "if message.processor != processor:",
         "if False:",
         ("tests/api/test_processor_messages.py",),

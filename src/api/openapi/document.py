@@ -17,11 +17,11 @@ from api.http.error_responses import Conflict, Error, TooManyRequests
 from api.openapi import components, examples
 from api.openapi.error_descriptions import words
 from api.openapi.links import LINKS, REFUND_LINKS
-from api.openapi.operation import DECLINES, MERCHANT, PAYMENT_METHODS, PRODUCTS, SANDBOX, OperationSpec
+from api.openapi.operation import DECLINES, MERCHANT, PAYMENT_METHODS, PLANS, PRODUCTS, SANDBOX, OperationSpec
 from api.openapi.parameters import ANSWER_HEADERS, RATE, REQUEST_HEADERS
 from api.orders.responses import Declined
-from api.processor_messages import KEEP_MESSAGE, ProcessorMessages
 from api.system.health import PROBES
+from api.system.processor_messages import KEEP_MESSAGE, ProcessorMessages
 from projections.orders.documents import OrderDocument
 
 Json = dict[str, Any]
@@ -39,7 +39,7 @@ Payment orders: create them, collect their payments, and follow their progress. 
 Amounts of orders are JSON numbers in minor units (centavos, cents); amounts of payments are decimal strings in the same
 unit. Times are UTC, as in `2026-01-31T12:00:00.000Z`. Unknown fields of a body and unknown parameters of a query are
 ignored, except in a product, which keeps them. `null` is the same as absent, except in the details of a customer and of
-a product and in billing details, where it clears them.
+a product or a plan and in billing details, where it clears them.
 
 Every answer other than a 2xx has the same shape; match on its `code`. HEAD works wherever GET does. Another method is
 answered with 405 and `Allow`, an address without an operation with 404 `NOT_FOUND`.
@@ -71,6 +71,7 @@ def describe(routes: Iterable[Route]) -> Json:
                 "name": PRODUCTS,
                 "description": "Import products and read them. These operations need the API key alone.",
             },
+            {"name": PLANS, "description": "Create, read, change and archive what subscriptions are charged."},
             {
                 "name": MERCHANT,
                 "description": "API keys and settings of the merchant, and what a client should know of the service.",

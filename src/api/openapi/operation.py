@@ -13,6 +13,7 @@ from msgspec import Struct
 SANDBOX: Final = "Sandbox"
 PAYMENT_METHODS: Final = "Payment methods"
 PRODUCTS: Final = "Products"
+PLANS: Final = "Plans"
 MERCHANT: Final = "Merchant"
 Json = dict[str, Any]
 Codes = Mapping[int, tuple[str, ...]]

@@ -37,6 +37,15 @@ PRODUCT_ID: Final[Json] = {
     "example": "cafe-coatepec-1kg",
 }
 
+PLAN_ID: Final[Json] = {
+    "name": "id",
+    "in": "path",
+    "required": True,
+    "description": "The service's id of the plan, or the merchant's own external id, percent-encoded.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": TEXT_MAX},
+    "example": "cafe-del-mes",
+}
+
 PAYMENT_METHOD_ID: Final[Json] = {
     "name": "id",
     "in": "path",

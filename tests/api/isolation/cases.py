@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from tests.api.bodies import by_card, charge, order
-from tests.api.isolation.objects import CUSTOMERS, PRODUCTS
+from tests.api.isolation.objects import CUSTOMERS, PLANS, PRODUCTS
 from tests.invoicing.documents import issuer_body
 
 
@@ -167,6 +167,13 @@ CASES: Final[Mapping[tuple[str, str], Case]] = {
         },
         body={"products": [{"id": "new-product", "name": "New", "price": 100}]},
     ),
+    ("GET", PLANS): Case({"query.cursor": NOTHING("a position in the list, see the test of cursors")}),
+    ("POST", PLANS): Case(
+        {"body.externalId": "plan"}, body={"name": "Plan", "amount": "100", "currency": "MXN", "interval": "MONTH"}
+    ),
+    ("GET", f"{PLANS}/{{id}}"): Case({"path.id": "plan"}),
+    ("PUT", f"{PLANS}/{{id}}"): Case({"path.id": "plan", "body.externalId": "plan"}, body={"name": "Other"}),
+    ("DELETE", f"{PLANS}/{{id}}"): Case({"path.id": "plan"}),
     ("GET", "/api/sandbox/clock"): Case(),
     ("POST", "/api/sandbox/clock"): Case(body={"advanceBy": "PT0S"}),
     ("POST", "/api/sandbox/deposits"): Case(

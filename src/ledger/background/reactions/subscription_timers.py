@@ -13,8 +13,7 @@ from uuid import UUID
 
 from ledger.background.reactions.reaction import Effect, EnqueueJob, SetTimer
 from ledger.background.scheduler.jobs import Handler
-from ledger.domain.orders.events import TOPICS as ORDER_TOPICS
-from ledger.domain.orders.events import PaymentCaptured, PaymentFailed
+from ledger.domain.orders.events import AuthorizationAbandoned, PaymentCaptured, PaymentDeclined
 from ledger.domain.subscriptions.charge_ids import is_charge
 from ledger.domain.subscriptions.due import charge_over_at, next_due
 from ledger.domain.subscriptions.events import TOPICS
@@ -62,8 +61,10 @@ class SubscriptionOrders:
     topics = frozenset(
         {
             "payment-captured.v1",
-            "payment-failed.v1",
-            "payment-abandoned.v1",
+            "payment-declined.v1",
+            "authorization-abandoned.v1",
+            "capture-refused.v1",
+            "call-abandoned.v1",
             "payment-cancelled.v1",
             "payment-expired.v1",
             "late-capture-reported.v1",
@@ -78,7 +79,7 @@ class SubscriptionOrders:
         event = recorded.event
         if isinstance(event, PaymentCaptured) and recorded.version <= _CAPTURED_AT_ONCE:
             return
-        if isinstance(event, PaymentFailed) and recorded.version <= _FAILED_AT_ONCE:
+        if isinstance(event, PaymentDeclined | AuthorizationAbandoned) and recorded.version <= _FAILED_AT_ONCE:
             return
         yield EnqueueJob(_ORDER, recorded.stream_id, recorded.stream_id, event.at)
 

@@ -134,9 +134,7 @@ async def _not_sent(uow: UnitOfWork) -> NoReturn:
 async def _refuse(uow: UnitOfWork, code: str, *, by_risk: bool) -> NoReturn:
     reason = decline(code)
     rejection = ChargeRefusedByRisk if by_risk else ChargeRefused
-    refused = rejection(
-        reason.message, declineCode=reason.code, retryable=reason.retryable, advice=reason.advice
-    )
+    refused = rejection(reason.message, declineCode=reason.code, retryable=reason.retryable, advice=reason.advice)
     if uow.key is not None:
         await record_refusal(uow, refused)
     raise refused

@@ -78,9 +78,7 @@ async def _customer(uow: UnitOfWork, reference: str) -> Change:
     return uow.change(found.customer.customer_id, evolve_customer, ())
 
 
-async def _subscription_id(
-    uow: UnitOfWork, request: NewSubscription, new_id: UUID, conflict: Conflict | None
-) -> UUID:
+async def _subscription_id(uow: UnitOfWork, request: NewSubscription, new_id: UUID, conflict: Conflict | None) -> UUID:
     """Returns the id of the new subscription: that of the one with its external id, where there is one."""
     if request.external_id is None or not isinstance(conflict, ClaimTaken):
         return new_id
