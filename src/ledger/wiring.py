@@ -61,6 +61,7 @@ async def open_ledger(settings: Settings, *, clock: Clock | None = None) -> Asyn
             vault=vault,
             invoicing=_invoicing(settings, secrets, url, stack),
             call_timeouts=call_timeouts,
+            subscription_unpaid_days=settings.subscription_unpaid_days,
         )
         stack.push_async_callback(ledger.drain)
         yield ledger

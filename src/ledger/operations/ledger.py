@@ -55,6 +55,7 @@ class Ledger:
         vault: CardVault | None = None,
         invoicing: Invoicing | None = None,
         call_timeouts: CallTimeouts = CallTimeouts(),  # noqa: B008 - frozen, shared on purpose
+        subscription_unpaid_days: int = 60,
     ) -> None:
         self.journal = journal
         self.processor = processor
@@ -63,6 +64,7 @@ class Ledger:
         self.vault = vault
         self.invoicing = invoicing
         self.call_timeouts = call_timeouts
+        self.subscription_unpaid_days = subscription_unpaid_days
         self.customers = CustomerCache(journal)
         self.timeouts = Timeouts()
         self._merchants = TtlCache[UUID, Merchant](_MERCHANTS_MAX, _MERCHANT_TTL_S)

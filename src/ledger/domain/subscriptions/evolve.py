@@ -201,6 +201,8 @@ def _charged(state: Subscription, event: ChargeBegun | ChargeDeclined | ChargeUn
                 event.at,
                 next_attempt_at=event.next_attempt_at,
                 last_decline=event.decline_code,
+                refused_by_risk=event.refused_by_risk,
+                last_order_unsent=False,
             )
             return _without_charge(after, event.order_id)
         case ChargeUnsent():
@@ -212,6 +214,7 @@ def _charged(state: Subscription, event: ChargeBegun | ChargeDeclined | ChargeUn
                 next_attempt_at=event.next_attempt_at,
                 attempt_count=invoice.attempt_count - 1,
                 retries=invoice.retries - is_retry,
+                last_order_unsent=True,
             )
             return _without_charge(after, event.order_id)
         case ChargeSurplus():

@@ -64,6 +64,7 @@ class Invoice(Struct, frozen=True, kw_only=True):
     `period` is the period's number since the anchor, None for an invoice of a change of plan. `orders` are the payment
     orders of all attempts, oldest first; `attempt_count` counts those that were sent to the processor, `retries` the
     plan's own retries among them. `payment_order_id` is the order that paid, else that of the latest attempt.
+    `last_decline` is the decline code of the latest attempt; `last_order_unsent` that it never reached the processor.
     """
 
     invoice_id: UUID
@@ -88,6 +89,8 @@ class Invoice(Struct, frozen=True, kw_only=True):
     next_attempt_at: datetime | None = None
     paid_at: datetime | None = None
     last_decline: str | None = None
+    refused_by_risk: bool = False
+    last_order_unsent: bool = False
 
     @property
     def is_collectable(self) -> bool:

@@ -51,7 +51,7 @@ async def create_order(
         if existing is None:
             surcharge = None
             invoicing = None if request.terms.fiscal is None else invoicing_policy(merchant, request.exchange_rate)
-            if merchant.surcharge_rate is not None:
+            if merchant.surcharge_rate is not None and request.surcharged:
                 surcharge = SurchargePolicy(rate=merchant.surcharge_rate, methods=merchant.surcharge_methods)
             try:
                 return await _new_order(uow, request, payment, surcharge, invoicing, conflict)
@@ -104,7 +104,7 @@ async def _new_order(
     customer = await upsert_customer(uow, request.customer, conflict, look_up=uses_saved)
     customer_id = customer.change.stream_id
     command = CreateOrder(
-        order_id=uuid7(),
+        order_id=request.order_id or uuid7(),
         order_number=await uow.ledger.order_numbers.take(),
         customer_id=customer_id,
         at=uow.now,
