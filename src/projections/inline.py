@@ -70,8 +70,6 @@ def rows_of(merchant_id: UUID, version: int, before: Any, after: Any) -> dict[st
             return {payment_methods.TABLE.name: payment_methods.rows(merchant_id, before, after)}
         case Product():
             return {products.TABLE.name: [products.row(merchant_id, version, after)]}
-        case Subscription():
-            return {}
         case Plan():
             return {plans.TABLE.name: [plans.row(merchant_id, version, after)]}
         case Subscription():

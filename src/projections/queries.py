@@ -30,7 +30,9 @@ from projections.orders.table import OrderRow
 from projections.payment_methods import MethodQuery
 from projections.products import ProductDocument, ProductQuery
 from projections.subscriptions import invoices, plans, subscriptions
+from projections.subscriptions.invoices import InvoiceQuery
 from projections.subscriptions.plans import PlanQuery
+from projections.subscriptions.subscriptions import SubscriptionQuery
 
 Key = tuple[int, Any]
 """The kind of a point read, an index into _POINT_READS, and the key that is looked up."""

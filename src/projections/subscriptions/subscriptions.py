@@ -29,10 +29,12 @@ SubscriptionStatusName = Literal["TRIALING", "ACTIVE", "PAST_DUE", "CANCELED", "
 # Writes the subscription's row as it is after the commit. Its customer and its ids never change.
 _WRITE: Final = """
 insert into subscription
-  (merchant_id, subscription_id, version, external_id, customer_id, plan_id, status, created_at, doc)
-select merchant_id, subscription_id, version, external_id, customer_id, plan_id, status, created_at, doc from {rows}
+  (merchant_id, subscription_id, version, external_id, customer_id, plan_id, status, created_at, doc, metadata)
+select merchant_id, subscription_id, version, external_id, customer_id, plan_id, status, created_at, doc, metadata
+  from {rows}
 on conflict (merchant_id, subscription_id) do update set
-  version = excluded.version, plan_id = excluded.plan_id, status = excluded.status, doc = excluded.doc
+  version = excluded.version, plan_id = excluded.plan_id, status = excluded.status, doc = excluded.doc,
+  metadata = excluded.metadata
 """
 
 TABLE: Final = InlineTable(
@@ -47,6 +49,7 @@ TABLE: Final = InlineTable(
         ("status", "text"),
         ("created_at", "timestamptz"),
         ("doc", "bytea"),
+        ("metadata", "bytea"),
     ),
     _WRITE,
     is_rare=True,
@@ -55,16 +58,17 @@ TABLE: Final = InlineTable(
 # The documents of subscriptions by service id, else by external id, with their plans. Each row begins with the number
 # of the key that it answers.
 FIND: Final = """
-select q.n, s.doc, p.summary
+select q.n, s.doc, s.metadata, p.summary
   from unnest(%s::int4[], %s::uuid[], %s::uuid[], %s::text[]) as q(n, merchant_id, subscription_id, reference)
   left join lateral (
-    select doc, plan_id from subscription
+    select doc, metadata, plan_id from subscription
      where merchant_id = q.merchant_id and subscription_id = q.subscription_id limit 1) own on true
   left join lateral (
-    select doc, plan_id from subscription
+    select doc, metadata, plan_id from subscription
      where own.doc is null and merchant_id = q.merchant_id and external_id = q.reference limit 1) named on true
  cross join lateral (
-    select coalesce(own.doc, named.doc) as doc, coalesce(own.plan_id, named.plan_id) as plan_id) s
+    select coalesce(own.doc, named.doc) as doc, coalesce(own.metadata, named.metadata) as metadata,
+           coalesce(own.plan_id, named.plan_id) as plan_id) s
   join lateral (
     select summary from plan where merchant_id = q.merchant_id and plan_id = s.plan_id limit 1) p on true
 """
@@ -77,9 +81,9 @@ _BEYOND: Final = "and (created_at, subscription_id) < (%(after_at)s, %(after_id)
 # One page, newest first, and the number of subscriptions on all pages.
 _PAGE: Final = """
 with counted as (select count(*) as total from subscription where merchant_id = %(merchant_id)s {filters})
-select t.total, s.created_at, s.subscription_id, s.doc, p.summary
+select t.total, s.created_at, s.subscription_id, s.doc, s.metadata, p.summary
   from counted t left join lateral (
-    select created_at, subscription_id, plan_id, doc from subscription
+    select created_at, subscription_id, plan_id, doc, metadata from subscription
      where merchant_id = %(merchant_id)s {filters} {beyond}
      order by created_at desc, subscription_id desc offset %(offset)s limit %(limit)s) s on true
   left join lateral (
@@ -106,10 +110,6 @@ class _OwnDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     trial_end: Annotated[Moment | None, Meta(description="The end of the trial, when the first charge is due.")]
     canceled_at: Annotated[Moment | None, Meta(description="When it was cancelled, also at the end of its period.")]
     ended_at: Annotated[Moment | None, Meta(description="When it ended.")]
-    metadata: Annotated[
-        Annotated[Raw, Meta(extra_json_schema={"type": "object"})] | None,
-        Meta(description="JSON object, as the merchant sent it."),
-    ]
     created_at: Moment
     updated_at: Moment
 
@@ -117,6 +117,10 @@ class _OwnDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
 class SubscriptionDocument(_OwnDocument, frozen=True, kw_only=True, rename="camel", gc=False):
     """A customer who is charged for a plan, period by period."""
 
+    metadata: Annotated[
+        Annotated[Raw, Meta(extra_json_schema={"type": "object"})] | None,
+        Meta(description="JSON object, as the merchant sent it; null once the customer is erased."),
+    ]
     plan: PlanSummaryDocument
 
 
@@ -145,7 +149,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 def render_subscription(merchant_id: UUID, subscription: Subscription) -> bytes:
-    """Returns the JSON object of a subscription that has started, without its plan."""
+    """Returns the JSON object of a subscription that has started, without its metadata and its plan."""
     assert subscription.status is not None, "a subscription is shown once it has started"
     return _encode(
         _OwnDocument(
@@ -164,16 +168,15 @@ def render_subscription(merchant_id: UUID, subscription: Subscription) -> bytes:
             trial_end=moment_or_null(subscription.trial_end),
             canceled_at=moment_or_null(subscription.canceled_at),
             ended_at=moment_or_null(subscription.ended_at),
-            metadata=subscription.metadata,
             created_at=moment(subscription.created_at),
             updated_at=moment(subscription.updated_at),
         )
     )
 
 
-def with_plan(document: bytes, summary: bytes) -> bytes:
-    """Returns the JSON object of a subscription together with that of its plan."""
-    return b'%b,"plan":%b}' % (document[:-1], summary)
+def whole(document: bytes, metadata: bytes | None, summary: bytes) -> bytes:
+    """Returns the JSON object of a subscription from the stored one, its metadata, and what it shows of its plan."""
+    return b'%b,"metadata":%b,"plan":%b}' % (document[:-1], metadata or b"null", summary)
 
 
 def row(merchant_id: UUID, version: int, subscription: Subscription) -> Row:
@@ -189,6 +192,7 @@ def row(merchant_id: UUID, version: int, subscription: Subscription) -> Row:
         subscription.status.encode(),
         micros(subscription.created_at),
         render_subscription(merchant_id, subscription),
+        None if subscription.metadata is None else bytes(subscription.metadata),
     )
 
 
@@ -205,8 +209,8 @@ def find_parameters(keys: Sequence[tuple[bytes, str]]) -> list[bytes]:
 
 def found(row: Sequence[Any]) -> bytes:
     """Returns the subscription's document from a row of FIND."""
-    _, document, summary = row
-    return with_plan(document, summary)
+    _, document, metadata, summary = row
+    return whole(document, metadata, summary)
 
 
 def page_statement(
@@ -231,5 +235,5 @@ def _statement(filters: tuple[bool, bool, bool], has_cursor: bool) -> str:
 def page_body(query: SubscriptionQuery, rows: Sequence[tuple[Any, ...]]) -> bytes:
     """Returns the JSON of a page from the rows of its statement."""
     shown, pagination = paginated(query, rows)
-    documents: list[Any] = [Raw(with_plan(document, summary)) for *_, document, summary in shown]
+    documents: list[Any] = [Raw(whole(*stored)) for _, _, _, *stored in shown]
     return _encode(SubscriptionPage(data=documents, pagination=pagination))

@@ -19,7 +19,8 @@ create unique index plan_by_external_id on plan (merchant_id, external_id) where
 -- The list, newest first, and its totals.
 create index plan_created on plan (merchant_id, created_at, plan_id) include (status);
 
--- A subscription that has started. doc is its JSON object without the plan, which is read with it.
+-- A subscription that has started. doc is its JSON object without the metadata, which are personal data, and without the
+-- plan, which is read with it.
 create table subscription (
   merchant_id     uuid        not null,
   subscription_id uuid        not null,
@@ -30,6 +31,7 @@ create table subscription (
   status          text        collate "C" not null,
   created_at      timestamptz not null,
   doc             bytea       not null,
+  metadata        bytea,
   primary key (merchant_id, subscription_id)
 ) with (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
 
@@ -40,7 +42,18 @@ create index subscription_created on subscription (merchant_id, created_at, subs
 create index subscription_of_customer on subscription (merchant_id, customer_id, created_at, subscription_id);
 create index subscription_of_plan on subscription (merchant_id, plan_id, created_at, subscription_id);
 -- Samples of this column would stay in pg_statistic after an erasure. No plan needs them.
-alter table subscription alter column doc set statistics 0;
+alter table subscription alter column metadata set statistics 0;
+
+-- The commit that erases a customer also removes the metadata of its subscriptions, those that have ended included.
+create function forget_subscriber() returns trigger language plpgsql as $$
+begin
+  update subscription set metadata = null
+   where merchant_id = new.merchant_id and customer_id = new.customer_id and metadata is not null;
+  return null;
+end
+$$;
+create trigger forget_subscriber after update on customer for each row
+  when (new.erased and not old.erased) execute function forget_subscriber();
 
 -- An invoice of a subscription: doc is its JSON object, ordinal its number within the subscription.
 create table subscription_invoice (
