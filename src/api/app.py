@@ -40,6 +40,13 @@ from api.products import list as list_products
 from api.products import show as show_product
 from api.sandbox import clock, deposits, disputes, payer_pages, processor_mode, settlements, stamping
 from api.sandbox.payer_pages import PayerPage
+from api.subscriptions import cancel as cancel_subscription
+from api.subscriptions import change as change_subscription
+from api.subscriptions import create as create_subscription
+from api.subscriptions import invoices as subscription_invoices
+from api.subscriptions import list as list_subscriptions
+from api.subscriptions import retry as retry_subscription
+from api.subscriptions import show as show_subscription
 from api.subscriptions.plans import archive
 from api.subscriptions.plans import change as change_plan
 from api.subscriptions.plans import create as create_plan
@@ -103,6 +110,7 @@ def routes(settings: Settings, holder: DependencyHolder) -> list[Route]:
     customers = f"{settings.base_path}/customers"
     products = f"{settings.lps_base_path}/products"
     plans = f"{settings.base_path}/v1/plans"
+    subscriptions = f"{settings.base_path}/v1/subscriptions"
     route = partial(_route, holder)
     return [
         route(orders, GET=list_orders.LIST_ORDERS, POST=create.CREATE),
@@ -135,6 +143,21 @@ def routes(settings: Settings, holder: DependencyHolder) -> list[Route]:
             PUT=change_plan.CHANGE_PLAN,
             DELETE=archive.ARCHIVE_PLAN,
         ),
+        route(
+            subscriptions,
+            GET=list_subscriptions.LIST_SUBSCRIPTIONS,
+            POST=create_subscription.CREATE_SUBSCRIPTION,
+        ),
+        route(
+            f"{subscriptions}/{{id}}",
+            GET=show_subscription.SHOW_SUBSCRIPTION,
+            PUT=change_subscription.CHANGE_SUBSCRIPTION,
+        ),
+        route(f"{subscriptions}/{{id}}/cancel", POST=cancel_subscription.CANCEL_SUBSCRIPTION),
+        route(f"{subscriptions}/{{id}}/resume", POST=cancel_subscription.RESUME_SUBSCRIPTION),
+        route(f"{subscriptions}/{{id}}/retry", POST=retry_subscription.RETRY_SUBSCRIPTION),
+        route(f"{subscriptions}/{{id}}/invoices", GET=subscription_invoices.LIST_INVOICES),
+        route(f"{settings.base_path}/v1/subscription-invoices/{{id}}", GET=subscription_invoices.SHOW_INVOICE),
         route(keys, GET=list_keys.LIST_KEYS, POST=create_key.CREATE_KEY),
         route(f"{keys}/{{id}}", GET=list_keys.SHOW_KEY, DELETE=revoke_key.REVOKE_KEY),
         route(f"{keys}/{{id}}/rotate", POST=rotate_key.ROTATE_KEY),

@@ -43,6 +43,7 @@ STATUS: Final[Mapping[type[Rejected], int]] = {
     rejections.PlanNotFound: 404,
     rejections.PlanInUse: 409,
     rejections.SubscriptionNotFound: 404,
+    rejections.SubscriptionInvoiceNotFound: 404,
     rejections.SubscriptionCanceled: 409,
     rejections.CurrencyMismatch: 422,
     rejections.ChargeRefused: 422,

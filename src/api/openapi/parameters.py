@@ -46,6 +46,23 @@ PLAN_ID: Final[Json] = {
     "example": "cafe-del-mes",
 }
 
+SUBSCRIPTION_ID: Final[Json] = {
+    "name": "id",
+    "in": "path",
+    "required": True,
+    "description": "The service's id of the subscription, or the merchant's own external id, percent-encoded.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": TEXT_MAX},
+    "example": "suscripcion-5521",
+}
+
+INVOICE_ID: Final[Json] = {
+    "name": "id",
+    "in": "path",
+    "required": True,
+    "description": "The service's id of the subscription invoice.",
+    "schema": {"type": "string", "format": "uuid"},
+}
+
 PAYMENT_METHOD_ID: Final[Json] = {
     "name": "id",
     "in": "path",

@@ -94,6 +94,10 @@ class SubscriptionNotFound(Rejected):
     code = "SUBSCRIPTION_NOT_FOUND"
 
 
+class SubscriptionInvoiceNotFound(Rejected):
+    code = "SUBSCRIPTION_INVOICE_NOT_FOUND"
+
+
 class SubscriptionCanceled(Rejected):
     """The subscription is cancelled, which is final (contract 2.3)."""
 

@@ -22,7 +22,7 @@ from projections.lists.cursor import Cursor
 from projections.lists.pages import Pagination
 from projections.orders.formats import Moment, moment, moment_or_null
 from projections.subscriptions.listing import page_parameters, paginated
-from projections.subscriptions.plans import PlanSummaryDocument
+from projections.subscriptions.plans import PlanSummaryDocument, summary_in
 
 SubscriptionStatusName = Literal["TRIALING", "ACTIVE", "PAST_DUE", "CANCELED", "UNPAID"]
 
@@ -174,9 +174,14 @@ def render_subscription(merchant_id: UUID, subscription: Subscription) -> bytes:
     )
 
 
-def whole(document: bytes, metadata: bytes | None, summary: bytes) -> bytes:
+def whole(document: bytes, metadata: bytes | Raw | None, summary: bytes) -> bytes:
     """Returns the JSON object of a subscription from the stored one, its metadata, and what it shows of its plan."""
     return b'%b,"metadata":%b,"plan":%b}' % (document[:-1], metadata or b"null", summary)
+
+
+def answer(merchant_id: UUID, subscription: Subscription, plan: bytes) -> bytes:
+    """Returns the JSON object of a subscription, `plan` being the document of its plan."""
+    return whole(render_subscription(merchant_id, subscription), subscription.metadata, summary_in(plan))
 
 
 def row(merchant_id: UUID, version: int, subscription: Subscription) -> Row:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
-from ledger.domain.plans.terms import Interval
+from ledger.domain.plans.terms import TRIAL_DAYS_MAX, Interval
 
 _HALF_DAYS = 15
 """The distance of the two days of a month on which a half-monthly period begins."""
@@ -28,6 +28,13 @@ def period(anchor: datetime, time_zone: str, interval: Interval, count: int, n: 
     """Returns the n-th period of `count` intervals since `anchor`; n counts from 0."""
     local = anchor.astimezone(ZoneInfo(time_zone))
     return Period(_after(local, interval, n * count), _after(local, interval, (n + 1) * count))
+
+
+def start_problem(date: datetime, at: datetime) -> str | None:
+    """Returns what is wrong with the time of a first charge that a request at `at` gives, None where nothing is."""
+    if date < at:
+        return f"must not be before the merchant's clock, which shows {at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    return f"must be within {TRIAL_DAYS_MAX} days" if date > at + timedelta(days=TRIAL_DAYS_MAX) else None
 
 
 def days_after(start: datetime, time_zone: str, days: int) -> datetime:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
-from typing import Final
+from datetime import datetime
 
 from msgspec import UNSET
 
-from ledger.domain.plans.terms import TRIAL_DAYS_MAX
 from ledger.domain.rejections import DuplicateExternalId, InvalidField, refuse_fields
-from ledger.domain.subscriptions.calendar import days_after
+from ledger.domain.subscriptions.calendar import days_after, start_problem
 from ledger.domain.subscriptions.commands import RequestSubscription
 from ledger.domain.subscriptions.decide import steps
 from ledger.domain.subscriptions.events import (
@@ -19,8 +17,6 @@ from ledger.domain.subscriptions.events import (
     SubscriptionStarted,
 )
 from ledger.domain.subscriptions.state import Subscription
-
-_TRIAL_MAX: Final = timedelta(days=TRIAL_DAYS_MAX)
 
 
 def decide_request(state: Subscription | None, command: RequestSubscription) -> list[SubscriptionEvent]:
@@ -78,8 +74,5 @@ def _first_charge_at(command: RequestSubscription) -> datetime:
 def _date_problems(field: str, date: object, at: datetime) -> list[InvalidField]:
     if not isinstance(date, datetime):
         return []
-    if date < at:
-        return [InvalidField(field, f"must not be before the merchant's clock, which shows {at:%Y-%m-%dT%H:%M:%SZ}")]
-    if date > at + _TRIAL_MAX:
-        return [InvalidField(field, f"must be within {TRIAL_DAYS_MAX} days")]
-    return []
+    problem = start_problem(date, at)
+    return [] if problem is None else [InvalidField(field, problem)]
