@@ -23,7 +23,7 @@ from projections import customers, merchants, payment_methods, products
 from projections.lists import tally
 from projections.orders import table
 from projections.search import lines
-from projections.subscriptions import plans
+from projections.subscriptions import invoices, plans, subscriptions
 
 TABLES: Final[tuple[InlineTable, ...]] = (
     table.TABLE,
@@ -35,6 +35,8 @@ TABLES: Final[tuple[InlineTable, ...]] = (
     payment_methods.TABLE,
     products.TABLE,
     plans.TABLE,
+    subscriptions.TABLE,
+    invoices.TABLE,
 )
 
 
@@ -68,10 +70,15 @@ def rows_of(merchant_id: UUID, version: int, before: Any, after: Any) -> dict[st
             return {payment_methods.TABLE.name: payment_methods.rows(merchant_id, before, after)}
         case Product():
             return {products.TABLE.name: [products.row(merchant_id, version, after)]}
-        case Subscription():
-            return {}
         case Plan():
             return {plans.TABLE.name: [plans.row(merchant_id, version, after)]}
+        case Subscription():
+            if not after.is_shown:
+                return {}
+            return {
+                subscriptions.TABLE.name: [subscriptions.row(merchant_id, version, after)],
+                invoices.TABLE.name: invoices.rows(merchant_id, before, after),
+            }
         case IdempotencyRecord():
             return {}  # a repeated request is answered from the log itself
         case Merchant():

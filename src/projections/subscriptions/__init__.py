@@ -1,6 +1,7 @@
-"""Plans: their documents, their rows, and pages of them.
+"""Plans, subscriptions and the invoices of subscriptions: their documents, their rows, and pages of them.
 
 In reading order:
 
-- `plans`: a plan's document and row, and a page of plans. `listing`: what the pages of this package have in common.
+- `plans`, `subscriptions`, `invoices`: a document, the row that holds it, and pages of it.
+- `listing`: what the pages of this package have in common.
 """

@@ -1,21 +1,41 @@
-"""What the lists of this package have in common: the newest first, with the total and the page in one statement.
+"""What the lists of this package have in common: the total and the page are read by one statement.
 
-The rows of a list's statement begin with the total, the time of creation and the id. A list without entries has one row
-with the total alone.
+The rows of a list's statement begin with the total, then what orders the list. A list without entries has one row with
+the total alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 from uuid import UUID
 
 from projections.lists.cursor import Cursor, encode_cursor
 from projections.lists.pages import Pagination
 
+Rows = Sequence[tuple[Any, ...]]
 
-class PageQuery(Protocol):
+
+class AnyCursor(Protocol):
+    """The end of a page: the number of entries up to and including its last one."""
+
+    @property
+    def behind(self) -> int: ...
+
+
+class AnyQuery(Protocol):
     """One page of a list. With a cursor, it begins after that, and `offset` is ignored."""
+
+    @property
+    def limit(self) -> int: ...
+    @property
+    def offset(self) -> int: ...
+    @property
+    def cursor(self) -> AnyCursor | None: ...
+
+
+class CreatedQuery(Protocol):
+    """One page of a list that is ordered by the time of creation and the id."""
 
     @property
     def limit(self) -> int: ...
@@ -25,8 +45,8 @@ class PageQuery(Protocol):
     def cursor(self) -> Cursor | None: ...
 
 
-def page_parameters(merchant_id: UUID, query: PageQuery) -> dict[str, Any]:
-    """Returns the parameters that the statements of all lists take. They read one entry more than the page holds."""
+def page_parameters(merchant_id: UUID, query: CreatedQuery) -> dict[str, Any]:
+    """Returns the parameters of a list by the time of creation. It reads one entry more than the page holds."""
     cursor = query.cursor
     return {
         "merchant_id": merchant_id,
@@ -37,16 +57,21 @@ def page_parameters(merchant_id: UUID, query: PageQuery) -> dict[str, Any]:
     }
 
 
-def paginated(query: PageQuery, rows: Sequence[tuple[Any, ...]]) -> tuple[Sequence[tuple[Any, ...]], Pagination]:
-    """Returns the rows that the page shows, and its pagination."""
+def cursor_behind(row: tuple[Any, ...], behind: int) -> str:
+    """Returns the `nextCursor` of a list by the time of creation, whose page ends with this row."""
+    _, created_at, entry_id, *_ = row
+    return encode_cursor(Cursor(False, created_at, entry_id, behind))
+
+
+def paginated(
+    query: AnyQuery, rows: Rows, encode: Callable[[tuple[Any, ...], int], str] = cursor_behind
+) -> tuple[Rows, Pagination]:
+    """Returns the rows that the page shows, and its pagination. `encode` makes the cursor of the last row."""
     total = rows[0][0]
     found = [row for row in rows if row[1] is not None]
     shown = found[: query.limit]
     offset = query.offset if query.cursor is None else query.cursor.behind
-    next_cursor = None
-    if len(found) > len(shown):
-        _, created_at, entry_id, *_ = shown[-1]
-        next_cursor = encode_cursor(Cursor(False, created_at, entry_id, offset + len(shown)))
+    has_more = len(found) > len(shown)
     return shown, Pagination(
         page=offset // query.limit + 1,
         limit=query.limit,
@@ -54,6 +79,6 @@ def paginated(query: PageQuery, rows: Sequence[tuple[Any, ...]]) -> tuple[Sequen
         total=total,
         count=len(shown),
         total_pages=-(-total // query.limit),
-        has_more=next_cursor is not None,
-        next_cursor=next_cursor,
+        has_more=has_more,
+        next_cursor=encode(shown[-1], offset + len(shown)) if has_more else None,
     )

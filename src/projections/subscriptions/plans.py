@@ -137,7 +137,13 @@ class PlanQuery(Struct, frozen=True, kw_only=True):
     cursor: Cursor | None = None
 
 
+class _Identified(Struct):
+    id: UUID
+
+
 _encode: Final = msgspec.json.Encoder().encode
+_decode_id: Final = msgspec.json.Decoder(_Identified).decode
+_decode_summary: Final = msgspec.json.Decoder(PlanSummaryDocument).decode
 
 
 def render_plan(plan: Plan) -> bytes:
@@ -210,6 +216,16 @@ def found(row: Sequence[Any]) -> bytes:
     """Returns the plan's document from a row of FIND."""
     document: bytes = row[1]
     return document
+
+
+def plan_id_in(document: bytes) -> UUID:
+    """Returns the id of the plan with this document."""
+    return _decode_id(document).id
+
+
+def summary_in(document: bytes) -> bytes:
+    """Returns the JSON object that a subscription shows of its plan, from the plan's own."""
+    return _encode(_decode_summary(document))
 
 
 def page_statement(merchant_id: UUID, query: PlanQuery) -> tuple[str, dict[str, Any]]:
