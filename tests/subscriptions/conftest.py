@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -98,5 +97,5 @@ class Shop:
 
 
 @pytest.fixture
-async def shop(ledger: Ledger, merchant: Actor, database_url: str) -> AsyncIterator[Shop]:
-    yield Shop(ledger, merchant, database_url)
+async def shop(ledger: Ledger, merchant: Actor, database_url: str) -> Shop:
+    return Shop(ledger, merchant, database_url)
