@@ -192,7 +192,9 @@ def _act(model: Model, draw) -> None:
     """Sends one drawn request of a merchant."""
     state, at = model.state, model.now
     assert state is not None
-    choice = draw(st.sampled_from(["none", "none", "cancel", "end", "resume", "retry", "method", "plan", "erase", "late"]))
+    choice = draw(
+        st.sampled_from(["none", "none", "cancel", "end", "resume", "retry", "method", "plan", "erase", "late"])
+    )
     try:
         match choice:
             case "cancel":

@@ -29,6 +29,8 @@ from api.orders.list import PARAMETERS
 from api.orders.refund import RefundPaymentOrder
 from api.products.bulk_import import ImportProducts, ProductImport
 from api.products.list import PARAMETERS as PRODUCT_PARAMETERS
+from api.subscriptions.fields import CancelSubscription, ChangeSubscription, CreateSubscription
+from api.subscriptions.list import PARAMETERS as SUBSCRIPTION_PARAMETERS
 from api.subscriptions.plans.fields import ChangePlan
 from api.subscriptions.plans.list import PARAMETERS as PLAN_PARAMETERS
 from ledger.settings import Settings
@@ -38,7 +40,9 @@ from projections.orders.authentication import ValidationDocument
 from projections.orders.documents import OrderDocument
 from projections.orders.refunds import RefundDocument
 from projections.products import ProductDocument
+from projections.subscriptions.invoices import SubscriptionInvoiceDocument
 from projections.subscriptions.plans import PlanDocument
+from projections.subscriptions.subscriptions import SubscriptionDocument
 
 _HEADERS: Mapping[str, str] = {
     "x-api-key": "The merchant's key. Required.",
@@ -146,6 +150,21 @@ def page() -> str:
         'Answered as `{ "data": [ … plans ], "pagination": { … } }`, as [the list of orders](#list-payment-orders-the-query).',
         "## A plan, as it is answered",
         _answered(PlanDocument),
+        "## Create a subscription: the body",
+        *_body(CreateSubscription),
+        "## Change a subscription: the body",
+        *_body(ChangeSubscription),
+        "## Cancel a subscription: the body",
+        *_body(CancelSubscription),
+        "## List subscriptions: the query",
+        table(
+            ("parameter", "meaning"), [(code(name), meaning) for name, (meaning, _) in SUBSCRIPTION_PARAMETERS.items()]
+        ),
+        'Answered as `{ "data": [ … subscriptions ], "pagination": { … } }`, as [the list of orders](#list-payment-orders-the-query).',
+        "## A subscription, as it is answered",
+        *_answered_whole(SubscriptionDocument),
+        "## A subscription invoice, as it is answered",
+        *_answered_whole(SubscriptionInvoiceDocument),
     )
 
 

@@ -66,9 +66,7 @@ class Shop:
         self, plan: Plan, number: str = APPROVED, customer: str = "ana", key: Any = None, **changes: Any
     ) -> Subscription:
         card = await self.card(number, customer)
-        request = NewSubscription(
-            customer=customer, plan=str(plan.plan_id), payment_method=str(card), **changes
-        )
+        request = NewSubscription(customer=customer, plan=str(plan.plan_id), payment_method=str(card), **changes)
         return (await create_subscription(self.ledger, self.actor, request, key)).state
 
     async def at(self, subscription_id: UUID) -> Subscription:

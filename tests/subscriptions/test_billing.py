@@ -172,4 +172,3 @@ async def test_a_charge_that_is_approved_for_a_part_is_given_back(shop: Shop, nu
     (order,) = await shop.charges()
     assert (state.status, state.invoices[0].last_decline) == (PAST_DUE, "INSUFFICIENT_FUNDS")
     assert (order.net, order.amount_refunded) == (0, Decimal(5_000))
-

@@ -26,7 +26,7 @@ async def planned(merchant: Merchant, **changes: Any) -> dict[str, Any]:
 async def saved(merchant: Merchant, customer: str, number: str = "4242424242424242") -> str:
     """Returns the id of a card that a new order of this customer has saved."""
     method = by_card(cardDetails=card(number=number), persist=True)
-    body = paid_order(externalId=f"{customer}-{number}", customer={"externalId": customer}, paymentMethod=method)
+    body = paid_order(externalId=f"{customer}-{number[-4:]}", customer={"externalId": customer}, paymentMethod=method)
     paid = await made(merchant, "/api/v2/payment-orders", body)
     method_id: str = paid["payment"]["paymentMethodId"]
     return method_id

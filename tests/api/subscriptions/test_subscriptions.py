@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import psycopg
 import pytest
 from tests.api.storefront import ORDERS, Merchant, Storefront
 from tests.api.subscriptions.billing import (
@@ -23,6 +22,7 @@ from tests.api.subscriptions.billing import (
 from tests.whole_log import whole_log
 from uuid_utils.compat import uuid7
 
+from ledger.postgres.connection import connect
 from ledger.settings import Settings
 from projections.rebuild import replay, stored
 
@@ -301,7 +301,7 @@ async def test_an_erased_customer_leaves_no_metadata(merchant: Merchant):
     assert (await merchant.delete("/api/customers/ana")).status_code == 200
     for each in (ended, live):
         subscription = await shown(merchant, f"{SUBSCRIPTIONS}/{each['id']}")
-        assert (subscription["status"], subscription["metadata"]) == ("CANCELED", None)
+        assert subscription["metadata"] is None
 
 
 async def test_a_replay_of_the_log_gives_the_stored_rows(store: Storefront, merchant: Merchant, settings: Settings):
@@ -311,7 +311,7 @@ async def test_a_replay_of_the_log_gives_the_stored_rows(store: Storefront, merc
     await merchant.put(f"{SUBSCRIPTIONS}/{new['id']}", {"planId": "other"})
     await made(merchant, f"{SUBSCRIPTIONS}/{new['id']}/cancel", {"atPeriodEnd": False})
     assert settings.database_url is not None
-    async with await psycopg.AsyncConnection.connect(settings.database_url) as connection:
+    async with await connect(settings.database_url, "test") as connection:
         feed = await whole_log(store.ledger.journal.reader, connection, merchant.merchant_id)
         rows = await stored(connection, merchant.merchant_id)
     log = [(each.stream_id, each.version, each.event) for each in feed]
