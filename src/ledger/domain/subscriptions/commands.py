@@ -81,9 +81,7 @@ class RunDue(Struct, frozen=True, kw_only=True):
 
 
 class ChargePaid(Struct, frozen=True, kw_only=True, tag="paid"):
-    """The order captured the whole amount. `refunded` where that was given back because the invoice was paid already."""
-
-    refunded: bool = False
+    """The order captured the whole amount."""
 
 
 class ChargeFailed(Struct, frozen=True, kw_only=True, tag="failed"):
