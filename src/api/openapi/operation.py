@@ -25,8 +25,8 @@ class OperationSpec(Struct, frozen=True, kw_only=True):
 
     `takes` is the struct of the body, which may be left out where `optional`. `answers` has the meaning and the struct
     of each status; `text` is the meaning of an answer that is plain text instead. `replays` marks an operation whose
-    answers may be repetitions (header Idempotent-Replayed). `has_order` is false where a decline is answered without the
-    payment order.
+    answers may be repetitions (header Idempotent-Replayed). `has_order` is false where a decline is answered without
+    the payment order.
     """
 
     name: str

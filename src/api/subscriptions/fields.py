@@ -1,4 +1,4 @@
-"""What a request to create or to change a subscription contains, and its parser, which names every wrong field at once."""
+"""What a request to create or to change a subscription contains, and its parser, which names every wrong field."""
 
 from __future__ import annotations
 
