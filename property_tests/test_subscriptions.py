@@ -15,7 +15,6 @@ from zoneinfo import ZoneInfo
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ledger.domain.plans.state import Plan
 from ledger.domain.plans.terms import Interval, OnRetriesExhausted, PlanTerms
 from ledger.domain.rejections import Rejected
 from ledger.domain.subscriptions import commands
@@ -36,7 +35,7 @@ COUNTS = {Interval.DAY: 45, Interval.WEEK: 8, Interval.HALF_MONTH: 7, Interval.M
 
 
 @st.composite
-def plans(draw: st.DrawFn) -> Plan:
+def plans(draw: st.DrawFn) -> commands.ChosenPlan:
     interval = draw(st.sampled_from(list(Interval)))
     terms = PlanTerms(
         amount=Decimal(draw(st.integers(1, 10_000_000))),
@@ -50,7 +49,7 @@ def plans(draw: st.DrawFn) -> Plan:
         on_retries_exhausted=draw(st.sampled_from(list(OnRetriesExhausted))),
     )
     plan_id = uuid.UUID(int=draw(st.integers(1, 1 << 60)))
-    return Plan(plan_id=plan_id, name="Plan", terms=terms, created_at=START, updated_at=START)
+    return commands.ChosenPlan(plan_id=plan_id, name="Plan", terms=terms)
 
 
 moments = st.datetimes(datetime(2026, 12, 1), datetime(2030, 1, 1)).map(lambda at: at.replace(tzinfo=UTC))  # noqa: DTZ001
@@ -93,7 +92,7 @@ outcomes = st.sampled_from(
 class Model:
     """A subscription under test, with its events. `refused` counts the commands that were refused."""
 
-    def __init__(self, plan: Plan, zone: str) -> None:
+    def __init__(self, plan: commands.ChosenPlan, zone: str) -> None:
         self.now = START
         self.state: Subscription | None = None
         command = commands.RequestSubscription(

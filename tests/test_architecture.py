@@ -14,16 +14,27 @@ MODULES = {
 LONG = {  # module: why it may be longer than 300 lines
     "ledger.domain.orders.commands": "a list: every command on an order",
     "ledger.settings": "a list: every setting with its bounds and its description, and how one is read",
+    "ledger.domain.rejections": "a list: every refusal, with its public code",
+    "ledger.domain.subscriptions.events": "a list: the storage format of one stream, with its topics",
     "ledger.domain.orders.events": "a list: the storage format of one stream, with its topics",
 }
 WIDE = {"ledger"}  # packages that may have more than 13 modules and packages: the root, whose map shows them in layers
 
 STREAMS = tuple(
     f"ledger.domain.{name}"
-    for name in ("orders", "customers", "payment_methods", "merchants", "products", "plans", "idempotency")
+    for name in (
+        "orders",
+        "customers",
+        "payment_methods",
+        "merchants",
+        "products",
+        "plans",
+        "subscriptions",
+        "idempotency",
+    )
 )
 PURE_STDLIB = (
-    "__future__", "bisect", "collections", "contextlib", "dataclasses", "datetime", "decimal", "enum", "fractions", "functools", "hashlib", "itertools", "math",
+    "__future__", "bisect", "calendar", "collections", "contextlib", "dataclasses", "datetime", "decimal", "enum", "fractions", "functools", "hashlib", "itertools", "math",
     "operator", "re", "string", "types", "typing", "uuid", "zoneinfo",
 )  # fmt: skip
 DATABASE = tuple(

@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from msgspec import Raw
 from tests.journal.action_samples import ACTIONS, REFUND
 from tests.journal.invoice_samples import INVOICES
+from tests.journal.subscription_samples import SUBSCRIPTIONS
 
 from ledger.domain.customers import events as customers
 from ledger.domain.idempotency import events as requests
@@ -310,6 +311,7 @@ SAMPLES: dict[str, Any] = {
         metadata=Raw(b'{"lot":7}'),
         attributes=Raw(b'{"roast":"medium"}'),
     ),
+    **SUBSCRIPTIONS,
     "plan-created.v1": plans.PlanCreated(
         plan_id=PLAN,
         name="Café del mes",

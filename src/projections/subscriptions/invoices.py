@@ -6,6 +6,7 @@ import base64
 import binascii
 import struct
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from typing import Annotated, Any, Final, Literal
 from uuid import UUID
 
@@ -168,8 +169,8 @@ def render_invoice(subscription: Subscription, invoice: Invoice) -> bytes:
 def rows(merchant_id: UUID, before: Subscription | None, after: Subscription) -> list[Row]:
     """Returns the rows of the invoices that changed from `before`; all of them where it had not started yet."""
     known = before.invoices if before is not None and before.is_shown else ()
-    unchanged = {id(invoice) for invoice in known}
-    return [_row(merchant_id, after, invoice) for invoice in after.invoices if id(invoice) not in unchanged]
+    changed = [one for one, old in zip_longest(after.invoices, known) if one is not None and one is not old]
+    return [_row(merchant_id, after, invoice) for invoice in changed]
 
 
 def _row(merchant_id: UUID, subscription: Subscription, invoice: Invoice) -> Row:

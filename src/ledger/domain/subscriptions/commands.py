@@ -8,7 +8,7 @@ from uuid import UUID
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from ledger.domain.plans.state import Plan
+from ledger.domain.plans.terms import PlanTerms
 from ledger.domain.subscriptions.events import CanceledBecause
 from ledger.py311_speedups import fast_members
 
@@ -26,6 +26,14 @@ class Proration(StrEnum):
     INVOICE_NOW = "INVOICE_NOW"
 
 
+class ChosenPlan(Struct, frozen=True, kw_only=True):
+    """The plan of a request, as it is now: the subscription keeps its name and its terms."""
+
+    plan_id: UUID
+    name: str
+    terms: PlanTerms
+
+
 class RequestSubscription(Struct, frozen=True, kw_only=True):
     """Requests a subscription (contract N67). Its first charge is at the trial's end, else at `start`, else now.
 
@@ -34,7 +42,7 @@ class RequestSubscription(Struct, frozen=True, kw_only=True):
 
     subscription_id: UUID
     customer_id: UUID
-    plan: Plan
+    plan: ChosenPlan
     payment_method_id: UUID
     time_zone: str
     at: datetime
@@ -48,7 +56,7 @@ class ChangeSubscription(Struct, frozen=True, kw_only=True):
     """Changes a subscription (contract N67). What is None or UNSET was absent from the request and stays."""
 
     at: datetime
-    plan: Plan | None = None
+    plan: ChosenPlan | None = None
     payment_method_id: UUID | None = None
     proration: Proration = Proration.NEXT_INVOICE
     metadata: Raw | None | UnsetType = UNSET
@@ -81,9 +89,7 @@ class RunDue(Struct, frozen=True, kw_only=True):
 
 
 class ChargePaid(Struct, frozen=True, kw_only=True, tag="paid"):
-    """The order captured the whole amount. `refunded` where that was given back because the invoice was paid already."""
-
-    refunded: bool = False
+    """The order captured the whole amount."""
 
 
 class ChargeFailed(Struct, frozen=True, kw_only=True, tag="failed"):

@@ -113,10 +113,10 @@ class Charge(Struct, frozen=True, kw_only=True):
 class Subscription(Struct, frozen=True, kw_only=True):
     """A subscription. `status` is None before it has started: it is not shown then, nor are its invoices.
 
-    `refusal` is why the first charge failed: the subscription never began. The current period is the trial until the first invoice. The
-    next period is number `next_period` since `anchor`; `periods_billed` counts the invoices of periods. `invoices` are
-    all of them, oldest first. `carried` are the lines that the next invoice takes over. `charge` is the one in
-    progress: there is at most one.
+    `refusal` is why the first charge failed: the subscription never began. The current period is the trial until the
+    first invoice. The next period is number `next_period` since `anchor`; `periods_billed` counts the invoices of
+    periods. `invoices` are all of them, oldest first. `carried` are the lines that the next invoice takes over.
+    `charge` is the one in progress: there is at most one.
     """
 
     subscription_id: UUID

@@ -12,7 +12,7 @@ from ledger.operations.pipeline.execute_stream import StreamResult
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork
 from ledger.operations.plans.use import find_plan, use_plan
 from ledger.operations.subscriptions.charging import execute_charging
-from ledger.operations.subscriptions.commit import method_of, subscription_plan
+from ledger.operations.subscriptions.commit import chosen, method_of, subscription_plan
 from ledger.operations.subscriptions.requests import SubscriptionUpdate, find_subscription
 
 
@@ -35,7 +35,7 @@ async def change_subscription(
             method = await method_of(uow, state.customer_id, request.payment_method)
         command = ChangeSubscription(
             at=uow.now,
-            plan=plan,
+            plan=None if plan is None else chosen(plan),
             payment_method_id=None if method is None else method.payment_method_id,
             proration=request.proration,
             metadata=request.metadata,

@@ -15,6 +15,8 @@ from ledger.domain.payment_methods.commands import MoveSubscription
 from ledger.domain.payment_methods.decide import decide_move, method_to_charge, not_found
 from ledger.domain.payment_methods.evolve import evolve as evolve_methods
 from ledger.domain.payment_methods.state import SavedMethod, SavedMethods, stream_of
+from ledger.domain.plans.state import Plan as MerchantPlan
+from ledger.domain.subscriptions.commands import ChosenPlan
 from ledger.domain.subscriptions.events import ChargeBegun, SubscriptionEvent
 from ledger.domain.subscriptions.evolve import evolve
 from ledger.domain.subscriptions.state import Subscription
@@ -49,6 +51,11 @@ async def subscription_plan(
     uow.calls_open = int(begun is not None)
     target = WHOLE_ORDER if begun is None else RequestTarget(payment_id=begun.payment_id)
     return Plan(changes=changes, claims=claims, target=target)
+
+
+def chosen(plan: MerchantPlan) -> ChosenPlan:
+    """Returns what a subscription keeps of a plan."""
+    return ChosenPlan(plan_id=plan.plan_id, name=plan.name, terms=plan.terms)
 
 
 async def method_of(uow: UnitOfWork, customer_id: UUID, reference: str) -> SavedMethod:

@@ -23,7 +23,7 @@ from ledger.operations.pipeline.execute_stream import StreamResult
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork
 from ledger.operations.plans.use import find_plan, use_plan
 from ledger.operations.subscriptions.charging import execute_charging
-from ledger.operations.subscriptions.commit import load_subscription, method_of, subscription_plan
+from ledger.operations.subscriptions.commit import chosen, load_subscription, method_of, subscription_plan
 from ledger.operations.subscriptions.requests import NewSubscription
 
 
@@ -51,7 +51,7 @@ async def create_subscription(
         command = RequestSubscription(
             subscription_id=subscription_id,
             customer_id=customer.stream_id,
-            plan=plan,
+            plan=chosen(plan),
             payment_method_id=method.payment_method_id,
             time_zone=merchant.time_zone,
             at=uow.now,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from msgspec import UNSET
 
-from ledger.domain.plans.state import Plan
 from ledger.domain.rejections import CurrencyMismatch
 from ledger.domain.subscriptions.commands import (
     CancelSubscription,
     ChangeSubscription,
+    ChosenPlan,
     Proration,
     ResumeSubscription,
     RetryCharge,
@@ -89,7 +89,7 @@ def _charge_now(
     return [steps.begin_charge(state, invoice, trigger, command.at)]
 
 
-def _change_plan(state: Subscription, plan: Plan, command: ChangeSubscription) -> list[SubscriptionEvent]:
+def _change_plan(state: Subscription, plan: ChosenPlan, command: ChangeSubscription) -> list[SubscriptionEvent]:
     """Moves a subscription to another plan and settles the rest of its current period. Raises CurrencyMismatch.
 
     A trial has no price, so nothing is settled in it.

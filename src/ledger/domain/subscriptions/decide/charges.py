@@ -117,7 +117,10 @@ def _dunning(
 def _next_attempt_at(
     state: Subscription, invoice: Invoice, charge: Charge, outcome: ChargeFailed, at: datetime
 ) -> datetime | None:
-    """Returns when the invoice is charged again by itself. A charge by request leaves the plan's retries as they are."""
+    """Returns when the invoice is charged again by itself.
+
+    A charge by request leaves the plan's retries as they are.
+    """
     if outcome.hard or not state.is_live or state.status is SubscriptionStatus.UNPAID:
         return None
     if charge.trigger not in _SCHEDULED:
@@ -128,7 +131,7 @@ def _next_attempt_at(
 
 
 def _unsent(state: Subscription, invoice: Invoice, command: RecordCharge) -> list[SubscriptionEvent]:
-    """Returns that nothing was sent: no decline, and the charge is tried again, unless the subscription is new or over."""
+    """Returns that nothing was sent: no decline, and it is tried again unless the subscription is new or over."""
     waits = state.is_live and state.status is not SubscriptionStatus.UNPAID and invoice.is_collectable
     unsent = ChargeUnsent(
         invoice_id=invoice.invoice_id,
